@@ -117,7 +117,7 @@ WRONG_ELSEWHERE = (
 def test_links_and_tokens_need_the_database_alone(
     run: Run, here: Path, sqlite_url: str, sqlite_database: Database, text: str
 ) -> None:
-    """Who repairs the settings can sign in meanwhile: Slack and Google may be missing or wrong."""
+    """A person who repairs the settings can sign in meanwhile: Slack and Google may be missing or wrong."""
     (here / "costguard.toml").write_text(text.format(url=sqlite_url))
     environ = {"COSTGUARD_SLACK_TOKEN_FILE": "/nowhere", "COSTGUARD_TOKEN": "short"}
     link = run("sign-in", "--as", "ana@lab.example", **environ)
@@ -165,7 +165,7 @@ def test_here_and_there_answer_alike(run: Run, here: Path, url: str) -> None:
 
 
 def test_a_token_of_a_links_session_is_confirmed(run: Run, here: Path, url: str, sqlite_database: Database) -> None:
-    """On the server, or with an admin's token; until then the list says that it is not."""
+    """The confirmation is on the server, or with an admin's token; until then the list says that it is not."""
     sessions = Sessions(sqlite_database, SystemClock(), timedelta(hours=1))
     session, _ = begin_session(sqlite_database, sessions, "lead@lab.example", Via.LINK, Role.ADMIN)
     by = make_principal(Role.ADMIN, "lead@lab.example", Via.LINK)
@@ -184,7 +184,9 @@ def test_a_token_of_a_links_session_is_confirmed(run: Run, here: Path, url: str,
 
 
 def test_whose_token_and_what_it_may(run: Run) -> None:
-    """Without a role a token has its owner's; whom no list names needs one; nobody gets more than the role has."""
+    """A token without a role has its owner's; an owner whom no list names needs one; nobody gets more than the role
+    has.
+    """
     made = json.loads(run("token", "create", "vic", "--owner", "vic@lab.example", "--json").stdout)["token"]
     assert (made["role"], made["permissions"]) == ("viewer", ["metrics", "read", "tokens"])
     unlisted = run("token", "create", "eve", "--owner", "eve@lab.example")
@@ -197,7 +199,9 @@ def test_whose_token_and_what_it_may(run: Run) -> None:
 
 
 def test_what_a_server_refuses(run: Run, here: Path, url: str) -> None:
-    """Its words and the exit codes of every other command: 2 for what cannot be asked, 3 where nobody answers."""
+    """The refusal has its words and the exit codes of every other command: 2 for a wrong request, 3 where nobody
+    answers.
+    """
     secret = run("token", "create", "narrow", "--owner", "vic@lab.example").stdout.strip()
     (here / "home").mkdir(exist_ok=True)
     there = {"folder": here / "home", "COSTGUARD_TOKEN": secret, "COSTGUARD_URL": url}
@@ -229,7 +233,7 @@ def test_who_is_signed_in(run: Run, here: Path, url: str, sqlite_database: Datab
 
 
 def test_where_commands_find_their_server(tmp_path: Path) -> None:
-    """What is given wins over the environment's file and the profile; a profile's token is for its server alone."""
+    """The given address wins over the environment's file and the profile; a profile's token is for its server alone."""
     home = {"XDG_CONFIG_HOME": str(tmp_path)}
     file = tmp_path / "secret"
     file.write_text(" from-a-file\n")

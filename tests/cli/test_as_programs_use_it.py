@@ -50,7 +50,7 @@ def fleet(sqlite_database: Database) -> Database:
 def test_an_error_is_an_object_with_json(
     fleet: Database, run: Run, arguments: list[str], code: int, message: str, next_step: str
 ) -> None:
-    """One object on standard output, with the exit code that the same error has without --json."""
+    """The object is on standard output, with the exit code that the same error has without --json."""
     done = run(*arguments, "--json")
     error = json.loads(done.stdout)["error"]
     assert message in error["message"]
@@ -75,7 +75,7 @@ def test_json_behind_two_dashes_belongs_to_the_job(fleet: Database, run: Run) ->
 
 @pytest.mark.parametrize("arguments", [["ps"], ["show", "trainer-für-zoë"], ["jobs"], ["events"], ["spend", "--csv"]])
 def test_output_that_takes_ascii_alone_ends_no_command(fleet: Database, url: str, arguments: list[str]) -> None:
-    """As on a serial console, or in cron with LANG=C: other characters are shown by their numbers."""
+    """Other characters are shown by their numbers, as on a serial console, or in cron with LANG=C."""
     code = "from costguard.cli.entry import main; main()"
     environ = {**os.environ, "PYTHONIOENCODING": "ascii", "COSTGUARD_URL": url}
     done = subprocess.run([sys.executable, "-c", code, *arguments], env=environ, capture_output=True, check=False)
@@ -106,7 +106,7 @@ def test_the_version_is_printed_without_loading_commands(flag: str) -> None:
 def test_names_are_completed_from_the_server(
     fleet: Database, run: Run, words: str, suggested: set[str], left_out: set[str]
 ) -> None:
-    """What bash requests when the user presses Tab."""
+    """The names are those that bash requests when the user presses Tab."""
     count = len(words.split(" ")) - 1
     done = run(_COSTGUARD_COMPLETE="complete_bash", COMP_WORDS=words, COMP_CWORD=str(count))
     names = set(done.stdout.split())
@@ -122,7 +122,7 @@ def test_completion_without_a_server_says_nothing(run: Run) -> None:
 
 
 def test_the_last_days_are_the_servers(fleet: Database, run: Run) -> None:
-    """By its clock, today included: 7d ends today, and a script on a machine with another date asks for the same."""
+    """The days go by its clock, today included: 7d ends today, also for a script on a machine with another date."""
     today = NOW.date()
     for span, days in (("1d", 1), ("7d", 7), ("2w", 14)):
         answer = json.loads(run("spend", "--last", span, "--json").stdout)
@@ -141,14 +141,14 @@ def test_the_last_days_are_the_servers(fleet: Database, run: Run) -> None:
     ],
 )
 def test_a_range_that_cannot_be_meant_is_refused(fleet: Database, run: Run, arguments: list[str], wrong: str) -> None:
-    """With the exit code of wrong usage."""
+    """The refusal has the exit code of wrong usage."""
     done = run(*arguments)
     assert done.returncode == 2
     assert wrong in " ".join(done.stderr.replace("│", " ").split())
 
 
 def test_events_are_searched_as_on_the_page(fleet: Database, run: Run) -> None:
-    """By who did it, by words of the text, and since when."""
+    """The search is by actor, by words of the text, and by time."""
     with fleet.write() as connection:
         rows.event(connection, "a", NOW - HOUR, text="ana asked to keep trainer-3.", actor="ana@lab.example")
         rows.event(connection, "b", NOW - 30 * HOUR, text="trainer-3 was made.", actor="ben@lab.example")
@@ -176,7 +176,7 @@ def test_a_profile_on_windows(tmp_path: Path) -> None:
 
 
 def test_the_examples_project_is_refused(run: Run, tmp_path: Path) -> None:
-    """Who has not named a project yet learns it from the check, not from Google's refusals."""
+    """A user who has not named a project yet learns it from the check, not from Google's refusals."""
     settings = tmp_path / "costguard.toml"
     settings.write_text(run("config", "init").stdout)
     done = run("config", "check", "--config", str(settings))
@@ -201,7 +201,7 @@ def test_config_check_warns_of_what_serve_would_refuse(run: Run, tmp_path: Path)
 
 
 def test_mcp_without_its_libraries_says_what_to_install() -> None:
-    """Whichever of them is missing first."""
+    """The message names the first that is missing."""
     command = "import sys; sys.modules['mcp_types'] = None; from costguard.cli.entry import main; main()"
     done = subprocess.run(
         [sys.executable, "-c", command, "mcp"], capture_output=True, text=True, check=False, timeout=60

@@ -64,7 +64,7 @@ def test_days_and_worst_vms_are_shown_with_their_stories(sqlite_database: Databa
 
 
 def test_spend_by_the_bill_is_asked_for_by_its_basis(sqlite_database: Database, run: Run) -> None:
-    """What was paid on closed days; another basis, and a basis with FOCUS, are refused in a line."""
+    """The amount is that paid on closed days; another basis, and a basis with FOCUS, are refused in a line."""
     stored_bill.tell(sqlite_database)
     closed = ("--from", "2026-11-14", "--to", "2026-11-16")
     paid = json.loads(run("bill", *closed, "--json").stdout)["total"]["effective"]

@@ -74,7 +74,7 @@ def test_a_bar_ends_at_the_limit(spent: str, expected: str, grounded: bool, bar:
 
 
 def test_too_early_to_say_is_said(sqlite_database: Database, run: Run) -> None:
-    """On a first day the column of forecasts holds no figure, and no threshold on the forecast is crossed."""
+    """The column of forecasts holds no figure on a first day, and no threshold on the forecast is crossed."""
     with sqlite_database.write() as connection:
         rows.prices(connection)
         rows.project(connection, first_seen_at=NOW - timedelta(hours=1))

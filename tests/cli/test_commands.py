@@ -119,7 +119,7 @@ def test_spend_as_a_table_and_as_csv(fleet: Database, run: Run) -> None:
 
 
 def test_show_and_prices(fleet: Database, run: Run) -> None:
-    """One VM charge by charge; prices with what has none."""
+    """The commands show a VM charge by charge, and prices with what has none."""
     shown = run("show", "forgotten").stdout
     assert "Ran 2026-11-19 22:00:00 to now: $7.42" in shown
     assert "over by 6 h" in shown
@@ -165,7 +165,9 @@ def test_exit_codes_tell_what_went_wrong(fleet: Database, run: Run) -> None:
     ids=" ".join,
 )
 def test_wrong_usage_names_the_option(fleet: Database, run: Run, arguments: tuple[str, ...]) -> None:
-    """Whether the command line or the server finds it: code 2, the option as it was typed, no words of the API."""
+    """The option is shown as it was typed, with code 2 and no words of the API, whether command line or server finds
+    it.
+    """
     done = run(*arguments)
     assert (done.returncode, done.stdout) == (2, "")
     assert arguments[1] in done.stderr
@@ -235,7 +237,7 @@ def test_config_init_prints_what_config_check_explains(run: Run, tmp_path_factor
 
 
 def test_goodput_says_what_is_kept_of_what_is_paid(sqlite_database: Database, run: Run) -> None:
-    """One row a group, and the sum of all; without jobs it says so."""
+    """The command prints one row a group, and the sum of all; without jobs it says so."""
     assert run("goodput").stdout == "0 jobs from 2026-11-01 to 2026-11-20 (UTC)\n"
     tell(sqlite_database)
     shown = run("goodput", "--by", "owner").stdout
@@ -250,7 +252,7 @@ def test_goodput_says_what_is_kept_of_what_is_paid(sqlite_database: Database, ru
 
 
 def test_a_job_says_how_far_it_is_and_what_is_left(sqlite_database: Database, run: Run) -> None:
-    """In hours of running and dollars, with their range."""
+    """The rest is in hours of running and dollars, with their range."""
     tell(sqlite_database)
     shown = " ".join(run("job", "j7k2m9q4").stdout.split())
     assert "progress step 30,600 of 51,000 (60 %), 2.8 steps a second, loss 2.475, eval_loss 2.51" in shown

@@ -1,4 +1,4 @@
-"""What the demo sets up: its settings, and the simulated workspace that it joins."""
+"""The demo sets up its settings, and the simulated workspace that it joins."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_what_is_wrong_is_reported_for_the_option() -> None:
 
 
 def test_the_demo_joins_the_simulated_workspace(cloud: str, world: World) -> None:
-    """Its secrets open it, clicks reach the server, and each owner of a VM in the scenario is a user there."""
+    """The secrets open it, clicks reach the server, and each owner of a VM in the scenario is a user there."""
     secrets = demo_cloud.slack_secrets(cloud)
     demo_cloud.send_clicks(cloud, "http://127.0.0.1:8765")
     assert world.slack.interactions.request_url == "http://127.0.0.1:8765/slack/interactions"
@@ -108,9 +108,10 @@ def owners(scenario: dict[str, Any]) -> set[str]:
 
 
 def test_the_demos_job_loses_its_vm_and_comes_to_the_same_result(tmp_path: Path) -> None:
-    """Its VMs really run; its output, its steps and its end are reported, and SIGTERM leaves nothing running.
+    """The VMs really run; its output, its steps and its end are reported, and SIGTERM leaves nothing running.
 
-    One preemption, four seconds after the start; the training takes fifteen, so that a busy machine is in time for it.
+    The one preemption comes four seconds after the start; the training takes fifteen, so that a busy machine is in time
+    for it.
     """
     with demo(tmp_path) as process:
         seen = read_until(process, "uninterrupted run")
@@ -167,7 +168,9 @@ def test_the_printed_export_line_lets_every_command_work(tmp_path: Path, typist:
 
 
 def test_the_child_of_make_demo_leaves_nothing_behind_after_sigterm(tmp_path: Path) -> None:
-    """Nor does it while its VMs run: make starts the demo itself, so that a signal to its child is one to the demo."""
+    """The child leaves nothing behind while its VMs run either: make starts the demo itself, and signals it through its
+    child.
+    """
     root = Path(__file__).parents[2]
     if shutil.which("make") is None or not Path(sys.prefix, "installed").exists():
         pytest.skip("there is no make here, or make installed no environment")
@@ -206,7 +209,7 @@ def test_a_demo_that_is_killed_leaves_nothing_running(tmp_path: Path) -> None:
 
 
 def test_a_terminal_shows_the_demos_job(sqlite_database: Database, tmp_path: Path) -> None:
-    """Its row and the last lines that it printed, from what the server answers about one job."""
+    """The job's row and the last lines that it printed are shown, from the server's answer about one job."""
     job_story.tell(sqlite_database)
     out = io.StringIO()
     with serving(sqlite_database) as url:
@@ -218,7 +221,7 @@ def test_a_terminal_shows_the_demos_job(sqlite_database: Database, tmp_path: Pat
 
 @given(st.lists(st.tuples(st.integers(0, 1200), st.integers(0, 600)), max_size=40))
 def test_events_are_printed_in_the_order_of_time(events: list[tuple[int, int]]) -> None:
-    """However late Costguard learns of them, each is printed once; what is very late says when it was."""
+    """The events are printed once, however late Costguard learns of them; a very late one says when it was."""
     lines, printed = EventLines(timedelta(minutes=6)), []
     moments = {number: NOW + timedelta(seconds=at) for number, (at, _) in enumerate(events)}
     for second in range(0, 2400, 10):
@@ -246,7 +249,7 @@ def test_where_there_can_be_no_job() -> None:
 
 
 def test_where_vms_of_this_machine_reach_the_guard() -> None:
-    """At the address it listens at; where it listens at all of them, at the machine's own."""
+    """The guard is reached at the address it listens at; where it listens at all of them, at the machine's own."""
     assert server_url("127.0.0.1:8765") == "http://127.0.0.1:8765"
     assert server_url("0.0.0.0:9000") == "http://127.0.0.1:9000"
     assert server_url("[::]:9000") == "http://[::1]:9000"

@@ -1,4 +1,4 @@
-"""What `--help` says."""
+"""The output of `--help` is complete."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_every_command_has_json_and_says_what_for() -> None:
 
 
 def test_shells_complete_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """By what Typer prints for the shell that is named; which one runs the tests does not matter."""
+    """The completion is what Typer prints for the shell that is named; which one runs the tests does not matter."""
     monkeypatch.setenv("_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION", "1")
     for shell in ("bash", "zsh", "fish"):
         done = CliRunner().invoke(app, ["--show-completion", shell], prog_name="costguard")
@@ -102,7 +102,10 @@ def test_values_have_names_in_place_of_types(path: tuple[str, ...]) -> None:
 
 
 def test_commands_that_work_on_the_servers_database_say_where_to_run() -> None:
-    """Those that read its settings and ask no server. `serve` is the server, and `checkpoints` needs no settings."""
+    """The commands are those that read its settings and ask no server.
+
+    `serve` is the server, and `checkpoints` needs none.
+    """
     for path in _paths(COSTGUARD, ()):
         command: object = COSTGUARD
         for name in path:

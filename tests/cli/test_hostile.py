@@ -1,4 +1,4 @@
-"""What an attacker may write into the ledger does no harm in a terminal or a spreadsheet."""
+"""An attacker's text in the ledger does no harm in a terminal or a spreadsheet."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def spoiled(sqlite_database: Database) -> site.Told:
 
 
 def test_no_control_reaches_a_terminal(spoiled: site.Told, typist: Typist) -> None:
-    """Nor a mark that turns the direction of writing: neither in tables nor in errors nor in JSON."""
+    """A mark that turns the direction of writing is removed too, in tables, in errors and in JSON."""
     wrong = []
     with serving(spoiled.app) as url:
         run = runner(url, typist)

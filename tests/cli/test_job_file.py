@@ -43,7 +43,7 @@ def file(tmp_path: Path) -> str:
 
 
 def test_a_file_is_launched_as_if_it_was_typed(script: Script, file: str) -> None:
-    """What is typed as well counts more, and a typed command replaces the file's."""
+    """A typed option counts more, and a typed command replaces the file's."""
     script.answers = [(201, DETAIL), (201, DETAIL)]
     assert run(script, "launch", file).exit_code == 0
     assert script.body() == {
@@ -71,7 +71,7 @@ def test_a_file_is_launched_as_if_it_was_typed(script: Script, file: str) -> Non
     ],
 )
 def test_a_wrong_file_is_explained(script: Script, file: str, old: str, new: str, message: str) -> None:
-    """Before a server is asked."""
+    """The error comes before a server is asked."""
     Path(file).write_text(FILE.replace(old, new))
     done = run(script, "launch", file)
     assert isinstance(done.exception, WrongUsage)
@@ -80,7 +80,7 @@ def test_a_wrong_file_is_explained(script: Script, file: str, old: str, new: str
 
 
 def test_quote_and_dry_run_take_what_launch_takes(script: Script, file: str, tmp_path: Path) -> None:
-    """And exit with 1 where the launch would be refused; nothing is launched, and no code is sent."""
+    """The commands exit with 1 where the launch would be refused; nothing is launched, and no code is sent."""
     script.answers = [(200, EXPENSIVE), (200, QUOTE), (200, EXPENSIVE)]
     assert run(script, "quote", file, "--work", "16h", "--max-crashes", "0").exit_code == 0
     assert (script.body()["hours"], script.body()["work_hours"], script.body()["max_crashes"]) == (16.0, 16.0, 0)
@@ -95,7 +95,7 @@ def test_quote_and_dry_run_take_what_launch_takes(script: Script, file: str, tmp
 
 @pytest.mark.parametrize(("answer", "paths"), [("n", ["quotes"]), ("y", ["quotes", "jobs"])])
 def test_an_expensive_launch_asks_at_a_terminal(script: Script, answer: str, paths: list[str]) -> None:
-    """With what it may cost, as the server says it."""
+    """The question has what it may cost, as the server says it."""
     script.answers = [(200, EXPENSIVE), (201, DETAIL)]
     ours, theirs = pty.openpty()
     command = "from costguard.cli.entry import main; main()"

@@ -30,7 +30,7 @@ def test_jobs_are_listed_with_why_they_are_so() -> None:
 
 
 def test_a_job_tells_its_progress_its_risk_and_its_losses() -> None:
-    """With dollars at each, and what comes next."""
+    """The page has dollars at each, and what comes next."""
     text = " ".join(shown(show_job, DETAIL).split())
     for part in (
         "Next: If its VM is lost, it resumes from step 40,000.",
@@ -111,7 +111,7 @@ def test_what_is_not_known_of_a_job_is_not_made_up() -> None:
 
 
 def test_a_checkpoint_on_a_deleted_disk_is_not_shown_as_if_it_were_there() -> None:
-    """Which one it was is still told."""
+    """The checkpoint's name is still shown."""
     gone = {**DETAIL, "checkpoint": {**DETAIL["checkpoint"], "is_deleted": True}}
     text = " ".join(shown(show_job, gone).split())
     seen = "the last one seen: gs://lab/run/checkpoint-40000 at step 40,000"
@@ -119,7 +119,7 @@ def test_a_checkpoint_on_a_deleted_disk_is_not_shown_as_if_it_were_there() -> No
 
 
 def test_an_attempt_that_passed_over_a_checkpoint_says_why() -> None:
-    """Below the attempts, with the attempt that failed; nothing is said of those that did not."""
+    """The reason is below the attempts, with the attempt that failed; nothing is said of those that did not."""
     why = "attempt 1 failed at once after it resumed from step 12,500: the complete checkpoint before it is tried"
     passing = {**DETAIL, "attempts": [ATTEMPT, {**SECOND, "resume_why": why}]}
     text = " ".join(shown(show_job, passing).split())
@@ -128,14 +128,14 @@ def test_an_attempt_that_passed_over_a_checkpoint_says_why() -> None:
 
 
 def test_a_dev_vm_says_how_to_reach_it() -> None:
-    """For a shell, and for a notebook."""
+    """The page has a shell, and a notebook."""
     text = shown(show_job, DEV)
     assert f"Shell:     {SSH}\n" in text
     assert "-L 8888:localhost:8888, then http://localhost:8888" in text
 
 
 def test_an_output_says_whose_it_is_and_where_the_rest_is() -> None:
-    """Also where there is none."""
+    """The text is shown also where there is none."""
     answer = {"job": "j1", "attempt": 2, "heard_at": "2026-11-20T12:00:00Z", "output": "x", "log": "/var/log/x.log"}
     text = "Attempt 2, reported at 2026-11-20 12:00:00 UTC. The whole log is on its VM: /var/log/x.log"
     assert about_output(answer) == text
@@ -156,7 +156,7 @@ PLACE: dict[str, Any] = {
 
 
 def test_zones_come_with_what_their_scores_rest_on() -> None:
-    """And how fast they fade."""
+    """The zones show how fast the scores fade."""
     answer = {
         "as_of": "2026-11-20T12:00:00Z",
         "stockout_half_life_seconds": 1800,
@@ -213,7 +213,7 @@ def test_recoveries_are_a_histogram() -> None:
 
 
 def test_a_job_that_is_over_is_not_awaited_back_at_work() -> None:
-    """What failed for good did not go on; what is open may."""
+    """A job that failed for good did not go on; one that is open may."""
     cut = {**DETAIL["interruptions"][0], "resumed_at": None}
     over = {**DETAIL, "job": {**JOB, "settled_at": "2026-11-20T11:00:00Z"}, "interruptions": [cut]}
     assert "the job did not go on." in " ".join(shown(show_job, over).split())
@@ -222,7 +222,7 @@ def test_a_job_that_is_over_is_not_awaited_back_at_work() -> None:
 
 
 def test_a_kept_disk_is_shown_with_its_cost_and_how_it_goes() -> None:
-    """So that it is never forgotten."""
+    """A kept disk is never forgotten."""
     kept = {"vm": "cg-j1-1", "zone": "us-central1-a", "gib": 100, "holds": "step 40", "monthly": "10.00"}
     text = " ".join(shown(show_job, {**DETAIL, "kept_disk": kept}).split())
     assert "its disk of 100 GiB bills about $10.00 a month and holds step 40." in text
@@ -237,7 +237,7 @@ def test_output_of_a_vm_that_is_gone_is_not_said_to_be_on_it() -> None:
 
 
 def test_runs_of_trackers_come_with_how_they_stand() -> None:
-    """With what is to come and why, or when something was logged last."""
+    """The state is what is to come and why, or when something was logged last."""
     runs = [
         {"tracker": "mlflow", "run": "abc", "waiting": 3, "logged_at": None, "error": "MLflow cannot be reached."},
         {"tracker": "wandb", "run": "lab/bert/1", "waiting": 0, "logged_at": None, "error": ""},

@@ -24,7 +24,7 @@ def launching(sqlite_database: Database, typist: Typist) -> Iterator[Run]:
 
 
 def test_a_job_is_launched_once_looked_at_and_cancelled(launching: Run) -> None:
-    """From a terminal, with its own key; the answer to a cancel says what comes."""
+    """The job is launched from a terminal, with its own key; the answer to a cancel says what comes."""
     command = ("launch", "t4", "--name", "bert", "--key", "k1", "--ceiling", "5", "--", "python", "train.py")
     made = launching(*command, **ADA)
     assert made.returncode == 0, made.stderr
@@ -38,7 +38,7 @@ def test_a_job_is_launched_once_looked_at_and_cancelled(launching: Run) -> None:
 
 
 def test_all_that_is_wrong_with_a_launch_is_said_at_once(launching: Run) -> None:
-    """By the options as they were typed; exit code 2, and nothing is launched."""
+    """The errors name the options as they were typed; exit code 2, and nothing is launched."""
     wrong = launching("launch", "t4", "--zone", "mars-a", "--ceiling", "0.01", "--image", "UPPER:x:y", **ADA)
     assert wrong.returncode == 2
     for option in ("--zone: ", "--ceiling: ", "--image: "):

@@ -80,7 +80,9 @@ _SERVED = "costguard serve"
 
 
 def commands_of(text: str) -> list[str]:
-    """In the order of the text: the lines of its blocks of commands, and commands named in its sentences."""
+    """Returns commands in the order of the text: the lines of its blocks of commands, and commands named in its
+    sentences.
+    """
     commands: list[str] = []
     at = 0
     for block in re.finditer(r"^ *```(\w*)\n(.*?)^ *```", text, re.MULTILINE | re.DOTALL):
@@ -91,7 +93,7 @@ def commands_of(text: str) -> list[str]:
 
 
 def _in_sentences(text: str) -> list[str]:
-    """With those that stand alone, four spaces in."""
+    """Returns commands in sentences, with those that stand alone, four spaces in."""
     alone = re.findall(r"^ {4,}(costguard .*)$", text, re.MULTILINE)
     return [" ".join(one.partition("  #")[0].split()) for one in [*re.findall(r"`(costguard [^`]+)`", text), *alone]]
 
@@ -141,7 +143,7 @@ def test_a_newcomer_gets_what_the_documents_say(tmp_path: Path, typist: Typist) 
 
 @dataclass
 class Lines:
-    """What a process has printed so far."""
+    """The lines that a process has printed so far."""
 
     seen: list[str] = field(default_factory=list)
     news: threading.Condition = field(default_factory=threading.Condition)
@@ -190,7 +192,7 @@ class Newcomer:
         self._after: Mapping[str, Callable[[], None]] = {"costguard config init > costguard.toml": self._name_a_project}
 
     def does(self, step: Step) -> list[str]:
-        """What was not as it should be."""
+        """Returns what was not as it should be."""
         done = self.types(step.command)
         self._after.get(step.command, lambda: None)()
         if done.returncode == 0 and step.shows in done.stdout + done.stderr:
@@ -198,7 +200,7 @@ class Newcomer:
         return [f"{step.command} ended with {done.returncode}: {done.stdout}{done.stderr}"]
 
     def types(self, command: str) -> subprocess.CompletedProcess[str]:
-        """As a shell would: with what stands for a job filled in, and into a file where it says so."""
+        """Types as into a shell: with what stands for a job filled in, and into a file where it says so."""
         words = self._words(command)
         file = words[words.index(">") + 1] if ">" in words else None
         done = self._typist.type(words[: words.index(">")] if file else words, self._environ, self._folder)
@@ -228,7 +230,7 @@ class Newcomer:
         return shlex.split(_OF_THE_JOB.sub(JOB, command))[1:]
 
     def _name_a_project(self) -> None:
-        """What README says to do with the settings; and that Google is the demo's cloud, and any port will do."""
+        """Follows README's advice on the settings; Google is the demo's cloud, and any port will do."""
         file = self._folder / "costguard.toml"
         text = re.sub(r"^projects = .*", 'projects = ["acme-training"]', file.read_text(), flags=re.MULTILINE)
         for section in ("compute", "prices"):

@@ -50,7 +50,7 @@ def stored(database: Database, job_id: str) -> Job:
 
 
 def test_a_kept_disk_stands_in_the_default_list(run: Run) -> None:
-    """With its mark, its monthly cost, and the command that ends it; other jobs that are over are left out."""
+    """The row has its mark, its monthly cost, and the command that ends it; other jobs that are over are left out."""
     text = run("jobs").stdout
     assert "failed, disk kept" in text
     assert "its disk is kept: about $10.00 a month; costguard delete-disk jkept" in text
@@ -64,7 +64,7 @@ def test_a_kept_disk_stands_in_the_default_list(run: Run) -> None:
 
 
 def test_a_disk_is_deleted_once_that_was_confirmed(run: Run, database: Database) -> None:
-    """Without an answer nothing is deleted, and the question says what would be lost; --yes agrees."""
+    """No answer deletes nothing, and the question says what would be lost; --yes agrees."""
     unconfirmed = run("delete-disk", "jkept", **ADA)
     assert unconfirmed.returncode == 1
     assert "everything that it saved, up to the checkpoint of step 40 in /ckpt/step-40" in unconfirmed.stderr

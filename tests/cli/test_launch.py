@@ -1,4 +1,4 @@
-"""What `costguard launch` asks for, asks again, waits for, and shows."""
+"""The command `costguard launch` asks, asks again, waits, and shows."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_everything_that_was_asked_for_is_sent(script: Script) -> None:
 
 
 def test_a_lost_answer_is_asked_for_again_under_the_same_key(script: Script) -> None:
-    """So that it is one job, however often the line breaks."""
+    """The result is one job, however often the line breaks."""
     script.answers = [None, None, (200, DETAIL)]
     pauses: list[float] = []
     made = ServerClient(script.url, {}, pauses.append).post("jobs", body={"preset": "t4"}, key="k1")
@@ -100,7 +100,7 @@ def test_without_a_key_nothing_is_asked_twice(script: Script) -> None:
 
 
 def test_a_launch_that_nobody_answers_says_how_to_ask_again() -> None:
-    """With the key that it was asked under."""
+    """The message has the key that it was asked under."""
     url = "http://127.0.0.1:1"
     done = CliRunner().invoke(
         app, ["launch", "t4", "--key", "k7"], env={"COSTGUARD_URL": url, "COSTGUARD_OWNER": "a@b.c"}
@@ -110,7 +110,7 @@ def test_a_launch_that_nobody_answers_says_how_to_ask_again() -> None:
 
 
 def test_every_problem_is_shown_by_its_option(script: Script) -> None:
-    """As it was typed, not as the field is called."""
+    """The option is shown as it was typed, not as the field is called."""
     script.answers = [(422, PROBLEM)]
     done = run(script, "launch", "b300", "--", "true")
     assert isinstance(done.exception, WrongUsage)
@@ -132,7 +132,7 @@ def test_every_problem_is_shown_by_its_option(script: Script) -> None:
     ],
 )
 def test_what_is_wrong_by_itself_is_not_sent(script: Script, option: tuple[str, ...], said: str) -> None:
-    """And a value that may be a secret is not repeated."""
+    """A value that may be a secret is not repeated."""
     done = run(script, "launch", "t4", *option, "--", "true")
     assert done.exit_code == 2
     assert said in " ".join(done.output.replace("│", " ").split())
@@ -141,7 +141,7 @@ def test_what_is_wrong_by_itself_is_not_sent(script: Script, option: tuple[str, 
 
 
 def test_how_to_resume_needs_a_place_to_resume_from(script: Script) -> None:
-    """Else the option would be passed over in silence."""
+    """The option would be passed over in silence otherwise."""
     done = run(script, "launch", "t4", "--resume", "--from {checkpoint}", "--", "true")
     assert isinstance(done.exception, WrongUsage)
     assert "--checkpoint" in done.exception.what_next
@@ -163,7 +163,7 @@ def test_a_job_is_waited_for_until_it_is_over(script: Script) -> None:
 
 @pytest.mark.parametrize(("state", "code"), [("failed", 1), ("cancelled", 1), ("succeeded", 0)])
 def test_the_exit_code_of_a_wait_is_the_jobs(script: Script, state: str, code: int) -> None:
-    """So that a script can go on after it, or not."""
+    """A script can go on after it, or not."""
     script.answers = [(201, {**DETAIL, "job": {**JOB, "state": state}})]
     assert run(script, "launch", "t4", "--wait", "--json", "--", "true").exit_code == code
 
@@ -180,7 +180,7 @@ def test_a_dev_vm_comes_with_how_to_reach_it(script: Script) -> None:
 
 
 def test_a_refusal_that_is_no_usage_is_shown_in_the_servers_words(script: Script) -> None:
-    """With what to do next."""
+    """The message says what to do next."""
     script.answers = [(409, {"detail": "It succeeded already.", "next": "Nothing is left to cancel."})]
     done = run(script, "cancel", "j7k2m9q4", "--reason", "wrong data")
     assert isinstance(done.exception, CostguardError)
@@ -260,7 +260,10 @@ def test_a_quote_shows_each_zone_and_what_is_left_of_the_budgets() -> None:
 
 
 def test_work_directory_is_uploaded_before_the_launch(script: Script, tmp_path: Path) -> None:
-    """Once: where the server has it already, only the job is sent. A lost answer is asked for again."""
+    """The upload is made once: where the server has it already, only the job is sent.
+
+    A lost answer is asked for again.
+    """
     (tmp_path / "train.py").write_text("print('step 1')")
     missing = {"detail": "There is no archive.", "next": "Upload it.", "errors": []}
     script.answers = [(404, missing), None, (200, {}), (201, DETAIL)]
@@ -280,7 +283,7 @@ def test_work_directory_is_uploaded_before_the_launch(script: Script, tmp_path: 
 
 
 def test_server_without_a_place_for_code_says_the_cure(script: Script, tmp_path: Path) -> None:
-    """At once, and in the server's own words: the setting to change. It is not asked again."""
+    """The cure comes at once, and in the server's own words: the setting to change. It is not asked again."""
     (tmp_path / "train.py").write_text("print('step 1')")
     cure = 'Name a bucket in its settings: [jobs] code = "gs://bucket/code".'
     script.answers = [(409, {"detail": "This server has no place for code.", "next": cure, "errors": []})]
@@ -291,7 +294,7 @@ def test_server_without_a_place_for_code_says_the_cure(script: Script, tmp_path:
 
 
 def test_work_directory_that_cannot_travel_is_refused_before_anything_is_sent(script: Script, tmp_path: Path) -> None:
-    """With what to change."""
+    """The refusal says what to change."""
     (tmp_path / "loop").symlink_to("loop")
     done = run(script, "launch", "t4", "--workdir", str(tmp_path), "--", "python", "train.py")
     assert isinstance(done.exception, WrongUsage)

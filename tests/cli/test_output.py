@@ -33,7 +33,7 @@ class Job:
 
 
 def test_all_of_every_attempt_is_read_in_order() -> None:
-    """However many answers that takes; one attempt alone where it is named."""
+    """The attempts are read however many answers that takes; one attempt alone where it is named."""
     job = Job(attempt1=["a", "b", "c"], attempt2=["d"])
     assert list(job.lines()) == ["a", "b", "c", "d"]
     assert list(job.lines(attempt=1)) == ["a", "b", "c"]
@@ -41,7 +41,7 @@ def test_all_of_every_attempt_is_read_in_order() -> None:
 
 
 def test_a_job_is_followed_over_its_attempts_to_its_end() -> None:
-    """What was stored by the time it ended is read too, and nothing twice."""
+    """The output stored by the time it ended is read too, and nothing twice."""
     job = Job(attempt1=["a"])
     news = iter([("more", 1, ["b"]), ("next", 2, ["c"]), ("over", 2, ["d"])])
 

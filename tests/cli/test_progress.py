@@ -43,7 +43,7 @@ def test_judge_curve_prints_an_object_for_each_run(tmp_path: Path) -> None:
 
 
 def test_a_file_that_cannot_be_used_is_a_clear_error(tmp_path: Path) -> None:
-    """Which file, what is wrong with it, and what to do."""
+    """The error names the file, what is wrong with it, and what to do."""
     missing = CliRunner().invoke(app, ["read-log", str(tmp_path / "none.log")])
     assert missing.exit_code != 0
     assert "cannot be read" in str(missing.exception)

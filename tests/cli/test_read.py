@@ -37,7 +37,7 @@ def test_read_end_claims_nothing_about_a_log_that_just_stops(tmp_path: Path) -> 
 
 
 def test_a_file_that_is_not_there_is_a_clear_error(tmp_path: Path) -> None:
-    """Which file, and what to name."""
+    """The error says which file, and what to name."""
     missing = CliRunner().invoke(app, ["read", "end", str(tmp_path / "none.log")])
     assert "cannot be read" in str(missing.exception)
 
@@ -56,7 +56,7 @@ def test_read_stragglers_names_the_worker_and_its_stretch(tmp_path: Path) -> Non
 
 
 def test_read_stragglers_names_the_columns_that_are_missing(tmp_path: Path) -> None:
-    """Which columns the file has, and what to write."""
+    """The error says which columns the file has, and what to write."""
     steps = tmp_path / "steps.csv"
     steps.write_text("a,b\n1,2\n")
     wrong = CliRunner().invoke(app, ["read", "stragglers", str(steps)])

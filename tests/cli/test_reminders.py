@@ -61,7 +61,7 @@ PREVIEW: dict[str, Any] = {
 
 
 def test_reminders_are_listed_with_what_became_of_them(sqlite_database: Database, run: Run) -> None:
-    """To whom, accepted or not and why; what comes from outside cannot steer the terminal."""
+    """The list says to whom, accepted or not and why; text from outside cannot steer the terminal."""
     with sqlite_database.write() as connection:
         vm = rows.instance(connection, "one\x1b[2J", gce_id="77")
         subject = {"subject": f"run:{vm}:1", "instance_id": vm}
@@ -81,7 +81,7 @@ def test_reminders_are_listed_with_what_became_of_them(sqlite_database: Database
 
 
 def test_a_preview_says_what_would_be_sent_and_why_nothing_is(sqlite_database: Database, run: Run) -> None:
-    """Without Slack it says so, and still why each VM is left alone."""
+    """The preview says so without Slack, and still why each VM is left alone."""
     with sqlite_database.write() as connection:
         rows.prices(connection)
         rows.project(connection)
@@ -94,7 +94,7 @@ def test_a_preview_says_what_would_be_sent_and_why_nothing_is(sqlite_database: D
 
 
 def test_a_preview_reads_as_the_messages_would() -> None:
-    """Whose the VM is, what it costs, why, and to whom; then what is left alone, and until when."""
+    """The preview has the owner, the cost, the reason and the recipient; then the VMs left alone, and until when."""
     out = Console(file=io.StringIO(), width=200, markup=False)
     show_preview(out, PREVIEW)
     assert isinstance(out.file, io.StringIO)

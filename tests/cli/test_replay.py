@@ -25,7 +25,7 @@ def traces(tmp_path: Path) -> Path:
 
 
 def test_replay_prints_a_list_of_policies_for_programs(traces: Path) -> None:
-    """With --json: name, relative cost, interval, share on time, preemptions and runs of each policy."""
+    """The list has, with --json, name, relative cost, interval, share on time, preemptions and runs of each policy."""
     done = CliRunner().invoke(app, ["replay", "--traces", str(traces), *TIMES, "--json"], catch_exceptions=False)
     results = json.loads(done.stdout)
     assert {result["policy"] for result in results} == {"greedy", "uniform_progress", "ross", "planner", "optimum"}
@@ -49,7 +49,7 @@ def test_replay_shows_a_table_and_draws_a_plot(traces: Path, tmp_path: Path) -> 
 
 
 def test_replay_uses_the_zones_it_is_given_together(traces: Path) -> None:
-    """By name, or all of a recording."""
+    """The zones are given by name, or are all of a recording."""
     for zones in ("all", "zone-0_a100_1,zone-1_a100_1"):
         done = CliRunner().invoke(app, ["replay", "--traces", str(traces), *TIMES, "--zones", zones])
         assert "6 runs over 1 recording, seed 0." in done.stdout

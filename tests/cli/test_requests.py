@@ -1,4 +1,4 @@
-"""What people ask of VMs from a terminal."""
+"""People make requests about VMs from a terminal."""
 
 from __future__ import annotations
 

@@ -105,7 +105,9 @@ def address(line: str) -> str:
 
 
 def test_a_pass_tells_what_it_saw_recorded_decided_and_did(run: Run, config: Path) -> None:
-    """In words, and as JSON by a Python of its own; the second pass records nothing that the first did."""
+    """The result is in words, and as JSON by a Python of its own; the second pass records nothing that the
+    first did.
+    """
     done = run("pass", config=config)
     assert done.returncode == 0, done.stderr
     for part in ("Saw", "Recorded", "Decided", "Did", "trainer", "owner ana", "no reminder is due"):
@@ -242,7 +244,9 @@ def test_a_demo_under_make_shows_and_ends_with_ctrl_c(tmp_path: Path) -> None:
 
 
 def test_the_sandbox_alone(run: Run, tmp_path: Path) -> None:
-    """With a file, at a port, and with VMs that run; a wrong scenario is reported and nothing starts."""
+    """The sandbox runs with a file, at a port, and with VMs that run; a wrong scenario is reported and nothing
+    starts.
+    """
     disks = tmp_path / "disks"
     with (
         started("sandbox", "empty", "--port", "0", "--vms-folder", str(disks), folder=tmp_path) as (_, line),

@@ -73,7 +73,7 @@ def test_file_is_launched_without_naming_the_subcommand(run: Run, file: Path) ->
 
 
 def test_dry_run_prints_the_cost_and_launches_nothing(run: Run, file: Path) -> None:
-    """Of each member, and of all of them together."""
+    """The cost is of each member, and of all of them together."""
     done = run("sweep", "launch", str(file), "--dry-run", "--hours", "10", **ADA)
     assert "4 members of 10 h each: $6.76." in done.stdout
     assert "the last ends after 20 h" in done.stdout
@@ -95,7 +95,7 @@ def test_table_has_parameters_states_and_costs(run: Run, office: Office) -> None
 
 
 def test_failed_member_is_resumed_and_the_sweep_cancelled(run: Run, office: Office) -> None:
-    """By its id or its name; each says how it stands then."""
+    """The sweep is named by its id or its name; each command says how it stands then."""
     sweep_story.tell(office)
     resumed = run("sweep", "resume", sweep_story.ID, "--member", "2", "--ceiling", "60", **ADA)
     assert "resumed it; 1 member to be launched again" in resumed.stdout
@@ -107,7 +107,7 @@ def test_failed_member_is_resumed_and_the_sweep_cancelled(run: Run, office: Offi
 
 
 def test_everything_wrong_is_shown(run: Run, file: Path) -> None:
-    """As the server says it; nothing was launched."""
+    """The errors are shown as the server says them; nothing was launched."""
     done = run("sweep", str(changed(file, "{lr}-{seed}", "shared")), **ADA)
     assert done.returncode != 0
     assert "Members 1 and 2 would write to the same place" in done.stderr
@@ -126,7 +126,7 @@ def test_everything_wrong_is_shown(run: Run, file: Path) -> None:
     ],
 )
 def test_wrong_file_is_explained(file: Path, old: str, new: str, message: str) -> None:
-    """With what is wrong and where the options are listed; no server is asked."""
+    """The error says what is wrong and where the options are listed; no server is asked."""
     with pytest.raises(WrongUsage) as wrong:
         job_file.job_of(sweep_file.read(changed(file, old, new))["launch"], "[launch]")
     assert message in wrong.value.message

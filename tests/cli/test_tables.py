@@ -95,7 +95,7 @@ def test_a_narrow_terminal_tells_a_status_where_it_matters(changed: dict[str, An
 
 
 def test_what_cannot_fit_has_a_line_for_each_value() -> None:
-    """In 30 columns no name and no address is broken or cut off, and prose is still wrapped at words."""
+    """The names and addresses in 30 columns are neither broken nor cut off, and prose is still wrapped at words."""
     console = _terminal(30)
     columns = (
         Column("Name", "name"),
@@ -163,7 +163,7 @@ def test_prose_is_wrapped_at_words_and_nothing_else_is() -> None:
 
 
 def test_an_instance_that_was_not_read_says_so() -> None:
-    """What is known of a VM in an unread zone may be old: its status carries a question mark."""
+    """The state of a VM in an unread zone may be old: its status carries a question mark."""
     console = _terminal(160)
     show_fleet(console, _fleet(unread="Google did not reach it."))
     assert "running? (not read)" in _text(console)
@@ -230,7 +230,7 @@ def test_ages(span: timedelta, shown: str) -> None:
 
 
 def test_limits_and_counts_in_words() -> None:
-    """What is past a limit says by how much; one thing is not several."""
+    """The text says by how much a limit is passed; one thing is not several."""
     now = "2026-11-20T12:00:00Z"
     assert limit_text(now, "2026-11-17T19:00:00Z") == "over by 2 d 17 h"
     assert limit_text(now, "2026-11-20T17:10:00Z") == "in 5 h 10 min"

@@ -16,7 +16,9 @@ HOUR = timedelta(hours=1)
 
 
 def test_the_fleets_history_is_written_as_series(sqlite_database: Database, run: Run, tmp_path: Path) -> None:
-    """One file for each zone and kind of VM, in a folder that is made; nothing in it names a VM or a person."""
+    """The command makes one file for each zone and kind of VM, in a folder that is made, without the name of a VM or a
+    person.
+    """
     assert run("trace", "export", str(tmp_path / "none")).stdout == (
         "No Spot VM was launched or asked for in the last 30 days.\n"
     )
@@ -41,7 +43,7 @@ def test_the_fleets_history_is_written_as_series(sqlite_database: Database, run:
 
 
 def test_policies_are_replayed_over_the_fleets_own_history(sqlite_database: Database, run: Run) -> None:
-    """What the server's ledger saw of its zones; without history it says what to replay instead."""
+    """The series are the ledger's history of its zones; without history it says what to replay instead."""
     given = ("replay", "--history", "--work", "6h", "--deadline", "9h", "--runs", "20", "--json")
     nothing = run(*given)
     assert nothing.returncode == 1

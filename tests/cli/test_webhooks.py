@@ -18,7 +18,7 @@ def settings(tmp_path: Path) -> Path:
 
 
 def test_a_receiver_is_tried_out_without_a_server(typist: Typist, settings: Path) -> None:
-    """What it answers is said, a refusal exits 1 with what to do, and so does a name that is in no section."""
+    """The answer is shown, a refusal exits 1 with what to do, and so does a name that is in no section."""
     environ = {"COSTGUARD_WEBHOOK_PAGER_SECRET": SECRET}
     with Receiver().listening() as receiver:
         settings.write_text(SETTINGS.format(url=receiver.url))

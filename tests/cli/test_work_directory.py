@@ -1,4 +1,4 @@
-"""Which files of a work directory travel, what cannot, and that the archive is the same for the same folder."""
+"""The files of a work directory travel, or are refused, and the archive is the same for the same folder."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_ignored_files_of_a_repository_stay_at_home(repository: Path) -> None:
 
 
 def test_folder_inside_a_repository_is_packed_alone(repository: Path) -> None:
-    """With names relative to it, and with the rules of the whole repository."""
+    """The names are relative to it, under the rules of the whole repository."""
     put(repository, ".gitignore", "*.log\n")
     put(repository, "conf/run.log")
     assert names(repository / "conf") == ["big.yaml", "small.yaml"]
@@ -167,7 +167,7 @@ def test_same_folder_makes_the_same_archive(folder: Path, tmp_path: Path) -> Non
 
 
 def test_archive_keeps_modes_and_links_and_nobodys_name(folder: Path) -> None:
-    """As tar itself reads it."""
+    """The archive is as tar itself reads it."""
     put(folder, "run.sh").chmod(0o750)
     (folder / "latest").symlink_to("conf/big.yaml")
     with tarfile.open(fileobj=io.BytesIO(archive(folder)[0])) as tar:
@@ -260,7 +260,7 @@ def test_empty_and_missing_folders_are_refused(tmp_path: Path) -> None:
 
 
 def test_name_that_is_not_utf8_is_refused(folder: Path) -> None:
-    """Its bytes are shown."""
+    """The bytes of the name are shown."""
     with open(os.fsencode(folder) + b"/caf\xe9.py", "wb"):
         pass
     with pytest.raises(Invalid, match=r"b'caf\\xe9.py' is no name in UTF-8"):
@@ -268,7 +268,7 @@ def test_name_that_is_not_utf8_is_refused(folder: Path) -> None:
 
 
 def test_commit_branch_and_changes_are_recorded(repository: Path) -> None:
-    """With new files named, and without what looks like a credential."""
+    """The changes have new files named, and are without credentials."""
     put(repository, "train.py", f"print('step 2')\ntoken = '{TOKEN}'\n")
     put(repository, "new.py")
     state = state_of(repository)
@@ -294,7 +294,7 @@ def test_clean_detached_and_new_repositories_have_a_state(repository: Path, tmp_
 
 
 def test_long_changes_are_cut_at_a_line(repository: Path) -> None:
-    """With how many lines are missing."""
+    """The cut says how many lines are missing."""
     put(repository, "train.py", "".join(f"line {number}\n" for number in range(5000)))
     diff = state_of(repository).diff
     assert len(diff) < 16_100
@@ -304,7 +304,7 @@ def test_long_changes_are_cut_at_a_line(repository: Path) -> None:
 
 
 def test_files_with_credentials_are_warned_of(folder: Path) -> None:
-    """By name and kind, never with the credential; data and links are not looked into."""
+    """The warning is by name and kind, never with the credential; data and links are not looked into."""
     put(folder, ".env", f"HF_TOKEN={TOKEN}\n")
     put(folder, "data.bin", f"\0{TOKEN}")
     (warning,) = secrets_in(folder, work_files(folder))
@@ -313,7 +313,7 @@ def test_files_with_credentials_are_warned_of(folder: Path) -> None:
 
 
 def test_file_that_grows_while_it_is_packed_is_refused(folder: Path) -> None:
-    """What the archive says of it would be wrong."""
+    """The archive's description of it would be wrong."""
     files = work_files(folder)
     put(folder, "train.py", "print('much longer than before')")
     with pytest.raises(Invalid, match=r"train\.py grew while it was packed"):
@@ -334,7 +334,7 @@ def test_packed_code_names_itself_for_the_request(repository: Path) -> None:
 
 
 def test_unreadable_ignore_pattern_is_refused(folder: Path) -> None:
-    """With the file that it stands in."""
+    """The refusal names the file that it stands in."""
     put(folder, ".gitignore", "!\n")
     with pytest.raises(Invalid, match="gitignore holds a pattern"):
         Ignores(folder, ".gitignore").ignored("train.py")

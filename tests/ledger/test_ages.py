@@ -43,7 +43,7 @@ def test_run_that_a_user_began_is_new() -> None:
 
 
 def test_failures_in_a_row_are_one_age() -> None:
-    """Until a user starts it."""
+    """The age lasts until a user starts it."""
     runs = [FAILED, Run(AGAIN.started_at, at("12:00"), EndReason.HOST_ERROR), Run(at("12:02"))]
     assert list(ages_of(runs, []).values()) == [None, at("10:00"), at("10:00")]
     restarted = ages_of(runs, [operation("start", "12:01", "12:02")])
@@ -51,7 +51,7 @@ def test_failures_in_a_row_are_one_age() -> None:
 
 
 def test_runs_of_a_listing_have_their_ages() -> None:
-    """From operations, through the timeline."""
+    """The ages come from operations, through the timeline."""
     done = [operation("insert", "09:59", "10:00"), event("hostError", "11:00"), RESTART]
     runs = runs_of([lifetime("10:00")], done, seen(started="11:02"), at("12:00"))
     assert [run.started_at for run in runs] == [at("10:00"), at("11:02")]
@@ -69,13 +69,13 @@ def test_forgotten_vm_gets_no_new_hours_from_a_host_error() -> None:
 
 
 def test_keep_still_holds() -> None:
-    """What a person answered is not undone by a host error."""
+    """A host error does not undo a person's answer."""
     running = vm(running_since=at("09:50"), age_from=at("02:00"), keeps=(keep(DUE + 4 * HOUR),))
     assert planned(running, DUE + HOUR).decisions[0].due_at == DUE + 4 * HOUR
 
 
 def test_ledger_keeps_the_age_and_the_keep_of_the_run_before(sqlite_database: Database) -> None:
-    """Kept until 16:00 by a person, then a host error at 12:30: it is due at 16:00, as if nothing had happened."""
+    """A VM kept until 16:00 by a person, with a host error at 12:30, is due at 16:00, as if nothing had happened."""
     scene = Scene(sqlite_database)
     subject = scene.run()
     request = scene.ask(subject, RequestKind.KEEP)

@@ -80,7 +80,7 @@ def live(database: Database, seed: int) -> None:
 
 
 def figures(connection: Connection) -> dict[str, Any]:
-    """What pages and the API are made from."""
+    """Returns the figures that pages and the API are made from."""
     accrual = accrual_at(connection, NOW)
     periods = ((FIRST, LAST), (date(2026, 1, 10), date(2026, 1, 21)), (date(2026, 2, 10), date(2026, 2, 20)))
     by_vm = {}
@@ -145,7 +145,7 @@ def test_archiving_changes_no_figure(database: Database, tmp_path: Path, seed: i
 
 @pytest.mark.parametrize("seed", [1])
 def test_archiving_killed_at_any_step_goes_on(database_url: str, database: Database, tmp_path: Path, seed: int) -> None:
-    """Killed before, within or after any transaction, every figure is as before, and another run archives the rest."""
+    """Every figure is as before, killed before, within or after any transaction, and another run archives the rest."""
     live(database, seed)
     with database.read() as connection:
         before = connection.execute(select(daily_spend)).all()
@@ -223,7 +223,7 @@ def test_span_that_must_stay_ends_no_run_of_archiving(database: Database, tmp_pa
 def test_other_writers_have_their_turn_while_charges_are_archived(
     sqlite_database: Database, sqlite_url: str, tmp_path: Path
 ) -> None:
-    """Between two transactions the lock is free, for as long as it was held and a second at most."""
+    """The lock is free between two transactions, for as long as it was held and a second at most."""
     live(sqlite_database, 2)
     pauses: list[float] = []
 
@@ -258,7 +258,7 @@ def test_an_archive_can_be_read_without_the_database(database: Database, tmp_pat
 
 
 def test_an_archive_is_on_the_disk_before_it_has_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its rows go after that: what only the cache holds is lost with the power."""
+    """The rows go after that: data in the cache alone is lost with the power."""
     synced: list[tuple[int, int, bool]] = []
     sync = os.fsync
 

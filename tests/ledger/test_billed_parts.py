@@ -1,4 +1,4 @@
-"""What VMs of today's families are billed for."""
+"""VMs of today's families are billed by part."""
 
 from __future__ import annotations
 
@@ -39,7 +39,9 @@ def parts(machine_type: str, gpu: tuple[str, int] | None = None) -> dict[str, Fr
     ],
 )
 def test_each_family_is_billed_by_its_own_skus(machine_type: str, billed: dict[str, int]) -> None:
-    """As dstackai/gpuhunt and SpareCores/sc-crawler add them up from the catalogue; A4 has one SKU for all it is."""
+    """The sums are those of dstackai/gpuhunt and SpareCores/sc-crawler from the catalogue; A4 has one SKU for all it
+    is.
+    """
     assert parts(machine_type) == billed
 
 
@@ -94,5 +96,5 @@ def test_an_a4_without_known_gpus_has_parts_to_miss_a_price() -> None:
     ],
 )
 def test_resources_have_names_that_people_use(resource: str, name: str) -> None:
-    """What covers a whole VM says so."""
+    """The name of a whole VM's resource says so."""
     assert resource_words(resource) == name

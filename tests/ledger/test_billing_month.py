@@ -112,7 +112,7 @@ def test_what_is_priced_by_the_hour_is_not_cut_there() -> None:
 
 
 def test_the_rate_an_hour_follows_the_month() -> None:
-    """What is shown per hour is what an hour of this month costs; a stopped VM's disk costs more in February."""
+    """The figure per hour is that of an hour of this month; a stopped VM's disk costs more in February."""
     rates = {
         at.month: storage_rate_per_hour("disk:pd-ssd", 1024, "us-central1", BOOK, at)
         for at in (datetime(2026, 2, 10, tzinfo=UTC), datetime(2026, 5, 10, tzinfo=UTC))
@@ -131,7 +131,7 @@ def test_rates_and_bills_agree(start: datetime, span: timedelta) -> None:
 
 
 def test_rates_that_are_kept_hold_until_the_month_ends() -> None:
-    """With a monthly price nothing is unchanged beyond the month; without one it is, for ever."""
+    """The rates are not unchanged beyond the month with a monthly price; without one they are, for ever."""
     assert BOOK.unchanged_around(END - HOUR) == (datetime(2026, 10, 1, 7, tzinfo=UTC), END)
     assert BOOK.unchanged_around(END) == (END, datetime(2026, 12, 1, 8, tzinfo=UTC))
     hourly = Price(PriceKey("z1:core", "us-central1", STANDARD), Unit.HOUR, 1, END, "test")

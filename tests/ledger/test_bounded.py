@@ -100,7 +100,7 @@ def _cloud() -> FakeCloud:
 
 
 def a_pass(database: Database, look: Observation, now: datetime, fence: Lease | None = None) -> None:
-    """What the passes do, two or so rows in each transaction."""
+    """Does what the passes do, two or so rows in each transaction."""
     record(database, _cloud(), look, BELONGING, fence, at_once=2)
     charge_due(database, now, fence, most_days=2)
     running_totals.catch_up(database, now, fence, at_once=2)
@@ -138,7 +138,7 @@ def _told(database: Database) -> tuple[dict[str, list[str]], dict[str, list[tupl
 
 @pytest.fixture
 def undisturbed(sqlite_template: Path, tmp_path: Path) -> Any:
-    """What the ledger holds after each chapter of the story, when nothing goes wrong."""
+    """Returns the ledger after each chapter of the story, when nothing goes wrong."""
     path = tmp_path / "undisturbed.db"
     shutil.copy(sqlite_template, path)
     with closing(Database.open(f"sqlite:///{path}")) as database:
@@ -259,7 +259,7 @@ def _watched(url: str, between: Callable[[], object]) -> Iterator[Database]:
 
 
 def test_spend_stays_what_it_is_while_charges_are_stored(database: Database, database_url: str) -> None:
-    """What is stored is counted once, and what is not yet, too: to the cent the same between any two transactions."""
+    """The stored and the unstored part are counted once each: to the cent the same between any two transactions."""
     _with_prices(database)
     record(database, _cloud(), first_look(), BELONGING, None)
     totals = _totals_while_charging(database, database_url, FIRST + timedelta(days=1))

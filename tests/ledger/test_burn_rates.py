@@ -1,4 +1,4 @@
-"""What VMs cost an hour is kept next to them: the fleet is the same as if it were worked out at that moment."""
+"""Rates are stored next to VMs: the fleet is the same as if it were computed at that moment."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def pages(connection: Connection, now: datetime, filters: Filters, sort: Sort) -
 
 
 def test_the_database_ranks_as_the_policy_does(database: Database) -> None:
-    """By every filter and order: the same pages, totals and groups, whether rates are kept or worked out."""
+    """The pages, totals and groups are the same by every filter and order, whether rates are stored or computed."""
     with database.write() as connection:
         some_fleet(connection)
         combinations = list(product(FILTERS, Sort))
@@ -80,7 +80,7 @@ def test_the_database_ranks_as_the_policy_does(database: Database) -> None:
 
 
 def test_budgets_burn_alike_whether_rates_are_kept_or_worked_out(sqlite_database: Database) -> None:
-    """With and without a limit of Google's, for everything and for parts of it: one rate, one forecast."""
+    """The rate and the forecast are one, with and without a limit of Google's, for everything and for parts of it."""
     scopes = (Scope(), Scope(preset="t4"), Scope(owner="ada@lab.example"), Scope(project="lab"), Scope(job="j1"))
     scoped_periods = [(scope, Period.MONTH) for scope in scopes]
     with sqlite_database.write() as connection:
@@ -111,7 +111,7 @@ def test_rates_are_written_when_they_change(sqlite_database: Database) -> None:
 
 @pytest.mark.parametrize("dialect", ["sqlite"], indirect=True)
 def test_a_price_counts_from_the_moment_it_comes_into_force(database: Database) -> None:
-    """Kept rates hold until then; after it the page works them out, and so does the next pass, for all to read."""
+    """Stored rates hold until then; after it the page computes them, and so does the next pass, for all to read."""
     later = NOW + HOUR
     with database.write() as connection:
         some_fleet(connection)
@@ -133,7 +133,9 @@ def test_a_price_counts_from_the_moment_it_comes_into_force(database: Database) 
 
 
 def test_what_is_alike_adds_up_to_what_each_has_run_up(database: Database) -> None:
-    """In groups or one by one, for anyone who it is asked; and what has no price is named."""
+    """The sums are equal in groups or one by one, for anyone who it is asked; and resources without a price are
+    named.
+    """
     with database.write() as connection:
         some_fleet(connection)
         accrual = accrual_at(connection, NOW)
@@ -149,7 +151,7 @@ def test_what_is_alike_adds_up_to_what_each_has_run_up(database: Database) -> No
 
 
 def test_rates_follow_the_month(database: Database) -> None:
-    """What is kept holds until the Pacific month ends; from then on a disk costs another share of its month."""
+    """The stored rate holds until the Pacific month ends; from then on a disk costs another share of its month."""
     december = datetime(2026, 12, 1, 8, tzinfo=UTC)
     with database.write() as connection:
         rows.prices(connection)

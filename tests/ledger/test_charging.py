@@ -115,7 +115,7 @@ def test_a_run_is_charged_when_it_ends(ledger: Ledger) -> None:
 
 
 def test_an_open_run_is_charged_up_to_the_last_midnight(ledger: Ledger) -> None:
-    """What runs is charged once a day; the rest of today is left to those who read."""
+    """A running span is charged once a day; the rest of today is computed by readers."""
     ledger.run(NOON)
     ledger.disk(NOON)
     assert charge_due(ledger.connection, NOON + HOUR) == Charged()
@@ -157,7 +157,7 @@ def test_charging_anew_changes_nothing(ledger: Ledger) -> None:
 
 @pytest.mark.parametrize("most_days", [1, 5, 100])
 def test_spans_are_charged_in_batches_like_all_at_once(ledger: Ledger, most_days: int) -> None:
-    """However few fit into memory at a time: the same charges, counts and days."""
+    """The charges, counts and days are the same however few fit into memory at a time."""
     for number in range(9):
         ledger.run(NOON - number * HOUR, NOON + DAY if number % 2 else None)
         ledger.disk(NOON - number * DAY, NOON + DAY if number % 3 else None)
@@ -251,7 +251,7 @@ def test_a_late_price_charges_what_had_none(ledger: Ledger) -> None:
 
 
 def test_a_machine_type_that_becomes_known_charges_all_of_the_run(ledger: Ledger) -> None:
-    """What midnight could not charge is charged at the next one, from the start of the run on."""
+    """The charge that midnight could not make is made at the next one, from the start of the run on."""
     ledger.run(NOON, vcpus=0, memory_mib=0)
     assert charge_due(ledger.connection, NOON + DAY).unpriced == 1
     ledger.connection.execute(update(lifetimes).values(vcpus=1, memory_mib=1024))
@@ -273,7 +273,7 @@ def test_a_price_from_the_past_charges_from_its_day_on(ledger: Ledger) -> None:
 
 
 def test_a_pass_with_nothing_due_reads_a_few_rows_by_index(database: Database) -> None:
-    """With nothing due nothing is written, and no prices are loaded."""
+    """The pass writes nothing then, and no prices are loaded."""
     with database.write() as connection:
         ledger = Ledger(connection)
         prices.add(connection, PRICES, NOON)

@@ -1,4 +1,4 @@
-"""Whose a VM is after someone said so: in the ledger, and in what is spent from then on, on both databases."""
+"""A claim changes the owner: in the ledger, and in what is spent from then on, on both databases."""
 
 from __future__ import annotations
 

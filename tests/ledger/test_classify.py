@@ -1,4 +1,4 @@
-"""Which preset a VM belongs to."""
+"""Each VM belongs to a preset."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When a VM counts as idle: only when all of the window is known, and none of it was work."""
+"""A VM is idle only when all of the window is known, and none of it was work."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ NO_AGENT = "no GPU figures: the Ops Agent is not installed"
 
 
 def line(value: int, begun: datetime = at("09:00"), ended: datetime = at("11:56"), every: int = 1) -> Series:
-    """One value after another, as measured: the newest is four minutes old."""
+    """Makes a series, one value after another, as measured: the newest is four minutes old."""
     count = (ended - begun) // (every * MINUTE)
     return tuple(Sample(ended - number * every * MINUTE, value) for number in reversed(range(count)))
 
 
 def outside(cpu: int = 100, network: int = 200) -> dict[tuple[str, Metric], tuple[Series, ...]]:
-    """What is measured without an agent."""
+    """Returns the measurements without an agent."""
     values = {Metric.CPU: cpu, Metric.RECEIVED: network, Metric.SENT: network}
     return {(KEY.gce_id, metric): (line(value, every=5),) for metric, value in values.items()}
 
@@ -48,7 +48,9 @@ def judged(measured: Usage, run: MeasuredRun = RUN, before: Before | None = None
 
 
 def test_an_idle_gpu() -> None:
-    """Under the threshold for the whole window: idle since the first value that is known, with the highest told."""
+    """A GPU under the threshold for the whole window is idle since the first value that is known, with the highest
+    shown.
+    """
     idle = judged(usage(line(300)))
     assert (idle.state, idle.is_weak) == (IdleState.IDLE, False)
     assert idle.since == at("09:01")
@@ -57,7 +59,7 @@ def test_an_idle_gpu() -> None:
 
 
 def test_a_busy_gpu() -> None:
-    """One value at the threshold is work, however long ago in the window; the mean says how much."""
+    """A single value at the threshold is work, however long ago in the window; the mean says how much."""
     quiet = line(0)
     busy = judged(usage(tuple(Sample(one.at, 500) if one.at == at("11:01") else one for one in quiet)))
     assert (busy.state, busy.since) == (IdleState.BUSY, at("11:01"))
@@ -75,7 +77,7 @@ def test_a_busy_gpu() -> None:
     ],
 )
 def test_power_says_whether_a_busy_gpu_is_useful(power: int, said: str) -> None:
-    """At 85 % use it is never idle, and its use alone makes it not healthy."""
+    """A GPU at 85 % use is never idle, and its use alone makes it not healthy."""
     measured = usage(line(8500))
     measured = Usage(PROJECT, {**measured.series, (KEY.gce_id, Metric.POWER): (line(power),)})
     busy = judged(measured)
@@ -84,7 +86,7 @@ def test_power_says_whether_a_busy_gpu_is_useful(power: int, said: str) -> None:
 
 
 def test_a_spinning_kernel_is_idle() -> None:
-    """One of 132 multiprocessors at work reads as 100 % utilisation; the other 131 say that the GPU is idle."""
+    """A single multiprocessor of 132 at work reads as 100 % utilisation; the other 131 say that the GPU is idle."""
     idle = judged(with_sm(usage(line(10_000)), line(76)))
     assert (idle.state, idle.is_weak, idle.since) == (IdleState.IDLE, False, at("09:01"))
     assert (idle.sm_mean, idle.sm_max, idle.gpu_max) == (76, 76, 10_000)
@@ -147,7 +149,7 @@ def test_work_before_the_window_is_over() -> None:
 
 
 def test_all_gpus_must_be_idle_and_measured() -> None:
-    """One busy GPU of four is work; three idle ones and one that nobody measures are unknown."""
+    """A busy GPU of four is work; three idle ones and one that nobody measures are unknown."""
     assert judged(usage(*[line(0)] * 3, line(9_000)), FOUR).state is IdleState.BUSY
     unknown = judged(usage(*[line(0)] * 3), FOUR)
     assert unknown.state is IdleState.UNKNOWN
@@ -167,7 +169,7 @@ def test_without_an_agent_cpu_and_network_are_weak_evidence() -> None:
 
 
 def test_a_vm_without_gpus_is_judged_by_cpu_and_network() -> None:
-    """For it that is no weak evidence, and no GPU is spoken of."""
+    """The evidence is not weak for it, and no GPU is spoken of."""
     idle = judged(usage(), NO_GPU)
     assert (idle.state, idle.is_weak) == (IdleState.IDLE, False)
     assert "GPU" not in idle.sentence
@@ -190,7 +192,7 @@ def test_what_could_not_be_read_is_unknown(metric: Metric) -> None:
 
 
 def test_a_young_vm_is_unknown_until_the_window_has_passed() -> None:
-    """What was measured before this run is not of this run."""
+    """Measurements before this run are not of this run."""
     young = MeasuredRun(KEY.gce_id, A100, at("11:20"))
     unknown = judged(usage(line(0)), young)
     assert unknown.state is IdleState.UNKNOWN
@@ -221,7 +223,7 @@ def test_idleness_goes_on_from_one_measurement_to_the_next() -> None:
 
 @given(st.integers(0, 499), st.integers(0, 64), st.timedeltas(GAP + MINUTE, HOUR))
 def test_missing_data_never_gives_idle(value: int, begins: int, length: timedelta) -> None:
-    """Whatever stretch of the window has no value, longer than a gap may be, the answer is not idle."""
+    """The answer is not idle whatever stretch of the window has no value, longer than a gap may be."""
     hole = NOW - HOUR - GAP + begins * MINUTE
     missing = _without(hole, hole + length + 2 * MINUTE)
     is_in_window = hole + length > NOW - HOUR + GAP and hole < NOW - LAG
@@ -245,7 +247,7 @@ def _without(begun: datetime, ended: datetime) -> Callable[[Usage], dict[tuple[s
 
 @given(st.integers(0, 10_000), st.integers(0, 499), st.integers(0, 64), st.timedeltas(GAP + MINUTE, HOUR))
 def test_a_gap_in_sm_activity_never_gives_idle(utilised: int, sm: int, begins: int, length: timedelta) -> None:
-    """Whatever stretch of the window lacks it, a GPU with high utilisation is not idle, and one with low may be."""
+    """A GPU with high utilisation is not idle whatever stretch of the window lacks it, and one with low may be."""
     hole = NOW - HOUR - GAP + begins * MINUTE
     cut = _without(hole, hole + length + 2 * MINUTE)(with_sm(Usage(PROJECT), line(sm)))
     measured = Usage(PROJECT, {**usage(line(utilised)).series, **cut})
@@ -263,7 +265,9 @@ def test_a_gap_in_sm_activity_never_gives_idle(utilised: int, sm: int, begins: i
 def test_a_busy_sample_in_the_window_never_gives_idle(
     quiet: Sequence[int], gpu: int, minutes_ago: int, busy: int, was_idle: bool
 ) -> None:
-    """Whichever GPU, whenever in the window, whatever the others did and whatever was thought before."""
+    """The result holds whichever GPU, whenever in the window, whatever the others did and whatever was thought
+    before.
+    """
     times = [one.at for one in line(0)]
     several = [[Sample(moment, value) for moment, value in zip(times, quiet, strict=False)] for _ in range(4)]
     moment = NOW - minutes_ago * MINUTE

@@ -202,7 +202,7 @@ def test_evidence_that_stays_the_same_is_not_written_again(place: Place) -> None
 
 
 def test_the_daemon_measures_after_its_first_pass(place: Place) -> None:
-    """By the same lease and next to the passes, which a failing measurement leaves alone."""
+    """The measurement has the same lease and runs next to the passes, which a failing one leaves alone."""
     place.world.advance(3 * HOUR)
     given = (place.database, place.reconciler, tuple, lambda _prices, _fence: None)
     daemon = Daemon(*given, "one", HOUR, None, idle_watch=place.watch, idle_every=HOUR)

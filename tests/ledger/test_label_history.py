@@ -29,7 +29,7 @@ def _changes(database: Database, label: str) -> list[LabelChange]:
 
 
 def test_steady_labels_are_not_stored_twice(database: Database) -> None:
-    """What a label is stands with the VM: only a change has a row."""
+    """A label stands with the VM: only a change has a row."""
     _look(database, {"experiment": "a"}, "12:00")
     _look(database, {"experiment": "a"}, "12:01")
     assert _changes(database, "experiment") == []
@@ -44,7 +44,7 @@ def test_label_change_is_dated_by_googles_operation(database: Database) -> None:
 
 
 def test_label_change_without_an_operation_is_dated_by_the_look(database: Database) -> None:
-    """What no operation tells was so from the moment at which it was seen, never earlier."""
+    """A change that no operation tells was so from the moment at which it was seen, never earlier."""
     _look(database, {"experiment": "a"}, "12:00")
     _look(database, {"experiment": "b"}, "12:10")
     assert [change.changed_at for change in _changes(database, "experiment")] == [at("12:10")]

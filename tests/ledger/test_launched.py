@@ -149,7 +149,7 @@ def test_the_vm_of_a_machine_type_that_cannot_be_read_stays_unpriced(sqlite_data
 
 
 def test_budgets_and_spend_can_be_of_one_job(sqlite_database: Database) -> None:
-    """What other VMs spend is not in it, neither what was spent nor what burns."""
+    """The spend of other VMs is not in it, neither past nor present."""
     _launch(sqlite_database)
     with sqlite_database.write() as connection:
         for resource, unit, rate in (

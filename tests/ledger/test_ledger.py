@@ -1,4 +1,4 @@
-"""What the ledger holds of one VM after a look at it."""
+"""The ledger holds a VM after a look at it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _account(
 
 
 def _after(entry: Entry | None, stored: KnownInstance | None = None) -> KnownInstance:
-    """What the store would hold after this entry."""
+    """Returns the store after this entry."""
     assert entry is not None
     lifetimes = {life.started_at: life for life in stored.lifetimes} if stored else {}
     storage = {(span.name, span.started_at): span for span in stored.storage} if stored else {}
@@ -79,7 +79,7 @@ def test_disks_go_on_billing_while_a_vm_is_stopped() -> None:
 
 
 def test_a_deleted_vm_ends_its_storage_when_the_delete_ends() -> None:
-    """Its lifetime ends as the delete begins, its disks as it is done."""
+    """The lifetime ends as the delete begins, its disks as it is done."""
     stored = _after(_account(seen(), INSERT))
     entry = _account(None, INSERT, operation("delete", "11:00", "11:02"), stored=stored)
     assert entry is not None
@@ -130,7 +130,7 @@ def test_disks_attached_and_detached_later() -> None:
 
 
 def test_a_suspended_vm_pays_for_its_memory_until_it_is_resumed() -> None:
-    """From the suspension to the next run, in MiB."""
+    """The memory is billed from the suspension to the next run, in MiB."""
     stored = _after(_account(seen(shape=T4), INSERT))
     suspend = operation("suspend", "10:30", "10:31")
     entry = _account(seen(Status.SUSPENDED, shape=T4, last_suspended_at="10:31"), INSERT, suspend, stored=stored)
@@ -164,7 +164,7 @@ def test_what_was_gone_before_anybody_watched_is_not_recorded() -> None:
 
 
 def test_a_failed_creation_is_no_vm() -> None:
-    """Its operation has a target id, and there was never a VM of that id."""
+    """The operation has a target id, and there was never a VM of that id."""
     assert _account(None, operation("insert", "09:59", "10:00", error_code="QUOTA_EXCEEDED")) is None
 
 

@@ -36,14 +36,14 @@ def known(database: Database, *targets: str, project: str = "lab") -> dict[str, 
 
 
 def test_an_operation_is_news_once(database: Database) -> None:
-    """What was recorded before is not told again, and comes back as it was seen."""
+    """An operation recorded before is not told again, and comes back as it was seen."""
     assert record(database, INSERT) == [INSERT]
     assert record(database, INSERT) == []
     assert known(database, "77") == {"77": [INSERT]}
 
 
 def test_an_operation_that_went_on_is_news_again(database: Database) -> None:
-    """Its status, its end and its error are kept as last seen."""
+    """The status, the end and the error are kept as last seen."""
     failed = replace(DONE, error_code="ZONE_RESOURCE_POOL_EXHAUSTED", error_message="no T4 left", status_message="x")
     record(database, INSERT)
     assert record(database, failed) == [failed]

@@ -1,4 +1,4 @@
-"""Who answers for a VM."""
+"""Each VM has an owner."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_label_stays_bare_without_a_rule() -> None:
 
 
 def test_label_is_configurable() -> None:
-    """Only the configured label counts, and the phrase names it."""
+    """The configured label alone counts, and the phrase names it."""
     rules = OwnerRules(label="team-contact")
     assert owner_of({"team-contact": "bo", "owner": "ana"}, None, None, rules).how == "label team-contact"
     assert owner_of({"owner": "ana"}, None, None, rules).address == ""
@@ -78,7 +78,7 @@ def test_nobody_is_said_in_words() -> None:
 
 
 def test_a_claim_comes_before_label_and_creator() -> None:
-    """What someone said of this very VM is worth more than what its maker wrote; a job still comes first."""
+    """A claim of this very VM is worth more than what its maker wrote; a job still comes first."""
     claim = Claim(1, "cy@example.com", "cy@example.com", at("10:00"))
     owner = owner_of({"owner": "ana"}, "bo@example.com", None, RULES, claim)
     assert owner == Owner("cy@example.com", OwnerSource.CLAIM, "claimed by cy@example.com")
@@ -86,7 +86,7 @@ def test_a_claim_comes_before_label_and_creator() -> None:
 
 
 def test_a_disowned_vm_is_nobodys() -> None:
-    """Its label or its creator has misled us, so neither is asked again."""
+    """The label or the creator has misled us, so neither is asked again."""
     claim = Claim(1, "", "ana@example.com", at("10:00"))
     owner = owner_of({"owner": "ana"}, "ana@example.com", None, RULES, claim)
     assert owner == Owner("", OwnerSource.NOBODY, "disowned by ana@example.com")

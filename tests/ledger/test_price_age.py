@@ -1,4 +1,4 @@
-"""How old the prices are that came with Costguard, and where that is said."""
+"""Shipped prices show their age."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_a_shipped_price_becomes_an_estimate_after_sixty_days(days: int, text: s
 
 
 def test_sums_say_nothing_once_a_catalogue_was_read() -> None:
-    """One VM still does where the catalogue has no price of a part of it."""
+    """A VM still does where the catalogue has no price of a part of it."""
     mixed = accrual(price("a2:core", "catalog"), price("a2:ram", "snapshot 2026-09-01"), days=90)
     assert mixed.price_note is None
     note = mixed.note_of(A2, "us-central1-a", SPOT)

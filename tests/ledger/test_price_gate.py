@@ -1,4 +1,4 @@
-"""Which prices are believed."""
+"""Prices are believed, or refused."""
 
 from __future__ import annotations
 

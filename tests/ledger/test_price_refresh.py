@@ -158,7 +158,7 @@ def test_a_closed_catalogue_changes_nothing(seeded: Database) -> None:
 
 
 def test_spans_past_the_change_are_charged_again(seeded: Database) -> None:
-    """What was charged at the old price after the new one came into force is marked, and so is the unpriced."""
+    """Charges at the old price after the new one came into force are marked, and so is the unpriced."""
     with seeded.write() as connection:
         vm = connection.execute(
             insert(instances)

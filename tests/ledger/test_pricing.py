@@ -1,4 +1,4 @@
-"""What lifetimes and storage cost."""
+"""Lifetimes and storage have a cost."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_an_hour_of_a_t4_costs_the_sum_of_google_s_figures() -> None:
 
 
 def test_a_short_run_is_billed_a_minute() -> None:
-    """Under a minute bills as a minute, from the start of the run on."""
+    """A run under a minute bills as a minute, from the start of the run on."""
     bill = bill_lifetime(run(5), BOOK, T0 + timedelta(days=1))
     assert {charge.seconds for charge in bill.charges} == {60}
     assert {charge.ended_at for charge in bill.charges} == {T0 + timedelta(seconds=60)}
@@ -183,7 +183,7 @@ def test_what_is_sold_at_other_prices_is_unpriced(model: ProvisioningModel, said
 
 
 def test_an_unknown_machine_type_or_disk_type_says_what_to_do() -> None:
-    """What could not be read is not priced at zero; the sentence names the permission that is missing."""
+    """An unread type is not priced at zero; the sentence names the permission that is missing."""
     lifetime = run(3600, shape=Shape("z9-secret-4", 0, 0))
     assert "compute.machineTypes.get" in bill_lifetime(lifetime, BOOK, T0 + timedelta(days=1)).unpriced
     span = StorageSpan(KEY, "boot", None, 10, "us-central1-a", T0)
@@ -230,7 +230,7 @@ def test_a_charge_is_rounded_to_the_nearest_nano_dollar(nanos: int, seconds: int
 
 
 def test_a_disk_is_billed_until_it_is_deleted() -> None:
-    """Asked about a later moment, it costs no more."""
+    """The disk costs no more at a later moment."""
     span = StorageSpan(KEY, "d", "disk:pd-balanced", 100 * 1024, "us-central1-a", T0, T0 + timedelta(hours=1))
     deleted = bill_storage(span, BOOK, T0 + timedelta(hours=1))
     assert deleted.amount > Money()

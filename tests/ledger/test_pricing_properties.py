@@ -1,4 +1,4 @@
-"""What holds of every bill: nothing lost, nothing twice, nothing negative."""
+"""Every bill has nothing lost, nothing twice, nothing negative."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ def test_an_incomplete_look_leaves_what_was_known(database: Database) -> None:
 
 
 def test_a_whole_look_clears_what_was_unread(database: Database) -> None:
-    """As soon as everything is read again, nothing is shown as unread."""
+    """The list is empty as soon as everything is read again."""
     look(database, Observation("lab", T0, instances_complete=False, unread=(ZONE,)), T0)
     look(database, WHOLE, T0 + MINUTE)
     with database.read() as connection:

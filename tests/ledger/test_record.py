@@ -1,4 +1,4 @@
-"""One observation into the ledger, on both databases."""
+"""An observation goes into the ledger, on both databases."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_an_incomplete_listing_makes_nothing_gone(database: Database) -> None:
 
 @pytest.mark.parametrize(("answer", "absent"), [("gone", 1), ("unreachable", 0), ("there", 0)])
 def test_a_vm_that_is_not_listed_is_asked_for(database: Database, answer: str, absent: int) -> None:
-    """Only a 404 makes it gone; a failing answer leaves it as it was."""
+    """A 404 alone makes it gone; a failing answer leaves it as it was."""
     cloud = FakeCloud()
     _record(database, observation(_vm(1)))
     {"gone": cloud.gone, "unreachable": cloud.unreachable, "there": set[str]()}[answer].add("1")
@@ -226,7 +226,7 @@ def test_operations_that_google_has_forgotten_are_told(database: Database) -> No
 
 
 def test_a_type_that_becomes_known_is_charged_from_the_start_at_once(sqlite_database: Database) -> None:
-    """Not at the next midnight: until then the spend would lack it."""
+    """The charge does not wait for the next midnight: until then the spend would lack it."""
     unknown = Shape("a2-highgpu-1g", 0, 0)
     with sqlite_database.write() as connection:
         rate = Money.of(1).nanos

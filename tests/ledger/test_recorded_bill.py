@@ -63,7 +63,7 @@ def moment(text: str) -> datetime:
 
 
 def in_pricing_units(charges: Iterable[Charge], unit: Unit) -> Decimal:
-    """As the export prints them: cut at nine decimals."""
+    """Returns amounts as the export prints them: cut at nine decimals."""
     exact = sum((charge.quantity * charge.seconds / unit.seconds(charge.started_at) for charge in charges), Fraction(0))
     return Decimal(int(exact * 10**9)).scaleb(-9)
 

@@ -90,7 +90,7 @@ class Story:
         )
 
     def change(self) -> None:
-        """One VM stops, is suspended, starts again, changes hands or shape, or is gone."""
+        """Makes one VM stop, be suspended, start again, change hands or shape, or be gone."""
         if not self.vms:
             return
         gce_id = self.chance.choice(sorted(self.vms))
@@ -207,7 +207,7 @@ def test_drift_is_found_and_healed(database: Database) -> None:
 
 
 def test_a_pass_heals_what_drifted(sqlite_database: Database) -> None:
-    """At its first pass, and then each hour; in between it costs nothing."""
+    """The pass heals at its first pass, and then each hour; in between it costs nothing."""
     clock = HandClock(at("12:00"))
     reconciler = Reconciler(sqlite_database, FakeCloud(), clock, (), Rules({}), BELONGING)
     with sqlite_database.write() as connection:

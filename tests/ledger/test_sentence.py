@@ -18,5 +18,5 @@ from costguard.ledger.narrate import sentence
     ],
 )
 def test_a_clause_becomes_a_sentence(clause: str, expected: str) -> None:
-    """With a capital and a full stop, unless it begins with a name; what is one already stays as it is."""
+    """The sentence has a capital and a full stop, unless it begins with a name; a sentence stays as it is."""
     assert sentence(clause) == expected

@@ -1,4 +1,4 @@
-"""What Spot saved, added up by days or within the periods in which on-demand prices stay."""
+"""The savings of Spot are added up by days or within the periods in which on-demand prices stay."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ SPOT = ProvisioningModel.SPOT
 
 
 class _Books:
-    """What the ledger holds of one VM, look after look."""
+    """The ledger of one VM, look after look."""
 
     def __init__(self) -> None:
         self.stored: KnownInstance | None = None
@@ -86,14 +86,14 @@ def test_id_of_a_disk_is_added_to_what_bills_and_names_another_disk() -> None:
 
 
 def test_the_disk_of_a_vm_that_was_made_while_watched_bills_from_its_creation() -> None:
-    """Also when its operations could not be read, or were forgotten."""
+    """The disk bills so also when its operations could not be read, or were forgotten."""
     books = _Books()
     books.look("11:00", seen(Status.STOPPED, started=None))
     assert books.storage == [("vm", "09:59:00", None)]
 
 
 def test_a_vm_known_by_its_operations_is_completed_when_it_is_first_listed() -> None:
-    """Its zone could not be read: its run gets shape and provisioning model, and its disk its whole time."""
+    """The zone could not be read: its run gets shape and provisioning model, and its disk its whole time."""
     books = _Books()
     books.look("10:05", None, operation("insert", "09:59", "10:00"))
     books.look("10:10", seen(provisioning_model=SPOT))
@@ -160,7 +160,7 @@ def test_a_vm_that_was_taken_for_gone_goes_on() -> None:
 
 
 def test_a_type_told_for_a_remade_vm_is_not_that_of_its_earlier_run() -> None:
-    """What could not be looked up then is not made up from what the VM is now."""
+    """An unknown shape is not made up from the VM's present one."""
     books = _Books()
     unknown = replace(A100, machine_type="x9-new", vcpus=0, memory_mib=0)
     books.look("10:05", seen(shape=unknown))
@@ -170,7 +170,7 @@ def test_a_type_told_for_a_remade_vm_is_not_that_of_its_earlier_run() -> None:
 
 
 def test_a_vm_that_is_preempted_as_it_comes_up_goes_with_it() -> None:
-    """Its last run ended long before, and only the preemption tells when the VM went."""
+    """The last run ended long before, and only the preemption tells when the VM went."""
     books = _Books()
     books.look("10:05", seen(provisioning_model=SPOT))
     stopped = seen(Status.STOPPED, provisioning_model=SPOT, last_stopped_at="10:31")

@@ -34,7 +34,7 @@ CENT = Money.of("0.01").nanos
 
 @pytest.mark.parametrize("year", [2024, 2025])
 def test_a_year_of_500_gib_costs_twelve_monthly_prices(database: Database, year: int) -> None:
-    """From New Year to New Year in Pacific time: each month its price, and all sums alike, to the cent."""
+    """The year is from New Year to New Year in Pacific time: each month its price, and all sums alike, to the cent."""
     starts = [datetime(year, month, 1, 8 if month in (1, 2, 3, 12) else 7, tzinfo=UTC) for month in range(1, 13)]
     starts.append(datetime(year + 1, 1, 1, 8, tzinfo=UTC))
     assert starts == [billing_month(start)[0] for start in starts]

@@ -1,4 +1,4 @@
-"""From operations and listings to runs."""
+"""Operations and listings become runs."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_billing_ends_when_a_stop_begins() -> None:
     ],
 )
 def test_system_events_tell_why_a_vm_ended(kind: str, reason: str) -> None:
-    """What Google did to a VM is distinguished from what people did."""
+    """Google's acts on a VM are distinguished from people's."""
     listed = seen(Status.STOPPED, last_stopped_at="11:00:30")
     assert _runs(event(kind, "11:00"), listed=listed) == [("10:00:00", "11:00:00", reason, False)]
 
@@ -69,7 +69,7 @@ def test_a_stale_stop_stamp_does_not_end_a_running_vm() -> None:
 
 
 def test_a_preempted_vm_that_still_shows_an_older_stop() -> None:
-    """While it is STOPPING its stop stamp is older than its start; the operation tells the end."""
+    """The stop stamp is older than its start while it is STOPPING; the operation tells the end."""
     listed = seen(Status.STOPPING, last_stopped_at="08:00")
     assert _runs(event("preempted", "11:00"), listed=listed) == [("10:00:00", "11:00:00", "preempted", False)]
 
@@ -139,7 +139,7 @@ def test_a_failed_creation_is_no_run() -> None:
 
 
 def test_a_vm_that_came_and_went_unseen_is_told_by_operations() -> None:
-    """Its insert and delete operations are all that is left of it."""
+    """The insert and delete operations are all that is left of it."""
     operations = [operation("insert", "10:00", "10:00:20"), operation("delete", "10:30", "10:32")]
     assert _runs(*operations) == [("10:00:20", "10:30:00", "deleted", False)]
 
@@ -150,7 +150,7 @@ def test_a_vm_that_is_gone_without_an_operation_ended_by_now() -> None:
 
 
 def test_an_unlisted_vm_goes_on_billing() -> None:
-    """Not listed is not gone."""
+    """A VM that is not listed is not gone."""
     assert _runs(lifetimes=(lifetime("10:00"),)) == [("10:00:00", None, None, False)]
 
 
@@ -197,7 +197,7 @@ def test_a_vm_from_before_start_stamps_runs_since_it_was_made() -> None:
 
 
 def test_a_vm_first_seen_stopped() -> None:
-    """Its stamps tell its last run, with an end that is an estimate; without a stop stamp nothing is guessed."""
+    """The stamps tell its last run, with an end that is an estimate; without a stop stamp nothing is guessed."""
     assert _runs(listed=seen(Status.STOPPED, last_stopped_at="11:00")) == [("10:00:00", "11:00:00", "unknown", True)]
     assert _runs(listed=seen(Status.STOPPED)) == []
 

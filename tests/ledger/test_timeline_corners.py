@@ -60,7 +60,7 @@ def test_a_start_after_the_listing_is_not_ended_by_it() -> None:
 
 
 def test_the_end_of_a_graceful_stop_outlives_its_listing() -> None:
-    """Once the VM is gone nothing tells how long its grace was; the ledger does."""
+    """The ledger tells how long its grace was, and nothing else does once the VM is gone."""
     stop = operation("stop", "11:00", "11:09")
     life = lifetime("10:00", "11:08", EndReason.STOPPED, end_is_estimate=True)
     assert _spans([INSERT, stop, operation("delete", "11:30", "11:31")], None, (life,)) == [("10:00:00", "11:08:00")]

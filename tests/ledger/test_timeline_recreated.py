@@ -67,7 +67,7 @@ def test_recorded_repair_ends_the_old_run_at_its_stop_stamp_whenever_it_is_looke
 
 @pytest.mark.parametrize("moment", ["17:49:14.100", "17:49:40"])
 def test_vm_that_its_group_has_not_stopped_yet_still_bills(moment: str) -> None:
-    """Its repair was begun, and it is listed as running, with the stamps of before."""
+    """The repair was begun, and it is listed as running, with the stamps of before."""
     repair = event("repair.recreateInstance", "17:49:14.100")
     (run,) = _runs(repair, read=moment, lifetimes=(lifetime("10:00"),), started="10:00")
     assert run.ended_at is None
@@ -82,7 +82,7 @@ def test_repair_ends_no_run_that_began_after_it() -> None:
 
 
 def test_recreation_whose_insert_operation_was_read_begins_one_run() -> None:
-    """As recorded on 24 August 2026: stop, repair, and an insert half a minute later."""
+    """The recording is of 24 August 2026: stop, repair, and an insert half a minute later."""
     operations = [
         operation("insert", "09:59", "10:00"),
         operation("stop", "18:54:40", "18:55:10"),
@@ -97,7 +97,7 @@ def test_recreation_whose_insert_operation_was_read_begins_one_run() -> None:
 
 
 def test_preempted_vm_that_its_group_makes_again_was_preempted() -> None:
-    """As recorded on 24 August 2026: the repair 8 s after the preemption ends nothing more."""
+    """The recording is of 24 August 2026: the repair 8 s after the preemption ends nothing more."""
     operations = [
         operation("insert", "09:59", "10:00"),
         event("preempted", "17:13:39"),
@@ -136,7 +136,7 @@ def test_vm_that_was_deleted_and_made_again_under_its_id_is_there() -> None:
 
 
 def test_reason_has_words_of_its_own() -> None:
-    """What people read about the end."""
+    """People read about the end."""
     assert ended_text(EndReason.RECREATED) == "was recreated by its managed instance group"
 
 

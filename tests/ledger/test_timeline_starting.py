@@ -41,7 +41,7 @@ def _runs(
 def test_recorded_preemption_inside_a_start_ends_that_lifetime(
     recorded: tuple[SeenOperation, ...], struck: str, listed: SeenInstance | None
 ) -> None:
-    """One run, ended by the preemption at its own moment; the no-op stop of the next morning ends nothing."""
+    """The run is one, ended by the preemption at its own moment; the no-op stop of the next morning ends nothing."""
     run = _runs(*recorded, NO_OP_STOP, listed=listed)[-1]
     assert (run.ended_at, run.reason, run.end_is_estimate) == (at(struck), EndReason.PREEMPTED, False)
     assert run.started_at <= at(struck)
@@ -63,7 +63,7 @@ def test_start_that_the_ledger_holds_is_ended_and_not_replaced(started: str) -> 
 
 
 def test_preemption_long_before_its_start_was_done_still_ends_it() -> None:
-    """However much longer the start operation went on, and whatever of it the ledger holds already."""
+    """The end holds however much longer the start operation went on, and whatever of it the ledger holds already."""
     slow = (operation("start", "20:00:01", "20:00:40"), event("preempted", "20:00:07.433"))
     (run,) = _runs(*slow, listed=None)
     assert run.ended_at == at("20:00:07.433")
@@ -113,7 +113,7 @@ def test_no_op_stop_of_a_vm_whose_preemption_was_never_read_ends_nothing() -> No
 
 
 def test_real_stop_is_believed_however_quick() -> None:
-    """Its stop stamp is written as it ends, so it is not before its beginning."""
+    """The stop stamp is written as it ends, so it is not before its beginning."""
     start, quick = operation("start", "08:59", "09:00"), operation("stop", "11:00:00", "11:00:01.500")
     (run,) = _runs(start, quick, listed=seen(Status.STOPPED, started="09:00", last_stopped_at="11:00:01.400"))
     assert (run.ended_at, run.reason, run.end_is_estimate) == (at("11:00"), EndReason.STOPPED, False)

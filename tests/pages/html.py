@@ -11,7 +11,7 @@ _INLINE = {"a", "code", "span", "strong", "time"}
 
 
 class Page(HTMLParser):
-    """What a browser would mend in silence is a mistake here."""
+    """A page in which a mistake is an error that a browser would mend in silence."""
 
     def __init__(self, source: str) -> None:
         super().__init__(convert_charrefs=True)

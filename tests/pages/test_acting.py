@@ -1,4 +1,4 @@
-"""What people ask of VMs from the pages."""
+"""People make requests about VMs from the pages."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ Clients = Callable[..., TestClient]
 
 @pytest.fixture
 def database(sqlite_database: Database) -> Database:
-    """What is stored, and how, is tested with `ask` on both."""
+    """Makes a database. Storage is tested with `ask` on both."""
     return sqlite_database
 
 
 def acts(page: Page) -> set[str]:
-    """What is offered for whom: the last parts of the addresses."""
+    """Returns the acts on offer: the last parts of the addresses."""
     addresses = [
         str(attrs["href"]) for tag, attrs in page.tags if tag == "a" and "act" in (attrs.get("class") or "").split()
     ]
@@ -170,7 +170,7 @@ def test_a_keep_says_for_how_long(
 def test_what_cannot_be_asked_is_told_on_a_page(
     database: Database, client_with: Clients, role: Role, path: str, sent: dict[str, str], status: int, said: str
 ) -> None:
-    """In words and with the fitting status; nothing is stored."""
+    """The page has words and the fitting status; nothing is stored."""
     addresses = story.tell(database)
     name, _, wish = path.partition("/")
     answer = client_with(authenticator=signed_in(role, BOB)).post(

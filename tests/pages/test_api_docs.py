@@ -12,7 +12,9 @@ from costguard.db.transaction import Database
 
 
 def test_every_operation_and_schema_of_the_document_is_on_the_page_of_its_group(sqlite_database: Database) -> None:
-    """With its method, its path, what is required, and links that lead somewhere on the page; the first lists all."""
+    """The page has its method, its path, what is required, and links that lead somewhere on the page; the first lists
+    all.
+    """
     app = site.tell(sqlite_database).app
     client = TestClient(app)
     index = client.get("/api/docs").text
@@ -34,7 +36,7 @@ def test_every_operation_and_schema_of_the_document_is_on_the_page_of_its_group(
 
 
 def test_a_page_is_a_part_of_the_documentation(sqlite_database: Database) -> None:
-    """None holds half of it; a group that does not exist is a problem, as all of /api."""
+    """A page holds less than half of the documentation; a group that does not exist is a problem, as all of /api."""
     app = site.tell(sqlite_database).app
     client = TestClient(app)
     sizes = [len(client.get(f"/api/docs/{tag['name']}").text) for tag in app.openapi()["tags"]]

@@ -27,7 +27,7 @@ TOLD = (
 
 @pytest.fixture
 def database(sqlite_database: Database) -> Database:
-    """What is particular to a database is tested with the search itself."""
+    """Makes a database. Particulars of a database are tested with the search itself."""
     return sqlite_database
 
 

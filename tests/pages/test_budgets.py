@@ -1,4 +1,4 @@
-"""What stands on the page Budgets."""
+"""The page Budgets shows every budget."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def test_a_budget_without_a_forecast_has_no_line_ahead(
 def test_a_teams_budget_tells_whose_it_is_and_who_answers_for_it(
     database: Database, client_with: Callable[..., TestClient]
 ) -> None:
-    """What its people spent is counted, not what everybody did; thresholds to come stand with their amounts."""
+    """The spend of its people is counted, not everybody's; thresholds to come stand with their amounts."""
     a_month(database)
     with database.write() as connection:
         rows.day(connection, (NOW - DAY).date(), owner="bob@lab.example", gpu_nanos=7 * 10**9)
@@ -143,7 +143,9 @@ def test_a_forecast_without_history_is_shown_as_such(
 def test_spend_budgets_and_the_api_forecast_one_figure(
     database: Database, client_with: Callable[..., TestClient], days_known: int
 ) -> None:
-    """Of everything and of one owner: the same figure and range, or too early to say, under the same condition."""
+    """The figure and range of everything and of one owner are the same, or too early to say, under the same
+    condition.
+    """
     a_month(database)
     with database.write() as connection:
         connection.execute(update(tables.projects).values(first_seen_at=NOW - (days_known + 1) * DAY))

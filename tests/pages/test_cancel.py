@@ -23,7 +23,7 @@ CSRF = {"csrf": "the page's own"}
 
 @pytest.fixture
 def database(sqlite_database: Database) -> Database:
-    """What is written is the API's too, and tested on both kinds there."""
+    """Makes a database. The writes are the API's too, and tested on both kinds there."""
     return sqlite_database
 
 

@@ -1,4 +1,4 @@
-"""One stop is one line, and one view has one time zone."""
+"""A stop is one line, and one view has one time zone."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def shape(events: list[StoredEvent]) -> list[tuple[int, list[int]]]:
 
 
 def test_the_steps_of_a_stop_are_under_its_outcome() -> None:
-    """Asked for, ordered, done: one line. What another VM does between them is a line of its own."""
+    """The steps requested, ordered and done are one line. Another VM's events between them are lines of their own."""
     assert shape(
         [
             stored(5, "LifetimeEnded", 1),
@@ -41,7 +41,7 @@ def test_the_steps_of_a_stop_are_under_its_outcome() -> None:
 
 @pytest.mark.parametrize("kind", ["InstanceStopFailed", "InstanceStopNotNeeded", "LifetimeEnded", "RequestRefused"])
 def test_every_outcome_has_its_steps(kind: str) -> None:
-    """Also a stop that failed, was no longer needed, or was refused."""
+    """The steps are shown also of a stop that failed, was no longer needed, or was refused."""
     assert shape([stored(2, kind, 1), stored(1, "InstanceStopOrdered", 2)]) == [(2, [1])]
 
 
@@ -112,7 +112,7 @@ def test_a_sentence_cannot_bring_markup() -> None:
 
 
 def test_every_moment_that_sentences_say_is_understood() -> None:
-    """What model/moments.py writes for any moment within a year is read back as that minute."""
+    """A moment that model/moments.py writes within a year is read back as that minute."""
     zone = zone_of("UTC")
     for hours in range(-24 * 170, 24 * 170, 7):
         moment = NOW + timedelta(hours=hours)
@@ -122,7 +122,7 @@ def test_every_moment_that_sentences_say_is_understood() -> None:
 
 
 def test_names_between_backticks_are_code_and_nothing_else_is_markup() -> None:
-    """As settings and commands are written in messages; what comes from outside is escaped."""
+    """The text is as settings and commands are written in messages; text from outside is escaped."""
     assert marked("Leave `enabled` on, <b>") == "Leave <code>enabled</code> on, &lt;b&gt;"
     assert marked("`a` and `<i>`") == "<code>a</code> and <code>&lt;i&gt;</code>"
     assert marked("none") == "none"

@@ -35,7 +35,7 @@ HOOKS = (
 
 @pytest.fixture
 def database(sqlite_database: Database) -> Database:
-    """What is particular to a database is tested with its own queries."""
+    """Makes a database. Particulars of a database are tested with its own queries."""
     return sqlite_database
 
 
@@ -48,7 +48,7 @@ def read(client: TestClient) -> str:
 
 
 def test_it_says_whether_all_is_well(database: Database, client_with: Callable[..., TestClient]) -> None:
-    """From nothing at all, over something that is missing, to nothing that is."""
+    """The page goes from nothing at all, over something that is missing, to nothing that is."""
     silent = DaemonStatus()
     text = read(client_with(status=lambda: silent))
     for part in (
@@ -121,7 +121,9 @@ def archived(database: Database, file: str, state: str) -> None:
 def test_archives_are_shown_with_what_is_wrong_with_them(
     database: Database, client_with: Callable[..., TestClient], tmp_path: Path
 ) -> None:
-    """None, complete, interrupted, and lost from the folder; a replica that does not know the folder misses none."""
+    """The archives are none, complete, interrupted, or lost from the folder; a replica that does not know the folder
+    misses none.
+    """
     assert "Archives none Everything is in the database. [retention]" in read(client_with(archive=tmp_path))
     archived(database, "runs-1.jsonl.gz", "done")
     (tmp_path / "runs-1.jsonl.gz").touch()
@@ -137,7 +139,7 @@ def test_archives_are_shown_with_what_is_wrong_with_them(
 
 
 def test_it_answers_while_the_database_does_not(client_with: Callable[..., TestClient]) -> None:
-    """That is what the page is for."""
+    """The page is there for exactly that."""
     text = read(client_with(database=LockedDatabase()))
     assert "The database x is locked. Stop the other process." in text
     assert "does not answer" in text

@@ -30,7 +30,7 @@ ATTACK = "</title></svg><script>alert('1')</script>\"{{ 7 * 7 }}"
 
 @pytest.fixture
 def database(sqlite_database: Database) -> Database:
-    """What is read is the API's too, and tested on both kinds there; here it is how it is shown."""
+    """Makes a database. Reads are the API's too, and tested on both kinds there; here it is how they are shown."""
     return sqlite_database
 
 
@@ -55,7 +55,9 @@ def test_open_jobs_come_with_why_they_are_so(database: Database, client: TestCli
 
 
 def test_a_deadline_comes_with_its_plan(database: Database, client: TestClient) -> None:
-    """Why it runs where it does, the risk, the curve with the latest safe moment, decisions, and other policies."""
+    """The page says why it runs where it does, the risk, the curve with the latest safe moment, decisions, and other
+    policies.
+    """
     story = job_story.tell(database)
     page = page_of(client, story["resnet"])
     text = tidy(page.text)
@@ -99,7 +101,7 @@ def test_more_jobs_than_fit_come_on_further_pages(database: Database, client: Te
 def test_without_jobs_it_says_how_to_launch_one(
     database: Database, client_with: Callable[..., TestClient], deps: Deps
 ) -> None:
-    """On which presets, or how to make one that launches."""
+    """The page names the presets, or how to make one that launches."""
     assert "First add launch settings to a preset" in tidy(page_of(client_with(), "/jobs").text)
     preset = replace(deps.rules.presets["t4"], launch=job_rows.RECIPE)
     text = tidy(page_of(client_with(rules=Rules(by_name([preset]))), "/jobs").text)
@@ -171,7 +173,7 @@ def test_a_job_tells_its_story(database: Database, client: TestClient) -> None:
 
 
 def test_a_dev_vm_says_how_to_reach_it(database: Database, client: TestClient) -> None:
-    """For a shell and for a notebook; steps and losses mean nothing there."""
+    """The page has a shell and a notebook; steps and losses mean nothing there."""
     text = tidy(page_of(client, job_story.tell(database)[""]).text)
     ssh = "gcloud compute ssh cg-d4devvm2-1 --zone us-central1-a --project lab"
     assert f"{ssh} {ssh} -- -L 8888:localhost:8888" in text
@@ -193,7 +195,7 @@ def test_a_job_that_is_over_stands_still(database: Database, client: TestClient)
 
 @pytest.mark.parametrize("job_id", ["none", "%00", "x" * 600])
 def test_a_job_that_is_not_there_is_said_so(database: Database, client: TestClient, job_id: str) -> None:
-    """On a page, with where to look."""
+    """The page says where to look."""
     assert database
     assert "There is no job" in page_of(client, f"/jobs/{job_id}", 404).text
 
@@ -225,7 +227,7 @@ def test_what_others_wrote_into_a_job_is_only_text(database: Database, client: T
 
 
 def test_a_full_disk_and_the_images_digest_are_shown(database: Database, client: TestClient) -> None:
-    """Above the figures while its VM runs, and next to the image's name."""
+    """The disk is above the figures while its VM runs, and the digest next to the image's name."""
     digest = "sha256:" + "a" * 64
     with database.write() as connection:
         job_rows.added(connection, state=JobState.RUNNING, image="acme/train:7")
@@ -238,7 +240,7 @@ def test_a_full_disk_and_the_images_digest_are_shown(database: Database, client:
 
 
 def test_data_that_no_vm_has_reported_on_is_shown(database: Database, client: TestClient) -> None:
-    """From the launch on: where it comes from and goes to, where the command saves, and nothing of how far it is."""
+    """The page shows, from the launch on, sources and targets, where the command saves, and no progress."""
     with database.write() as connection:
         inputs, outputs = (JobInput("s3://acme-data/v7", "/data"),), (JobOutput("/model", "s3://acme-models/12"),)
         plan = CheckpointPlan("s3://acme-runs/12", "--from {checkpoint}", local="/out")
@@ -267,7 +269,7 @@ def test_a_hundred_preemptions_fit_one_page(database: Database, client: TestClie
 
 
 def test_a_run_of_a_tracker_comes_with_its_trouble(database: Database, client: TestClient) -> None:
-    """Why nothing is logged to it; without trouble that it is logged."""
+    """The page says why nothing is logged to it; without trouble that it is logged."""
     with database.write() as connection:
         job_rows.added(connection, mlflow_run="a" * 32, wandb_run="lab/bert/1")
         mlflow, wandb = tracker_rows.of_job(connection, "j7k2m9q4")

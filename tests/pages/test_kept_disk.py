@@ -140,7 +140,7 @@ def test_a_cancel_asks_about_the_disk(
 def test_a_job_that_saves_elsewhere_is_not_asked_about_its_disk(
     database: Database, client_of: Callable[[FixedAuthenticator], TestClient]
 ) -> None:
-    """What it saved lies in a bucket: there is nothing to agree to."""
+    """A job's save in a bucket leaves nothing to agree to."""
     with database.write() as connection:
         job_rows.added(connection, "jbucket")
     assert inputs(shown(client_of(ADA), "/jobs/jbucket/cancel")[0], "delete_disk") == []
@@ -149,7 +149,7 @@ def test_a_job_that_saves_elsewhere_is_not_asked_about_its_disk(
 def test_a_job_names_no_checkpoint_as_if_it_were_there_still(
     database: Database, client_of: Callable[[FixedAuthenticator], TestClient]
 ) -> None:
-    """Its disk was deleted with its VM; or the last look failed, and what is known is older."""
+    """The disk was deleted with its VM; or the last look failed, and the known checkpoint is older."""
     client = client_of(ADA)
     assert "newest complete: /ckpt/step-40, step 40" in shown(client, "/jobs/jkept")[1]
     with database.write() as connection:
@@ -173,7 +173,7 @@ def test_a_job_names_no_checkpoint_as_if_it_were_there_still(
 def test_running_time_ends_with_the_last_word_of_the_agent(
     database: Database, client_of: Callable[[FixedAuthenticator], TestClient], agent: AgentState, ran: str
 ) -> None:
-    """Its attempt ended just now, and nobody saw the command run after that: what it reported counts, else when."""
+    """The attempt ended just now, and nobody saw the command run after that: its report counts, else when it ended."""
     with database.write() as connection:
         (one,) = attempts.of_jobs(connection, ["jkept"])["jkept"]
         attempts.hear(connection, one.id, agent)

@@ -28,7 +28,7 @@ ATTACK = "</textarea><script>alert(1)</script>"
 
 @pytest.fixture
 def database(sqlite_database: Database) -> Database:
-    """What is read is the API's too, and tested on both kinds there."""
+    """Makes a database. Reads are the API's too, and tested on both kinds there."""
     return priced(sqlite_database)
 
 
@@ -71,7 +71,9 @@ def values(page: Page) -> dict[str, str]:
 def test_a_job_is_launched_once_however_often_the_form_is_sent(
     client_of: Callable[[FixedAuthenticator], TestClient], office: Office
 ) -> None:
-    """In the name of who is signed in; sent again with other contents it asks before it launches another."""
+    """The job is in the name of the signed-in person; sent again with other contents it asks before it launches
+    another.
+    """
     client = client_of(ADA)
     page, text = shown(client.get("/launch").text)
     assert "$0.169 an hour Spot in us-central1-a, where it would start now: $0.17 for 1 h." in text
@@ -117,7 +119,7 @@ def test_five_fields_are_enough_for_most_jobs(client_of: Callable[[FixedAuthenti
 def test_what_is_wrong_stands_beside_its_field(
     client_of: Callable[[FixedAuthenticator], TestClient], office: Office
 ) -> None:
-    """What was typed comes back whole and harmless, and nothing is stored."""
+    """The typed text comes back whole and harmless, and nothing is stored."""
     long = "x" * 5_000
     wrong = {
         **FORM,
@@ -160,7 +162,9 @@ def test_the_quote_follows_what_is_typed(client_of: Callable[[FixedAuthenticator
 def test_an_expensive_launch_is_asked_about_as_the_command_asks(
     client_of: Callable[[FixedAuthenticator], TestClient], office: Office
 ) -> None:
-    """Above the settings' amount ($100 by default), in the same words; not below it, nor while something is wrong."""
+    """The question comes above the settings' amount ($100 by default), in the same words; not below it, nor with
+    errors.
+    """
     client = client_of(ADA)
     expensive = {**CSRF, "preset": "t4", "command": "python train.py", "work_hours": "2400", "overrides.spot": "no"}
     text = shown(client.post("/launch/quote", data=expensive).text)[1]
@@ -174,7 +178,7 @@ def test_an_expensive_launch_is_asked_about_as_the_command_asks(
 
 
 def test_a_vm_to_work_on_is_launched(client_of: Callable[[FixedAuthenticator], TestClient], office: Office) -> None:
-    """With the rest of the form as it stood for a training."""
+    """The rest of the form is as it stood for a training."""
     client_of(ADA).post("/launch", data={**FORM, "kind": "dev"})
     assert [job.spec.kind for job in stored(office)] == [JobKind.DEV]
 
@@ -182,7 +186,7 @@ def test_a_vm_to_work_on_is_launched(client_of: Callable[[FixedAuthenticator], T
 def test_another_like_a_job_begins_with_what_it_had(
     client_of: Callable[[FixedAuthenticator], TestClient], office: Office
 ) -> None:
-    """Its command, where it saves and its limits; a job that is not there is said so."""
+    """The form has its command, where it saves and its limits; a job that is not there is said so."""
     client = client_of(ADA)
     whole = {
         **FORM, "environment": "EPOCHS=3", "checkpoint.location": "gs://lab/run", "ceiling": "12.50",
@@ -229,7 +233,7 @@ def test_an_admin_may_name_another_and_the_master_token_must(
 
 
 def test_where_nothing_can_be_launched_it_says_how(client_with: Callable[..., TestClient], office: Office) -> None:
-    """Without a recipe, and where this process takes no jobs."""
+    """The page is without a form where there is no recipe, and where this process takes no jobs."""
     rules = replace(RULES, presets=by_name([PRESETS[-1]]))
     text = shown(client_with(rules=rules, jobs=office.it, authenticator=ADA).get("/launch").text)[1]
     assert "Add launch settings to a preset in the settings file" in text

@@ -1,4 +1,4 @@
-"""What is typed into the launch form, and what is submitted for it."""
+"""The launch form's text is read into a submission."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def code_of(job_id: str) -> JobCode:
 
 
 def test_everything_that_is_typed_is_submitted() -> None:
-    """In the words of the engine, as over REST; hours are those of the quote."""
+    """The submission is in the words of the engine, as over REST; hours are those of the quote."""
     form = launch_form.submission(WHOLE, "ada@lab.example", code_of)
     spec, overrides = form.submission.spec, form.submission.overrides
     assert form.wrong == ()
@@ -92,7 +92,7 @@ def test_an_empty_form_asks_for_what_the_preset_has() -> None:
 
 
 def test_a_vm_to_work_on_is_asked_for_without_what_it_has_not() -> None:
-    """What was typed for a training before the choice was changed is left out, right or wrong."""
+    """Text typed for a training before the choice was changed is left out, right or wrong."""
     form = launch_form.submission({**WHOLE, "kind": "dev", "environment": "wrong"}, "ada@lab.example", code_of)
     spec = form.submission.spec
     assert (spec.kind, spec.command, spec.checkpoint, spec.environment) == (JobKind.DEV, (), None, {})

@@ -21,7 +21,7 @@ from costguard.sweeps import sweep_rows
 
 @pytest.fixture
 def database(sqlite_database: Database) -> Database:
-    """What is read is the API's too, and tested on both kinds there."""
+    """Makes a database. Reads are the API's too, and tested on both kinds there."""
     return sqlite_database
 
 
@@ -47,14 +47,14 @@ def client(client_of: Callable[[FixedAuthenticator], TestClient], database: Data
     ],
 )
 def test_a_name_leads_to_the_page(client: TestClient, named: str, there: str) -> None:
-    """By name, an address leads to the one that is open or exists."""
+    """An address by name leads to the one that is open or exists."""
     answer = client.get(named)
     assert (answer.status_code, answer.headers["location"]) == (303, there)
     assert client.get(there).status_code == (404 if "/output" in there else 200)  # no VM has reported any output
 
 
 def test_a_sweeps_name_leads_to_its_page(client: TestClient, database: Database) -> None:
-    """As a job's does."""
+    """A sweep's name works as a job's does."""
     with database.read() as connection:
         sweep = sweep_rows.read(connection, sweep_story.ID)
     assert sweep is not None
@@ -63,7 +63,7 @@ def test_a_sweeps_name_leads_to_its_page(client: TestClient, database: Database)
 
 
 def test_a_name_of_several_open_jobs_names_them(client: TestClient, database: Database) -> None:
-    """None of them is chosen."""
+    """The page chooses none of them."""
     with database.write() as connection:
         job_rows.added(connection, "j3333333", name="resnet")
     answer = client.get("/jobs/resnet")
@@ -74,7 +74,7 @@ def test_a_name_of_several_open_jobs_names_them(client: TestClient, database: Da
 
 @pytest.mark.parametrize("path", ["/jobs/nothing", "/sweeps/nothing", "/vm/lab/nothing", "/jobs/" + "x" * 3000])
 def test_a_name_of_nothing_is_a_page_that_says_so(client: TestClient, path: str) -> None:
-    """However long it is."""
+    """The page comes however long the name is."""
     answer = client.get(path)
     assert answer.status_code == 404
     assert "<html" in answer.text

@@ -45,7 +45,7 @@ def database(sqlite_database: Database) -> Database:
 
 @pytest.fixture
 def passes(database: Database) -> Iterator[list[PassReport]]:
-    """One pass in which both projects were read, and one in which Google refused the second."""
+    """Makes one pass in which both projects were read, and one in which Google refused the second."""
     world = World(ManualClock(NOW - timedelta(hours=1)), projects=["acme-training", "acme-research"])
     for project in ("acme-training", "acme-research"):
         world.insert(project, "us-central1-a", body(f"vm-of-{project}"))
@@ -73,7 +73,7 @@ def _text(site: TestClient, address: str) -> str:
 
 
 def test_health_page_says_not_read_with_the_command(site: TestClient) -> None:
-    """Not "partly read": nothing of it was."""
+    """The page does not say "partly read": nothing of it was."""
     text = _text(site, "/health")
     assert "acme-research not read" in text
     assert "acme-training completely read" in text
@@ -82,7 +82,7 @@ def test_health_page_says_not_read_with_the_command(site: TestClient) -> None:
 
 
 def test_first_page_says_not_read_with_the_command(site: TestClient) -> None:
-    """And the VM is shown as it was last seen: it is not gone."""
+    """The VM is shown as it was last seen: it is not gone."""
     text = _text(site, "/")
     assert "Project acme-research cannot be read" in text
     assert "Not read 1 project" in text
@@ -105,7 +105,7 @@ def test_readyz_says_not_read_with_the_command(site: TestClient) -> None:
 
 
 def test_metric_tells_an_unread_project_from_one_with_gaps(site: TestClient) -> None:
-    """By project, 1 for the one of which nothing is read."""
+    """The metric is by project, 1 for the one of which nothing is read."""
     text = site.get("/metrics").text
     assert 'costguard_project_unread{project="acme-research"} 1.0' in text
     assert 'costguard_project_unread{project="acme-training"} 0.0' in text
@@ -142,7 +142,7 @@ def test_commands_say_not_read_with_the_command(site: TestClient, passes: list[P
     ],
 )
 def test_command_that_mends_it(code: str, reason: str, command: str) -> None:
-    """For the account that the reason names; one that the reason gives already is not said twice."""
+    """The command is for the account that the reason names; one that the reason gives already is not said twice."""
     part = Unread("project", reason, code)
     assert command_for("p", part) == command
     assert with_command("p", part).count("gcloud") == (1 if command else 0)

@@ -1,4 +1,4 @@
-"""One lifetime lasts equally long wherever it is shown."""
+"""A lifetime lasts equally long wherever it is shown."""
 
 from __future__ import annotations
 
@@ -52,7 +52,9 @@ def _printed(show: Any, *given: Any) -> str:
 
 
 def test_lifetime_that_ended_shows_one_duration(database: Database, client: TestClient) -> None:
-    """In the API, on its page, in the event, in Slack's words and at the command line; it is the one that is billed."""
+    """The duration in the API, on its page, in the event, in Slack and at the command line is the one that is
+    billed.
+    """
     _told(database, is_over=True)
     answer = client.get("/api/v1/lifetimes").json()
     (life,) = answer["lifetimes"]
@@ -68,7 +70,7 @@ def test_lifetime_that_ended_shows_one_duration(database: Database, client: Test
 
 
 def test_lifetime_that_runs_shows_one_duration(database: Database, client: TestClient) -> None:
-    """On its page, in the fleet, in the reason why it is left alone, and at the command line."""
+    """The duration is on its page, in the fleet, in the reason why it is left alone, and at the command line."""
     _told(database, is_over=False)
     ran = span_text(elapsed_since_start())
     (life,) = client.get("/api/v1/lifetimes").json()["lifetimes"]

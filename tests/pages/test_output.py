@@ -21,7 +21,7 @@ JOB = "/jobs/j7k2m9q4"
 
 @pytest.fixture
 def database(sqlite_database: Database) -> Database:
-    """What is read here is read by the API, too, and tested on both kinds there."""
+    """Makes a database. Reads here are the API's, too, and tested on both kinds there."""
     return sqlite_database
 
 
@@ -34,7 +34,7 @@ def stored(folder: Path) -> StoredArchives:
 
 
 def client_over(client_with: Callable[..., TestClient], database: Database, folder: Path) -> TestClient:
-    """With a thousand lines that attempt 3 printed."""
+    """Makes a client with a thousand lines that attempt 3 printed."""
     job_story.tell(database)
     office, store = Office(database), stored(folder)
     return client_with(rules=office.rules, jobs=office.it, output=lambda location: store)
@@ -57,7 +57,7 @@ def test_output_is_shown_part_by_part(
 
 
 def test_output_is_searched(client_with: Callable[..., TestClient], database: Database, tmp_path: Path) -> None:
-    """Only matching lines; a wrong expression is an error in words, and the job's page leads here."""
+    """The matching lines alone are shown; a wrong expression is an error in words, and the job's page leads here."""
     client = client_over(client_with, database, tmp_path)
     matching = tidy(Page(client.get(f"{JOB}/output?search=step 77[0-9]").text).text)
     assert matching.count("loss") == 10

@@ -1,4 +1,4 @@
-"""What stands on the pages."""
+"""The pages show the fleet."""
 
 from __future__ import annotations
 
@@ -53,7 +53,9 @@ def test_fleet_shows_what_it_costs_and_what_is_not_known(database: Database, cli
 
 
 def test_slacks_trouble_stands_on_top(client_with: Callable[..., TestClient]) -> None:
-    """Why, how many messages wait and since when, and that none is lost; nothing of it while all is well."""
+    """The page says why, how many messages wait and since when, and that none is lost; nothing of it while all
+    is well.
+    """
     trouble = OutboxTrouble("The token is revoked. Make another.", {"#gpus": "It is archived."}, 3, NOW - HOUR)
     text = tidy(page_of(client_with(outbox_trouble=lambda: trouble), "/").text)
     assert "Slack does not work The token is revoked. Make another. #gpus: It is archived." in text
@@ -67,7 +69,7 @@ def test_slacks_trouble_stands_on_top(client_with: Callable[..., TestClient]) ->
 
 
 def test_amounts_tell_the_script_their_exact_value_and_rate(database: Database, client: TestClient) -> None:
-    """What counts on does so from nano-dollars and nano-dollars an hour, never from a rounded figure."""
+    """Counting amounts rest on nano-dollars and nano-dollars an hour, never on a rounded figure."""
     story.tell(database)
     moving = [attrs for _, attrs in page_of(client, "/").tags if attrs.get("class") == "money"]
     assert {"class": "money", "data-nanos": "4806000000", "data-rate": "534000000"} in moving
@@ -122,7 +124,7 @@ def test_an_unknown_address_is_a_page_for_browsers_and_a_problem_for_programs(
 
 
 def test_first_reminder_is_when_it_was_sent(client: TestClient, database: Database) -> None:
-    """Before that stands when it is due; what an earlier run was reminded of is not counted."""
+    """The due time is shown before that; reminders of an earlier run are not counted."""
     address = story.tell(database)["forgotten"]
     assert "Reminder due 20 Nov, 11:00" in tidy(page_of(client, address).text)
     with database.write() as connection:
@@ -229,7 +231,7 @@ def test_old_and_failed_looks_are_loud(database: Database, client_with: Callable
 
 
 def test_the_token_is_asked_for_on_pages_too(client_with: Callable[..., TestClient]) -> None:
-    """Without it no page answers."""
+    """A page does not answer without it."""
     client = client_with(authenticator=keyed("s3cret"))
     for path in ("/", "/spend", "/vm/lab/1"):
         assert client.get(path).status_code == 401
@@ -280,7 +282,7 @@ def test_what_nobody_measured_is_not_called_busy(database: Database, client: Tes
 
 
 def test_page_of_a_vm_says_first_why_it_was_not_stopped(database: Database, client: TestClient) -> None:
-    """Under its name; moments are shown as all others of the page are."""
+    """The reason is under its name; moments are shown as all others of the page are."""
     addresses = story.tell(database)
     said = 'Not stopped: preset t4 only reminds (presets.t4.when_unanswered = "stop" would change that).'
     assert said in tidy(page_of(client, addresses["forgotten"]).text)

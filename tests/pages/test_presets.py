@@ -1,4 +1,4 @@
-"""What stands on the page Presets."""
+"""The page Presets shows every preset."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ PRESETS = (
 def test_each_preset_says_how_it_is_recognised_launched_and_ended(
     database: Database, client_with: Callable[..., TestClient]
 ) -> None:
-    """With how many VMs of it there are, what they burn, and the month; one that the settings lost is still shown."""
+    """The page has their VMs, what they cost, and the month; a preset that the settings lost is still shown."""
     with database.write() as connection:
         rows.prices(connection)
         one = rows.instance(connection, "one", provisioning_model="spot")

@@ -24,7 +24,7 @@ SPOT = replace(A100, key=replace(A100.key, provisioning_model=ProvisioningModel.
 
 @pytest.fixture
 def database(sqlite_database: Database) -> Database:
-    """What is particular to a database is tested with its own queries."""
+    """Makes a database. Particulars of a database are tested with its own queries."""
     return sqlite_database
 
 
@@ -37,7 +37,7 @@ def read(client: TestClient, address: str, status: int = 200) -> str:
 
 
 def test_prices_stand_side_by_side_with_their_history(database: Database, client: TestClient) -> None:
-    """What Spot saves, what it was before and will be, which price was refused and which one stays."""
+    """The page shows the saving of Spot, earlier and later prices, the refused price and the one that stays."""
     assert "No prices are known" in read(client, "/prices")
     wild = replace(SPOT, rate_nanos=9_930_000_000)
     with database.write() as connection:
@@ -63,7 +63,9 @@ def test_prices_stand_side_by_side_with_their_history(database: Database, client
 
 
 def test_prices_can_be_looked_for(database: Database, client: TestClient) -> None:
-    """By words as people say them, by kind and region, a hundred a page; old ones are said to be old."""
+    """The search goes by words as people say them, by kind and region, a hundred a page; old prices are said to
+    be old.
+    """
     with database.write() as connection:
         made = [replace(A100, key=replace(A100.key, region=f"region{number:03}")) for number in range(130)]
         prices.add(

@@ -19,7 +19,7 @@ def drawn(*values: float | None, cut: datetime | None = None) -> DrawnCurve | No
 
 
 def test_a_curve_says_its_last_value_and_its_range() -> None:
-    """Also to a screen reader."""
+    """A screen reader hears them too."""
     curve = drawn(3.0, 1.0, 2.0)
     assert curve is not None
     assert (curve.last, curve.lowest, curve.highest) == ("2", "1", "3")
@@ -34,7 +34,7 @@ def test_a_value_that_is_not_finite_breaks_the_line() -> None:
 
 
 def test_across_are_time_and_cost() -> None:
-    """At the beginning, the middle and the end."""
+    """The labels are at the beginning, the middle and the end."""
     curve = drawn(3.0, 2.0, 1.0)
     assert curve is not None
     assert [(one.span, one.cost) for one in curve.labels] == [
@@ -45,7 +45,7 @@ def test_across_are_time_and_cost() -> None:
 
 
 def test_interruptions_are_marked_where_they_happened() -> None:
-    """In the middle of two hours; one before the first value is left out."""
+    """The mark is in the middle of two hours; an interruption before the first value is left out."""
     curve, before = drawn(3.0, 2.0, 1.0, cut=NOW + HOUR), drawn(3.0, 2.0, cut=NOW - HOUR)
     assert curve is not None
     assert before is not None
@@ -53,6 +53,6 @@ def test_interruptions_are_marked_where_they_happened() -> None:
 
 
 def test_one_value_is_no_curve() -> None:
-    """Nor is a level that never was a number."""
+    """A level that never was a number is no curve either."""
     assert drawn(3.0) is None
     assert drawn(None, None) is None

@@ -53,7 +53,7 @@ ATTACKS = (
 
 @pytest.mark.parametrize("dialect", ["sqlite"], indirect=True)
 def test_names_chosen_by_attackers_are_only_text(database: Database, client_with: Callable[..., TestClient]) -> None:
-    """Whatever stands in a name, a label, an owner, a reason or an event is shown as it is, and starts no tag."""
+    """A name, a label, an owner, a reason or an event is shown as it is, and starts no tag."""
     with database.write() as connection:
         rows.prices(connection)
         for number, attack in enumerate(ATTACKS):
@@ -139,7 +139,7 @@ def _says_what_it_may(headers: Mapping[str, str]) -> None:
 
 @pytest.mark.parametrize("dialect", ["sqlite"], indirect=True)
 def test_static_files_may_be_kept_while_they_are_the_same(client: TestClient) -> None:
-    """What a page names is addressed by its content and kept; without that, it is requested again."""
+    """A file that a page names is addressed by its content and kept; without that, it is requested again."""
     addresses = [a for a in Page(client.get("/").text).addresses if a.startswith("/static/")]
     assert len(addresses) >= 4
     for address in addresses:
@@ -188,7 +188,7 @@ def test_links_that_are_offered_exist(database: Database, dialect: str, client: 
 
 @pytest.mark.parametrize("dialect", ["sqlite"], indirect=True)
 def test_a_full_page_of_vms_is_quick_and_small(database: Database, client: TestClient) -> None:
-    """As many as a page holds take well under a second, and little on the wire."""
+    """The most VMs that a page holds take well under a second, and little on the wire."""
     with database.write() as connection:
         rows.prices(connection)
         rows.project(connection)

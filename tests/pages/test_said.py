@@ -1,4 +1,4 @@
-"""What the page of a VM tells of reminders, answers and stops."""
+"""The page of a VM shows reminders, answers and stops."""
 
 from __future__ import annotations
 

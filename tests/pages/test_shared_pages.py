@@ -75,7 +75,7 @@ class Apps:
 
 @pytest.fixture
 def database(sqlite_database: Database) -> Database:
-    """What pages read is tested with both elsewhere."""
+    """Makes a database. Pages' reads are tested with both elsewhere."""
     return sqlite_database
 
 
@@ -231,7 +231,7 @@ def test_a_tag_is_answered_304_for_all(apps: Apps, run: Run) -> None:
 
 
 def test_no_route_that_asks_who_asks_is_shared_between_people(apps: Apps) -> None:
-    """By the application's own routes: a new one is a form until it says otherwise."""
+    """The application's own routes are checked: a new one is a form until it says otherwise."""
     kinds, shared = GetKinds(), set()
     for route in iter_route_contexts(apps.alone.routes):
         if "GET" in (route.methods or ()) and route.path:
@@ -258,7 +258,7 @@ def test_what_is_streamed_is_never_collected_for_sharing(apps: Apps) -> None:
 
 @pytest.mark.parametrize("address", ["/api/v1/focus?format=csv", "/events.csv", "/events.json"])
 def test_an_export_ends_behind_the_sharing(apps: Apps, run: Run, address: str) -> None:
-    """One that waited for its caller to leave kept the event loop busy for ever."""
+    """An export that waited for its caller to leave kept the event loop busy for ever."""
     answer = run(get(apps.shared, address, "ada", accept="*/*"))
     assert (answer.status, bool(answer.body)) == (200, True)
 

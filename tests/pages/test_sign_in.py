@@ -48,7 +48,7 @@ class House:
             return [event.event.text for event in audit_log.read(connection, kind="SignedIn")]
 
     def proof(self) -> str:
-        """What a page of ours carries."""
+        """Returns the proof that a page of ours carries."""
         match = re.search(r'"X-CSRF-Token": "([^"]+)"', self.client.get("/events").text)
         assert match is not None
         return match[1]
@@ -73,7 +73,9 @@ def built(
 
 
 def cookies(answer: httpx2.Response) -> dict[str, str]:
-    """What is set, by name: everything but the value, which is shown as `…`, or as nothing when it is taken away."""
+    """Returns the cookies that are set, by name: everything but the value, which is shown as `…`, or as nothing when
+    deleted.
+    """
     cookies = {}
     for line in answer.headers.get_list("set-cookie"):
         name, _, value = line.partition("=")
@@ -83,7 +85,7 @@ def cookies(answer: httpx2.Response) -> dict[str, str]:
 
 
 def test_a_link_signs_in_once(house: House) -> None:
-    """To look at it uses nothing up; to press its button does, for good, and the session is that of its role."""
+    """A look uses nothing up; the press of its button does, for good, and the session is that of its role."""
     link = house.link()
     for _ in range(3):
         page = house.client.get(link)
@@ -104,7 +106,7 @@ def test_a_link_signs_in_once(house: House) -> None:
 
 
 def test_links_that_are_late_made_up_or_pressed_by_another_page(house: House) -> None:
-    """None of them signs anybody in, and what was shown is not in the log."""
+    """Such links sign nobody in, and what was shown is not in the log."""
     late = house.link()
     house.clock.advance(timedelta(minutes=10))
     good = house.link()
@@ -136,7 +138,7 @@ def test_signing_out_ends_the_session_everywhere(house: House) -> None:
 
 
 def test_cookies_of_a_server_without_https(sqlite_database: Database) -> None:
-    """On one's own machine there is no https: the cookie has its plain name there, and is not marked as secure."""
+    """The cookie has its plain name where there is no https, on one's own machine, and is not marked as secure."""
     with built(sqlite_database, address="http://127.0.0.1:8765") as house:
         came = house.client.post(house.link())
         assert cookies(came) == {"costguard_session": "…; HttpOnly; Max-Age=43200; Path=/; SameSite=lax"}
@@ -144,7 +146,7 @@ def test_cookies_of_a_server_without_https(sqlite_database: Database) -> None:
 
 
 def test_where_one_was_going() -> None:
-    """Only a page of this server is gone on to: nothing that a browser would read as another address."""
+    """A page of this server alone is gone on to: nothing that a browser would read as another address."""
     for fine in ("/", "/events?kind=SignedIn&n=1", "/vms/7?a=%2F%2Fb", "/vms/é", "/jobs#x"):
         assert local(fine) == fine
     wrong = (

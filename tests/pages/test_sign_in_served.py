@@ -63,7 +63,9 @@ def served(sqlite_database: Database) -> Iterator[Served]:
 
 
 def test_a_person_comes_back_signed_in_to_the_page_that_they_wanted(served: Served) -> None:
-    """Through the provider and back: no secret of the flow stands in an address, and the code was redeemed once."""
+    """The way leads through the provider and back: no secret of the flow stands in an address, and the code was
+    redeemed once.
+    """
     with served.browser() as browser:
         assert not browser.is_in()
         answer, went = browser.go(f"{HOME}/sign-in/oidc?next=/events")

@@ -1,4 +1,4 @@
-"""What stands on the page Spend, and that it is what the API says."""
+"""The page Spend shows what the API says."""
 
 from __future__ import annotations
 
@@ -114,7 +114,9 @@ def test_more_owners_than_colours_are_drawn_together(database: Database, client:
 
 
 def test_the_month_stands_beside_the_last_one(database: Database, client: TestClient) -> None:
-    """Whatever days are shown: to date, the forecast, the last month whole and to the same day, and a line of each."""
+    """The page shows, for any days, to date, the forecast, the last month whole and to the same day, and a line of
+    each.
+    """
     a_month(database)
     for address in ("/spend", "/spend?from=2026-10-01&to=2026-10-31"):
         text = tidy(page_of(client, address).text)
@@ -176,7 +178,7 @@ def test_what_was_saved_is_told_by_what_saved_it(database: Database, client: Tes
 
 @pytest.mark.parametrize("dialect", ["sqlite"], indirect=True)
 def test_savings_say_what_jobs_time_went_into(database: Database, client: TestClient) -> None:
-    """By preset and owner, and by month where the range has several; a bar says in words what it shows."""
+    """The bars are by preset and owner, and by month where the range has several; each says in words what it shows."""
     job_story.tell(database)
     page = page_of(client, "/savings?from=2026-10-01&to=2026-11-20")
     text = tidy(page.text)
@@ -189,7 +191,7 @@ def test_savings_say_what_jobs_time_went_into(database: Database, client: TestCl
 
 @pytest.mark.parametrize("dialect", ["sqlite"], indirect=True)
 def test_a_wrong_address_of_spend_is_explained(client: TestClient) -> None:
-    """What cannot be asked for is a page that says what can."""
+    """The page says what can be asked."""
     for query in (
         "from=x",
         "to=1999-01-01",
@@ -204,7 +206,9 @@ def test_a_wrong_address_of_spend_is_explained(client: TestClient) -> None:
 
 @pytest.mark.parametrize("dialect", ["sqlite"], indirect=True)
 def test_last_week_and_its_vms_are_a_link_away(database: Database, client: TestClient) -> None:
-    """From Monday to Sunday, whatever day it is; the CSV by VM is of the days, groups and filters that are shown."""
+    """The week is from Monday to Sunday, whatever day it is; the CSV by VM is of the days, groups and filters that are
+    shown.
+    """
     spent(database)
     page = page_of(client, "/spend?group_by=owner&preset=t4")
     assert "/spend?from=2026-11-09&to=2026-11-15&group_by=owner&preset=t4" in page.addresses

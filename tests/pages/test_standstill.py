@@ -79,7 +79,7 @@ def test_a_standstill_is_hinted_at_with_what_it_cost_and_where_its_best_is(
 def test_a_metric_that_improves_is_not_hinted_at(
     database: Database, client_of: Callable[[FixedAuthenticator], TestClient]
 ) -> None:
-    """Nor one with few evaluations."""
+    """A metric with few evaluations is not hinted at either."""
     assert "seems to stand still" not in text_of(client_of(ADA), job_story.tell(database)["resnet"])
 
 

@@ -25,7 +25,7 @@ ClientOf = Callable[[FixedAuthenticator], TestClient]
 
 @pytest.fixture
 def database(sqlite_database: Database) -> Database:
-    """What is written is the API's too, and tested on both kinds there."""
+    """Makes a database. Writes are the API's too, and tested on both kinds there."""
     return sqlite_database
 
 
@@ -43,12 +43,12 @@ def shown(text: str) -> tuple[Page, str]:
 
 
 def test_empty_list_says_how_to_launch_a_sweep(database: Database, client_of: ClientOf) -> None:
-    """With the commands."""
+    """The page has the commands."""
     assert "No sweep has been launched yet." in shown(client_of(ADA).get("/sweeps").text)[1]
 
 
 def test_list_leads_to_each_sweep(story: Office, client_of: ClientOf) -> None:
-    """From the page Jobs to the list, and from the list to one."""
+    """The links lead from the page Jobs to the list, and from the list to one."""
     client = client_of(ADA)
     assert "/sweeps" in shown(client.get("/jobs").text)[0].addresses
     page, text = shown(client.get("/sweeps").text)
@@ -65,7 +65,7 @@ def test_sweep_shows_each_member(story: Office, client_of: ClientOf) -> None:
 
 
 def test_sweep_is_resumed_and_cancelled_from_its_page(story: Office, client_of: ClientOf, database: Database) -> None:
-    """By who may; the new ceiling is typed there."""
+    """The sweep is resumed by a person who may; the new ceiling is typed there."""
     client = client_of(ADA)
     answer = client.post(f"/sweeps/{ID}/resume", data={**CSRF, "ceiling": "60"})
     assert (answer.status_code, answer.headers["location"]) == (303, f"/sweeps/{ID}")

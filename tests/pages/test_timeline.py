@@ -72,7 +72,7 @@ def test_waiting_working_and_what_was_lost_follow_each_other() -> None:
 
 
 def test_each_zone_has_a_lane_and_the_way_leads_from_one_to_the_next() -> None:
-    """From where it was interrupted to where it worked again."""
+    """The way leads from where it was interrupted to where it worked again."""
     made = drawn([WORKED, RUNS], [CUT])
     assert [lane.zone for lane in made.lanes] == ["us-a", "us-b"]
     (cut,) = made.interruptions
@@ -83,7 +83,7 @@ def test_each_zone_has_a_lane_and_the_way_leads_from_one_to_the_next() -> None:
 
 
 def test_a_vm_that_is_started_again_stays_in_its_lane() -> None:
-    """Its rest counts as waiting, and only its last start is known."""
+    """The rest counts as waiting, and only its last start is known."""
     again = replace(RUNS, id=1, zone="us-a", intended_at=FIRST, restarts=1)
     made = drawn([again], [CUT])
     assert phases(made) == [
@@ -105,7 +105,7 @@ def test_an_attempt_that_never_worked_only_waited() -> None:
 
 
 def test_checkpoints_stand_with_whoever_wrote_them() -> None:
-    """What lay there before the job is left out."""
+    """Checkpoints from before the job are left out."""
     saved = [(FIRST - HOUR, 1), (FIRST + HOUR, 100), (FIRST + 9 * HOUR, None)]
     made = drawn([WORKED, RUNS], [CUT], saved)
     assert [(checkpoint.step, checkpoint.y) for checkpoint in made.checkpoints] == [
@@ -124,13 +124,13 @@ def test_checkpoints_stand_with_whoever_wrote_them() -> None:
     ],
 )
 def test_time_is_told_since_the_job_was_submitted(span: timedelta, labels: list[str]) -> None:
-    """In round steps, eight at most."""
+    """The marks are in round steps, eight at most."""
     made = draw([], [], [], FIRST, FIRST + span)
     assert [tick.label for tick in made.ticks] == labels
 
 
 def test_places_are_shares_of_the_width_that_there_is() -> None:
-    """From 0 to 100 percent, on a phone as on a wide screen; labels at the edges stay within it."""
+    """Places go from 0 to 100 percent, on a phone as on a wide screen; labels at the edges stay within it."""
     made = drawn([WORKED, RUNS], [CUT])
     assert made.stretches[0].x == 0
     assert made.stretches[-1].x + made.stretches[-1].width == 100

@@ -41,7 +41,7 @@ def known(database: Database, secret: str) -> ApiToken | None:
 
 
 def test_a_token_is_made_and_its_secret_shown_once(database: Database, client_with: Clients) -> None:
-    """What is shown opens the authenticator; the same form again makes no other, and no later page shows it."""
+    """The secret opens the authenticator; the same form again makes no other, and no later page shows it."""
     client = client_with(authenticator=signed_in(Role.OPERATOR, ADA))
     assert "There are no tokens yet." in client.get("/tokens").text
     made = client.post("/tokens", data=FORM)
@@ -77,7 +77,7 @@ def test_a_token_is_made_and_its_secret_shown_once(database: Database, client_wi
 def test_a_token_that_cannot_be_is_explained(
     database: Database, client_with: Clients, changed: dict[str, object], said: str
 ) -> None:
-    """Why not, and nothing is made."""
+    """The page says why not, and nothing is made."""
     client = client_with(authenticator=signed_in(Role.OPERATOR, ADA))
     answer = client.post("/tokens", data={**FORM, **changed})
     assert answer.status_code == 422
@@ -105,7 +105,7 @@ def test_ones_own_tokens_are_seen_and_revoked_an_admin_those_of_all(database: Da
 
 
 def test_sessions_are_shown_and_ended(database: Database, client_with: Clients) -> None:
-    """One's own, an admin's everybody's, asked first; to end the one that asks leads to where one signs in."""
+    """A person sees their own, an admin everybody's, asked first; to end the one that asks leads to the sign-in."""
     sessions = Sessions(database, HandClock(NOW), timedelta(hours=12))
     here, _ = begin_session(database, sessions, ADA, Via.LINK, Role.OPERATOR, "10.0.0.7")
     there, _ = begin_session(database, sessions, ADA, Via.OIDC)
@@ -164,7 +164,9 @@ def test_many_tokens_are_shown_page_by_page(database: Database, client_with: Cli
 def test_a_token_of_a_links_session_says_when_it_ends_and_is_confirmed(
     database: Database, client_with: Clients
 ) -> None:
-    """Who came by a link is shown the command, and no button; an admin who came another way confirms it there."""
+    """A person with a link's session sees the command, and no button; an admin who came another way confirms it
+    there.
+    """
     sessions = Sessions(database, HandClock(NOW), timedelta(hours=12))
     here, _ = begin_session(database, sessions, ADA, Via.LINK, Role.ADMIN)
     by_link = replace(

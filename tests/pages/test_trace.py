@@ -22,7 +22,7 @@ def test_the_line_is_level_between_changes_and_ends_with_now() -> None:
 
 
 def test_the_present_may_be_the_peak() -> None:
-    """What started since the last mark is in it."""
+    """The starts since the last mark are in it."""
     drawn = trace(BurnHistory(NOW - STEP, (Money(1), Money(1))), Money(9), NOW + timedelta(minutes=5))
     assert drawn is not None
     assert (drawn.peak, drawn.peak_at) == (Money(9), NOW + timedelta(minutes=5))

@@ -26,7 +26,7 @@ def database(sqlite_database: Database) -> Database:
 
 
 def test_unrecognised_checkpoints_are_a_warning_until_one_is_complete(database: Database, client: TestClient) -> None:
-    """With the pattern that would fit; gone once there is something to resume from."""
+    """The warning has the pattern that would fit; it is gone once there is something to resume from."""
     with database.write() as connection:
         job = made.added(connection, state=JobState.RUNNING)
         attempt = made.attempt(connection, state=AttemptState.RUNNING, gce_id="71")

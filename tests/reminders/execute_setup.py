@@ -35,7 +35,7 @@ BELONGING = Belonging((), OwnerRules(domain="example.com"))
 
 
 def due(_connection: Connection, _case: StopCase, _sighting: Sighting, _now: datetime) -> StopHold | None:
-    """As due as it was."""
+    """Returns the hold: as due as it was."""
     return None
 
 
@@ -73,7 +73,7 @@ class Scene:
         record(self.database, FakeCloud(), look, BELONGING, None)
 
     def come_to_rest(self, number: int = 1, kind: str = "stop", **given: Any) -> None:
-        """What a look at Google shows of a VM whose stop began just now."""
+        """Records what a look at Google shows of a VM whose stop began just now."""
         gce_id, begun = str(1000 + number), f"{self.clock.now():%H:%M}"
         ended = operation(
             kind, begun, f"{begun}:59", target_id=gce_id, user="guard@acme.iam.gserviceaccount.com", **given
@@ -97,7 +97,7 @@ class Scene:
         return StopInstance(**{**values, **given})
 
     def ask(self, subject: Subject, request_kind: RequestKind = RequestKind.STOP, **given: Any) -> Request:
-        """What a person asked for, as it is stored."""
+        """Stores a person's request."""
         values: dict[str, Any] = {
             "key": f"press/{subject}/{request_kind.value}",
             "kind": request_kind,
@@ -137,7 +137,7 @@ class Scene:
             return [(row.status, row.outcome) for row in connection.execute(query)]
 
     def ephemerals(self) -> list[tuple[str, str]]:
-        """To whom, and what."""
+        """Returns ephemeral messages: to whom, and what."""
         with self.database.read() as connection:
             query = select(messages.c.address, messages.c.data).where(messages.c.kind == "ephemeral")
             return [(row.address, row.data["text"]) for row in connection.execute(query)]

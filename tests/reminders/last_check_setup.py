@@ -70,7 +70,7 @@ class Judged:
         return self.scene.google
 
     def decided(self) -> StopInstance:
-        """What a pass decides now, which is a stop."""
+        """Returns the decision of a pass now, which is a stop."""
         with self.scene.database.read() as connection:
             plan, _ = gather.look_at(connection, self.rules, self.scene.clock.now())
         stops = [action for action in plan.actions if isinstance(action, StopInstance)]
@@ -83,7 +83,9 @@ class Judged:
         rules: Rules | None = None,
         answers_since: datetime | None = None,
     ) -> ActionOutcome:
-        """By the real last check, under rules that may have changed since the decision, and after a gap."""
+        """Carries it out by the real last check, under rules that may have changed since the decision, and
+        after a gap.
+        """
         self.google.happens = meanwhile
         still_due = ByTheRules(rules or self.rules, lambda: answers_since)
         executor = self.scene.executor(still_due=still_due)
@@ -108,7 +110,7 @@ class Judged:
     def measured(
         self, state: IdleState, since: str = "10:00", good_until: str = "13:00", is_weak: bool = False
     ) -> None:
-        """What was measured of the VM, in place of what was before."""
+        """Stores measurements of the VM, in place of those before."""
         values = {
             "state": state.value,
             "since": at(since),

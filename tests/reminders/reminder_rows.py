@@ -28,7 +28,7 @@ def message(connection: Connection, key: str, **given: Any) -> int:
 
 
 def stop(connection: Connection, instance_id: int, lifetime_id: int, intended_at: datetime, **given: Any) -> int:
-    """One that a rule decided on and that was carried out."""
+    """Stores a stop that a rule decided on and that was carried out."""
     subject = f"run:{instance_id}:{lifetime_id}"
     row = {
         "key": f"stop/{subject}/{intended_at.isoformat()}",

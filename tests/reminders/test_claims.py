@@ -1,4 +1,4 @@
-"""What a claim gives, and when."""
+"""A claim gives rights, in time."""
 
 from __future__ import annotations
 
@@ -31,12 +31,14 @@ ROBOT = "ci@acme-training.iam.gserviceaccount.com"
     ],
 )
 def test_a_claim_is_held_until_somebody_could_object(ownership: Ownership, later: timedelta, held: bool) -> None:
-    """For an hour, or until the team's channel was notified; to disown a VM takes nothing that could be held."""
+    """The hold lasts for an hour, or until the team's channel was notified; a disown takes nothing that could
+    be held.
+    """
     assert is_held(ownership, AT + later) is held
 
 
 def test_the_hold_says_until_when() -> None:
-    """And what ends it sooner, where there is a channel at all."""
+    """The text says what ends it sooner, where there is a channel at all."""
     ownership = Ownership(claim=CLAIM)
     assert hold_text("trainer-7", ownership, "#vision") == (
         "trainer-7 was claimed less than an hour ago. "
@@ -58,7 +60,7 @@ def test_the_hold_says_until_when() -> None:
     ],
 )
 def test_what_a_program_made_is_for_its_team(made_by: str, team: Team | None, is_for_admins: bool) -> None:
-    """Without a team nobody but an admin says that a service account's VM is theirs; an unknown maker is no program."""
+    """An admin alone may claim a service account's VM without a team; an unknown maker is no program."""
     text = outsider_text("trainer-7", Ownership(made_by), team)
     assert (text is not None) is is_for_admins
     assert text is None or made_by in text
@@ -88,7 +90,7 @@ class Vm:
 
 
 def may(kind: RequestKind, vm: Vm, ownership: Ownership = Ownership(), later: timedelta = timedelta()) -> set[str]:
-    """Who of everybody."""
+    """Returns the people who may."""
     return {by for by in EVERYBODY if refusal(kind, by, vm, ownership, RULES, None, AT + later) is None}
 
 
@@ -102,13 +104,15 @@ def test_who_may_claim_what_is_unowned() -> None:
 
 
 def test_what_a_service_account_made_is_protected_from_outsiders() -> None:
-    """Its team's operators may claim it; of no team, only an admin."""
+    """The team's operators may claim it; of no team, only an admin."""
     assert may(RequestKind.CLAIM, VISIONS, Ownership(ROBOT)) == {OLAF, TESS, ADAM}
     assert may(RequestKind.CLAIM, NO_TEAMS, Ownership(ROBOT)) == {ADAM}
 
 
 def test_a_fresh_claim_stops_nothing() -> None:
-    """Not for who claimed it, nor for the team that it came to: until the channel was notified, or for an hour."""
+    """The claim gives no stop to its claimant, nor to the team that it came to: until the channel was notified, or for
+    an hour.
+    """
     claimed = Ownership(claim=Claim(1, OLGA, OLGA, AT))
     vm = replace(NO_TEAMS, owner=OLGA)
     assert may(RequestKind.STOP, vm, claimed) == {ADAM}
@@ -124,7 +128,7 @@ def test_a_fresh_claim_is_held_before_the_ledger_shows_it() -> None:
 
 
 def test_a_claim_takes_nothing_from_keeps_and_claims() -> None:
-    """Who claimed a VM may keep it and disown it at once."""
+    """The claimant of a VM may keep it and disown it at once."""
     claimed, vm = Ownership(claim=Claim(1, OLAF, OLAF, AT)), replace(VISIONS, owner=OLAF)
     assert OLAF in may(RequestKind.KEEP, vm, claimed)
     assert OLAF in may(RequestKind.DISOWN, vm, claimed)

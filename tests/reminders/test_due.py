@@ -1,4 +1,4 @@
-"""From when on someone is asked about a VM."""
+"""Reminders of a VM begin at a moment."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_the_limit_makes_it_due() -> None:
 
 
 def test_idleness_makes_it_due_sooner() -> None:
-    """As soon as the window has shown it, and never later than the limit; it says so."""
+    """The VM is due as soon as the window has shown it, and never later than the limit; it says so."""
     assert due(idle(at("03:00"))).at == at("04:00")
     assert due(idle(at("09:30"))).at == DUE
     assert due(idle(at("03:00")), now=at("05:00")).why == "running for 3 h (limit of preset t4: 8 h), idle for 2 h"

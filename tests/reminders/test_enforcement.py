@@ -1,4 +1,4 @@
-"""When silence stops a VM."""
+"""Silence stops a VM."""
 
 from __future__ import annotations
 
@@ -54,14 +54,14 @@ def test_the_grace_follows_the_last_reminder_that_counts() -> None:
 
 
 def test_the_whole_grace_begins_again_after_a_gap() -> None:
-    """While the guard stood still nobody could answer; a gap before the last reminder moves nothing."""
+    """The answers were impossible while the guard stood still; a gap before the last reminder moves nothing."""
     standing = standing_of(THREE, 0)
     assert stop_at(RULE, standing, FIRM, "", at("18:40")) == at("19:40")
     assert stop_at(RULE, standing, FIRM, "", at("17:00")) == NOW
 
 
 def test_stages_count_and_not_messages() -> None:
-    """One stage to three targets is one warning; one that failed or waits is none."""
+    """A stage to three targets is one warning; one that failed or waits is none."""
     wide = tuple(sent(0, DUE, target) for target in Target)
     assert at_for(wide) is None
     assert at_for((*THREE[:2], sent(2, failed=True))) is None
@@ -69,7 +69,7 @@ def test_stages_count_and_not_messages() -> None:
 
 
 def test_protected_vms_and_those_only_reminded_of_are_never_stopped() -> None:
-    """Whatever was accepted."""
+    """The VMs are never stopped, whatever was accepted."""
     assert at_for(THREE, protection="label costguard-protect") is None
     assert stop_at(preset().reminders, standing_of(THREE, 0), FIRM, "") is None
     assert at_for(THREE, due=None) is None
@@ -77,7 +77,7 @@ def test_protected_vms_and_those_only_reminded_of_are_never_stopped() -> None:
 
 
 def test_only_reminders_about_this_count() -> None:
-    """Those from before it was due for good reason said nothing about it."""
+    """Reminders from before it was due for good reason said nothing about it."""
     assert at_for(THREE, DueMoment(DUE, "late", at("10:01"))) is None
     assert at_for((*THREE, sent(3, at("22:00"))), DueMoment(DUE, "late", at("10:01"))) == at("23:00")
 
@@ -130,7 +130,7 @@ def test_idleness_that_ended_is_forgiven() -> None:
 
 @pytest.mark.parametrize("outcome", [*StopOutcome])
 def test_a_stop_is_begun_once(outcome: StopOutcome) -> None:
-    """What was begun, recorded or failed in this cycle is not begun again; what proved not needed may be."""
+    """A stop that was begun, recorded or failed in this cycle is not begun again; one that proved not needed may be."""
     again = outcome in (StopOutcome.NOT_NEEDED, StopOutcome.DONE)
     assert (stop_of(vm(sent=THREE, stop=outcome)) is not None) is again
     if outcome in (StopOutcome.INTENDED, StopOutcome.ASKED, StopOutcome.UNKNOWN):
@@ -171,7 +171,7 @@ def test_what_rests_is_not_stopped() -> None:
 def test_no_stop_without_warnings_and_the_full_grace(
     messages: list[tuple[int, Target, int | None, bool]], stop_after: int, grace: int, now: int
 ) -> None:
-    """Whatever was sent and accepted: as many stages as the rule wants, since it is due, and the grace after them."""
+    """A stop needs as many stages as the rule wants, since it is due, and the grace after them, whatever was sent."""
     moment = DUE + now * HOUR
     history = tuple(
         sent(stage, None if hour is None or hour > now else DUE + hour * HOUR, target, failed=failed and hour is None)

@@ -26,7 +26,9 @@ CPU = Shape("n2-standard-4", 4, 16384)
 
 
 def test_a_rule_stops_a_vm(database: Database) -> None:
-    """By its numeric id, with an event that says by which rule, after which reminder and on what evidence."""
+    """The VM is named by its numeric id, with an event that says by which rule, after which reminder and on what
+    evidence.
+    """
     scene = Scene(database)
     subject = scene.run()
     (outcome,) = scene.executor().carry_out([scene.stop_by_rule(subject)])
@@ -56,7 +58,7 @@ def test_the_intent_is_committed_before_google_is_asked(database: Database) -> N
 
 
 def test_a_process_that_stood_still_asks_nothing(database: Database) -> None:
-    """Between its last look and its call another guard may have acted: what it knew is looked at again."""
+    """Another guard may have acted between its last look and its call: what it knew is looked at again."""
     scene = Scene(database)
     subject = scene.run()
     stood_still_s = 0.0
@@ -148,7 +150,7 @@ def test_what_changed_at_google_is_left_alone(
 
 
 def test_a_rule_asks_once_more_whether_it_is_due(database: Database) -> None:
-    """What is not due any more is left alone; when it is due again in the same cycle, it is stopped after all."""
+    """A VM that is not due any more is left alone; when it is due again in the same cycle, it is stopped after all."""
     scene = Scene(database)
     subject = scene.run()
     action = scene.stop_by_rule(subject)
@@ -197,7 +199,7 @@ def test_one_oddity_does_not_keep_the_others_running(database: Database) -> None
 
 
 def test_shadow(database: Database) -> None:
-    """What a rule would stop is written down and left running; what a person asks for is done."""
+    """A rule's stop is written down and the VM left running; a person's request is done."""
     scene = Scene(database)
     first, second = scene.run(1), scene.run(2)
     shadow = ShadowExecutor(database, scene.clock, scene.executor())

@@ -33,7 +33,7 @@ def test_a_keep(database: Database) -> None:
 
 @pytest.mark.parametrize(("owner", "kind"), [(ANA, "OwnerClaimed"), ("", "OwnerDisowned")])
 def test_a_claim_and_its_contrary(database: Database, owner: str, kind: str) -> None:
-    """Whose it is, as someone said, and the event of who said so."""
+    """The owner is the one that a person named, with the event of who said so."""
     scene = Scene(database)
     subject = scene.run(labels={"owner": "bo"})
     request = scene.ask(subject, RequestKind.CLAIM if owner else RequestKind.DISOWN)
@@ -78,7 +78,7 @@ def test_ended_in_the_middle_of_an_answer(database: Database, database_url: str)
 
 
 def test_answers_come_before_stops(database: Database) -> None:
-    """In one plan as well: who keeps a VM is heard before a rule acts on silence."""
+    """A keep is heard before a rule acts on silence, in one plan as well."""
     judged = judged_at(database)
     scene, stop = judged.scene, judged.decided()
     keep = KeepLifetime(scene.ask(judged.subject, RequestKind.KEEP), at("16:00"), "ana keeps it")

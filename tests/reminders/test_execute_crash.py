@@ -25,7 +25,7 @@ MOST_STEPS = 16  # of one stop; a run that is longer would leave steps untried, 
 
 
 def _killed(scene: Scene, url: str, action: StopInstance, step: int) -> bool:
-    """Whether the n-th step of carrying it out was reached, and the process ended there."""
+    """Says whether the n-th step of carrying it out was reached, and the process ended there."""
     fuse = Fuse(step)
     with fragile_database(url, fuse) as fragile:
         try:
@@ -43,7 +43,7 @@ def _all_steps(scene: Scene, url: str, number_of: int = MOST_STEPS) -> None:
 
 @pytest.mark.parametrize("by_rule", [True, False], ids=["by rule", "by Ana"])
 def test_ended_at_every_step(database: Database, database_url: str, by_rule: bool) -> None:
-    """Whatever the step: the next guard brings it to one stop of this VM, under one request id."""
+    """The next guard brings it to one stop of this VM, under one request id, whatever the step."""
     scene = Scene(database)
     _all_steps(scene, database_url)
     reached = 0
@@ -70,7 +70,7 @@ def test_ended_at_every_step(database: Database, database_url: str, by_rule: boo
 
 
 def test_ended_at_every_step_and_kept_before_the_next_guard_came(database: Database, database_url: str) -> None:
-    """What had not been asked of Google by then is never asked; the keep counts."""
+    """A stop that had not been asked of Google by then is never asked; the keep counts."""
     scene = Scene(database)
     for step in steps_of(database_url, MOST_STEPS):
         scene.google.calls.clear()

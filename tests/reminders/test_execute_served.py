@@ -90,7 +90,7 @@ def served(sqlite_database: Database) -> Iterator[Served]:
 
 
 def test_from_the_decision_to_the_end(served: Served) -> None:
-    """Asked once, and done as soon as a look shows the end of the run."""
+    """The stop is asked once, and done as soon as a look shows the end of the run."""
     action = served.running_vm()
     (outcome,) = served.executor.carry_out([action])
     assert outcome.result == "asked"

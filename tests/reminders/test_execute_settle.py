@@ -1,4 +1,4 @@
-"""What became of a stop: done once the ledger shows it, told when it failed, asked again when nobody knows."""
+"""A stop is done once the ledger shows it, reported when it failed, asked again when nobody knows."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def settle_later(scene: Scene, executor: LiveExecutor, after: timedelta = timede
 
 
 def test_done_when_the_ledger_shows_it(database: Database) -> None:
-    """Not when Google accepts it: only a run that has ended is stopped."""
+    """The stop is not done when Google accepts it: only a run that has ended is stopped."""
     scene = Scene(database)
     subject = scene.run()
     executor = scene.executor()
@@ -176,7 +176,7 @@ def test_accepted_and_never_done(database: Database) -> None:
 
 
 def test_a_vm_that_cannot_be_looked_at(database: Database) -> None:
-    """What cannot be checked is not stopped; it is tried again, and given up in the end."""
+    """A VM that cannot be checked is not stopped; it is tried again, and given up in the end."""
     scene = Scene(database)
     subject = scene.run()
     executor = scene.executor()

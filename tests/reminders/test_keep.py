@@ -1,4 +1,4 @@
-"""Until when a keep moves the due moment."""
+"""A keep moves the due moment."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def kept(
 
 
 def test_hours() -> None:
-    """From now, or from the due moment where that is still to come."""
+    """The hours count from now, or from the due moment where that is still to come."""
     assert kept(4) == at("16:00")
     assert kept(4, due=at("13:00")) == at("17:00")
 
@@ -52,7 +52,7 @@ def test_until_tomorrow_morning() -> None:
     ],
 )
 def test_refusals(hours: int | None, due: datetime, times: int, expected: str) -> None:
-    """Too often, too long, or for nothing: each is refused with what to do instead."""
+    """A request too often, too long, or for nothing is refused with what to do instead."""
     result = kept(hours, due, times)
     assert isinstance(result, str)
     assert result.startswith(expected)

@@ -35,7 +35,7 @@ def judged(sqlite_database: Database) -> Judged:
 
 
 def test_the_same_vm_without_a_keeper_would_be_stopped() -> None:
-    """So that the tests below rest on the keeper alone."""
+    """The tests below rest on the keeper alone."""
     plan = planned(vm(sent=WARNED), DUE + 2 * HOUR, STOPS)
     assert [type(action) for action in plan.actions] == [StopInstance]
 
@@ -65,7 +65,7 @@ def test_nobody_may_ask_for_its_stop_not_even_an_admin(
 
 
 def test_it_can_still_be_kept_and_claimed() -> None:
-    """Only stops are refused."""
+    """Stops alone are refused."""
     for kind in (RequestKind.KEEP, RequestKind.DISOWN):
         plan = planned(vm(labels=NODE, requests=(asked(kind, hours=4),)), DUE + HOUR, STOPS)
         assert not [action for action in plan.actions if isinstance(action, RefuseRequest)], kind
@@ -92,7 +92,7 @@ def test_a_stop_that_was_decided_before_the_ledger_knew_is_not_carried_out(
 
 
 def test_a_check_that_passes_it_is_stopped_at_the_last_point(judged: Judged) -> None:
-    """Whatever decided on it: the call itself is refused, and the stop fails for good, with the reason."""
+    """The call itself is refused, whatever decided on it, and the stop fails for good, with the reason."""
     subject = judged.subject
     action = judged.scene.stop_by_ana(subject)
     judged.google.vms[action.key.project, action.zone, action.name].origin = dict(GROUP)
@@ -115,7 +115,7 @@ def test_the_ledger_keeps_what_says_whose_it_is(judged: Judged) -> None:
 
 
 def test_rules_that_stop_leave_it_alone_in_a_whole_pass(judged: Judged) -> None:
-    """From the ledger's rows to the plan."""
+    """The whole pass goes from the ledger's rows to the plan."""
     key = InstanceKey(judged.decided().key.project, "1001")
     judged.scene.look(seen(key=key, name="vm-1", origin=GROUP, fingerprint="grouped"), read="12:01")
     with pytest.raises(StopIteration):
@@ -123,6 +123,6 @@ def test_rules_that_stop_leave_it_alone_in_a_whole_pass(judged: Judged) -> None:
 
 
 def test_a_restart_of_decisions_needs_nothing_but_the_row() -> None:
-    """Without requests and history the decision says it as well, before anything is due for a stop."""
+    """The decision says it as well without requests and history, before anything is due for a stop."""
     (decision,) = decide([vm(labels=NODE, sent=WARNED)], STOPS, {}, {}, DUE).decisions
     assert "never stopped" in decision.reason

@@ -91,7 +91,7 @@ def test_while_it_waits_nothing_follows() -> None:
     ],
 )
 def test_who_cannot_be_reached_is_stood_in_for(messages: list[Sent], expected: tuple[Target, ...]) -> None:
-    """What Slack refused for good warned nobody: the same stage goes to the next who is left."""
+    """A recipient whom Slack refused for good was not warned: the same stage goes to the next who is left."""
     result = standing_of(messages, 0)
     assert (result.stage, result.is_intended) == (0, False)
     assert targets(result) == expected
@@ -106,6 +106,6 @@ def test_one_failure_of_several_is_left_out() -> None:
 
 
 def test_when_the_contact_must_be_known() -> None:
-    """At its stage, and one before to look it up in time."""
+    """The contact must be known at its stage, and one before to look it up in time."""
     assert [may_need_contact(climbed(stage)) for stage in range(5)] == [False, False, False, True, False]
     assert [may_need_contact(climbed(stage), ahead=1) for stage in range(5)] == [False, False, True, True, False]

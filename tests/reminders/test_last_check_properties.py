@@ -38,7 +38,7 @@ MOMENTS = ("10:20", "10:45", "11:20", "11:50", "12:30")
 
 @dataclass(frozen=True)
 class Life:
-    """What happened to one VM that has run since 10:00."""
+    """A life of one VM that has run since 10:00."""
 
     warned: int  # how many of the moments brought a reminder that Slack accepted
     kept_until: str | None
@@ -103,7 +103,7 @@ settings_of_a_guard = st.builds(
 
 
 def decided(judged: Judged, rules: Rules) -> StopInstance | None:
-    """What a pass decides about this VM, had it looked at this moment: labels are of the look."""
+    """Returns the decision of a pass about this VM, had it looked at this moment: labels are of the look."""
     with judged.scene.database.read() as connection:
         plan, fleet = gather.look_at(connection, rules, judged.scene.clock.now())
     by_rule = [action for action in plan.actions if isinstance(action, StopInstance) and action.request is None]
@@ -127,7 +127,9 @@ def seen_again(scene: Scene, rules: Rules) -> None:
 def test_a_pass_and_the_last_check_agree(
     sqlite_template: Path, fleet: list[Life], rules: Rules, unread: tuple[str, ...]
 ) -> None:
-    """What a pass decides to stop is stopped; what it leaves alone is left alone, had it been decided on before."""
+    """A VM that a pass decides to stop is stopped; one that it leaves alone is left alone, had it been decided on
+    before.
+    """
     with tempfile.TemporaryDirectory() as folder:
         path = shutil.copy(sqlite_template, Path(folder) / "costguard.db")
         with closing(Database.open(f"sqlite:///{path}")) as database:

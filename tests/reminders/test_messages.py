@@ -31,7 +31,7 @@ def _subject(connection: Connection) -> Subject:
 
 
 def test_a_key_is_intended_once_unless_it_was_withdrawn(database: Database) -> None:
-    """What was not true for a while may become true again; what was sent may not."""
+    """A message that was not true for a while may become true again; one that was sent may not."""
     with database.write() as connection:
         message_id = _intend(connection, "a")
         assert not message_rows.intend(connection, NewMessage("a", "notification", "#other"), LATER)
@@ -43,7 +43,7 @@ def test_a_key_is_intended_once_unless_it_was_withdrawn(database: Database) -> N
 
 
 def test_only_one_claims_a_message(database: Database) -> None:
-    """From its claim on it waits to be settled, and cannot be claimed again."""
+    """A claimed message waits to be settled, and cannot be claimed again."""
     with database.write() as connection:
         message_id = _intend(connection, "a")
         assert message_rows.begin(connection, message_id, "C1", "1.0", NOW, LATER)
@@ -70,7 +70,7 @@ def test_what_was_accepted_is_not_put_back(database: Database) -> None:
 
 
 def test_each_address_gives_its_oldest(database: Database) -> None:
-    """However many wait for one address, the others are read too."""
+    """The others are read too, however many wait for one address."""
     with database.write() as connection:
         for n in range(30):
             _intend(connection, f"m{n:02}")
@@ -79,7 +79,7 @@ def test_each_address_gives_its_oldest(database: Database) -> None:
 
 
 def test_a_message_waits_for_those_before_it_in_its_thread(database: Database) -> None:
-    """Whatever keeps the first: its time, or doubt. One that failed for good keeps nobody."""
+    """The first may be kept by its time, or doubt. One that failed for good keeps nobody."""
     with database.write() as connection:
         subject = _subject(connection)
         first, _ = _intend(connection, "a", subject=subject), _intend(connection, "b", subject=subject)
@@ -91,7 +91,7 @@ def test_a_message_waits_for_those_before_it_in_its_thread(database: Database) -
 
 
 def test_the_root_of_a_thread_is_its_latest_first_message(database: Database) -> None:
-    """Of this subject, address and channel, and not one that was lost."""
+    """The root is of this subject, address and channel, and not one that was lost."""
     with database.write() as connection:
         subject = _subject(connection)
         for key, ts, thread_ts in (("a", "1.0", ""), ("b", "2.0", "1.0"), ("c", "3.0", "")):

@@ -77,7 +77,7 @@ def _request(kind: RequestKind) -> Request:
     ],
 )
 def test_what_the_vm_is_decides_first(given: dict[str, Any], cause: StopBlocker, said: str) -> None:
-    """Its state, a request, a job, a protection: no rule comes into it."""
+    """The state, a request, a job or a protection decides: no rule comes into it."""
     result = _asked(vm(**given))
     assert result.cause is cause
     assert result.sentence(LATE) == said
@@ -105,7 +105,7 @@ def test_preset_that_only_reminds() -> None:
 
 
 def test_preset_without_a_limit() -> None:
-    """Its rule is written down, and never begins."""
+    """The rule is written down, and never begins."""
     free = Preset("t4", Match(), None, reminders=ReminderRule(enforcement=Enforcement.STOP))
     result = _asked(vm(), reminded.rules(free))
     assert result.cause is StopBlocker.NO_LIMIT
@@ -116,7 +116,7 @@ def test_preset_without_a_limit() -> None:
 
 
 def test_kept_vm() -> None:
-    """By whom, why and until when."""
+    """The text says by whom, why and until when."""
     keep = Keep(SUBJECT, at("20:00"), ANA, at("12:00"), "long run")
     result = _asked(vm(keeps=(keep,)))
     assert (result.cause, result.at) == (StopBlocker.KEPT, at("20:00"))
@@ -168,7 +168,7 @@ def test_weak_evidence_is_not_enough() -> None:
     [((), 0, "3 more unanswered reminders"), (("10:00",), 1, "2 more unanswered reminders")],
 )
 def test_warnings_that_are_missing(accepted: tuple[str, ...], count: int, left: str) -> None:
-    """How many went unanswered, how many are wanted, and when the next one is due."""
+    """The text says how many went unanswered, how many are wanted, and when the next one is due."""
     now = at("11:00")
     result = _asked(vm(sent=_sent(*accepted)), now=now)
     assert result.cause is StopBlocker.WARNINGS
@@ -178,7 +178,7 @@ def test_warnings_that_are_missing(accepted: tuple[str, ...], count: int, left: 
 
 
 def test_warning_that_slack_has_not_accepted() -> None:
-    """Without a moment: it depends on Slack."""
+    """The text has no moment: it depends on Slack."""
     waits = Sent("r0", 0, 0, Target.OWNER, None)
     result = _asked(vm(sent=(waits,)))
     assert (result.cause, result.step, result.at) == (StopBlocker.WARNINGS, "Slack has to accept the next one", None)
@@ -221,7 +221,7 @@ def test_shadow_mode_before_the_end_of_the_rule() -> None:
 
 
 def test_answer_agrees_with_what_the_next_pass_does() -> None:
-    """Whatever the state: it says "the next pass stops it" exactly where a pass would stop it."""
+    """The answer is "the next pass stops it" exactly where a pass would stop it, whatever the state."""
     fleets = [
         vm(sent=sent, keeps=keeps, job=job, stop=stop)
         for sent in (_sent(), _sent("10:00"), _sent("10:00", "11:00", "11:30"), _sent("10:00", "11:00", "12:30"))
@@ -241,7 +241,7 @@ def test_answer_agrees_with_what_the_next_pass_does() -> None:
 
 
 def test_protected_projects_and_names_are_named() -> None:
-    """Which of the protections it is."""
+    """The text says which of the protections it is."""
     rules = replace(reminded.rules(stopping()), protection=Protection(names=("debug-*",)))
     assert _asked(vm(), rules).reason == "it is protected by name debug-*"
 

@@ -1,4 +1,4 @@
-"""What is decided about a VM, and in which words."""
+"""A decision about a VM has its words."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _reason(preset: str = "t4", since: str | None = "10:00", unread: tuple[str, 
 
 
 def test_every_vm_has_a_reason() -> None:
-    """Within its limit, past it, without one, stopped, or not known: each says why it is left alone."""
+    """A VM within its limit, past it, without one, stopped, or not known: each says why it is left alone."""
     assert _reason(since="15:00") == ("running for 5 h (limit of preset t4: 8 h)", False)
     assert _reason() == ("past the limit of preset t4 (8 h) by 2 h; no reminder is sent: Slack is not set up", True)
     assert _reason("free") == ("running for 10 h (preset free sets no limit)", False)

@@ -1,4 +1,4 @@
-"""What holds of plans whatever happens: Slack away, people answering, idleness coming and going, time jumping."""
+"""Plans hold whatever happens: Slack away, people answering, idleness coming and going, time jumping."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ events = st.one_of(
 
 
 class Life:
-    """One VM past its limit and all that happens to it, with the rules asserted at every pass."""
+    """A VM past its limit and all that happens to it, with the rules asserted at every pass."""
 
     def __init__(self, by: Rules) -> None:
         self.by = by
@@ -174,7 +174,9 @@ def without(one: WatchedVm, request: object) -> WatchedVm:
 @settings(max_examples=100, deadline=None)
 @given(st.lists(events, min_size=20, max_size=60), st.booleans())
 def test_whatever_happens_to_a_vm(story: list[tuple[str, Any]], is_quiet: bool) -> None:
-    """One reminder at a time, the next stage or none, never early, never at night; no stop without its warnings."""
+    """A reminder comes one at a time, the next stage or none, never early, never at night; no stop without its
+    warnings.
+    """
     life = Life(rules(PRESET, quiet=QuietRule()) if is_quiet else rules(PRESET))
     for kind, value in story:
         life.happen(kind, value)
@@ -184,7 +186,7 @@ def test_whatever_happens_to_a_vm(story: list[tuple[str, Any]], is_quiet: bool) 
 @settings(max_examples=30, deadline=None)
 @given(st.integers(0, 7 * 24), st.integers(0, 24), st.sampled_from(["2026-03-27", "2026-10-23"]))
 def test_nothing_is_lost_or_doubled_where_clocks_change(late: int, outage: int, day: str) -> None:
-    """Through a week in which the clock changes each stage goes out once, and the next is never forgotten."""
+    """Each stage goes out once through a week in which the clock changes, and the next is never forgotten."""
     start = datetime.fromisoformat(f"{day}T02:00+00:00")
     by = rules(quiet=QuietRule())
     one, now = vm(running_since=start), start
@@ -203,7 +205,7 @@ def test_nothing_is_lost_or_doubled_where_clocks_change(late: int, outage: int, 
 
 @given(st.sampled_from([IdleState.BUSY, IdleState.UNKNOWN, None]), st.integers(0, 8 * 60 - 1), st.booleans())
 def test_what_is_not_measured_makes_nothing_due(state: IdleState | None, minutes: int, weak: bool) -> None:
-    """Within its limit a VM whose idleness is not known is left alone."""
+    """A VM within its limit whose idleness is not known is left alone."""
     evidence = replace(idle(STARTED - DAY, weak), state=state) if state else None
     plan = planned(vm(idle=evidence), STARTED + minutes * MINUTE)
     assert plan.actions == ()
@@ -212,7 +214,7 @@ def test_what_is_not_measured_makes_nothing_due(state: IdleState | None, minutes
 
 @given(st.lists(st.integers(0, 30), max_size=8), st.sampled_from([PEOPLE, {}]))
 def test_one_decision_for_each_in_order(ages: list[int], lookups: dict[str, AccountLookup]) -> None:
-    """Whatever is given comes back, with a reason."""
+    """The decisions come back in the given order, with a reason."""
     fleet = [vm(name=f"vm-{number}", running_since=DUE - age * HOUR) for number, age in enumerate(ages)]
     decisions = decide(fleet, rules(), {}, lookups, DUE).decisions
     assert [decision.name for decision in decisions] == [item.name for item in fleet]

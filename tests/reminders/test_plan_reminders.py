@@ -43,7 +43,7 @@ def reason(now: Any = NOW, by: Any = None, lookups: Any = None, **given: Any) ->
 
 
 def test_the_first_reminder() -> None:
-    """At the due moment, to its owner, with what it is about."""
+    """The first reminder comes at the due moment, to its owner, with what it is about."""
     assert planned(vm(), DUE - HOUR / 3600).actions == ()
     plan = planned(vm(), DUE)
     why = f"{LATE}0 s"

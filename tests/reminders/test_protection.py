@@ -1,4 +1,4 @@
-"""Which VMs no rule may stop."""
+"""No rule may stop a protected VM."""
 
 from __future__ import annotations
 
@@ -27,6 +27,6 @@ RULE = Protection(projects=frozenset({"acme-prod"}), names=("*-prod", "bastion")
     ],
 )
 def test_what_protects(name: str, project: str, label: str | None, expected: str) -> None:
-    """Its label unless that says false, its project, or its name; and the reason says which."""
+    """A VM is protected by its label unless that says false, its project, or its name; and the reason says which."""
     labels = {} if label is None else {"costguard-protect": label}
     assert protected_because(name, project, labels, RULE) == expected

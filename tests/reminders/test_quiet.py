@@ -1,4 +1,4 @@
-"""When nobody is disturbed."""
+"""Quiet hours disturb nobody."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def until(text: str, zone: str = "UTC", rule: QuietRule = RULE, rate: Money | No
     ],
 )
 def test_nights_and_weekends(now: str, expected: str) -> None:
-    """From eight to eight, and all Saturday and Sunday; the end of the whole span is returned."""
+    """The quiet is from eight to eight, and all Saturday and Sunday; the end of the whole span is returned."""
     assert until(now) == expected
 
 
@@ -49,7 +49,7 @@ def test_hours_are_the_recipients() -> None:
 
 
 def test_some_vms_are_worth_waking_somebody_for() -> None:
-    """Only what costs more than the amount, and never what nobody knows the price of."""
+    """The VM costs more than the amount; one of unknown price never wakes anyone."""
     rule = QuietRule(unless_above=Money.of(30))
     night = "2026-11-02T23:00"
     assert until(night, rule=rule, rate=Money.of(31)) == ""
@@ -74,7 +74,9 @@ def test_a_night_in_which_clocks_change() -> None:
 
 @given(rules, st.sampled_from(ZONES), moments)
 def test_all_of_it_is_quiet_up_to_its_end(rule: QuietRule, zone: str, now: datetime) -> None:
-    """Through any change of clocks: quiet at every moment before the end with the same end, and not at the end."""
+    """The quiet holds through any change of clocks: at every moment before the end with the same end, and not at the
+    end.
+    """
     end = quiet_until(rule, zone, None, now)
     if end is None:
         return

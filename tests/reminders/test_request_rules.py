@@ -1,4 +1,4 @@
-"""What comes of what people ask for."""
+"""People's requests have an outcome."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_a_stop() -> None:
 
 @pytest.mark.parametrize("before", [*StopOutcome])
 def test_whoever_asks_anew_is_heard_anew(before: StopOutcome) -> None:
-    """Whatever became of an earlier stop, in shadow or failed, a person's new request is carried out."""
+    """A person's new request is carried out, whatever became of an earlier stop, in shadow or failed."""
     assert isinstance(outcome(asked(RequestKind.STOP), stop=before), StopInstance)
 
 
@@ -174,7 +174,7 @@ def test_permission_is_looked_at_again() -> None:
 
 
 def test_a_role_that_was_granted_on_the_server_is_honoured() -> None:
-    """Whom no list names may what the role lets them that came with their token, an admin's keeps too."""
+    """A person whom no list names may what the role lets them that came with their token, an admin's keeps too."""
     guest = "guest@else.example"
     admin, operator = (
         Authority(guest, role, PERMISSIONS[role], Via.LINK, is_granted=True) for role in (Role.ADMIN, Role.OPERATOR)
@@ -202,7 +202,7 @@ def test_what_a_token_may_is_looked_at_again() -> None:
 
 
 def test_claiming_and_disowning() -> None:
-    """Whose it is changes at once; to claim one's own, or to disown an unowned VM, changes nothing."""
+    """The owner changes at once; to claim one's own, or to disown an unowned VM, changes nothing."""
     claim, disown = asked(RequestKind.CLAIM, OP), asked(RequestKind.DISOWN)
     assert outcome(claim, owner="") == AssignOwner(claim, OP, "op@example.com claimed debug-ana")
     assert refused(asked(RequestKind.CLAIM, BEN), owner="") == "Only an operator or an admin can take over debug-ana."
@@ -214,7 +214,7 @@ def test_claiming_and_disowning() -> None:
 
 
 def test_a_claim_outlives_the_run() -> None:
-    """Whose VM it is has nothing to do with its being started again."""
+    """The ownership has nothing to do with its being started again."""
     claim = asked(RequestKind.CLAIM, OP, subject=Subject(SubjectKind.RUN, 1, 3))
     assert isinstance(outcome(claim, owner=""), AssignOwner)
 
@@ -249,7 +249,7 @@ def test_a_refusal_changes_nothing_else() -> None:
 
 
 def test_a_rule_does_not_overtake_a_person() -> None:
-    """Kept in the very pass in which the grace ended: it is kept."""
+    """A VM kept in the very pass in which the grace ended is kept."""
     by = rules(stopping(stop_after=1))
     silent = vm(sent=(sent(0, DUE),))
     assert [type(action) for action in planned(silent, NOW, by).actions] == [StopInstance]

@@ -83,7 +83,7 @@ def attach_to_a_job(judged: Judged) -> None:
 
 
 def start_again(judged: Judged) -> None:
-    """In the ledger; what Google shows of the start differs by seconds alone."""
+    """Starts it again in the ledger; what Google shows of the start differs by seconds alone."""
     judged.scene.come_to_rest()
     vm = seen(key=InstanceKey(PROJECT, "1001"), name="vm-1", started="12:01", fingerprint="again")
     judged.scene.look(vm, read="12:02")
@@ -148,7 +148,7 @@ def test_a_gap_after_the_decision_gives_people_time(judged: Judged) -> None:
 
 @pytest.mark.parametrize(("unheld", "stops"), [(timedelta(seconds=20), 1), (timedelta(minutes=50), 0)])
 def test_no_pass_stops_a_vm_right_after_nobody_watched(judged: Judged, unheld: timedelta, stops: int) -> None:
-    """For most of the grace nobody could answer: it begins again. A short restart changes nothing."""
+    """The grace begins again if nobody could answer for most of it. A short restart changes nothing."""
     scene, now = judged.scene, judged.scene.clock.now()
     ttl = timedelta(seconds=9)
     acquire(scene.database, "daemon", "before", ttl, now - unheld - ttl)
@@ -198,7 +198,7 @@ def test_settings_that_changed(judged: Judged, change: Callable[[Rules], Rules],
 
 
 def test_what_changed_is_decided_again(judged: Judged) -> None:
-    """Under a rule with a shorter grace the next pass stops it, and writes down that rule."""
+    """The next pass stops it under a rule with a shorter grace, and writes down that rule."""
     shorter = _preset(reminders=replace(PRESET.reminders, grace=timedelta(minutes=10)))(RULES)
     assert judged.carry_out(judged.decided(), rules=shorter).result == "not_needed"
     judged.rules = shorter
@@ -280,7 +280,9 @@ def refuse(judged: Judged) -> None:
 def test_a_stop_that_a_person_asked_for(
     judged: Judged, change: Callable[[Judged], None], result: str, why: str
 ) -> None:
-    """Judged by what a pass would answer them now: rules that protect VMs bind no people, a later keep does."""
+    """The stop is judged by what a pass would answer them now: rules that protect VMs bind no people, a later keep
+    does.
+    """
     action = judged.scene.stop_by_ana(judged.subject, request=asked(judged))
     outcome = judged.carry_out(action, lambda: change(judged))
     assert outcome.result == result

@@ -1,4 +1,4 @@
-"""From a person's stop of a job's VM to the job that is cancelled, on both databases."""
+"""A person's stop of a job's VM leads to the job that is cancelled, on both databases."""
 
 from __future__ import annotations
 
@@ -72,7 +72,9 @@ def work(database: Database) -> Work:
 
 
 def test_a_stop_by_a_person_cancels_the_job_once(work: Work) -> None:
-    """By anyone who asked, with the request settled and the event told; a second one changes nothing."""
+    """The job is cancelled by anyone who asked, with the request settled and the event recorded; a second one changes
+    nothing.
+    """
     work.scene.ask(work.subject)
     reported = f"{ANA} stops vm-1, so its job resnet is cancelled; its command gets time to save first."
     assert work.carry_out() == [f"settled: {reported}"]
@@ -114,7 +116,7 @@ def test_the_message_says_that_the_job_is_cancelled(work: Work) -> None:
 def test_a_stop_says_what_becomes_of_a_disk_that_holds_the_checkpoints(
     sqlite_database: Database, is_given_up: bool
 ) -> None:
-    """Kept, with how it is deleted later, or lost, where that was agreed to."""
+    """The disk is kept, with how it is deleted later, or lost, where that was agreed to."""
     work = begun(sqlite_database, checkpoint=CheckpointPlan("/ckpt", "--from {checkpoint}"))
     if is_given_up:
         with sqlite_database.write() as connection:
@@ -127,7 +129,7 @@ def test_a_stop_says_what_becomes_of_a_disk_that_holds_the_checkpoints(
 
 
 def test_no_rule_stops_it_while_it_works(sqlite_database: Database) -> None:
-    """Once its attempt is over it is a VM like any other."""
+    """A VM is like any other once its attempt is over."""
     work = begun(sqlite_database)
     with sqlite_database.write() as connection:
         message(
@@ -144,7 +146,7 @@ def test_no_rule_stops_it_while_it_works(sqlite_database: Database) -> None:
 
 
 def test_a_vm_for_development_is_stopped_as_any_other(sqlite_database: Database) -> None:
-    """Its disk holds someone's work, which cancelling would delete."""
+    """The disk holds someone's work, which cancelling would delete."""
     work = begun(sqlite_database, JobKind.DEV)
     work.scene.ask(work.subject)
     job, actions = work.look()

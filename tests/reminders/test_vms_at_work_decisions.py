@@ -25,7 +25,7 @@ def test_no_rule_stops_a_vm_that_works_on_a_job() -> None:
 
 @pytest.mark.parametrize("enforcement", list(Enforcement))
 def test_who_stops_it_cancels_its_job(enforcement: Enforcement) -> None:
-    """Else the job would start another one in its place."""
+    """The job would start another one in its place otherwise."""
     one = vm(job="j7k2m9q4", requests=(asked(RequestKind.STOP, reason="wrong data"),))
     plan = planned(one, DUE, rules(stopping(enforcement=enforcement)))
     (action,) = plan.actions

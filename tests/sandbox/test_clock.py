@@ -46,7 +46,7 @@ def test_a_running_clock_keeps_its_time_when_its_speed_changes() -> None:
 
 
 def test_a_wait_on_a_running_clock_lasts_until_the_operation_is_done() -> None:
-    """At a thousand times real time an insert is waited for in a fraction of a second."""
+    """An insert is waited for in a fraction of a second at a thousand times real time."""
     world = World(ScaledClock(START, 1000.0), projects=[PROJECT])
     base = f"/compute/v1/projects/{PROJECT}/zones/{ZONE}"
     with running(world) as url:
@@ -57,7 +57,7 @@ def test_a_wait_on_a_running_clock_lasts_until_the_operation_is_done() -> None:
 
 
 def test_a_running_clocks_speed_can_be_set_over_http() -> None:
-    """And the clock says that it runs."""
+    """The clock says that it runs."""
     world = World(ScaledClock(START, 1.0), projects=[PROJECT])
     with running(world) as url:
         shown = requests.post(f"{url}/sandbox/clock", json={"speed": 30}, timeout=30).json()
@@ -80,7 +80,7 @@ def test_pacific_time_through_the_changes_of_the_clocks(moment: datetime, writte
 
 
 def test_an_event_within_an_event_does_not_run_ahead() -> None:
-    """What one event does happens at its own moment, before anything that is due later."""
+    """The effects of one event happen at its own moment, before anything that is due later."""
     world = new_world()
     seen: list[datetime] = []
     world.at(START + timedelta(hours=1), lambda: seen.append(world.now))

@@ -86,7 +86,7 @@ def test_a_port_in_use_is_reported() -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL, signal.SIGINT])
 def test_vms_that_run_end_with_the_program(tmp_path: Path, number: signal.Signals) -> None:
-    """However it ends; its own end is seen through a pipe that they all hold."""
+    """The VMs end however the program ends; its own end is seen through a pipe that they all hold."""
     os.mkfifo(tmp_path / "said")
     said = os.open(tmp_path / "said", os.O_RDONLY | os.O_NONBLOCK)
     script = f"exec 9>{tmp_path}/said; trap '' TERM; setsid sleep 1000 & while :; do echo alive >&9; sleep 0.1; done"
@@ -128,7 +128,7 @@ within = "365d"
 
 
 def test_planned_clicks_happen_without_requests(tmp_path: Path) -> None:
-    """In the running program time goes on by itself: the event comes, and the message that stands is answered."""
+    """Time goes on by itself in the running program: the event comes, and the message that stands is answered."""
     scenario = tmp_path / "pressing.toml"
     scenario.write_text(_PRESSING)
     pressed = threading.Event()

@@ -26,7 +26,7 @@ def new_world(start: datetime = START, **options: Any) -> World:
 def body(
     name: str = "vm", machine: str = "n1-standard-4", disk: dict[str, Any] | None = None, zone: str = ZONE, **more: Any
 ) -> Any:
-    """What a client sends to make a VM with one disk of 50 GiB."""
+    """Returns a client's request for a VM with one disk of 50 GiB."""
     params = {"diskSizeGb": "50", "diskType": f"zones/{zone}/diskTypes/pd-balanced", **(disk or {})}
     return {
         "name": name,

@@ -92,7 +92,7 @@ def test_the_export_is_the_meter_cut_at_six_decimals() -> None:
 
 
 def test_pieces_of_an_hour_add_up() -> None:
-    """What is cut into several rows an hour has the same seconds a day, also of ragged disks."""
+    """The seconds of a day stay the same where an hour is cut into several rows, also of ragged disks."""
     world = world_of()
     whole = export_of(world, ExportOptions(in_pieces=False)).rows
     pieces = export_of(world).rows
@@ -207,7 +207,7 @@ def test_all_eight_errors_fit_in_one_export(seed: int) -> None:
 
 @pytest.mark.parametrize("error", BillError)
 def test_each_planted_error_changes_its_own_rows_alone(error: BillError) -> None:
-    """Against the export without it: the rows of its VM, or of its SKU, on its day."""
+    """The changed rows are those of its VM, or of its SKU, on its day, against the export without it."""
     world = world_of()
     right, wrong = export_of(world), export_of(world, ExportOptions(errors=(error,)))
     (planted,) = wrong.planted
@@ -219,7 +219,7 @@ def test_each_planted_error_changes_its_own_rows_alone(error: BillError) -> None
 
 
 def _by_place(export: BillingExport) -> set[tuple[Any, ...]]:
-    """What each VM's day comes to, whatever appends brought it; a cost within what is carried is the same."""
+    """Returns the sum of each VM's day, whatever appends brought it; a cost within what is carried is the same."""
     sums: dict[tuple[Any, ...], list[Any]] = defaultdict(lambda: [0, Decimal(0), Decimal(0)])
     for row in export.rows:
         started = datetime.fromisoformat(row["usage_start_time"].removesuffix(" UTC")).replace(tzinfo=UTC)
@@ -233,7 +233,7 @@ def _by_place(export: BillingExport) -> set[tuple[Any, ...]]:
 
 
 def test_wrong_seconds_are_ten_minutes() -> None:
-    """On every SKU of the VM's uptime, never on its disks."""
+    """The wrong seconds are on every SKU of the VM's uptime, never on its disks."""
     world = world_of()
     right, wrong = export_of(world), export_of(world, ExportOptions(errors=(BillError.WRONG_SECONDS,)))
     (planted,) = wrong.planted
@@ -246,7 +246,7 @@ def test_wrong_seconds_are_ten_minutes() -> None:
 
 
 def test_an_error_without_a_vm_for_it_is_refused() -> None:
-    """One VM cannot hold eight errors that each need one."""
+    """A single VM cannot hold eight errors that each need one."""
     with pytest.raises(ValueError, match="too few VMs"):
         export_of(world_of(1, days=1), ExportOptions(errors=ALL))
 

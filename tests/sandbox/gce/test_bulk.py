@@ -22,7 +22,7 @@ def world() -> World:
 
 
 def properties(machine: str = "n1-standard-4", **more: Any) -> dict[str, Any]:
-    """As `instanceProperties` has them: no name, and a machine type without its zone."""
+    """Returns properties as `instanceProperties` has them: no name, and a machine type without its zone."""
     given = body(machine=machine, **more)
     disk = {**given["disks"][0], "initializeParams": {"diskSizeGb": "50", "diskType": "pd-balanced"}}
     return {key: value for key, value in {**given, "machineType": machine, "disks": [disk]}.items() if key != "name"}
@@ -123,7 +123,7 @@ def test_fewer_than_the_minimum_are_rolled_back(world: World) -> None:
 
 
 def test_minimum_is_enough(world: World) -> None:
-    """With a minCount below the count, what there is room for is made and kept."""
+    """The VMs that there is room for are made and kept, with a minCount below the count."""
     world.faults.add("quota", metric="CPUS", limit=8, region="us-central1")
     shown = done(world, world.bulk_insert(PROJECT, f"zones/{ZONE}", asked(3, minCount="2")))
     assert "error" not in shown
@@ -161,7 +161,7 @@ def test_impossible_requests_are_refused_at_once(world: World, more: Any, words:
 
 
 def test_repeated_request_id_makes_nothing_more(world: World) -> None:
-    """One bulk insert under one id."""
+    """A bulk insert is made once under one id."""
     key = "5f0c8d0e-6d6b-4c1e-9f0a-2d1f6a1b7c01"
     first = world.bulk_insert(PROJECT, REGION, asked(), request_id=key)
     assert world.bulk_insert(PROJECT, REGION, asked(), request_id=key) is first

@@ -1,4 +1,4 @@
-"""What may be changed on a VM that is there, and what Compute Engine refuses, in its own words where they are known."""
+"""Compute Engine refuses changes of a VM that is there, in its own words where they are known."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_local_ssd_needs_a_choice(world: World, cloud: httpx2.Client, verb: str)
 
 
 def test_machine_type_of_a_stopped_vm_is_changed(world: World) -> None:
-    """What it ran as before is billed as before; what it runs as next has the new machine's quota and bill."""
+    """The time before is billed as before; the next run has the new machine's quota and bill."""
     vm = stopped(world)
     before = bill(vm, world.prices, world.now).resources
     operation = changed(
@@ -123,7 +123,7 @@ def test_machine_type_of_a_stopped_vm_is_changed(world: World) -> None:
 
 
 def test_machine_type_of_a_running_vm_fails_in_its_operation(world: World) -> None:
-    """As libcloud recorded in 2016: accepted, then RESOURCE_NOT_READY with 400 in the operation."""
+    """The request is accepted, then RESOURCE_NOT_READY with 400 is in the operation, as libcloud recorded in 2016."""
     vm = up(world)
     operation = changed(world, "setMachineType", changes.machine_type({"machineType": "e2-standard-8"}))
     (error,) = operation["error"]["errors"]
@@ -141,7 +141,7 @@ def test_machine_type_that_does_not_fit_is_refused(world: World) -> None:
 
 
 def test_built_in_gpus_go_with_their_machine_type(world: World) -> None:
-    """From one A100 to two, and on to a machine without any: no GPU is left behind."""
+    """No GPU is left behind from one A100 to two, and on to a machine without any."""
     vm = stopped(world, machine="a2-highgpu-1g", **TERMINATE)
     shown = []
     for machine in ("a2-highgpu-2g", "n2-standard-4"):

@@ -99,7 +99,7 @@ def test_disk_size_defaults_to_its_image_or_its_type(world: World, body: Any, si
     ],
 )
 def test_disk_that_cannot_be_is_refused(world: World, body: Any, reason: str, message: str) -> None:
-    """At once, with nothing made and no operation."""
+    """The refusal comes at once, with nothing made and no operation."""
     with pytest.raises(Refused) as refused:
         world.storage.insert(PROJECT, ZONE, {"name": "data", **body}, ANA)
     assert message in refused.value.message
@@ -171,7 +171,7 @@ def test_disk_that_all_only_read_is_shared(world: World) -> None:
 
 
 def test_detached_disk_is_free_for_another_vm(world: World) -> None:
-    """Its times of attaching and detaching are shown, and its index is free again."""
+    """The times of attaching and detaching are shown, and its index is free again."""
     first, second, disk = up(world, "first"), up(world, "second"), made(world)
     attached(world, first, deviceName="checkpoints")
     operation = detached(world, first, "checkpoints")

@@ -1,4 +1,4 @@
-"""What can be made to go wrong, seen through HTTP."""
+"""Faults are seen through HTTP."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def test_half_of_an_answer(served: Served) -> None:
 
 
 def test_a_request_can_arrive_later(served: Served) -> None:
-    """Its sender has given it up by then; asked again under the same requestId, there is one operation."""
+    """The sender has given it up by then; asked again under the same requestId, there is one operation."""
     served.world.faults.add("lost_answer", when="later", seconds=45, method="POST", count=1)
     url = f"{served.url}{_ZONAL}/instances?requestId={_UUID}"
     with pytest.raises(requests.exceptions.ConnectionError):
@@ -147,7 +147,7 @@ def test_a_request_can_arrive_later(served: Served) -> None:
 
 
 def test_a_request_can_arrive_twice(served: Served) -> None:
-    """With a requestId it is one operation; without one, the second is refused."""
+    """The request is one operation with a requestId; without one, the second is refused."""
     served.world.faults.add("repeated", method="POST", path="/instances$")
     assert served.post(f"{_ZONAL}/instances?requestId={_UUID}", body("one")).status_code == 200
     assert served.post(f"{_ZONAL}/instances", body("two")).status_code == 409
@@ -155,7 +155,7 @@ def test_a_request_can_arrive_twice(served: Served) -> None:
 
 
 def test_a_fault_can_meet_some_requests(served: Served) -> None:
-    """By a chance that the world's seed decides."""
+    """The chance is decided by the world's seed."""
     served.world.faults.add("server_error", chance=0.5)
     codes = [served.get(_ALL).status_code for _ in range(40)]
     assert 10 < codes.count(503) < 30
@@ -163,7 +163,7 @@ def test_a_fault_can_meet_some_requests(served: Served) -> None:
 
 
 def test_a_preemption_while_a_vm_is_made_fails_its_insert(served: Served) -> None:
-    """As an error of the operation; the VM is there, and was never up."""
+    """The failure is an error of the operation; the VM is there, and was never up."""
     made = served.post(f"{_ZONAL}/instances", body("new", scheduling={"provisioningModel": "SPOT"})).json()
     served.world.advance(timedelta(seconds=2))
     assert served.post("/sandbox/preempt", {"zone": ZONE}).json()["preempted"][0]["name"] == "new"
@@ -235,7 +235,7 @@ def test_a_200_that_tells_nothing_of_what_was_asked(
 
 
 def test_a_proxy_can_answer_though_the_request_took_effect(served: Served) -> None:
-    """Its page says nothing of the VM that is being stopped."""
+    """The proxy's page says nothing of the VM that is being stopped."""
     served.world.faults.add("garbage", what="html", when="after", count=1)
     answer = served.post(f"{_ZONAL}/instances/vm/stop", {})
     assert answer.headers["content-type"].startswith("text/html")
@@ -245,7 +245,7 @@ def test_a_proxy_can_answer_though_the_request_took_effect(served: Served) -> No
 
 @pytest.mark.parametrize(("misprint", "spot"), [("zero", 0), ("thousandfold", 140_000), ("no_discount", 350)])
 def test_a_catalogue_can_be_wrong(served: Served, misprint: str, spot: int) -> None:
-    """What is billed stays as it is: in dollars a thousand hours of a Spot T4 in us-central1."""
+    """The bill stays as it is: in dollars a thousand hours of a Spot T4 in us-central1."""
 
     def shown() -> int:
         skus = served.get("/v1/services/6F81-5844-456A/skus", pageSize=5000).json()["skus"]
@@ -283,7 +283,7 @@ def test_an_answer_can_be_slow(served: Served) -> None:
 
 
 def test_a_project_that_does_not_exist_is_not_found(served: Served) -> None:
-    """As is a zone's VM; an unknown zone is a bad value, and an unknown path says so."""
+    """The zone's VM is not found either; an unknown zone is a bad value, and an unknown path says so."""
     assert served.error("/compute/v1/projects/nobodys/aggregated/instances")[:2] == (404, "notFound")
     assert served.error(f"{_ZONAL}/instances/nobody")[:2] == (404, "notFound")
     assert served.error(f"/compute/v1/projects/{PROJECT}/zones/mars-1a/instances")[:2] == (400, "invalid")
@@ -308,7 +308,7 @@ def test_a_bad_parameter_is_a_400_that_names_it(served: Served, query: dict[str,
 
 
 def test_a_body_that_is_not_json_is_a_400(served: Served) -> None:
-    """So is one that is no object."""
+    """A body that is no object is a 400 too."""
     for raw in ("{", "[]"):
         answer = served.session.post(f"{served.url}{_ZONAL}/instances", data=raw, timeout=30)
         assert answer.status_code == 400

@@ -28,7 +28,7 @@ def repairs(world: World) -> list[Operation]:
 
 @pytest.mark.parametrize("verb", ["stop", "suspend"])
 def test_a_stop_from_outside_ends_in_a_vm_that_runs_on_a_fresh_boot_disk(verb: str) -> None:
-    """What its disk held is lost, and it bills on."""
+    """The data on its disk is lost, and it bills on."""
     world = new_world()
     vm = up(world, machineType=f"zones/{ZONE}/machineTypes/n2-standard-4", guestAccelerators=[], **OF_A_GROUP)
     before = boot_disk(vm)
@@ -46,7 +46,7 @@ def test_a_stop_from_outside_ends_in_a_vm_that_runs_on_a_fresh_boot_disk(verb: s
 
 
 def test_a_deleted_vm_is_made_again_under_its_name() -> None:
-    """With another id, and by no repair."""
+    """The new VM has another id, and comes by no repair."""
     world = new_world()
     vm = up(world, **OF_A_GROUP)
     world.delete(PROJECT, "vm")
@@ -59,7 +59,7 @@ def test_a_deleted_vm_is_made_again_under_its_name() -> None:
 
 @pytest.mark.parametrize(("verb", "status"), [("stop", Status.TERMINATED), ("delete", Status.DELETED)])
 def test_what_its_group_stops_or_deletes_stays_so(verb: str, status: Status) -> None:
-    """As when the group is resized."""
+    """The VM stays so as when the group is resized."""
     world = new_world()
     vm = up(world, **OF_A_GROUP)
     before = boot_disk(vm)
@@ -92,7 +92,7 @@ def test_a_disk_that_the_group_keeps_is_not_made_again() -> None:
 
 
 def test_each_stop_is_repaired_once() -> None:
-    """One repair a stop, however long it takes."""
+    """A stop has one repair, however long it takes."""
     world = new_world()
     vm = up(world, **OF_A_GROUP)
     for count in range(1, 4):

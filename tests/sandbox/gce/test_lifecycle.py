@@ -149,7 +149,7 @@ def test_suspend_and_resume() -> None:
 
 
 def test_stopping_a_stopped_vm_is_done_at_once_and_without_error() -> None:
-    """So is starting a running one: nothing changes, no new lifetime begins."""
+    """Starting a running VM is done at once too: nothing changes, no new lifetime begins."""
     world = new_world()
     vm = up(world)
     again = world.start(PROJECT, "vm")
@@ -187,7 +187,7 @@ def test_a_delete_waits_for_an_insert_under_way() -> None:
 
 
 def test_a_second_delete_finds_nothing() -> None:
-    """Its operation ends in RESOURCE_NOT_FOUND."""
+    """The operation ends in RESOURCE_NOT_FOUND."""
     world = new_world()
     up(world)
     world.delete(PROJECT, "vm")
@@ -198,7 +198,7 @@ def test_a_second_delete_finds_nothing() -> None:
 
 
 def test_a_graceful_stop_shows_pending_stop_and_bills_until_stopping() -> None:
-    """With gracefulShutdown the guest still runs after the stop has started."""
+    """The guest still runs after the stop has started, with gracefulShutdown."""
     world = new_world()
     graceful = {"gracefulShutdown": {"enabled": True, "maxDuration": {"seconds": "120"}}}
     vm = up(world, scheduling=graceful)
@@ -252,7 +252,7 @@ def test_one_seed_is_one_history() -> None:
 
 
 def test_clock_steps_do_not_change_the_history() -> None:
-    """One long step does all that many short ones do, at the same moments."""
+    """A long step does all that many short ones do, at the same moments."""
 
     def history(steps: int) -> list[object]:
         world = new_world()

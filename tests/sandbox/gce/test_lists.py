@@ -70,7 +70,7 @@ def test_filters_choose_before_pages_are_cut(url: str, world: World) -> None:
 
 @pytest.mark.parametrize("as_header", [True, False])
 def test_a_mask_leaves_only_what_it_names(url: str, as_header: bool) -> None:
-    """As a header or as `fields`; a mask that omits nextPageToken hides it."""
+    """The mask is a header or `fields`; a mask that omits nextPageToken hides it."""
     mask = "items/*/instances(id,name),unreachables"
     where: dict[str, Any] = {"mask": mask} if as_header else {"fields": mask}
     page = get(url, "/aggregated/instances", maxResults=1, **where)
@@ -128,7 +128,7 @@ def test_disks_show_what_they_bill(url: str) -> None:
 
 
 def test_answers_are_indented_by_default(url: str) -> None:
-    """As Google's are: a tenth of a listing is spaces."""
+    """Google's answers are indented too: a tenth of a listing is spaces."""
     indented = requests.get(f"{url}/zones", timeout=30).text
     compact = requests.get(f"{url}/zones", params={"prettyPrint": "false"}, timeout=30).text
     assert "\n" in indented

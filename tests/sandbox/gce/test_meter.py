@@ -49,7 +49,7 @@ def test_a_run_is_billed_from_running_to_stopping() -> None:
 
 
 def test_a_disk_is_billed_from_creation_to_the_end_of_the_delete() -> None:
-    """While the VM is stopped too; 50 GiB at 0.10 dollars for the whole of November."""
+    """The disk bills while the VM is stopped too; 50 GiB at 0.10 dollars for the whole of November."""
     world = new_world()
     vm = up(world)
     world.stop(PROJECT, "vm")
@@ -114,7 +114,7 @@ def test_a_spot_vm_has_spot_prices_for_its_machine_and_none_for_its_disk() -> No
 
 
 def test_total_is_rounded_once() -> None:
-    """However many days, months and prices a bill spans, it is off by less than a nano-dollar."""
+    """The bill is off by less than a nano-dollar, however many days, months and prices it spans."""
     world = new_world(datetime(2026, 11, 20, 23, 0, tzinfo=UTC))
     vm = up(world)
     world.advance(26 * HOUR)
@@ -132,7 +132,7 @@ def test_disk_is_divided_by_each_month_that_it_lives_in() -> None:
 
 
 def test_a_new_price_holds_from_its_moment_on() -> None:
-    """What was used before keeps the price of its time."""
+    """The use before keeps the price of its time."""
     world = new_world()
     vm = up(world)
     world.advance(HOUR)
@@ -145,7 +145,7 @@ def test_a_new_price_holds_from_its_moment_on() -> None:
 
 
 def test_saved_memory_is_billed_until_the_vm_is_up_again() -> None:
-    """From the suspend's start to the resume's end; the machine costs nothing in between."""
+    """The memory bills from the suspend's start to the resume's end; the machine costs nothing in between."""
     world = new_world()
     vm = up(world)
     suspend = world.suspend(PROJECT, "vm")
@@ -228,7 +228,7 @@ def test_preemption_after_a_minute_is_billed() -> None:
 
 
 def test_owner_who_stops_a_spot_vm_at_once_pays_the_minute() -> None:
-    """Only Google's own preemption is free."""
+    """Google's own preemption alone is free."""
     world, vm = _half_minute(**SPOT)
     world.stop(PROJECT, "vm")
     world.advance(5 * MINUTE)
@@ -277,7 +277,7 @@ def test_a_local_ssd_bills_with_the_vm() -> None:
 
 
 def test_disk_that_outlives_its_vm_bills_on() -> None:
-    """On no VM's bill: from the VM's deletion to its own, and before it was first attached."""
+    """The disk is on no VM's bill: from the VM's deletion to its own, and before it was first attached."""
     world = new_world()
     wanted = body()
     wanted["disks"][0]["autoDelete"] = False
@@ -297,7 +297,7 @@ def test_disk_that_outlives_its_vm_bills_on() -> None:
 
 
 def test_disk_of_its_own_bills_before_it_is_attached() -> None:
-    """Made by itself, it costs what it costs attached; while a VM holds it, it is on the VM's bill."""
+    """The disk costs what it costs attached; while a VM holds it, it is on the VM's bill."""
     world = new_world()
     made = world.storage.insert(PROJECT, ZONE, {"name": "data", "sizeGb": "200"}, "ana@example.com")
     world.advance(HOUR)

@@ -28,7 +28,7 @@ SMALLEST_TABLE = 4
 
 @dataclass(frozen=True)
 class Shared:
-    """One literal table that both trees hold, by its constants; `why` is what makes it a fact of the outside world."""
+    """A literal table that both trees hold, by its constants; `why` is what makes it a fact of the outside world."""
 
     constants: frozenset[str]
     why: str
@@ -133,7 +133,7 @@ def shared_tables() -> dict[frozenset[str], list[tuple[Path, int]]]:
 
 
 def names_a_source(file: Path) -> bool:
-    """Whether a comment or docstring of the file says where its facts come from."""
+    """Says whether a comment or docstring of the file says where its facts come from."""
     text = file.read_text("utf-8")
     said = [line for line in text.splitlines() if "#" in line or line.strip().startswith(('"""', '"'))]
     said += [
@@ -145,7 +145,7 @@ def names_a_source(file: Path) -> bool:
 
 
 def test_neither_tree_imports_the_other() -> None:
-    """Not even inside a function or by name."""
+    """No import is hidden inside a function or by name."""
     for root, other in ((GUARD, "costguard_sandbox"), (CLOUD, "costguard")):
         imports = searched(root).imports
         assert len(imports) > 100
@@ -193,12 +193,12 @@ def test_meter_knows_no_average_month() -> None:
 
 @pytest.mark.parametrize("file", sorted((CLOUD / "gce" / "meter").glob("*.py")), ids=lambda file: str(file.name))
 def test_every_module_of_the_meter_names_its_source(file: Path) -> None:
-    """What is a rule of Google's says where Google says so, or which recorded row shows it."""
+    """A rule of Google's says where Google says so, or which recorded row shows it."""
     assert names_a_source(file)
 
 
 def test_meter_reads_nothing_of_the_cloud_but_prices_time_and_vms() -> None:
-    """Of the simulated cloud it knows what each VM was and when, and the price list: nothing from the API's answers."""
+    """The meter knows what each VM was and when, and the price list: nothing from the API's answers."""
     allowed = {
         "costguard_sandbox.gce.catalogue.prices",
         "costguard_sandbox.clock",

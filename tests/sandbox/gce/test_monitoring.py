@@ -185,7 +185,7 @@ def test_reduced_series_keep_the_labels_they_are_grouped_by(url: str, world: Wor
 
 
 def test_a_filter_chooses_by_labels(url: str, world: World) -> None:
-    """As in Google's filters, `resource.label` and `resource.labels` are one."""
+    """The names `resource.label` and `resource.labels` are one, as in Google's filters."""
     wanted = str(world.instance(PROJECT, "idle").id)
     for word in ("label", "labels"):
         query = f'metric.type = "{CPU}" AND resource.{word}.instance_id = "{wanted}"'
@@ -259,7 +259,7 @@ def test_an_invalid_query_is_refused_in_googles_words(url: str, changed: dict[st
 
 
 def test_an_aligner_of_another_metric_kind_is_refused(url: str) -> None:
-    """As Google says it of bytes, which are counted and not gauged."""
+    """Google says so of bytes, which are counted and not gauged."""
     assert ask(url, SENT, **aligned("ALIGN_MEAN")).json()["error"]["message"] == (
         'Field aggregation.perSeriesAligner had an invalid value of "ALIGN_MEAN": '
         "The aligner cannot be applied to metrics with kind DELTA and value type INT64."

@@ -82,7 +82,7 @@ def test_a_notice_comes_first_where_one_is_given() -> None:
     ],
 )
 def test_invalid_reclaims_are_refused(wanted: dict[str, Any], text: str) -> None:
-    """Or nothing would be preempted, and nobody would know why."""
+    """Nothing would be preempted otherwise, and nobody would know why."""
     world = fleet()
     with running(world) as url:
         answer = requests.post(f"{url}/sandbox/preempt", json=wanted, timeout=30)
@@ -114,7 +114,7 @@ within = "1h"
 
 
 def test_a_scenario_reclaims_vms_by_filter() -> None:
-    """Within the time that it gives, as soon as one has been up for long enough; then not again."""
+    """The reclaim comes within the time that it gives, as soon as a VM has been up for long enough; then not again."""
     world = build(read(_RECLAIM, Path("test.toml")), ManualClock(START))
     world.advance(15 * MINUTE)
     up(world, "job-1", **SPOT, labels={"job": "one"})
@@ -127,7 +127,7 @@ def test_a_scenario_reclaims_vms_by_filter() -> None:
 
 
 def test_an_invalid_filter_in_a_scenario_is_refused() -> None:
-    """Before it is played."""
+    """The refusal comes before it is played."""
     with pytest.raises(ScenarioError, match=r"event\[1\].filter: expected a filter of the Compute API"):
         read(_RECLAIM.replace("labels.job:*", "labels.job ="), Path("test.toml"))
 

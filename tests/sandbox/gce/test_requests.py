@@ -1,4 +1,4 @@
-"""What is refused at once, what fails later, and what is done only once."""
+"""Requests are refused at once, fail later, or are done only once."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _TWO = "5f0c8d0e-6d6b-4c1e-9f0a-2d1f6a1b7c02"
 
 
 def test_a_repeated_request_id_gives_the_earlier_operation() -> None:
-    """Without it, the retry of a create that worked is a 409."""
+    """The retry of a create that worked is a 409 without it."""
     world = new_world()
     first = world.insert(PROJECT, ZONE, body(), request_id=_ONE)
     assert world.insert(PROJECT, ZONE, body(), request_id=_ONE) is first
@@ -131,7 +131,7 @@ def test_metadata_have_their_limits() -> None:
 
 
 def test_a_disk_is_as_large_as_its_image_at_least() -> None:
-    """Where nothing is said of its size."""
+    """The size is the image's where nothing is said of it."""
     world = new_world()
     disks = [{"boot": True, "initializeParams": {"sourceImage": f"{_DEEP_LEARNING}/common-cu124"}}]
     world.insert(PROJECT, ZONE, body(disks=disks))

@@ -61,7 +61,7 @@ def test_figures_are_googles_and_disks_know_no_spot(resource: str, spot: bool, n
 
 
 def test_spot_is_never_dearer_than_on_demand() -> None:
-    """In every region, for everything that is sold both ways."""
+    """Spot is cheaper in every region, for everything that is sold both ways."""
     prices = PriceList()
     for resource, region, spot in prices.sold():
         if spot:

@@ -1,4 +1,4 @@
-"""What the cloud does by itself: preemptions, host errors, run-time limits."""
+"""The cloud acts by itself: preemptions, host errors, run-time limits."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_a_preempted_vm_is_stopping_with_its_old_last_stop() -> None:
 
 
 def test_a_preemption_honours_the_termination_action() -> None:
-    """With DELETE the VM and its disk are gone within half a minute, and no delete operation is written."""
+    """The VM and its disk are gone within half a minute with DELETE, and no delete operation is written."""
     world = new_world()
     up(world, scheduling={**SPOT["scheduling"], "instanceTerminationAction": "DELETE"})
     world.preempt(PROJECT, "vm")
@@ -123,7 +123,7 @@ def test_without_automatic_restart_the_vm_stays_down(event: str, kind: str) -> N
 
 
 def test_a_migration_changes_nothing_that_bills() -> None:
-    """Only an operation tells of it."""
+    """The operation alone shows it."""
     world = new_world()
     vm = up(world)
     world.trigger("migrate", PROJECT, "vm")
@@ -229,7 +229,7 @@ def test_a_preemption_in_a_start_happens_once() -> None:
 
 
 def test_a_group_recreates_its_vm_as_recorded() -> None:
-    """One operation named repair- with no user, over as it appears; lastStop 54 s and lastStart 66 s after it."""
+    """The operation is named repair- with no user, over as it appears; lastStop 54 s and lastStart 66 s after it."""
     world = new_world()
     vm = up(world)
     world.advance(HOUR)

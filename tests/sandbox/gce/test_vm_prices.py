@@ -98,12 +98,14 @@ def test_new_families_are_worded_as_recorded(
 
 
 def test_a4x_has_no_sku(skus: dict[tuple[str, str], dict[str, Any]]) -> None:
-    """As in the real catalogue of 2026: GB200 is sold by reservation, at no public price."""
+    """The real catalogue of 2026 has none either: GB200 is sold by reservation, at no public price."""
     assert [name for name, _ in skus if "GB200" in name or "A4X" in name] == []
 
 
 def test_every_figure_names_its_source() -> None:
-    """On demand and Spot alike; what is made up says so, and nothing made up is an on-demand price of its own."""
+    """The source is given on demand and on Spot alike; made-up figures say so, and none is an on-demand price of its
+    own.
+    """
     for resource, price in BASE.items():
         assert isinstance(price.source, Source), resource
         assert (price.spot is None) == (price.spot_source is None), resource

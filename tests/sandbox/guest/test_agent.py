@@ -51,7 +51,7 @@ def cloud(tmp_path: Path) -> Iterator[ServedVMs]:
 def launch(
     cloud: ServedVMs, guard: FakeGuard, *command: str, more: dict[str, Any] | None = None, **settings: Any
 ) -> VM:
-    """As the guard launches an attempt."""
+    """Launches as the guard launches an attempt."""
     order: dict[str, object] = {
         "attempt": ATTEMPT,
         "guard": guard.url,
@@ -118,7 +118,7 @@ def test_a_stop_shuts_the_attempt_down(cloud: ServedVMs, guard: FakeGuard) -> No
 
 
 def test_an_attempt_in_an_image_on_a_gpu_uses_the_stand_ins(cloud: ServedVMs, guard: FakeGuard) -> None:
-    """As far as the agent can see, the VM has its GPU and a Docker; the container has its own environment."""
+    """The VM has its GPU and a Docker, as far as the agent can see; the container has its own environment."""
     launch(
         cloud,
         guard,

@@ -50,7 +50,7 @@ def test_data_disk_moves_between_running_vms(hasty: ServedVMs) -> None:
 
 
 def test_boot_disk_of_a_stopped_vm_is_data_of_another(hasty: ServedVMs) -> None:
-    """What a job saved on its own VM's disk is read where the disk is attached next, also from a startup script."""
+    """A job's save on its own VM's disk is read where the disk is attached next, also from a startup script."""
     first = hasty.boot("echo saved >checkpoint; echo $(pwd) >$say; while :; do sleep 0.05; done", "first")
     home = hasty.hear()
     stop(hasty, first)

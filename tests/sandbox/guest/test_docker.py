@@ -39,13 +39,13 @@ def done(disk: Path, *words: str) -> tuple[int, str, str]:
 
 
 def run(disk: Path, *words: str, options: Sequence[str] = ()) -> tuple[int, str, str]:
-    """As the agent calls it."""
+    """Runs as the agent calls it."""
     usual = ["--name", "c1", "--init", "--ipc=host", "--gpus", "all", *options]
     return done(disk, "--config", str(disk / "config"), "run", "--rm", *usual, "acme/train:1", *words)
 
 
 def test_a_container_has_its_own_environment_and_directory(tmp_path: Path) -> None:
-    """What was passed, a PATH, a HOME and a name; its files go with it."""
+    """The container has what was passed, a PATH, a HOME and a name; its files go with it."""
     options = ["--env", "GIVEN", "--env", "SAID=so", "-e", "ABSENT", "--workdir", "/workspace/code"]
     code, output, errors = run(tmp_path, "sh", "-c", "env | sort; pwd; touch here", options=options)
     assert (code, errors) == (0, MISSING)
@@ -86,7 +86,7 @@ def test_an_unrunnable_command_is_a_docker_failure(tmp_path: Path, words: list[s
 
 
 def test_signals_are_forwarded(tmp_path: Path) -> None:
-    """To the first process, which may take its time."""
+    """The signals go to the first process, which may take its time."""
     script = "trap 'echo told; exit 3' TERM; echo ready; while :; do sleep 0.05; done"
     with docker(tmp_path, "run", "--rm", "image", "sh", "-c", script) as process:
         assert process.stdout is not None
@@ -97,14 +97,14 @@ def test_signals_are_forwarded(tmp_path: Path) -> None:
 
 
 def test_a_container_ends_with_its_first_process(tmp_path: Path) -> None:
-    """Whatever else runs in it is killed."""
+    """Other processes in it are killed."""
     code, output, _ = run(tmp_path, "sh", "-c", "setsid sh -c 'trap \"\" TERM; sleep 1000' & echo done")
     assert (code, output) == (0, "done\n")
     assert processes_of(tmp_path) == []
 
 
 def test_a_container_is_killed_by_its_name(tmp_path: Path) -> None:
-    """Also when the process that ran it is gone; a second one cannot have the name meanwhile, and afterwards it can."""
+    """The container is killed also when the process that ran it is gone; its name is free only afterwards."""
     script = "trap '' TERM; echo ready; while :; do sleep 0.05; done"
     with docker(tmp_path, "run", "--name", "c1", "image", "sh", "-c", script) as process:
         assert process.stdout is not None
@@ -122,7 +122,9 @@ def test_a_container_is_killed_by_its_name(tmp_path: Path) -> None:
 
 
 def test_a_volume_is_at_its_real_path(tmp_path: Path) -> None:
-    """Its place in the container is rewritten in words, within them, and in variables; the data outlives it."""
+    """The volume's place in the container is rewritten in words, within them, and in variables; the data
+    outlives it.
+    """
     options = ["--volume", "/mnt/data:/data", "-v", "cache:/root/.cache:ro", "--env", "OUT=/data/out"]
     script = 'mkdir -p "$OUT" && echo x >/data/one && echo y >"$OUT/two" && ls -d $0'
     code, output, errors = run(tmp_path, "sh", "-c", script, "/root/.cache", options=[*options, "--workdir", "/data"])

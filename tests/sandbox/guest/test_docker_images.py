@@ -20,7 +20,7 @@ MOVED = "sha256:" + "b" * 64
 
 @pytest.fixture
 def disk(tmp_path: Path) -> Path:
-    """Of one VM, next to the registry that all have."""
+    """Makes the disk of one VM, next to the registry that all have."""
     folder = tmp_path / "vm"
     folder.mkdir()
     return folder
@@ -45,7 +45,7 @@ def state(disk: Path, name: str = "c1") -> dict[str, object]:
 
 
 def test_a_pull_prints_the_digest_in_dockers_words(disk: Path) -> None:
-    """As in Docker's reference for `docker image pull debian`."""
+    """The words are those of Docker's reference for `docker image pull debian`."""
     code, output, errors = done(disk, "pull", "debian")
     lines = output.splitlines()
     assert (code, errors) == (0, "")
@@ -91,7 +91,7 @@ def test_an_image_that_does_not_exist(disk: Path, others: dict[str, str], words:
 
 
 def test_a_container_is_kept_until_it_is_removed(disk: Path) -> None:
-    """Without --rm its state stays, and its name is taken."""
+    """The container's state stays without --rm, and its name is taken."""
     words = ["run", "--name", "c1", "acme/train:1", "sh", "-c", "exit 127"]
     assert done(disk, *words)[0] == 127
     assert state(disk)["ExitCode"] == 127
@@ -114,7 +114,7 @@ def test_a_command_missing_from_the_image_never_starts(disk: Path) -> None:
 
 
 def test_with_an_init_the_container_starts_and_tini_says_it(disk: Path) -> None:
-    """As tini prints it, and the daemon knows of no error."""
+    """The container prints as tini does, and the daemon knows of no error."""
     code, _, errors = done(disk, "run", "--init", "--name", "c1", "acme/train:1", "/nonexistent")
     assert code == 127
     assert errors.splitlines()[-1] == "[FATAL tini (7)] exec /nonexistent failed: No such file or directory"
@@ -122,7 +122,7 @@ def test_with_an_init_the_container_starts_and_tini_says_it(disk: Path) -> None:
 
 
 def test_commit_keeps_what_a_container_wrote(disk: Path) -> None:
-    """In its home and its working directory, not in volumes; what the image runs is what the changes say."""
+    """The commit keeps its home and its working directory, not volumes; the image runs what the changes say."""
     (disk / "data").mkdir()
     script = "echo tool > ~/tool; echo here > made; echo seen > /data/seen"
     options = ("--volume", "/data:/data", "--workdir", "/app", "--entrypoint", "/bin/sh")
@@ -142,7 +142,7 @@ def test_commit_keeps_what_a_container_wrote(disk: Path) -> None:
 
 
 def test_commit_of_a_container_that_is_gone_fails(disk: Path) -> None:
-    """In the daemon's words."""
+    """The failure is in the daemon's words."""
     code, _, errors = done(disk, "commit", "c1", "costguard-setup:a-1")
     assert code == 1
     assert "No such container: c1" in errors

@@ -49,7 +49,9 @@ def hasty(tmp_path: Path) -> Iterator[ServedVMs]:
 
 
 def test_a_vm_boots_by_its_startup_script(patient: ServedVMs, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In a directory of its own, with what a VM knows and nothing of this machine's environment but its PATH."""
+    """The VM has a directory of its own, with what a VM knows and nothing of this machine's environment but its
+    PATH.
+    """
     monkeypatch.setenv("A_SECRET_OF_THIS_MACHINE", "hidden")
     vm = patient.boot("env | sort >environment; pwd >$say")
     assert patient.hear() == str(patient.disk(vm))
@@ -152,7 +154,7 @@ def test_a_process_that_ignores_sigterm_is_killed_after_the_grace_period(hasty: 
 
 
 def test_no_process_escapes_into_another_session(hasty: ServedVMs) -> None:
-    """Not by setsid, not by two of them, not with an empty environment."""
+    """A process does not escape by setsid, by two of them, or with an empty environment."""
     vm = hasty.boot("""
 cat >escape <<'END'
 trap '' TERM
@@ -170,7 +172,7 @@ nohup setsid sh escape $say >/dev/null 2>&1 &
 
 
 def test_services_end_what_they_started(patient: ServedVMs) -> None:
-    """As under systemd: a session inside a service gets its SIGTERM when the service has ended, not at once."""
+    """A session inside a service gets its SIGTERM when the service has ended, not at once, as under systemd."""
     vm = patient.boot("""
 cat >child <<'END'
 trap 'echo child got TERM >$1; exit' TERM
@@ -205,7 +207,7 @@ def test_a_shutdown_script_runs_while_the_vm_ends(patient: ServedVMs) -> None:
 
 
 def test_a_stopped_vm_boots_again_on_its_disk(patient: ServedVMs) -> None:
-    """And hears of no preemption any more."""
+    """The VM hears of no preemption any more."""
     vm = patient.boot('echo "$(cat count 2>/dev/null)x" >count; cat count >$say')
     assert patient.hear() == "x"
     patient.world.preempt(PROJECT, "vm")
@@ -233,7 +235,7 @@ def test_a_deleted_vms_directory_is_deleted_unless_its_disk_stays(patient: Serve
 
 
 def test_the_run_time_limit_ends_a_vm_that_runs(patient: ServedVMs) -> None:
-    """As any stop does."""
+    """The limit ends it as any stop does."""
     vm = patient.boot(SAVES, scheduling={**SPOT["scheduling"], "maxRunDuration": {"seconds": "3600"}})
     assert patient.hear() == "ready"
     patient.world.advance(timedelta(hours=2))
@@ -254,7 +256,7 @@ def test_a_host_error_kills_at_once_and_the_vm_boots_again(patient: ServedVMs) -
 
 
 def test_a_reset_is_a_cold_boot(patient: ServedVMs) -> None:
-    """Without SIGTERM; the script runs again on the same disk."""
+    """The reset has no SIGTERM; the script runs again on the same disk."""
     vm = patient.boot(f"touch mark-$(ls | grep -c mark)\n{SAVES}")
     assert patient.hear() == "ready"
     patient.world.request("reset", PROJECT, ZONE, "vm")
@@ -275,7 +277,7 @@ def test_a_new_vm_finds_an_empty_disk(tmp_path: Path) -> None:
 
 
 def test_a_whole_path_belongs_to_the_vm_that_booted_last(tmp_path: Path) -> None:
-    """So that a new VM finds its folders empty, as on a disk of its own, and a restarted one finds its files."""
+    """A new VM finds its folders empty, as on a disk of its own, and a restarted one finds its files."""
     own = tmp_path / "shared" / "data"
     with served_vms(tmp_path, own_folders=(own,)) as made:
         made.boot(f"touch {own}/first; echo ready >$say", "one")
@@ -289,7 +291,7 @@ def test_a_whole_path_belongs_to_the_vm_that_booted_last(tmp_path: Path) -> None
 
 
 def test_a_suspended_vm_freezes_and_resumes(patient: ServedVMs) -> None:
-    """Its processes are stopped, not ended."""
+    """The processes are stopped, not ended."""
     go = patient.folder / "go"
     os.mkfifo(go)
     vm = patient.boot(f"echo ready >$say; read word <{go}; echo $word >$say")
@@ -349,7 +351,7 @@ def test_the_serial_port_shows_what_the_startup_script_printed(patient: ServedVM
 
 
 def test_the_end_of_the_server_ends_all_processes(tmp_path: Path) -> None:
-    """However little they wish to."""
+    """The processes end however little they wish to."""
     with served_vms(tmp_path) as made:
         made.boot(IGNORES, "one")
         made.boot(IGNORES, "two")
@@ -358,13 +360,13 @@ def test_the_end_of_the_server_ends_all_processes(tmp_path: Path) -> None:
 
 
 class _Minutes(ManualClock):
-    """Its minutes are real seconds."""
+    """A clock whose minutes are real seconds."""
 
     speed = 60.0
 
 
 def test_a_notice_lasts_for_real_seconds(tmp_path: Path) -> None:
-    """On a clock that was sped up the guest has its ten seconds, too."""
+    """The guest has its ten seconds on a clock that was sped up, too."""
     with served_vms(tmp_path, clock=_Minutes(START)) as made:
         vm = made.boot(SAVES)
         assert made.hear() == "ready"

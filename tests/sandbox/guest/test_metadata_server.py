@@ -138,7 +138,7 @@ def test_the_service_account_has_a_token(server: MetadataClient) -> None:
 
 @pytest.mark.parametrize("headers", [{}, {"Metadata-Flavor": "Amazon"}, {**_FLAVOR, "X-Forwarded-For": "10.0.0.1"}])
 def test_requests_without_the_header_are_refused(server: MetadataClient, headers: dict[str, str]) -> None:
-    """So that a forged request (SSRF) gets nothing."""
+    """A forged request (SSRF) gets nothing."""
     answer = requests.get(f"{server.base}/instance/id", headers=headers, timeout=30)
     assert (answer.status_code, answer.headers["metadata-flavor"]) == (403, "Google")
 
@@ -167,7 +167,7 @@ def test_a_metadata_change_answers_the_waiting_request(server: MetadataClient) -
 
 
 def test_a_wait_that_times_out_answers_the_present_value(server: MetadataClient) -> None:
-    """After timeout_sec; a change of something else does not end it."""
+    """The answer comes after timeout_sec; a change of something else does not end it."""
     etag = server.get("instance/preempted").headers["etag"]
     held = server.waiting("instance/preempted", last_etag=etag, timeout_sec="1")
     seen = fingerprint(server.vm.given["metadata"]["items"])

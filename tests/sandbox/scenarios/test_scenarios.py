@@ -47,7 +47,7 @@ def test_the_fleet_has_lived_before_the_start() -> None:
 
 
 def test_a_vm_can_be_stopped_before_the_start() -> None:
-    """Its disk bills on."""
+    """The disk of a stopped VM bills on."""
     world = play(_FLEET + 'stopped = "1d ago"\n')
     vm = world.instance("acme-training", "t4")
     assert vm.status is Status.TERMINATED
@@ -116,7 +116,7 @@ def test_an_event_whose_vm_is_gone_is_left_out(caplog: pytest.LogCaptureFixture)
 
 @pytest.mark.parametrize("name", shipped())
 def test_every_shipped_scenario_plays_to_its_end(name: str, caplog: pytest.LogCaptureFixture) -> None:
-    """Not one of its events fails, and all that it makes can be billed."""
+    """No event of a scenario fails, and all that it makes can be billed."""
     world = build(load(name), ManualClock(START))
     world.advance(timedelta(days=2))
     assert caplog.text == ""
@@ -159,7 +159,7 @@ def test_the_demo_shows_the_products_story() -> None:
     ],
 )
 def test_an_invalid_key_names_file_key_and_expected_value(old: str, new: str, text: str) -> None:
-    """Before anything is played."""
+    """The error comes before anything is played."""
     with pytest.raises(ScenarioError) as error:
         play(_FLEET.replace(old, new))
     assert str(error.value).startswith("test.toml: ")
@@ -194,7 +194,7 @@ def test_an_invalid_event_is_refused_at_load(event: str, text: str) -> None:
 
 
 def test_a_missing_file_names_the_scenarios_that_ship() -> None:
-    """So that a typing error is seen as one."""
+    """A typing error is seen as one."""
     with pytest.raises(ScenarioError, match=r"one of: demo, empty"):
         load("dmeo")
 

@@ -37,5 +37,5 @@ def slack(world: World) -> Workspace:
 
 @pytest.fixture
 def client(url: str) -> WebClient:
-    """Without the SDK's own retries, so that every call is one request."""
+    """Makes a client without the SDK's own retries, so that every call is one request."""
     return WebClient(BOT_TOKEN, base_url=f"{url}/slack/api/", timeout=30, retry_handlers=[])

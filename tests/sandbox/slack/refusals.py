@@ -1,4 +1,4 @@
-"""How a refused call looks to the real client."""
+"""Refused calls as the real client sees them."""
 
 from __future__ import annotations
 

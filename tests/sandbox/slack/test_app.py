@@ -80,7 +80,7 @@ def test_the_workspace_has_a_limit_too(client: WebClient, slack: Workspace) -> N
 
 
 def test_slack_is_down(client: WebClient, slack: Workspace) -> None:
-    """While Slack is down every call ends with 503 and nothing is written."""
+    """The calls end with 503 while Slack is down, and nothing is written."""
     fault = slack.faults.add("down")
     with pytest.raises(SlackApiError) as caught:
         client.chat_postMessage(channel="gpu-costs", text="x")
@@ -126,7 +126,7 @@ def test_a_slow_call_is_done_in_the_end(client: WebClient, slack: Workspace) -> 
 
 
 def test_the_sdk_s_own_retry_writes_twice(url: str, slack: Workspace) -> None:
-    """With the SDK's default retries a lost answer means a second message: a client has to look before it repeats."""
+    """A lost answer means a second message with the SDK's default retries: a client has to look before it repeats."""
     slack.limits.enforced = False
     slack.faults.add("lost_answer", count=1)
     eager = WebClient(BOT_TOKEN, base_url=f"{url}/slack/api/", retry_handlers=[ConnectionErrorRetryHandler()])

@@ -112,7 +112,7 @@ def test_much_text_in_all_is_too_long() -> None:
 
 
 def test_rows_may_repeat_their_actions() -> None:
-    """One action id may stand in many blocks, and everything at its limit is taken."""
+    """The same action id may stand in many blocks, and everything at its limit is taken."""
     rows = [{**section("x" * 100), "accessory": button(confirm=CONFIRM)} for _ in range(50)]
     assert len(checked(rows)) == 50
     assert checked([actions(*(button(str(number)) for number in range(25)))])

@@ -125,7 +125,7 @@ def test_only_own_messages_change(client: WebClient, slack: Workspace) -> None:
 
 
 def test_a_deleted_message_is_gone_but_recorded(client: WebClient, slack: Workspace) -> None:
-    """After chat.delete the message can no longer be updated; the record still has it."""
+    """The message can no longer be updated after chat.delete; the record still has it."""
     sent = client.chat_postMessage(channel="gpu-costs", text="a")
     channel, ts = sent["channel"], sent["ts"]
     client.chat_delete(channel=channel, ts=ts)
@@ -171,7 +171,7 @@ def test_channels_that_cannot_be_written_to(client: WebClient, slack: Workspace)
     ],
 )
 def test_content_that_is_refused(client: WebClient, slack: Workspace, given: dict[str, Any], code: str) -> None:
-    """What Slack would not take is refused in its word, and nothing is stored or counted as a message."""
+    """The refusal is in Slack's word, and nothing is stored or counted as a message."""
     assert refused(lambda: client.api_call("chat.postMessage", json={"channel": "gpu-costs", **given})) == code
     assert slack.messages("gpu-costs") == []
     assert client.chat_postMessage(channel="gpu-costs", text="at once")["ok"]

@@ -95,7 +95,7 @@ def test_the_latest_message_about_the_vm_is_clicked(
 def test_a_click_without_a_message_is_dropped(
     world: World, slack: Workspace, client: WebClient, app: App, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """In the end the log says what was waited for, and a message that comes later is left alone."""
+    """The log says in the end what was waited for, and a message that comes later is left alone."""
     wish(slack)
     world.advance(2 * HOUR + READING_TIME)
     with caplog.at_level(logging.WARNING):

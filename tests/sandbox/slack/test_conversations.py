@@ -52,7 +52,7 @@ def test_history_between_two_moments(client: WebClient, slack: Workspace, channe
 
 
 def test_metadata_only_when_asked_for(client: WebClient, channel: str) -> None:
-    """Without include_all_metadata only the event type is included."""
+    """The event type alone is included without include_all_metadata."""
     short = client.conversations_history(channel=channel, limit=1)["messages"][0]
     full = client.conversations_history(channel=channel, limit=1, include_all_metadata=True)["messages"][0]
     assert short["metadata"] == {"event_type": "reminder"}
@@ -146,7 +146,7 @@ def test_people_who_left_are_marked(client: WebClient, slack: Workspace) -> None
 
 
 def test_addresses_need_their_own_scope(client: WebClient, slack: Workspace) -> None:
-    """Without users:read.email people are shown without their address and cannot be found by it."""
+    """People are shown without their address without users:read.email, and cannot be found by it."""
     slack.tokens.remove_scopes("users:read.email")
     assert "email" not in client.users_info(user=slack.user("ana").id)["user"]["profile"]
     assert refused(lambda: client.users_lookupByEmail(email="ana@example.com")) == "missing_scope"

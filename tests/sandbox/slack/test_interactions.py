@@ -115,7 +115,7 @@ def test_only_visible_elements_can_be_clicked(client: WebClient, slack: Workspac
 
 
 def test_a_slow_app_times_out(slack: Workspace, app: App, message: tuple[str, str]) -> None:
-    """Past the time for an answer the person sees operation_timeout; with nobody there, dispatch_failed."""
+    """The person sees operation_timeout past the time for an answer; with nobody there, dispatch_failed."""
     done = threading.Event()
     app.answer = lambda _payload: (200, "" if done.wait(30) else "late")
     slack.interactions.answer_seconds = 0.3
@@ -156,7 +156,7 @@ def test_response_urls_accept_later_answers(url: str, slack: Workspace, app: App
 
 
 def test_response_urls_expire(world: World, slack: Workspace, app: App, message: tuple[str, str]) -> None:
-    """After half an hour of the world's time an answer comes too late."""
+    """An answer comes too late after half an hour of the world's time."""
     slack.interactions.click("ben", *message, "stop")
     world.advance(timedelta(minutes=31))
     assert WebhookClient(app.received[0][1]["response_url"]).send(text="late").body == "expired_url"

@@ -71,7 +71,7 @@ def test_dates_are_in_the_readers_time_zone(form: str, shown: str) -> None:
 
 
 def test_plain_text_has_no_markup() -> None:
-    """In plain_text only emoji are replaced."""
+    """The emoji alone are replaced in plain_text."""
     assert plain_text("*a* <b> :zzz:") == '*a* &lt;b&gt; <span class="emoji" title=":zzz:">💤</span>'
 
 
@@ -186,7 +186,7 @@ def test_the_page_polls_for_changes_only(url: str, slack: Workspace) -> None:
 
 
 def test_a_person_types_a_command(url: str, slack: Workspace) -> None:
-    """What begins with a slash goes to the app; without one listening, the page shows an error."""
+    """A text that begins with a slash goes to the app; without one listening, the page shows an error."""
     answer = fetch(f"{url}/slack/write", {"user": "ben", "channel": "gpu-costs", "text": "/gpu mine"})
     assert answer == {"ok": False, "error": "dispatch_failed"}
     (said,) = slack.messages("gpu-costs", ephemeral=True)

@@ -39,13 +39,13 @@ def schema_of(kind: str) -> str | None:
 
 
 def problems_of(resource: Mapping[str, Any]) -> list[str]:
-    """What is wrong with a resource that names its own kind; empty when nothing is."""
+    """Lists what is wrong with a resource that names its own kind; empty when nothing is."""
     name = schema_of(str(resource.get("kind")))
     return [f"no schema has the kind {resource.get('kind')!r}"] if name is None else problems(resource, name)
 
 
 def problems(value: object, name: str, api: str = "compute") -> list[str]:
-    """What is wrong with a value that should be of the named schema."""
+    """Lists what is wrong with a value that should be of the named schema."""
     return list(_check(value, {"$ref": name}, name, schemas(api)))
 
 

@@ -58,7 +58,7 @@ def spot_t4(name: str) -> dict[str, Any]:
 
 
 def make_world() -> World:
-    """One VM per state, each with the operations that led there, a failed insert among them."""
+    """Makes one VM per state, each with the operations that led there, a failed insert among them."""
     world = World(ManualClock(START), projects=[PROJECT])
     scratch = {"type": "SCRATCH", "interface": "NVME", "autoDelete": True}
     for name in ("t4", "struck", "labelled", "gone"):

@@ -69,7 +69,7 @@ def wrong_with(path: str, answer: dict[str, Any]) -> list[str]:
 
 
 def test_every_readable_resource_conforms(world: World, cloud: httpx2.Client) -> None:
-    """Whatever route there is, and whatever state a VM or operation is in, Google's schema holds."""
+    """Google's schema holds for every route, and for every state of a VM or operation."""
     paths = readable_paths(world)
     assert len(paths) > 40
     statuses, kinds, wrong = set(), set(), []

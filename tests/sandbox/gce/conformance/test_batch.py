@@ -141,7 +141,7 @@ def test_faults_apply_to_calls_in_a_batch(world: World, url: str) -> None:
     ids=["no multipart", "another path", "another host", "no call", "too many"],
 )
 def test_an_invalid_batch_is_refused(url: str, kind: str, text: str) -> None:
-    """At most 1000 calls, each of this API; nothing of it is done."""
+    """A batch has at most 1000 calls, each of this API; nothing of an invalid one is done."""
     answer = send(url, text, kind)
     assert answer.status_code == 400
     assert answer.json()["error"]["errors"][0]["reason"] == "badRequest"

@@ -32,7 +32,7 @@ MODELS: dict[str, dict[str, Any]] = {
 
 
 def zone_of(name: str) -> str:
-    """Where the type is offered: the usual zone, or the first that has its GPU."""
+    """Returns where the type is offered: the usual zone, or the first that has its GPU."""
     return ZONE if find(ZONE, name) else next(zone for zone in ACCELERATOR_TYPES if find(zone, name))
 
 

@@ -41,13 +41,13 @@ class Gcloud:
         }
 
     def __call__(self, *command: str) -> Any:
-        """What `gcloud compute COMMAND` prints, read as JSON."""
+        """Returns the output of `gcloud compute COMMAND`, read as JSON."""
         done = self._run(*command)
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout or "null")
 
     def refused(self, *command: str) -> str:
-        """What it prints where it fails."""
+        """Returns the output where it fails."""
         done = self._run(*command)
         assert done.returncode != 0
         return done.stderr

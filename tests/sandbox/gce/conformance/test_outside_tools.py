@@ -155,7 +155,7 @@ def _seen(cloud: httpx2.Client, path: str) -> str:
 
 
 def test_libclouds_requests_do_what_they_do_at_google(world: World, cloud: httpx2.Client) -> None:
-    """From create_node to destroy_node, with a volume that comes and goes, each operation ends as Google's do."""
+    """Each operation ends as Google's do, from create_node to destroy_node, with a volume that comes and goes."""
     for step in LIBCLOUD:
         shown = perform(world, cloud, step)
         assert (shown["operationType"], set(shown), problems_of(shown)) == (step[3], DONE, []), step
@@ -187,7 +187,7 @@ def test_operation_that_fails_has_the_recorded_keys(world: World, cloud: httpx2.
 
 
 def test_instance_has_the_recorded_keys(world: World, cloud: httpx2.Client) -> None:
-    """What Google showed of an instance and of its disks, we show; newer fields come on top."""
+    """Keys that Google showed of an instance and of its disks are shown; newer fields come on top."""
     made(world, "lc-a", serviceAccounts=[{"email": "default", "scopes": ["https://www.googleapis.com/auth/compute"]}])
     for step in LIBCLOUD[1:3]:
         perform(world, cloud, step)

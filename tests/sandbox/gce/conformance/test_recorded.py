@@ -22,7 +22,7 @@ def bodies() -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def test_every_recorded_answer_passes() -> None:
-    """What Google answered, from 2013 to 2026, conforms but for the keys known to be foreign."""
+    """Google's answers, from 2013 to 2026, conform but for the keys known to be foreign."""
     if not RECORDED.is_dir():
         pytest.skip("../shared/gce-recorded is absent")
     results = {name: problems_of(body) for name, body in bodies()}
