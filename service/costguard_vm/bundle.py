@@ -32,32 +32,32 @@ def bundle() -> bytes:
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr(zipfile.ZipInfo("__main__.py", EPOCH), START, zipfile.ZIP_DEFLATED)
-        for source in sources():
+        for source, (text, tree) in sorted(sources().items()):
             name = f"{PACKAGE.name}/{source.relative_to(PACKAGE).as_posix()}"
-            content = without_words(source.read_text("utf-8"))
-            archive.writestr(zipfile.ZipInfo(name, EPOCH), content, zipfile.ZIP_DEFLATED)
+            archive.writestr(zipfile.ZipInfo(name, EPOCH), without_words(text, tree), zipfile.ZIP_DEFLATED)
     return packed.getvalue()
 
 
-def sources() -> list[Path]:
-    """The files of this package that travel: found by following imports, in the order of their paths."""
-    travelling: set[Path] = set()
+def sources() -> dict[Path, tuple[str, ast.Module]]:
+    """The text and the tree of each file of this package that travels: found by following imports."""
+    travelling: dict[Path, tuple[str, ast.Module]] = {}
     waiting = [PACKAGE / name for name in BEGINS]
     while waiting:
         source = waiting.pop()
         if source not in travelling:
-            travelling.add(source)
-            waiting.extend(_imported_by(source))
-    return sorted(travelling)
+            text = source.read_text("utf-8")
+            travelling[source] = text, ast.parse(text)
+            waiting.extend(_imported_by(source, travelling[source][1]))
+    return travelling
 
 
-def _imported_by(source: Path) -> Iterator[Path]:
+def _imported_by(source: Path, tree: ast.Module) -> Iterator[Path]:
     """The files of this package that one file imports, and the packages that lead to them and to itself."""
     for folder in (source.parent, *source.parent.parents):
         if PACKAGE not in (folder, *folder.parents):
             break
         yield folder / "__init__.py"
-    for node in ast.walk(ast.parse(source.read_text("utf-8"))):
+    for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             for alias in node.names:
                 yield from _file_of(alias.name)
@@ -80,7 +80,7 @@ def _file_of(module: str) -> Iterator[Path]:
                 yield file
 
 
-def without_words(source: str) -> bytes:
+def without_words(source: str, tree: ast.Module) -> bytes:
     """The same program, line by line: a docstring becomes an empty one, a comment nothing."""
     lines = source.split("\n")
     words = [
@@ -88,7 +88,7 @@ def without_words(source: str) -> bytes:
         for token in tokenize.generate_tokens(io.StringIO(source).readline)
         if token.type == tokenize.COMMENT
     ]
-    for node in ast.walk(ast.parse(source)):
+    for node in ast.walk(tree):
         if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)) and ast.get_docstring(node) is not None:
             first = node.body[0]
             assert first.end_lineno is not None
