@@ -1,4 +1,4 @@
-"""What has accrued, span by span: what running totals are held against."""
+"""Computes what has accrued, span by span: the reference of running totals."""
 
 from __future__ import annotations
 

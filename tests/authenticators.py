@@ -98,12 +98,12 @@ def keyed(key: str) -> FixedAuthenticator:
 
 
 def is_good(database: Database, code: str, now: datetime) -> bool:
-    """Whether a link with this code would sign someone in."""
+    """Says whether a link with this code would sign a person in."""
     with database.read() as connection:
         return links.is_good(connection, digest_of(code), now)
 
 
 def redeem(database: Database, code: str, now: datetime) -> tuple[str, Role] | None:
-    """Whom it signs in, with which role; it is used up."""
+    """Returns whom it signs in, with which role; it is used up."""
     with database.write() as connection:
         return links.redeem(connection, digest_of(code), now)

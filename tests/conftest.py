@@ -51,14 +51,19 @@ _EMPTY = "; ".join(
 
 
 def pytest_collection_finish() -> None:
-    """What is there before the first test stays to the end, and is not looked through for garbage."""
+    """Freezes the garbage collector's objects: those before the first test stay to the end, and are not looked
+    through.
+    """
     gc.freeze()
 
 
 @pytest.fixture(scope="session", autouse=True)
 def one_loop_for_requests() -> Iterator[None]:
-    """One event loop for all requests of all clients. Starlette's own way is a thread and a loop for each request,
-    which costs several times what the request does. A client that is entered still has a loop of its own."""
+    """Shares one event loop between all requests of all clients.
+
+    Starlette's own way is a thread and a loop for each request, which costs several times what the request does. A
+    client that is entered still has a loop of its own.
+    """
     with start_blocking_portal() as portal, pytest.MonkeyPatch.context() as patch:
         patch.setattr(TestClient, "portal", portal)
         yield
@@ -81,7 +86,7 @@ def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def migrated_postgres(postgres_server: str, worker_name: str) -> Iterator[tuple[str, Callable[[], None]]]:
-    """One PostgreSQL database a worker, and how to empty it: that is quicker than cloning another."""
+    """Makes a PostgreSQL database a worker, and a way to empty it: that is quicker than cloning another."""
     with _made(postgres_server, f"migrated_{worker_name}") as url, psycopg.connect(url, autocommit=True) as connection:
         revision = upgrade(url)
 

@@ -32,7 +32,7 @@ _EXAMPLES = 5
 
 
 def broken_rules(files: Iterable[Path], root: Path) -> Iterator[str]:
-    """One sentence for each room whose number of fragments differs from the number in the table."""
+    """Yields a sentence for each room whose number of fragments differs from the number in the table."""
     table = tomllib.loads((root / TABLE).read_text("utf-8")) if (root / TABLE).exists() else {}
     places: dict[str, list[str]] = {}
     for file in files:

@@ -43,7 +43,7 @@ class FakeCloud:
         return Presence.GONE if key.gce_id in self.gone else Presence.THERE
 
     def shape(self, project: str, zone: str, machine_type: str) -> Shape | None:
-        """Of the machine types that jobs of tests have, as Google's documentation gives it."""
+        """Returns the machine types that jobs of tests have, as Google's documentation gives them."""
         return Shape(machine_type, 8, 30720) if machine_type == "n1-standard-8" else None
 
 
@@ -62,7 +62,7 @@ class HandClock:
 
 @dataclass
 class FakeVm:
-    """What Google would know of one VM; a start is a new `started_at`."""
+    """A VM as Google would know it; a start is a new `started_at`."""
 
     gce_id: str
     status: Status = Status.RUNNING
@@ -157,11 +157,11 @@ class FakeNotifier:
         self.limited: dict[str, datetime] = {}
 
     def keys(self, channel: str | None = None) -> list[str]:
-        """Of all messages, or of a channel's, in the order in which they came."""
+        """Returns keys of all messages, or of a channel's, in the order in which they came."""
         return [post.key for post in self.posts if channel is None or post.channel == _slack_id(channel)]
 
     def delete(self, key: str) -> None:
-        """As a person would, in Slack."""
+        """Deletes a message as a person would, in Slack."""
         self.posts = [post for post in self.posts if post.key != key]
 
     def post(self, channel: str, content: Content, key: str, thread_ts: str = "") -> Posted:

@@ -65,7 +65,7 @@ GENERATED = (  # by `python -m tests.golden`
 
 
 def broken_rules(root: Path) -> list[str]:
-    """One sentence for each rule broken, with the file that breaks it."""
+    """Lists a sentence for each rule broken, with the file that breaks it."""
     ignored = [line.strip("/") for line in (root / ".gitignore").read_text().splitlines() if line.strip()]
     return [
         *_top(root, ignored),
@@ -132,7 +132,7 @@ def _misplaced_tests(root: Path) -> Iterator[str]:
 
 
 def _shared_class_names(root: Path) -> Iterator[str]:
-    """One name, one class, in all rooms of a package; private ones belong to their file, generated ones to the API."""
+    """Finds class names used twice in a package; private ones belong to their file, generated ones to the API."""
     for package in sorted(path for path in (root / "service").iterdir() if path.is_dir()):
         places: dict[str, list[str]] = {}
         for file in sorted(package.rglob("*.py")):

@@ -10,7 +10,7 @@ _ROOM_BYTES = 2 << 30  # a whole run of the tests needs 0.7 GB where folders of 
 
 
 def memory_folder() -> str | None:
-    """None: there is none, or it has little room, as in most containers, or programs in it may not be run.
+    """Returns a folder in memory. None: there is none, it has little room, as in most containers, or runs no programs.
 
     Making, filling and closing a small SQLite database takes 31 ms on a disk, and 0.3 ms here.
     """

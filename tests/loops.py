@@ -23,6 +23,6 @@ def loop() -> Iterator[Run]:
 
 
 def run(coroutine: Coroutine[Any, Any, Any]) -> Any:
-    """What it gives, from a loop of its own."""
+    """Runs a coroutine in a loop of its own, and returns its result."""
     with loop() as running:
         return running(coroutine)

@@ -58,7 +58,7 @@ def main() -> int:
 
 
 def sent(notifier: SlackNotifier, slack: Workspace, sample: Content | ListContent) -> dict[str, str]:
-    """Through the real client to the workspace; then where it stands, and for whom."""
+    """Sends through the real client to the workspace; returns where it stands, and for whom."""
     content = known(slack, sample)
     viewer, channel = slack.user("ana"), "#gpu-costs"
     if isinstance(content, ReminderContent) and content.target is not Target.CHANNEL:
@@ -74,7 +74,7 @@ def sent(notifier: SlackNotifier, slack: Workspace, sample: Content | ListConten
 
 
 def known(slack: Workspace, sample: Content | ListContent) -> Content | ListContent:
-    """With the owners' ids in this workspace."""
+    """Returns the content with the owners' ids in this workspace."""
 
     def placed(card: VmCard) -> VmCard:
         return replace(card, owner_id=slack.user(card.owner).id) if card.owner_id else card

@@ -51,7 +51,7 @@ def shared_server(folder: Path) -> Iterator[str]:
 
 
 def program(name: str) -> Path:
-    """One of PostgreSQL's own for a client, such as pg_dump, of the version of the server."""
+    """Returns a program of PostgreSQL's own for a client, such as pg_dump, of the version of the server."""
     return _folder_of_programs() / name
 
 
@@ -156,7 +156,7 @@ def _open_folder() -> str:
 
 
 def _reachable(path: Path) -> bool:
-    """Whether everybody may pass through all folders down to this one, and read it."""
+    """Says whether everybody may pass through all folders down to this one, and read it."""
     path = path.resolve()
     return all(folder.stat().st_mode & 0o001 for folder in (path, *path.parents)) and bool(path.stat().st_mode & 0o004)
 
@@ -182,7 +182,7 @@ def _folder_of_programs() -> Path:
 
 
 def _programs(place: Path) -> Path:
-    """Where they are. Those in a private home are copied to where nobody may run them."""
+    """Returns where the programs are. Those in a private home are copied to where nobody may run them."""
     programs = _folder_of_programs()
     newest = programs.parent
     if "pginstall" not in newest.name:

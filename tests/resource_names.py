@@ -1,4 +1,4 @@
-"""What the guard and the simulated cloud each call one SKU, where their names differ: each chose its own."""
+"""Maps the names of SKUs of the guard and the simulated cloud, where they differ: each chose its own."""
 
 from collections.abc import Mapping
 

@@ -63,7 +63,7 @@ def total_days(connection: Connection, days: Collection[date]) -> None:
 
 
 def _spot(days: Sequence[date]) -> Select[Any]:
-    """In the order of the table's columns. By the price alone: only machines have Spot prices."""
+    """Selects the sums in the order of the table's columns. By the price alone: only machines have Spot prices."""
     keys = (charges.c.day, lifetimes.c.project, lifetimes.c.preset, lifetimes.c.owner, charges.c.price_id)
     return (
         select(*keys, func.sum(charges.c.seconds * charges.c.quantity_millis), func.sum(charges.c.amount_nanos))

@@ -14,7 +14,7 @@ from costguard_sandbox.serving import QuickServer
 
 @contextmanager
 def serving(app: ASGIApp) -> Iterator[str]:
-    """Its address; the end of the block ends it."""
+    """Serves an application, and yields its address; the end of the block ends it."""
     server = QuickServer(app)
     # asyncio turns Nagle's algorithm off only for sockets that say they are TCP; it would hold answers for 40 ms.
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP) as listening:

@@ -1,4 +1,4 @@
-"""What the rules of the house look at in a Python file, parsed and walked once for all of them."""
+"""Reads the parts of a Python file for the rules of the house, parsed and walked once for all of them."""
 
 from __future__ import annotations
 

@@ -91,7 +91,7 @@ def test_every_room_is_in_the_developers_guide() -> None:
 
 
 def test_readme_is_one_page() -> None:
-    """What does not fit is in a guide."""
+    """The rest is in a guide."""
     assert len((ROOT / "README.md").read_text("utf-8").splitlines()) <= 120
 
 

@@ -1,4 +1,4 @@
-"""One item's failure stays its own."""
+"""An item's failure stays its own."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ def png(rows: list[bytes], width: int, kind: int = 2) -> bytes:
 
 
 def pixels(picture: bytes) -> list[list[bytes]]:
-    """What a picture with a palette shows, row by row."""
+    """Returns what a picture with a palette shows, row by row."""
     chunks: dict[bytes, bytes] = {}
     at = 8
     while at < len(picture):

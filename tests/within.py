@@ -1,4 +1,4 @@
-"""What passes do in transactions of their own, done within one that a test has begun."""
+"""Does within one transaction of a test what passes do in transactions of their own."""
 
 from __future__ import annotations
 

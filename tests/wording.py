@@ -42,7 +42,7 @@ _TEMPLATE = re.compile(r"{%.*?%}|{{.*?}}|{#.*?#}")
 
 
 def broken_rules(files: Iterable[Path], root: Path) -> Iterator[str]:
-    """One sentence for each line or name that uses a word of the list, or a name that does not say its value."""
+    """Yields a sentence for each line or name that uses a word of the list, or a name that does not say its value."""
     for file in files:
         if file.suffix not in _READ or file == _HERE or not _OTHERS.isdisjoint(file.relative_to(root).parts):
             continue
@@ -56,7 +56,7 @@ def broken_rules(files: Iterable[Path], root: Path) -> Iterator[str]:
 
 
 def class_names_in_texts(package: Path) -> Iterator[str]:
-    """One sentence for each text of a package that holds the name of one of its classes, such as `DiskReading`.
+    """Yields a sentence for each text of a package that holds the name of one of its classes, such as `DiskReading`.
 
     Docstrings, `__all__` and whole strings that are a kind of event are for programs; names of one word are English.
     """

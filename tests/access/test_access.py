@@ -1,4 +1,4 @@
-"""Who may do what to whose VMs."""
+"""Roles decide who may do what to whose VMs."""
 
 from __future__ import annotations
 
@@ -58,8 +58,9 @@ def test_whose_vm_it_is_decides(kind: RequestKind) -> None:
 
 
 def test_claims() -> None:
-    """What is unowned is claimed by its team's operators, or by any where it is of no team; what someone owns, by
-    those who may act for it."""
+    """The team's operators claim unowned VMs, or any operator where there is no team; an owned VM is claimed by people
+    who may act for its owner.
+    """
     assert not may(RequestKind.CLAIM, BEN, owner="")
     assert not may(RequestKind.CLAIM, ANA, owner="", team=VISION)
     assert may(RequestKind.CLAIM, OP, owner="")
@@ -75,7 +76,7 @@ def test_claims() -> None:
 
 
 def test_refusals_say_who_may() -> None:
-    """In a sentence that names the VM, its owner and its team."""
+    """The sentence names the VM, its owner and its team."""
 
     def told(kind: RequestKind, owner: str, team: Team | None, by: str = BEN) -> str | None:
         return refusal(kind, by, "debug-ana", owner, team, ACCESS)
@@ -107,7 +108,7 @@ def test_in_whose_name_someone_acts() -> None:
 
 
 def held(address: str, role: Role, *only: Permission, is_granted: bool = False) -> Authority:
-    """What someone asked with: a token of theirs for this role, with all of it or with these permissions only."""
+    """Makes an authority: a token of a person's for this role, with all of it or with these permissions only."""
     return Authority(address, role, frozenset(only) or PERMISSIONS[role], Via.TOKEN, is_granted, "4f0e19a2c7")
 
 
@@ -129,7 +130,9 @@ def test_a_role_is_a_ceiling() -> None:
 
 
 def test_who_lost_their_role_meanwhile_is_refused() -> None:
-    """Also for their own VM, and one who acts for others must still be an admin; in Slack the lists alone say it."""
+    """A person is refused also for their own VM, and one who acts for others must still be an admin; in Slack the lists
+    decide.
+    """
     assert with_authority(held(ANA, Role.OPERATOR), owner=ANA) == (
         "The token 4f0e19a2c7 of ana@example.com counts as viewer and lacks the permission instances."
     )
@@ -142,7 +145,9 @@ def test_who_lost_their_role_meanwhile_is_refused() -> None:
 
 
 def test_a_viewer_who_operates_a_team_acts_for_it_over_rest() -> None:
-    """As in Slack: for the team's VMs, and for no other; a viewer's role that was granted on the server stays one."""
+    """The viewer may act for the team's VMs, as in Slack, and for no other; a viewer's role that was granted on the
+    server stays one.
+    """
     access = replace(ACCESS, team_operators=frozenset({LEAD}))
     authority = Authority(LEAD, Role.VIEWER, permissions_of(Role.VIEWER, LEAD, access), Via.TOKEN)
     for kind in (RequestKind.CLAIM, RequestKind.KEEP, RequestKind.STOP):

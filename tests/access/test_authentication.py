@@ -115,7 +115,7 @@ def test_a_viewer_who_operates_a_team_may_ask_something_of_vms(house: House) -> 
 
 
 def test_a_session_says_who_until_it_is_over(house: House) -> None:
-    """Its role is what the settings say today, or what a link gave; ended or expired it opens nothing."""
+    """The role is that of today's settings, or of a link; an ended or expired session opens nothing."""
     session, cookie = begin_session(house.database, house.sessions, ANA.upper(), Via.OIDC)
     caller = house.known(session=cookie)
     assert (caller.address, caller.role, caller.session, caller.is_ambient) == (ANA, Role.OPERATOR, session.id, True)
@@ -136,7 +136,9 @@ def test_a_session_says_who_until_it_is_over(house: House) -> None:
 
 
 def test_sessions_are_listed_and_ended_by_whose_they_are_and_by_admins(house: House) -> None:
-    """One or all of a person's; each is an event, but of who has no role; others' are not known, nor expired ones."""
+    """An admin ends one or all of a person's; each is an event, but of people without a role; others' and expired ones
+    are unknown.
+    """
     office = SessionService(house.database, house, ACCESS)
     begin = partial(begin_session, house.database, house.sessions)
     here, cookie = begin(ANA, Via.OIDC, client="10.0.0.7")
@@ -209,7 +211,7 @@ def test_proofs_are_of_one_session(house: House) -> None:
 
 
 def test_a_token_is_kept_as_a_digest_and_told_once(house: House) -> None:
-    """Its permissions are those it was given and its owner's role has today; when it was last used is noted."""
+    """The permissions are those it was given and its owner's role has today; the last use is noted."""
     ana = make_principal(Role.OPERATOR, ANA, Via.OIDC, is_granted=False)
     made, secret = house.office.make(NewToken("laptop", frozenset({Permission.READ, Permission.JOBS})), ana, "k1")
     assert secret is not None
@@ -253,7 +255,7 @@ def test_a_token_is_over_when_it_expires_or_is_revoked(house: House) -> None:
 
 
 def test_what_a_revoked_token_asked_for_is_not_carried_out(house: House) -> None:
-    """What waits is refused, in the transaction that revokes; what another token asked for still waits."""
+    """The waiting requests are refused, in the transaction that revokes; those of another token still wait."""
     ana = make_principal(Role.OPERATOR, ANA, Via.OIDC, is_granted=False)
     tokens = [house.office.make(NewToken(name, lasts=DAY), ana)[0] for name in ("ci", "laptop")]
     with house.database.write() as connection:
@@ -272,7 +274,9 @@ def test_what_a_revoked_token_asked_for_is_not_carried_out(house: House) -> None
 
 
 def test_nobody_gives_more_than_they_have(house: House) -> None:
-    """Not a higher role, not more permissions, not in another's name, and no longer than the token that makes it."""
+    """A person cannot give a higher role, more permissions, another's name, or a longer life than the token that makes
+    it.
+    """
     ana = make_principal(Role.OPERATOR, ANA, Via.OIDC, is_granted=False)
     wrong = {
         "an admin": NewToken("x", role=Role.ADMIN),
@@ -295,7 +299,7 @@ def test_nobody_gives_more_than_they_have(house: House) -> None:
 
 
 def test_a_link_signs_in_once(house: House) -> None:
-    """To look at it does not use it up; it is good for ten minutes."""
+    """A look does not use the link up; it is good for ten minutes."""
     code = make_link(house.database, "Root@Localhost", Role.ADMIN, NOW)
     assert is_good(house.database, code, NOW)
     assert redeem(house.database, code + "x", NOW) is None
@@ -306,7 +310,7 @@ def test_a_link_signs_in_once(house: House) -> None:
 
 
 def test_a_token_of_a_links_session_ends_with_it(house: House) -> None:
-    """Also when the session is ended early, with what it asked for; tokens that it made end with it, too."""
+    """The token ends also when the session is ended early, with its requests; tokens that it made end with it, too."""
     session, cookie = begin_session(house.database, house.sessions, ROOT, Via.LINK, Role.ADMIN)
     made, secret = house.office.make(NewToken("short"), house.known(session=cookie))
     child, of_child = house.office.make(NewToken("shorter", lasts=None), house.known(secret or ""))
@@ -322,7 +326,7 @@ def test_a_token_of_a_links_session_ends_with_it(house: House) -> None:
 
 
 def test_a_token_of_a_long_links_session_ends_within_a_day(house: House) -> None:
-    """However long sessions last, and however long was asked for."""
+    """The token ends so however long sessions last, and however long was requested."""
     lasting = Sessions(house.database, house, 30 * DAY)
     _, cookie = begin_session(house.database, lasting, ROOT, Via.LINK, Role.ADMIN)
     made, secret = house.office.make(NewToken("x", lasts=None), house.known(session=cookie))
@@ -334,7 +338,9 @@ def test_a_token_of_a_long_links_session_ends_within_a_day(house: House) -> None
 
 
 def test_a_confirmed_token_lasts_as_long_as_was_asked_for(house: House) -> None:
-    """By an admin of the lists or on the server; never by one who came by a link, nor with what they made there."""
+    """The confirmation is by an admin of the lists or on the server; never by a person with a link, nor with a token
+    made there.
+    """
     session, cookie = begin_session(house.database, house.sessions, ROOT, Via.LINK, Role.ADMIN)
     by_link, office = house.known(session=cookie), house.office
     made, secret = office.make(NewToken("ci", lasts=90 * DAY), by_link)

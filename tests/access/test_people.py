@@ -1,4 +1,4 @@
-"""What was found of people is kept by their address."""
+"""Lookups of people are stored by their address."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What people asked for is stored once and settled once."""
+"""People's requests are stored once and settled once."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_a_request_is_settled_once(database: Database) -> None:
 
 
 def test_what_a_token_asked_for_is_withdrawn_with_it(database: Database) -> None:
-    """What is not carried out yet is refused; what others asked for, or a button, or was settled before, stays."""
+    """The pending ones are refused; requests of others, of a button, or settled before stay."""
     new = asked(database)
     with database.write() as connection:
         for name, authority in {"1": WITH, "2": replace(WITH, token_id="another"), "3": None, "4": WITH}.items():

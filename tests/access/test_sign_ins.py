@@ -38,7 +38,7 @@ class Redeemer:
 
 
 class Browser:
-    """One that went to the provider: its cookie, and the state that the provider sends back."""
+    """A browser that went to the provider: its cookie, and the state that the provider sends back."""
 
     def __init__(self, sign_ins: SignIns) -> None:
         url, self.cookie = sign_ins.begin("/jobs", "192.0.2.7")
@@ -79,7 +79,7 @@ def desk(sqlite_database: Database) -> Desk:
 
 
 def test_a_sign_in_ends_where_it_began(desk: Desk) -> None:
-    """With the nonce and the verifier of its own beginning, and at the page that was requested."""
+    """The sign-in has the nonce and the verifier of its own beginning, and ends at the page that was requested."""
     browser = Browser(desk.sign_ins)
     arrival = desk.sign_ins.finish(browser.cookie, browser.state, "code-1", "192.0.2.7")
     assert arrival.next == "/jobs"
@@ -90,7 +90,7 @@ def test_a_sign_in_ends_where_it_began(desk: Desk) -> None:
 
 
 def test_a_sign_in_begun_too_long_ago_is_refused(desk: Desk) -> None:
-    """To the second."""
+    """The limit holds to the second."""
     browser = Browser(desk.sign_ins)
     desk.clock.advance(GOOD_FOR)
     assert not desk.is_refused(browser.cookie, browser.state)

@@ -1,4 +1,4 @@
-"""Whose team a VM is, and who answers for its budget."""
+"""Each VM has a team, and each budget a contact."""
 
 from __future__ import annotations
 

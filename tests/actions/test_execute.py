@@ -18,14 +18,14 @@ from costguard.errors import CloudError, CloudUnavailable
 
 @dataclass
 class Log:
-    """What happened, in order."""
+    """The log of what happened, in order."""
 
     entries: list[str] = field(default_factory=list)
 
 
 @dataclass
 class LoggedStep(StepDefaults):
-    """One step. `odd` names the part of it that fails in a way nobody foresaw."""
+    """A step that is logged. `odd` names the part of it that fails in a way nobody foresaw."""
 
     subject: str
     log: Log
@@ -65,7 +65,7 @@ def executor(database: Database, at_once: int = 9) -> Executor:
 
 
 def test_intents_come_before_calls_and_outcomes_after_them(sqlite_database: Database) -> None:
-    """In batches, the most urgent first; what is not due any more is not called."""
+    """The batches have the most urgent first; a step that is not due any more is not called."""
     log = Log()
     steps = [LoggedStep("b", log), LoggedStep("a", log, Urgency.LAUNCH), LoggedStep("c", log, is_due=False)]
     done = executor(sqlite_database).carry_out((), steps, None)
@@ -81,7 +81,7 @@ def test_following_step_is_called_once_its_intent_is_committed(sqlite_database: 
 
 
 def test_step_whose_outcome_was_not_recorded_is_followed_by_none(sqlite_database: Database) -> None:
-    """Without the commit there is no intent to call Google for."""
+    """No commit means no intent to call Google for."""
     log = Log()
     step = LoggedStep("look", log, odd="settle", next=LoggedStep("stop", log))
     done = executor(sqlite_database).carry_out((), [step], None)
@@ -91,7 +91,7 @@ def test_step_whose_outcome_was_not_recorded_is_followed_by_none(sqlite_database
 
 @pytest.mark.parametrize(("error", "odd"), [(CloudUnavailable("no answer"), ""), (None, "call")])
 def test_failed_call_is_settled_as_unknown(sqlite_database: Database, error: CloudError | None, odd: str) -> None:
-    """Whether by no answer or by an error that nobody foresaw: it may have been done. The others go on."""
+    """A call without an answer, or with an error that nobody foresaw, may have been done. The others go on."""
     log = Log()
     steps = [LoggedStep("a", log, error=error, odd=odd), LoggedStep("b", log)]
     done = executor(sqlite_database).carry_out((), steps, None)
@@ -100,7 +100,7 @@ def test_failed_call_is_settled_as_unknown(sqlite_database: Database, error: Clo
 
 
 def test_stopping_process_begins_nothing_more(sqlite_database: Database) -> None:
-    """What it has begun it finishes; the rest is left to the next run, and counted."""
+    """The process finishes what it has begun; the rest is left to the next run, and counted."""
     log, stop = Log(), threading.Event()
 
     class Stopping(LoggedStep):

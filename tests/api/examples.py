@@ -115,7 +115,7 @@ ASKED: dict[str, tuple[str, str, Any]] = {
 
 
 def made(story: Story) -> dict[str, Any]:
-    """What was sent and what was answered, by operation and by status; long lists are cut."""
+    """Returns requests and their answers, by operation and by status; long lists are cut."""
     client, shown = TestClient(story.app), {}
     mine = story.token(Role.OPERATOR, ADA)
     with story.office.database.write() as connection:

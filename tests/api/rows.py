@@ -130,7 +130,7 @@ def storage(connection: Connection, instance_id: int, started_at: datetime, **gi
 def charge(
     connection: Connection, span: str, span_id: int, started_at: datetime, ended_at: datetime, nanos: int
 ) -> None:
-    """One stored charge, at the price with the lowest id."""
+    """Stores one charge, at the price with the lowest id."""
     row = {
         "span": span,
         "span_id": span_id,

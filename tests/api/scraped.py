@@ -43,7 +43,7 @@ Labels: TypeAlias = frozenset[tuple[str, str]]
 
 @dataclass
 class Scrape:
-    """One scrape: types by family, and values by name and labels."""
+    """A scrape: types by family, and values by name and labels."""
 
     text: str
     types: dict[str, str] = field(default_factory=dict)
@@ -58,7 +58,7 @@ class Scrape:
                 self.values[key] = sample.value
 
     def value(self, name: str, **labels: str) -> float:
-        """Of the one series with these labels, or the sum of those that have them among others."""
+        """Returns the value of the one series with these labels, or the sum of those that have them among others."""
         values = [value for (family, given), value in self.values.items() if family == name and labels.items() <= given]
         assert values, (name, labels)
         return sum(values)

@@ -58,7 +58,7 @@ def guard(deps: Deps) -> Guard:
 
 @pytest.fixture
 def sqlite_guard(sqlite_database: Database) -> Guard:
-    """On one database alone, for what never reaches it."""
+    """Makes a guard on one database alone, for requests that never reach it."""
     return Guard(deps_of(sqlite_database))
 
 
@@ -146,7 +146,9 @@ def test_no_other_token_speaks_for_an_attempt(sqlite_guard: Guard, headers: dict
     ],
 )
 def test_an_attempts_token_opens_nothing_else(sqlite_guard: Guard, method: str, path: str) -> None:
-    """Not the same path in other ways, nor the rest of the API; a token of an unknown attempt opens nothing at all."""
+    """The token opens neither the same path in other ways, nor the rest of the API; an unknown attempt's opens nothing
+    at all.
+    """
     token = TOKENS.of("cg-unknown-1") if "unknown" in path else TOKENS.of(NAME)
     headers = {"Authorization": f"Bearer {token}"}
     assert sqlite_guard.client.request(method, path, json={"events": []}, headers=headers).status_code == 401
@@ -175,7 +177,7 @@ def test_an_attempts_token_opens_nothing_else(sqlite_guard: Guard, method: str, 
     ],
 )
 def test_what_is_not_understood_is_refused_for_good(sqlite_guard: Guard, body: bytes, status: int) -> None:
-    """With what makes an agent give up that one event; what a newer agent adds is passed over."""
+    """The refusal makes an agent give up that one event; fields that a newer agent adds are passed over."""
     assert sqlite_guard.client.post(PATH, content=body, headers=BEARER).status_code == status
 
 

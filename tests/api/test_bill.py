@@ -102,7 +102,7 @@ def test_basis_that_cannot_be_had_is_refused(client: TestClient, query: str) -> 
 
 
 def test_explained_differences_below_a_cent_are_left_out(database: Database, client: TestClient) -> None:
-    """Of a disk whose ragged hours weigh a tenth of a cent nobody needs to know; of ten cents they do."""
+    """The difference of a disk whose ragged hours weigh a tenth of a cent is left out; one of ten cents is shown."""
     for gib, day in ((50, 20), (5000, 19)):
         sides = TwoSides.drawn(1, vms=0, day=date(2026, 11, day))
         disk = BilledThing(BilledKind.DISK, "train-0", f"disk-{gib}")

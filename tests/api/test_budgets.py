@@ -45,7 +45,7 @@ def ledger(database: Database) -> Database:
 
 
 def test_budgets_tell_spent_forecast_and_thresholds(ledger: Database, client_with: Callable[..., TestClient]) -> None:
-    """In exact dollars, with the method in words, and with when each threshold notified."""
+    """The figures are exact dollars, with the method in words, and with when each threshold notified."""
     answer = client_with(rules=Rules({}, budgets=tuple(BUDGETS))).get("/api/v1/budgets").json()
     lab, ada = answer["budgets"]
     assert (lab["name"], lab["project"], lab["period"], lab["limit"]) == ("lab", "lab", "month", "100.00")
@@ -70,7 +70,7 @@ def test_budgets_tell_spent_forecast_and_thresholds(ledger: Database, client_wit
 
 
 def test_any_scope_has_a_forecast(ledger: Database, client: TestClient) -> None:
-    """By project, preset, owner and period; the month of everything where nothing is asked for."""
+    """The scope is by project, preset, owner and period; the month of everything is the default."""
     month = client.get("/api/v1/forecast").json()
     assert (month["period"], month["spent"], month["forecast"]["expected"]) == ("month", "60.18", "101.40")
     nobody = client.get("/api/v1/forecast", params={"owner": "", "period": "week"}).json()
@@ -78,7 +78,10 @@ def test_any_scope_has_a_forecast(ledger: Database, client: TestClient) -> None:
 
 
 def test_a_teams_budget_and_forecast_count_its_people(ledger: Database, client_with: Callable[..., TestClient]) -> None:
-    """And not everybody; the contact is named. An unknown team is refused in words, not forecast as nothing."""
+    """The spend of other people does not count; the contact is named.
+
+    An unknown team is refused in words, not forecast as nothing.
+    """
     with ledger.write() as connection:
         rows.day(connection, (NOW - DAY).date(), owner="bob@lab.example", gpu_nanos=7 * 10**9)
     budget = Budget("vision", Scope(team="vision"), Money.of(10), Period.MONTH, contact="cfo@lab.example")
@@ -106,7 +109,7 @@ def test_what_cannot_be_asked_is_refused(client: TestClient, query: dict[str, st
 
 
 def test_an_empty_ledger_has_budgets_of_nought(client: TestClient) -> None:
-    """Before the first pass there is nothing spent and nothing to forecast from."""
+    """The ledger before the first pass has nothing spent and nothing to forecast from."""
     (budget,) = client.get("/api/v1/budgets").json()["budgets"]
     assert (budget["spent"], budget["forecast"]["expected"], budget["forecast"]["is_grounded"]) == (
         "0.00",

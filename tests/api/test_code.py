@@ -77,7 +77,7 @@ def test_upload_may_be_larger_than_other_bodies(guard: Guard) -> None:
 
 
 def test_upload_beyond_the_limit_is_cut_short(guard: Guard) -> None:
-    """Whether it says its size or not."""
+    """An upload is cut short whether it says its size or not."""
     said = guard.client.put(PATH, content=b"", headers={"Content-Length": str(1 << 30)})
     assert said.status_code == 413
 
@@ -110,7 +110,7 @@ def test_wrong_archive_is_a_problem_with_a_reason(guard: Guard) -> None:
 
 
 def test_store_that_is_away_is_unavailable(guard: Guard) -> None:
-    """For uploads and for agents, which try again."""
+    """The store is unavailable for uploads and for agents, which try again."""
     guard.store.is_away = True
     assert guard.client.put(PATH, content=CONTENT).status_code == 503
     fetch = guard.client.get(f"/api/v1/attempts/{NAME}/code", headers={"Authorization": f"Bearer {TOKENS.of(NAME)}"})
@@ -118,7 +118,7 @@ def test_store_that_is_away_is_unavailable(guard: Guard) -> None:
 
 
 def test_agent_fetches_the_code_of_its_own_attempt(guard: Guard) -> None:
-    """With its own token; no other token opens it, and it opens nothing else."""
+    """The agent uses its own token; no other token opens it, and it opens nothing else."""
     guard.client.put(PATH, content=CONTENT)
     mine = {"Authorization": f"Bearer {TOKENS.of(NAME)}"}
     fetched = guard.client.get(f"/api/v1/attempts/{NAME}/code", headers=mine)

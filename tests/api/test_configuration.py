@@ -1,4 +1,4 @@
-"""What is set, as the API shows it."""
+"""The API shows the settings."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ HOUR = timedelta(hours=1)
 
 @pytest.fixture
 def database(sqlite_database: Database) -> Database:
-    """What is said here rests on no SQL of either kind."""
+    """Makes a database. These answers rest on no SQL of either kind."""
     return sqlite_database
 
 
 def test_presets_show_what_follows_the_limit(client_with: Callable[..., TestClient]) -> None:
-    """In seconds and percents; null where idleness is not asked."""
+    """The figures are in seconds and percents; null where idleness is not used."""
     rule = ReminderRule(2 * HOUR, 1, 12 * HOUR, Enforcement.STOP, 2, HOUR / 2)
     presets = [
         Preset("dear", Match(gpu_count_min=2), 8 * HOUR, "large", IdleRule(500, 1000, HOUR / 2), rule),
@@ -56,7 +56,7 @@ def test_presets_show_what_follows_the_limit(client_with: Callable[..., TestClie
 def test_presets_show_how_long_their_vms_took_to_start(
     database: Database, client_with: Callable[..., TestClient]
 ) -> None:
-    """In all zones and in each, in seconds; nothing of a preset that has started no VM, and nothing of the slowest."""
+    """The times are in seconds, in all zones and in each; a preset that has started no VM has none, and no slowest."""
     with database.write() as connection:
         for number, minutes in enumerate((4, 6, 8)):
             asked_at = NOW - HOUR - number * HOUR

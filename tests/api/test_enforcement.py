@@ -1,4 +1,4 @@
-"""What was stopped or would have been, over REST."""
+"""The API lists stops, and those that would have been."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 
 @pytest.fixture
 def ledger(database: Database) -> Database:
-    """One VM stopped by a rule five hours ago, and one that would have been, thirty hours ago."""
+    """Makes a ledger with one VM stopped by a rule five hours ago, and one that would have been, thirty hours ago."""
     with database.write() as connection:
         rows.prices(connection)
         one, two = rows.instance(connection, "one"), rows.instance(connection, "two", owner="")

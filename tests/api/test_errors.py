@@ -53,12 +53,12 @@ CURSORS = ("nonsense", "!", "W10", "WyJmYWN0cyIsICJ4Il0", "WyJyYXRlIiwxLC01LCIiL
 
 @pytest.fixture
 def database(sqlite_database: Database) -> Database:
-    """What is said here rests on no SQL of either kind."""
+    """Makes a database. These answers rest on no SQL of either kind."""
     return sqlite_database
 
 
 def test_a_wrong_parameter_is_a_problem_that_names_it(client: TestClient) -> None:
-    """Whatever is wrong with a parameter, the answer is a 422 problem that names it and says what to do."""
+    """The answer is a 422 problem that names the parameter and says what to do, whatever is wrong with it."""
     for query in WRONG:
         answer = client.get(f"/api/v1/{query}")
         problem = answer.json()
@@ -101,7 +101,7 @@ def test_a_mistake_of_ours_tells_nothing_of_the_inside(client_with: Callable[...
 
 
 def test_a_database_that_does_not_answer_is_a_503_problem(client_with: Callable[..., TestClient]) -> None:
-    """What the store says of the database, and what to do, reaches the caller."""
+    """The store's error about the database, and what to do, reaches the caller."""
     answer = client_with(database=LockedDatabase()).get("/api/v1/projects")
     assert (answer.status_code, answer.json()["next"]) == (503, "Stop the other process.")
 

@@ -20,7 +20,7 @@ HEAD = ["id", "occurred_at", "recorded_at", "kind", "who", "project", "gce_id", 
 
 
 def test_events_are_searched(sqlite_database: Database) -> None:
-    """By job, by who did it, by words and by everything else at once; what is asked of nothing finds nothing."""
+    """The search goes by job, by actor, by words and by everything else at once; a search for nothing finds nothing."""
     with sqlite_database.write() as connection:
         rows.event(
             connection, "one", NOW - HOUR, actor="ana@example.com", data={"job": "j1"}, text="Ana launched resnet."

@@ -46,7 +46,7 @@ class Revocable:
 
 
 class Heard:
-    """One listener. Reading blocks until something comes, and fails after 30 s of silence."""
+    """A listener. Reading blocks until something comes, and fails after 30 s of silence."""
 
     def __init__(self, port: int, query: str = "", **headers: str) -> None:
         connection = HTTPConnection("127.0.0.1", port, timeout=30)
@@ -132,7 +132,7 @@ def test_events_come_as_they_are_recorded(sqlite_database: Database) -> None:
 
 
 def test_an_event_recorded_once_the_response_began_is_streamed(sqlite_database: Database) -> None:
-    """Also before the stream has looked at the database for the first time."""
+    """The event is streamed also before the stream has looked at the database for the first time."""
     messages: list[Message] = []
 
     async def send(message: Message) -> None:

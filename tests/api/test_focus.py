@@ -74,7 +74,7 @@ def spent(client: TestClient, more: str = "") -> Decimal:
 
 @pytest.mark.parametrize("only", ["", f"&owner={ADA}", f"&owner={BEN}", "&job=j1", "&preset=t4", "&project=lab"])
 def test_costs_add_up_to_spend_to_the_nano_dollar(client: TestClient, only: str) -> None:
-    """What is stored and what has accrued since, of everything and of each filter."""
+    """The sum holds for stored and accrued costs, of everything and of each filter."""
     for column in ("BilledCost", "EffectiveCost", "ListCost", "ContractedCost"):
         assert sum(Decimal(row[column]) for row in focus_rows(client, only)) == spent(client, only)
 
@@ -82,7 +82,7 @@ def test_costs_add_up_to_spend_to_the_nano_dollar(client: TestClient, only: str)
 def test_charges_that_were_not_stored_yet_are_the_same_rows(
     client: TestClient, filled: Database, client_with: Callable[..., TestClient]
 ) -> None:
-    """Whether charges are stored or accrue changes no sum of a day, a resource and a SKU."""
+    """The sums of a day, a resource and a SKU are the same whether charges are stored or accrue."""
     sums: dict[tuple[str, ...], Decimal] = {}
     for row in focus_rows(client):
         key = row["ResourceId"], row["SkuId"], row["ChargePeriodStart"][:10]

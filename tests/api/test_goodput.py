@@ -67,7 +67,7 @@ def filled(database: Database) -> Database:
 
 
 def test_months_hold_the_parts_of_a_job(filled: Database, client: TestClient) -> None:
-    """What is before midnight UTC of the first is the old month's; together they are the job, which counts once."""
+    """The part before midnight UTC of the first is the old month's; together they are the job, which counts once."""
     answer = client.get("/api/v1/goodput?from=2026-10-01&to=2026-11-10&group_by=month").json()
     october, november = answer["rows"]
     assert (october["group"], november["group"]) == ({"month": "2026-10"}, {"month": "2026-11"})
@@ -83,7 +83,7 @@ def test_months_hold_the_parts_of_a_job(filled: Database, client: TestClient) ->
 
 
 def test_groups_and_scopes(filled: Database, client: TestClient) -> None:
-    """By owner and preset, the dearest first; development VMs are in none."""
+    """The rows are by owner and preset, the most expensive first; development VMs are in none."""
     answer = client.get("/api/v1/goodput?from=2026-10-01&group_by=owner,job").json()
     assert [row["group"] for row in answer["rows"]] == [
         {"owner": "ada@lab.example", "job": "overnight"},
@@ -107,7 +107,7 @@ def test_a_job_says_what_its_time_went_into(filled: Database, client: TestClient
 
 
 def test_a_range_of_more_than_a_year_is_refused(client: TestClient) -> None:
-    """As elsewhere, with what to ask for instead."""
+    """The refusal says, as elsewhere, what to request instead."""
     answer = client.get("/api/v1/goodput?from=2024-01-01&to=2026-01-01")
     assert answer.status_code == 422
     assert "Ask for a shorter range." in answer.text

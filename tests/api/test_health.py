@@ -44,7 +44,7 @@ def test_alive_asks_nobody(client_with: Callable[..., TestClient]) -> None:
 
 
 def test_ready(database: Database, client: TestClient) -> None:
-    """With a lease held, a fresh look and prices it is ready, and tells who acts."""
+    """The service is ready with a lease held, a fresh look and prices, and names who acts."""
     _watched(database)
     answer = client.get("/readyz")
     body = answer.json()
@@ -96,7 +96,7 @@ def test_guard_that_cannot_get_the_lease_says_what_is_in_its_way(
 def test_strangers_are_told_the_verdict_only(
     sqlite_database: Database, client_with: Callable[..., TestClient], shown: str
 ) -> None:
-    """With nothing, with a token that does not hold or that may not read; ready or not, and never a version."""
+    """The verdict is for no token, or one that is invalid or may not read; ready or not, and never a version."""
     authenticator = authenticator_of(sqlite_database, Standstill(), master="the master's token")
     by = make_principal(Role.ADMIN, "root@lab.example")
     _, narrow = TokenService(sqlite_database, Standstill()).make(NewToken("m", frozenset({Permission.METRICS})), by)
@@ -161,7 +161,7 @@ def test_not_ready_gives_every_reason(client: TestClient) -> None:
 
 
 def test_an_expired_lease_is_not_ready(database: Database, client: TestClient) -> None:
-    """When the holder of the lease is gone nobody watches: 503."""
+    """The answer is 503 when the holder of the lease is gone: nobody watches."""
     _watched(database)
     held = lease.acquire(database, "daemon", "guard-1:4242", HOUR)
     assert held is not None
@@ -190,7 +190,7 @@ def test_one_project_that_is_lost_only_degrades(database: Database, client_with:
 
 
 def test_slacks_trouble_only_degrades(database: Database, client_with: Callable[..., TestClient]) -> None:
-    """Why, in which channel, how much waits and since when; never 503, as everything else works."""
+    """The reason, the channel, the backlog and its age are shown; never 503, as everything else works."""
     _watched(database)
     trouble = OutboxTrouble("The token is revoked.", {"#gpus": "It is archived."}, 3, NOW - HOUR)
     answer = client_with(outbox_trouble=lambda: trouble, socket_trouble=lambda: "There is no connection.").get(

@@ -45,7 +45,7 @@ def test_money_is_stored_charges_plus_what_ran_up_since(database: Database, clie
 
 
 def test_the_unpriced_are_never_shown_as_zero(database: Database, client: TestClient) -> None:
-    """What has no price is null with the reason, comes first, and is counted in the totals."""
+    """An amount without a price is null with the reason, comes first, and is counted in the totals."""
     with database.write() as connection:
         rows.prices(connection)
         rows.lifetime(connection, rows.instance(connection, "cheap"), NOW - HOUR)
@@ -190,7 +190,7 @@ def test_idleness_has_a_described_shape(client: TestClient) -> None:
 
 
 def test_one_vm_says_why_it_was_not_stopped(database: Database, deps: Deps) -> None:
-    """As a word for programs, as a sentence, and with what is missing and when it comes."""
+    """The reason is a word for programs, a sentence, and what is missing and when it comes."""
     stops = replace(PRESETS[0], reminders=ReminderRule(enforcement=Enforcement.STOP))
     client = TestClient(create_app(replace(deps, rules=Rules(by_name([stops]), channel="#gpus"))))
     with database.write() as connection:

@@ -131,7 +131,7 @@ def test_a_key_makes_a_repeat_harmless(api: Api) -> None:
 
 
 def test_a_refusal_names_every_part_that_is_wrong(api: Api) -> None:
-    """As a problem, with one sentence for each; nothing is stored, and no secret is repeated."""
+    """The problem has one sentence for each; nothing is stored, and no secret is repeated."""
     answer = api.post("jobs", {**BODY, "preset": "h100", "owner": "", "command": ["train", f"--key={SECRET}"]})
     response = answer.json()
     assert (answer.status_code, api.stored, SECRET in answer.text) == (422, 0, False)
@@ -172,7 +172,7 @@ def test_a_refusal_names_every_part_that_is_wrong(api: Api) -> None:
     ],
 )
 def test_bodies_are_strict(api: Api, wrong: dict[str, Any]) -> None:
-    """What is misspelt, or of another kind than it should be, is refused and never guessed at."""
+    """A misspelt field, or one of another kind, is refused and never guessed at."""
     answer = api.post("jobs", {**BODY, **wrong})
     assert (answer.status_code, api.stored) == (422, 0)
     assert answer.json()["errors"][0]["where"].startswith("body.")
@@ -180,14 +180,14 @@ def test_bodies_are_strict(api: Api, wrong: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("text", ["", "[]", "null", "{", '{"preset": NaN}', '{"preset": "t4", "work_hours": NaN}'])
 def test_what_is_no_body_is_refused(api: Api, text: str) -> None:
-    """Not a JSON object, or a number that is none."""
+    """A body that is not a JSON object, or has a number that is none, is refused."""
     answer = api.client.post("/api/v1/jobs", content=text, headers={"Content-Type": "application/json"})
     assert answer.status_code == 422
 
 
 @pytest.mark.parametrize("key", ["", "a b", "x" * 201])
 def test_keys_are_short_and_plain(api: Api, key: str) -> None:
-    """Or they are refused, before anything is stored."""
+    """Other keys are refused, before anything is stored."""
     assert (api.post("jobs", BODY, Idempotency_Key=key).status_code, api.stored) == (422, 0)
 
 
@@ -211,7 +211,9 @@ def test_a_server_that_takes_no_jobs_says_so(api: Api) -> None:
 
 
 def test_a_quote_says_whether_deadline_and_ceiling_can_be_met(api: Api) -> None:
-    """As typed fields with the figures; what is certain stands among the refusals too, and refuses a launch."""
+    """The answer has typed fields with the figures; certain problems stand among the refusals too, and refuse a
+    launch.
+    """
     request = {"preset": "t4", "hours": 10, "work_hours": 10, "owner": "ada@lab.example", "command": ["train"]}
     limits = {"deadline": "2026-11-20T20:00:00Z", "ceiling": "1.50"}
     quoted = api.post("quotes", {**request, **limits}).json()
@@ -313,7 +315,7 @@ def test_a_job_is_cancelled_once(api: Api) -> None:
 
 
 def test_the_checkpoints_store_is_asked_once_for_a_job(api: Api) -> None:
-    """And for a repeat under its key not at all."""
+    """The store is not asked at all for a repeat under its key."""
     api.office.store = Store()
     body = {**BODY, "checkpoint": {"location": "gs://lab/run", "uploads_itself": True}}
     for _ in range(2):

@@ -1,4 +1,4 @@
-"""What the API tells of jobs, their attempts and interruptions, of zones, presets and recoveries."""
+"""The API shows jobs, their attempts and interruptions, zones, presets and recoveries."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def with_job(database: Database) -> Database:
 
 
 def test_a_job_is_shown_with_all_that_happened_to_it(with_job: Database, client: TestClient) -> None:
-    """Its attempts, what was lost, its pace and cost, and what would be lost now."""
+    """The job has its attempts, its losses, its pace and cost, and the work at risk now."""
     answer = client.get(f"/api/v1/jobs/{ID}").json()
     job = answer["job"]
     assert (job["state"], job["attempts"], job["preemptions"], job["crashes"], job["step"]) == ("running", 2, 1, 0, 900)
@@ -119,7 +119,7 @@ def test_a_job_is_shown_with_all_that_happened_to_it(with_job: Database, client:
 
 
 def test_the_output_is_kept_with_each_attempt(with_job: Database, client: TestClient) -> None:
-    """That of the latest one, unless another is asked for."""
+    """The output is that of the latest attempt by default."""
     last = client.get(f"/api/v1/jobs/{ID}/output").json()
     assert (last["attempt"], last["output"], last["log"]) == (2, "c\n", "/var/log/costguard/cg-j7k2m9q4-2.1.log")
     assert client.get(f"/api/v1/jobs/{ID}/output", params={"attempt": 1}).json()["output"] == "a\nb\n"
@@ -133,7 +133,7 @@ def test_the_output_is_kept_with_each_attempt(with_job: Database, client: TestCl
 
 @pytest.mark.parametrize("path", ["", "/attempts", "/output"])
 def test_what_is_no_job_is_not_found(client: TestClient, path: str) -> None:
-    """With where all of them are listed."""
+    """The answer says where all jobs are listed."""
     answer = client.get(f"/api/v1/jobs/j0{path}")
     assert (answer.status_code, answer.json()["next"]) == (404, "GET /api/v1/jobs lists all jobs.")
 
@@ -162,7 +162,7 @@ def test_jobs_are_filtered_and_come_in_pages(with_job: Database, client: TestCli
 
 
 def test_a_development_vm_tells_how_to_reach_it(database: Database, client: TestClient) -> None:
-    """Once it is there: a shell, and the port of a notebook."""
+    """The VM has a shell, and the port of a notebook, once it is there."""
     with database.write() as connection:
         job_rows.added(connection, kind=JobKind.DEV, command=(), checkpoint=None)
         job_rows.attempt(connection, state=AttemptState.BOOTING, gce_id="71")
@@ -213,7 +213,9 @@ def test_an_attempt_that_crashed_tells_how(database: Database, client: TestClien
 def test_what_comes_next_is_said(
     sqlite_database: Database, state: JobState, location: str, attempt: dict[str, Any], words: str
 ) -> None:
-    """For the VM that is asked for, the one that would follow, and the one whose disk holds the checkpoints."""
+    """The next step is shown for a requested VM, for the one that would follow, and for one whose disk holds the
+    checkpoints.
+    """
     with sqlite_database.write() as connection:
         job_rows.added(connection, checkpoint=CheckpointPlan(location))
         jobs.set_state(connection, ID, state, "So it is.", None, NOW)
@@ -252,7 +254,7 @@ def test_places_show_what_their_scores_rest_on(with_job: Database, client_with: 
 
 
 def test_recoveries_tell_how_soon_work_went_on(with_job: Database, client: TestClient) -> None:
-    """From the preemption until it was noticed, the next VM was asked for, and the command ran again."""
+    """The spans last from the preemption until it was noticed, the next VM was requested, and the command ran again."""
     answer = client.get("/api/v1/recoveries").json()
     assert (answer["interruptions_total"], answer["by_outcome"], answer["noticed_first"]) == (
         1,
@@ -281,7 +283,7 @@ def test_without_any_job_nothing_is_known_of_recoveries(client: TestClient) -> N
 
 
 def test_presets_say_how_they_are_launched(client_with: Callable[..., TestClient]) -> None:
-    """And what operators may have otherwise; one that cannot be launched says so."""
+    """The preset lists the permitted overrides; one that cannot be launched says so."""
     t4, other = client_with(rules=RULES).get("/api/v1/presets").json()["presets"]
     assert (t4["launch"]["machine_type"], t4["launch"]["zones"]) == (
         "n1-standard-4",
@@ -311,7 +313,7 @@ def test_an_attempt_shows_its_disk_and_its_image(client: TestClient, database: D
 
 
 def test_a_job_shows_how_logging_to_its_tracker_stands(database: Database, client: TestClient) -> None:
-    """How many points wait, and why the last try failed."""
+    """The job has the number of waiting points, and the reason why the last try failed."""
     with database.write() as connection:
         job_rows.added(connection, mlflow_run="a" * 32)
         [run] = tracker_rows.of_job(connection, ID)

@@ -39,14 +39,14 @@ def client(office: Office) -> TestClient:
 
 
 def test_a_failed_job_shows_what_its_disk_holds_and_costs(client: TestClient) -> None:
-    """So that it is never forgotten: it bills."""
+    """The disk is never forgotten: it bills."""
     kept = client.get("/api/v1/jobs/jkept").json()["kept_disk"]
     assert (kept["vm"], kept["zone"], kept["gib"]) == ("cg-jkept-1", "us-central1-a", 100)
     assert kept["holds"] == "everything that it saved, up to the checkpoint of step 40 in /ckpt/step-40"
 
 
 def test_a_list_tells_of_every_disk_that_is_kept(client: TestClient, office: Office) -> None:
-    """In the row of its job; among open jobs where they are asked for with it; and all of them are counted."""
+    """The disk is in the row of its job; open jobs include it on request; and all of them are counted."""
     with office.database.write() as connection:
         job_rows.added(connection, "jdone")
         jobs.set_state(connection, "jdone", JobState.FAILED, "It failed.", None, rows.NOW)
@@ -88,7 +88,7 @@ def test_no_disk_of_a_running_job_is_deleted(client: TestClient, office: Office)
 
 @pytest.mark.parametrize("agrees", [True, False])
 def test_a_cancel_says_what_becomes_of_the_disk(client: TestClient, office: Office, agrees: bool) -> None:
-    """Only an explicit agreement gives it up."""
+    """An explicit agreement alone gives it up."""
     with office.database.write() as connection:
         jobs_row = job_rows.job("jrun", checkpoint=CheckpointPlan("/ckpt", "--from {checkpoint}"))
         jobs.add(connection, jobs_row, None, "")
@@ -127,7 +127,7 @@ def test_an_old_look_does_not_say_that_there_is_nothing(
 
 
 def test_a_failed_look_says_that_what_it_knows_is_from_before(client: TestClient, office: Office) -> None:
-    """Which checkpoint is complete there now nobody knows: the last look that read it was an hour ago."""
+    """The present complete checkpoint is unknown: the last look that read it was an hour ago."""
     with office.database.write() as connection:
         job_rows.added(connection, "jold")
         before = rows.NOW - timedelta(hours=1)

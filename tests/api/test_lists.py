@@ -71,7 +71,7 @@ def test_pages_of_events_hold_every_one_once(database: Database, client: TestCli
 
 
 def test_prices_are_those_in_force(database: Database, client: TestClient) -> None:
-    """Without history only prices in force are listed, with their age, sources and exact rates."""
+    """The list without history has only prices in force, with their age, sources and exact rates."""
     with database.write() as connection:
         rows.prices(connection)
         rows.prices(connection, {("gpu:nvidia-l4", "standard", "h"): 1})

@@ -1,4 +1,4 @@
-"""What Prometheus scrapes: the API's figures as metrics, in few series."""
+"""Prometheus scrapes the API's figures as metrics, in few series."""
 
 from __future__ import annotations
 
@@ -100,7 +100,9 @@ def test_what_happened_is_counted(client: TestClient) -> None:
 
 
 def test_events_are_counted_as_they_are_recorded(client: TestClient, sqlite_database: Database) -> None:
-    """From the first scrape on and by whatever process; each kind is there from the beginning, so no rise is missed."""
+    """The counters rise from the first scrape on, by any process; each kind is there from the beginning, so no rise is
+    missed.
+    """
     with sqlite_database.write() as connection:
         rows.event(connection, "before", NOW)
     counted = []
@@ -152,7 +154,7 @@ def test_a_token_for_it_opens_nothing_else(sqlite_database: Database) -> None:
 
 
 def test_requests_are_timed_by_their_route(client: TestClient) -> None:
-    """What is put into an address, or is no route, makes no series of its own; neither do words for a method."""
+    """The parameters of an address, and unknown routes, make no series of their own; neither do words for a method."""
     for path in ("/api/v1/jobs/a", "/api/v1/jobs/b", "/x/1", "/x/2", "/static/x"):
         client.get(path)
     client.request("BREW", "/api/v1/events")

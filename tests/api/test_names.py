@@ -1,4 +1,4 @@
-"""In whose name jobs are asked for, quoted and cancelled."""
+"""Jobs are requested, quoted and cancelled in a person's name."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_overrides_go_by_the_role_that_came_with_the_token(post: Post) -> None:
 
 
 def test_a_cancel_is_by_who_asks(post: Post) -> None:
-    """Its owner and admins may; whom the lists do not know may with a role that came with their token."""
+    """The owner and admins may cancel; a caller unknown to the lists may with a role that came with their token."""
     assert post(person(VIC, Role.OPERATOR), "jobs/j7k2m9q4/cancel", {}).status_code == 403
     assert post(person(GUEST, Role.OPERATOR), "jobs/j7k2m9q4/cancel", {}).status_code == 403
     assert post(person(ADA, Role.OPERATOR), "jobs/j7k2m9q4/cancel", {"by": ROOT}).status_code == 403
@@ -86,7 +86,7 @@ def test_a_cancel_is_by_who_asks(post: Post) -> None:
 
 
 def test_sweeps_vms_and_filters_go_by_names(sqlite_database: Database) -> None:
-    """As paths of jobs do: a VM's and a sweep's name in a path, and a job's name in a filter."""
+    """The names work as in paths of jobs: a VM's and a sweep's name in a path, and a job's name in a filter."""
     sweep_story.tell(Office(priced(sqlite_database)))
     with sqlite_database.write() as connection:
         job_rows.added(connection, "j1111111", name="resnet")

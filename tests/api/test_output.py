@@ -69,7 +69,7 @@ def test_the_stored_output_is_read_page_by_page(client: TestClient, store: Calla
 
 
 def test_a_search_returns_the_matching_lines(client: TestClient, store: Callable[[bytes], None]) -> None:
-    """Without `begin` from the start."""
+    """The search begins at the start without `begin`."""
     store("".join(f"{line}\n" for line in LINES).encode())
     answer = client.get(OUTPUT, params={"search": r"step \d99 "}).json()
     assert answer["output"].splitlines() == [line for line in LINES if "99 " in line.partition("loss")[0][-4:]][1:]
@@ -77,7 +77,7 @@ def test_a_search_returns_the_matching_lines(client: TestClient, store: Callable
 
 
 def test_the_whole_output_is_downloaded_as_text(client: TestClient, store: Callable[[bytes], None]) -> None:
-    """Under the name of the attempt, never shown as a page."""
+    """The download has the name of the attempt, and is never shown as a page."""
     store(b"<b>one</b>\ntwo")
     answer = client.get(f"{OUTPUT}/text")
     assert answer.text == "<b>one</b>\ntwo\n"
@@ -86,7 +86,7 @@ def test_the_whole_output_is_downloaded_as_text(client: TestClient, store: Calla
 
 
 def test_before_anything_is_stored_the_end_is_there(client: TestClient, location: Path) -> None:
-    """As the VM reported it, with where the whole output will be."""
+    """The answer is the VM's last report, with where the whole output will be."""
     answer = client.get(OUTPUT).json()
     assert (answer["output"], answer["next"]) == ("the end\n", None)
     assert answer["stored"] == f"file://{location}/.costguard/logs/cg-{ID}-1"
@@ -98,13 +98,13 @@ def test_before_anything_is_stored_the_end_is_there(client: TestClient, location
     ("params", "words"), [({"begin": "7"}, "no place in an output"), ({"search": "(a"}, "regular expression")]
 )
 def test_what_cannot_be_meant_is_refused(client: TestClient, params: dict[str, str], words: str) -> None:
-    """With what is wrong, and what to write instead."""
+    """The refusal says what is wrong, and what to write instead."""
     answer = client.get(OUTPUT, params=params)
     assert (answer.status_code, words in answer.json()["detail"]) == (422, True), answer.json()
 
 
 def test_a_place_that_cannot_be_read_is_unavailable(client: TestClient, location: Path) -> None:
-    """Not an empty output."""
+    """The answer is not an empty output."""
     location.parent.mkdir(parents=True, exist_ok=True)
     location.write_text("a file where the folder should be")
     assert client.get(OUTPUT, params={"begin": "start"}).status_code == 503
@@ -112,7 +112,7 @@ def test_a_place_that_cannot_be_read_is_unavailable(client: TestClient, location
 
 
 def test_output_that_is_stored_nowhere_is_said_to_be(database: Database) -> None:
-    """With the setting that mends it for later jobs."""
+    """The answer names the setting that mends it for later jobs."""
     with database.write() as connection:
         job_rows.added(connection, checkpoint=None)
         made = job_rows.attempt(connection)

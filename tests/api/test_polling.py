@@ -35,7 +35,7 @@ def _client(database: Database) -> TestClient:
 
 
 def test_nothing_new_is_a_304(sqlite_database: Database) -> None:
-    """As time goes by the tag stays, however it is sent back; with news it is another. No cache keeps an answer."""
+    """The tag stays as time goes by, however it is sent back; with news it is another. No cache keeps an answer."""
     with sqlite_database.write() as connection:
         rows.prices(connection)
         job_rows.added(connection)

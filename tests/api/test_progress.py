@@ -38,5 +38,5 @@ def test_a_job_that_told_nothing_has_no_progress(database: Database, client: Tes
 
 
 def test_an_unknown_job_is_not_found(client: TestClient) -> None:
-    """As for the job itself."""
+    """The answer is the job's own."""
     assert client.get("/api/v1/jobs/nothere/progress").status_code == 404

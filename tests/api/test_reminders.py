@@ -86,7 +86,7 @@ def test_what_cannot_be_asked_is_refused(client: TestClient, query: dict[str, st
 def test_a_preview_tells_what_would_be_sent_to_whom_and_why(
     database: Database, client_with: Callable[..., TestClient]
 ) -> None:
-    """With the VM's money; every other VM comes with the reason why it is left alone. Nothing is written."""
+    """The preview has the VM's money; every other VM comes with the reason why it is left alone. Nothing is written."""
     with database.write() as connection:
         rows.prices(connection)
         rows.project(connection)

@@ -175,7 +175,7 @@ def test_in_whose_name_it_is_asked(api: Api) -> None:
 
 
 def test_a_token_without_the_permission_acts_on_nothing(api: Api) -> None:
-    """Whatever role its owner has."""
+    """The refusal does not depend on the owner's role."""
     api.vm("trainer", owner=ADA)
     reader = make_principal(Role.ADMIN, ADA, Via.TOKEN, [Permission.READ, Permission.JOBS])
     for kind in RequestKind:
@@ -183,7 +183,7 @@ def test_a_token_without_the_permission_acts_on_nothing(api: Api) -> None:
 
 
 def test_a_revoked_token_stops_nothing_any_more(api: Api) -> None:
-    """What it asked for and no pass has carried out is refused, and says why; what its owner asked otherwise stays."""
+    """A pending request of the token is refused, and says why; requests that its owner made otherwise stay."""
     api.vm("trainer", owner=ADA)
     office, me = TokenService(api.database, HandClock(NOW)), replace(OWNER, via=Via.OIDC)
     made, _ = office.make(NewToken("lost"), me)

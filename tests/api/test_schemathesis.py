@@ -1,4 +1,4 @@
-"""Whatever is asked within and without the OpenAPI document, the API answers as the document says."""
+"""The API answers within and without the OpenAPI document as the document says."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_every_answer_is_in_the_document(sqlite_database: Database) -> None:
 
 
 def _ask(operation: Any, mode: GenerationMode, bearers: list[str]) -> int:
-    """How many requests were answered."""
+    """Returns the number of requests that were answered."""
     answered, parameters = 0, None
     if mode is GenerationMode.POSITIVE:
         parameters = {name: value for name, value in THERE.items() if f"{{{name}}}" in operation.path} or None

@@ -1,4 +1,4 @@
-"""Who is signed in is listed over REST, and signed out."""
+"""Sessions are listed over REST, and ended."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from costguard.model.access import Role, Via
 
 
 def test_sessions_over_rest(sqlite_database: Database) -> None:
-    """One's own, an admin's everybody's, page by page; ended one by one or all of a person's; problems say why."""
+    """A person sees their own, an admin everybody's, page by page; ended one by one or all of a person's; problems say
+    why.
+    """
     story = make_story(sqlite_database)
     sessions = Sessions(sqlite_database, story.office.clock, timedelta(hours=1))
     roots, cookie = begin_session(sqlite_database, sessions, ROOT, Via.LINK, Role.ADMIN)

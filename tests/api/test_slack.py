@@ -52,7 +52,7 @@ class FakeReceiver:
 
 @pytest.fixture
 def database(sqlite_database: Database) -> Database:
-    """What is said here rests on no SQL of either kind."""
+    """Makes a database. These answers rest on no SQL of either kind."""
     return sqlite_database
 
 
@@ -67,7 +67,7 @@ def knocking(client_with: Callable[..., TestClient], receiver: FakeReceiver) -> 
 
 
 def test_what_slack_sends_comes_as_it_was_sent(knocking: TestClient, receiver: FakeReceiver) -> None:
-    """Without a token, every byte and every header reach the receiver, and its answer goes back as JSON."""
+    """The request needs no token: every byte and every header reach the receiver, and its answer goes back as JSON."""
     body = b"payload=%7B%7D&\xff"
     answer = knocking.post("/slack/interactions", content=body, headers={"X-Slack-Signature": "v0=1"})
     assert (answer.status_code, answer.json(), answer.headers["content-type"]) == (200, {}, "application/json")
@@ -123,7 +123,7 @@ def test_it_is_not_in_the_description(knocking: TestClient) -> None:
 
 
 def test_no_other_address_of_slacks_is_open(knocking: TestClient) -> None:
-    """Only the two exact paths go without the token."""
+    """The two exact paths alone go without the token."""
     for path in ("/slack", "/slack/", "/slack/events", "/slack/interactions/", "/slack/commands/x"):
         assert knocking.post(path).status_code == 401
         assert "bearer token" in knocking.post(path).text

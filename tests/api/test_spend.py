@@ -89,7 +89,7 @@ def test_days_not_rolled_up_yet_are_cut_at_midnight(database: Database, client: 
 
 
 def test_a_run_that_ended_uncharged_counts_once(database: Database, client: TestClient) -> None:
-    """Between its end and the charging of it a run is live, with the one-minute minimum; afterwards it is not."""
+    """The run is live between its end and the charging of it, with the one-minute minimum; afterwards it is not."""
     with database.write() as connection:
         rows.prices(connection)
         vm = rows.instance(connection, "vm", status="stopped")

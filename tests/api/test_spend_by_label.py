@@ -130,7 +130,9 @@ def test_forecast_of_a_label_counts_what_runs_with_it_now(filled: Database, clie
 
 
 def test_focus_splits_charges_where_a_label_changed(filled: Database, client: TestClient) -> None:
-    """One file by its tags, or one file for each value: the same rows, and the costs of GET /api/v1/spend."""
+    """The rows are the same in one file by its tags, or one file for each value, with the costs of GET
+    /api/v1/spend.
+    """
     everything = _focus(client, "")
     by_filter = [row for value in ("a", "=b", "") for row in _focus(client, f"&label={quote(f'experiment:{value}')}")]
     by_filter += _focus(client, f"&label={quote('!experiment')}")
@@ -158,6 +160,6 @@ def test_malformed_filter_is_refused(client: TestClient, label: str) -> None:
 
 
 def test_bill_has_no_filter_by_label(client: TestClient) -> None:
-    """What was paid is known by VM and day, not by the part of a day in which a label held."""
+    """The amount paid is known by VM and day, not by the part of a day in which a label held."""
     answer = client.get("/api/v1/spend?label=experiment:a&basis=bill")
     assert (answer.status_code, "no filter by label" in answer.text) == (422, True)

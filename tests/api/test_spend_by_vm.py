@@ -93,7 +93,7 @@ def test_a_line_has_all_that_a_spreadsheet_groups_by(client: TestClient) -> None
 @pytest.mark.parametrize("group_by", ["day", "preset", "owner", "project", "provisioning_model", "job"])
 @pytest.mark.parametrize("more", ["", f"&owner={ADA}", "&job=j1"])
 def test_lines_add_up_to_the_groups_on_the_page(client: TestClient, group_by: str, more: str) -> None:
-    """Whatever days and filters: each group's lines are what the group's row says, to the nano-dollar."""
+    """The lines of each group are its row, to the nano-dollar, whatever days and filters."""
     sums: dict[str, Decimal] = defaultdict(Decimal)
     seconds: dict[str, int] = defaultdict(int)
     for line in lines(client, f"{group_by},vm", more):

@@ -27,7 +27,7 @@ def deps(sqlite_database: Database) -> Deps:
 
 
 class Api:
-    """Asked with one token or another."""
+    """The API, asked with one token or another."""
 
     def __init__(self, deps: Deps) -> None:
         self._client = TestClient(create_app(deps))
@@ -44,7 +44,7 @@ class Api:
 
 
 def test_a_token_is_made_used_and_revoked(deps: Deps) -> None:
-    """Its secret is in that one answer; it opens what it was made for, says who it is, and ends when it is revoked."""
+    """The secret is in that one answer; it opens what it was made for, says who it is, and ends when it is revoked."""
     api = Api(deps)
     token_id, secret = api.made(owner="ana@example.com", permissions=["read", "tokens"], days=30)
     assert api.ask("GET", "me", secret).json() == {
@@ -67,7 +67,7 @@ def test_a_token_is_made_used_and_revoked(deps: Deps) -> None:
 
 
 def test_a_key_makes_one_token(deps: Deps) -> None:
-    """Its repeat is answered with the token and without the secret; something else under it is a 409."""
+    """The repeat is answered with the token and without the secret; another body under the key is a 409."""
     api, body = Api(deps), {"name": "nightly", "owner": "ana@example.com"}
     first, again = (api.ask("POST", "tokens", body=body, key="k") for _ in range(2))
     assert (first.status_code, again.status_code, again.json()["secret"]) == (201, 200, None)
@@ -77,7 +77,7 @@ def test_a_key_makes_one_token(deps: Deps) -> None:
 
 
 def test_nobody_gives_more_than_they_have(deps: Deps) -> None:
-    """Nor to others, nor sees theirs; whatever is wrong with a body is a 422 that says so."""
+    """A caller gives nothing to others either, nor sees theirs; an error in a body is a 422 that says so."""
     api = Api(deps)
     _, ana = api.made(owner="ana@example.com", role="operator")
     theirs, _ = api.made(owner="root@example.com")

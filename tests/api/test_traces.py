@@ -22,7 +22,7 @@ A, B, C = "us-central1-a", "us-central1-b", "us-central1-c"
 
 @pytest.fixture
 def filled(database: Database) -> Database:
-    """In zone a one VM was preempted after 3 h and one runs; zone b refused twice within half an hour, then gave one.
+    """Makes a history: in zone a one VM was preempted after 3 h and one runs; zone b refused twice within half an hour.
 
     VMs on demand, with other GPUs or of long ago say nothing of these zones.
     """
@@ -83,6 +83,6 @@ def test_traces_name_nobody(filled: Database, client: TestClient) -> None:
 
 
 def test_wrong_ranges_of_traces_are_refused(client: TestClient) -> None:
-    """Between a day and ninety, with a point each minute at most."""
+    """The range is from a day to ninety, with a point each minute at most."""
     assert client.get("/api/v1/traces?days=91").status_code == 422
     assert client.get("/api/v1/traces?gap_seconds=1").status_code == 422

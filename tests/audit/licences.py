@@ -21,7 +21,7 @@ class Policy:
     written: Mapping[str, str]
 
     def allows(self, expression: str) -> bool:
-        """Of `A OR B` one is enough; of `A AND B` both are needed."""
+        """Says whether a licence is allowed: one of `A OR B` is enough; of `A AND B` both are needed."""
         return bool(expression) and all(
             any(self._is_allowed(choice) for choice in re.split(r"\s+OR\s+", part))
             for part in re.split(r"\s+AND\s+", expression)

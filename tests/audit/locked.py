@@ -1,4 +1,4 @@
-"""What the product brings along: the packages that `requirements.txt` locks."""
+"""Reads the product's dependencies: the packages that `requirements.txt` locks."""
 
 from __future__ import annotations
 

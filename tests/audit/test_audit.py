@@ -1,4 +1,4 @@
-"""What Costguard brings along has licences that are allowed, and known vulnerabilities are not passed over."""
+"""Costguard's dependencies have licences that are allowed, and known vulnerabilities are not passed over."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _RULES = Policy({"MIT": "", "Apache-2.0": ""}, {"Apache 2.0": "Apache-2.0", "Odd
 
 
 def test_every_locked_package_has_a_licence_that_is_allowed() -> None:
-    """Of those that are installed here; a new one needs a reason in licences.toml."""
+    """The packages are those installed here; a new one needs a reason in licences.toml."""
     packages = locked(REQUIREMENTS.read_text(encoding="utf-8"))
     assert {"fastapi", "sqlalchemy", "psycopg-binary"} <= packages.keys()
     assert list(refused(packages, policy())) == []

@@ -83,7 +83,7 @@ s3_endpoint = "{hook}"
 
 @dataclass
 class Life:
-    """What was written, by where it was: each text is searched whole."""
+    """The texts that were written, by where: each is searched whole."""
 
     guard: Served
     world: World
@@ -170,7 +170,9 @@ def sampled() -> Iterator[set[str]]:
 
 
 def test_planted_secrets_are_found_nowhere(tmp_path: Path, postgres_url: str) -> None:
-    """Not in logs, events, errors, problem documents, metadata of VMs, Slack, pages, process lists or the database."""
+    """The secrets are not in logs, events, errors, problem documents, VMs' metadata, Slack, pages, process lists or the
+    database.
+    """
     with life(tmp_path, postgres_url) as lived:
         _work(lived)
         _go_wrong(lived)

@@ -33,7 +33,10 @@ class Vulnerability:
 
 
 def vulnerabilities(packages: Mapping[str, str], address: str = OSV) -> list[Vulnerability]:
-    """Of these versions, in the order of their names; two lists can have the same one. Raises NotReached."""
+    """Returns the vulnerabilities of these versions, in the order of their names; two lists can have the same one.
+
+    Raises NotReached.
+    """
     waiting = [(name, packages[name], "") for name in sorted(packages)]
     listed: list[Vulnerability] = []
     for _ in range(_MOST_PAGES):
@@ -50,7 +53,7 @@ def vulnerabilities(packages: Mapping[str, str], address: str = OSV) -> list[Vul
 
 
 def _asked(packages: list[tuple[str, str, str]], address: str) -> list[dict[str, Any]]:
-    """One request for all; the answers come in the same order."""
+    """Sends one request for all; the answers come in the same order."""
     queries = [
         {"package": {"name": name, "ecosystem": "PyPI"}, "version": version} | ({"page_token": page} if page else {})
         for name, version, page in packages
@@ -67,7 +70,7 @@ def _asked(packages: list[tuple[str, str, str]], address: str) -> list[dict[str,
 
 
 def _described(one: Vulnerability, address: str) -> Vulnerability:
-    """With its summary, where there is one: the list has ids alone."""
+    """Adds its summary, where there is one: the list has ids alone."""
     try:
         answer = requests.get(f"{address}/v1/vulns/{one.id}", timeout=_LONGEST_S)
         answer.raise_for_status()
@@ -78,10 +81,10 @@ def _described(one: Vulnerability, address: str) -> Vulnerability:
 
 
 def unaccepted(listed: list[Vulnerability], accepted: Mapping[str, Any], today: date) -> list[Vulnerability]:
-    """Without those that `accepted.toml` names with a reason, until the day that it names."""
+    """Returns those that `accepted.toml` does not name with a reason, until the day that it names."""
     return [one for one in listed if not (one.id in accepted and accepted[one.id]["until"] >= today)]
 
 
 def accepted_here() -> dict[str, Any]:
-    """By id: `reason`, and `until`, the last day on which it holds."""
+    """Returns the accepted ones by id: `reason`, and `until`, the last day on which it holds."""
     return tomllib.loads(ACCEPTED.read_text(encoding="utf-8"))

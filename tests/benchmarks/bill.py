@@ -26,7 +26,7 @@ _GOAL_S, _GOAL_MB = 60, 200
 
 
 def bill(folder: Path, count: int = ROWS) -> Iterator[Measured]:
-    """Of SQLite. The file is compressed, as exports of a bucket are."""
+    """Measures reading a bill on SQLite. The file is compressed, as exports of a bucket are."""
     file, url = folder / "bill.jsonl.gz", f"sqlite:///{folder / 'bill.db'}"
     upgrade(url)
     with gzip.open(file, "wb", 1) as lines:

@@ -96,7 +96,7 @@ UPDATE {table} SET job = 'j' || CAST({number} % {jobs} AS VARCHAR) WHERE {which}
 
 
 def fill(database: Database, years: int = 1, lifetimes: int = year.LIFETIMES) -> None:
-    """Into an empty database, by its own rates and totals where they are worked out anyway."""
+    """Fills an empty database, by its own rates and totals where they are computed anyway."""
     year.fill(database, VMS, years, lifetimes)
     with database.write() as connection:
         _fill(connection, years * lifetimes)

@@ -1,4 +1,4 @@
-"""How long nobody acts after the guard that did was killed or frozen, or after its database connections fell silent.
+"""Measures how long nobody acts after the guard that did was killed or frozen, or its database connections fell silent.
 
 Two `costguard serve` on one database. The time runs from the signal until a VM that was made right after it is in the
 ledger: the other guard took the lease over, and its first pass is done.
@@ -76,14 +76,17 @@ def _trials(folder: Path, url: str, database: Database) -> dict[str, list[float]
 
 
 def _killed(guard: Replica) -> float:
-    """When that was."""
+    """Kills the guard, and returns when."""
     began = time.monotonic()
     guard.process.kill()
     return began
 
 
 def _frozen(guard: Replica, url: str) -> float:
-    """When that was. On SQLite between two writes: frozen within one it keeps the only lock, as the README says."""
+    """Freezes the guard, and returns when.
+
+    On SQLite between two writes: frozen within one it keeps the only lock, as the README says.
+    """
     with closing(Database.open(url, lock_timeout=timedelta(seconds=2))) as database:
         while True:
             began = time.monotonic()

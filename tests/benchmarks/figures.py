@@ -1,4 +1,4 @@
-"""What every page and answer of the API says of five years, to compare before and after archiving."""
+"""Reads what every page and answer of the API says of five years, to compare before and after archiving."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Compared:
 
 
 def asked(years: int) -> Iterator[str]:
-    """Of days that are archived: what no page shows unasked."""
+    """Yields addresses of days that are archived, which no page shows by default."""
     for back in range(years):
         last = year.LAST - timedelta(days=back * year.DAYS + 200)
         month, whole = f"from={last - 30 * _DAY}&to={last}", f"from={last - 364 * _DAY}&to={last}"
@@ -61,7 +61,7 @@ def asked(years: int) -> Iterator[str]:
 
 
 def figures(database: Database, years: int, archive: Path) -> Shown:
-    """By address, each number and amount that the answer holds, in its order."""
+    """Returns, by address, each number and amount of the answer, in its order."""
     app, cookies = pages.app_over(database, archive)
     client = TestClient(app, cookies=cookies)
     read = {}
@@ -92,7 +92,10 @@ def _compared(address: str, before: str, after: str) -> Compared:
 
 
 def _is_same(before: str, after: str) -> bool:
-    """In any order, as archives have their own. A page that lists events lacks archived ones: its amounts count."""
+    """Compares figures in any order, as archives have their own.
+
+    A page that lists events lacks archived ones: its amounts count.
+    """
     if before == after or sorted(before.split()) == sorted(after.split()):
         return True
     amounts = [[one for one in text.split() if "$" in one] for text in (before, after)]

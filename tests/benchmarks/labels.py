@@ -63,7 +63,7 @@ def _rolled_up(database: Database) -> Iterator[float]:
 
 
 def _took(database: Database, read: Callable[[Connection, Accrual], int]) -> float:
-    """After everything changed: nothing that was remembered is good."""
+    """Measures a reading after everything changed: nothing that was remembered is good."""
     with database.write() as connection:
         connection.execute(update(changes).values(number=changes.c.number + 1))
     begun = time.perf_counter()

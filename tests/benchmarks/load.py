@@ -59,7 +59,7 @@ _PAGES = (
 
 
 def load(folder: Path, agents: int = AGENTS, seconds: float = _SECONDS) -> Iterator[Measured]:
-    """On both databases; `LOAD_SECONDS` and `LOAD_ON` ("SQLite") of the environment shorten it."""
+    """Measures the load on both databases; `LOAD_SECONDS` and `LOAD_ON` ("SQLite") of the environment shorten it."""
     seconds = float(os.environ.get("LOAD_SECONDS", seconds))
     with fresh(folder, "load") as addresses:
         for name, url in addresses.items():
@@ -106,7 +106,7 @@ def under_load(
 
 
 def _against(guard: Guard, crowd: Load, files: Path) -> tuple[Seen, list[float]]:
-    """What callers saw, and the memory of the guard's processes every two seconds."""
+    """Returns what callers saw, and the memory of the guard's processes every two seconds."""
     command = [sys.executable, "-m", "tests.benchmarks.load_client"]
     memory = [guard.resident_mb()]
     with (
@@ -125,7 +125,7 @@ def _against(guard: Guard, crowd: Load, files: Path) -> tuple[Seen, list[float]]
 
 
 def _fleet(agents: int) -> int:
-    """How many VMs there are, so that as many run."""
+    """Returns the number of VMs there are, so that as many run."""
     return agents * _STOPPED // (_STOPPED - 1) + _STOPPED
 
 
@@ -191,7 +191,7 @@ def _attempt(number: int, now: datetime) -> dict[str, Any]:
 
 
 def _check_stored(database: Database, agents: int, name: str) -> int:
-    """How many attempts are as their agents reported: running, with figures, output and progress."""
+    """Counts the attempts that are as their agents reported: running, with figures, output and progress."""
     columns = tables.attempts.c
     query = select(func.count()).where(
         columns.state == "running", columns.step > 1000, columns.accepted_through > 0, columns.output != ""

@@ -46,7 +46,7 @@ class Seen(TypedDict):
 
 
 class _Call:
-    """One caller, who is due again and again: `AGENT` opens a connection for each report, as the agent does."""
+    """A caller, who is due again and again: `AGENT` opens a connection for each report, as the agent does."""
 
     kind: Literal["reports", "pages", "health"] = "pages"
 
@@ -63,7 +63,7 @@ class _Call:
         raise NotImplementedError
 
     def wrong(self, status: int, body: bytes) -> str:
-        """What is wrong with the answer; "" where nothing is."""
+        """Returns what is wrong with the answer; "" where nothing is."""
         return "" if status in (200, 304) else str(status)
 
 

@@ -1,4 +1,4 @@
-"""One process that looks at the served fleet a few times, as Costguard does or as plainly as can be."""
+"""Looks at the served fleet a few times in one process, as Costguard does or as plainly as can be."""
 
 from __future__ import annotations
 

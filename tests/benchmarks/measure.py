@@ -1,4 +1,4 @@
-"""What was measured: a table for people, a file for programs."""
+"""Shows measurements: a table for people, a file for programs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rich.table import Table
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """One row. Its value is the median of the samples; a goal is the most that it may be.
+    """A row of measurements. Its value is the median of the samples; a goal is the most that it may be.
 
     `goal_p95` is the most that nineteen in twenty of the samples may be.
     """
@@ -35,7 +35,7 @@ class Measured:
 
     @property
     def holds(self) -> bool | None:
-        """None where no goal is set."""
+        """Says whether the goal holds; None where no goal is set."""
         if self.goal is None:
             return None
         return self.value <= self.goal and (self.goal_p95 is None or self.p95 <= self.goal_p95)

@@ -94,7 +94,7 @@ class _Standstill:
 
 
 class Timed:
-    """Between the server and the application: how long the last answer took, and its bytes as they are sent."""
+    """Stands between the server and the application: how long the last answer took, and its bytes as they are sent."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -150,7 +150,7 @@ def times(name: str, database: Database, rounds: int) -> Iterator[Measured]:
 
 
 def weights(database: Database) -> Iterator[Measured]:
-    """Of pages with all that they load, as a browser that keeps nothing gets them."""
+    """Measures pages with all that they load, as a browser that keeps nothing gets them."""
     app, cookies = app_over(database)
     timed = Timed(app)
     client = TestClient(timed, cookies=cookies)
@@ -173,7 +173,7 @@ def weights(database: Database) -> Iterator[Measured]:
 
 
 def addresses(app: FastAPI) -> list[str]:
-    """Of all that can be got, so that no page is forgotten; a page with parameters gets them here."""
+    """Returns all addresses that can be got, so that no page is forgotten; a page with parameters gets them here."""
     addresses: list[str] = []
     for route in iter_route_contexts(app.routes):
         path = route.path or ""
@@ -185,7 +185,7 @@ def addresses(app: FastAPI) -> list[str]:
 
 
 def app_over(database: Database, archive: Path | None = None) -> tuple[FastAPI, dict[str, str]]:
-    """With the real authenticator, and the cookie of an administrator's browser."""
+    """Makes the application with the real authenticator, and the cookie of an administrator's browser."""
     clock = _Standstill()
     sessions = Sessions(database, clock, timedelta(hours=12))
     _, cookie = begin_session(database, sessions, "ada@lab.example", Via.LINK, Role.ADMIN)

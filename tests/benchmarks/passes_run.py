@@ -1,4 +1,4 @@
-"""One process that runs a first pass over a served fleet, then passes over the unchanged fleet, and measures them."""
+"""Runs a first pass over a served fleet in one process, then passes over the unchanged fleet, and measures them."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Passes(TypedDict):
 
 
 def passes(url: str, count: int, database_url: str) -> Passes:
-    """In a fresh process, so that its peak of memory is that of the passes."""
+    """Runs passes in a fresh process, so that its peak of memory is that of the passes."""
     command = [sys.executable, "-m", "tests.benchmarks.passes_run", url, str(count), database_url]
     done = subprocess.run(command, stdout=subprocess.PIPE, check=True)
     figures: Passes = json.loads(done.stdout)

@@ -85,7 +85,7 @@ class Guard:
 
     @property
     def passes(self) -> list[float]:
-        """How many seconds each took."""
+        """Returns the seconds that each pass took."""
         lines = [json.loads(line) for line in self._log.read_text().splitlines() if line.startswith("{")]
         return [line["seconds"] for line in lines if line.get("event") == "pass"]
 
@@ -102,7 +102,7 @@ class Guard:
         return sum(map(processor_s, with_children(self.process.pid)[1:] or [self.process.pid]))
 
     def resident_mb(self) -> float:
-        """Of all its processes together; what they share is counted in each."""
+        """Returns the memory of all its processes together; memory that they share is counted in each."""
         return sum(map(resident_mb, with_children(self.process.pid)))
 
 
@@ -146,7 +146,7 @@ def _measured(database: Path, vms: int, seconds: float) -> Iterator[Measured]:
 
 
 def _crowd(guard: Guard, database: Path, seconds: float) -> tuple[Found, float]:
-    """What the readers found, and the most memory meanwhile."""
+    """Returns what the readers found, and the most memory meanwhile."""
     crowd = Crowd(port=guard.port, readers=people(f"sqlite:///{database}"), addresses=list(_ADDRESSES), seconds=seconds)
     command = [sys.executable, "-m", "tests.benchmarks.readers_client"]
     peak = 0.0

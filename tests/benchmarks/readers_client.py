@@ -34,7 +34,7 @@ class Found(TypedDict):
 
 
 class _Reader(asyncio.Protocol):
-    """One connection; `next` is called with the answer's status when all of it is there."""
+    """A reader's connection; `next` is called with the answer's status when all of it is there."""
 
     def __init__(self, crowd: Crowd, number: int, figures: Found) -> None:
         self._crowd, self._number, self._found = crowd, number, figures

@@ -39,7 +39,9 @@ _GOAL_ARCHIVE_MB = 150  # of files next to it
 
 
 def retention(folder: Path, years: int = YEARS, lifetimes: int = year.LIFETIMES) -> Iterator[Measured]:
-    """Of SQLite, where the file's size is the ledger's; five years take half an hour and ten gigabytes."""
+    """Measures retention on SQLite, where the file's size is the ledger's; five years take half an hour and ten
+    gigabytes.
+    """
     url = f"sqlite:///{folder / 'years.db'}"
     upgrade(url)
     yield from _measured("SQLite", url, folder / "archive", years, lifetimes)
@@ -98,13 +100,13 @@ def _differences(name: str, before: Shown, after: Shown) -> Iterator[Measured]:
 
 
 def _vacuum(url: str) -> None:
-    """As autovacuum does: what is free is used again, and given back only at the end of a table."""
+    """Frees space as autovacuum does: free space is used again, and given back only at the end of a table."""
     if url.startswith("postgresql"):
         _alone(url, "VACUUM ANALYZE")
 
 
 def _compact(url: str) -> None:
-    """Without free space: PostgreSQL locks each table meanwhile, SQLite all of it."""
+    """Compacts the database: PostgreSQL locks each table meanwhile, SQLite all of it."""
     if url.startswith("postgresql"):
         _alone(url, "VACUUM FULL ANALYZE")
         return

@@ -36,7 +36,9 @@ def spending(folder: Path) -> Iterator[Measured]:
 
 
 def _uncached(name: str, database: Database, url: str) -> Iterator[Measured]:
-    """Asked where nothing that a process keeps is good: by a new process, and after every table changed at once."""
+    """Measures readings where nothing that a process keeps is good: by a new process, and after every table changed at
+    once.
+    """
     what = f"Spend by day and preset over a year, {year.LIFETIMES:,} lifetimes, {name}, uncached"
     command = [sys.executable, "-m", "tests.benchmarks.spending", url]
     first = [float(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout) for _ in range(_PROCESSES)]
@@ -74,7 +76,7 @@ def _spending(name: str, database: Database) -> Iterator[Measured]:
 
 
 def _answered_in_ms(database: Database, first: date, last: date, grouping: Grouping, rows: int) -> float:
-    """From the question to the rows, as the API asks: open VMs are billed up to now."""
+    """Measures from the question to the rows, as the API asks: open VMs are billed up to now."""
     begun = time.perf_counter()
     with database.read() as connection:
         accrual = accrual_at(connection, year.NOW)
@@ -85,7 +87,9 @@ def _answered_in_ms(database: Database, first: date, last: date, grouping: Group
 
 
 def _first(url: str) -> float:
-    """In a process that has loaded everything and connected, as for the visitor's session, and asked nothing else."""
+    """Measures a process that has loaded everything and connected, as for the visitor's session, and asked nothing
+    else.
+    """
     with closing(Database.open(url)) as database:
         with database.read() as connection:
             connection.execute(select(1))

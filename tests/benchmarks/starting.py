@@ -129,7 +129,7 @@ def _first_answer(process: subprocess.Popen[bytes], url: str) -> None:
 
 
 def _wait_for_passes(url: str) -> None:
-    """Until that many passes were finished; ten seconds lie between two."""
+    """Waits until that many passes were finished; ten seconds lie between two."""
     seen: set[str] = set()
     while len(seen) < _PASSES:
         if last := httpx2.get(f"{url}/readyz", headers={"Authorization": f"Bearer {_TOKEN}"}).json()["last_pass_at"]:

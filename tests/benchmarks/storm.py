@@ -39,9 +39,10 @@ _LONGEST = timedelta(hours=1)
 
 @dataclass(frozen=True)
 class Ground:
-    """Where a storm is let loose: the cloud in memory, or the real client against a served one.
+    """The place of a storm: the cloud in memory, or the real client against a served one.
 
-    `wait` lets time pass, `look` is a pass of the ledger, `say` an agent's word, `made` the names of all VMs ever made.
+    `wait` lets time pass, `look` is a pass of the ledger, `say` an agent's report, `made` the names of all VMs ever
+    made.
     """
 
     database: Database
@@ -57,8 +58,9 @@ class Ground:
 
 @dataclass(frozen=True, slots=True)
 class Storm:
-    """By the cloud's clock from the preemption on: until another VM is asked for for each job, and until Google has
-    accepted one for each."""
+    """The times of a storm by the cloud's clock from the preemption on: until another VM is requested for each job, and
+    until Google has accepted one for each.
+    """
 
     launched_s: float
     idle_turn_s: float  # processor time of a turn in which a thousand agents were heard and nothing happened
@@ -206,7 +208,7 @@ def _all(database: Database, state: AttemptState) -> list[Attempt]:
 
 
 def _at(attempt: Attempt) -> datetime:
-    """By the VM's clock, which may say anything."""
+    """Returns the time by the VM's clock, which may say anything."""
     return attempt.intended_at
 
 

@@ -98,7 +98,7 @@ def served(folder: Path, calls_per_minute: int = CALLS_PER_MINUTE) -> Iterator[G
         clock = JumpingClock(datetime.fromisoformat(cloud.stands()["now"]))
 
         def wait(seconds: float) -> bool:
-            """In place of Google's client, which waits after a rate limit."""
+            """Waits in place of Google's client, which waits after a rate limit."""
             _jump(cloud, clock, timedelta(seconds=seconds))
             return False
 

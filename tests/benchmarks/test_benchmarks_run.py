@@ -40,7 +40,7 @@ def test_a_missed_goal_is_written_down(tmp_path: Path) -> None:
 
 
 def test_peak_memory_is_that_of_the_process_itself() -> None:
-    """What the process that started it holds does not count, though the kernel's `ru_maxrss` has it in."""
+    """The memory of the process that started it does not count, though the kernel's `ru_maxrss` has it in."""
     held = b"x" * 300_000_000
     command = [sys.executable, "-c", "from tests.benchmarks.memory import peak_mb; print(peak_mb())"]
     peak = float(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout)
@@ -48,7 +48,9 @@ def test_peak_memory_is_that_of_the_process_itself() -> None:
 
 
 def test_a_small_storm_in_the_simulated_cloud(tmp_path: Path) -> None:
-    """Through Google's own client, with few calls a minute: calls are refused, and every job gets another VM."""
+    """The storm goes through Google's own client, with few calls a minute: calls are refused, and every job gets
+    another VM.
+    """
     with served(tmp_path, calls_per_minute=15) as ground:
         figures = storm(ground, 12)
     assert figures.refused > 0

@@ -1,4 +1,4 @@
-"""What it costs to see what bounds a command: the agent's processor time and memory, and the training's pace.
+"""Measures the cost of watching what bounds a command: the agent's CPU time and memory, and the training's pace.
 
 The pace is in steps per second of the training's own processor time, with the agent's looks and py-spy all the time,
 which runs for half a minute in five, against without, in turn: other work on the machine then counts little.
@@ -79,7 +79,9 @@ def _crowd() -> float:
 
 
 def _agent(folder: Path) -> float:
-    """Its share of pages that it has in common with others, once it has reported twice (proc_pid_smaps_rollup)."""
+    """Returns its share of pages that it has in common with others, once it has reported twice
+    (proc_pid_smaps_rollup).
+    """
     file = folder / "agent.pyz"
     file.write_bytes(bundle())
     with guard_at_a_port() as (guard, port), metadata_server() as metadata:

@@ -97,7 +97,7 @@ FROM instances
 
 
 def fill(database: Database, there: int = _OPEN, years: int = 1, lifetimes: int = LIFETIMES) -> None:
-    """Into an empty database: what years of passes would have written. So many VMs run, each for some days.
+    """Fills an empty database with what years of passes would have written. So many VMs run, each for some days.
 
     `lifetimes` end in each year.
     """

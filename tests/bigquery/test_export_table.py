@@ -62,7 +62,7 @@ def read(url: str, table: str = NAME, **more: Any) -> list[Any]:
 
 
 def test_rows_of_an_export_day_are_read_exactly(url: str) -> None:
-    """Over pages and E notation, each row of the day is what the same row says in a file, and no other comes."""
+    """The rows equal those of a file, over pages and E notation, and no other comes."""
     assert len(OF_THE_DAY) > 2
     expected = [read_row(one) for one in OF_THE_DAY]
     assert sorted(read(url)) == sorted(expected)

@@ -18,7 +18,9 @@ DAYS = [date(2026, 11, day) for day in (14, 15, 16, 17)]
 
 
 def tell(database: Database) -> None:
-    """Of 15 November a VM is missing on the bill and another has too many seconds; the 17th is open."""
+    """Records differences: of 15 November a VM is missing on the bill and another has too many seconds; the 17th is
+    open.
+    """
     for number, day in enumerate(DAYS):
         standing = BillStanding.OPEN if day.day == 17 else BillStanding.CLOSED
         comparison = _sides(number, day).compared(standing)

@@ -1,4 +1,4 @@
-"""What commitments save and cost in both of Google's data models, by Google's examples and queries."""
+"""Commitments save and cost money in both of Google's data models, by Google's examples and queries."""
 
 from __future__ import annotations
 

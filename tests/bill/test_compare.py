@@ -1,4 +1,4 @@
-"""What the bill may say without being wrong: recorded figures, discounts, shared disks, what no ledger holds."""
+"""The bill may differ without being wrong: recorded figures, discounts, shared disks, SKUs that no ledger holds."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_discounted_price_is_no_difference() -> None:
 
 
 def test_price_of_a_commitment_is_a_saving_of_the_commitment() -> None:
-    """Since July 2025 usage that a commitment covers has the commitment's price and consumption model."""
+    """Covered usage has the commitment's price and consumption model since July 2025."""
     sides = TwoSides.drawn(4)
     sides.change(
         "train-0",
@@ -170,7 +170,7 @@ def test_disk_of_no_watched_vm_is_named_as_such() -> None:
 
 
 def test_project_that_is_not_watched_raises_no_alarm() -> None:
-    """Its VMs are named, and explained."""
+    """The VMs are named, and explained."""
     sides = TwoSides.drawn(8)
     a_row = next(row for row in sides.rows if row.resource_name == "train-1")
     sides.rows.append(replace(a_row, project_id="web", resource_id="9", resource_name="web-1"))
@@ -244,13 +244,13 @@ def test_row_without_an_id_is_matched_by_a_name_that_is_unique() -> None:
 
 
 def test_disk_without_an_id_in_the_ledger_is_matched_by_its_name() -> None:
-    """Of disks that went before their ids were read the ledger has the name alone."""
+    """The ledger has the name alone of disks that went before their ids were read."""
     assert TwoSides.drawn(14, has_disk_ids=False).findings() == set()
 
 
 @pytest.mark.parametrize("has_disk_ids", [True, False])
 def test_disk_billed_to_another_project_is_found(has_disk_ids: bool) -> None:
-    """By its id wherever it is billed; by its name where the ledger has no id."""
+    """The disk is found by its id wherever it is billed; by its name where the ledger has no id."""
     sides = TwoSides.drawn(14, has_disk_ids=has_disk_ids)
     sides.change("train-1-disk", "disk:pd-ssd", lambda row: replace(row, project_id="train-9"))
     assert sides.findings() == {("train-1-disk", Reason.OTHER_PROJECT)}
@@ -268,7 +268,7 @@ def test_disks_of_one_name_are_told_apart_by_their_ids() -> None:
 
 
 def test_hour_of_the_clock_change_is_of_its_utc_day() -> None:
-    """On 8 March 2026 Pacific time skips an hour: the UTC day has its 24 hours, and March 743."""
+    """Pacific time skips an hour on 8 March 2026: the UTC day has its 24 hours, and March 743."""
     day = date(2026, 3, 8)
     sides = TwoSides.drawn(15, EURO)
     moved = TwoSides(sides.rng, rate=EURO, day=day)
@@ -285,7 +285,7 @@ def _unused(sku: str, text: str) -> SoldAs | None:
 
 
 def test_sku_that_nobody_can_name_leaves_the_vm_missing() -> None:
-    """Without the SKUs of a price list nothing is guessed: the ledger's lines are missing, the rows are outside."""
+    """Nothing is guessed without the SKUs of a price list: the ledger's lines are missing, the rows are outside."""
     sides = TwoSides.drawn(16)
     blind = Context(_unused, lambda _: BillStanding.CLOSED, lambda _: True)
     day = compare_day(DAY, sides.uses, sides.rows, blind)

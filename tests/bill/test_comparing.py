@@ -65,7 +65,7 @@ def watch(connection: Connection) -> None:
 
 
 def words(text: str) -> SoldAs | None:
-    """As the price list's reader knows these SKUs."""
+    """Reads SKUs as the price list's reader knows them."""
     by_words = {sold[0]: resource for resource, sold in SOLD.items()} | {DISK[0]: "disk:pd-standard"}
     return SoldAs(by_words[text], "standard") if text in by_words else None
 
@@ -73,7 +73,7 @@ def words(text: str) -> SoldAs | None:
 def export_row(
     kind: str, name: str, identity: str, sold: tuple[str, str, int], hour: datetime, late: timedelta, **more: Any
 ) -> dict[str, Any]:
-    """One hour of one component, cut as recorded rows are."""
+    """Makes one hour of one component, cut as recorded rows are."""
     text, price, quantity = sold
     is_bytes = kind == "disk" or text.endswith("Ram running in Americas")
     unit = seconds_of_month(hour) if kind == "disk" else 3600
@@ -190,7 +190,7 @@ def test_running_it_again_writes_nothing(ledger: Database) -> None:
 
 
 def test_late_row_of_a_closed_day_is_compared(ledger: Database) -> None:
-    """What Google sends after 72 hours changes what stands for the day."""
+    """A row that Google sends after 72 hours changes the day's result."""
     read(ledger, exported_days(ledger))
     compare(ledger)
     with ledger.read() as connection:
@@ -298,7 +298,7 @@ def test_bill_of_archived_days_agrees(database: Database, tmp_path: Path) -> Non
 
 
 def later_row() -> list[dict[str, Any]]:
-    """Of another project, so that the export was read to the end."""
+    """Makes a row of another project, so that the export was read to the end."""
     row = export_row("instances", "other", "1", SOLD["n1:core"], NOW - 2 * HOUR, HOUR)
     return [{**row, "project": {"id": "other", "number": "701"}}]
 
@@ -370,7 +370,7 @@ def test_a_rate_of_zero_from_an_earlier_release_ends_nothing(ledger: Database) -
 
 
 def test_a_day_that_cannot_be_compared_keeps_no_other_from_it(ledger: Database) -> None:
-    """Its error is reported, and the others are compared."""
+    """The error is reported, and the other days are compared."""
     exported = exported_days(ledger)
     odd = next(one for one in exported if one["usage_start_time"].startswith(f"{DAYS[1]}"))
     read(ledger, [*exported, {**odd, "sku": {"id": "ODD", "description": "odd"}}])

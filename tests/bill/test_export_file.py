@@ -35,7 +35,7 @@ def _gzipped(path: Path) -> None:
 
 
 def _csv(path: Path, separator: str = ".") -> None:
-    """As `SELECT project.number AS ..., TO_JSON_STRING(credits) AS credits` writes it, flat."""
+    """Writes flat CSV as `SELECT project.number AS ..., TO_JSON_STRING(credits) AS credits` does."""
     flat = [_flat(one, separator) for one in ROWS]
     with path.open("w", newline="", encoding="utf-8") as stream:
         writer = csv.DictWriter(stream, list(flat[0]))
@@ -59,7 +59,7 @@ def _flat(fields: dict[str, Any], separator: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("write", [_lines, _list, _gzipped, _csv, _csv_with_underscores])
 def test_every_form_of_a_file_gives_the_same_rows(tmp_path: Path, write: Callable[[Path], None]) -> None:
-    """What a file is shows in its first bytes; its name does not matter."""
+    """The first bytes of a file show its form; its name does not matter."""
     path = tmp_path / "export"
     write(path)
     assert list(rows_of_file(path)) == [read_row(one) for one in ROWS]
@@ -148,7 +148,7 @@ def test_a_bad_row_is_named_and_the_others_are_read(tmp_path: Path, bad: bytes, 
     ids=["fields", "json", "brackets", "long", "no text"],
 )
 def test_a_bad_line_of_csv_is_named_and_the_others_are_read(tmp_path: Path, bad: bytes, message: str) -> None:
-    """As of JSON. A blank line is none."""
+    """The result is the same as of JSON. A blank line is none."""
     path = tmp_path / "export.csv"
     good = b"2026-01-01T00:00:00Z,1.5"
     path.write_bytes(b"\n".join([b"usage_start_time,cost", good, bad, b"", good, b""]))
@@ -177,7 +177,7 @@ def test_a_long_line_takes_little_memory(tmp_path: Path) -> None:
 
 
 def test_pieces_of_a_list_may_end_anywhere(tmp_path: Path) -> None:
-    """Also behind a backslash in a text, and between two elements."""
+    """A piece may end behind a backslash in a text, or between two elements."""
     rows = [row(vm, labels=[{"key": "k", "value": '\\"]},' * size}]) for vm, size in enumerate((1, 7, 40_000, 120_000))]
     for padding in range(6):
         path = tmp_path / f"export-{padding}.json"

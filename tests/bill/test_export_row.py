@@ -263,7 +263,7 @@ def test_what_no_bill_has_is_refused(field: str, value: Any) -> None:
 
 
 def test_another_currency_needs_its_rate() -> None:
-    """Of a row in dollars the rate may be missing; what euros are worth is then unknown."""
+    """The rate may be missing in a row in dollars; the value of euros is then unknown."""
     assert read_row(exports.row(currency_conversion_rate=None)).terms.rate == "1"
     with pytest.raises(UnreadableRow, match=r"currency_conversion_rate is missing, and the row is in 'EUR'"):
         read_row(exports.row(currency="EUR", currency_conversion_rate=None))
@@ -277,7 +277,7 @@ def test_bigquery_times_without_a_zone_are_utc() -> None:
 
 @pytest.mark.parametrize(("value", "is_unused"), [("true", True), ("TRUE", True), ("false", False), ("", False)])
 def test_a_reservation_that_nobody_used_is_marked(value: str, is_unused: bool) -> None:
-    """By the system labels of the detailed export, as Google names them in the table's schema."""
+    """The mark is in the system labels of the detailed export, as Google names them in the table's schema."""
     labels = [
         {"key": "compute.googleapis.com/is_unused_reservation", "value": value},
         {"key": "compute.googleapis.com/reservation_name", "value": "spare-a100s"},

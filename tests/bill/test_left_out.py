@@ -40,7 +40,7 @@ def test_a_file_without_a_readable_row_is_refused(sqlite_url: str, tmp_path: Pat
 
 
 def test_costs_that_no_database_holds_are_left_out() -> None:
-    """Of two rows that add up to more than 2^63 nanos, the second one is."""
+    """The second of two rows that add up to more than 2^63 nanos is left out."""
     sums = ExportSums()
     sums.add(judged(row(cost="4e9")) for _ in range(3))
     assert (sums.row_count, sums.left_out.row_count) == (2, 1)

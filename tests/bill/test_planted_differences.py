@@ -51,7 +51,7 @@ def _wrong_price(sides: TwoSides) -> set[tuple[str, Reason]]:
 
 
 def _repeated_row(sides: TwoSides) -> set[tuple[str, Reason]]:
-    """One row of the disk twice, as the stored sums say it."""
+    """Repeats one row of the disk, as the stored sums say it."""
     mine = [row for row in sides.rows if row.resource_name == "train-5-disk"]
     sides.rows.append(replace(mine[0], repeated_count=1))
     sides.rows.append(replace(mine[3], repeated_count=1))
@@ -116,7 +116,7 @@ def test_agreed_vms_are_within_a_cent_a_month_at_list_price(rate: Decimal) -> No
 @pytest.mark.parametrize("rate", _RATES, ids=str)
 @pytest.mark.parametrize("plant", _PLANTS, ids=lambda plant: str(plant.__name__).strip("_"))
 def test_planted_difference_is_found_and_named_and_none_is_invented(plant: Plant, rate: Decimal) -> None:
-    """Of each seed's fleet exactly the planted lines differ, for the planted reason."""
+    """The planted lines of each seed's fleet alone differ, for the planted reason."""
     for seed in SEEDS:
         sides = TwoSides.drawn(seed, rate)
         planted = plant(sides)

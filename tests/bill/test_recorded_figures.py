@@ -45,7 +45,7 @@ def names(prefix: str) -> list[str]:
 
 
 def sold(sku_id: str, text: str) -> SoldAs | None:
-    """By the words of the recorded SKUs, as for a SKU that no stored price names."""
+    """Reads the words of the recorded SKUs, as for a SKU that no stored price names."""
     return sold_as(text)
 
 
@@ -83,7 +83,7 @@ def test_weeks_of_hosts_and_gpus_are_explained() -> None:
 
 
 def _at_list(row: BillRow) -> BillRow:
-    """With the cost that its amount has at list price, cut at six decimals."""
+    """Makes a row with the cost that its amount has at list price, cut at six decimals."""
     named = sold(row.sku_id, row.sku_text)
     assert named is not None
     nanos = int(row.amount * Decimal(PRICES[named.resource]) / 3600 * 10**6) * 1000

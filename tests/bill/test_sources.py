@@ -43,7 +43,9 @@ def test_project_that_changed_its_billing_account_is_compared(
 
 
 def test_day_in_two_currencies_agrees(ledger: Database) -> None:
-    """Of a project whose new billing account is in euros, half a day of dollars and half a day of euros are one day."""
+    """Half a day of dollars and half a day of euros are one day, for a project whose new billing account is in
+    euros.
+    """
     exported = exported_days(ledger)
     for row in exported:
         if row["usage_start_time"] >= "2026-11-10 12":

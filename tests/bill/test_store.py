@@ -89,7 +89,7 @@ def test_a_piece_of_an_append_is_refused(database: Database) -> None:
 
 
 def test_a_partition_of_the_table_replaces_what_is_stored(database: Database) -> None:
-    """What the table holds now of an export day is the truth, also where rows were changed or went."""
+    """The table's present rows of an export day count, also where rows were changed or went."""
     read(database, [row(1), row(2)])
     read(database, [row(1, cost="0.5")], is_whole=True)
     (one,) = bill(database)

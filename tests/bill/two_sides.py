@@ -46,7 +46,7 @@ def context(standing: BillStanding = BillStanding.CLOSED) -> Context:
 
 @dataclass
 class TwoSides:
-    """What was drawn, and what was planted in it."""
+    """The drawn sides, and the differences planted in them."""
 
     rng: random.Random
     uses: list[LedgerUse] = field(default_factory=list)

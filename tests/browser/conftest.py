@@ -1,4 +1,4 @@
-"""One headless browser a worker, a fresh context a test, and the real application on loopback."""
+"""A headless browser a worker, a fresh context a test, and the real application on loopback."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether the text of a page can be read where it is drawn: its size, and what it touches."""
+"""Judges whether the text of a page can be read where it is drawn: its size, and what it touches."""
 
 from __future__ import annotations
 

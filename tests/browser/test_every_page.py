@@ -59,7 +59,7 @@ def test_every_page_fits_a_phone(context: BrowserContext, story: Told, site: str
 
 
 def test_every_page_of_an_empty_ledger(context: BrowserContext, sqlite_database: Database) -> None:
-    """Before the first VM was seen there is nothing on them to trip over."""
+    """The pages have nothing to trip over before the first VM was seen."""
     wrong = []
     with serving(told.empty(sqlite_database)) as site, watched(context, site) as page:
         for name in (
@@ -110,7 +110,7 @@ def test_stored_output_can_be_read(context: BrowserContext, sqlite_database: Dat
 
 
 def test_prices_line_up_at_their_points(context: BrowserContext, site: str) -> None:
-    """In each column the points stand above each other, whatever a price has before and after it."""
+    """The points of each column stand above each other, whatever a price has before and after it."""
     with watched(context, site) as page:
         page.goto(f"{site}/prices")
         places: list[tuple[int, float]] = page.evaluate(_POINTS)
@@ -137,7 +137,7 @@ _POINTS = """() => [...document.querySelectorAll(".price-list td.num")].flatMap(
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_the_simulated_slack_can_be_read(context: BrowserContext, theme: str) -> None:
-    """Its page with a message of each kind, as axe sees it."""
+    """The page has a message of each kind, as axe sees it."""
     clock = ManualClock(datetime(2026, 9, 23, 12, 0, tzinfo=UTC))
     world = World(clock)
     with running(world) as site, watched(context, site) as page:

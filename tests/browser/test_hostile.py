@@ -1,4 +1,4 @@
-"""What an attacker may write into the ledger does no harm on any page."""
+"""An attacker's text in the ledger does no harm on any page."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_markup_in_names_and_outputs_is_text(context: BrowserContext, sqlite_dat
 
 
 def test_a_megabyte_makes_no_page_heavy(sqlite_database: Database) -> None:
-    """What is longer than anybody reads is cut, and said to be; the API has the whole."""
+    """A text longer than anybody reads is cut, and said to be; the API has the whole."""
     story = told.tell(sqlite_database)
     spoil(sqlite_database, is_long=True)
     client = TestClient(story.app)

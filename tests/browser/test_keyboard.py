@@ -110,7 +110,7 @@ def test_a_refresh_takes_nothing_from_the_reader(context: BrowserContext, site: 
 
 
 def test_one_question_leads_to_another(context: BrowserContext, site: str) -> None:
-    """In the same sheet, with the focus in it; Escape leads back to what opened the first."""
+    """The question opens in the same sheet, with the focus in it; Escape leads back to what opened the first."""
     with watched(context, site) as page:
         page.goto(f"{site}/tokens")
         ends = page.get_by_role("link", name="End the session of ada@lab.example that began 20 Nov, 10:00")

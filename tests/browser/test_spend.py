@@ -23,7 +23,7 @@ _DRAWN = """() => {
 
 
 def until(page: Page, condition: str) -> None:
-    """By frames of the page: its policy for scripts does not let the usual waiting evaluate anything."""
+    """Waits by frames of the page: its policy for scripts does not let the usual waiting evaluate anything."""
     loop = (
         f"for (let n = 0; n < 1200 && !({condition}); n++) await new Promise(requestAnimationFrame); return {condition}"
     )
@@ -39,7 +39,9 @@ def drawn(page: Page) -> dict[str, Any]:
 
 
 def test_the_bars_are_those_of_the_table(context: BrowserContext, story: Told, site: str) -> None:
-    """Whatever days and groups are chosen, in place and without leaving the page; in the colours of the theme."""
+    """The bars follow the chosen days and groups, in place and without leaving the page; in the colours of the
+    theme.
+    """
     with watched(context, site) as page:
         page.emulate_media(color_scheme="light")
         page.goto(f"{site}/spend")

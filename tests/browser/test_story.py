@@ -42,7 +42,7 @@ class Demo:
                 self._more.notify_all()
 
     def find(self, pattern: str) -> str:
-        """What stands in the group, as soon as it is printed."""
+        """Returns the match of the group, as soon as it is printed."""
 
         def found() -> re.Match[str] | None:
             return re.search(pattern, "".join(self.printed))
@@ -54,7 +54,7 @@ class Demo:
         return match[1]
 
     def vm(self, project: str, zone: str, name: str) -> Any:
-        """As Google would tell it."""
+        """Returns the VM as Google would tell it."""
         cloud = self.find(r"Slack as people see it: (http://[0-9.:]+)/slack")
         with urlopen(f"{cloud}/compute/v1/projects/{project}/zones/{zone}/instances/{name}", timeout=30) as answer:
             return json.load(answer)
@@ -62,7 +62,7 @@ class Demo:
 
 @contextmanager
 def demo(folder: Path) -> Iterator[Demo]:
-    """In a process of its own; Ctrl-C ends it, and nothing that it started is left."""
+    """Runs the demo in a process of its own; Ctrl-C ends it, and nothing that it started is left."""
     process = subprocess.Popen(
         [str(Path(sys.executable).with_name("costguard")), "demo", "--listen", "127.0.0.1:0"],
         env={**os.environ, "TMPDIR": str(folder)},

@@ -1,4 +1,4 @@
-"""What a page does that nobody sees: its console, its errors, what it asks for and from whom."""
+"""Watches a page's console, its errors, its requests and their hosts."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ ALL_BUT_COLOURS: Mapping[str, Any] = {"rules": {**_TARGETS, **{rule: {"enabled":
 
 
 class Watch:
-    """What went wrong on the pages of a context so far, in words."""
+    """The errors on the pages of a context so far, in words."""
 
     def __init__(self, context: BrowserContext, origin: str) -> None:
         self._origin = origin
@@ -81,7 +81,7 @@ def axe(page: Page, options: Mapping[str, Any] = ALL_RULES) -> list[str]:
 
 
 def overflow(page: Page) -> list[str]:
-    """What sticks out to the right of the window so that the whole page scrolls sideways."""
+    """Returns elements that stick out to the right of the window so that the whole page scrolls sideways."""
     overflowing: list[str] = page.evaluate(
         """() => {
             const wide = document.documentElement.clientWidth;
@@ -98,7 +98,7 @@ def overflow(page: Page) -> list[str]:
 
 
 def picture(page: Page, name: str) -> None:
-    """With COSTGUARD_TEST_PICTURES=1, kept under .cache/pictures, whatever comes of the test."""
+    """Takes a picture with COSTGUARD_TEST_PICTURES=1, kept under .cache/pictures, whatever comes of the test."""
     if os.environ.get("COSTGUARD_TEST_PICTURES") != "1":  # a third of the time that a page takes
         return
     _PICTURES.mkdir(parents=True, exist_ok=True)
@@ -106,7 +106,7 @@ def picture(page: Page, name: str) -> None:
 
 
 def vendored() -> dict[str, tuple[str, str]]:
-    """For each file next to the checksums: what it should be, and what it is."""
+    """Returns, for each file next to the checksums, what it should be, and what it is."""
     lines = [line.split() for line in (_VENDOR / "CHECKSUMS").read_text("utf-8").splitlines() if line[0] != "#"]
     wanted = {name: digest for digest, name, *_ in lines}
     there = {path.name: sha256(path.read_bytes()).hexdigest() for path in _VENDOR.iterdir() if path.name != "CHECKSUMS"}

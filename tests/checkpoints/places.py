@@ -18,7 +18,7 @@ Written = tuple[str, bytes]
 
 
 class Memory:
-    """What was written, in its order, a second apart; a later write takes the place of an earlier one."""
+    """Files in their order of writing, a second apart; a later write replaces an earlier one."""
 
     def __init__(self, written: Iterable[Written], where: str = WHERE) -> None:
         self.contents: dict[str, bytes] = {}
@@ -44,7 +44,7 @@ class Memory:
 
 
 def reasons(look: CheckpointLook, name: str) -> str:
-    """Why this one is not complete."""
+    """Returns why this one is not complete."""
     (checkpoint,) = (one for one in look.checkpoints if one.name == name)
     return " ".join(checkpoint.reasons)
 

@@ -17,7 +17,7 @@ MODIFIED = "2026-11-20T12:00:00.000Z"
 
 @dataclass
 class StubBucket:
-    """What is stored, and what is refused: `refuse` may answer any request with a status and a body."""
+    """A bucket with its objects and refusals: `refuse` may answer any request with a status and a body."""
 
     url: str
     objects: dict[str, bytes] = field(default_factory=dict)
@@ -60,7 +60,7 @@ def etag(body: bytes) -> str:
 
 
 def _span(header: str, size: int) -> tuple[int, int]:
-    """What a Range header asks for, its end not included."""
+    """Reads a Range header, its end not included."""
     begin, _, end = header.removeprefix("bytes=").partition("-")
     if not begin:
         return max(0, size - int(end)), size

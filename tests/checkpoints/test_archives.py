@@ -23,7 +23,7 @@ def archives(tmp_path: Path) -> StoredArchives:
 
 
 def test_archive_is_kept_found_read_and_deleted(archives: StoredArchives) -> None:
-    """Under its name, at this place alone."""
+    """The archive has its name, at this place alone."""
     assert archives.find("a.tar.gz") is None
     assert list(archives.listing()) == []
     archives.put("a.tar.gz", io.BytesIO(LARGE))
@@ -39,7 +39,7 @@ def test_archive_is_kept_found_read_and_deleted(archives: StoredArchives) -> Non
 
 
 def test_bucket_that_is_missing_or_closed_is_an_error() -> None:
-    """With the bucket's name, and what to allow."""
+    """The error has the bucket's name, and what to allow."""
     with store() as bucket:
         access = StoreAccess(s3_endpoint=bucket.url, environ=KEYS)
         with pytest.raises(CheckpointError, match="There is no bucket other"):

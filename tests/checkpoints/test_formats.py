@@ -1,4 +1,4 @@
-"""What single files tell of their own size."""
+"""Single files tell their own size."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def header(content: object) -> bytes:
     ],
 )
 def test_whole_files_have_no_problem(name: str, body: bytes) -> None:
-    """Nor has what a format does not tell."""
+    """A size that a format does not tell is no problem either."""
     assert problem(name, body) == ""
 
 
@@ -74,7 +74,7 @@ def test_whole_files_have_no_problem(name: str, body: bytes) -> None:
     ],
 )
 def test_what_is_wrong_is_named(name: str, body: bytes, why: str) -> None:
-    """With the file's name, and the figures where there are any."""
+    """The problem has the file's name, and the figures where there are any."""
     sentence = problem(name, body)
     assert why in sentence
     assert sentence.startswith(name)
@@ -82,7 +82,7 @@ def test_what_is_wrong_is_named(name: str, body: bytes, why: str) -> None:
 
 @pytest.mark.parametrize(("name", "why"), [("whole", ""), ("killed", "its superblock says 2048: it was never closed")])
 def test_hdf5_that_keras_wrote(name: str, why: str) -> None:
-    """Killed before it closed its file, Keras leaves one of full length that HDF5 cannot open."""
+    """Keras, killed before it closed its file, leaves one of full length that HDF5 cannot open."""
     body = gzip.decompress((Path(__file__).parent / "real" / f"{name}.weights.h5.gz").read_bytes())
     assert len(body) == 274376
     sentence = problem("latest.weights.h5", body)
@@ -107,7 +107,7 @@ def zip64_end(size: int, extra: int = 0) -> bytes:
 
 
 class Large(Memory):
-    """One file that holds nothing but its beginning and its end."""
+    """A file that holds nothing but its beginning and its end."""
 
     def __init__(self, size: int, end: bytes) -> None:
         super().__init__([])
@@ -152,12 +152,14 @@ def test_values_of_a_pickle_in_their_order(protocol: int) -> None:
 
 @given(st.binary(max_size=200))
 def test_no_pickle_breaks_the_reading(body: bytes) -> None:
-    """Whatever bytes there are, it ends."""
+    """The reading ends, whatever bytes there are."""
     assert len(list(values(body))) <= len(body)
 
 
 def test_no_beginning_of_a_metadata_tells_its_shards() -> None:
-    """Also one that ends in a full stop: names are full of them, and a pickle ends in one as well."""
+    """A beginning that ends in a full stop does not either: names are full of them, and a pickle ends in one as
+    well.
+    """
     whole, sizes = dcp_metadata({"__0_0.distcp": 40}), {"__0_0.distcp": 40}
     for cut in range(1, len(whole) + 1):
         place = Memory([(".metadata", whole[:cut])])

@@ -134,7 +134,9 @@ def test_deepspeeds_gaps_are_named() -> None:
 
 
 def test_megatrons_tracker_decides() -> None:
-    """What it has not reached does not count; cut off, it names nothing, and what is like the others counts."""
+    """A checkpoint that the tracker has not reached does not count; cut off, it names nothing, and what is like the
+    others counts.
+    """
     old, new = writers.megatron(100), writers.megatron(200)
     tracker = "latest_checkpointed_iteration.txt"
     assert resumed([*old, *new[:-1]]) == "iter_0000100"
@@ -146,7 +148,7 @@ def test_megatrons_tracker_decides() -> None:
 
 
 def test_megatrons_distributed_format() -> None:
-    """Its own metadata and the common part belong to it."""
+    """The metadata and the common part belong to it."""
     files = {**DCP, "common.pt": torch_zip(), "metadata.json": b"{}"}
     tracker = ("latest_checkpointed_iteration.txt", b"7")
     assert resumed([*below("iter_0000007", files), tracker]) == "iter_0000007"
@@ -165,7 +167,9 @@ def test_dcp_metadata_tells_names_and_sizes() -> None:
 
 
 def test_orbax_is_finished_in_two_ways() -> None:
-    """On Google Cloud Storage by a success file or a commit time, elsewhere by the rename."""
+    """The checkpoint is finished on Google Cloud Storage by a success file or a commit time, elsewhere by the
+    rename.
+    """
     written = [writer for writer in writers.orbax(5) if "success" not in writer[0]]
     assert resumed(written) is None
     metadata = ("5/_CHECKPOINT_METADATA", json.dumps({"commit_timestamp_nsecs": 17}).encode())
@@ -194,7 +198,9 @@ def test_what_keras_itself_loads_decides() -> None:
 
 
 def test_keras_goes_back_only_from_weights_that_it_cannot_open() -> None:
-    """Not from metadata that was cut off, nor where the newest weights are whole or not there at all."""
+    """Keras does not go back from metadata that was cut off, nor where the newest weights are whole or not there at
+    all.
+    """
     weights, metadata = writers.keras(4)
     kept = [(f"{path}.bkp", body) for path, body in writers.keras(3)]
     torn = (weights[0], weights[1][:60])

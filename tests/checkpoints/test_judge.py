@@ -1,4 +1,4 @@
-"""Which one is resumed from, and what is said of the others."""
+"""The judge chooses the checkpoint to resume from, and describes the others."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_nothing_there_is_said_plainly() -> None:
 
 
 def test_torn_ones_alone_start_from_the_beginning() -> None:
-    """That is said too, never silent."""
+    """The result says so too, and is never silent."""
     look = Memory(steps(5)[:-1]).look()
     assert look.resume is None
     assert look.notes == ("No checkpoint is complete: work would start from the beginning.",)
@@ -41,7 +41,7 @@ def test_torn_ones_alone_start_from_the_beginning() -> None:
 @settings(max_examples=60, deadline=None)
 @given(st.dictionaries(st.integers(0, 10**6), st.booleans(), max_size=8), st.randoms(use_true_random=False))
 def test_the_newest_complete_one_of_many(whole: dict[int, bool], random: Random) -> None:
-    """Whatever lies between them, and in whatever order they came."""
+    """The choice does not depend on what lies between them, or on their order."""
     order = list(whole)
     random.shuffle(order)
     look = Memory([file for step in order for file in steps(step)[: None if whole[step] else -1]]).look(examine=9)
@@ -81,7 +81,7 @@ def test_what_goes_while_it_is_read_does_not_count() -> None:
 
 
 def test_older_ones_are_not_read_without_need() -> None:
-    """Only the newest are looked inside, and as many more as it takes; what names show is reported of all."""
+    """The newest are looked inside, and as many more as it takes; what names show is reported of all."""
     place = Memory([*steps(1, 2), *steps(3)[:-1], *steps(4, 5)])
     place.contents["checkpoint-5/optimizer.pt"] = bytes(len(place.contents["checkpoint-5/optimizer.pt"]))
     look = place.look()
@@ -92,7 +92,7 @@ def test_older_ones_are_not_read_without_need() -> None:
 
 
 def test_the_location_may_be_the_checkpoint_itself() -> None:
-    """Then work resumes from the location."""
+    """The work then resumes from the location."""
     written = [(path.removeprefix("checkpoint-7/"), body) for path, body in writers.hugging_face(7)]
     look = Memory(written, "s3://runs/one/checkpoint-7").look()
     assert look.resume is not None
@@ -109,7 +109,7 @@ def test_what_lies_further_down_is_named_and_not_taken() -> None:
 
 
 def test_a_pattern_is_proposed() -> None:
-    """Where files have numbers in their names."""
+    """The files have numbers in their names."""
     look = Memory([("ckpt_0100.pkl", b"x")]).look()
     assert look.notes[-1] == "If they are checkpoints, name them: --pattern 'ckpt_{step}.pkl'"
 
@@ -135,7 +135,7 @@ def test_several_layouts_in_one_place_are_reported() -> None:
 
 
 def test_folders_that_could_not_be_listed_are_reported() -> None:
-    """What lies in them is unknown, not absent."""
+    """The contents of such folders are unknown, not absent."""
     place = Memory(steps(5))
     place.listing = replace(place.listing, unread=("checkpoint-9",))
     assert place.look().notes == ("checkpoint-9 could not be listed, so its content is not known.",)

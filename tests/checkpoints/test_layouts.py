@@ -1,4 +1,4 @@
-"""What holds for every framework: nothing half-written counts, and the newest that is whole does."""
+"""A half-written checkpoint of any framework does not count, and the newest whole one does."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_what_was_written_whole_is_complete(framework: Framework) -> None:
 
 @pytest.mark.parametrize("framework", [layout for layout in LAYOUTS if layout is not Framework.KERAS])
 def test_the_newest_whole_one_wins(framework: Framework) -> None:
-    """By its step; a copy that changed the times, and with them the order, changes nothing."""
+    """The step decides; a copy that changed the times, and with them the order, changes nothing."""
     layout = LAYOUTS[framework]
     for order in ([OLD, NEW], [NEW, OLD]) if framework is not Framework.MEGATRON else ([OLD, NEW],):
         look = Memory([file for step in order for file in layout.write(step)]).look(layout.look_for)
@@ -60,7 +60,7 @@ def test_no_beginning_of_a_checkpoint_is_complete(framework: Framework, data: st
 @settings(max_examples=100, deadline=None)
 @given(data=st.data())
 def test_a_backup_that_keras_writes_over_never_counts_half_way(data: st.DataObject) -> None:
-    """Killed anywhere while it writes over the weights, the copy made before is what Keras goes back to."""
+    """Keras, killed anywhere while it writes over the weights, goes back to the copy made before."""
     kept = [(f"{path}.bkp", body) for path, body in keras(OLD)]
     before: list[Written] = [*keras(OLD), *kept]
     written = keras(NEW)
@@ -94,7 +94,7 @@ def test_no_file_that_counts_can_be_missing_or_short(framework: Framework, data:
 def test_nothing_that_lies_there_breaks_the_look(
     names: list[str], bodies: list[bytes], framework: Framework | None
 ) -> None:
-    """Whatever names and bytes there are, an answer comes."""
+    """An answer comes, whatever names and bytes there are."""
     paths = [path for layout in LAYOUTS.values() for path, _ in layout.write(NEW)]
     mixed = [*names, *paths[:: max(1, len(names))]]
     look_for = LookFor(framework, "ckpt_{step}*", "DONE") if framework else LookFor()

@@ -35,7 +35,7 @@ def write(folder: Path, written: list[tuple[str, bytes]]) -> None:
 
 @pytest.mark.parametrize("as_url", [False, True])
 def test_the_newest_complete_one_in_a_folder(tmp_path: Path, as_url: bool) -> None:
-    """By a path or a file address; a file that grows between two looks does not count."""
+    """The folder is a path or a file address; a file that grows between two looks does not count."""
     write(tmp_path, [*writers.hugging_face(10), *writers.hugging_face(20)])
     location = f"file://{tmp_path}" if as_url else str(tmp_path)
     first = HERE.look(location, LookFor())
@@ -92,7 +92,7 @@ def test_a_file_that_is_gone_when_it_is_read(tmp_path: Path) -> None:
 
 
 def test_more_than_a_run_can_have(tmp_path: Path) -> None:
-    """As in a bucket."""
+    """The limit is as in a bucket."""
     write(tmp_path, writers.hugging_face(10))
     with pytest.raises(CheckpointLocationWrong, match="holds more than 5 files"):
         LocalFolder(parse(str(tmp_path)), most=5).listing()

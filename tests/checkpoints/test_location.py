@@ -1,4 +1,4 @@
-"""What may be written as a location, and what is said of the rest."""
+"""Locations are parsed, and others refused in words."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_locations(text: str, meant: Location) -> None:
 
 
 def test_a_relative_path_is_of_this_folder() -> None:
-    """As a shell means it."""
+    """The path means what a shell means."""
     assert parse("runs").path == str(Path.cwd() / "runs")
 
 

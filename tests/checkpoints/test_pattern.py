@@ -41,7 +41,7 @@ def steps_by_definition(pattern: str, path: str) -> set[int]:
 
 
 def is_of(pattern: str, text: str) -> bool:
-    """By the definition of a star: nothing, or one character that is no slash and then the same again."""
+    """Defines a star: nothing, or one character that is no slash and then the same again."""
     if not pattern:
         return not text
     if pattern[0] == "*":
@@ -57,7 +57,7 @@ names = st.text(alphabet="ab12-/\n", max_size=9)
 @settings(max_examples=500)
 @given(patterns, names)
 def test_a_pattern_fits_what_its_definition_says(pattern: str, name: str) -> None:
-    """With stars within one name, the same step wherever it stands, and the last number where several fit.
+    """Stars stand within one name; the step is the same wherever it stands, and the last number where several fit.
 
     A regular expression of greedy stars, and a step that is a whole number, fits the same.
     """
@@ -120,7 +120,7 @@ HOSTILE_NAMES = [
 
 
 def seconds(work: Callable[[], object]) -> float:
-    """Of this thread on a processor, without the collection of other tests' garbage."""
+    """Measures this thread's time on a processor, without the collection of other tests' garbage."""
     gc.disable()
     try:
         begun = time.thread_time()
@@ -133,7 +133,7 @@ def seconds(work: Callable[[], object]) -> float:
 @pytest.mark.parametrize("pattern", HOSTILE_PATTERNS)
 @pytest.mark.parametrize("name", HOSTILE_NAMES)
 def test_no_pattern_takes_long_over_a_name(pattern: str, name: str) -> None:
-    """Under 50 ms, making the pattern included: `*a*a*a*a{step}` took 20 s over a thousand letters."""
+    """The time is under 50 ms, making the pattern included: `*a*a*a*a{step}` took 20 s over a thousand letters."""
     assert seconds(lambda: StepPattern(pattern).step_of(name)) < LONGEST_S
 
 

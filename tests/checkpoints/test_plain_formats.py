@@ -37,7 +37,7 @@ def tar(*sizes: int) -> bytes:
 
 @pytest.mark.parametrize("name", LEGACY)
 def test_no_beginning_of_a_legacy_file_is_whole(name: str) -> None:
-    """As torch.load has it, which refuses each of them: cut in its pickles, its list of keys or its storages."""
+    """The file is refused by torch.load too: cut in its pickles, its list of keys or its storages."""
     body = (REAL / name).read_bytes()
     assert problem("a.pt", body) == ""
     assert [cut for cut in range(1, len(body)) if not problem("a.pt", body[:cut])] == []
@@ -54,7 +54,7 @@ def test_a_legacy_file_says_what_it_lacks(name: str) -> None:
 
 @pytest.mark.parametrize("name", LEGACY)
 def test_a_legacy_file_is_known_under_any_name(name: str) -> None:
-    """By its magic number: people call it model.pth.tar, weights.model or state."""
+    """The magic number decides: people call it model.pth.tar, weights.model or state."""
     body = (REAL / name).read_bytes()
     assert problem("state", body) == ""
     assert "its storages need" in problem("model.pth.tar", body[:-1])
@@ -75,7 +75,7 @@ def test_a_legacy_file_of_which_nothing_is_called() -> None:
 
 
 def test_weights_are_not_read() -> None:
-    """Of storages of a gigabyte nothing is read but the pickles before them."""
+    """The pickles before storages of a gigabyte alone are read."""
     body = (REAL / "legacy.pt").read_bytes()
     place = Memory([("a.pt", body)])
     huge = StoredFile("a.pt", 1 << 40, "", START)
@@ -92,7 +92,7 @@ def test_weights_are_not_read() -> None:
 
 @pytest.mark.parametrize("protocol", [2, 3, 4, 5])
 def test_a_pickle_ends_in_its_stop(protocol: int) -> None:
-    """At each cut but that between two pickles of one file it is torn."""
+    """The pickle is torn at each cut but that between two pickles of one file."""
     first = pickle.dumps({"weights": WEIGHTS, "name": "end."}, protocol)
     both = first + pickle.dumps([1.5, "more."], protocol)
     whole = [cut for cut in range(1, len(both) + 1) if not problem("a.pkl", both[:cut])]
@@ -107,7 +107,7 @@ def test_a_pickle_with_raw_arrays_in_it_ends_in_a_stop() -> None:
 
 
 def test_numpy_tells_its_size() -> None:
-    """By type and shape in its header; a real file is whole at its own length alone."""
+    """The size is by type and shape in its header; a real file is whole at its own length alone."""
     body = (REAL / "array.npy").read_bytes()
     assert problem("a.npy", body) == ""
     assert problem("a.npy", body[:-1]) == f"a.npy is {len(body) - 1} bytes long, and its header tells {len(body)}."

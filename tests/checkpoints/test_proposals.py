@@ -1,4 +1,4 @@
-"""What is proposed for layouts that no rule recognises; each proposal is judged by the rules that a job would use."""
+"""Layouts that no rule recognises get a proposal, judged by the rules that a job would use."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_folders_of_several_files_need_a_marker() -> None:
 
 
 def test_one_file_that_is_written_over_is_named_as_the_location() -> None:
-    """As nanoGPT saves `ckpt.pt`."""
+    """The file is saved as nanoGPT saves `ckpt.pt`."""
     assert Memory([("ckpt.pt", BODY), ("train.log", b"x")]).look().unrecognised == (
         "no layout recognises ckpt.pt in gs://runs/one: launch it with --checkpoint gs://runs/one/ckpt.pt"
     )
@@ -81,7 +81,7 @@ def test_one_file_that_is_written_over_is_named_as_the_location() -> None:
     ],
 )
 def test_what_trainers_leave_beside_checkpoints_warns_of_nothing(names: list[str]) -> None:
-    """Nor what a saver has not renamed yet."""
+    """The files that a saver has not renamed yet warn of nothing either."""
     assert Memory([(name, BODY) for name in names]).look().unrecognised == ""
 
 

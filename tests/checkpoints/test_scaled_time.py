@@ -24,7 +24,7 @@ class Still(SystemClock):
 
 @pytest.mark.parametrize("speed", [1.0, 60.0])
 def test_ages_run_as_fast_as_the_clock(tmp_path: Path, speed: float) -> None:
-    """What was written ten of the machine's seconds ago is ten minutes old by a clock of sixty times the speed."""
+    """A file written ten of the machine's seconds ago is ten minutes old by a clock of sixty times the speed."""
     (tmp_path / "ckpt_5.txt").write_text("state")
     written = datetime.fromtimestamp((tmp_path / "ckpt_5.txt").stat().st_mtime, UTC)
     fleet = datetime(2030, 1, 1, tzinfo=UTC)

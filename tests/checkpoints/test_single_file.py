@@ -23,7 +23,7 @@ BODY = torch_zip({"global_step": 40})
 
 
 def test_one_file_is_resumed_from_by_its_own_name(tmp_path: Path) -> None:
-    """Its step is read inside, its neighbours are left alone, and what naming it means is said."""
+    """The step is read inside, its neighbours are left alone, and the meaning of naming it is explained."""
     (tmp_path / "checkpoint.pt").write_bytes(BODY)
     (tmp_path / "other.pt").write_bytes(b"")
     look = HERE.look(str(tmp_path / "checkpoint.pt"), LookFor())
@@ -62,7 +62,7 @@ def test_one_that_changes_between_two_looks_does_not_count(tmp_path: Path) -> No
 
 
 def test_a_file_that_is_still_to_come_is_distinguished_from_a_mistake(tmp_path: Path) -> None:
-    """Its folder must be there, and its name a file's; a folder of that name is a folder, as Lightning makes them."""
+    """The folder must be there, and its name a file's; a folder of that name is a folder, as Lightning makes them."""
     assert HERE.look(str(tmp_path / "checkpoint.pt"), LookFor()).listing.is_file
     with pytest.raises(CheckpointLocationMissing, match="There is no folder"):
         HERE.look(str(tmp_path / "nowhere" / "checkpoint.pt"), LookFor())
@@ -81,7 +81,7 @@ def test_a_pattern_means_nothing_for_one_file(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("scheme", ["s3", "gs"])
 def test_one_object_in_a_bucket(scheme: str) -> None:
-    """By the real client; an object is replaced as a whole, so that there is nothing to warn of but that."""
+    """The real client replaces an object as a whole, so that there is nothing to warn of but that."""
     with store() as bucket:
         reach = StoredCheckpoints(access(bucket))
         location = f"{scheme}://bkt/run/checkpoint.pt"

@@ -1,4 +1,4 @@
-"""How much data lies at an address: counted by the real stores of obstore."""
+"""The data at an address is counted by the real stores of obstore."""
 
 from __future__ import annotations
 
@@ -55,13 +55,13 @@ def test_nothing_there_is_no_file(bucket: StubBucket, scheme: str) -> None:
 
 
 def test_counting_stops_at_a_limit(bucket: StubBucket, scheme: str) -> None:
-    """And says that there is more."""
+    """The answer says that there is more."""
     bucket.objects = {f"v7/{number}": b"1" for number in range(20)}
     assert size(bucket, f"{scheme}://bkt/v7", most=10) == StoredSize(10, 10, is_whole=False)
 
 
 def test_a_published_output_is_recognised(bucket: StubBucket, scheme: str) -> None:
-    """By its marker directly in it."""
+    """The marker is directly in it."""
     bucket.objects = {"m/weights": b"1", "m/_SUCCESS": b"{}", "other/deep/_SUCCESS": b"{}"}
     published = size(bucket, f"{scheme}://bkt/m")
     other = size(bucket, f"{scheme}://bkt/other")
@@ -72,7 +72,7 @@ def test_a_published_output_is_recognised(bucket: StubBucket, scheme: str) -> No
 
 
 def test_a_bucket_that_does_not_exist_and_one_that_may_not_be_read(bucket: StubBucket, scheme: str) -> None:
-    """Only the first is certain."""
+    """The first alone is certain."""
     bucket.refuse = lambda method, key: (404, "<Error><Code>NoSuchBucket</Code></Error>")
     with pytest.raises(CheckpointLocationMissing):
         size(bucket, f"{scheme}://bkt/v7")
@@ -88,7 +88,7 @@ def test_another_endpoint_is_not_looked_at(bucket: StubBucket, scheme: str) -> N
 
 
 def test_a_shared_folder_is_counted(tmp_path: Path) -> None:
-    """As in the sandbox; a link counts as itself."""
+    """The folder is as in the sandbox; a link counts as itself."""
     (tmp_path / "deep").mkdir()
     (tmp_path / "deep/a").write_bytes(b"123")
     assert StoredData(StoreAccess()).size(tmp_path.as_uri(), "") == StoredSize(3, 1)

@@ -214,7 +214,7 @@ def test_nobody_answers(scheme: str) -> None:
 
 
 def test_the_environments_endpoint_does_for_s3(bucket: StubBucket) -> None:
-    """As other tools read it; without keys a store elsewhere is asked unsigned."""
+    """Other tools read it so too; without keys a store elsewhere is asked unsigned."""
     bucket.objects = dict(writers.lightning(7))
     reached = StoredCheckpoints(StoreAccess(environ={"AWS_ENDPOINT_URL_S3": bucket.url}, first_wait=QUICK))
     assert reached.look("s3://bkt", LookFor()).resume is not None
@@ -224,7 +224,7 @@ def test_the_environments_endpoint_does_for_s3(bucket: StubBucket) -> None:
 
 
 class Credentials:
-    """As google-auth has them: the expiry is naive."""
+    """Credentials as google-auth has them: the expiry is naive."""
 
     token, expiry = "t0ken", datetime(2126, 11, 20, 12)  # noqa: DTZ001
 

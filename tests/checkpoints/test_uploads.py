@@ -1,4 +1,4 @@
-"""What the agent keeps next to checkpoints in a bucket, and the order in which a checkpoint's files go there."""
+"""The agent keeps notes next to checkpoints in a bucket, and uploads a checkpoint's files in an order."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_no_note_has_a_name_that_a_path_cannot_have() -> None:
 
 @pytest.mark.parametrize("framework", LAYOUTS)
 def test_a_checkpoint_with_a_note_does_not_count(framework: Framework) -> None:
-    """However whole it looks; the reason says so. A note of another one changes nothing."""
+    """A whole checkpoint does not count either; the reason says so. A note of another one changes nothing."""
     layout = LAYOUTS[framework]
     name = Memory(layout.write(7), WHERE).look(layout.look_for).checkpoints[0].name
     noted = Memory([*layout.write(7), (note_of(name), b"")], WHERE).look(layout.look_for)
@@ -75,7 +75,7 @@ def test_a_part_that_looks_whole_does_not_count_either() -> None:
     ],
 )
 def test_the_file_that_tells_goes_last(framework: Framework, last: list[str]) -> None:
-    """By its layout, whenever it was written: a copied folder has one time for all its files."""
+    """The file is last by its layout, whenever it was written: a copied folder has one time for all its files."""
     layout = LAYOUTS[framework]
     groups = order_of(layout.write(7)[::-1], layout.look_for)
     assert groups[-1] == last

@@ -17,7 +17,7 @@ from costguard_vm.model.checkpoint import Framework, LookFor
 
 
 def torch_zip(content: object = None, name: str = "archive") -> bytes:
-    """What torch.save writes: a stored ZIP with data.pkl first."""
+    """Returns what torch.save writes: a stored ZIP with data.pkl first."""
     made = io.BytesIO()
     with zipfile.ZipFile(made, "w", zipfile.ZIP_STORED) as opened:
         opened.writestr(f"{name}/data.pkl", pickle.dumps(content if content is not None else {}, protocol=2))

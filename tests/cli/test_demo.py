@@ -134,7 +134,7 @@ def test_the_demos_job_loses_its_vm_and_comes_to_the_same_result(tmp_path: Path)
 
 
 def test_the_printed_export_line_lets_every_command_work(tmp_path: Path, typist: Typist) -> None:
-    """What a newcomer pastes is a whole environment: it reads, claims, keeps and stops.
+    """A newcomer pastes a whole environment: it reads, claims, keeps and stops.
 
     Then the cloud hangs, and the watch waits for Google: SIGTERM ends all of it still, and nothing is left behind.
     """

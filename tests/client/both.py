@@ -34,7 +34,7 @@ class Either:
 
 @contextmanager
 def clients(kind: str, url: str, token: str = "", **options: Any) -> Iterator[Either]:
-    """Its pauses are noted, and take no time."""
+    """Makes both clients. Pauses are noted, and take no time."""
     pauses: list[float] = []
     if kind == "sync":
         with Client(url, token, environ={}, pause=pauses.append, **options) as client:

@@ -32,7 +32,7 @@ def lab(sqlite_database: Database) -> Iterator[story.Story]:
 
 @pytest.mark.parametrize("kind", ["sync", "async"])
 def test_a_job_is_launched_once_read_and_cancelled(lab: story.Story, kind: str) -> None:
-    """By a caller with an operator's token, whose address is recorded."""
+    """The caller has an operator's token, whose address is recorded."""
     body: dict[str, Any] = {"preset": "t4", "image": "ghcr.io/lab/train:v1", "command": ["python", "train.py"]}
     with serving(lab.app) as site, clients(kind, site, lab.token(Role.OPERATOR, story.ADA)) as client:
         launched = client.launch(**body, key="one")
@@ -57,7 +57,7 @@ def test_a_job_is_launched_once_read_and_cancelled(lab: story.Story, kind: str) 
 
 @pytest.mark.parametrize("kind", ["sync", "async"])
 def test_a_sweep_is_launched_once_and_cancelled(lab: story.Story, kind: str) -> None:
-    """Under a key like a job; its members are in its answer."""
+    """The sweep has a key like a job; its members are in its answer."""
     job: Any = {"preset": "t4", "command": ["python", "train.py", "--lr", "{lr}"]}
     with serving(lab.app) as site, clients(kind, site, lab.token(Role.OPERATOR, story.ADA)) as client:
         sweeps = [
@@ -92,7 +92,9 @@ def test_every_list_of_the_api_answers_the_generated_call(lab: story.Story) -> N
 
 
 def test_every_operation_of_the_document_has_a_call() -> None:
-    """But for agents' reports and metrics, and for the stream of events, whole logs and FOCUS, which are no JSON."""
+    """The exceptions are agents' reports and metrics, and the stream of events, whole logs and FOCUS, which are no
+    JSON.
+    """
     document = json.loads((Path(__file__).parents[1] / "golden/files/openapi/openapi.json").read_text("utf-8"))
     tagged = [operation for methods in document["paths"].values() for operation in methods.values()]
     ids = {one["operationId"] for one in tagged if one["tags"] not in (["agents"], ["metrics"])} - {

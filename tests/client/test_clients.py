@@ -75,7 +75,7 @@ def test_launch_sends_the_body_under_a_key(client: Either, script: Script) -> No
 
 
 def test_two_launches_have_two_keys(client: Either, script: Script) -> None:
-    """Else the second would return the first job."""
+    """The second would return the first job otherwise."""
     script.answers = [(201, DETAIL), (201, DETAIL)]
     for _ in range(2):
         client.launch(preset="t4", command=["true"])
@@ -128,7 +128,7 @@ def test_a_busy_server_is_given_the_time_it_asks_for(client: Either, script: Scr
 def test_each_problem_is_an_error_of_its_kind(
     client: Either, script: Script, status: int, kind: type[CostguardError]
 ) -> None:
-    """With the server's words, the problem's name and the fields that it is about."""
+    """The error has the server's words, the problem's name and the fields that it is about."""
     script.answers = [(status, PROBLEM)]
     with pytest.raises(CostguardError) as raised:
         client.call(operations.get_job("j1"))
@@ -236,7 +236,7 @@ def test_a_file_is_sent_again_from_its_beginning(script: Script) -> None:
 
 
 def test_the_async_client_sends_a_file_too(script: Script) -> None:
-    """Its transport takes no open file, so that the content is read first."""
+    """The transport takes no open file, so that the content is read first."""
     script.answers = [(201, {})]
     with clients("async", script.url) as client:
         client.call(Call("PUT", api("code", "abc"), body=io.BytesIO(b"archive"), size=7))
@@ -244,7 +244,7 @@ def test_the_async_client_sends_a_file_too(script: Script) -> None:
 
 
 def test_address_and_token_come_from_the_environment(script: Script) -> None:
-    """What is given goes before the environment."""
+    """The given values go before the environment."""
     script.answers = [(200, EMPTY), (200, EMPTY)]
     environ = {"COSTGUARD_URL": script.url, "COSTGUARD_TOKEN": "t1"}
     for client in (Client(environ=environ), Client(script.url, "t2", environ={**environ, "COSTGUARD_URL": "http://x"})):
@@ -254,7 +254,7 @@ def test_address_and_token_come_from_the_environment(script: Script) -> None:
 
 @pytest.mark.parametrize("url", ["ftp://guard", "guard:8765", "http://", "http://x:99999999"])
 def test_an_address_of_no_server_is_refused(url: str) -> None:
-    """Before anything is sent."""
+    """The refusal comes before anything is sent."""
     for kind in (Client, AsyncClient):
         with pytest.raises(CostguardError, match="is not an address of a server"):
             kind(url, environ={})
@@ -279,7 +279,9 @@ def test_output_follows_the_end_where_nothing_is_stored(client: Either, script: 
 
 
 def test_output_follows_what_is_stored_of_each_attempt(client: Either, script: Script) -> None:
-    """From its beginning, in bounded parts, each once; the rest of an attempt is read before the next one's."""
+    """The output comes from its beginning, in bounded parts, each once; the rest of an attempt before the next
+    one's.
+    """
 
     def page(text: str, place: str, is_end: bool) -> tuple[int, dict[str, Any]]:
         return 200, {"attempt": 1, "output": text, "stored": "s3://x", "next": place, "is_end": is_end}
@@ -304,7 +306,7 @@ def test_an_error_of_json_is_the_callers(client: Either, script: Script) -> None
 
 
 def test_the_owner_comes_from_the_environment(script: Script) -> None:
-    """As of commands: for what is launched, and for who cancels it; what is given counts more."""
+    """The owner is used as in commands: for launches, and for who cancels; the given value counts more."""
     script.answers = [(201, DETAIL), (202, DETAIL), (201, DETAIL)]
     with Client(script.url, environ={"COSTGUARD_OWNER": "ada@lab.example"}) as client:
         client.launch(preset="t4").cancel()
@@ -316,7 +318,7 @@ def test_the_owner_comes_from_the_environment(script: Script) -> None:
 
 
 def test_errors_name_what_a_program_can_give() -> None:
-    """Not the options of commands."""
+    """The errors do not name the options of commands."""
     with pytest.raises(ServerUnreachable) as gone:
         Client("http://127.0.0.1:1", environ={}, pause=lambda _: None).me()
     assert "Client(url=...)" in gone.value.what_next

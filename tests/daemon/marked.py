@@ -1,4 +1,4 @@
-"""As much of a guard as has to do with the age of its database."""
+"""A part of a guard: all that has to do with the age of its database."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NOW = at("12:00")
 
 
 class Guard:
-    """As much of a guard as has to do with the database's age. It holds the lease, and its clock shows any time."""
+    """A guard's part with the database's age. It holds the lease, and its clock shows any time."""
 
     def __init__(self, database: Database) -> None:
         self.database = database
@@ -71,6 +71,6 @@ def file_of(url: str) -> MarkFile:
 
 
 def sign(connection: Connection) -> None:
-    """As the guard does, so that the row counts as its own."""
+    """Signs as the guard does, so that the row counts as its own."""
     if connection.dialect.name == "postgresql":
         connection.execute(text("UPDATE installation SET written_by = xmin::text::bigint"))

@@ -1,4 +1,4 @@
-"""How a daemon ends while its scheduler is at work."""
+"""A daemon ends while its scheduler is at work."""
 
 from __future__ import annotations
 

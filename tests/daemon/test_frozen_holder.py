@@ -81,7 +81,7 @@ def test_no_event_is_posted(database: Database, thawed: Lease) -> None:
 
 
 def test_certainty_ends_before_another_can_have_the_lease() -> None:
-    """With a second to spare for the call's way, by a clock that counts a suspended machine's time, too."""
+    """The margin is a second for the call's way, by a clock that counts a suspended machine's time, too."""
     now = 100.0
     held = Lease(LEASE, "one", 1, at("12:00"), Hold(109.0, LEASE_TTL, lambda: now))
     assert held.is_certain

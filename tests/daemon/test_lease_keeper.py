@@ -199,7 +199,9 @@ def test_single_pass_keeps_its_lease_for_as_long_as_it_takes(sqlite_database: Da
 
 
 def test_lease_is_certain_while_nobody_else_can_have_it(sqlite_database: Database) -> None:
-    """By the process's own time, suspended time included, from the moment in which the last renewal was asked for."""
+    """The time is the process's own, suspended time included, from the moment in which the last renewal was
+    requested.
+    """
     held = leases.acquire(sqlite_database, LEASE, "one", LEASE_TTL)
     assert held is not None
     hold, before = held.hold, held.is_certain

@@ -71,7 +71,7 @@ def test_guard_that_waited_for_the_lease_notices_a_copy_when_it_gets_it(database
 
 
 def test_same_copy_put_back_again_begins_a_generation_of_its_own(database_url: str) -> None:
-    """What was launched in the lost one bears its number, which therefore is not given again."""
+    """The VMs launched in the lost one bear its number, which therefore is not given again."""
     with started(database_url) as guard:
         guard.look()
         restore = guard.back_up()

@@ -41,7 +41,7 @@ def test_maintenance_of_postgresql_is_no_restore(postgres_url: str, statement: s
 
 @pytest.mark.parametrize("way", [["--format=custom"], ["--format=custom", "--inserts"]])
 def test_rows_that_pg_restore_puts_back_are_noticed(postgres_url: str, tmp_path: Path, way: list[str]) -> None:
-    """Into the same database, by COPY or by INSERT, while nothing has been counted since."""
+    """The rows come into the same database, by COPY or by INSERT, while nothing has been counted since."""
     dump = tmp_path / "dump"
     with started(postgres_url) as guard:
         guard.look()
@@ -112,7 +112,7 @@ def test_standby_server_that_lost_nothing_is_no_restore(postgres_url: str) -> No
 
 
 def test_role_that_may_not_ask_for_the_timeline_knows_none(postgres_url: str) -> None:
-    """As on a managed server: nothing is known, and nothing is held against the database."""
+    """The role is as on a managed server: nothing is known, and nothing is held against the database."""
     with psycopg.connect(postgres_url, autocommit=True) as connection:
         connection.execute("REVOKE EXECUTE ON FUNCTION pg_current_wal_lsn() FROM PUBLIC")
         connection.execute("CREATE ROLE limited LOGIN")

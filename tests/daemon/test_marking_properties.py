@@ -1,4 +1,4 @@
-"""Whatever happens to a guard and its SQLite file, an older database is noticed, and no other one is taken for one."""
+"""An older database is noticed, and no other one is taken for one, whatever happens to a guard and its SQLite file."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_older_database_is_noticed_and_no_other(sqlite_template: Path, story: li
 @given(st.integers(0, 3), st.integers(0, _STEPS), st.integers(0, 1))
 @settings(max_examples=15)
 def test_power_cut_is_no_restore(sqlite_template: Path, looks: int, dies_at: int, mark_survives: int) -> None:
-    """What a commit to SQLite wrote may be lost in one, and then the mark was not written yet."""
+    """A commit to SQLite may be lost in a power cut, and then the mark was not written yet."""
     story = [*[("look", 0)] * looks, ("look", dies_at), ("cut power", mark_survives), ("start", 0), ("look", 0)]
     assert _lived(sqlite_template, story).mark.generation == 1
 
@@ -97,7 +97,7 @@ def _copy(source: Path, target: Path) -> None:
 
 
 class _File:
-    """One SQLite file, its guard, and what is known of both.
+    """The SQLite file, its guard, and what is known of both.
 
     Each state that the database was ever in has a number. `line` are those that led to the present one, `synced` those
     that led to what a power cut leaves.
@@ -151,7 +151,10 @@ class _File:
         self._backups.append((path, self._line))
 
     def put_back(self, number: int) -> bool:
-        """In place, also while a guard runs. False: it lost something of which no mark is, so nobody can tell."""
+        """Puts a copy back in place, also while a guard runs.
+
+        False: it lost something of which no mark is, so nobody can tell.
+        """
         if not self._backups:
             return True
         path, line = self._backups[number % len(self._backups)]
@@ -160,7 +163,7 @@ class _File:
         return can_tell
 
     def cut_power(self, *, mark_survives: bool) -> None:
-        """What was synced survives, and the mark or an empty file."""
+        """Cuts the power: what was synced survives, and the mark or an empty file."""
         self.stop()
         lost = set(self._line) - set(self._synced)
         self._backups = [(path, line) for path, line in self._backups if not lost & set(line)]

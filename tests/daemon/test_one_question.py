@@ -14,7 +14,7 @@ SOON = timedelta(milliseconds=50)
 
 
 def test_answers_and_errors_come_through() -> None:
-    """What the question returns or raises is what the caller gets, each time again."""
+    """The caller gets what the question returns or raises, each time again."""
     question = OneQuestion[int](timedelta(seconds=PATIENCE))
     answers = iter([1, 2])
     assert [question.ask(lambda: next(answers)) for _ in range(2)] == [1, 2]
@@ -70,7 +70,7 @@ def test_silence_is_told_in_time_and_ends_with_an_answer() -> None:
 
 
 def test_only_one_caller_waits_for_each_try_while_nothing_answers() -> None:
-    """After a failure the next question is begun by one caller; who comes meanwhile has the last failure at once."""
+    """The next question is begun by one caller after a failure; callers meanwhile have the last failure at once."""
     question = OneQuestion[int](timedelta(seconds=PATIENCE))
     begun, go_on = threading.Semaphore(0), threading.Event()
 

@@ -1,4 +1,4 @@
-"""One pass: what fails in it, what goes on, and what a crash leaves."""
+"""A pass goes on after failures, and a crash leaves a whole ledger."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_a_project_whose_look_breaks_does_not_stop_the_others(sqlite_database: D
 
 
 def test_pass_rolls_up_the_labels_that_the_settings_name(sqlite_database: Database) -> None:
-    """Once everything is charged: the days of what ran count by label from then on."""
+    """The days of what ran count by label from then on, once everything is charged."""
     with sqlite_database.write() as connection:
         rows.prices(connection)
         rows.lifetime(connection, rows.instance(connection, "vm-1"), NOW - timedelta(days=2), charged_to=None)
@@ -159,7 +159,7 @@ def test_a_daemon_that_was_replaced_writes_nothing(database: Database) -> None:
 
 
 def test_a_pass_that_is_stopped_finishes_what_it_writes(sqlite_database: Database) -> None:
-    """One project is recorded, the others wait for the next pass, and nothing is charged or decided."""
+    """The one project is recorded, the others wait for the next pass, and nothing is charged or decided."""
     stop = threading.Event()
     first_recorded = threading.Event()
 
@@ -187,7 +187,7 @@ class _Crash(BaseException):
 
 
 def test_a_pass_killed_at_any_statement_leaves_the_same_ledger(sqlite_template: Path, tmp_path: Path) -> None:
-    """Whichever statement or commit is the last, the next pass comes to what one whole pass comes to."""
+    """The next pass comes to what one whole pass comes to, whichever statement or commit is the last."""
 
     before = tmp_path / "before.db"
     shutil.copy(sqlite_template, before)
@@ -251,7 +251,7 @@ def _first() -> dict[str, Observation]:
 
 
 def _second() -> FakeCloud:
-    """One VM stopped, one is gone, one runs past midnight, and one is new."""
+    """Makes the second look: one VM stopped, one is gone, one runs past midnight, and one is new."""
     stopped = seen(Status.STOPPED, key=InstanceKey(PROJECT, "0"), name="vm-0", fingerprint="s", last_stopped_at="12:01")
     runs = seen(key=InstanceKey(PROJECT, "1"), name="vm-1")
     new = seen(key=InstanceKey(PROJECT, "4"), name="vm-4", started="13:00", created_at="12:59")
@@ -274,7 +274,7 @@ _PRICES = [
 
 
 def test_a_project_taken_out_of_the_settings(database: Database) -> None:
-    """Its account ends with the last look, told once; put back, what runs goes on from where it was."""
+    """The account ends with the last look, reported once; put back, what runs goes on from where it was."""
     cloud = FakeCloud({PROJECT: _look(PROJECT, 1), OTHER: _look(OTHER, 2)})
     _reconciler(database, cloud).run()
 

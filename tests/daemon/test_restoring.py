@@ -1,4 +1,4 @@
-"""What was pending in a backup does nothing by itself once it is restored."""
+"""A restored backup's pending work does nothing by itself."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ def archive(database: Database, folder: Path, at_once: int = 100) -> None:
 
 
 def test_old_events_are_archived(filled: Database, tmp_path: Path) -> None:
-    """Those of VMs that are there, of open jobs, and the last prices read stay."""
+    """The events of VMs that are there, of open jobs, and the last prices read stay."""
     archive(filled, tmp_path)
     with filled.read() as connection:
         assert set(connection.scalars(select(events.c.key))) == {"of-vm-there", "of-open-job", "prices", "recent"}
@@ -89,7 +89,7 @@ def test_old_events_are_archived(filled: Database, tmp_path: Path) -> None:
 
 
 def test_old_operations_are_archived(filled: Database, tmp_path: Path) -> None:
-    """Those of a VM that is there stay: its runs are derived from them."""
+    """The operations of a VM that is there stay: its runs are derived from them."""
     archive(filled, tmp_path)
     with filled.read() as connection:
         assert set(connection.scalars(select(operations.c.operation_id))) == {"there", "recent"}
@@ -97,7 +97,7 @@ def test_old_operations_are_archived(filled: Database, tmp_path: Path) -> None:
 
 
 def test_sent_message_stays_known_as_sent(filled: Database, tmp_path: Path) -> None:
-    """Its key stays, so that it is not sent again; what waits, and the cards of jobs, stay whole."""
+    """The key stays, so that it is not sent again; waiting messages, and the cards of jobs, stay whole."""
     archive(filled, tmp_path)
     with filled.read() as connection:
         rows = connection.execute(select(messages.c.key, messages.c.data, messages.c.status)).all()
@@ -122,7 +122,7 @@ def test_old_output_says_where_it_is(filled: Database, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("at_once", [1, 2])
 def test_rows_that_stay_do_not_stop_archiving(filled: Database, tmp_path: Path, at_once: int) -> None:
-    """However few rows are in a file: those that must stay stand among those that go."""
+    """The rows that must stay stand among those that go, however few rows are in a file."""
     archive(filled, tmp_path, at_once)
     assert archived(filled, tmp_path, "events", "key") == {"old", "of-vm-gone", "of-job"}
     assert archived(filled, tmp_path, "operations", "operation_id") == {"gone"}

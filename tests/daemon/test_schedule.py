@@ -1,4 +1,4 @@
-"""Who acts, what a daemon shows of itself, and how it ends."""
+"""A daemon acts, shows its state, and ends."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def _first_looked(clouds: tuple[_Cloud, _Cloud]) -> int:
 
 
 def test_a_daemon_that_froze_in_a_pass_wakes_and_writes_nothing(database: Database, database_url: str) -> None:
-    """Its lease expired and was taken while it looked at the cloud; it gives way, and waits for its turn."""
+    """The lease expired and was taken while it looked at the cloud; it gives way, and waits for its turn."""
     with closing(Database.open(database_url)) as other:
         cloud = _Cloud()
         frozen, awake = _daemon(database, cloud, "frozen"), _daemon(other, _Cloud(), "awake")
@@ -155,7 +155,7 @@ def test_a_daemon_that_froze_in_a_pass_wakes_and_writes_nothing(database: Databa
 
 
 def test_stopping_in_mid_pass_loses_nothing_and_hands_the_lease_on(sqlite_database: Database) -> None:
-    """What was not yet written is left to the next daemon, which need not wait for the lease to expire."""
+    """The unwritten rest is left to the next daemon, which need not wait for the lease to expire."""
     cloud = _Cloud()
     cloud.go_on.clear()
     daemon = _daemon(sqlite_database, cloud, "one")
@@ -237,7 +237,7 @@ def test_a_silent_catalogue_holds_up_neither_passes_nor_the_end(sqlite_database:
 
 
 def test_a_daemon_ends_although_the_database_is_out_of_reach(sqlite_url: str) -> None:
-    """Its lease expires by itself."""
+    """The lease expires by itself."""
     with closing(Database.open(sqlite_url, lock_timeout=timedelta(milliseconds=20))) as database:
         daemon = _daemon(database, _Cloud(), "one")
         daemon.keeper.attend()
@@ -247,7 +247,7 @@ def test_a_daemon_ends_although_the_database_is_out_of_reach(sqlite_url: str) ->
 
 
 def test_budgets_are_looked_at_after_each_pass_and_cannot_spoil_it(sqlite_database: Database) -> None:
-    """What fails there is logged, and neither the pass nor the daemon suffers."""
+    """The failure of such a look is logged, and neither the pass nor the daemon suffers."""
     fences = []
     looked = threading.Semaphore(0)
 

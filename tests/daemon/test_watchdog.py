@@ -18,7 +18,7 @@ class Time:
 
 
 def barks(watchdog: Watchdog, time: Time, seconds: int) -> bool:
-    """Whether it barks within these seconds of looks, one a second."""
+    """Says whether it barks within these seconds of looks, one a second."""
     for _ in range(seconds):
         time.seconds += 1
         if watchdog.look():
@@ -32,7 +32,7 @@ def made() -> tuple[Watchdog, Time]:
 
 
 def test_silence_of_twice_the_lease_is_too_long() -> None:
-    """Not a second earlier."""
+    """The limit is not a second earlier."""
     watchdog, time = made()
     assert timedelta(seconds=18) == LIMIT == 2 * LEASE_TTL
     assert not barks(watchdog, time, 17)

@@ -39,7 +39,7 @@ def url(database_url: str) -> str:
 
 
 def test_a_backup_restores_every_row(url: str, tmp_path: Path) -> None:
-    """Whatever was changed since is undone: each table is as it was, but for what says that it was restored."""
+    """The changes since are undone: each table is as it was, but for what says that it was restored."""
     file = tmp_path / "backup.zip"
     before = _everything(url)
     made = backups.backup(url, file, NOW)
@@ -82,7 +82,7 @@ def test_a_restored_database_gives_out_ids_and_events_after_those_of_the_lost_ti
 
 
 def test_the_same_backup_restored_twice_is_two_generations(url: str, tmp_path: Path) -> None:
-    """What the first restore launched must not be taken for its own by the second."""
+    """The second must not take what the first restore launched for its own."""
     file = tmp_path / "backup.zip"
     backups.backup(url, file, NOW)
     assert backups.restore(url, file, NOW, replace=True).generation.number == 2
@@ -90,7 +90,7 @@ def test_the_same_backup_restored_twice_is_two_generations(url: str, tmp_path: P
 
 
 def test_a_backup_is_for_its_owner_alone_and_replaces_nothing(url: str, tmp_path: Path) -> None:
-    """Its mode is 0600 whatever the umask, nothing else is left behind, and a file of that name stays as it is."""
+    """The mode is 0600 whatever the umask, nothing else is left behind, and a file of that name stays as it is."""
     file = tmp_path / "backups" / "backup.zip"
     file.parent.mkdir()
     backups.backup(url, file, NOW)
@@ -247,7 +247,7 @@ def test_sqlite_is_not_replaced_under_a_process_that_has_it_open(sqlite_url: str
 
 
 def test_a_broken_sqlite_file_is_replaced_by_its_backup(sqlite_url: str, tmp_path: Path) -> None:
-    """That is what backups are for; the broken file is kept."""
+    """Backups are for that; the broken file is kept."""
     path, file = Path(sqlite_url.removeprefix("sqlite:///")), tmp_path / "backup.zip"
     backups.backup(sqlite_url, file, NOW)
     path.write_bytes(b"SQLite format 3\0" + b"\xff" * 4096)

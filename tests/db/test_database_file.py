@@ -95,7 +95,7 @@ def test_what_a_crash_left_behind_is_looked_at_too(sqlite_url: str, tmp_path: Pa
 
 
 def test_a_name_with_spaces_is_quoted_in_the_command(sqlite_url: str, tmp_path: Path) -> None:
-    """What is pasted into a shell means this file."""
+    """The command pasted into a shell means this file."""
     file = tmp_path / "our ledger.db"
     (tmp_path / "costguard.db").rename(file)
     file.chmod(0o644)
@@ -105,7 +105,7 @@ def test_a_name_with_spaces_is_quoted_in_the_command(sqlite_url: str, tmp_path: 
 
 
 def test_a_link_is_judged_by_the_file_that_it_leads_to(sqlite_url: str, tmp_path: Path) -> None:
-    """And a link to nothing makes a private file where it leads."""
+    """A link to nothing makes a private file where it leads."""
     link = tmp_path / "link.db"
     link.symlink_to(tmp_path / "costguard.db")
     (tmp_path / "costguard.db").chmod(0o644)

@@ -1,4 +1,4 @@
-"""What the health report says of the database."""
+"""The health report describes the database."""
 
 from __future__ import annotations
 
@@ -7,6 +7,6 @@ from costguard.db.transaction import Database
 
 
 def test_the_size_of_either_database_is_known(database: Database) -> None:
-    """As it takes on its disk."""
+    """The size is that on its disk."""
     with database.read() as connection:
         assert health_rows.size(connection) > 100_000

@@ -30,7 +30,7 @@ def test_the_first_to_ask_gets_it_and_the_second_does_not(database: Database) ->
 
 
 def test_an_expired_lease_is_taken_over_with_a_higher_epoch(database: Database) -> None:
-    """At the moment of expiry another may take it."""
+    """The lease may be taken at the moment of expiry."""
     acquire(database, "daemon", "a", TTL, T0)
     taken = acquire(database, "daemon", "b", TTL, T0 + TTL)
     assert taken is not None
@@ -144,7 +144,7 @@ def test_a_clock_that_was_put_back_keeps_nobody_waiting(database: Database) -> N
 
 
 def test_a_lease_says_how_long_nobody_held_it(database: Database) -> None:
-    """From its end to the next holder."""
+    """The time is from its end to the next holder."""
     first = acquire(database, "daemon", "a", TTL, T0)
     assert first is not None
     assert first.unheld == timedelta()
@@ -154,7 +154,7 @@ def test_a_lease_says_how_long_nobody_held_it(database: Database) -> None:
 
 
 def test_the_time_is_the_databases_own(database: Database) -> None:
-    """Without a moment given, the lease runs by the database's clock, to the microsecond and onwards."""
+    """The lease runs by the database's clock without a moment given, to the microsecond and onwards."""
     with database.read() as connection:
         before = database_time(connection)
     lease = acquire(database, "daemon", "a", TTL)

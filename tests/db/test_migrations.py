@@ -85,7 +85,7 @@ def test_a_newer_database_is_refused_and_left_alone(database_url: str, database:
 
 
 def test_an_older_database_names_the_command(empty_database_url: str) -> None:
-    """Before its migrations a database is refused with the command that runs them."""
+    """The database is refused before its migrations with the command that runs them."""
     with closing(Database.open(empty_database_url, migrating=True)) as database:
         with database.write() as connection:
             connection.execute(text("CREATE TABLE spatial_ref_sys (id INTEGER)"))

@@ -60,7 +60,7 @@ def test_each_call_has_its_own_values() -> None:
 
 
 def test_statement_is_built_once_for_all_values() -> None:
-    """And once more for what is no value: a column that is not there, an owner that is None."""
+    """The statement is built once more for what is no value: a column that is not there, an owner that is None."""
     first, _ = _ids("carol", [1], _DAY, _NOON, ("owner",), 1)
     second, values = _ids("dan", [2, 3], _DAY, _NOON, ("owner",), 2)
     assert first is second

@@ -1,4 +1,4 @@
-"""What readers keep of tables until these change, whichever process changes them."""
+"""Readers keep tables' answers until these change, whichever process changes them."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class _Readings:
 
 
 def test_an_answer_is_kept_until_its_table_changes(database: Database, database_url: str) -> None:
-    """Asked again it is not read again; after any change, by any words and by whomever, it is."""
+    """The answer is not read again; after any change, by any words and by whomever, it is."""
     readings = _Readings()
     assert [readings.in_a_look(database) for _ in range(3)] == [0, 0, 0]
     assert readings.count == 1
@@ -64,7 +64,7 @@ def test_what_is_forgotten_is_read_again(database: Database) -> None:
 
 
 def test_a_change_of_another_table_costs_no_reading(database: Database) -> None:
-    """What depends on one table is not read again when another changes."""
+    """The answer from one table is not read again when another changes."""
     readings = _Readings()
     readings.in_a_look(database)
     with database.write() as connection:

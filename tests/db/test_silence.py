@@ -33,7 +33,7 @@ def ask(database: Database, question: str = "SELECT 1") -> object:
 
 
 def in_thread(do: Callable[[], object]) -> BaseException | None:
-    """What it raised; fails where it does not end."""
+    """Runs it in a thread, and returns what it raised; fails where it does not end."""
     raised: list[BaseException] = []
 
     def run() -> None:
@@ -58,7 +58,7 @@ def test_pooled_connection_that_fell_silent_is_replaced(proxied: tuple[SilentPro
 
 
 def test_silence_in_mid_transaction_is_an_error_that_says_so(proxied: tuple[SilentProxy, Database]) -> None:
-    """What was asked may have been done, so it is not repeated; the error names the database and what to do."""
+    """The query may have been done, so it is not repeated; the error names the database and what to do."""
     proxy, database = proxied
 
     def fall_silent() -> None:

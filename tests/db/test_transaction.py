@@ -31,7 +31,7 @@ def count(database: Database) -> int:
 
 
 def test_parts_of_a_page_share_one_view(database: Database) -> None:
-    """Of their thread alone; after the block there is the next view."""
+    """The view is of their thread alone; after the block there is the next view."""
     elsewhere: list[int] = []
 
     def change() -> None:
@@ -48,7 +48,7 @@ def test_parts_of_a_page_share_one_view(database: Database) -> None:
 
 
 def test_an_exception_undoes_the_whole_block(database: Database) -> None:
-    """Whatever ends the block, nothing of it is kept."""
+    """The block leaves nothing, whatever ends it."""
 
     def fail_midway() -> None:
         with database.write() as connection:
@@ -145,7 +145,7 @@ def test_a_locked_database_says_so_after_the_timeout(database_url: str, database
 
 
 def test_a_full_disk_loses_nothing_that_was_recorded(sqlite_database: Database) -> None:
-    """When SQLite cannot grow the transaction is undone whole; what was there stays and can be added to."""
+    """The transaction is undone whole when SQLite cannot grow; what was there stays and can be added to."""
 
     def fill() -> None:
         with sqlite_database.write() as connection:

@@ -23,7 +23,7 @@ def stored(database: Database) -> list[tuple[str, str, int]]:
 
 
 def test_new_rows_are_inserted_and_known_ones_updated(database: Database) -> None:
-    """One call does both, and tells how many rows were written."""
+    """The one call does both, and tells how many rows were written."""
     with database.write() as connection:
         assert upsert(connection, leases, [lease("a"), lease("b")], ["name"]) == 2
         assert upsert(connection, leases, [lease("b", 2), lease("c")], ["name"]) == 2
@@ -31,7 +31,7 @@ def test_new_rows_are_inserted_and_known_ones_updated(database: Database) -> Non
 
 
 def test_rows_that_are_stored_as_given_are_not_written(database: Database) -> None:
-    """Of a thousand unchanged rows and one changed, one is written."""
+    """The write of a thousand unchanged rows and one changed writes one."""
     rows = [lease(f"{n:04}") for n in range(1000)]
     with database.write() as connection:
         assert upsert(connection, leases, rows, ["name"]) == 1000

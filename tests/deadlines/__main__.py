@@ -61,7 +61,7 @@ SETTINGS = (
 
 
 class Cell(NamedTuple):
-    """Of one policy in one setting: the mean over its deadlines and starts, with its 95 % interval."""
+    """A cell of one policy in one setting: the mean over its deadlines and starts, with its 95 % interval."""
 
     mean: float
     half: float

@@ -16,7 +16,7 @@ GAP_H = 0.1
 def series_of(
     ups: str, name: str = "us-east1-b_a100_1", gap_h: float = GAP_H, prices: tuple[float, ...] = ()
 ) -> ZoneSeries:
-    """From a drawing: "11100" is three points up and two out."""
+    """Makes a series from a drawing: "11100" is three points up and two out."""
     return ZoneSeries(name, "drawn", gap_h * 3600, tuple(up == "1" for up in ups), prices)
 
 

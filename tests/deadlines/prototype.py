@@ -24,7 +24,7 @@ MOST_SLACK_STEPS = 500
 
 
 class Prototype:
-    """One job's: it remembers its plan."""
+    """The prototype of one job: it remembers its plan."""
 
     name = "prototype"
 

@@ -1,4 +1,4 @@
-"""What the guard lets through, and what it does instead."""
+"""The guard lets some choices through, and replaces others."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_spot_vm_that_starts_too_slowly_gives_way_to_on_demand() -> None:
 
 
 def test_wait_is_looked_at_again_before_it_would_be_too_late() -> None:
-    """However long a policy wishes to wait, its choice stands until the last safe moment at most."""
+    """The choice stands until the last safe moment at most, however long a policy wishes to wait."""
     choice = guarded(situation(2.0), wished(situation(2.0), Act.WAIT, Why.PLAN, holds_h=24))
     assert choice.holds_h == pytest.approx(1.5)
     assert latest_safe_h(situation(2.0)) == pytest.approx(1.5)

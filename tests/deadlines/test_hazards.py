@@ -1,4 +1,4 @@
-"""How likely preemptions and recoveries are, by age."""
+"""Preemptions and recoveries have chances by age."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_prior_gives_the_published_expected_lives() -> None:
 
 
 def test_unseen_zone_has_the_prior() -> None:
-    """Without history, the estimate is the prior itself."""
+    """The estimate without history is the prior itself."""
     hazards = hazards_of(NO_COUNTS)
     assert hazards.preemption == pytest.approx(Hazards().preemption)
     assert hazards.recovery == pytest.approx(Hazards().recovery)
@@ -77,7 +77,7 @@ def test_history_draws_the_estimate_away_from_the_prior() -> None:
 
 
 def test_prior_counts_for_twenty_hours() -> None:
-    """As many hours of history as the prior stands for move the estimate half of the way."""
+    """The estimate moves half of the way after as many hours of history as the prior stands for."""
     calm = counts_of([SeenPeriod(True, 0, 20, is_cut=True, age_h=16)], now_h=20)
     assert hazards_of(calm).preemption[7] == pytest.approx(PRIOR_PREEMPTIONS[7] / 2)
 
@@ -101,7 +101,7 @@ def test_expected_life_is_the_area_under_survival(age_h: float) -> None:
 
 
 def test_zone_that_never_fails_lives_for_ever() -> None:
-    """Without a hazard in the last bin there is no end to expect."""
+    """No hazard in the last bin means no end to expect."""
     assert expected_life((0.0,) * len(BIN_STARTS), 3) == math.inf
 
 
@@ -133,7 +133,7 @@ def test_job_follows_the_oldest_zone_until_it_is_lost() -> None:
 
 
 def test_what_follows_now_is_not_counted() -> None:
-    """At hour 5 of the same zones, the second zone is still held and nothing of its end is known."""
+    """The second zone is still held at hour 5 of the same zones, and nothing of its end is known."""
     zones = [[SeenPeriod(True, 0, 4), SeenPeriod(False, 4, 9)], [SeenPeriod(True, 1, 6), SeenPeriod(False, 6, 9)]]
     counts = together_of(follow(zones), now_h=5)
     assert counts.lost == 1

@@ -24,7 +24,7 @@ def test_runs_are_up_until_they_are_preempted() -> None:
 
 
 def test_an_outage_lasts_from_the_first_refusal_to_the_next_vm() -> None:
-    """While requests follow closely; a preemption shortly before began it."""
+    """The requests follow closely; a preemption shortly before began it."""
     assert list(periods_of(ZoneHistory((SpotRun(4, 5),), (3, 3.5)), 3.75))[-1:] == [
         SeenPeriod(False, 3, 3.5, is_cut=True)
     ]
@@ -59,7 +59,7 @@ def test_a_series_holds_what_was_seen_last() -> None:
 
 
 def test_a_series_begins_as_the_first_that_was_seen() -> None:
-    """Before it nothing is known: the other zones of the kind may have been seen earlier."""
+    """The time before it is unknown: the other zones of the kind may have been seen earlier."""
     assert series_of_history(ZoneHistory((), (2,)), 0, 4, 1).ups == [0] * 5
     assert series_of_history(ZoneHistory((SpotRun(2, 3),)), 0, 4, 1).ups == [1] * 5
 
@@ -89,7 +89,7 @@ def test_what_lies_later_is_never_seen(history: ZoneHistory, now_h: float) -> No
 
 @given(histories)
 def test_a_series_is_up_wherever_a_vm_ran(history: ZoneHistory) -> None:
-    """One point each quarter of an hour, none missing."""
+    """The series has one point each quarter of an hour, none missing."""
     series = series_of_history(history, 0, 100, 0.25)
     assert len(series.ups) == 401
     assert set(series.ups) <= {0, 1}

@@ -61,7 +61,7 @@ tasks = st.builds(
 def test_no_policy_is_late_where_zones_end_as_soon_as_they_are_used(
     task: Task, lives: list[int], zones: int, seed: int
 ) -> None:
-    """Whatever zones do to a job, at whatever moment of its starts, it ends by its deadline."""
+    """The job ends by its deadline, whatever zones do to it, at whatever moment of its starts."""
     for policy in policies(seed):
         market = HostileMarket(zones, lives)
         result = replay_run(task, market, 0, market.watching(policy))
@@ -90,7 +90,7 @@ def test_lost_just_before_it_is_ready_still_leaves_time_on_demand(policy: Policy
 
 
 def test_deadline_that_cannot_be_kept_is_missed_by_as_little_as_can_be() -> None:
-    """Without the time for one start, on-demand begins at once and ends one start late."""
+    """The on-demand VM begins at once and ends one start late, without the time for one start."""
     result = replay_run(Task(2.0, 2.0, 0.5, PRICE), drawn_market("1" * 100), 0, Greedy())
     assert result.late_h == pytest.approx(0.5)
     assert result.on_demand_h == pytest.approx(2.5)

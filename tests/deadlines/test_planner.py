@@ -35,7 +35,7 @@ def planned(start_h: float, step_h: float, another_up: float = 0.0) -> PlanInput
 @settings(max_examples=8, deadline=None)
 @given(st.sampled_from([0.02, 0.1, 0.2, 0.33, 0.4]), st.sampled_from([0.1, 0.2, 0.3]), st.sampled_from([0.0, 0.6]))
 def test_more_slack_never_costs_more_and_more_work_never_less(start_h: float, step_h: float, another: float) -> None:
-    """With more time, all can be done that fits into less; and on-demand all along bounds every cost."""
+    """A plan with more time can do all that fits into less; and on-demand all along bounds every cost."""
     plan = solve(planned(start_h, step_h, another))
     for work in (1, 7, 30, 60):
         for columns in (SPOT, ON_DEMAND, IDLE):
@@ -56,7 +56,7 @@ def test_nothing_is_left_to_pay_without_work() -> None:
 @given(st.floats(0.01, 3.0), st.floats(0, 1))
 @settings(max_examples=20)
 def test_chances_add_up_to_one(hours: float, another_up: float) -> None:
-    """From every state some state follows; a held zone stays or is lost."""
+    """Some state follows every state; a held zone stays or is lost."""
     moves = moves_of(Chances(Hazards(), another_up), hours)
     assert moves.any.sum(axis=1) == pytest.approx(np.ones(2 * BINS))
     assert moves.stay.sum(axis=1) + moves.fail.sum(axis=1) == pytest.approx(np.ones(BINS))
@@ -113,7 +113,7 @@ def test_short_outage_is_waited_out_with_much_slack_and_bridged_with_little() ->
 
 
 def test_zone_that_has_been_lost_often_of_late_is_left_for_a_calm_one() -> None:
-    """At one price, the zone with the longer expected life is taken, though both are as old."""
+    """The zone with the longer expected life is taken at one price, though both are as old."""
     lost = [SeenPeriod(True, 0.2 * place, 0.2 * place + 0.15) for place in range(60)]
     calm = [SeenPeriod(True, 0, 12, is_cut=True)]
     zones = (Zone("stormy", 1.0, True, 0.1, counts_of(lost, 12)), Zone("calm", 1.0, True, 0.1, counts_of(calm, 12)))
@@ -147,7 +147,7 @@ def test_cost_of_copying_the_checkpoint_can_keep_a_job_where_it_is() -> None:
 
 
 def test_dear_spot_replaces_on_demand_alone() -> None:
-    """At four fifths of the on-demand price it is no reason to start; where on-demand would be, it is cheaper."""
+    """Spot at four fifths of the on-demand price is no reason to start; where on-demand would be, it is cheaper."""
     dear = Zone("dear", 2.5, True, 20.0)
     assert Planner().choose(job(12.0, OUT, dear)).act is Act.WAIT
     instead = Planner().choose(job(0.4, OUT, dear))
@@ -156,7 +156,7 @@ def test_dear_spot_replaces_on_demand_alone() -> None:
 
 
 def test_nothing_is_waited_for_that_cannot_come() -> None:
-    """Too late for a start on Spot, or with dear zones alone, waiting would only use up slack."""
+    """A wait would only use up slack, too late for a start on Spot, or with expensive zones alone."""
     assert Planner().choose(job(0.21, OUT)).act is Act.START_ON_DEMAND
     assert Planner().choose(job(12.0, Zone("dear", 2.5, True, 20.0))).act is Act.START_SPOT
     assert Planner().choose(job(12.0, OUT._replace(price=2.5))).act is Act.START_ON_DEMAND
@@ -200,7 +200,7 @@ def test_spot_that_has_cost_too_much_is_not_tried_again() -> None:
 
 
 def test_spot_returns_where_it_has_become_cheap_enough() -> None:
-    """What is left for starts in vain pays for one in the cheaper zone alone."""
+    """The rest for starts in vain pays for one in the cheaper zone alone."""
     cap = 0.33 * 18 * 3.14
     spent = job(12.0, UP)._replace(overspent=cap - 0.9 * UP.price * job(12.0, UP).start_h)
     cheap = UP._replace(name="cheap", price=0.5 * UP.price)
@@ -226,7 +226,9 @@ def test_first_spot_vm_is_paid_for_however_short_the_job_is() -> None:
 def test_hostile_zones_cost_at_most_a_third_more_than_on_demand(
     work_h: float, spare_h: float, start_points: float, lives: list[int], zones: int
 ) -> None:
-    """Or than the first Spot VM in vain; and the on-demand VM that was left for it: whatever there is to spare."""
+    """The bound includes the first Spot VM in vain, and the on-demand VM that was left for it, whatever there is to
+    spare.
+    """
     start_h = start_points * GAP_H
     market = HostileMarket(zones, lives)
     task = Task(work_h, work_h + start_h + spare_h, start_h, 3.14)
@@ -295,12 +297,12 @@ def test_spot_that_is_to_be_had_is_waited_with_only_for_a_share_of_what_the_rest
 
 
 def test_job_that_has_outlasted_its_work_begins_again_at_once() -> None:
-    """Its owner expected less: what is left of it is not known, and something is."""
+    """The owner expected less: what is left of it is not known, and something is."""
     assert Planner().choose(job(6.0, UP, work_h=0.0)).act is Act.START_SPOT
 
 
 def test_spot_that_may_undo_work_needs_slack_for_one_start_on_demand_after_it() -> None:
-    """One hour without a checkpoint: a start of 20 min and the hour may be lost, and 20 min are needed after that."""
+    """The hour without a checkpoint: a start of 20 min and the hour may be lost, and 20 min are needed after that."""
     start_h, loss_h = 1 / 3 + 1.0, 1.0
     no_checkpoint = job(1.95, UP, work_h=1.0)._replace(start_h=start_h, loss_h=loss_h)
     assert Planner().choose(no_checkpoint).act is Act.START_SPOT

@@ -58,7 +58,7 @@ def test_uniform_progress_starts_early_on_demand_where_greedy_waits() -> None:
 
 
 def test_uniform_progress_returns_to_spot_when_ahead_by_two_starts() -> None:
-    """On demand from the first point on, it is ahead of the line by two starts at half an hour, and Spot is up then."""
+    """The job on demand is ahead of the line by two starts at half an hour, and Spot is up then."""
     task = Task(4.0, 8.0, 0.1, 3.0)
     result = replay_run(task, drawn_market("00" + "1" * 200), 0, UniformProgress())
     assert result.on_demand_h < 1
@@ -92,7 +92,9 @@ def brute_force(task: Task, ups: list[str], points: int) -> float:
 
 @pytest.mark.parametrize(("start_points", "zones", "seed"), list(product((0, 1, 2), (1, 2), range(4))))
 def test_optimum_is_the_least_cost_of_all_that_could_be_done(start_points: int, zones: int, seed: int) -> None:
-    """Against every possible course of a small job, where a start takes whole points and nothing is interpolated."""
+    """The check is every possible course of a small job, where a start takes whole points and nothing is
+    interpolated.
+    """
     random = Random(seed)
     ups = [random_ups(random, 18, 0.5, 0.4) for _ in range(zones)]
     task = Task(0.7, 1.4 + start_points * GAP_H, start_points * GAP_H, 3.0)
@@ -101,7 +103,7 @@ def test_optimum_is_the_least_cost_of_all_that_could_be_done(start_points: int, 
 
 
 def test_no_policy_beats_the_optimum() -> None:
-    """On random series, with starts between two points."""
+    """The series are random, with starts between two points."""
     random = Random(7)
     market = drawn_market(random_ups(random, 600, 1.0, 1.0), random_ups(random, 600, 0.6, 1.5))
     task = Task(6.0, 9.0, 0.13, 3.0)
@@ -161,7 +163,7 @@ def test_prices_of_the_files_are_used_where_they_have_them() -> None:
     ],
 )
 def test_replay_that_makes_no_sense_is_refused(task: ReplayTask, says: str) -> None:
-    """With what is wrong, and what would do."""
+    """The refusal says what is wrong, and what would do."""
     with pytest.raises(Invalid) as refused:
         replay(RECORDING, task, policies())
     assert says in str(refused.value)

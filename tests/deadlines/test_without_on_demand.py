@@ -1,4 +1,4 @@
-"""Without on-demand VMs every policy takes Spot as soon as there is any, and is on time where one could be."""
+"""Every policy without on-demand VMs takes Spot as soon as there is any, and is on time where one could be."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Watched:
 
 
 def finished_h(task: Task, ups: str, start: int) -> float:
-    """When a job in one zone ends that runs whenever the zone is up: the earliest that any policy could."""
+    """Returns when a job in one zone ends that runs whenever the zone is up: the earliest that any policy could."""
     left, starting = task.work_h, task.start_h
     for place, up in enumerate(ups[start:]):
         if up == "0":
@@ -82,7 +82,7 @@ def test_every_policy_is_on_time_in_one_zone_where_any_could_be(
 @settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.integers(0, 10**6), st.integers(2, 8))
 def test_no_policy_idles_while_any_of_several_zones_is_up(seed: int, zones: int) -> None:
-    """However much there is to spare."""
+    """The policies do not idle however much there is to spare."""
     random = Random(seed)
     market = drawn_market(*(random_ups(random, 600, 0.8, 0.8) for _ in range(zones)))
     for policy in policies(seed):
@@ -126,7 +126,7 @@ DEAR, CHEAP = Zone("dear", 2.0, True, 2.0), Zone("cheap", 1.0, True, 6.0)
 
 
 def test_running_job_moves_to_a_cheaper_zone() -> None:
-    """As with on-demand VMs: by the cost of an hour of work there, its start included."""
+    """The move goes by the cost of an hour of work there, its start included, as with on-demand VMs."""
     choice = PLANNER.choose(alone(9.0, DEAR, CHEAP, held=RUNNING, work_h=8.0))
     assert (choice.act, choice.why, choice.zone) == (Act.START_SPOT, Why.CHEAPER_ZONE, "cheap")
 
@@ -143,7 +143,7 @@ def test_running_job_moves_to_a_cheaper_zone() -> None:
     ],
 )
 def test_running_job_stays_where_a_move_is_not_worth_it(slack_h: float, zones: tuple[Zone, ...], held: HeldVM) -> None:
-    """Or where it could cost the deadline."""
+    """The job stays also where a move could cost the deadline."""
     assert PLANNER.choose(alone(slack_h, *zones, held=held, work_h=8.0)).act is Act.STAY
 
 

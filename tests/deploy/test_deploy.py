@@ -94,7 +94,7 @@ def test_settings_that_the_compose_file_asks_for(tmp_path: Path) -> None:
 
 
 def test_every_secret_has_its_place() -> None:
-    """What the settings read from the environment is asked for in the example, and handed on by the Compose file."""
+    """The example has each secret that the settings read from the environment, and the Compose file hands it on."""
     files = ("env.example", "compose.yaml")
     environment = parsed("compose.yaml")["services"]["costguard"]["environment"]
     variables = set(re.findall(r"^([A-Z_]+)=$", (DEPLOY / "env.example").read_text(), re.MULTILINE))
@@ -209,7 +209,7 @@ def test_unit_is_accepted_by_systemd(tmp_path: Path) -> None:
 
 
 def test_unit_hands_on_every_secret_as_a_credential() -> None:
-    """By the names that the settings look for in systemd's folder of credentials."""
+    """The names are those that the settings look for in systemd's folder of credentials."""
     lines = (DEPLOY / "costguard.service").read_text().splitlines()
     handed_on = {line.partition("=")[2] for line in lines if line.startswith("LoadCredential=")}
     assert handed_on == set(VARIABLES) - {CONFIG, WEBHOOK_SECRET}

@@ -38,13 +38,13 @@ def test_presses_and_commands_come_to_routes_that_exist(manifest: Any) -> None:
 
 
 def test_owners_can_be_written_to(manifest: Any) -> None:
-    """Without the messages tab Slack refuses direct messages of an app."""
+    """Slack refuses direct messages of an app without the messages tab."""
     assert manifest["features"]["app_home"]["messages_tab_enabled"] is True
     assert manifest["settings"]["interactivity"]["is_enabled"] is True
 
 
 def test_the_way_without_requests_is_told() -> None:
-    """What differs for Socket Mode is marked: as many lines as the explanation says."""
+    """The differences for Socket Mode are marked: as many lines as the explanation says."""
     text = MANIFEST.read_text()
     assert text.count("# requests only") == 2
     assert "socket_mode_enabled: false" in text

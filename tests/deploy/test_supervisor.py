@@ -1,4 +1,4 @@
-"""What systemd hears of a guard, and what it hands to it: over real sockets, from a real `costguard serve`."""
+"""The guard and systemd talk over real sockets, from a real `costguard serve`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PATIENCE = 60
 
 @pytest.fixture
 def notices(tmp_path: Path) -> Iterator[socket.socket]:
-    """Where a supervisor listens; its address is a path."""
+    """Makes a socket where a supervisor listens; its address is a path."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listener:
         listener.bind(str(tmp_path / "notify"))
         listener.settimeout(PATIENCE)
@@ -29,7 +29,7 @@ def notices(tmp_path: Path) -> Iterator[socket.socket]:
 
 
 def test_notifications_reach_a_socket_with_a_path(notices: socket.socket) -> None:
-    """As man 3 sd_notify has them, one datagram each."""
+    """The notifications are as man 3 sd_notify has them, one datagram each."""
     supervisor = Supervisor({"NOTIFY_SOCKET": notices.getsockname(), "WATCHDOG_USEC": "30000000"}, pid=7)
     supervisor.ready()
     supervisor.alive()
@@ -39,7 +39,7 @@ def test_notifications_reach_a_socket_with_a_path(notices: socket.socket) -> Non
 
 
 def test_notifications_reach_an_abstract_socket() -> None:
-    """Its name begins with @ in the environment, and with a NUL on the socket."""
+    """The name begins with @ in the environment, and with a NUL on the socket."""
     name = f"costguard-test-{os.getpid()}"
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listener:
         listener.bind(f"\0{name}")
@@ -52,7 +52,7 @@ def test_notifications_reach_an_abstract_socket() -> None:
     "environ", [{}, {"WATCHDOG_USEC": "1000000", "WATCHDOG_PID": "8"}, {"WATCHDOG_USEC": "soon"}, {"NOTIFY_SOCKET": ""}]
 )
 def test_no_watchdog_means_no_sign_of_life(environ: dict[str, str], notices: socket.socket) -> None:
-    """Not asked for, asked of another process, or not a number of microseconds."""
+    """The watchdog is missing, set for another process, or not a number of microseconds."""
     supervisor = Supervisor({"NOTIFY_SOCKET": notices.getsockname(), **environ}, pid=7)
     supervisor.alive()
     supervisor.stopping()
@@ -66,7 +66,7 @@ def test_a_supervisor_that_is_gone_ends_nothing(tmp_path: Path) -> None:
 
 
 def test_a_served_guard_is_ready_then_lives_then_stops(notices: socket.socket, tmp_path: Path) -> None:
-    """In this order, and signs of life come from the job that keeps the lease."""
+    """The signs of life come, in this order, from the job that keeps the lease."""
     settings = tmp_path / "costguard.toml"
     settings.write_text(
         f'[database]\nurl = "sqlite:///{tmp_path}/ledger.db"\n'

@@ -41,7 +41,7 @@ def test_linter_of_images_finds_nothing() -> None:
 
 
 def test_linter_of_images_sees_the_file(tmp_path: Path) -> None:
-    """So that the test above means something."""
+    """The test above means something."""
     (tmp_path / "Dockerfile").write_text((EXAMPLE / "Dockerfile").read_text().replace("3.12-slim-bookworm", "latest"))
     assert "DL3007" in lint(tool("hadolint"), "Dockerfile", cwd=tmp_path)
 
@@ -100,7 +100,7 @@ def _spec(patterns: list[str]) -> Any:
 
 
 def test_only_what_a_vm_needs_is_packed() -> None:
-    """Of `costguard launch --workdir`: the script, its settings and its requirements."""
+    """The pack for `costguard launch --workdir` is the script, its settings and its requirements."""
     ignores = Ignores(EXAMPLE, ".costguardignore")
     files = sorted(str(path.relative_to(EXAMPLE)) for path in EXAMPLE.rglob("*") if path.is_file())
     kept = [name for name in files if not ignores.ignored(name) and "__pycache__" not in name]
@@ -114,7 +114,7 @@ def test_only_what_a_vm_needs_is_packed() -> None:
 
 
 def test_options_of_the_readme_are_the_scripts() -> None:
-    """What the README launches, the script takes; each settings file has what it reads."""
+    """The script takes what the README launches; each settings file has what it reads."""
     script = (EXAMPLE / "train.py").read_text()
     taken = set(re.findall(r'add_argument\("(--\w+)"', script))
     assert taken == {"--config", "--output", "--data", "--resume"}
@@ -128,7 +128,7 @@ def test_options_of_the_readme_are_the_scripts() -> None:
 
 
 def test_script_trains_and_goes_on_from_its_checkpoint(tmp_path: Path) -> None:
-    """With the real Trainer, in the environment of `make trainers`."""
+    """The script has the real Trainer, in the environment of `make trainers`."""
     if not TRAINERS.exists():
         pytest.skip("PyTorch is not installed: `make trainers` does it")
     shutil.copytree(EXAMPLE, tmp_path / "code")

@@ -1,4 +1,4 @@
-"""What watches the guard, against what the guard really tells."""
+"""Watchers of the guard are tested against what the guard really tells."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def test_panels_have_their_places() -> None:
 
 
 def test_the_dashboard_belongs_to_nobody_s_grafana() -> None:
-    """Whichever Prometheus is chosen is asked, and nothing of the Grafana where it was drawn is left in it."""
+    """The chosen Prometheus is asked, and nothing of the Grafana where it was drawn is left in it."""
     text = json.dumps(BOARD)
     assert set(re.findall(r'"uid": "([^"]*)"', text)) == {"${datasource}", "costguard"}
     assert BOARD["templating"]["list"][0]["type"] == "datasource"

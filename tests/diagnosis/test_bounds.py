@@ -101,7 +101,7 @@ HALF = GpuSignals(kernel_active=0.45)
 
 
 def test_one_loading_worker_that_starves_a_gpu_needs_no_busy_cpu() -> None:
-    """One of 16 vCPUs is used, which no alarm on CPU or pressure shows."""
+    """The use of one of 16 vCPUs shows in no alarm on CPU or pressure."""
     window = window_of([
         Minute(60.0, gpus=(HALF,), command=LOADING, host=HostSignals(cpus=16.0, cpu=1.1), **_stacks(loader=0.9))
     ] * 5)  # fmt: skip
@@ -144,7 +144,7 @@ PLACES = [
 
 @pytest.mark.parametrize(("places", "bound"), PLACES)
 def test_the_main_threads_place_decides(places: dict[str, float], bound: str) -> None:
-    """By more than half of the time in which it does not wait for the GPU; else unknown."""
+    """The place counts by more than half of the time in which it does not wait for the GPU; else unknown."""
     assert judge(_window(HALF, CommandSignals(main_cpu=0.8), **_stacks(**places))).bound == bound
 
 
@@ -162,7 +162,7 @@ def test_too_few_looks_at_stacks_say_nothing() -> None:
 
 
 def test_gpus_that_nothing_runs_on_are_left_out_and_reported() -> None:
-    """One of four works all the time: the run waits for nothing, and three are paid for nothing."""
+    """A GPU of four works all the time: the run waits for nothing, and three are paid for nothing."""
     idle = GpuSignals(kernel_active=0.0)
     minute = Minute(60.0, gpus=(BUSY, idle, idle, idle), command=CommandSignals(), host=HostSignals())
     window = window_of([minute] * 5)
@@ -211,7 +211,9 @@ COMMANDS = st.builds(
 def test_any_signals_have_a_verdict_in_words(
     gpu: GpuSignals, command: CommandSignals, places: dict[str, float] | None
 ) -> None:
-    """Whatever an agent measures or sends: at most three numbers, shares within 0 and 1, and words for all of it."""
+    """The verdict has at most three numbers, shares within 0 and 1, and words for all of it, whatever an agent
+    sends.
+    """
     stacks = None if places is None else StackSignals(looks=30.0, places=places)
     window = window_of([Minute(60.0, gpus=(gpu,), command=command, host=HostSignals(cpus=4.0), stacks=stacks)] * 5)
     verdict = judge(window)
@@ -228,13 +230,13 @@ RUNS = report.stored_runs()
 
 @pytest.mark.parametrize("run", RUNS, ids=[run.name for run in RUNS])
 def test_recorded_trainings_are_never_blamed_wrongly(run: report.RecordedRun) -> None:
-    """With stacks or without, a verdict is what an intervention showed, or unknown."""
+    """A verdict is what an intervention showed, with stacks or without, or unknown."""
     assert report.outcome(run.truth, run.held(with_stacks=True)) != report.WRONG
     assert report.outcome(run.truth, run.held(with_stacks=False)) != report.WRONG
 
 
 def test_the_runs_of_a_gpu_cover_kinds_and_causes_in_both_halves() -> None:
-    """At least 24 over four kinds of model; every setting is one that a training takes."""
+    """The runs are at least 24 over four kinds of model; every setting is one that a training takes."""
     names = [plan.name for plan in PLANS_OF_A_GPU]
     assert len(set(names)) == len(names) >= 24
     assert {plan.settings["kind"] for plan in PLANS_OF_A_GPU} == set(NAMES)
@@ -244,7 +246,7 @@ def test_the_runs_of_a_gpu_cover_kinds_and_causes_in_both_halves() -> None:
 
 
 def test_few_recorded_trainings_are_unknown() -> None:
-    """At most a fifth with all that the stand-in for a GPU gives."""
+    """The share is at most a fifth with all that the stand-in for a GPU gives."""
     outcomes = [report.outcome(run.truth, run.held(with_stacks=True)) for run in RUNS]
     assert len(RUNS) >= 24
     assert outcomes.count(report.UNDECIDED) <= len(RUNS) / 5

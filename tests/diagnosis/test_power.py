@@ -58,7 +58,7 @@ def test_half_of_the_power_is_half_of_the_time() -> None:
 
 
 def test_a_gpu_is_compared_with_its_own_extremes_where_no_best_run_is_known() -> None:
-    """Between two saves it draws what it can."""
+    """The GPU draws what it can between two saves."""
     own = _of(10, power_least_w=112.0, power_most_w=519.0)
     assert judge(_window(own, SAVING)).bound == kinds.CHECKPOINT
 

@@ -1,4 +1,4 @@
-"""Where a main thread stands: stacks of real PyTorch trainings on CPU, and public dumps of trainings on GPUs."""
+"""Main threads stand somewhere: stacks of real PyTorch trainings on CPU, and public dumps of trainings on GPUs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_recorded_training_stands_where_it_was_made_to(name: str) -> None:
 
 
 def test_saving_is_seen_in_a_recorded_training() -> None:
-    """Only looks within torch.save are the checkpoint's; making the tensor before it is not."""
+    """The looks within torch.save alone are the checkpoint's; making the tensor before it is not."""
     signals = summed_up(read_raw("\n".join(RECORDED["runs"]["save"]["raw"])))
 
     assert signals.places is not None
@@ -89,7 +89,7 @@ def test_frame_shown_is_the_one_that_waits() -> None:
 
 
 def test_main_thread_without_a_name_is_known_by_its_number() -> None:
-    """As py-spy 0.4.3 wrote it for a script that does not import threading."""
+    """The stack is as py-spy 0.4.3 wrote it for a script that does not import threading."""
     text = "thread (13315);<module> (r.py:3);get_batch (r.py:2) 9\nthread (13316);work (r.py:2) 9"
 
     assert read_raw(text, ["13315"]) == {("get_batch (r.py:2)", "<module> (r.py:3)"): 9}

@@ -30,7 +30,7 @@ _LEAST_RIGHT = 0.95  # of what the rules have seen; what they have not seen stan
 
 
 def test_the_class_of_nearly_every_quotation_is_right() -> None:
-    """One of them is known to be read wrongly: a checkpoint that cannot be opened, because the disk was full."""
+    """A quotation is known to be read wrongly: a checkpoint that cannot be opened, because the disk was full."""
     wrong = [one["source"] for one in QUOTATIONS if read_end(one["log"]).end_class != one["class"]]
     assert 1 - len(wrong) / len(QUOTATIONS) >= _LEAST_RIGHT, wrong
 

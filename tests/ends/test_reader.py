@@ -1,4 +1,4 @@
-"""What a log proves about an end: which line decides, which state it shows, and what it leaves unknown."""
+"""A log proves an end: the line that decides, the state it shows, and what it leaves unknown."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ def test_an_xid_is_the_hardware_or_a_program_as_nvidia_says(number: int, expecte
     ],
 )  # fmt: skip
 def test_figures_of_a_message_show_who_holds_the_gpus_memory(message: str, cause: str | None) -> None:
-    """Without figures nobody is blamed."""
+    """Nobody is blamed without figures."""
     assert memory_cause(message) == cause
 
 

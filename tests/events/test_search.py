@@ -53,7 +53,7 @@ def test_each_filter_narrows(database: Database) -> None:
 
 
 def test_a_search_says_how_far_it_looked_and_goes_on_from_there(database: Database) -> None:
-    """However rare it is, what is looked for is found at last, each once, with no look longer than a window."""
+    """The match is found at last, each once, however rare it is, with no look longer than a window."""
     same = [replace(EVENTS[0], key=f"k{number}", text=f"number {number}") for number in range(7)]
     with database.write() as connection:
         audit_log.append(connection, [*same, *(replace(event, key=f"x{event.key}") for event in EVENTS[1:4])], T0)

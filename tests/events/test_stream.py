@@ -28,7 +28,7 @@ def keys_after(database: Database, event_id: int, limit: int = 100) -> list[str]
 
 
 def test_events_come_in_the_order_of_their_recording(database: Database) -> None:
-    """What is recorded late stands at the end, whenever it happened; a page and the next one join; filters narrow."""
+    """A late record stands at the end, whenever it happened; a page and the next one join; filters narrow."""
     with database.read() as connection:
         assert stream.latest_id(connection) == 0
     recorded(database, STARTED, replace(STARTED, key="b", kind="ZoneUnread", gce_id="", project="other"))

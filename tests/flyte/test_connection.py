@@ -1,4 +1,4 @@
-"""What the connectors do over REST, against a server that gives prepared answers."""
+"""The connectors work over REST, against a server that gives prepared answers."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_the_same_execution_is_the_same_job(script: Script) -> None:
 
 
 def test_a_refused_job_fails_the_task_with_the_servers_words(script: Script) -> None:
-    """For every part that is wrong: Flyte shows the message of the error alone."""
+    """The words cover every part that is wrong: Flyte shows the message of the error alone."""
     problem = {
         "detail": "The job cannot be taken in.",
         "next": "x",
@@ -82,7 +82,7 @@ def test_no_state_is_left_out() -> None:
 
 
 def test_the_message_says_why_and_how_far() -> None:
-    """With the step, the preemptions and the cost; a cost that is not wholly known is left out."""
+    """The message has the step, the preemptions and the cost; a cost that is not wholly known is left out."""
     detail: Any = with_state("recovering", reason="It was preempted.", preemptions=2)
     assert connection.message(detail) == "It was preempted. Step 41,200. Preempted 2 times. $5.30 so far."
     unknown: Any = with_state(

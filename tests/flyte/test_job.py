@@ -108,7 +108,7 @@ def test_a_configuration_survives_the_trip_through_protobuf() -> None:
 
 
 def test_outputs_lie_where_flyte_says_unless_the_task_says_otherwise() -> None:
-    """Below the output prefix of this execution, so that two executions never share a place."""
+    """The place is below the output prefix of this execution, so that two executions never share one."""
     job = CostguardJob(preset="t4", command=("train", "{data}", "{model}"))
     request = made(job)
     assert request.outputs == {"model": "s3://flyte/x/model"}
@@ -117,7 +117,7 @@ def test_outputs_lie_where_flyte_says_unless_the_task_says_otherwise() -> None:
 
 
 def test_what_a_task_leaves_out_is_left_to_the_server() -> None:
-    """Its defaults, and the preset's, are not repeated here."""
+    """The server's defaults, and the preset's, are not repeated here."""
     request = request_of(CostguardJob(preset="t4", command=("true",)), {}, (), "s3://x", name="n")
     assert request.body == {"preset": "t4", "command": ["true"], "name": "n"}
 

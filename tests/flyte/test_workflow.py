@@ -136,7 +136,7 @@ def _run(command: list[str], environment: Mapping[str, str], folder: Path) -> It
 
 
 def expected_model(folder: Path, rate: str) -> dict[str, Any]:
-    """Of the same program, uninterrupted, with the same data."""
+    """Returns the model of the same program, uninterrupted, with the same data."""
     (folder / "data").mkdir()
     (folder / "data" / "numbers.txt").write_text("\n".join(str(number) for number in range(7)))
     options = ["--data", "data", "--rate", rate, "--checkpoints", "plain", "--model", "model", "--step-seconds", "0"]
@@ -185,8 +185,8 @@ def test_a_workflow_trains_on_spot_between_two_tasks(
 def test_a_connector_service_serves_the_calls_of_a_cluster(
     tmp_path: Path, bucket: Bucket, serve: list[str], calls_of: str
 ) -> None:
-    """Over gRPC: a repeated create is one job and a retry another, values arrive as text without a shell, a delete
-    cancels, and may be repeated.
+    """The service works over gRPC: a repeated create is one job and a retry another, values arrive as text without a
+    shell, a delete cancels, and may be repeated.
     """
     port = _free_port()
     with lab(tmp_path, bucket) as (place, environment):
@@ -212,7 +212,9 @@ def test_a_connector_service_serves_the_calls_of_a_cluster(
 
 
 def test_a_function_runs_on_the_vm(tmp_path: Path, bucket: Bucket) -> None:
-    """In its container image, by flytekit's own entry point; what it returns is no file, and reaches the next task."""
+    """The function runs in its container image, by flytekit's own entry point; its result is no file, and reaches the
+    next task.
+    """
     with lab(tmp_path, bucket) as (place, environment):
         run = ["run", "--raw-output-data-prefix", f"s3://{BUCKET}/flyte", "--destination-dir", str(tmp_path / "code")]
         (tmp_path / "code").mkdir()

@@ -108,7 +108,7 @@ def _fill(database: Database, chance: random.Random) -> None:
 
 
 def _validated(path: Path, environment: Path) -> Iterator[tuple[str, bool]]:
-    """What is printed of each rule, and whether it holds. Failures that only sum up those of others are left out."""
+    """Yields the output of each rule, and whether it holds. Failures that only sum up those of others are left out."""
     command = [environment / "bin" / "focus-validator", "--data-file", path, "--validate-version", "1.2"]
     # The validator looks for its own files from the folder that it is installed in.
     (packages,) = environment.glob("lib/python*/site-packages")

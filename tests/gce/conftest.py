@@ -1,4 +1,4 @@
-"""What the tests of the Compute Engine adapter share."""
+"""Fixtures that the tests of the Compute Engine adapter share."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ def _attached_disk(project: str, zone_url: str, name: str) -> dict[str, Any]:
 
 
 def full_instance(number: int, project: str = "fleet") -> dict[str, Any]:
-    """One VM as instances.get gives it: a T4 on N1, every third one Spot, every fourth one stopped."""
+    """Makes a VM as instances.get gives it: a T4 on N1, every third one Spot, every fourth one stopped."""
     zone = ZONES[number % len(ZONES)]
     zone_url = f"{_ROOT}/{project}/zones/{zone}"
     spot = number % 3 == 0

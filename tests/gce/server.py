@@ -15,7 +15,7 @@ import orjson
 
 @dataclass(frozen=True)
 class Asked:
-    """One request: its path, its query, its headers (names in lower case), its JSON."""
+    """A request: its path, its query, its headers (names in lower case), its JSON."""
 
     path: str
     query: dict[str, str]
@@ -25,7 +25,7 @@ class Asked:
 
 @dataclass
 class Answer:
-    """One answer. `promised` is a Content-Length that the body does not keep."""
+    """An answer. `promised` is a Content-Length that the body does not keep."""
 
     body: bytes = b"{}"
     status: int = 200

@@ -42,7 +42,7 @@ class Sandbox:
     actuator: Actuator
 
     def insert(self, name: str, *more_disks: dict[str, Any]) -> str:
-        """Its numeric id."""
+        """Inserts a VM, and returns its numeric id."""
         disk = {"boot": True, "autoDelete": True, "initializeParams": {"sourceImage": "debian-12"}}
         body = {
             "name": name,

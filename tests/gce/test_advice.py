@@ -26,7 +26,7 @@ RECORDED = {
 
 
 def test_the_mean_of_the_recorded_days(connect: Connect) -> None:
-    """One POST to the region of the zone, in the words of the documents."""
+    """The request is a POST to the region of the zone, in the words of the documents."""
     setup = connect(lambda _asked: json_answer(RECORDED))
     assert setup.cloud.preemption_rate("demo", "us-central1-a", "g2-standard-4") == pytest.approx(0.1)
     (request,) = setup.server.requests
@@ -41,7 +41,7 @@ def test_no_record_is_not_zero(connect: Connect, body: dict[str, object]) -> Non
 
 
 def test_a_refusal_is_an_error_of_the_cloud(connect: Connect) -> None:
-    """Without the permission it says what to grant."""
+    """The error says what to grant."""
 
     def answer(_asked: Asked) -> Answer:
         return google_error(403, "forbidden", "Required 'compute.advice.capacityHistory' permission")

@@ -147,7 +147,7 @@ def test_unknown_machine_type() -> None:
 
 
 def test_a_disk_that_no_list_holds() -> None:
-    """Without the list of disks the type is unknown, and the size is the one that the VM tells."""
+    """The type is unknown without the list of disks, and the size is the one that the VM tells."""
     vm = instance_from("p", ZONE, instance(), {}, Shapes(rule))[0]
     assert (vm.disks[0].disk_type, vm.disks[0].created_at, vm.disks[0].size_gib) == (None, None, 50)
 
@@ -180,7 +180,7 @@ def test_garbage_is_named(changes: dict[str, Any], said: str) -> None:
 
 @pytest.mark.parametrize("raw", [None, 5, "x", [], [[]]])
 def test_garbage_instead_of_a_vm(raw: Any) -> None:
-    """Whatever stands in a VM's place raises Garbled, nothing else."""
+    """The error is Garbled and nothing else, whatever stands in a VM's place."""
     with pytest.raises(Garbled):
         instance_from("p", ZONE, raw, {}, Shapes(rule))
 
@@ -197,7 +197,7 @@ def test_garbage_instead_of_a_vm(raw: Any) -> None:
     ],
 )
 def test_fingerprint_tells_change(changes: dict[str, Any]) -> None:
-    """Whatever the ledger records changes the fingerprint."""
+    """The fingerprint changes with every change that the ledger records."""
     assert seen(**changes).fingerprint != seen().fingerprint
 
 
@@ -234,7 +234,7 @@ def test_disk_facts() -> None:
 
 
 def test_an_operation() -> None:
-    """Who did what to which incarnation, and when."""
+    """The operation says who did what to which incarnation, and when."""
     op = operation_from("p", operation(7, "2026-11-05T10:00:00.250-08:00"))
     assert op is not None
     assert (op.operation_id, op.kind, op.target_id, op.target_name, op.zone) == ("7", "stop", "101", "trainer", ZONE)
@@ -272,7 +272,7 @@ def test_a_preemption() -> None:
     "link", ["zones/z/disks/d", "global/networks/n", "zones/z/instances/n/networkInterfaces", None]
 )
 def test_operations_on_other_things(link: str | None) -> None:
-    """Only an operation whose target is an instance concerns the ledger."""
+    """The ledger is concerned by an operation whose target is an instance alone."""
     assert operation_from("p", operation(1, "2026-11-05T10:00:00Z", targetLink=link)) is None
 
 

@@ -58,7 +58,7 @@ def test_other_projects_go_on(connect: Connect) -> None:
 
 
 def test_a_page_that_fails(connect: Connect) -> None:
-    """What came before the failure is kept; the listing is incomplete; the rest of the look goes on."""
+    """The pages before the failure are kept; the listing is incomplete; the rest of the look goes on."""
     pages: list[Any] = [
         page("instances", {f"zones/{ZONE}": [instance("a", "1")]}, nextPageToken="t"),
         google_error(500, "backendError"),
@@ -106,7 +106,7 @@ def test_google_says_403_for_its_rate_limit(connect: Connect) -> None:
 
 @pytest.mark.parametrize("status", [400, 403, 404])
 def test_a_refusal_is_not_repeated(connect: Connect, status: int) -> None:
-    """What will not pass by itself is asked for once."""
+    """The request that will not pass by itself is made once."""
     setup = connect(cloud_of(instances=google_error(status, "x")))
     setup.cloud.observe("p", None)
     assert setup.server.paths().count("instances") == 1
@@ -120,7 +120,7 @@ def test_a_shutdown_ends_the_waiting(connect: Connect) -> None:
 
 
 def test_closing_ends_the_waiting(connect: Connect) -> None:
-    """Without a wait of its own, the cloud waits on what close() sets."""
+    """The cloud waits on what close() sets, without a wait of its own."""
     setup = connect(cloud_of(instances=google_error(503, "x")))
     cloud = ComputeCloud(setup.server.url, Ticking())
     cloud.close()
@@ -216,7 +216,7 @@ def test_an_unreachable_place_that_is_no_zone(connect: Connect) -> None:
 
 
 def test_a_garbled_vm(connect: Connect) -> None:
-    """One garbled VM costs no other; its zone is unread, so that it is not taken for gone."""
+    """A garbled VM costs no other; its zone is unread, so that it is not taken for gone."""
     members = [instance("a", "1"), instance("b", "2", creationTimestamp="soon"), "nonsense", instance("c", "3")]
     answer = page("instances", {f"zones/{ZONE}": members, f"zones/{EAST}": [instance("d", "4", EAST)]})
     look = connect(cloud_of(instances=answer)).cloud.observe("p", None)
@@ -244,7 +244,7 @@ def test_a_vm_outside_every_zone(connect: Connect) -> None:
 
 @pytest.mark.parametrize("answer", [google_error(403, "forbidden"), Answer(b"}"), google_error(503, "x")])
 def test_disks_that_cannot_be_read(connect: Connect, answer: Answer) -> None:
-    """Without the disks the VMs are still seen, their disks' types unknown."""
+    """The VMs are still seen without the disks, their disks' types unknown."""
     look = connect(cloud_of(disks=answer)).cloud.observe("p", None)
     assert (names(look), look.instances_complete) == (["trainer"], True)
     assert look.instances[0].disks[0].disk_type is None
@@ -252,7 +252,7 @@ def test_disks_that_cannot_be_read(connect: Connect, answer: Answer) -> None:
 
 
 def test_a_garbled_disk(connect: Connect) -> None:
-    """One garbled disk leaves only its own type unknown, and is reported."""
+    """A garbled disk leaves only its own type unknown, and is reported."""
     disks = page("disks", {f"zones/{ZONE}": [disk("other", type=5), disk(), None]})
     look = connect(cloud_of(disks=disks)).cloud.observe("p", None)
     assert look.instances[0].disks[0].disk_type == "pd-balanced"

@@ -209,7 +209,7 @@ def test_a_machine_that_cannot_be(sandbox: Sandbox) -> None:
     ],
 )
 def test_answers(connect: Connect, answer: Answer, error: type[CloudError], said: str) -> None:
-    """Only what Google will refuse again is reported as a refusal; no call is repeated."""
+    """A refusal is reported only where Google will refuse again; no call is repeated."""
     setup = connect(lambda _: answer)
     with pytest.raises(error, match=said):
         setup.cloud.launcher.insert("p", ZONE, SPOT, ONE)
@@ -330,7 +330,7 @@ def test_the_simulated_google_demands_that_local_ssds_are_discarded(sandbox: San
 
 
 def test_a_request_in_full(connect: Connect) -> None:
-    """What a recipe says is what Google is asked for."""
+    """The request to Google is what a recipe says."""
     setup = connect(lambda _: json_answer({"kind": "compute#operation", "id": "7"}))
     setup.cloud.launcher.insert("p", ZONE, SPOT, ONE)
     body = setup.server.requests[0].body

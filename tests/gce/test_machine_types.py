@@ -1,4 +1,4 @@
-"""What machine types are made of."""
+"""Machine types have parts."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_asked_once() -> None:
 
 
 def test_a_silence_pauses_all_questions_of_the_project() -> None:
-    """After a failure nothing is asked for a minute in that project; other projects are not held up."""
+    """The project gets no request for a minute after a failure; other projects are not held up."""
     now = [0.0]
     ask = Asked(CloudUnavailable("down"))
     types = MachineTypes(ask, lambda: now[0])

@@ -1,8 +1,8 @@
-"""What Google says is not there is named: a machine type is not a project.
+"""Google's missing resource is named: a machine type is not a project.
 
-Google's words are recorded ones: a 404 of 2019 in Cloud Custodian's flight data (an instance template), the same for
-a zone's accelerator type in fastai/course-v3#430, for a whole project in hashicorp/terraform#4031, and the 400 by
-which an insert refuses a machine type in taskcluster/community-tc-config#75.
+Google's words are recorded ones: a 404 of 2019 in Cloud Custodian's flight data (an instance template), the same for a
+zone's accelerator type in fastai/course-v3#430, for a whole project in hashicorp/terraform#4031, and the 400 by which
+an insert refuses a machine type in taskcluster/community-tc-config#75.
 """
 
 from __future__ import annotations

@@ -79,7 +79,7 @@ def test_a_project_without_dcgm_has_no_sm_activity(connect: Connect, status: int
 
 
 def test_a_refusal_is_asked_for_once_and_names_the_role(connect: Connect) -> None:
-    """Without permission no metric is known, and the sentence says what to grant."""
+    """The metrics are all unknown without permission, and the sentence says what to grant."""
     setup = connect(lambda _asked: google_error(403, "forbidden"))
     usage = setup.cloud.usage("demo", START - HOUR, START)
     assert set(usage.unread) == _READ

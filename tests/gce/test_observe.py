@@ -1,4 +1,4 @@
-"""One look at a project that answers: pages, masks, disks, and what was seen before."""
+"""A look at a project that answers reads pages, masks, disks, and compares them with the look before."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_a_vm_on_two_pages_is_one(connect: Connect) -> None:
 
 
 def test_an_unchanged_vm_is_the_same_object(connect: Connect) -> None:
-    """What the next look shows unchanged costs no conversion; what changed is new, what went is gone."""
+    """An unchanged VM costs no conversion in the next look; a changed one is new, and one that went is gone."""
     looks = [
         page("instances", {f"zones/{ZONE}": [instance("a", "1"), instance("b", "2"), instance("c", "3")]}),
         page("instances", {f"zones/{ZONE}": [instance("a", "1"), instance("b", "2", status="STOPPING")]}),
@@ -115,7 +115,7 @@ def test_a_disk_that_was_resized(connect: Connect) -> None:
 
 
 def test_a_disk_list_that_fails_forgets_nothing(connect: Connect) -> None:
-    """What was once read of a disk stands while the list of disks cannot be read, and the VM is unchanged."""
+    """The disk's details stand while the list of disks cannot be read, and the VM is unchanged."""
     disks: list[Reply] = [page("disks", {f"zones/{ZONE}": [disk()]}), Answer(b"not JSON")]
     elapsed = [0.0]
     cloud = connect(cloud_of(disks=disks), monotonic=lambda: elapsed[0]).cloud

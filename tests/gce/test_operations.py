@@ -1,4 +1,4 @@
-"""Which operations are read, and when reading may stop early."""
+"""Operations are read, and reading may stop early."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ def test_a_long_operation_is_not_lost(connect: Connect) -> None:
 
 
 def test_all_that_google_keeps(connect: Connect) -> None:
-    """Without a last look every operation is read."""
+    """The first look reads every operation."""
     look = connect(cloud_of(operations=listed(operation(1, "2020-01-01T00:00:00Z")))).cloud.observe("p", None)
     assert len(look.operations) == 1
 
 
 def test_operations_on_other_things_are_left_out(connect: Connect) -> None:
-    """Only operations on instances are kept; those of regions and of the project are none."""
+    """The operations on instances alone are kept; those of regions and of the project are none."""
     on_disk = operation(1, at(1), targetLink="https://x/compute/v1/projects/p/zones/z/disks/d")
     answer = listed(on_disk, operation(2, at(1)))
     answer["items"]["global"] = {"operations": [operation(3, at(1), targetLink="global/networks/n")]}
@@ -69,7 +69,7 @@ def test_operations_on_other_things_are_left_out(connect: Connect) -> None:
     ],
 )
 def test_operations_that_cannot_be_read(connect: Connect, answer: Answer, code: str) -> None:
-    """Without all operations there is no moment up to which they were read; the VMs are seen nevertheless."""
+    """The moment up to which operations were read is unknown without all of them; the VMs are seen nevertheless."""
     look = connect(cloud_of(operations=answer)).cloud.observe("p", SINCE)
     assert [(part.scope, part.code) for part in look.unread] == [("operations", code)]
     assert look.operations_through_at is None

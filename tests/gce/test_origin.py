@@ -1,4 +1,4 @@
-"""What the listing and a look at one VM tell of who keeps it."""
+"""The listing and a look at one VM show who keeps it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ITEMS = [
 
 
 def test_a_listing_says_which_group_made_a_vm(sandbox: Sandbox) -> None:
-    """Through the field mask of the simulated cloud, as Google applies it."""
+    """The group comes through the field mask of the simulated cloud, as Google applies it."""
     sandbox.insert("node", metadata={"items": ITEMS})
     sandbox.insert("alone")
     vms = {vm.name: vm for vm in sandbox.look().instances}

@@ -1,4 +1,4 @@
-"""Whether one VM is still there, asked through the official client."""
+"""A VM's presence is asked through the official client."""
 
 from __future__ import annotations
 

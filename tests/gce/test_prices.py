@@ -222,7 +222,7 @@ def test_one_odd_sku_does_not_cost_the_others(odd: object) -> None:
 
 
 def test_all_pages_are_read_and_a_key_gets_one_price() -> None:
-    """Of two SKUs for one key the newer is believed, and of equally new ones the dearer."""
+    """The newer of two SKUs for one key is believed, and of equally new ones the more expensive."""
     first = [sku("Nvidia L4 GPU running in Iowa", 7, since="2026-01-01T00:00:00Z"), sku("Storage PD Capacity", 4)]
     second = [sku("Nvidia L4 GPU running in Americas", 5), sku("Nvidia L4 GPU running in Iowa", 6)]
     with served(pages(first, second)) as (url, requests):

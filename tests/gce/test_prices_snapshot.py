@@ -72,7 +72,7 @@ def test_no_figure_is_given_twice() -> None:
 
 
 def test_the_snapshot_passes_the_gate() -> None:
-    """What is shipped would be believed if the catalogue said it."""
+    """The shipped prices would be believed if the catalogue said them."""
     prices = {price.key: price for price in snapshot_prices()}
     for key, price in prices.items():
         on_demand = prices.get(PriceKey(key.resource, key.region, STANDARD))

@@ -53,7 +53,7 @@ NOT_ON_DEMAND = {
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One row's price in one way of buying. A GPU's row leaves the host out, a host's row its GPUs and local SSD."""
+    """A row's price in one way of buying. A GPU's row leaves the host out, a host's row its GPUs and local SSD."""
 
     machine_type: str
     gpu: str

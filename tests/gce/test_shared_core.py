@@ -53,7 +53,7 @@ def shape_of(machine_type: str) -> Shape:
     ],
 )
 def test_shared_core_costs_what_google_publishes(book: PriceBook, machine_type: str, dollars: str) -> None:
-    """To the nano-dollar an hour, whatever number of vCPUs the API shows."""
+    """The figures are exact to the nano-dollar an hour, whatever number of vCPUs the API shows."""
     rate = rate_per_hour(shape_of(machine_type), "us-central1", STANDARD, book, APRIL)
     assert rate is not None
     assert abs(rate.dollars - Decimal(dollars)) <= Decimal("1e-9")

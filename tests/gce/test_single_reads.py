@@ -119,7 +119,7 @@ def test_answer_without_the_machine_type_leaves_it_unknown(connect: Connect, ans
 
 
 def test_another_kind_is_no_accepted_request(connect: Connect) -> None:
-    """Whether the stop began is not known: the next look tells."""
+    """The next look tells whether the stop began."""
     setup = connect(lambda _: json_answer(single()))
     with pytest.raises(CloudUnavailable, match="may have begun"):
         setup.cloud.stop("p", ZONE, "101", "1d9e5c2e-5c2e-4c2e-8c2e-1d9e5c2e5c2e")

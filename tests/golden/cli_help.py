@@ -1,4 +1,4 @@
-"""What `--help` prints for every command, in a terminal of fixed width and without colours."""
+"""Collects the output of `--help` for every command, in a terminal of fixed width and without colours."""
 
 from __future__ import annotations
 

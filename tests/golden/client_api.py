@@ -202,6 +202,6 @@ def _docstring(text: str) -> str:
 
 
 def _formatted(text: str) -> str:
-    """As ruff writes it, so that its check passes."""
+    """Formats text as ruff does, so that its check passes."""
     command = [sys.executable, "-m", "ruff", "format", "--stdin-filename", "generated.py", "-"]
     return subprocess.run(command, input=text, capture_output=True, text=True, check=True).stdout

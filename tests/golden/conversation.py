@@ -74,7 +74,7 @@ def _read(day: Story, place: str) -> Iterator[str]:
 
 
 def _worded(words: str, names: Mapping[str, str]) -> str:
-    """With names for ids, and without what a second more or less on the moved clock changes."""
+    """Writes names for ids, and leaves out what a second more or less on the moved clock changes."""
     for user_id, name in names.items():
         words = words.replace(user_id, name)
     for pattern, replacement in _FIGURES:

@@ -23,7 +23,7 @@ def produced(name: str) -> Mapping[str, str]:
 
 
 def stored(name: str) -> Mapping[str, str]:
-    """What the files of one source hold: one file that is called like it, or all files of a folder."""
+    """Returns the files of one source: one file that is called like it, or all files of a folder."""
     folder = ROOT / _folder(name)
     files = list(folder.glob(f"{name}.*")) + sorted((folder / name).rglob("*.*"))
     return {path.relative_to(ROOT).as_posix(): path.read_text("utf-8") for path in files if path.suffix != ".pyc"}

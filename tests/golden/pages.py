@@ -197,5 +197,5 @@ def _text(answer: Response) -> str:
 
 
 def _frame(answer: Response) -> str:
-    """What is around the main part of every page."""
+    """Returns the parts around the main part of every page."""
     return str(PageText(_MAIN.sub("", answer.text)))

@@ -1,4 +1,4 @@
-"""What Slack gets: the message for each kind of content and of event, and a conversation in the product's own words."""
+"""Collects Slack messages: one for each kind of content and of event, and a conversation in the product's own words."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where each golden file comes from."""
+"""The source of each golden file."""
 
 from __future__ import annotations
 

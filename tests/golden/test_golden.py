@@ -1,4 +1,4 @@
-"""What people and programs see stays as it is, until a change is meant and its difference was read."""
+"""People and programs see the same, until a change is meant and its difference was read."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ class Provider:
         return self.served.url
 
     def sign_in(self, url: str) -> tuple[str, str]:
-        """What a browser that follows this address brings back: code and state."""
+        """Signs in as a browser that follows this address, and returns code and state."""
         query = dict(parse_qsl(urlsplit(url).query))
         assert query["response_type"] == "code"
         assert query["code_challenge_method"] == "S256"

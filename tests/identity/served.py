@@ -74,7 +74,7 @@ def serving(answer: Callable[[Asked], Answer]) -> Iterator[Served]:
         do_POST = do_GET
 
         def log_message(self, format: str, *args: object) -> None:
-            """What is served is no test's output."""
+            """Logs nothing: requests are no test's output."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})

@@ -1,4 +1,4 @@
-"""Whom Google's Identity-Aware Proxy let through is who its signature says, and nobody else."""
+"""The signature of Google's Identity-Aware Proxy names the person, and nobody else."""
 
 from __future__ import annotations
 
@@ -71,7 +71,9 @@ def test_who_was_let_through(google: Google) -> None:
 
 
 def test_what_is_refused(google: Google) -> None:
-    """Whatever Google did not sign, for this server, for now, about someone, is refused; nothing of it is repeated."""
+    """A token that Google did not sign, for this server, for now, about a person, is refused; nothing of it is
+    repeated.
+    """
     doubled = b'{"iss":"https://cloud.google.com/iap","aud":"%s","iat":%d,"exp":%d,"email":"a@b.cc","email":"c@d.ee"}'
     good = signed(GOOD, KEY)
     head, body, signature = good.split(".")

@@ -33,7 +33,7 @@ def oidc(provider: Provider, **changed: str) -> Oidc:
 
 
 def signed_in(provider: Provider, through: Oidc, **changed: Any) -> str:
-    """Who came back; `changed` are what `finish` is given otherwise than `begin` was."""
+    """Returns the person who came back; `changed` are what `finish` is given otherwise than `begin` was."""
     code, state = provider.sign_in(through.begin(BACK, "state-1", "nonce-1", "v" * 43))
     assert state == "state-1"
     given = {"code": code, "redirect_uri": BACK, "nonce": "nonce-1", "verifier": "v" * 43, **changed}

@@ -94,7 +94,7 @@ def test_the_agents_last_word(exit: Exit, means: Outcome | None) -> None:
     ],
 )
 def test_google_is_given_two_minutes_to_say_why(exit: Exit, means: Outcome) -> None:
-    """After two minutes the likeliest reason counts: a Spot VM that is shut down was preempted."""
+    """The likeliest reason counts then: a Spot VM that is shut down was preempted."""
     assert reported(exit, now=NOW + 2 * MINUTE) is means
     assert reported(exit, vm=standing(Status.STOPPED, EndReason.PREEMPTED)) is Outcome.PREEMPTED
     assert reported(exit, vm=standing(Status.STOPPED, EndReason.STOPPED, ANA)) is Outcome.REMOVED

@@ -70,7 +70,7 @@ def test_a_table_read_every_day_is_stored_whole(
 
 
 def test_it_is_read_once_a_day(reading: BillReading, clock: ManualClock, world: World) -> None:
-    """Not again before `read_every` has passed, whatever the daemon asks."""
+    """The table is not read again before `read_every` has passed, whatever the daemon asks."""
     clock.move_to(FIRST + DAY)
     assert reading.run(None, threading.Event()) is not None
     queries = len(world.bigquery.queries)

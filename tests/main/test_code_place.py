@@ -1,4 +1,4 @@
-"""Where the code of jobs is kept when the settings name no place."""
+"""Code of jobs has a place when the settings name none."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ def test_code_is_kept_in_a_private_folder_next_to_an_sqlite_database(tmp_path: P
 
 
 def test_named_place_is_used_instead(tmp_path: Path) -> None:
-    """And no folder is made next to the database."""
+    """The folder next to the database is not made."""
     with closing(Database.open(f"sqlite:///{tmp_path / 'costguard.db'}")) as database:
         code_archives(settings(code=f"file://{tmp_path}/shared"), database, {}).keep(SHA256, io.BytesIO(CONTENT))
     assert [path.name for path in tmp_path.iterdir()] == ["shared"]
 
 
 def test_replicas_with_postgresql_share_no_folder() -> None:
-    """So the settings must name a place, and the refusal says so."""
+    """The settings must name a place, and the refusal says so."""
     with (
         closing(Database.open("postgresql://guard@127.0.0.1:1/costguard")) as database,
         pytest.raises(Conflict, match="no place for code") as refused,

@@ -38,7 +38,7 @@ def cloud(world: World) -> Iterator[str]:
 
 
 def test_while_the_database_is_silent(cloud: str, postgres_url: str, tmp_path: Path) -> None:
-    """As after a failover: the lease cannot be released, so a line says what was left."""
+    """The lease cannot be released, as after a failover, so a line says what was left."""
     with silent_proxy(postgres_url) as (proxy, url), served(tmp_path, cloud, database=url) as guard:
         until(lambda: guard.has_passed)
         proxy.freeze_all()
@@ -91,7 +91,7 @@ def test_second_signal_ends_it_on_the_spot(cloud: str, tmp_path: Path) -> None:
 
 
 def waits_for(pid: int, sign: signal.Signals) -> bool:
-    """Whether this signal has been sent to a frozen process (man 5 proc: ShdPnd)."""
+    """Says whether this signal has been sent to a frozen process (man 5 proc: ShdPnd)."""
     status = Path(f"/proc/{pid}/status").read_text()
     pending = next(line for line in status.splitlines() if line.startswith("ShdPnd"))
     return bool(int(pending.split()[1], 16) >> (sign - 1) & 1)

@@ -21,7 +21,7 @@ import pytest
     ids=["serving", "watching"],
 )
 def test_process_does_not_load_what_the_other_one_needs(module: str, without: AbstractSet[str]) -> None:
-    """Nor what is needed later, or by few: Google's client alone takes 75 MB."""
+    """The process does not load what is needed later, or by few, either: Google's client alone takes 75 MB."""
     ask = f"import sys, {module}; print(*sys.modules, sep='\\n')"
     done = subprocess.run([sys.executable, "-c", ask], capture_output=True, text=True, check=True)
     assert without & set(done.stdout.splitlines()) == set()

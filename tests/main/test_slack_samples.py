@@ -86,7 +86,7 @@ def test_each_kind_arrives_marked_at_night_and_at_one_person(world: World, setti
 
 
 def test_no_kind_of_message_is_left_out(world: World) -> None:
-    """What the product can send, and the answer to /gpu."""
+    """The samples cover what the product can send, and the answer to /gpu."""
     rules = Rules({})
     kinds = by_kind(rules, "", ReminderComposer(rules)).kinds
     ana = Person(world.slack.user("ana").id, "ana@example.com", "Ana")

@@ -39,7 +39,7 @@ HOUR = "1h"  # between passes: what happens sooner was asked for
 
 @pytest.fixture(scope="module")
 def world() -> World:
-    """One VM that has run for most of an hour."""
+    """Makes a world with one VM that has run for most of an hour."""
     now = SystemClock().now()
     clock = ManualClock(now - timedelta(hours=1))
     made = World(clock, projects=[PROJECT])
@@ -56,7 +56,10 @@ def cloud(world: World) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def shared(cloud: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """For tests that leave it at work, whichever of its other processes they kill. Its passes are an hour apart."""
+    """Serves a guard for tests that leave it at work, whichever of its other processes they kill.
+
+    Its passes are an hour apart.
+    """
     with served(tmp_path_factory.mktemp("guard"), cloud, every=HOUR, more=ADMIN) as guard:
         until(lambda: guard.has_passed)
         yield guard
@@ -64,14 +67,14 @@ def shared(cloud: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ser
 
 @pytest.fixture
 def guard(cloud: str, tmp_path: Path) -> Iterator[Served]:
-    """For a test that ends it."""
+    """Serves a guard for a test that ends it."""
     with served(tmp_path, cloud) as guard:
         until(lambda: guard.has_passed)
         yield guard
 
 
 def test_killed_serving_process_is_started_again_while_the_watch_goes_on(shared: Served) -> None:
-    """As by the kernel when memory runs out: one line says so, the port stays, and the lease never changes hands."""
+    """The kernel kills so when memory runs out: one line says so, the port stays, and the lease never changes hands."""
     guard = shared
     before, first, earlier = held(guard), guard.web, len(guard.events("web_process_ended"))
     os.kill(first, signal.SIGKILL)
@@ -96,7 +99,7 @@ def test_serving_process_ends_when_the_watching_one_is_killed(guard: Served) -> 
 
 
 def test_guard_is_not_ready_while_its_watching_process_is_frozen(shared: Served) -> None:
-    """Its lease runs out, and its silence is named. The page of health gives the same reason."""
+    """The lease runs out, and its silence is named. The page of health gives the same reason."""
     guard = shared
     freeze(guard.process.pid)
     try:
@@ -147,13 +150,15 @@ def test_no_secret_is_in_the_list_of_processes(shared: Served) -> None:
 
 
 def test_serving_process_gives_way(shared: Served) -> None:
-    """To the watch, for the processor and for memory."""
+    """The watch comes first for CPU and memory."""
     assert os.getpriority(os.PRIO_PROCESS, shared.web) > os.getpriority(os.PRIO_PROCESS, shared.process.pid)
     assert int(Path(f"/proc/{shared.web}/oom_score_adj").read_text()) >= 500
 
 
 def test_many_pages_are_made_by_a_third_process(shared: Served) -> None:
-    """Killed, it is replaced, and pages come meanwhile; it ends with the serving process, however that ends."""
+    """The process is replaced when killed, and pages come meanwhile; it ends with the serving process, however that
+    ends.
+    """
     guard, web = shared, shared.web
     first = third_process(guard)
     assert os.getpriority(os.PRIO_PROCESS, first) > os.getpriority(os.PRIO_PROCESS, web)
@@ -201,7 +206,10 @@ def third_process(guard: Served, but: int = 0) -> int:
 
 
 def test_all_three_end_by_sigterm(guard: Served) -> None:
-    """To the process that was started. Before, while that one is frozen, pages of the third process name it, too."""
+    """The signal goes to the process that was started.
+
+    Before, while that one is frozen, pages of the third process name it, too.
+    """
     web, third, pause = guard.web, third_process(guard), threading.Event()
     freeze(guard.process.pid)
     try:

@@ -1,4 +1,4 @@
-"""What the two processes say to each other, and what each makes of silence, nonsense and the end of the other."""
+"""The two processes talk, and notice silence, nonsense and the end of the other."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def supervised(
 
 
 def test_settings_arrive_as_they_were_read(tmp_path: Path) -> None:
-    """With their secrets, which no dump of the settings holds, and by the same checks."""
+    """The secrets come too, which no dump of the settings holds, and by the same checks."""
     text = '[watch]\nprojects = ["ml-training"]\nevery = "90s"\n[slack]\nchannel = "#gpu"\n'
     text += '[reminders]\ndaily_digest = "08:30"\n'
     given = read(tmp_path, text, COSTGUARD_SLACK_TOKEN="xoxb-1-secret", COSTGUARD_TOKEN="0123456789abcdef")
@@ -112,7 +112,7 @@ def test_settings_arrive_as_they_were_read(tmp_path: Path) -> None:
 
 
 def test_a_clock_that_was_sped_up_shows_the_same_in_both_processes() -> None:
-    """However long the message took."""
+    """The times are the same however long the message took."""
     clock = ScaledClock(NOON, 60)
     with wires() as (here, there):
         here.send(Begin(settings={}, holder="", pace=Pace(origin=clock.origin, since=clock.since, speed=clock.speed)))
@@ -176,7 +176,7 @@ def test_the_same_wake_is_sent_once_while_the_other_process_does_not_listen() ->
 
 
 def test_silence_of_the_watch_is_noticed_and_over_with_its_next_word() -> None:
-    """After ten seconds; it speaks every second."""
+    """The silence lasts ten seconds; it speaks every second."""
     seconds = [0.0]
     with wires() as (here, there):
         watcher = Watcher(here, lambda: None, lambda: seconds[0])
@@ -200,7 +200,7 @@ def test_the_end_of_the_watch_is_noticed_at_once() -> None:
 
 
 def test_every_new_process_hears_how_to_begin_and_then_the_state() -> None:
-    """One that ended after it served is started again with one line that says how it ended."""
+    """A process that ended after it served is started again with one line that says how it ended."""
     with capture_logs() as lines, supervised() as (spawner, web):
         for number in range(2):
             until(lambda: spawner.made[number:] != [])  # noqa: B023 - it is over before the number changes
@@ -225,7 +225,7 @@ def test_a_process_that_never_served_is_not_started_again() -> None:
 
 
 def test_wakes_reach_the_watch() -> None:
-    """And what is not understood ends the process that said it, which is then replaced."""
+    """A message that is not understood ends the process that sent it, which is then replaced."""
     woken = threading.Event()
     with supervised(woken.set) as (spawner, _web):
         spawner.made[0].wire.send(Alive())
@@ -243,7 +243,7 @@ def test_each_sign_of_life_is_passed_on() -> None:
 
 
 def test_none_is_started_once_it_is_to_stop() -> None:
-    """Not even where it ended in the same moment."""
+    """No process is started even where it ended in the same moment."""
     with supervised() as (spawner, web):
         spawner.made[0].wire.send(Alive())
         assert web.has_served(30)

@@ -53,7 +53,7 @@ class Served:
 
     @property
     def web(self) -> int:
-        """Its id; 0 while there is none."""
+        """Returns its id; 0 while there is none."""
         return next(iter(children_of(self.process.pid)), 0)
 
     def get(self, path: str, body: Any = None) -> tuple[int, Any]:
@@ -75,7 +75,7 @@ class Served:
             return str(answer.read().decode())
 
     def events(self, name: str) -> list[dict[str, Any]]:
-        """What was logged under this name."""
+        """Returns the events logged under this name."""
         lines = [line for line in self.log.read_text().splitlines() if line.startswith("{")]
         return [event for event in map(json.loads, lines) if event["event"] == name]
 
@@ -108,7 +108,7 @@ def is_alive(pid: int) -> bool:
 def served(
     folder: Path, cloud: str, *, database: str = "", port: int = 0, every: str = "10s", more: str = "", **environ: str
 ) -> Iterator[Served]:
-    """Killed at the end, if it still runs. Its log is all that it prints."""
+    """Serves a guard, killed at the end, if it still runs. Its log is all that it prints."""
     path, log = folder / "costguard.toml", folder / "guard.log"
     database = database or f"sqlite:///{folder}/costguard.db"
     path.write_text(

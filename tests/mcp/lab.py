@@ -36,13 +36,13 @@ class Lab:
         return secret
 
     def requests(self) -> int:
-        """How many requests are stored, whatever became of them."""
+        """Counts the stored requests, whatever became of them."""
         with self.database.read() as connection:
             return connection.execute(select(func.count()).select_from(tables.requests)).scalar_one()
 
 
 def make_lab(database: Database, jobs: JobService | None = None) -> Lab:
-    """Without `jobs` it launches and quotes none."""
+    """Makes a lab. Without `jobs` it launches and quotes none."""
     plain = deps_of(database)
     access = Access(viewers=frozenset({VIC}), operators=frozenset({ADA}))
     authenticator = authenticator_of(database, plain.clock, access, "the master's token")

@@ -28,7 +28,7 @@ def over_stdio(url: str, token: str) -> StdioServerParameters:
 def talk(
     server: GuardServer | StdioServerParameters, conversation: Callable[[Client], Awaitable[T]], **options: Any
 ) -> T:
-    """In a thread of its own: a browser of other tests leaves a running event loop in this one."""
+    """Talks in a thread of its own: a browser of other tests leaves a running event loop in this one."""
 
     async def whole() -> T:
         connecting: AbstractAsyncContextManager[Client] = Client(server, **options)

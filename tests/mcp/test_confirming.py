@@ -59,7 +59,7 @@ def site(sqlite_database: Database) -> Iterator[Site]:
 def test_a_client_that_can_ask_asks_its_user_and_one_request_is_stored(
     site: Site, mode: str, tool: str, more: dict[str, Any]
 ) -> None:
-    """By the protocol of 2026 and by those before it. The question is the whole act, with names quoted."""
+    """The protocol is that of 2026 and those before it. The question is the whole act, with names quoted."""
     questions: list[str] = []
 
     async def agree(_: Any, params: ElicitRequestParams) -> ElicitResult:
@@ -151,7 +151,7 @@ def test_a_confirmation_of_another_server_is_unknown(site: Site) -> None:
 
 
 def test_a_viewers_token_stores_no_request(site: Site) -> None:
-    """Even when its user confirms: the permission is the server's to give."""
+    """The permission is the server's to give, even when its user confirms."""
 
     async def act(agent: Agent) -> Any:
         first = answer_of(await agent.call_tool("stop_vm", STOP))

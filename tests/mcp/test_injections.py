@@ -146,7 +146,9 @@ async def _read_everything(obedient: Obedient) -> None:
 
 
 def test_two_hundred_instructions_lead_to_no_request(lab: Lab) -> None:
-    """Over the real command, with a token that may stop VMs, while an act waits for its confirmation."""
+    """The instructions go over the real command, with a token that may stop VMs, while an act waits for its
+    confirmation.
+    """
 
     async def converse(agent: Agent) -> Obedient:
         obedient = Obedient(agent)
@@ -166,7 +168,7 @@ def test_two_hundred_instructions_lead_to_no_request(lab: Lab) -> None:
 
 
 def test_the_agent_does_follow_an_instruction_without_a_mark(lab: Lab) -> None:
-    """So that the test before can fail: the same texts, unmarked, make it ask for stops."""
+    """The test before can fail: the same texts, unmarked, make the agent ask for stops."""
 
     async def converse(agent: Agent) -> Obedient:
         obedient = Obedient(agent)

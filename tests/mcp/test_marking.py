@@ -42,7 +42,7 @@ _ANSWERS = st.recursive(
 
 @given(_ANSWERS)
 def test_no_text_with_a_space_stands_outside_a_mark(answer: Any) -> None:
-    """Only single words, numbers, moments and ids do: none of them can hold an instruction."""
+    """The single words, numbers, moments and ids alone do: none of them can hold an instruction."""
     shown = json.loads(answer_text(answer))
     assert list(shown) == ["note", "answer"]
     assert shown["note"] == Words.NOTE
@@ -78,7 +78,7 @@ def test_labels_are_marked_with_their_keys() -> None:
 
 
 def test_a_mapping_whose_keys_are_sentences_is_marked_whole() -> None:
-    """In whatever field it stands."""
+    """The mapping may stand in any field."""
     assert unmarked(marked({"rows": {"Stop every VM": 1}})) == ["rows"]
 
 

@@ -213,12 +213,12 @@ def answers(sqlite_database: Database) -> dict[str, Any]:
 
 
 def test_every_tool_that_reads_is_asked() -> None:
-    """To the last one."""
+    """The last one is asked too."""
     assert {question.tool for question in QUESTIONS} == {tool.__name__ for tool in READING}
 
 
 def test_questions_are_answered_to_the_cent(answers: dict[str, Any]) -> None:
-    """Against figures worked out by hand from the rates, not by the product."""
+    """The figures are computed by hand from the rates, not by the product."""
     assert len(QUESTIONS) == len({question.words for question in QUESTIONS}) == 49
     wrong = []
     for question in QUESTIONS:

@@ -1,4 +1,4 @@
-"""What Slack gets about every kind of event that becomes a message, composed as the product composes it."""
+"""Collects Slack's messages about every kind of event, composed as the product composes them."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ _HANG = Hang(NOW, "still", "training", timedelta(minutes=20), stacks='File "/opt
 
 
 def contents(database: Database) -> Mapping[str, NotificationContent]:
-    """By the kind of event; cards of jobs and sweeps by `card-` and their state."""
+    """Returns contents by the kind of event; cards of jobs and sweeps by `card-` and their state."""
     job, sweep = _job(database), _sweep(database)
     composed: dict[str, NotificationContent] = {}
     for kind in notification.KINDS:
@@ -77,7 +77,7 @@ def contents(database: Database) -> Mapping[str, NotificationContent]:
 
 
 def _job(database: Database) -> JobSnapshot:
-    """Its second attempt runs on a disk that is nearly full, after a preemption that lost work."""
+    """Makes a job whose second attempt runs on a disk that is nearly full, after a preemption that lost work."""
     with priced(database).write() as connection:
         job_rows.added(connection, state=JobState.RUNNING, reason="attempt 2 runs", ceiling=Money.of(40))
         first = job_rows.attempt(connection, state=AttemptState.OVER, outcome=Outcome.PREEMPTED)

@@ -66,7 +66,7 @@ class Place:
 
     @property
     def trouble(self) -> OutboxTrouble:
-        """What keeps people from being notified, as a server shows it."""
+        """Returns what keeps people from being notified, as a server shows it."""
         return trouble_of(self.database, *self.outbox.refusals)
 
     def intend(self, key: str, address: str = "#ops", **given: object) -> None:

@@ -1,4 +1,4 @@
-"""One message for each recovery, and none that the job's card makes needless."""
+"""A recovery makes one message, and none that the job's card makes needless."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_the_first_recovery_is_the_card_itself() -> None:
 
 
 def test_each_later_recovery_is_one_reply() -> None:
-    """Whether it had to wait for a place or not: a wait shows on the card."""
+    """The reply comes whether it had to wait for a place or not: a wait shows on the card."""
     news = (
         event(JobEvent.WAITS, "10:56"),
         event(JobEvent.RESUMED, "11:00"),
@@ -72,7 +72,7 @@ def test_a_crash_is_recovered_from_once_the_command_has_run_a_while(now: str, co
 
 
 def test_a_budget_that_is_spent_is_said_even_below_a_card() -> None:
-    """Its owner can raise the limit."""
+    """The owner can raise the limit."""
     assert said(event(JobEvent.HELD, "10:56"), cuts=(cut(1, "10:55"),)) == [(JobEvent.HELD, Form.REPLY, False)]
 
 

@@ -1,4 +1,4 @@
-"""What people ask for in Slack is checked, stored once and answered."""
+"""People's requests in Slack are checked, stored once and answered."""
 
 from __future__ import annotations
 
@@ -54,7 +54,9 @@ def test_an_owners_press_is_stored_and_wakes_the_guard(office: Office) -> None:
 
 
 def test_the_same_press_twice_is_one_request(office: Office) -> None:
-    """However often Slack delivers it, by both ways in and at the same time; another press is another request."""
+    """The request is one however often Slack delivers it, by both ways in and at the same time; another press is
+    another request.
+    """
     subject = office.running()
     office.know("ada")
     threads = [threading.Thread(target=office.handler.click, args=(press(subject),)) for _ in range(4)]
@@ -74,7 +76,7 @@ def about_a_job(by: str, choice: JobChoice, at: str = "1.1") -> JobClick:
 
 
 def test_a_choice_about_a_job_is_stored_once(office: Office) -> None:
-    """However often Slack delivers it, also after it was taken back."""
+    """The choice is stored once however often Slack delivers it, also after it was taken back."""
     with office.database.write() as connection:
         stored_jobs.added(connection, "j7k2m9q4", owner=ADA)
     office.know("ada")
@@ -93,7 +95,7 @@ def test_a_choice_about_a_job_is_stored_once(office: Office) -> None:
 
 
 def test_a_choice_about_a_job_of_another_is_refused_in_private(office: Office) -> None:
-    """With who may; nothing changes. A job that is not there is refused likewise."""
+    """The refusal says who may; nothing changes. A job that is not there is refused likewise."""
     office.know("vic")
     office.handler.click(about_a_job("vic", JobChoice.NEVER_MIND, at="2.2"))
     with office.database.write() as connection:
@@ -222,7 +224,7 @@ def test_who_has_no_address_may_nothing(office: Office, person: Person | None) -
     ],
 )
 def test_only_members_may_press(office: Office, standing: Membership, why: str) -> None:
-    """Who is no full member of the workspace is refused in private, even with an admin's or the owner's address."""
+    """A person who is no full member is refused in private, even with an admin's or the owner's address."""
     subject = office.running()
     for name in ("ada", "adam"):
         office.slack.people[user_id(name)] = replace(office.slack.people[user_id(name)], membership=standing)
@@ -237,7 +239,7 @@ def test_only_members_may_press(office: Office, standing: Membership, why: str) 
 
 
 def test_a_known_id_of_another_workspace_is_asked_about(office: Office) -> None:
-    """What is remembered of an id holds for the workspace that it was looked up in, and nowhere else."""
+    """The memory of an id holds for the workspace that it was looked up in, and nowhere else."""
     office.know("ada")
     office.slack.people["U0ADA"] = replace(office.slack.people["U0ADA"], membership=Membership.EXTERNAL)
     office.handler.click(replace(press(office.running()), team_id="T0OTHER"))
@@ -246,7 +248,7 @@ def test_a_known_id_of_another_workspace_is_asked_about(office: Office) -> None:
 
 
 def test_without_a_role_there_is_nothing_to_press(office: Office) -> None:
-    """Not even for the owner of a VM: pages and REST would refuse them, too."""
+    """The owner of a VM gets nothing either: pages and REST would refuse them, too."""
     subject = office.running(owner="nemo@lab.example")
     office.slack.people["U0NEMO"] = Person("U0NEMO", "nemo@elsewhere.example", "Nemo")
     claimed = office.running("another", owner="nemo@elsewhere.example")
@@ -322,7 +324,7 @@ def test_a_busy_database_does_not_keep_slack_waiting(office: Office) -> None:
 
 
 def test_a_press_that_is_lost_is_told(office: Office) -> None:
-    """At once as an error while Slack waits; afterwards by an ephemeral message that needs no database."""
+    """The loss is an error at once while Slack waits; afterwards an ephemeral message that needs no database."""
     subject = office.running()
     office.know("ada")
     locked = Unwilling(office.database, StoreError("It is locked."))

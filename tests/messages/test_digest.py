@@ -40,7 +40,7 @@ def watch(database: Database, clock: HandClock, channel: str = "#gpus") -> Diges
 
 
 def stored(database: Database) -> list[StoredMessage]:
-    """Those intended last, first."""
+    """Returns messages, the latest intended first."""
     with database.read() as connection:
         return message_rows.waiting(connection, NOW + 99 * DAY, 100)[::-1]
 
@@ -86,7 +86,7 @@ def a_fleet(database: Database) -> None:
 
 
 def test_each_is_intended_once(database: Database) -> None:
-    """However often one looks and across restarts; the next day has another."""
+    """The digest is one however often one looks and across restarts; the next day has another."""
     with database.write() as connection:
         rows.project(connection)
     clock = HandClock(NOW)
@@ -103,7 +103,7 @@ def test_each_is_intended_once(database: Database) -> None:
 
 
 def test_a_teams_budget_stands_at_what_its_people_spent(database: Database) -> None:
-    """Not at what everybody did."""
+    """The spend of everybody else does not count."""
     a_fleet(database)
     with database.write() as connection:
         rows.day(connection, (NOW - DAY).date(), owner="bob@lab.example", gpu_nanos=7 * 10**9)
@@ -169,7 +169,7 @@ def test_the_late_and_the_unclaimed_are_named(database: Database) -> None:
 
 
 def test_budgets_are_told_with_their_forecast(database: Database) -> None:
-    """What is spent of the limit, and what will be."""
+    """The digest has the spend of the limit, and the forecast."""
     a_fleet(database)
     (budget,) = section(composed(database), "Budgets")
     assert (budget.label, budget.amount) == ("lab", "$40.27 of $100.00 (40%)")
@@ -234,7 +234,7 @@ def test_only_the_first_few_are_named_and_the_rest_is_counted(database: Database
 
 
 def test_a_week_is_compared_with_the_week_before_where_that_was_watched(database: Database) -> None:
-    """What was never watched is not zero."""
+    """The spend of a time that was never watched is not zero."""
     a_fleet(database)
     with database.write() as connection:
         rows.day(connection, date(2026, 11, 10), gpu_nanos=40 * 10**9)

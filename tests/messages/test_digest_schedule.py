@@ -28,7 +28,7 @@ moments = st.timedeltas(timedelta(), timedelta(days=700)).map(lambda later: date
 
 
 def all_of(rule: DigestRule, start: datetime, days: int) -> list[DueDigest]:
-    """What one meets who looks every 20 minutes, each digest once."""
+    """Returns the digests that a look every 20 minutes meets, each once."""
     result = {item.key: item for step in range(days * 72) for item in due(rule, EVER, start + step * HOUR / 3)}
     return list(result.values())
 
@@ -76,7 +76,7 @@ def test_after_an_outage_only_the_latest_is_due() -> None:
 
 
 def test_a_new_installation_has_no_backlog() -> None:
-    """What came due before the first look at any project has nothing to tell."""
+    """A digest that came due before the first look at any project has nothing to tell."""
     noon = datetime(2026, 11, 23, 12, tzinfo=UTC)
     assert keys(BERLIN, noon, None) == []
     assert keys(BERLIN, noon, noon - HOUR) == []
@@ -93,7 +93,7 @@ def test_what_is_off_is_never_due() -> None:
 @pytest.mark.parametrize("changes", ["2026-03-29", "2026-10-25"])
 @pytest.mark.parametrize("at", ["00:30", "01:30", "02:30", "03:00"])
 def test_a_clock_change_neither_repeats_nor_leaves_out_a_day(changes: str, at: str) -> None:
-    """Also at a local time that does not exist that day, or exists twice."""
+    """The digest comes also at a local time that does not exist that day, or exists twice."""
     start = datetime.fromisoformat(changes).replace(tzinfo=UTC) - 2 * DAY
     result = all_of(DigestRule(time.fromisoformat(at), None, 0, "Europe/Berlin"), start, 5)
     days = sorted(item.last for item in result)
@@ -104,7 +104,7 @@ def test_a_clock_change_neither_repeats_nor_leaves_out_a_day(changes: str, at: s
 @settings(max_examples=30, deadline=None)  # each looks a thousand times
 @given(rules, moments)
 def test_each_day_and_each_week_has_one_digest(rule: DigestRule, start: datetime) -> None:
-    """Whatever the zone: keys are never reused, and the days they tell of follow on each other without a gap."""
+    """The keys are never reused in any zone, and the days they tell of follow on each other without a gap."""
     result = all_of(rule, start, 16)
     for every, step in ((Every.DAILY, DAY), (Every.WEEKLY, 7 * DAY)):
         mine = sorted((item for item in result if item.every is every), key=lambda item: item.due_at)

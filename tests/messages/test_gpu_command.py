@@ -79,13 +79,13 @@ def test_empty_list_names_the_callers_address(office: Office) -> None:
 
 
 def test_help_and_unknown_commands_are_answered_without_a_lookup(office: Office) -> None:
-    """Without asking Slack or the database anything."""
+    """The answer asks neither Slack nor the database."""
     assert office.handler.command(command("help")) == EphemeralContent(HELP)
     assert office.handler.command(command("stop it")) == EphemeralContent(f"There is no command /gpu stop it.\n{HELP}")
 
 
 def test_caller_without_a_role_gets_no_list(office: Office) -> None:
-    """What VMs there are and what they cost is for people with a role."""
+    """The VMs that there are and their cost are for people with a role."""
     office.slack.people["U0NEMO"] = Person("U0NEMO", "nemo@elsewhere.example", "Nemo")
     shown = office.handler.command(command(by="nemo"))
     assert isinstance(shown, EphemeralContent)

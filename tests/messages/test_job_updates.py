@@ -59,7 +59,7 @@ class Office:
             rows.event(connection, key, self.clock.now(), kind=kind, text=text, data={"job": JOB}, **given)
 
     def interrupted(self) -> None:
-        """Its second attempt is preempted."""
+        """Preempts its second attempt."""
         now = self.clock.now()
         with self.database.write() as connection:
             second = attempts.of_jobs(connection, [JOB])[JOB][1]
@@ -70,7 +70,7 @@ class Office:
             jobs.set_state(connection, JOB, state, reason, None, self.clock.now())
 
     def new_posts(self) -> list[FakePost]:
-        """What stands in Slack once all is sent, after a second look by a guard that was started again."""
+        """Returns the messages in Slack once all is sent, after a second look by a guard that was started again."""
         for _ in range(2):
             NotificationWatch(self.database, self.clock, RULES, "#costs").intend()
         while (wait := self.outbox.deliver()) is not None:
@@ -136,7 +136,7 @@ def test_recoveries_are_one_thread_to_the_owner_under_a_card(office: Office) -> 
 
 
 def test_the_card_is_edited_until_the_job_is_over(office: Office) -> None:
-    """What it shows is how the job stands now, with the end of its output where it failed."""
+    """The card shows the job's present state, with the end of its output where it failed."""
     office.happened("JobResumed")
     office.new_posts()
     office.stands(JobState.RECOVERING, "It was preempted, and waits for a place.")
@@ -154,7 +154,7 @@ def test_the_card_is_edited_until_the_job_is_over(office: Office) -> None:
 
 
 def test_a_failure_is_told_to_the_owner_and_in_the_teams_channel(office: Office) -> None:
-    """With the last lines that its command printed, and not hidden in a thread."""
+    """The message has the last lines that its command printed, and is not hidden in a thread."""
     office.stands(JobState.FAILED, "It crashed three times.")
     office.happened("JobFailed", "resnet failed: it crashed three times.")
     first, second = office.new_posts()
@@ -184,7 +184,7 @@ def test_starting_from_zero_is_loud(office: Office) -> None:
     ],
 )
 def test_what_the_owner_has_to_know_stands_by_itself(office: Office, kind: str, icon: str, title: str) -> None:
-    """In no thread, and for the owner alone."""
+    """The message is in no thread, and for the owner alone."""
     office.happened(kind)
     (post,) = office.new_posts()
     assert (post.channel, post.thread_ts) == (ADAS, "")
@@ -203,7 +203,7 @@ def test_unrecognised_checkpoints_are_reported_in_the_jobs_thread(office: Office
 
 
 def test_a_hang_stands_in_the_jobs_thread_with_its_last_output(office: Office) -> None:
-    """Below the card, which is posted for it if there is none; the owner alone is notified."""
+    """The message is below the card, which is posted for it if there is none; the owner alone is notified."""
     office.happened("JobHangs", "resnet seems to hang.")
     card, reply = office.new_posts()
     assert (card.channel, card.thread_ts) == (ADAS, "")
@@ -219,7 +219,7 @@ def test_a_hang_stands_in_the_jobs_thread_with_its_last_output(office: Office) -
 
 @pytest.mark.parametrize(("actor", "count"), [("ben@lab.example", 1), ("Ada@lab.example", 0)])
 def test_a_cancel_is_told_unless_it_was_the_owners_own(office: Office, actor: str, count: int) -> None:
-    """Who pressed knows already."""
+    """The person who pressed knows already."""
     office.stands(JobState.CANCELLED, f"{actor} cancelled it.")
     office.happened("JobCancelled", actor=actor)
     assert len(office.new_posts()) == count

@@ -28,7 +28,7 @@ ON_DISK = CheckpointPlan("/ckpt", "--from {checkpoint}")
 
 
 def card(database: Database, subject_kind: SubjectKind, name: str) -> VmCard:
-    """Of a VM with the id 4799, stopped where the message is about its storage."""
+    """Makes a card of a VM with the id 4799, stopped where the message is about its storage."""
     is_of_storage = subject_kind is SubjectKind.REST
     with database.write() as connection:
         rows.prices(connection, PRICES)
@@ -57,7 +57,7 @@ def stop_of(card: VmCard) -> str:
 
 
 def test_a_storage_reminder_names_the_job_whose_disk_is_kept(sqlite_database: Database) -> None:
-    """With what the disk holds, what it costs a month, and the command that deletes it."""
+    """The reminder has the disk's contents, its monthly cost, and the command that deletes it."""
     with sqlite_database.write() as connection:
         job_rows.failed_on_disk(connection, "jkept")
     said = card(sqlite_database, SubjectKind.REST, "cg-jkept-1").disk_note
@@ -114,7 +114,7 @@ def test_stop_now_of_any_other_vm_is_what_it_always_was(sqlite_database: Databas
 @pytest.mark.parametrize("kind", ["JobFailed", "JobCancelled"])
 @pytest.mark.parametrize("is_kept", [True, False])
 def test_the_news_of_an_end_say_that_a_disk_is_kept(sqlite_database: Database, kind: str, is_kept: bool) -> None:
-    """Only where one is: the VM of a job that was cancelled before it began leaves nothing."""
+    """The disk is kept only where there is one: the VM of a job that was cancelled before it began leaves nothing."""
     with sqlite_database.write() as connection:
         job_rows.failed_on_disk(connection, "jkept")
         if not is_kept:

@@ -1,4 +1,4 @@
-"""What Slack shows of a VM that a group or a service of Google keeps: no stop button, and what to do instead."""
+"""A VM that a group or a service of Google keeps has no stop button in Slack, and advice instead."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ def intend(database: Database, rules: Rules = RULES, later: timedelta = timedelt
 
 
 def stored(database: Database) -> list[StoredMessage]:
-    """In the order in which they were intended."""
+    """Returns messages in the order in which they were intended."""
     with database.read() as connection:
         return message_rows.waiting(connection, NOW + DAY, 100)
 
@@ -68,7 +68,7 @@ def a_crossing(database: Database) -> None:
 
 
 def test_a_restore_and_the_vms_that_it_lost_are_two_notices(database: Database) -> None:
-    """However many VMs were found at one look: who runs the guard is to read of it, not to be flooded."""
+    """The notice is one however many VMs were found at one look: an operator is to read of it, not to be flooded."""
     with database.write() as connection:
         restoring.begin(connection, Cause.RESTORED, NOW, NOW - DAY)
         for number in range(5):
@@ -88,7 +88,7 @@ def test_a_restore_and_the_vms_that_it_lost_are_two_notices(database: Database) 
 
 
 def test_a_crossing_is_told_to_the_channel_and_to_the_contact_once(database: Database) -> None:
-    """However often one looks, and across restarts."""
+    """The notification comes once however often one looks, and across restarts."""
     a_crossing(database)
     key = "notice/budget/lab/month/2026-11-01/spent/50"
     assert intend(database) == [key, f"{key}/contact"]
@@ -100,7 +100,7 @@ def test_a_crossing_is_told_to_the_channel_and_to_the_contact_once(database: Dat
 
 
 def test_a_teams_budget_is_told_in_its_channel_and_an_anomaly_in_that_of_its_project(database: Database) -> None:
-    """What no team's channel takes goes to the one for costs."""
+    """A message that no team's channel takes goes to the one for costs."""
     with database.write() as connection:
         rows.event(connection, "budget/vision/1", NOW, kind="BudgetThresholdCrossed", data={"budget": "vision"})
         rows.event(connection, "anomaly/gpus/vision/1", NOW, kind="GpusAppeared", project="vision")
@@ -134,7 +134,7 @@ def test_a_crossing_shows_how_the_budget_stands_when_it_is_sent(database: Databa
 
 
 def test_a_teams_crossing_shows_what_its_people_spent(database: Database) -> None:
-    """As every other reading of that budget does."""
+    """The figure equals every other reading of that budget."""
     with database.write() as connection:
         rows.prices(connection)
         rows.project(connection, "vision")
@@ -147,7 +147,7 @@ def test_a_teams_crossing_shows_what_its_people_spent(database: Database) -> Non
 
 @pytest.mark.parametrize("rules", [RULES, Rules({})])
 def test_a_crossing_of_a_period_that_is_over_shows_how_it_stood(database: Database, rules: Rules) -> None:
-    """So does that of a budget that is no more."""
+    """The message of a budget that is no more does so too."""
     with database.write() as connection:
         data = {"percent": 100, "on": "forecast", "limit_nanos": 10**11, "spent_nanos": 5 * 10**10}
         data |= {"forecast_nanos": 12 * 10**10, "period": "month", "budget": "lab"}
@@ -160,7 +160,7 @@ def test_a_crossing_of_a_period_that_is_over_shows_how_it_stood(database: Databa
 
 
 def test_sudden_gpus_come_with_how_many_run_now(database: Database) -> None:
-    """And what they cost an hour; one without a price is not nought."""
+    """The message has their hourly cost; one without a price is not nought."""
     with database.write() as connection:
         rows.prices(connection)
         for name in ("one", "two"):
@@ -208,7 +208,7 @@ def test_what_could_not_be_sent_for_days_is_withdrawn(database: Database) -> Non
 
 
 def test_drift_of_the_bill_comes_once_with_its_worst_rows(database: Database) -> None:
-    """One message to the channel, each row explained, with the command that shows the rest."""
+    """The message goes to the channel, each row explained, with the command that shows the rest."""
     worst = ["2026-11-15 train-7: The ledger charges $8.40 for gpu:nvidia-tesla-t4, and the bill has no row of it."]
     data = {"names": ["project lab"], "total_nanos": 8_400_000_000, "worst": worst}
     with database.write() as connection:

@@ -45,7 +45,7 @@ def test_channels_do_not_wait_for_each_other(sqlite_database: Database) -> None:
 
 
 def test_a_message_behind_a_burst_in_another_channel_goes_at_once(database: Database) -> None:
-    """However much waits for one channel, what is for another is seen."""
+    """The message for another channel is seen, however much waits for one."""
     place = Place(database)
     for n in range(600):
         place.intend(f"m{n:03}")
@@ -173,7 +173,7 @@ def test_what_is_not_true_any_more_is_not_sent(database: Database) -> None:
 
 
 def test_what_slack_calls_wrong_is_given_up_after_some_tries(database: Database) -> None:
-    """Then it has failed for good; an outage before counts for nothing."""
+    """The message has then failed for good; an outage before counts for nothing."""
     place = Place(database)
     place.slack.wrong.add("a")
     place.slack.down = True
@@ -187,7 +187,7 @@ def test_what_slack_calls_wrong_is_given_up_after_some_tries(database: Database)
 
 
 def test_a_person_is_looked_up_once_and_written_to_directly(database: Database) -> None:
-    """What is known of people is used for a day."""
+    """The knowledge of people is used for a day."""
     place = Place(database)
     for n in range(3):
         place.intend(f"m{n}", ADA.address)
@@ -228,7 +228,7 @@ def test_limited_look_ups_do_not_keep_channels_waiting(database: Database) -> No
 
 
 def test_a_message_is_edited_when_what_it_shows_is_over(database: Database) -> None:
-    """Once for each change; after the last one it is left alone."""
+    """The edit comes once for each change; after the last one it is left alone."""
     place = Place(database)
     key = place.remind(place.subject(), 0)
     place.run(DAY)
@@ -242,7 +242,7 @@ def test_a_message_is_edited_when_what_it_shows_is_over(database: Database) -> N
 
 
 def test_edits_keep_to_the_pace_and_let_messages_go_first(database: Database) -> None:
-    """In a channel there is one call a second, and no edit while a message waits."""
+    """The pace is one call a second in a channel, and no edit while a message waits."""
     place = Place(database)
     subject = place.subject()
     keys = [place.remind(subject, 0, target=target) for target in Target]
@@ -270,7 +270,7 @@ def test_a_deleted_message_is_not_edited_for_ever(database: Database) -> None:
 
 
 def test_a_person_known_to_have_left_has_no_direct_messages(database: Database) -> None:
-    """What was stored of them is not used when a new look-up finds nobody."""
+    """The stored account is not used when a new look-up finds nobody."""
     place = Place(database)
     with database.write() as connection:
         left = Person("U0OLD", "old@lab.example", "Old")

@@ -1,4 +1,4 @@
-"""One message to a key, wherever the process ends."""
+"""A key has one message, wherever the process ends."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ STEPS = 30  # that three messages take
 
 
 def test_a_crash_at_any_step_neither_loses_nor_repeats_a_message(database: Database, database_url: str) -> None:
-    """To a channel, to a person and in a thread: what another process finds, it sends or recognises."""
+    """The message goes to a channel, to a person and in a thread: another process sends or recognises what it finds."""
     people = [Person(f"U0{step}", f"p{step}@lab.example", f"P{step}", "Europe/Madrid") for step in range(STEPS + 2)]
     slack = CrashingNotifier(HandClock(NOW), people)
     place = Place(database, slack)
@@ -75,7 +75,7 @@ def test_a_claim_that_got_old_is_left_to_be_settled(database: Database) -> None:
 
 
 def test_who_lost_the_lease_sends_nothing_more(database: Database) -> None:
-    """Of two outboxes the one with the later lease sends; the other loses its lease."""
+    """The outbox with the later lease sends; the other loses its lease."""
     place = Place(database)
     for key in ("a", "b", "c"):
         place.intend(key, f"#{key}")

@@ -13,7 +13,7 @@ TEXT = EphemeralContent("text")
 
 
 def test_a_lost_answer_leaves_a_message_that_can_be_found() -> None:
-    """By its key, in its channel, by name or id; not in a thread that it is not in."""
+    """The message is found by its key, in its channel, by name or id; not in a thread that it is not in."""
     slack = FakeNotifier(HandClock(NOW))
     slack.lose_answers = 1
     with pytest.raises(SlackUncertain):

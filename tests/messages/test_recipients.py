@@ -1,4 +1,4 @@
-"""Who people are: named by passes, asked of Slack next to them."""
+"""People are named by passes, and asked of Slack next to them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Place:
         self.lookups = AccountLookups(database, self.slack, self.clock)
 
     def look_up(self, *addresses: str) -> bool:
-        """As after a pass that named these."""
+        """Looks up as after a pass that named these."""
         self.lookups.enqueue(addresses)
         return self.lookups.run()
 
@@ -58,7 +58,9 @@ def test_whom_a_pass_names_is_looked_up_once(database: Database) -> None:
 
 
 def test_nothing_is_asked_before_a_pass_names_somebody(sqlite_database: Database) -> None:
-    """Nor a second time about what a pass has named: an answer that did not come is the next pass' to ask for."""
+    """The question is not repeated about what a pass has named: an answer that did not come is the next pass' to ask
+    for.
+    """
     place = Place(sqlite_database)
     assert not place.lookups.run()
     place.slack.down = True
@@ -68,7 +70,7 @@ def test_nothing_is_asked_before_a_pass_names_somebody(sqlite_database: Database
 
 
 def test_many_take_several_turns(sqlite_database: Database) -> None:
-    """So that messages get theirs in between; those whom a pass names meanwhile take the place of the rest."""
+    """The messages get theirs in between; people whom a pass names meanwhile take the place of the rest."""
     place = Place(sqlite_database)
     assert place.look_up(*MANY)
     assert len(place.known()) == 10
@@ -79,7 +81,7 @@ def test_many_take_several_turns(sqlite_database: Database) -> None:
 
 
 def test_slack_away_is_told_and_made_up_for(database: Database) -> None:
-    """As trouble and, once a day, as an event; with nobody left to look up there is no trouble."""
+    """The report is trouble and, once a day, an event; with nobody left to look up there is no trouble."""
     place = Place(database)
     place.slack.down = True
     for _ in range(2):
@@ -157,7 +159,7 @@ def test_naming_does_not_wait_for_a_slow_slack(sqlite_database: Database) -> Non
 
 
 def test_an_end_is_not_waited_for(sqlite_database: Database) -> None:
-    """Between two questions a shutdown is noticed."""
+    """A shutdown is noticed between two questions."""
     place, stop = Place(sqlite_database), threading.Event()
     stop.set()
     place.lookups.enqueue(MANY)

@@ -46,7 +46,7 @@ def end(office: Office) -> None:
 
 
 def test_sweep_has_one_card_and_its_members_none(office: Office) -> None:
-    """Its owner gets one message, whatever becomes of 24 members one by one."""
+    """The owner gets one message, whatever becomes of 24 members one by one."""
     end(office)
     with office.database.read() as connection:
         mine = list(sweep_update.messages_of(connection, events(office, *sweep_update.KINDS)))
@@ -60,7 +60,7 @@ def test_sweep_has_one_card_and_its_members_none(office: Office) -> None:
 
 
 def test_lost_work_of_a_member_is_told_in_the_thread(office: Office) -> None:
-    """So is a disk that runs full; a loss of minutes is not worth a message."""
+    """A disk that runs full is reported there too; a loss of minutes is not worth a message."""
 
     def lost(seconds: int) -> Event:
         return new_event("JobRestartedFromZero", NOW, "text", seconds, data={"job": "sm2", "seconds": seconds})

@@ -15,7 +15,7 @@ BACKOFF = Backoff(timedelta(seconds=1), timedelta(minutes=1))
     ("failures", "seconds"), [(0, 1), (1, 1), (2, 2), (3, 4), (6, 32), (7, 60), (8, 60), (10**9, 60)]
 )
 def test_each_failure_in_a_row_doubles_the_wait_up_to_its_limit(failures: int, seconds: int) -> None:
-    """However many there were."""
+    """The limit holds however many there were."""
     assert BACKOFF.after(failures) == timedelta(seconds=seconds)
 
 
@@ -32,6 +32,6 @@ def test_jitter_comes_from_the_caller() -> None:
 
 
 def test_retry_after_is_respected() -> None:
-    """What the other side asked for is the least that is waited, and shortens nothing."""
+    """The other side's wait is the least that is waited, and shortens nothing."""
     assert BACKOFF.after(1, at_least=timedelta(minutes=5)) == timedelta(minutes=5)
     assert BACKOFF.after(4, at_least=timedelta(seconds=3)) == timedelta(seconds=8)

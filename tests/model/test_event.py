@@ -47,7 +47,7 @@ def test_an_event_of_a_vm_names_its_project_and_id() -> None:
 
 
 def test_no_other_code_makes_events_of_its_own() -> None:
-    """But the audit log's, which reads stored ones: so that no kind gets a second form of key."""
+    """The exception is the audit log, which reads stored events: so that no kind gets a second form of key."""
     house = Path(costguard.__file__).parent
     makers = {
         str(file.relative_to(house))

@@ -83,7 +83,7 @@ def test_an_amount_says_when_something_in_it_has_no_price() -> None:
 
 
 def test_moments_have_a_date_where_the_weekday_is_not_enough() -> None:
-    """In the reader's zone; a clock time of another day has that day."""
+    """The date is in the reader's zone; a clock time of another day has that day."""
     assert moment_text(TUESDAY, now=TUESDAY - DAY) == "Tue 09:05 UTC"
     assert moment_text(TUESDAY, now=TUESDAY - 3 * DAY) == "Tue 3 Nov 09:05 UTC"
     assert moment_text(TUESDAY, ZoneInfo("Europe/Berlin")) == "Tue 3 Nov 10:05 CET"

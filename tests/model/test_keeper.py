@@ -1,4 +1,6 @@
-"""Who keeps a VM: recorded instances of each kind, and label names from Google's documents and provider tests."""
+"""Keepers of VMs are recognised: recorded instances of each kind, and label names from Google's documents and provider
+tests.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +51,7 @@ def test_recorded_instances_have_the_keeper_that_their_recorder_names() -> None:
 
 
 def test_an_old_gke_node_without_the_newer_labels_names_cluster_and_pool() -> None:
-    """Its metadata have them, as the recordings' README says."""
+    """The metadata have them, as the recordings' README says."""
     keeper = kept(
         {"goog-gke-node": ""},
         created_by="projects/1/zones/us-central1-a/instanceGroupManagers/gke-train-t4-pool-82e0c046-grp",
@@ -65,7 +67,9 @@ def test_an_old_gke_node_without_the_newer_labels_names_cluster_and_pool() -> No
 
 @pytest.mark.parametrize("name", ["gke-train-t4-82e0c046-grp", "gk3-auto-nap-1-82e0c046-grp"])
 def test_a_node_whose_labels_are_lost_is_known_by_its_group(name: str) -> None:
-    """Of a standard cluster or of Autopilot, whose groups begin with gk3 (cloud.google.com/kubernetes-engine)."""
+    """The group is of a standard cluster or of Autopilot, whose groups begin with gk3
+    (cloud.google.com/kubernetes-engine).
+    """
     keeper = kept(created_by=f"projects/1/zones/us-central1-a/instanceGroupManagers/{name}")
     assert keeper.kind is KeeperKind.GKE
     assert keeper.group.endswith(name)
@@ -132,7 +136,7 @@ def test_a_vm_that_nothing_keeps_may_be_stopped(labels: dict[str, str]) -> None:
 def test_a_group_of_a_zone_or_a_region_is_named_with_the_command_that_stops_its_vm(
     path: str, place: str, at: str
 ) -> None:
-    """As a path or as a whole address."""
+    """The group is given as a path or as a whole address."""
     keeper = kept(created_by=path)
     assert (keeper.kind, keeper.name, keeper.place) == (KeeperKind.GROUP, "trainers", place)
     assert keeper.evidence == ("created-by",)
@@ -141,7 +145,7 @@ def test_a_group_of_a_zone_or_a_region_is_named_with_the_command_that_stops_its_
 
 
 def test_a_path_of_a_group_that_cannot_be_read_still_keeps_its_vm() -> None:
-    """What is odd is not taken for no group, and capitals stand in the command."""
+    """A malformed path is not taken for no group, and capitals stand in the command."""
     keeper = kept(created_by="projects/1/universes/x/instanceGroupManagers/g$(reboot)")
     assert keeper.kind is KeeperKind.GROUP
     assert keeper.name == ""
@@ -161,7 +165,7 @@ def test_names_from_metadata_cannot_put_anything_else_into_a_command() -> None:
 
 
 def test_the_refusal_says_whose_it_is_what_would_happen_and_what_to_do() -> None:
-    """As people read it."""
+    """The refusal is as people read it."""
     labels = {
         "goog-k8s-cluster-name": "train",
         "goog-k8s-node-pool-name": "t4",

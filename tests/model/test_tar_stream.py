@@ -24,7 +24,7 @@ LONG = "/".join(["folder" * 10] * 6) + "/ä file.py"
 
 
 def header(name: str = "a", kind: bytes = b"0", size: int = 0, target: str = "", size_field: bytes = b"") -> bytes:
-    """One block, of which the checksum is right whatever it says."""
+    """Makes a header block, of which the checksum is right whatever it says."""
     member = tarfile.TarInfo(name)
     member.type, member.size, member.linkname = kind, size, target
     block = bytearray(member.tobuf(tarfile.USTAR_FORMAT)[:512])
@@ -112,7 +112,7 @@ HOSTILE = {
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_hostile_archive_is_refused_in_little_memory(name: str) -> None:
-    """By the guard, before money is spent on a VM."""
+    """The guard refuses it, before money is spent on a VM."""
     plain, words = HOSTILE[name]
     tracemalloc.start()
     try:
@@ -141,7 +141,7 @@ def test_what_follows_the_gzip_is_refused() -> None:
 
 
 def test_more_files_than_are_allowed_are_refused() -> None:
-    """And as many headers without a file."""
+    """The limit holds also for as many headers without a file."""
     many = b"".join(header(f"f{number}") for number in range(MOST_FILES + 1))
     with pytest.raises(WrongArchive, match="more than 20,000 files"):
         checked(many + END)
@@ -191,7 +191,7 @@ def test_what_gnu_tar_writes_is_read(tmp_path: Path, form: str) -> None:
 
 
 def test_agent_unpacks_no_link_that_leads_out(tmp_path: Path) -> None:
-    """Also where the guard did not look."""
+    """The link is refused also where the guard did not look."""
     (tmp_path / "a.tar.gz").write_bytes(gzip.compress(HOSTILE["a link through a link"][0]))
     with pytest.raises(WrongArchive, match="leads out"):
         unpack(str(tmp_path / "a.tar.gz"), str(tmp_path / "out"))

@@ -47,7 +47,7 @@ class Fault:
         return faulty
 
     def test_problem(self, root: Path) -> str:
-        """Why there is no such test; "" where there is."""
+        """Explains why there is no such test; "" where there is."""
         path, _, name = self.test.partition("::")
         if not (root / path).exists():
             return f"There is no {path}."
@@ -66,7 +66,7 @@ def read() -> list[Fault]:
 
 
 def problems(faults: list[Fault], root: Path = ROOT) -> list[str]:
-    """What keeps faults from being planted, a sentence each."""
+    """Lists what keeps faults from being planted, a sentence each."""
     wrongs = []
     for fault in faults:
         try:

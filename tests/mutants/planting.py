@@ -26,7 +26,7 @@ _QUIET = ("-W", "ignore:Module already imported so cannot be rewritten:pytest.Py
 
 
 class Caught(StrEnum):
-    """What became of a fault. Only a test that fails catches it."""
+    """The result of a planted fault. Only a test that fails catches it."""
 
     YES = "caught"
     NO = "survived"
@@ -43,7 +43,7 @@ class Result:
 
 
 def caught_by(code: int) -> Caught:
-    """By pytest's exit status: 0 all passed, 1 tests failed, all others that they were not run."""
+    """Judges by pytest's exit status: 0 all passed, 1 tests failed, all others that they were not run."""
     return {0: Caught.NO, 1: Caught.YES}.get(code, Caught.BROKEN)
 
 
@@ -115,7 +115,7 @@ def plant(fault: Fault, run: Runner) -> Result:
 
 
 def plant_all(faults: Sequence[Fault], runners: Sequence[Runner]) -> Iterator[Result]:
-    """As many at once as there are runners; in the order of the faults."""
+    """Plants as many faults at once as there are runners; in the order of the faults."""
     free: SimpleQueue[Runner] = SimpleQueue()
     for runner in runners:
         free.put(runner)

@@ -1,4 +1,4 @@
-"""What is shown of planted faults: a line each, and the page service/docs/mutants.md."""
+"""Shows planted faults: a line each, and the page service/docs/mutants.md."""
 
 from __future__ import annotations
 

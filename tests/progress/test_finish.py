@@ -49,12 +49,12 @@ def test_an_even_pace_gives_its_hours() -> None:
     ],
 )
 def test_what_is_not_known_is_not_said(seen: list[Mark], total: float | None) -> None:
-    """Without a total, a pace, or enough of either."""
+    """No estimate is made without a total, a pace, or enough of either."""
     assert left(seen, total) is None
 
 
 def test_at_the_end_nothing_is_left() -> None:
-    """Also before there is a pace."""
+    """The rest is zero also before there is a pace."""
     assert left([Mark(1, 0, 3000)], 3000) == TrainingLeft(0, 0, 0, 0)
 
 

@@ -1,4 +1,7 @@
-"""What is read in the output of real programs. Each case names a line's public thread, or the program of its format."""
+"""The reader reads the output of real programs.
+
+Each case names a line's public thread, or the program of its format.
+"""
 
 from __future__ import annotations
 

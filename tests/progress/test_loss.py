@@ -13,7 +13,7 @@ GOOD: list[float | None] = [0.5 + 0.02 * (step % 5) for step in range(30)]
 
 @pytest.mark.parametrize("value", [None, float("nan"), float("inf")])
 def test_a_loss_that_is_no_number_is_trouble_at_once(value: float | None) -> None:
-    """Also the first one that was printed."""
+    """The first one that was printed counts too."""
     trouble = loss_trouble(GOOD, [0.5, value, value])
     assert trouble is not None
     assert (trouble.place, trouble.value, trouble.usual) == (1, None, 0.54)
@@ -31,7 +31,7 @@ def test_a_loss_ten_times_what_it_was_is_trouble() -> None:
 
 
 def test_trouble_that_goes_on_is_reported_once() -> None:
-    """And once more after it went well again."""
+    """The trouble is reported once more after it went well again."""
     assert loss_trouble([*GOOD, None], [None, None]) is None
     assert loss_trouble([*GOOD, 7.0], [9.0]) is None
     again = loss_trouble([*GOOD, None, 0.5], [0.5, None])
@@ -40,7 +40,9 @@ def test_trouble_that_goes_on_is_reported_once() -> None:
 
 
 def test_a_noisy_loss_is_left_alone() -> None:
-    """As of reinforcement learning, where values ten times the median are usual; and one that is below zero."""
+    """The loss is as of reinforcement learning, where values ten times the median are usual; and one that is below
+    zero.
+    """
     chance = random.Random(3)
     for _ in range(200):
         values: list[float | None] = [chance.lognormvariate(0, 0.8) for _ in range(110)]

@@ -27,7 +27,7 @@ EVEN = {"0": 1.0, "1": 1.02, "2": 0.98, "3": 1.0}
 
 
 def test_a_worker_that_is_slow_for_a_while_is_named_with_its_stretch() -> None:
-    """From when to when, as times and as shares of the run, and how much slower."""
+    """The stretch is given as times and as shares of the run, with how much slower."""
     [only] = _read({("2", at): 1.6 for at in range(60, 70)}, EVEN).stragglings
     assert (only.worker, only.since, only.until) == ("2", 60.0, 69.0)
     assert only.times == pytest.approx(1.6, rel=0.01)
@@ -48,13 +48,13 @@ def test_a_phase_that_slows_all_of_them_is_no_straggler() -> None:
 
 
 def test_single_slow_steps_are_no_straggler() -> None:
-    """One look in ten, all through the run."""
+    """The slow look is one in ten, all through the run."""
     assert _read({("1", at): 3.0 for at in range(0, 100, 10)}, EVEN).stragglings == ()
 
 
 @pytest.mark.parametrize(("usual", "looks"), [({"0": 1.0, "1": 2.0}, 100), (EVEN, 10)])
 def test_too_little_to_compare_says_so(usual: dict[str, float], looks: int) -> None:
-    """Of two workers nobody knows which one changed."""
+    """The one of two workers that changed is unknown."""
     assert "are needed" in _read({}, usual, looks).why_none
 
 

@@ -1,4 +1,4 @@
-"""What must hold of every ledger at every moment, whatever happened."""
+"""Checks every ledger at every moment, whatever happened."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def assert_consistent(connection: Connection) -> None:
 
 
 def total_spend(connection: Connection, first: date, now: datetime) -> int:
-    """What was spent until now: the same however it is grouped, but for the last digits of what still accrues."""
+    """Returns the spend until now: the same however it is grouped, but for the last digits of what still accrues."""
     accrual = Accrual(PriceBook(prices.load(connection)), now)
     totals = set()
     for group_by in _GROUPINGS:
@@ -77,6 +77,6 @@ def total_spend(connection: Connection, first: date, now: datetime) -> int:
 
 
 def estimates(connection: Connection) -> int:
-    """How many lifetimes ended at a moment that nothing tells exactly."""
+    """Counts the lifetimes that ended at a moment that nothing tells exactly."""
     unknown = lifetimes.c.end_is_estimate | (lifetimes.c.end_reason == EndReason.UNKNOWN.value)
     return int(connection.execute(select(func.count()).select_from(lifetimes).where(unknown)).scalar_one())

@@ -40,7 +40,7 @@ def price_list() -> PriceList:
 
 
 def body(name: str, zone: str, machine: str, gpu: tuple[str, int] | None = None, **given: Any) -> dict[str, Any]:
-    """What a client sends: `spot`, `labels`, `limit` and `grace` (seconds), `action`, `disk_gib`, `disk_type`."""
+    """Makes a client's request: `spot`, `labels`, `limit` and `grace` (seconds), `action`, `disk_gib`, `disk_type`."""
     has_gpu = gpu is not None or machine.startswith(("a2", "a3", "g2"))
     scheduling: dict[str, Any] = {"onHostMaintenance": "TERMINATE" if has_gpu else "MIGRATE"}
     if given.get("spot"):
@@ -100,7 +100,7 @@ class Life:
             self._world.at(moment, self._something)
 
     def something(self, lot: Callable[[], random.Random]) -> None:
-        """One thing, by draws of its own."""
+        """Does something, by draws of its own."""
         self._chance = lot()
         self._something()
 

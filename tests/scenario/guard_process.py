@@ -58,7 +58,7 @@ def _run(path: Path, log: Path, said: Connection) -> None:
 
 
 def _forked(wire: socket.socket, listener: socket.socket) -> Process:
-    """As `spawned`, with all imported. A fork of a process with threads could find a lock held for ever."""
+    """Forks as `spawned` does, with all imported. A fork of a process with threads could find a lock held for ever."""
     if threading.active_count() > 1:
         return spawned(wire, listener)
     child = os.fork()

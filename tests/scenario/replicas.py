@@ -51,7 +51,7 @@ _SHOWN = {"Authorization": f"Bearer {_TOKEN}"}  # strangers see the verdict alon
 
 @dataclass(frozen=True, slots=True)
 class Readiness:
-    """One answer of /readyz, and how long it took."""
+    """An answer of /readyz, and how long it took."""
 
     status: int
     body: dict[str, Any]
@@ -76,7 +76,7 @@ class Replica:
 
     @property
     def acts(self) -> bool:
-        """Whether it says so; False where it does not answer."""
+        """Says whether it acts by its own report; False where it does not answer."""
         try:
             return self.ready().is_acting
         except httpx2.HTTPError:
@@ -96,7 +96,7 @@ class Replica:
 
 @contextmanager
 def replica(folder: Path, name: str, cloud: str, database: str) -> Iterator[Replica]:
-    """One that listens; it is killed at the end of the block, if it still runs."""
+    """Starts a replica that listens; it is killed at the end of the block, if it still runs."""
     settings, log = folder / f"{name}.toml", folder / f"{name}.log"
     settings.write_text(_SETTINGS.format(project=PROJECT, database=database, cloud=cloud), "utf-8")
     with log.open("w") as lines:
@@ -136,7 +136,7 @@ def add_vm(world: World, name: str) -> None:
 
 
 def holder(database: Database) -> str | None:
-    """Who holds the lease by the database itself; None where it expired."""
+    """Returns the lease's holder by the database itself; None where it expired."""
     with database.read() as connection:
         return next((row.lease.holder for row in health_rows.holders(connection) if row.is_held), None)
 
@@ -147,6 +147,6 @@ def vms_known(database: Database) -> int:
 
 
 def last_look(database: Database) -> object:
-    """When a pass last read the project whole; None before the first."""
+    """Returns when a pass last read the project whole; None before the first."""
     with database.read() as connection:
         return connection.scalar(select(func.max(projects.c.last_complete_at)))

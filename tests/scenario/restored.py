@@ -46,7 +46,7 @@ FIELDS: dict[str, dict[str, object]] = {
 
 
 class Restorable:
-    """One installation. `copy` and `restore` do what an operator does with files while the guard is stopped."""
+    """An installation. `copy` and `restore` do what an operator does with files while the guard is stopped."""
 
     def __init__(self, url: str, world: World, cloud: ComputeCloud, clock: ManualClock) -> None:
         self.url, self._cloud = url, cloud
@@ -76,7 +76,7 @@ class Restorable:
 
     @property
     def path(self) -> Path:
-        """Of an SQLite database."""
+        """Returns the path of an SQLite database."""
         return Path(self.url.removeprefix("sqlite:///"))
 
     def copy(self, name: str = "backup.db") -> Path:
@@ -99,7 +99,7 @@ class Restorable:
         charge_due(self.database, self.clock.now())
 
     def launch_unseen(self, job_id: str, number: int, zone: str) -> None:
-        """What another guard with a copy of this database does."""
+        """Launches as another guard with a copy of this database does."""
         request = f"00000000-0000-4000-8000-{number:012}"
         attempt = Attempt(
             id=0,
@@ -146,7 +146,7 @@ class Restorable:
             self.speaking[name] += 1  # the heartbeat is dropped
 
     def works(self, name: str) -> None:
-        """Its agent speaks from now on."""
+        """Lets its agent report from now on."""
         self.say(name, "boot", "start")
 
     def preempt(self, name: str) -> None:

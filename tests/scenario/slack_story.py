@@ -1,4 +1,6 @@
-"""One team's guard as its people see it: the whole product against a simulated cloud and Slack, time moved by hand."""
+"""Runs one team's guard as its people see it: the whole product against a simulated cloud and Slack, time moved by
+hand.
+"""
 
 from __future__ import annotations
 
@@ -93,7 +95,9 @@ class Story:
         self.look()
 
     def look(self) -> None:
-        """One pass, another if someone was looked up, all that follows, and everything that Slack takes at once."""
+        """Runs one pass, another if a person was looked up, all that follows, and everything that Slack takes
+        at once.
+        """
         assert self.guard.messaging is not None
         self.guard.reconciler.run()
         if self.guard.messaging.lookups.run():
@@ -138,7 +142,7 @@ class Story:
         return delivery
 
     def private_messages(self, who: str) -> list[str]:
-        """What only this person can read: where they pressed, or among their direct messages."""
+        """Returns what only this person can read: where they pressed, or among their direct messages."""
         user = self.world.slack.user(who).id
         return [
             message.text
@@ -167,7 +171,7 @@ def shown(message: Message) -> str:
 
 
 def buttons(message: Message) -> dict[str, str]:
-    """What stands on each button, by its action."""
+    """Returns the text of each button, by its action."""
     return {
         element["action_id"]: element["text"]["text"]
         for block in message.blocks

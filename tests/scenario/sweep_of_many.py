@@ -47,7 +47,10 @@ def launched(place: Ground) -> str:
 
 
 def preempt_some(place: Ground, sweep_id: str, chosen: random.Random) -> dict[str, Any]:
-    """Until so many were preempted and the sweep is over: VMs whose member has saved something. How it ended."""
+    """Preempts VMs whose member has saved something until so many were preempted and the sweep is over.
+
+    Returns how it ended.
+    """
     preempted: set[str] = set()
     pause = threading.Event()
     begun = time.monotonic()

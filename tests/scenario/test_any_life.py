@@ -38,7 +38,7 @@ class _WorldClock:
 
 
 class _HardLife(Life):
-    """Also what comes too early, too late, twice, or in vain."""
+    """A life with events too early, too late, twice, or in vain."""
 
     def _something(self) -> None:
         acts = (self._restart_at_once, self._fall_at_once, self._suspend_and, self._strike_while_up_and_down)

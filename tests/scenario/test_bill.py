@@ -72,7 +72,7 @@ def world() -> World:
 
 @pytest.fixture(scope="module")
 def ledger(sqlite_template: Path, tmp_path_factory: pytest.TempPathFactory, world: World) -> Iterator[Database]:
-    """As the guard recorded it: it looked before the first VM was made, and at the end of each day."""
+    """Makes a ledger as the guard recorded it: it looked before the first VM was made, and at the end of each day."""
     path = tmp_path_factory.mktemp("bill") / "ledger.db"
     shutil.copy(sqlite_template, path)
     with closing(Database.open(f"sqlite:///{path}")) as database:
@@ -99,7 +99,7 @@ def _recorded(database: Database, world: World) -> None:
 
 
 def options_of(seed: int, errors: tuple[BillError, ...]) -> ExportOptions:
-    """In euros, dollars or yen; in pieces, up to 72 hours late, with credits."""
+    """Makes options in euros, dollars or yen; in pieces, up to 72 hours late, with credits."""
     currency, rate = (("EUR", "0.93364999999987552"), ("USD", "1"), ("JPY", "149.35"))[seed % 3]
     credits = frozenset({CreditType.SUSTAINED, CreditType.COMMITTED} if seed % 2 else {CreditType.SUSTAINED})
     return ExportOptions(
@@ -132,7 +132,7 @@ def place_of(row: Any) -> tuple[str, str]:
 
 
 def is_of(planted: Planted, row: Any) -> bool:
-    """Whether the line is where the error was planted: its VM or its SKU, on one of its two UTC days."""
+    """Says whether the line is where the error was planted: its VM or its SKU, on one of its two UTC days."""
     if not planted.pacific_day <= row.day <= planted.pacific_day + timedelta(days=1):
         return False
     if planted.sku_id:

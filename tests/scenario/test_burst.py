@@ -67,7 +67,7 @@ class Place:
         return self.world.now.timestamp()
 
     def run_pass(self) -> int:
-        """How many calls to Slack it made."""
+        """Runs a pass, and returns how many calls to Slack it made."""
         before = self.world.slack.calls.total()
         self.reconciler.run()
         return self.world.slack.calls.total() - before
@@ -100,7 +100,9 @@ def place(sqlite_url: str) -> Iterator[Place]:
 
 
 def test_a_burst_is_sent_at_slacks_pace_and_passes_go_on(place: Place) -> None:
-    """One a second in the channel, people next to it, no 429, nothing lost; passes go on, and none calls Slack."""
+    """The pace is one a second in the channel, people next to it, no 429, nothing lost; passes go on, and none calls
+    Slack.
+    """
     world, total = place.world, UNCLAIMED + PEOPLE * EACH
     world.advance(3 * HOUR + 30 * MINUTE)  # within the hour before they are due, people are looked up
     assert place.run_pass() == 0

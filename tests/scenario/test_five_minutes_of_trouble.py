@@ -16,7 +16,7 @@ SLACK = [("down", {}), ("rate_limited", {"seconds": 90}), ("error", {"code": "in
 
 
 def in_trouble(team: Story, google: tuple[str, dict[str, int]] | None, slack: tuple[str, dict[str, object]]) -> None:
-    """For five minutes, with a pass each."""
+    """Makes trouble for five minutes, with a pass each."""
     if google is not None:
         team.world.faults.add(google[0], **google[1])
     team.world.slack.faults.add(slack[0], **slack[1])

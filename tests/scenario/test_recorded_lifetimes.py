@@ -1,4 +1,4 @@
-"""What lifetimes the recorded answers of the real Compute Engine give."""
+"""The recorded answers of the real Compute Engine give lifetimes."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def _of_kind(value: Any, kind: str) -> Iterator[dict[str, Any]]:
 
 @pytest.fixture(scope="module")
 def lifetimes() -> dict[tuple[str, str], list[list[tuple[str, str | None, str | None]]]]:
-    """Of every recorded VM and status, the lifetimes that each recording gives, all operations known."""
+    """Returns, for every recorded VM and status, the lifetimes that each recording gives, all operations known."""
     operations: dict[str, dict[str, SeenOperation]] = defaultdict(dict)
     for _, answer in _answers():
         for raw in _of_kind(answer, "compute#operation"):

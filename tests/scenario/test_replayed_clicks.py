@@ -41,7 +41,7 @@ def delivered_to_another(team: Story, body: bytes, headers: dict[str, str]) -> i
 
 
 def test_a_click_counts_once_whichever_server_hears_it(sqlite_url: str) -> None:
-    """One request, one event and one extension, though two other servers took the same signature."""
+    """The click gives one request, one event and one extension, though two other servers took the same signature."""
     with story(sqlite_url) as team:
         team.vm()
         team.later(8 * HOUR)

@@ -1,4 +1,4 @@
-"""What a restart of the guard over a fleet that has not changed writes into the database."""
+"""A restart of the guard over a fleet that has not changed writes little into the database."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ gpu_types = ["nvidia-tesla-a100", "nvidia-a100-80gb", "nvidia-h100-80gb", "nvidi
 
 
 def _pass(settings: Path, seed: str) -> None:
-    """One pass by a process of its own, which orders its sets by this seed."""
+    """Runs one pass by a process of its own, which orders its sets by this seed."""
     done = subprocess.run(
         [COSTGUARD, "pass", "--config", settings],
         env={**os.environ, "PYTHONHASHSEED": seed},
@@ -119,9 +119,10 @@ def _forget_writes(database: Path) -> None:
 
 
 def test_restart_over_an_unchanged_fleet_writes_at_most_five_rows(settings: Path) -> None:
-    """Whatever the process's hash seed: "unchanged" must not depend on the order in which a set is written out.
+    """The number does not depend on the process's hash seed, nor "unchanged" on the order in which a set is written
+    out.
 
-    Not counted is the mark, which the guard counts on every three seconds whatever the fleet does.
+    The mark is not counted, which the guard counts on every three seconds whatever the fleet does.
     """
     database = settings.with_name("costguard.db")
     _pass(settings, "0")

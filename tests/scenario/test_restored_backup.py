@@ -24,7 +24,7 @@ def guard(sqlite_url: str) -> Iterator[Restorable]:
 
 
 def test_a_vm_of_a_job_that_the_backup_lacks_goes_on(guard: Restorable) -> None:
-    """Its labels name this installation and no job that is known: it is reported, billed and left running."""
+    """The labels name this installation and no job that is known: it is reported, billed and left running."""
     backup = guard.copy()
     guard.submit("j1")
     guard.go_on(3)
@@ -113,7 +113,7 @@ def test_the_first_vm_of_a_queued_job_is_adopted(guard: Restorable) -> None:
 
 
 def test_an_adopted_vm_of_which_nothing_is_heard_is_left_running(guard: Restorable) -> None:
-    """Its agent may speak to another guard, which works with a copy of this database."""
+    """The agent may report to another guard, which works with a copy of this database."""
     guard.submit("j1")
     backup = guard.copy()
     guard.go_on(3)
@@ -144,7 +144,7 @@ def test_a_copy_of_the_database_elsewhere_deletes_nothing(guard: Restorable) -> 
 
 
 def test_an_attempt_that_was_only_intended_is_not_made_twice(guard: Restorable) -> None:
-    """In the backup its insert was not asked for; since then its VM was preempted, and the next one works."""
+    """The insert was not requested in the backup; since then its VM was preempted, and the next one works."""
     guard.submit("j1")
     guard.world.advance(timedelta(seconds=30))
     guard.look()
@@ -166,7 +166,7 @@ def test_an_attempt_that_was_only_intended_is_not_made_twice(guard: Restorable) 
 
 
 def test_an_attempt_that_was_launching_is_found_running(guard: Restorable) -> None:
-    """Its insert was under way in the backup; what its agent told since is made up for by its next heartbeat."""
+    """The insert was under way in the backup; the agent's lost reports are made up for by its next heartbeat."""
     guard.submit("j1")
     guard.world.advance(timedelta(seconds=30))
     guard.look()
@@ -204,7 +204,7 @@ def test_names_and_request_ids_are_not_given_out_again(guard: Restorable) -> Non
 
 
 def test_two_vms_that_nobody_knows_are_reported_and_hold_their_job(guard: Restorable) -> None:
-    """Which of them works is for a person to say; until then nothing is launched. An admin may adopt one."""
+    """A person says which of them works; until then nothing is launched. An admin may adopt one."""
     guard.submit("j1")
     backup = guard.copy()
     guard.go_on(3)

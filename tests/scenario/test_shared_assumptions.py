@@ -1,4 +1,4 @@
-"""What the guard's ledger and the simulated meter still take for granted alike, where no outside source decides.
+"""Lists what the guard's ledger and the simulated meter take for granted alike, where no outside source decides.
 
 The two share no code, table or figure (tests/sandbox/gce/test_meter_independence.py). Where Google's words and the
 recorded bills leave something open, both had to choose, and chose the same: those choices are listed here, each with

@@ -1,4 +1,4 @@
-"""From a forgotten VM to an answer in Slack: what people press, and what comes of it in the simulated cloud."""
+"""A forgotten VM leads to an answer in Slack: what people press, and its effect in the simulated cloud."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ QUICK = {"t4": {"limit": "8h", "remind_every": "1h", "keeps": 1}}
 
 
 def stop_listed(team: Story, by: str) -> None:
-    """By the button of the list that /gpu shows."""
+    """Stops by the button of the list that /gpu shows."""
     team.world.slack.interactions.command(by, "#gpu-costs")
     user = team.world.slack.user(by).id
     private = team.world.slack.messages("#gpu-costs", ephemeral=True)
@@ -156,7 +156,7 @@ def test_not_mine_and_mine(sqlite_url: str) -> None:
 
 
 def test_a_claim_is_announced_before_it_stops_anything(sqlite_url: str) -> None:
-    """What a service account made is claimed by its team alone, and stopped by them once the channel has read of it."""
+    """The team alone claims a service account's VM, and stops it once the channel has read of it."""
     teams = {"vision": {"members": ["ben@example.com"], "projects": [PROJECT], "channel": "#ml-team"}}
     with story(sqlite_url, access=ACCESS, teams=teams) as team:
         team.vm(owner="", user="ci@acme-training.iam.gserviceaccount.com")

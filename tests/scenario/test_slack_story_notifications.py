@@ -1,4 +1,4 @@
-"""What else people read, and what happens when Slack is not there or someone else speaks in its name."""
+"""People read other messages, and Slack is away or a stranger speaks in its name."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def test_a_budget_tells_once(sqlite_url: str) -> None:
 
 
 def said(team: Story, who: str, text: str) -> tuple[str, dict[str, str]]:
-    """What `/gpu` shows this person, and its buttons."""
+    """Returns what `/gpu` shows this person, and its buttons."""
     assert team.world.slack.interactions.command(who, "#gpu-costs", text).ok
     answer = team.world.slack.messages("#gpu-costs", ephemeral=True)[-1]
     assert answer.ephemeral_to == team.world.slack.user(who).id
@@ -182,7 +182,7 @@ def post(team: Story, body: bytes, headers: Mapping[str, str]) -> int:
 
 
 def pressed(team: Story, **changes: Any) -> bytes:
-    """What Slack would send for a press of "Stop now", with something of it changed."""
+    """Returns what Slack would send for a press of "Stop now", with something of it changed."""
     reminder = team.only()
     team.world.slack.interactions.request_url = ""  # kept to ourselves
     payload = dict(team.click(reminder, "stop").payload)

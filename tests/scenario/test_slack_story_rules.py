@@ -124,7 +124,7 @@ def test_in_shadow_rules_only_report(sqlite_url: str) -> None:
 
 
 def test_a_stopped_vm_whose_disks_bill(sqlite_url: str) -> None:
-    """Its owner is asked three days after the stop, and again a week after the answer."""
+    """The owner is asked three days after the stop, and again a week after the answer."""
     with story(sqlite_url) as team:
         team.vm(disk_gib=1000)
         team.world.stop(PROJECT, "trainer")

@@ -57,7 +57,7 @@ def watch(request: pytest.FixtureRequest, sqlite_database: Database) -> Iterator
 
 
 def test_preemption_inside_a_start_ends_it_and_the_stop_after_it_nothing(watch: Watch) -> None:
-    """However often the guard looks: two lifetimes, the second preempted before it had run."""
+    """The lifetimes are two, however often the guard looks, the second preempted before it had run."""
     world = watch.world
     world.insert(PROJECT, "us-central1-a", body("vm", **SPOT))
     watch.go_on(6 * MINUTE)

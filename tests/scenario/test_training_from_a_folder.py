@@ -25,7 +25,9 @@ print("step 3")
 # Without an image, `make pipeline` proves the same with real trainers.
 @pytest.mark.parametrize("image", ["acme/train:1"])
 def test_code_of_a_folder_runs_on_every_vm(tmp_path: Path, image: str) -> None:
-    """With what the setup left, on the VM and in the image alike; the second VM gets the same code and setup."""
+    """The command has what the setup left, on the VM and in the image alike; the second VM gets the same code and
+    setup.
+    """
     folder, shared = tmp_path / "project", tmp_path / "shared"
     shared.mkdir()
     put(folder, "train.py", TRAIN)

@@ -67,7 +67,7 @@ def test_a_guard_that_is_killed_at_every_turn_of_a_job(tmp_path: Path) -> None:
 
 
 def test_one_of_two_jobs_is_cancelled_between_kills(tmp_path: Path) -> None:
-    """Its command gets its notice and saves; the other one, preempted meanwhile, goes on as if alone."""
+    """The command gets its notice and saves; the other one, preempted meanwhile, goes on as if alone."""
     with ground(tmp_path, grace_s=6) as place:
         _lose(place, "POST", "after")
         left = place.launch("--steps", "5000", "--every", str(EVERY), key="left", home="left")
@@ -126,7 +126,7 @@ def _until_running(place: Ground, job: str, number: int) -> None:
 
 
 def _pause(pauses: random.Random) -> None:
-    """For a moment that means nothing: whatever the guard does then is cut short."""
+    """Pauses for a moment that means nothing: whatever the guard does then is cut short."""
     threading.Event().wait(pauses.uniform(0, 1.5))
 
 

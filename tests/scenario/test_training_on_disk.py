@@ -17,7 +17,7 @@ SAVED, ON_THE_VM = "/saved", "var/checkpoints"
 
 
 def test_a_preempted_vm_is_started_again_with_what_lies_on_its_disk(tmp_path: Path) -> None:
-    """One command has time to save, another is cut off while it does; each goes on by itself, on its only VM ever."""
+    """A command has time to save, another is cut off while it does; each goes on by itself, on its only VM ever."""
     with ground(tmp_path) as place:
         preempted = tmp_path / "preempted"  # without it the prompt one would be done before a busy machine looks
         jobs = [
@@ -65,7 +65,7 @@ def test_a_failed_command_resumes_from_its_newest_complete_checkpoint(tmp_path: 
 
 
 def test_a_job_that_failed_for_good_keeps_its_checkpoints_until_its_owner_agrees(tmp_path: Path) -> None:
-    """Also while the guard is dead in between. Then the VM and its disk go, and only then."""
+    """The guard may be dead in between. Then the VM and its disk go, and only then."""
     with ground(tmp_path) as place:
         job = _launch(place, "broken", "--fail-at", "30", crashes=0)
         place.wait_for_state(job, "failed")
@@ -84,7 +84,7 @@ def test_a_job_that_failed_for_good_keeps_its_checkpoints_until_its_owner_agrees
 
 
 def _launch(place: Ground, name: str, *more: str, crashes: int = 3) -> str:
-    """In an image: the folder in it is one of the VM's disk."""
+    """Launches in an image: the folder in it is one of the VM's disk."""
     result = str(place.folder / f"{name}.json")
     return place.launch(
         key=name,
@@ -111,6 +111,6 @@ def _vm_of(place: Ground, job: str) -> VM:
 
 
 def _saved(place: Ground, vm: VM, step: int) -> Path:
-    """Where the simulated cloud keeps that checkpoint of the VM's disk."""
+    """Returns where the simulated cloud keeps that checkpoint of the VM's disk."""
     assert vm.boot_disk is not None
     return place.folder / "vms" / str(vm.boot_disk.id) / ON_THE_VM / f"step-{step}"

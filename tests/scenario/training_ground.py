@@ -60,7 +60,7 @@ class Ground:
         assert url == self.url, log.read_text()
 
     def end_guard(self, how: int = signal.SIGTERM) -> None:
-        """After SIGKILL the next one may act at once: the dead one's lease is not waited for."""
+        """Ends the guard with SIGKILL. The next one may act at once: the dead one's lease is not waited for."""
         if self._guard is None:
             return
         assert self._guard.pid is not None
@@ -81,7 +81,7 @@ class Ground:
 
     @property
     def ready(self) -> dict[str, Any]:
-        """What /readyz says."""
+        """Returns the answer of /readyz."""
         request = urllib.request.Request(f"{self.url}/readyz")
         request.add_header("Authorization", f"Bearer {guard_process.TOKEN}")
         with urllib.request.urlopen(request, timeout=30) as answer:

@@ -98,7 +98,7 @@ def test_a_recipe_of_ones_own(tmp_path: Path) -> None:
 
 
 def test_terms(tmp_path: Path) -> None:
-    """What is not set is as the policy has it; the certificates come from their file."""
+    """The terms that are not set are as the policy has it; the certificates come from their file."""
     assert read(tmp_path, GOOD).rules().jobs == JobRules()
     ca = tmp_path / "ca.pem"
     ca.write_text("-----BEGIN CERTIFICATE-----\nAA==\n-----END CERTIFICATE-----\n")

@@ -101,7 +101,7 @@ def test_budget_counts_a_label(tmp_path: Path, text: str, value: str | None, sho
 
 
 def test_labels_of_spend_reach_the_rules(tmp_path: Path) -> None:
-    """In the order in which the file names them; none unless it does."""
+    """The labels keep the order in which the file names them; there are none unless it does."""
     named = read(tmp_path, SMALLEST + '[spend]\nlabels = ["experiment", "cost-center"]\n')
     assert named.rules().spend_labels == ("experiment", "cost-center")
     assert read(tmp_path, SMALLEST).rules().spend_labels == ()
@@ -154,7 +154,7 @@ def test_windows_files(tmp_path: Path) -> None:
 
 
 def test_settings_do_not_change(tmp_path: Path) -> None:
-    """What was read once stays as it was read."""
+    """The settings stay as they were read."""
     with pytest.raises(ValidationError, match="frozen"):
         read(tmp_path, SMALLEST).watch.parallel = 2
 

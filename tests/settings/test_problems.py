@@ -1,4 +1,4 @@
-"""What is said about wrong settings: the file, the line, the key, what was given and what was expected."""
+"""Wrong settings are described: the file, the line, the key, what was given and what was expected."""
 
 from __future__ import annotations
 
@@ -181,7 +181,7 @@ _JUNK = st.recursive(
     )
 )
 def test_junk_is_refused_in_words(junk: dict[str, object]) -> None:
-    """Whatever a file holds, the answer is the settings or a SettingsError."""
+    """The answer is the settings or a SettingsError, whatever a file holds."""
     with pytest.raises(SettingsError, match="problem"):
         validate({"log": {"level": 0}, **junk}, {}, Path("costguard.toml"))
 

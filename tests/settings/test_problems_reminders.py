@@ -1,4 +1,4 @@
-"""What is said about wrong settings of Slack, reminders, teams and secrets."""
+"""Wrong settings of Slack, reminders, teams and secrets are described."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ BOT = {"COSTGUARD_SLACK_TOKEN": "xoxb-1-2-three"}
     ],
 )
 def test_each_kind_of_problem_with_people(tmp_path: Path, text: str, sentence: str) -> None:
-    """What is said of channels, times, zones, teams and warnings says what to write; a default is no second problem."""
+    """The text about channels, times, zones, teams and warnings says what to write; a default is no second problem."""
     error = refused(tmp_path, text, **BOT)
     assert sentence in error.message
     assert error.message.startswith("There is 1 problem")

@@ -1,4 +1,4 @@
-"""How people sign in, as the settings say it."""
+"""People sign in as the settings say."""
 
 from __future__ import annotations
 

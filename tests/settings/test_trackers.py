@@ -16,7 +16,7 @@ URL = 'url = "https://mlflow.example.com/"\n'
 
 
 def test_secrets_come_from_the_environment_and_show_nowhere(tmp_path: Path) -> None:
-    """Or from files that variables name."""
+    """The secrets may also come from files that variables name."""
     (tmp_path / "key").write_text("a-wandb-key\n")
     given = {"COSTGUARD_MLFLOW_TOKEN": "a-password", "COSTGUARD_WANDB_API_KEY_FILE": str(tmp_path / "key")}
     settings = read(tmp_path, MLFLOW + URL + 'user = "costguard"\n[trackers.wandb]\n', **given)
@@ -48,5 +48,5 @@ def test_a_server_may_need_no_secret(tmp_path: Path) -> None:
     ],
 )
 def test_mistakes_are_named(tmp_path: Path, text: str, expected: str) -> None:
-    """With the key, and what was expected."""
+    """The mistake has the key, and what was expected."""
     assert expected in str(refused(tmp_path, text))

@@ -1,4 +1,4 @@
-"""How single values are written."""
+"""Single values are written in one form."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_words_get_the_right_spelling(text: str, hint: str) -> None:
 
 @given(st.integers(min_value=1, max_value=10**8))
 def test_shown_durations_are_read_back(seconds: int) -> None:
-    """What is shown can be written into the file and means the same."""
+    """The shown text can be written into the file and means the same."""
     span = timedelta(seconds=seconds)
     assert values.duration(values.show_duration(span)) == span
 

@@ -1,4 +1,4 @@
-"""What `config check` warns of, where the settings are right."""
+"""The command `config check` warns where the settings are right."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_secrets_that_others_can_read_are_named_with_the_command(tmp_path: Path)
 
 @pytest.mark.skipif(os.name != "posix", reason="Windows has no modes")
 def test_settings_that_anybody_may_change_make_anybody_an_admin(tmp_path: Path) -> None:
-    """To read them is no harm: no secret stands there."""
+    """The reading of them is no harm: no secret stands there."""
     settings = read(tmp_path, SMALLEST)
     file = tmp_path / "costguard.toml"
     file.chmod(0o644)

@@ -69,7 +69,7 @@ def one_command_at_a_time(life: Life) -> list[str]:
 
 
 def every_job_ends(life: Life) -> list[str]:
-    """At the end each job is over, or has an attempt whose VM works or comes; no VM is without a live attempt.
+    """Each job is over at the end, or has an attempt whose VM works or comes; no VM is without a live attempt.
 
     A development VM that was merely stopped has not ended: its disk holds its owner's work.
     """

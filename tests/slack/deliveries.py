@@ -1,4 +1,4 @@
-"""What Slack would send, for tests of how it is taken."""
+"""Makes Slack's deliveries, for tests of how they are taken."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One message of each kind, as people will see them."""
+"""Makes one message of each kind, as people will see them."""
 
 from __future__ import annotations
 

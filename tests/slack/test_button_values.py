@@ -1,4 +1,4 @@
-"""What buttons carry comes back as it was, and nothing else is taken."""
+"""The values of buttons come back as they were, and nothing else is taken."""
 
 from __future__ import annotations
 

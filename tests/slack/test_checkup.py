@@ -38,7 +38,7 @@ def test_all_is_well(setup: Setup, now: datetime, slack: Workspace) -> None:
 
 
 def test_the_fewest_scopes_suffice(setup: Setup, now: datetime, slack: Workspace) -> None:
-    """With the scopes of the manifest and no other, all is well, and nothing is said of more."""
+    """The scopes of the manifest and no other give no problem, and nothing is said of more."""
     slack.tokens.remove_scopes(*slack.tokens.scopes(BOT_TOKEN))
     slack.tokens.add_scopes(*SCOPES)
     findings = check_up(setup, now, post_to="#gpu-costs")
@@ -57,7 +57,7 @@ def test_each_missing_scope_is_named(scope: str, setup: Setup, now: datetime, sl
 
 
 def test_a_bad_token_ends_it(setup: Setup, now: datetime, slack: Workspace) -> None:
-    """With a token that is no good nothing else can be found out."""
+    """The rest cannot be found out with a token that is no good."""
     slack.tokens.invalidate("token_revoked")
     (finding,) = check_up(setup, now)
     assert not finding.is_ok
@@ -122,7 +122,7 @@ def test_a_clock_that_is_wrong(skew: int, words: str, setup: Setup, now: datetim
 
 
 def test_a_test_message_when_asked_for(setup: Setup, now: datetime, slack: Workspace) -> None:
-    """Only then something is written, once, where it was asked for."""
+    """The message is written once, where it was requested, and not otherwise."""
     findings = check_up(setup, now, post_to="#ml-team")
     assert findings[-1] == Finding(True, "A test message was sent to #ml-team.")
     assert [message.channel for message, _ in slack.record] == [slack.channel("ml-team").id]

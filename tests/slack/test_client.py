@@ -42,7 +42,7 @@ def test_a_message_stands_where_it_says(notifier: SlackNotifier, slack: Workspac
 
 
 def test_an_answer_in_a_thread(notifier: SlackNotifier, slack: Workspace, world: World) -> None:
-    """With thread_ts a message joins that thread."""
+    """The message joins the thread of thread_ts."""
     root = notifier.post("#gpu-costs", FIRST, KEY)
     world.advance(timedelta(seconds=1))
     reply = notifier.post(root.channel, TEST, "second", thread_ts=root.ts)
@@ -82,7 +82,7 @@ def test_update_of_what_is_not_there(notifier: SlackNotifier, slack: Workspace) 
 
 
 def test_an_ephemeral_message_is_for_one_person(notifier: SlackNotifier, slack: Workspace) -> None:
-    """Only the person addressed sees it, and it stands in no history."""
+    """The person addressed alone sees it, and it stands in no history."""
     ana = slack.user("ana").id
     notifier.post_ephemeral("#gpu-costs", ana, EPHEMERAL)
     (message,) = slack.messages("gpu-costs", ephemeral=True)
@@ -104,7 +104,7 @@ def test_find_needs_the_very_key(notifier: SlackNotifier, slack: Workspace) -> N
 
 
 def test_find_reads_all_pages_since_then(notifier: SlackNotifier, slack: Workspace, world: World) -> None:
-    """However much was written since, the message is found; what is older than asked for is not read."""
+    """The message is found however much was written since; messages older than requested are not read."""
     posted = notifier.post("#gpu-costs", TEST, KEY)
     for number in range(450):
         slack.write("gpu-costs", BOT_USER_ID, str(number), via="test")
@@ -133,7 +133,7 @@ def test_find_in_a_thread(notifier: SlackNotifier, slack: Workspace, world: Worl
 
 
 def test_find_by_the_channels_name(endpoint: str, slack: Workspace) -> None:
-    """After a restart nothing is known of a channel but its name: it is looked up, once."""
+    """The channel is known by its name alone after a restart: it is looked up, once."""
     slack.add_channel("leads", private=True)
     before = SlackNotifier(BOT_TOKEN, endpoint).post("#leads", TEST, KEY)
     after = SlackNotifier(BOT_TOKEN, endpoint)

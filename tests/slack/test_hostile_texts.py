@@ -1,4 +1,4 @@
-"""Whatever people put into names, labels and reasons: Slack takes the message, and the text does nothing."""
+"""Slack takes the message whatever people put into names, labels and reasons, and the text does nothing."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def test_no_text_does_anything(content: Content | ListContent) -> None:
 @settings(deadline=None, max_examples=60)
 @given(TEXT, st.integers(5, 3000))
 def test_no_markup_takes_effect(text: str, most: int) -> None:
-    """As Slack's reader sees it, a text from outside has no bold, code, quote, link or emoji, and keeps its length."""
+    """A text from outside has no bold, code, quote, link or emoji, as Slack's reader sees it, and keeps its length."""
     for cut in (line(text, most), lines(text, most)):
         assert length(cut) <= most
         shown = str(mrkdwn(cut, READER)).replace("<br>", "")
@@ -190,5 +190,5 @@ def test_cutting_keeps_entities_whole() -> None:
 
 @pytest.mark.parametrize("user_id", ["", "ana", "U0EVE>", "C0ALL", "!here", "U0EVE|x", "u0ana", "U0ANA\n"])
 def test_only_people_are_mentioned(user_id: str) -> None:
-    """What is no id of a person is not mentioned."""
+    """A text that is no id of a person is not mentioned."""
     assert mention(user_id) == ""

@@ -1,4 +1,4 @@
-"""What is not Slack's, or was there before, is refused and counted, and reaches no handler."""
+"""Requests that are not Slack's, or were there before, are refused and counted, and reach no handler."""
 
 from __future__ import annotations
 
@@ -218,7 +218,7 @@ def test_what_the_store_says_is_not_swallowed(entrance: SlackIntake) -> None:
 )
 @example({"x-slack-signature": "v0=" + "0" * 64, "X-Slack-Request-Timestamp": str(int(NOW.timestamp()))}, b"\xff")
 def test_nothing_unsigned_reaches_a_handler(headers: dict[str, str], body: bytes) -> None:
-    """Whatever the headers and the body, without the secret it is a 401 that is counted once."""
+    """The answer without the secret is a 401 that is counted once, whatever the headers and the body."""
     entrance = SlackIntake()
     assert entrance.door.interaction(headers, body) == InteractionReply(401)
     assert entrance.door.command(headers, body) == InteractionReply(401)

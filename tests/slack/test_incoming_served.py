@@ -1,4 +1,4 @@
-"""From a press in the simulated workspace to a stored request, over both ways in, with everything real between."""
+"""A press in the simulated workspace becomes a stored request, over both ways in, with everything real between."""
 
 from __future__ import annotations
 
@@ -173,7 +173,7 @@ def test_answers_wait_for_no_call(endpoint: str, slack: Workspace, guard: Guard)
 
 
 def test_both_ways_in_lead_to_the_same_handler(endpoint: str, slack: Workspace, guard: Guard) -> None:
-    """With a socket open nothing is sent over HTTP, and a press is stored all the same."""
+    """The socket, when open, takes everything, and a press is stored all the same."""
     connection = Socket(APP_TOKEN, WebClient(base_url=endpoint, timeout=30), guard.dispatcher)
     connection.start()
     try:

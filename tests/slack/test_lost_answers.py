@@ -1,4 +1,4 @@
-"""What goes wrong with Slack, over real connections: whether a call may have been done is never guessed."""
+"""Calls to Slack fail over real connections: whether a call may have been done is never guessed."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_a_post_that_takes_too_long_is_uncertain(kind: str, endpoint: str, slack
 
 
 def test_updates_and_ephemeral_messages_are_uncertain_too(notifier: SlackNotifier, slack: Workspace) -> None:
-    """What people would see done twice is never told as certainly not done."""
+    """A call that people would see done twice is never reported as certainly not done."""
     posted = notifier.post("#gpu-costs", FIRST, KEY)
     slack.faults.add("lost_answer", method="chat.update|chat.postEphemeral")
     with pytest.raises(SlackUncertain):
@@ -70,7 +70,7 @@ def test_updates_and_ephemeral_messages_are_uncertain_too(notifier: SlackNotifie
 
 @pytest.mark.parametrize("kind", ["down", "broken", "lost_answer", "error"])
 def test_questions_are_merely_unanswered(kind: str, notifier: SlackNotifier, slack: Workspace) -> None:
-    """What changes nothing that people see can be asked again, whatever became of it."""
+    """A call that changes nothing that people see can be repeated, whatever became of it."""
     ana = slack.user("ana").id
     slack.faults.add(kind)
     with pytest.raises(SlackUnavailable):

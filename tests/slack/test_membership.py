@@ -1,4 +1,4 @@
-"""Who counts as a member of our workspace, by user objects as Slack gives them."""
+"""Members of our workspace are known by user objects as Slack gives them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Slack sends is taken apart strictly, or not at all."""
+"""Slack's payloads are taken apart strictly, or not at all."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def test_a_link_that_is_followed_asks_for_nothing() -> None:
     ],
 )
 def test_whatever_is_not_as_documented_is_no_press(changed: dict[str, Any]) -> None:
-    """One part that is missing, of another type, or hostile, and the whole is malformed."""
+    """A part that is missing, of another type, or hostile makes the whole malformed."""
     with pytest.raises(ValueError):  # noqa: PT011 - any: the sender learns none
         click_of(press(**changed))
 
@@ -154,7 +154,7 @@ def test_no_json_breaks_the_parsers(value: object) -> None:
 
 
 def test_a_press_about_a_job_is_read() -> None:
-    """What was packed; a value with another choice, or an id that is none of ours, is refused."""
+    """The press gives what was packed; a value with another choice, or an id that is none of ours, is refused."""
     payload = press()
     payload["actions"][0]["value"] = pack_job("j7k2m9q4", JobChoice.NEVER_MIND)
     read = click_of(payload)
@@ -168,7 +168,7 @@ def test_a_press_about_a_job_is_read() -> None:
 
 @given(st.data(), ANYTHING)
 def test_any_part_may_be_anything(data: st.DataObject, value: object) -> None:
-    """With one part of a press replaced by anything, it is a ValueError, or a press with all its parts in order."""
+    """The result is a ValueError, or a press with all its parts in order, with one part replaced by anything."""
     payload = press()
     path = data.draw(st.sampled_from(list(_paths(payload))))
     *way, last = path
@@ -196,7 +196,7 @@ def _paths(value: object, here: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...
 
 
 def test_a_command_is_who_and_what() -> None:
-    """What was typed is trimmed; the key is Slack's trigger, which is given once."""
+    """The typed text is trimmed; the key is Slack's trigger, which is given once."""
     assert command_in(command_form(text="  all ")) == SlashCommand(
         "slack/T0TEAM/13.T0TEAM.abc/U0ANA", "U0ANA", "C0GPU", "all", "T0TEAM"
     )

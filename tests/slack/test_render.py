@@ -1,4 +1,4 @@
-"""What each message says, and what it must not say."""
+"""Each message says what it must, and not what it must not."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def test_the_question_before_a_stop_says_what_the_stop_does() -> None:
 
 
 def test_a_storage_reminder_says_whose_disk_it_is_and_how_it_goes() -> None:
-    """Where the VM was launched for a job."""
+    """The VM was launched for a job."""
     note = "Its disk is kept for job llama (j7k2m9q4). Delete both with: costguard delete-disk j7k2m9q4"
     rendered = render(replace(RESTING, card=replace(AT_REST, disk_note=note)))
     assert note in said(rendered)
@@ -152,7 +152,7 @@ def test_a_storage_reminder_says_whose_disk_it_is_and_how_it_goes() -> None:
 
 @pytest.mark.parametrize("content", tuple(states()), ids=lambda content: content.state.kind.value)
 def test_buttons_while_it_waits(content: ReminderContent) -> None:
-    """Only a message that still waits for an answer has buttons; each state has its outcome in the notification."""
+    """The message has buttons only while it waits for an answer; each state has its outcome in the notification."""
     rendered = render(content)
     assert bool(buttons(rendered)) == (content.state.kind is StateKind.FAILED)
     assert rendered.text == f"trainer-7: {content.state.sentence}"
@@ -181,13 +181,15 @@ def test_an_outcome_without_a_sentence(kind: StateKind) -> None:
     ],
 )
 def test_amounts(nanos: int, whole: bool, shown: str, hourly: str) -> None:
-    """To the cent, an hour's to a tenth of one; what is not known whole says so, and a trifle is not nothing."""
+    """The amounts are exact to the cent, an hour's to a tenth of one; an incomplete one says so, and a trifle is not
+    nothing.
+    """
     priced = Priced(Money(nanos), whole)
     assert (amount(priced), rate(priced)) == (shown, hourly)
 
 
 def test_a_page_that_nobody_reaches_is_not_linked() -> None:
-    """Without an address of the dashboard there is no link, and a strange one is none either."""
+    """The link is missing without an address of the dashboard, and a strange one is none either."""
     for url in ("", "javascript:alert(1)", "https://", "https://a|b>c", "/vm/lab/1", "http://a b/", "http://[::1"):
         assert "Open on the dashboard" not in said(render(replace(FIRST, card=replace(CARD, url=url))))
 

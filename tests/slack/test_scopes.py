@@ -35,13 +35,13 @@ def use_everything(endpoint: str, slack: Workspace) -> None:
 
 
 def test_they_are_enough(endpoint: str, fewest: Workspace) -> None:
-    """With these scopes alone everything works."""
+    """The product works with these scopes alone."""
     use_everything(endpoint, fewest)
 
 
 @pytest.mark.parametrize("scope", CALLED)
 def test_none_is_too_many(scope: str, endpoint: str, fewest: Workspace) -> None:
-    """Without any one of them something is refused, and the error names it."""
+    """The error names the scope when any one of them is missing."""
     fewest.tokens.remove_scopes(scope)
     with pytest.raises(SlackRefused, match=f"lacks {scope}\\."):
         use_everything(endpoint, fewest)

@@ -84,7 +84,7 @@ def test_answers_that_are_not_slacks(
     posting: type[SlackError],
     asking: type[SlackError] | None,
 ) -> None:
-    """Whatever comes back, a post ends in the error that says whether it may have been done."""
+    """A post ends in the error that says whether it may have been done, whatever comes back."""
     stranger.status, stranger.more, stranger.body = status, more, body
     notifier = SlackNotifier("xoxb-test", f"http://127.0.0.1:{stranger.server_port}/api/")
     with pytest.raises(SlackError) as caught:

@@ -1,4 +1,4 @@
-"""What counts as far above the usual."""
+"""Spending far above the usual counts as an anomaly."""
 
 from __future__ import annotations
 

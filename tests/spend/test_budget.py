@@ -90,7 +90,7 @@ def test_a_forecast_from_almost_nothing_tells_nobody() -> None:
 
 
 def test_too_early_to_say_is_what_messages_say_too() -> None:
-    """In place of the figure, under the condition by which no threshold on the forecast counts as crossed."""
+    """The words replace the figure under the condition by which no threshold on the forecast counts as crossed."""
     early = standing(BUDGET, outlook("100", "9000", is_grounded=False), {})
     assert early.forecast_text == "too early to say"
     assert not any(threshold.is_crossed for threshold in early.thresholds if threshold.on is On.FORECAST)

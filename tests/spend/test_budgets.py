@@ -59,7 +59,7 @@ def watch(database: Database, clock: HandClock, *budgets: Budget) -> BudgetWatch
 
 
 def test_labels_budget_counts_while_the_value_held(database: Database) -> None:
-    """One VM in two experiments: each pays its hours, and only the present one an hour from now on; alarms follow."""
+    """A VM in two experiments: each pays its hours, and only the present one an hour from now on; alarms follow."""
     with database.write() as connection:
         rows.prices(connection)
         rows.project(connection, "lab")
@@ -112,7 +112,7 @@ def test_a_scope_counts_what_fits_all_its_parts(database: Database) -> None:
 
 
 def test_a_team_has_its_peoples_spend_and_the_rest_of_its_projects(database: Database) -> None:
-    """What its people own, wherever it runs; of the project given to it, what nobody in another team owns."""
+    """The team has what its people own, wherever it runs; and of its project, what nobody in another team owns."""
     a_month(database)
     with database.write() as connection:
         vm = rows.instance(connection, "dear", **rows.H100, preset="other", owner="cy@lab.example")
@@ -170,7 +170,7 @@ def test_a_known_end_ends_the_forecast(database: Database) -> None:
 
 
 def test_each_threshold_is_told_once_a_period(database: Database) -> None:
-    """However often one looks, across restarts, until the next period begins."""
+    """The notification comes once however often one looks, across restarts, until the next period begins."""
     a_month(database)
     clock = HandClock(NOW)
     first = watch(database, clock, MONTH).look()
@@ -197,7 +197,7 @@ def test_each_threshold_is_told_once_a_period(database: Database) -> None:
 
 
 def test_a_watch_looks_only_every_few_minutes(database: Database) -> None:
-    """Between two looks it reads nothing, however often a pass ends."""
+    """The watch reads nothing between two looks, however often a pass ends."""
     clock = HandClock(NOW)
     looking = watch(database, clock, MONTH)
     assert looking.look() == []
@@ -209,7 +209,7 @@ def test_a_watch_looks_only_every_few_minutes(database: Database) -> None:
 
 
 def test_gpus_where_there_were_none_are_told_once(database: Database) -> None:
-    """In a project that was watched for two weeks without one; a second GPU next to the first is not sudden."""
+    """The project was watched for two weeks without one; a second GPU next to the first is not sudden."""
     with database.write() as connection:
         rows.prices(connection)
         rows.project(connection, "lab")
@@ -230,7 +230,9 @@ def test_gpus_where_there_were_none_are_told_once(database: Database) -> None:
 
 @pytest.mark.parametrize(("since", "is_told"), [(NOW - 60 * DAY, True), (NOW - 20 * DAY, False)])
 def test_an_unusual_rate_is_told_once_a_day(database: Database, since: datetime, is_told: bool) -> None:
-    """Against the same hours of the last four weeks, by stored charges; a short past makes nothing unusual."""
+    """The rate is compared with the same hours of the last four weeks, by stored charges; a short past makes nothing
+    unusual.
+    """
     with database.write() as connection:
         rows.prices(connection)
         rows.project(connection, "lab", first_seen_at=since)
@@ -253,7 +255,7 @@ def test_an_unusual_rate_is_told_once_a_day(database: Database, since: datetime,
 
 
 def test_an_ordinary_day_tells_nothing(database: Database) -> None:
-    """Without budgets, a ledger of ordinary days makes no event."""
+    """A ledger of ordinary days makes no event, without budgets."""
     a_month(database)
     assert watch(database, HandClock(NOW)).look() == []
     assert recorded_events(database) == []

@@ -1,4 +1,4 @@
-"""What burned in the last day is what was there at each moment, at what it costs now."""
+"""The rate of the last day at each moment is that of the VMs there, at their present prices."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What jobs' VMs pay another cloud for their inputs, against budgets and ceilings."""
+"""Jobs' VMs pay another cloud for their inputs, against budgets and ceilings."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def three_vms(database: Database) -> None:
 
 
 def test_job_pays_for_each_vm_that_was_heard(database: Database) -> None:
-    """What has no known price is left out, as are jobs that pay nothing."""
+    """The inputs without a known price are left out, as are jobs that pay nothing."""
     three_vms(database)
     with database.read() as connection:
         assert downloads.of_jobs(connection, ["j1", "j2"]) == {"j1": Money.of(8)}
@@ -49,7 +49,9 @@ def test_job_pays_for_each_vm_that_was_heard(database: Database) -> None:
 
 
 def test_budgets_count_downloads_on_the_day_of_each_vm(database: Database) -> None:
-    """In every scope that the job is in; the page Spend, which is Google's bill, does not."""
+    """The downloads count in every scope that the job is in; the page Spend, which is Google's bill, does not have
+    them.
+    """
     three_vms(database)
     scopes = {
         Scope(): "8",
@@ -77,7 +79,7 @@ def test_budgets_count_downloads_on_the_day_of_each_vm(database: Database) -> No
 
 
 def test_sweeps_ceiling_counts_its_members_downloads(database: Database) -> None:
-    """Those that were paid, and the one that a VM which was not heard yet will pay."""
+    """The downloads are those paid, and the one that a VM which was not heard yet will pay."""
     with database.write() as connection:
         spec = job_rows.job("j1", inputs=INPUTS, sweep="s1").spec
         limit = Money.of(100)

@@ -18,7 +18,9 @@ MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)
 
 
 def test_parts_of_a_charge_are_whole_together() -> None:
-    """To the second and the nano-dollar, however a label's changes cut it; those outside of it cut nothing."""
+    """The parts add up to the second and the nano-dollar, however a label's changes cut it; those outside of it cut
+    nothing.
+    """
     start = NOW - HOUR
     charge = Charge("n1:core", start.date(), start, NOW, 3600, Fraction(4), 1, Money(1_000_000_007))
     cuts = [start - MINUTE, start, start + 7 * MINUTE, start + 33 * MINUTE, NOW, NOW + MINUTE]
@@ -30,7 +32,7 @@ def test_parts_of_a_charge_are_whole_together() -> None:
 
 
 def test_charges_that_are_stored_during_an_export_count_once(database: Database) -> None:
-    """What has accrued is fixed at its beginning; a pass may store it before its day is read."""
+    """The accrued part is fixed at its beginning; a pass may store it before its day is read."""
     with database.write() as connection:
         rows.prices(connection)
         rows.lifetime(connection, rows.instance(connection, "trainer"), NOW - 9 * HOUR)

@@ -38,7 +38,7 @@ def told_at(rates: Rates, now: datetime, history: int = 28, until: datetime | No
 
 
 def error_of(made: Forecast, truth: Money) -> Fraction:
-    """In percent of the truth; positive: too high."""
+    """Returns the error in percent of the truth; positive: too high."""
     return Fraction(100 * (made.expected - truth).nanos, truth.nanos)
 
 
@@ -53,7 +53,7 @@ def office(moment: datetime) -> int:
 
 @pytest.mark.parametrize("day", [1, 10, 20, 30])
 def test_constant_use_is_forecast_exactly(day: int) -> None:
-    """What never changes goes on; the range is narrow, a tenth of a day's spend for each day left, and no point."""
+    """The range of constant use is narrow, a tenth of a day's spend for each day left, and no point."""
     now = FIRST + (day - 1) * DAY + timedelta(hours=7)
     made, truth = told_at(constant, now)
     assert made.expected == truth
@@ -73,7 +73,7 @@ def test_a_weekday_pattern_is_forecast_closely(day: int, hour: int) -> None:
 
 
 def test_a_fleet_that_ends_tomorrow_is_not_taken_for_a_month() -> None:
-    """Of a large fleet where there never was one, a day more is expected, and not the rest of the month."""
+    """The forecast of a large fleet where there never was one is a day more, and not the rest of the month."""
     now = FIRST + 9 * DAY + timedelta(hours=12)
 
     def burst(moment: datetime) -> int:
@@ -97,7 +97,7 @@ def test_an_end_that_is_known_ends_what_runs() -> None:
 
 
 def test_a_first_day_without_history_says_so() -> None:
-    """With nothing to go by, it lies halfway between fading and running on; it is too early to say which."""
+    """The forecast lies halfway between fading and running on; it is too early to say which."""
     now = FIRST + timedelta(hours=6)
     made, truth = told_at(constant, now, history=0)
     assert made.method == METHOD_WITHOUT_HISTORY
@@ -133,7 +133,7 @@ def test_a_new_level_counts_after_four_days() -> None:
 
 
 def test_the_range_holds_what_comes_when_days_vary() -> None:
-    """Of months whose days vary by half, the range holds nine ends in ten."""
+    """The range holds nine ends in ten of months whose days vary by half."""
     held = 0
     for seed in range(40):
 
@@ -154,7 +154,7 @@ burning = st.lists(st.builds(Burn, amounts, st.none() | moments), max_size=4)
 def test_a_forecast_is_never_below_what_was_spent(
     spent: Money, burns: list[Burn], back: dict[int, Money], now: datetime
 ) -> None:
-    """Nor is its range, which holds what is expected."""
+    """The range is not below it either, and holds what is expected."""
     days = {now.date() - n * DAY: amount for n, amount in back.items()}
     made = forecast(spent, burns, days, now, END)
     assert spent <= made.low <= made.expected <= made.high
@@ -162,7 +162,7 @@ def test_a_forecast_is_never_below_what_was_spent(
 
 @given(amounts, st.integers(1, 28), moments)
 def test_equal_days_are_enough_however_few(a_day: Money, count: int, now: datetime) -> None:
-    """One whole day or four weeks of equal ones say the same: it goes on so."""
+    """The forecast of one whole day or four weeks of equal ones is the same: it goes on so."""
     days = {now.date() - n * DAY: a_day for n in range(1, count + 1)}
     burn = Burn(Money(a_day.nanos // 24))
     made = forecast(ZERO, [burn], days, now, END)

@@ -1,4 +1,4 @@
-"""What jobs' time went into: each second once, and each nano-dollar once."""
+"""The time of jobs is divided: each second once, and each nano-dollar once."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_a_job_that_succeeded_at_once() -> None:
 
 
 def test_a_preemption_loses_the_work_since_its_checkpoint() -> None:
-    """What was before the checkpoint stands, and the next VM starts again."""
+    """The work before the checkpoint stands, and the next VM starts again."""
     history = job(
         CommandRun(at("02:15"), at("05:00"), lost=30 * MINUTE),
         CommandRun(at("05:20"), at("09:00")),
@@ -174,7 +174,7 @@ histories = st.builds(
 
 @given(histories, st.integers(0, 10**13))
 def test_every_second_and_every_nano_dollar_counts_once(history: JobHistory, nanos: int) -> None:
-    """Whatever the clocks said: the parts are the job's time without a gap, and shares and costs add up exactly."""
+    """The parts are the job's time without a gap, whatever the clocks said, and shares and costs add up exactly."""
     parts = parts_of(history, NOW)
     assert all(one.ended == other.began for one, other in pairwise(parts))
     assert all(part.span > timedelta() for part in parts)

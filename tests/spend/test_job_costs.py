@@ -1,4 +1,4 @@
-"""What a job came to is what its VMs were charged and what ran up since."""
+"""A job costs what its VMs were charged and what accrued since."""
 
 from __future__ import annotations
 

@@ -126,7 +126,7 @@ class _World:
 
     @contextmanager
     def reading(self, *, exactly: bool = False) -> Iterator[Connection]:
-        """With the sums, or without one of them."""
+        """Reads with the sums, or without one of them."""
         try:
             with self.database.write() as connection:
                 if exactly:
@@ -137,7 +137,7 @@ class _World:
             pass
 
     def figures(self, *, exactly: bool) -> dict[Any, Amounts]:
-        """What all readers give of both labels, by owner, day and value."""
+        """Returns what all readers give of both labels, by owner, day and value."""
         last = self.now.date()
         given_back: dict[Any, Amounts] = {}
         with self.reading(exactly=exactly) as connection:
@@ -247,7 +247,7 @@ def test_rolled_up_days_are_not_read_from_charges(world: _World) -> None:
 
 
 def test_label_change_spoils_days_from_its_moment_on(world: _World) -> None:
-    """What a VM cost before keeps the old value; later days, and days of other labels, are another matter."""
+    """The cost of a VM before keeps the old value; later days, and days of other labels, are another matter."""
     vm = _lived(world)
     first, second = _good_days(world)
     world.now -= 12 * _HOUR  # Google's operation of a while ago, seen now

@@ -104,7 +104,7 @@ def test_label_change_splits_charges_at_its_moment(database: Database) -> None:
 
 
 def test_scope_of_labels_is_the_scope_of_spend(database: Database) -> None:
-    """Only the VMs of one owner count where one is named."""
+    """The VMs of one owner alone count where one is named."""
     with database.write() as connection:
         rows.prices(connection)
         _run(connection, 1, "a", NOW - 2 * _HOUR)
@@ -157,7 +157,7 @@ def test_values_add_up_to_the_whole(
     sqlite_database: Database,
     vms: list[tuple[str | None, dict[datetime, str | None], int, int | None]],
 ) -> None:
-    """Whatever changed when, and whatever is charged: no nano-dollar and no second is lost or counted twice."""
+    """No nano-dollar and no second is lost or counted twice, whatever changed when, and whatever is charged."""
     with sqlite_database.write() as connection:
         for table in (
             *(tables.label_changes, tables.charges, tables.lifetimes, tables.storage_spans, tables.instances),

@@ -1,4 +1,6 @@
-"""What has accrued since charges were stored: one reading answers every range and grouping that a page asks for."""
+"""The cost that has accrued since charges were stored is read once for every range and grouping that a page
+asks for.
+"""
 
 from __future__ import annotations
 
@@ -91,7 +93,7 @@ def one_by_one(
 def test_every_range_is_what_its_spans_run_up(
     sqlite_database: Database, spans: list[Span], questions: list[tuple[int, int, tuple[str, ...]]]
 ) -> None:
-    """In whatever order ranges and groupings are asked for: to the nano-dollar what each span's own bill says."""
+    """The ranges and groupings give, in any order, to the nano-dollar what each span's own bill says."""
     with sqlite_database.write() as connection:
         for table in (tables.lifetimes, tables.storage_spans, tables.instances, tables.prices):
             connection.execute(table.delete())
@@ -121,7 +123,7 @@ def test_every_range_is_what_its_spans_run_up(
 def missing(
     span: AccruingSpan, accrual: Accrual, start: datetime, end: datetime
 ) -> Iterator[tuple[str, int | None, str]]:
-    """Why it could not be priced whole, where it ran in [start, end) after what is charged."""
+    """Yields why it could not be priced whole, where it ran in [start, end) after what is charged."""
     ledger_span = span.span
     reason = bill(span, accrual, start, end).unpriced
     if reason and max(start, span.since) < min(end, ledger_span.ended_at or NOW):

@@ -1,4 +1,4 @@
-"""What stops saved: estimates that never claim more than they can."""
+"""Savings of stops are estimates that never claim more than they can."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ HOURLY = Money.of("2.665")
     ],
 )
 def test_a_stop_saves_until_the_machine_runs_again(ran_again: str | None, now: str, hours: int, bound: Bound) -> None:
-    """Its rate times that time, or until now, and never for more than a day."""
+    """The saving is its rate times that time, or until now, and never for more than a day."""
     saving = of_stop(Money.of("2.50"), at("10:00"), at(ran_again) if ran_again else None, at(now))
     assert (saving.amount, saving.bound) == (Priced(Money.of("2.50").over(hours * HOUR)), bound)
     assert "estimate" in saving.method
@@ -59,7 +59,7 @@ def test_a_machine_without_a_price_saved_an_amount_that_is_not_known() -> None:
 
 
 def test_a_shadow_stop_would_have_saved_what_the_run_went_on_to_cost() -> None:
-    """To the second, from the ledger's prices."""
+    """The cost is to the second, from the ledger's prices."""
     run = lifetime("08:00", "12:30", EndReason.STOPPED)
     saving = of_shadow(run, at("10:00"), None, BOOK, NOW)
     assert saving.amount == saving.in_all == Priced(HOURLY.over(2.5 * HOUR))
@@ -67,7 +67,7 @@ def test_a_shadow_stop_would_have_saved_what_the_run_went_on_to_cost() -> None:
 
 
 def test_both_figures_of_a_long_one_are_known() -> None:
-    """What a day of it cost counts as saved, and what all of it cost is shown next to it."""
+    """The cost of a day of it counts as saved, and all of it is shown next to it."""
     saving = of_shadow(lifetime("08:00"), at("10:00"), None, BOOK, NOW)
     assert (saving.amount, saving.bound) == (Priced(HOURLY.over(24 * HOUR)), Bound.LONGEST)
     assert saving.in_all == Priced(HOURLY.over(72 * HOUR))
@@ -90,7 +90,7 @@ def test_what_has_no_price_is_not_nothing() -> None:
 
 @given(st.integers(0, 10**10), st.timedeltas(timedelta(), timedelta(days=9)), st.none() | st.integers(0, 200))
 def test_no_stop_saves_more_than_a_day_of_its_rate(nanos: int, ago: timedelta, again: int | None) -> None:
-    """Nor less than nothing, whenever it was and however soon it ran again."""
+    """The saving is not less than nothing, whenever it was and however soon it ran again."""
     stopped_at: datetime = NOW - ago
     ran_again_at = None if again is None else min(NOW, stopped_at + again * HOUR)
     saving = of_stop(Money(nanos), stopped_at, ran_again_at, NOW)

@@ -1,4 +1,4 @@
-"""What stops saved, from the ledger."""
+"""Savings of stops are read from the ledger."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def report(database: Database, since: timedelta = DAY) -> Enforcements:
 
 
 def test_a_stop_saved_its_machine_until_it_ran_again(database: Database) -> None:
-    """Its disks go on billing, so they are not in it; what was asked for by a person says by whom."""
+    """The disks go on billing, so they are not in it; a person's request says by whom."""
     with database.write() as connection:
         rows.prices(connection)
         one, two = rows.instance(connection, "one"), rows.instance(connection, "two")
@@ -79,7 +79,7 @@ def test_what_was_not_carried_out_saved_nothing(database: Database) -> None:
 
 
 def test_a_shadow_stop_tells_what_the_run_went_on_to_cost(database: Database) -> None:
-    """With the reminders that were accepted before it, the evidence, and both figures."""
+    """The report has the reminders that were accepted before it, the evidence, and both figures."""
     with database.write() as connection:
         rows.prices(connection)
         vm = rows.instance(connection, "one")

@@ -1,4 +1,4 @@
-"""What Spot saved, from charges and from what runs, and what keeps cost."""
+"""The savings of Spot are read from charges and from what runs, and the cost of keeps."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ Told: TypeAlias = dict[tuple[date, int], tuple[Fraction, Money]]
 
 
 def told_singly(connection: Connection, scopes: Sequence[Scope]) -> list[Told]:
-    """What single charges say of each scope, without the database's sums."""
+    """Returns what single charges say of each scope, without the database's sums."""
     is_spot = tables.prices.c.provisioning_model == "spot"
     spot_ids = set(connection.execute(select(tables.prices.c.id).where(is_spot)).scalars())
     runs = {row.id: row for row in connection.execute(select(tables.lifetimes))}
@@ -96,7 +96,9 @@ def told_together(connection: Connection, scope: Scope) -> Told:
 
 
 def test_the_roll_up_says_what_single_charges_say(database: Database) -> None:
-    """To the nano-dollar, for every scope: with gaps, after midnights, an earlier end, a late price and a new owner."""
+    """The sums are equal to the nano-dollar, for every scope: with gaps, after midnights, an earlier end, a late price
+    and a new owner.
+    """
     runs = tables.lifetimes
     with database.write() as connection:
         rows.prices(connection)
@@ -162,7 +164,7 @@ def keep(connection: Connection, subject: str, until: datetime, at: datetime, du
 
 
 def test_what_has_no_on_demand_price_is_left_out_and_named(database: Database) -> None:
-    """Of both amounts, so that it neither saves nor costs."""
+    """The usage is out of both amounts, so that it neither saves nor costs."""
     with database.write() as connection:
         rates = {key: rate for key, rate in rows.RATES.items() if key[:2] != ("gpu:nvidia-tesla-t4", "standard")}
         rows.prices(connection, rates)
@@ -201,7 +203,7 @@ def test_a_keep_costs_from_when_it_would_have_been_due(database: Database) -> No
 
 
 def test_work_lost_to_preemptions_is_added_up(database: Database) -> None:
-    """Of the days and the scope; what other ends than preemptions lost is not Spot's."""
+    """The work is of the days and the scope; losses by other ends than preemptions are not Spot's."""
     with database.write() as connection:
         job_rows.added(connection)
         made = job_rows.attempt(connection)

@@ -19,7 +19,7 @@ def vm(job_id: str, hours: float, rate: Money | None = AN_HOUR) -> Reservation:
 
 
 def test_first_members_share_the_ceiling_evenly() -> None:
-    """So that the first does not take everything, and all that may run at once can."""
+    """The first does not take everything, and all that may run at once can."""
     use = CeilingUse(Money.of("80"), Money())
     assert shares(use, ["a", "b"], slots=4) == {"a": Money.of("20"), "b": Money.of("20")}
 
@@ -31,7 +31,7 @@ def test_what_a_vm_may_still_cost_is_reserved() -> None:
 
 
 def test_member_that_ends_leaves_what_it_had_reserved() -> None:
-    """Its share is not lost to the others."""
+    """The share is not lost to the others."""
     before = shares(CeilingUse(Money.of("80"), Money.of("10"), [vm("a", 15), vm("b", 10)]), ["a", "b", "c"], 3)
     after = shares(CeilingUse(Money.of("80"), Money.of("11"), [vm("b", 10)]), ["b", "c"], 3)
     assert after["c"] > before["c"]
@@ -44,19 +44,19 @@ def test_vm_may_use_what_no_other_has_reserved() -> None:
 
 
 def test_overdrawn_reservations_are_cut_alike() -> None:
-    """Kept disks or a price that rose may take from what was reserved: all give up the same part, none all of it."""
+    """Disks that are kept, or a price that rose, may take from the reservations: all give up the same part."""
     use = CeilingUse(Money.of("30"), Money.of("10"), [vm("a", 10), vm("b", 10)])
     assert shares(use, ["a", "b"], 2) == {"a": Money.of("10"), "b": Money.of("10")}
 
 
 def test_vm_without_a_price_reserves_all_that_is_left() -> None:
-    """What it may cost is not known, so nothing else is launched next to it."""
+    """The cost of the VM is not known, so nothing else is launched next to it."""
     use = CeilingUse(Money.of("80"), Money(), [vm("a", 1, rate=None)])
     assert shares(use, ["a", "b"], 2)["b"] == Money()
 
 
 def test_vm_that_is_being_deleted_takes_no_members_place() -> None:
-    """Its job is over, and the next members share what is free among all places."""
+    """The job is over, and the next members share what is free among all places."""
     use = CeilingUse(Money.of("80"), Money(), [vm("over", 0.0)])
     assert shares(use, ["b"], slots=4)["b"] == Money.of("20")
 

@@ -66,7 +66,7 @@ class SweepLife:
             return gather.views(connection, accrual_at(connection, self.world.clock.now()), ["s1"])["s1"]
 
     def play(self) -> SweepView:
-        """Until the sweep is over and nothing bills."""
+        """Plays until the sweep is over and nothing bills."""
         for tick in range(MOST_TICKS):
             self.tick(tick)
             view = self.view()

@@ -1,4 +1,4 @@
-"""What comes next for a sweep: which members are launched, and when it is over."""
+"""A sweep launches members, and ends."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ RATE = Money.of("2")
 def view(
     *states: JobState | None, at_once: int = 2, use: CeilingUse | None = None, is_cancelled: bool = False
 ) -> SweepView:
-    """One member for each state; None: it is to be launched yet."""
+    """Makes a view with one member for each state; None: it is to be launched yet."""
     members = [_member(number, state) for number, state in enumerate(states, 1)]
     sweep = Sweep(
         id="s1",
@@ -48,7 +48,7 @@ def _member(number: int, state: JobState | None) -> MemberView:
 
 
 def test_as_many_as_may_run_at_once_are_launched() -> None:
-    """In the order of their numbers; a member that recovers from a preemption keeps its place."""
+    """The order is that of their numbers; a member that recovers from a preemption keeps its place."""
     assert decide(view(WAITING, WAITING, WAITING)).launch == (1, 2)
     assert decide(view(JobState.RECOVERING, WAITING, WAITING)).launch == (2,)
     assert decide(view(JobState.RUNNING, JobState.QUEUED, WAITING)).launch == ()
@@ -76,12 +76,12 @@ def test_sweep_is_over_when_no_member_is_left(states: tuple[JobState | None, ...
 
 
 def test_reason_names_members_that_failed() -> None:
-    """With why, so that nobody has to look for them."""
+    """The reason says why, so that nobody has to look for them."""
     assert "failed: member 2 (why)" in decide(view(JobState.SUCCEEDED, JobState.FAILED)).reason
 
 
 def test_cancelled_sweep_launches_nothing_and_cancels_what_is_open() -> None:
-    """And it is over once nothing of it runs."""
+    """The sweep is over once nothing of it runs."""
     decision = decide(view(JobState.RUNNING, JobState.SUCCEEDED, WAITING, is_cancelled=True))
     assert (decision.launch, decision.cancel, decision.state) == ((), ("j1",), SweepState.RUNNING)
     assert (
@@ -90,7 +90,7 @@ def test_cancelled_sweep_launches_nothing_and_cancels_what_is_open() -> None:
 
 
 def test_spent_ceiling_launches_nothing_and_ends_the_sweep() -> None:
-    """Only once nothing runs that could leave something over."""
+    """The sweep ends only once nothing runs that could leave something over."""
     spent = CeilingUse(Money.of("10"), Money.of("9.9"))
     over = decide(view(JobState.SUCCEEDED, WAITING, use=spent))
     assert (over.launch, over.state) == ((), SweepState.FAILED)

@@ -99,7 +99,7 @@ def test_sentences_about_members_are_bounded(office: Office) -> None:
 
 
 def test_quote_that_nobody_waits_for_ends(office: Office) -> None:
-    """Between two members, and nothing is stored of a sweep that was submitted."""
+    """The quote ends between two members, and nothing is stored of a sweep that was submitted."""
     looks = 0
 
     def gone() -> None:
@@ -119,7 +119,7 @@ def test_quote_that_nobody_waits_for_ends(office: Office) -> None:
 
 @given(st.lists(st.lists(st.sampled_from(["a", "a/b", "a/b/c", "ab", "b", "b/a"]), max_size=3), min_size=1, max_size=5))
 def test_places_that_touch_are_found(places: list[list[str]]) -> None:
-    """As by a look at every pair."""
+    """The result equals a look at every pair."""
     plans = []
     for number, destinations in enumerate(places, 1):
         outputs = tuple(JobOutput("/data/x", f"s3://bucket/{place}") for place in destinations)

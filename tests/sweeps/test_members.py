@@ -161,7 +161,7 @@ def test_wrong_parameters_are_refused(changed: dict[str, object], message: str) 
 
 
 def test_members_that_share_a_location_are_refused() -> None:
-    """One would resume from what another saved. A parameter in the location keeps them apart."""
+    """A member would resume from what another saved. A parameter in the location keeps them apart."""
     shared = with_command("{lr}", "{seed}", checkpoint=CheckpointPlan("gs://b/{lr}/", uploads_itself=True))
     assert "Members 1 and 2 would write to the same place" in said(sharing_problems(planned(shared, "s1")))
     assert said(sharing_problems(planned(order(), "s1"))) == ""
@@ -190,7 +190,7 @@ def test_outputs_that_members_share_are_refused() -> None:
 
 
 def test_problem_of_all_members_is_told_once() -> None:
-    """And one of some names them."""
+    """A problem of some members names them."""
     of_all = [(number, JobRefusal("preset", "There is none.")) for number in (1, 2, 3)]
     merged = described([*of_all, (2, JobRefusal("name", "Too long."))], 3)
     assert [one.message for one in merged] == ["There is none.", "Member 2: Too long."]

@@ -63,7 +63,9 @@ def kinds(office: Office) -> list[str]:
 
 
 def test_members_are_launched_as_jobs_of_their_own(office: Office) -> None:
-    """As many as may run at once, each with its parameters, its location, and the sweep that it belongs to."""
+    """The jobs are as many as may run at once, each with its parameters, its location, and the sweep that it belongs
+    to.
+    """
     sweep, is_new = office.sweeps.submit(order(), FORTY, "key", "cli")
     assert (is_new, sweep.state, office.woken) == (True, SweepState.RUNNING, 1)
     turn(office)
@@ -78,7 +80,7 @@ def test_members_are_launched_as_jobs_of_their_own(office: Office) -> None:
 
 
 def test_members_that_end_make_room_for_others(office: Office) -> None:
-    """Until none is left; then the sweep is over, and its cost and result are recorded once."""
+    """The sweep is over when none is left, and its cost and result are recorded once."""
     office.sweeps.submit(order(), None, None, "api")
     turn(office)
     settle(office, "t1", JobState.SUCCEEDED)
@@ -95,7 +97,7 @@ def test_members_that_end_make_room_for_others(office: Office) -> None:
 
 
 def test_repeat_with_the_same_key_changes_nothing(office: Office) -> None:
-    """Whatever became of the first request; another sweep under the key is refused."""
+    """The repeat changes nothing whatever became of the first request; another sweep under the key is refused."""
     first, _ = office.sweeps.submit(order(), FORTY, "key", "api")
     again, is_new = office.sweeps.submit(order(), FORTY, "key", "api")
     assert (again.id, is_new) == (first.id, False)
@@ -104,7 +106,7 @@ def test_repeat_with_the_same_key_changes_nothing(office: Office) -> None:
 
 
 def test_everything_wrong_with_any_member_is_told_at_once(office: Office) -> None:
-    """As for a job by itself, with the members that it is about; nothing is stored."""
+    """The errors are as for a job by itself, with the members that they are about; nothing is stored."""
     wrong = order(template=asked(command=("{lr}",), environment={"lr": "{seed}", "COSTGUARD_X": "1"}, preset="none"))
     with pytest.raises(Invalid) as refused:
         office.sweeps.submit(wrong, FORTY, None, "api")
@@ -140,7 +142,7 @@ def test_budget_holds_for_all_members_together(office: Office) -> None:
 
 
 def test_quote_is_of_each_member_and_of_all(office: Office) -> None:
-    """With the ceiling as the most that it takes of a budget, and how long it takes with so many at once."""
+    """The quote has the ceiling as the most that it takes of a budget, and how long it takes with so many at once."""
     quoted = office.sweeps.quote(order(), FORTY, timedelta(hours=10))
     assert [str(one.first.cost) for one in quoted.members if one.first is not None] == ["$1.69"] * 4
     assert quoted.total == Money.of("6.76")
@@ -167,7 +169,7 @@ def test_cancel_stops_all_of_it(office: Office) -> None:
 
 
 def test_resume_launches_what_failed_again(office: Office) -> None:
-    """In a new job at the same location; what succeeded stays, and its cost counts on."""
+    """The new job has the same location; successes stay, and their cost counts on."""
     office.sweeps.submit(order(grid={"lr": ("1",), "seed": ("1", "2")}), None, None, "api")
     turn(office)
     settle(office, "t1", JobState.SUCCEEDED)
@@ -187,7 +189,7 @@ def test_resume_launches_what_failed_again(office: Office) -> None:
 
 
 def test_resume_of_a_cancelled_sweep_goes_on_with_all_that_is_left(office: Office) -> None:
-    """What it cancelled, and what was never launched; once nothing of it runs any more."""
+    """The resume launches cancelled members, and those never launched; once nothing of it runs any more."""
     office.sweeps.submit(order(), None, None, "api")
     turn(office)
     office.sweeps.cancel("s1", ADA, "")
@@ -201,7 +203,7 @@ def test_resume_of_a_cancelled_sweep_goes_on_with_all_that_is_left(office: Offic
 
 
 def test_member_that_was_cancelled_by_itself_is_resumed_only_by_its_number(office: Office) -> None:
-    """Its owner had a reason."""
+    """The owner had a reason."""
     office.sweeps.submit(order(), None, None, "api")
     turn(office)
     settle(office, "t1", JobState.CANCELLED)
@@ -223,7 +225,7 @@ def test_member_that_was_cancelled_by_itself_is_resumed_only_by_its_number(offic
 def test_what_cannot_be_resumed_is_refused(
     office: Office, given: dict[str, object], kind: type[Exception], message: str
 ) -> None:
-    """With what it is about; nothing changes."""
+    """The refusal says what it is about; nothing changes."""
     office.sweeps.submit(order(), FORTY, None, "api")
     turn(office)
     with pytest.raises(kind, match=message):
@@ -256,7 +258,7 @@ def test_others_may_not_touch_a_sweep(office: Office) -> None:
 
 
 def test_code_is_kept_once_and_given_to_every_member(office: Office) -> None:
-    """Its diff may be long, and a sweep has up to 200 members."""
+    """The diff may be long, and a sweep has up to 200 members."""
     code = with_code(office)
     with office.database.read() as connection:
         job = job_rows.read(connection, "t1")
@@ -281,7 +283,7 @@ def test_code_of_an_open_sweep_is_not_deleted(office: Office) -> None:
 
 
 def with_code(office: Office) -> JobCode:
-    """Of a sweep of which two members are launched, as t1 and t2."""
+    """Makes the code of a sweep of which two members are launched, as t1 and t2."""
     archives = MemoryArchives()
     content, sha256 = packed({"train.py": "print(1)"})
     archives.objects[f"{sha256}.tar.gz"] = (content, office.clock.now())
@@ -321,7 +323,7 @@ def _line(number: int, text: str | None) -> listing.MemberRow:
 
 
 def test_list_of_sweeps_has_the_newest_first(office: Office) -> None:
-    """By owner and state; a page goes on where the last one ended."""
+    """The list is by owner and state; a page goes on where the last one ended."""
     for _ in range(3):
         office.sweeps.submit(order(), None, None, "api")
         office.clock.advance(timedelta(minutes=1))
@@ -336,13 +338,13 @@ def test_list_of_sweeps_has_the_newest_first(office: Office) -> None:
 
 
 def test_story_has_members_in_every_state(office: Office) -> None:
-    """What examples and pages show."""
+    """The story is for examples and pages."""
     sweep_story.tell(office)
     assert states(office, sweep_story.ID) == ["succeeded", "failed", "waiting", "waiting"]
 
 
 def test_location_that_two_members_share_is_refused(office: Office) -> None:
-    """Before anything is launched."""
+    """The refusal comes before anything is launched."""
     shared = order(
         template=asked(command=("{lr}", "{seed}"), checkpoint=CheckpointPlan("gs://lab/run", uploads_itself=True))
     )

@@ -15,7 +15,7 @@ ENVIRONMENT = "COSTGUARD_TRACKERS"  # names an environment that has MLflow and W
 
 @pytest.fixture(scope="session")
 def real_mlflow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mlflow | None]:
-    """None where no environment is named."""
+    """Runs a real MLflow; None where no environment is named."""
     environment = os.environ.get(ENVIRONMENT)
     if environment is None:
         yield None

@@ -58,7 +58,7 @@ class Mlflow(Protocol):
         """The oldest first."""
 
     def latest(self, run: str) -> Mapping[str, float]:
-        """What the page of the run shows."""
+        """Returns the latest values on the page of the run."""
 
     def answer(self, method: str, path: str, body: bytes) -> tuple[int, dict[str, Any]]:
         """Carries a request out: the status and the JSON of its answer."""

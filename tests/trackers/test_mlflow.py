@@ -27,7 +27,7 @@ def client(server: MlflowFront) -> Iterator[MlflowClient]:
 
 
 def test_a_point_is_five_metrics_at_one_time_and_step(server: MlflowFront, client: MlflowClient) -> None:
-    """To the nano-dollar, in milliseconds."""
+    """The values are exact to the nano-dollar, at times in milliseconds."""
     run = server.backend.create_run()
     client.log(run, [POINT])
     assert server.backend.latest(run) == {
@@ -50,7 +50,7 @@ def test_what_is_not_known_is_left_out(server: MlflowFront, client: MlflowClient
 
 
 def test_the_latest_value_is_that_of_the_newest_point(server: MlflowFront, client: MlflowClient) -> None:
-    """Of points at one step, as after a preemption."""
+    """The points may be at one step, as after a preemption."""
     run = server.backend.create_run()
     later = replace(POINT, at=T0 + timedelta(seconds=30), cost=Money.of("1.1"), preemptions=3)
     client.log(run, [POINT, later])
@@ -59,7 +59,7 @@ def test_the_latest_value_is_that_of_the_newest_point(server: MlflowFront, clien
 
 
 def test_two_hundred_points_go_in_one_request(server: MlflowFront, client: MlflowClient) -> None:
-    """As many as MLflow takes, and all of a long history are found again."""
+    """The number is as many as MLflow takes, and all of a long history are found again."""
     run = server.backend.create_run()
     points = [replace(POINT, at=T0 + timedelta(seconds=second)) for second in range(200)]
     client.log(run, points)
@@ -81,7 +81,7 @@ def test_what_stands_on_a_later_page_of_a_history_is_not_logged_again(server: Ml
 
 
 def test_a_wrong_run_is_refused(client: MlflowClient) -> None:
-    """In MLflow's words."""
+    """The refusal is in MLflow's words."""
     with pytest.raises(TrackerRunRefused, match=r"MLflow refuses the run f{32}: .*not found"):
         client.log("f" * 32, [POINT])
 
@@ -108,7 +108,7 @@ def test_answers_that_concern_all_runs(server: MlflowFront, client: MlflowClient
 
 
 def test_a_server_that_is_away_is_named() -> None:
-    """With what to look at."""
+    """The error says what to look at."""
     with (
         closing(MlflowClient("http://127.0.0.1:9", "0", timeout_s=60)) as away,
         pytest.raises(TrackerError, match=r"MLflow at http://127\.0\.0\.1:9 cannot be reached"),
@@ -125,7 +125,9 @@ def test_a_server_that_is_away_is_named() -> None:
     ],
 )
 def test_credentials_are_mlflows(server: MlflowFront, user: str, secret: str, header: str) -> None:
-    """Those that MLflow's own client sends for MLFLOW_TRACKING_USERNAME and _PASSWORD, or MLFLOW_TRACKING_TOKEN."""
+    """The client sends what MLflow's own client sends for MLFLOW_TRACKING_USERNAME and _PASSWORD, or
+    MLFLOW_TRACKING_TOKEN.
+    """
     with closing(MlflowClient(server.url, "0", user, secret, timeout_s=60)) as client:
         client.log(server.backend.create_run(), [POINT])
     assert server.authorization == [header]

@@ -96,7 +96,7 @@ class TrackedWorld:
         return figures
 
     def shown(self) -> dict[str, Decimal]:
-        """What MLflow shows as the run's latest values, to the nano-dollar."""
+        """Returns the run's latest values in MLflow, to the nano-dollar."""
         return {key: Decimal(repr(value)) for key, value in self.mlflow.latest(self.run).items()}
 
     def costs(self) -> list[Decimal]:
@@ -144,7 +144,9 @@ def tracked_world(url: str, server: MlflowFront) -> Iterator[TrackedWorld]:
 
 
 def test_cost_in_mlflow_is_the_ledgers_at_every_heartbeat(database_url: str, server: MlflowFront) -> None:
-    """Across three preemptions, after each of which the job is at an earlier step, and an outage in between."""
+    """The cost holds across three preemptions, after each of which the job is at an earlier step, and an outage in
+    between.
+    """
     with tracked_world(database_url, server) as tracked:
         seen = [cost for number in (1, 2, 3, 4) for cost in lived(tracked, number, is_away=number == 3)]
         assert set(seen) <= set(tracked.costs())
@@ -262,7 +264,7 @@ def test_a_guard_killed_before_it_stored_the_answer_logs_nothing_twice(tracked: 
 
 
 def test_a_restored_database_logs_nothing_twice(tracked: TrackedWorld) -> None:
-    """Its points wait as they did when the backup was made, and were logged since."""
+    """The points wait as they did when the backup was made, and were logged since."""
     name = tracked.launch(1)
     tracked.beat(name, 1)
     with tracked.world.database.read() as connection:
@@ -287,7 +289,7 @@ def test_heartbeats_wait_for_no_tracker(tracked: TrackedWorld) -> None:
 
 
 def test_a_deleted_run_is_reported_once_and_goes_on_when_it_is_restored(tracked: TrackedWorld) -> None:
-    """Its owner gets one event, however often it is tried; points are kept for the run."""
+    """The owner gets one event, however often it is tried; points are kept for the run."""
     name = tracked.launch(1)
     tracked.mlflow.delete_run(tracked.run)
     for _ in range(5):
@@ -361,7 +363,7 @@ def test_reports_in_one_millisecond_make_points_of_their_own(tracked: TrackedWor
 
 
 def test_jobs_without_a_run_make_no_points(tracked: TrackedWorld) -> None:
-    """Nor do runs of a tracker that the settings do not name."""
+    """A tracker that the settings do not name gets none either."""
     tracked.world.submit("j2")
     tracked.world.submit("j3", wandb_run="lab/bert/1")
     for job in ("j2", "j3"):

@@ -61,7 +61,7 @@ def test_the_summary_has_the_newest_figures(server: StandInWandb, client: WandbC
 
 
 def test_writing_the_same_figures_again_writes_nothing(server: StandInWandb, client: WandbClient) -> None:
-    """Whether the last request arrived need not be known."""
+    """The arrival of the last request need not be known."""
     client.log(RUN, [point("1.5")])
     client.log(RUN, [point("1.5")])
     assert server.requests == ["read", "change", "read"]
@@ -75,13 +75,13 @@ def test_a_run_without_a_summary_gets_one(server: StandInWandb, client: WandbCli
 
 
 def test_an_unknown_run_is_refused(client: WandbClient) -> None:
-    """That concerns this run alone."""
+    """The refusal concerns this run alone."""
     with pytest.raises(TrackerRunRefused, match="W&B knows no run lab/bert/other"):
         client.log("lab/bert/other", [point("1.5")])
 
 
 def test_a_wrong_key_concerns_all_runs(server: StandInWandb) -> None:
-    """And is in no error."""
+    """The key is in no error."""
     with (
         closing(WandbClient(server.url, "0", "5" * 40, timeout_s=60)) as client,
         pytest.raises(TrackerError, match="refuses the credentials") as caught,

@@ -1,4 +1,4 @@
-"""Which points are logged, by whom, and until when."""
+"""Points are logged by one process, until a moment."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_vm_that_no_look_has_shown_does_not_cost_nothing(tracked: TrackedWorld) 
 
 
 def test_a_process_that_stood_still_logs_nothing(tracked: TrackedWorld) -> None:
-    """Between its last write and the request: another may have taken over meanwhile, and logs the points itself."""
+    """Another process may have taken over between its last write and the request, and logs the points itself."""
     tracked.beat(tracked.launch(1), 1)
     lease = acquire(tracked.world.database, "daemon", "one", timedelta(minutes=1))
     assert lease is not None
@@ -84,7 +84,7 @@ def test_the_last_point_waits_for_the_final_cost(tracked: TrackedWorld) -> None:
 
 
 def test_points_younger_than_thirty_days_are_kept(tracked: TrackedWorld) -> None:
-    """Of those that wait for the same tracker the older ones alone are given up."""
+    """The older points alone are given up among those that wait for the same tracker."""
     name = tracked.launch(1)
     tracked.server.trouble = 503
     tracked.beat(name, 1)

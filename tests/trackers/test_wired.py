@@ -47,7 +47,7 @@ def test_the_daemons_task_logs_what_waits(tracked: TrackedWorld, server: MlflowF
 
 
 def test_a_report_to_the_server_makes_a_point(tracked: TrackedWorld, server: MlflowFront, tmp_path: Path) -> None:
-    """As the process that serves is built."""
+    """The process is built as the one that serves."""
     here, settings = tracked.world, settings_of(tmp_path, server.url)
     name = tracked.launch(1)
     here.clock.advance(timedelta(seconds=30))

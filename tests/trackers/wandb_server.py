@@ -46,7 +46,7 @@ class StandInWandb:
         return 200, {"data": {"viewer": {"id": "1", "username": "ana", "entity": "lab", "flags": "{}", "teams": None}}}
 
     def _run(self, run: str, name: str) -> dict[str, Any]:
-        """What the client's fragment of a run asks for. The summary is text."""
+        """Returns what the client's fragment of a run asks for. The summary is text."""
         user = {"name": "ana", "username": "ana"}
         texts = {"config": "{}", "systemMetrics": "{}", "summaryMetrics": self.runs[run], "state": "running"}
         return {"id": run, "projectId": "1", "name": name, "displayName": name, "tags": [], "user": user, **texts}

@@ -41,7 +41,7 @@ class Save:
 
 @dataclass(frozen=True)
 class Ran:
-    """What a training reported until its end. `at` are seconds from its start: of its begins and ends."""
+    """The reports of a training until its end. `at` are seconds from its start: of its begins and ends."""
 
     code: int
     saves: tuple[Save, ...]
@@ -52,7 +52,7 @@ class Ran:
 
 
 class Server:
-    """One module of `bench`, imported once; each training and each load is a process that it forks."""
+    """A module of `bench`, imported once; each training and each load is a process that it forks."""
 
     def __init__(self, process: subprocess.Popen[str], out: Path) -> None:
         self._process, self._out = process, out
@@ -61,7 +61,9 @@ class Server:
     def train(
         self, kind: str, folder: Path, kill_at: float | None = None, in_save: tuple[int, float] | None = None
     ) -> Ran:
-        """Killed so many seconds after its start, or after the begin of its n-th save; by neither it ends by itself."""
+        """Trains, killed so many seconds after its start, or after the begin of its n-th save; by neither it ends by
+        itself.
+        """
         self._out.write_bytes(b"")
         self._ask(do="train", kind=kind, folder=str(folder))
         process = os.pidfd_open(int(self._answer()["pid"]))  # a number may soon be another's

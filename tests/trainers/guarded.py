@@ -1,4 +1,4 @@
-"""One unchanged Trainer script under the guard, in simulated VMs that really run, preempted twice."""
+"""Runs an unchanged Trainer script under the guard, in simulated VMs that really run, preempted twice."""
 
 from __future__ import annotations
 

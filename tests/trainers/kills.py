@@ -48,7 +48,7 @@ KINDS = (
 
 @dataclass
 class Tally:
-    """What came of the kills of one kind. `wrong` says what was chosen, and what should have been."""
+    """The results of the kills of one kind. `wrong` says what was chosen, and what should have been."""
 
     kind: Kind
     kills: int = 0
@@ -61,7 +61,7 @@ class Tally:
 
 @dataclass(frozen=True)
 class Usual:
-    """How an undisturbed training goes: where its work lies, and how long a save takes. Seconds from its start."""
+    """The course of an undisturbed training: where its work lies, and how long a save takes. Seconds from its start."""
 
     first: float
     last: float
@@ -70,7 +70,7 @@ class Usual:
 
 
 def killed(kinds: tuple[Kind, ...], folder: Path, seed: int, say: Callable[[str], None]) -> Iterator[Tally]:
-    """One tally a kind. Each module is imported once."""
+    """Yields one tally a kind. Each module is imported once."""
     for module in dict.fromkeys(kind.module for kind in kinds):
         with serving(module, folder) as server:
             for kind in (kind for kind in kinds if kind.module == module):
@@ -104,7 +104,7 @@ def _usual(kind: Kind, server: Server, folder: Path) -> Usual:
 
 
 def _kill(kind: Kind, server: Server, home: Path, lot: Random, usual: Usual, within: bool) -> Ran:
-    """Within a save, or at any moment from the first one on. A training that was over sooner is begun again."""
+    """Kills within a save, or at any moment from the first one on. A training that was over sooner is begun again."""
     for attempt in range(_TRIES):
         if within:
             number = lot.choice([0, *range(1, usual.saves)])  # seldom the first, before which there is nothing
@@ -167,6 +167,6 @@ def _made(home: Path) -> Path:
 
 
 def _forget(folder: Path, home: Path) -> None:
-    """Also what loading left next to it."""
+    """Forgets also what loading left next to it."""
     for leftover in folder.glob(f"{home.name}*"):
         shutil.rmtree(leftover, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""What the killed trainings came to, as a table for the terminal and as the page `service/docs/trainers.md`."""
+"""Shows the killed trainings, as a table for the terminal and as the page `service/docs/trainers.md`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _ASK = "import sys, json, importlib.metadata as m; print(json.dumps({n: m.versio
 
 
 def versions() -> dict[str, str]:
-    """Of what is installed in the trainers' environment."""
+    """Returns the versions installed in the trainers' environment."""
     done = subprocess.run([str(PYTHON), "-c", _ASK, *_NAMES], capture_output=True, text=True, check=True)
     versions: dict[str, str] = json.loads(done.stdout)
     return versions
@@ -46,7 +46,7 @@ def table(tallies: Sequence[Tally]) -> str:
 
 
 def words_on(guarded: GuardedRun) -> str:
-    """How the script under the guard went."""
+    """Describes the script under the guard."""
     resumed = " and ".join(f"step {step}" for step in guarded.resumed_at)
     equal = "equal" if guarded.final == guarded.uninterrupted else "DIFFER FROM"
     torn = f" {len(guarded.torn)} torn checkpoint(s) were passed over." if guarded.torn else ""
@@ -57,7 +57,7 @@ def words_on(guarded: GuardedRun) -> str:
 
 
 def page(tallies: Sequence[Tally], guarded: GuardedRun, seed: int, today: date) -> str:
-    """In Markdown."""
+    """Returns the page in Markdown."""
     heads = "| " + " | ".join(_HEADS) + " |"
     rule = "|---|" + "--:|" * (len(_HEADS) - 1)
     lines = ["| " + " | ".join(row) + " |" for row in rows(tallies)]

@@ -13,7 +13,7 @@ def _numbers(line: str) -> list[int]:
 
 
 def test_the_page_shows_a_hundred_kills_and_no_wrong_choice() -> None:
-    """At least half of them within a save, of every trainer that is tried, and the sum is that of the rows."""
+    """The kills are at least half within a save, of every trainer that is tried, and the sum is that of the rows."""
     lines = [line for line in PAGE.read_text().splitlines() if line.startswith("| ") and _numbers(line)]
     *rows, total = lines
     assert [line.split(" | ")[0].removeprefix("| ") for line in rows] == [kind.title for kind in KINDS]
@@ -35,7 +35,7 @@ def test_the_page_tells_of_the_script_under_the_guard() -> None:
 
 
 def test_a_wrong_choice_is_counted() -> None:
-    """In its trainer's row and in the sum."""
+    """The count is in its trainer's row and in the sum."""
     tallies = [Tally(KINDS[0], 4, 2, 3, 1, 1, ["chose a torn one"]), Tally(KINDS[1], 6, 3, 6, 0, 2)]
     assert rows(tallies)[-1] == ("All", "10", "5", "9", "3", "1", "1")
     assert table(tallies).splitlines()[1].split()[-1] == "1"

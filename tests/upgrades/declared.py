@@ -1,4 +1,7 @@
-"""What upgrades change on purpose, by revision. Every other recorded value must be found unchanged after an upgrade."""
+"""Declares the changes of upgrades, by revision.
+
+Every other recorded value must be found unchanged after an upgrade.
+"""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ Rows = dict[str, list[dict[str, Any]]]
 
 
 def recorded(rows: Rows, expected: Rows) -> dict[str, object]:
-    """From the rows of the revision's own tables. Charges of spans that the upgrade has charged again do not count."""
+    """Reads the rows of the revision's own tables. Charges of spans that the upgrade has charged again do not count."""
     figures: dict[str, object] = {}
     for grouping in _BY:
         spent: Counter[str] = Counter()

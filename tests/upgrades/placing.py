@@ -21,9 +21,11 @@ from costguard.db.transaction import Database
 
 
 def place(recording: Recording, url: str) -> None:
-    """Into an empty database. On SQLite by the recorded SQL; PostgreSQL's tables come from the migrations.
+    """Places a recording in an empty database. On SQLite by the recorded SQL; PostgreSQL's tables come from the
+    migrations.
 
-    Of a revision that no migration makes any more, PostgreSQL's have the recorded names, and texts in all columns.
+    PostgreSQL's tables of a revision that no migration makes any more have the recorded names, and texts in all
+    columns.
     """
     if url.startswith("sqlite"):
         _place_sqlite(recording, _file(url))
@@ -146,7 +148,7 @@ _CONVERTERS: dict[str, Callable[[Any], Any]] = {"bool": _boolean, "text": _text}
 
 
 def _columns(connection: psycopg.Connection) -> dict[str, dict[str, str]]:
-    """By table, the type of each column."""
+    """Returns, by table, the type of each column."""
     rows = connection.execute(
         "SELECT table_name, column_name, udt_name FROM information_schema.columns WHERE table_schema = 'public' "
         "ORDER BY table_name, ordinal_position"

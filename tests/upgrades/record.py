@@ -66,7 +66,7 @@ def _record(revision: str, commit: str) -> None:
 
 
 def chosen_from(candidates: list[Recording]) -> list[Recording]:
-    """At most three, each the one that fills most tables still empty, and of equals the one with most rows."""
+    """Chooses at most three, each the one that fills most tables still empty, and of equals the one with most rows."""
     chosen: list[Recording] = []
     filled: set[str] = set()
     while len(chosen) < _MOST_DATABASES:
@@ -128,7 +128,7 @@ def _without_places(recording: Recording, folder: str) -> Recording:
 
 
 def _last_commits() -> dict[str, str]:
-    """By revision, the last commit on the way to HEAD whose migrations are those of today up to it.
+    """Returns, by revision, the last commit on the way to HEAD whose migrations are those of today up to it.
 
     Numbers that a commit gave to other migrations, before they were put in order, count for nothing.
     """

@@ -29,7 +29,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """One database: which test of that revision made it, its tables and indexes as SQL, and every row."""
+    """A recorded database: which test of that revision made it, its tables and indexes as SQL, and every row."""
 
     revision: str
     made_by: str
@@ -49,12 +49,12 @@ REFUSED = "0012"
 
 
 def recorded_revisions() -> list[str]:
-    """Those that this version upgrades."""
+    """Returns the revisions that this version upgrades."""
     return sorted({path.name.partition(".")[0] for path in FOLDER.glob("*.json.xz")} - {REFUSED})
 
 
 def load(revision: str) -> list[Recording]:
-    """Those of a revision, the one with the most tables filled first."""
+    """Loads the recordings of a revision, the one with the most tables filled first."""
     content = json.loads(lzma.decompress(_path(revision).read_bytes()))
     return [
         Recording(

@@ -65,7 +65,7 @@ def test_old_database_can_be_backed_up_and_its_backup_is_refused(empty_database_
 
 
 def test_last_database_before_the_baseline_is_taken_over_at_the_start(empty_database_url: str) -> None:
-    """Its number changes, and nothing else; another start finds nothing to do."""
+    """The number changes, and nothing else; another start finds nothing to do."""
     place(load(LAST_BEFORE)[0], empty_database_url)
     before = state(empty_database_url)
     assert migrate.missing_after(LAST_BEFORE)[0] == (BASELINE, "The same tables, as the baseline.")

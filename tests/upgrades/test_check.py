@@ -64,7 +64,7 @@ def test_more_rows_take_longer(sqlite_url: str, later: Path) -> None:
 
 
 def test_database_of_this_version_needs_nothing(database_url: str) -> None:
-    """At the last revision the plan has no steps, and says so."""
+    """The plan has no steps at the last revision, and says so."""
     plan = upgrade_plan.plan(database_url)
     assert plan.steps == ()
     assert "an upgrade changes nothing" in "\n".join(upgrades.lines(plan))

@@ -37,7 +37,7 @@ def test_failed_step_leaves_the_old_state_whole(empty_database_url: str, later: 
 
 
 def test_failed_upgrade_over_many_revisions_leaves_the_first(empty_database_url: str, later: Path) -> None:
-    """From a revision that is taken over to the last: a fault in the last step undoes all of them."""
+    """A fault in the last step undoes all of them, from a revision that is taken over to the last."""
     place(load(LAST_BEFORE)[0], empty_database_url)
     before = state(empty_database_url)
     _fail(empty_database_url, None, LATER[-1], later)

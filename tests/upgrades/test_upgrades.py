@@ -48,13 +48,13 @@ def test_tables_of_a_revision_are_those_that_its_own_code_made(revision: str, tm
 
 @pytest.mark.parametrize(("revision", "number"), _RECORDED)
 def test_upgrade_keeps_every_value_and_figure(revision: str, number: int, tmp_path: Path) -> None:
-    """On SQLite: rows but for declared changes; spend, jobs, requests, tokens and messages as they read before."""
+    """The rows on SQLite stay but for declared changes; spend, jobs, requests, tokens and messages read as before."""
     _upgrade(load(revision)[number], f"sqlite:///{tmp_path / 'old.db'}")
 
 
 @pytest.mark.parametrize(("revision", "number"), _SOME)
 def test_next_pass_works_on_an_upgraded_database(revision: str, number: int, empty_database_url: str) -> None:
-    """On either database, with the same checks; the pass fails in no part and changes no settled charge."""
+    """The pass fails in no part and changes no settled charge, on either database, with the same checks."""
     recording = load(revision)[number]
     _upgrade(recording, empty_database_url)
     settled = _settled_charges(empty_database_url)
@@ -77,7 +77,7 @@ def test_later_migrations_keep_what_they_do_not_declare(empty_database_url: str,
 
 
 def test_a_lost_value_would_be_seen(tmp_path: Path) -> None:
-    """One amount in one row that an upgrade changed by a nano-dollar fails the comparison."""
+    """A change of one amount in one row by a nano-dollar fails the comparison."""
     recording = next(recording for recording in load(LAST_BEFORE) if recording.tables["charges"].rows)
     url = f"sqlite:///{tmp_path / 'changed.db'}"
     _upgrade(recording, url)
@@ -99,7 +99,7 @@ def _upgrade(recording: Recording, url: str) -> None:
 
 
 def _lost(expected: declared.Rows, url: str) -> declared.Rows:
-    """By table, the rows that are not there as they should be; columns that came later are not compared."""
+    """Returns, by table, the rows that are not there as they should be; columns that came later are not compared."""
     there = read(url)
     lost: declared.Rows = {}
     for name, rows in expected.items():
@@ -135,7 +135,7 @@ def _settled_charges(url: str) -> dict[tuple[Any, ...], int]:
 
 
 def _pass(url: str, before: declared.Rows) -> None:
-    """One pass of the real guard over a cloud in which none of the recorded VMs is left: nothing in it fails."""
+    """Runs a pass of the real guard over a cloud in which none of the recorded VMs is left: nothing in it fails."""
     moments = [
         value
         for rows in before.values()

@@ -91,7 +91,9 @@ class House:
                     sweep_rows.added(connection, f"{whose}-sweep", owner)
 
     def tokens(self) -> Iterator[Held]:
-        """One for each role, and of each role one for each permission, and the pairs that open something together."""
+        """Makes a token for each role, and of each role one for each permission, and the pairs that open something
+        together.
+        """
         me = make_principal(Role.ADMIN, ME, Via.OIDC, is_granted=False)
         for role in (Role.VIEWER, Role.OPERATOR, Role.ADMIN):
             all_of_it = sorted(PERMISSIONS[role])
@@ -101,7 +103,7 @@ class House:
                 yield Held(role, permissions, {"Authorization": f"Bearer {secret}"})
 
     def post(self, held: Held, path: str, body: Mapping[str, Any], method: str = "POST") -> int:
-        """As a program or a page sends it, each time under a key of its own."""
+        """Posts as a program or a page does, each time under a key of its own."""
         self._count += 1
         headers = {**held.headers, "Accept": "application/json"}
         if path.startswith("/api/"):
@@ -149,7 +151,7 @@ def launch(house: House, held: Held, whose: str) -> tuple[int, bool] | None:
 
 
 def launch_sweep(house: House, held: Held, whose: str) -> tuple[int, bool] | None:
-    """As a job's launch."""
+    """Launches a sweep as a job."""
     if not OWNERS[whose]:
         return None
     job = {"preset": "t4", "command": ["{lr}"], "project": "lab", "owner": OWNERS[whose]}
@@ -198,7 +200,7 @@ def token_revoked(method: str, path: str) -> Case:
 
 
 def token_confirmed(path: str) -> Case:
-    """Of a session of a link: by admins, whose it is."""
+    """Confirms a token of a link's session: by admins, whose it is."""
 
     def case(house: House, held: Held, whose: str) -> tuple[int, bool] | None:
         if not OWNERS[whose]:
@@ -264,7 +266,7 @@ def acting(house: House) -> list[Asked]:
 
 
 def test_no_route_that_acts_is_left_out(house: House) -> None:
-    """Whatever changes something has a case below; what has one is there."""
+    """A route that changes something has a case below; a case has a route."""
     assert {(route.method, route.path) for route in acting(house)} == {*CASES, *ELSEWHERE}
 
 

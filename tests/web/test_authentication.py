@@ -92,7 +92,7 @@ def test_who_may_not_is_told_whom_to_ask() -> None:
 
 @dataclass
 class Enough(RateLimiter):
-    """So many requests, and no more."""
+    """A limit of so many requests, and no more."""
 
     left: int
 
@@ -110,7 +110,7 @@ def test_who_asks_too_often_waits() -> None:
 
 
 def test_every_answer_is_nothing_that_a_browser_runs() -> None:
-    """Unless a page brings a policy of its own."""
+    """The exception is a page with a policy of its own."""
     client = app_behind(keyed("s3cret"))
     for path in ("/healthz", "/page", "/nothing"):
         headers = client.get(path).headers
@@ -120,7 +120,7 @@ def test_every_answer_is_nothing_that_a_browser_runs() -> None:
 
 
 def test_by_https_no_other_host_sets_the_session() -> None:
-    """Only the cookie that a browser takes from this very host is read; by http there is no such cookie."""
+    """The cookie that a browser takes from this very host alone is read; by http there is no such cookie."""
     for name, session in (("__Host-costguard_session", "mine"), ("costguard_session", "")):
         assert credentials(Headers({"cookie": f"{name}=mine"}), is_https=True).session == session
         assert credentials(Headers({"cookie": f"{name}=mine"}), is_https=False).session == "mine"

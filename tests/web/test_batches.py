@@ -51,7 +51,7 @@ def results_of(store: Store, numbers: Sequence[int], most: int = 100) -> list[ob
 
 
 def test_what_arrives_meanwhile_shares_the_next_batch() -> None:
-    """In the order in which it came, at most so many at once, and each caller gets its own result."""
+    """The order is that in which it came, at most so many at once, and each caller gets its own result."""
     store = Store()
     assert results_of(store, [1, 2, 3, 4, 5], most=3) == [10, 20, 30, 40, 50]
     assert store.batches == [[1], [2, 3, 4], [5]]
@@ -95,7 +95,9 @@ def test_what_may_wait_is_bounded() -> None:
 
 
 def test_each_event_loop_gets_what_was_asked_in_it() -> None:
-    """One after the other, and two that wait for the same batch; of a loop that ended nothing is left waiting."""
+    """The loops come one after the other, and two that wait for the same batch; of a loop that ended nothing is left
+    waiting.
+    """
     store = Store()
     store.go.set()
     batches = Batches(store.keep, apart_s=0)

@@ -1,4 +1,4 @@
-"""Which connection makes room for another, and how long each may wait: without sockets, on a moved clock."""
+"""Connections make room for others, and wait for a time: without sockets, on a moved clock."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Ground:
         self.all = Connections(limits, lambda address: address.startswith("198.51.100."), self.sparse, lambda: self.now)
 
     def open(self, **given: object) -> Waiting | None:
-        """None where it is refused."""
+        """Opens a connection; None where it is refused."""
         made = Waiting(since=self.now, **given)  # type: ignore[arg-type]
         if not self.all.make_room(made.address):
             return None
@@ -56,7 +56,7 @@ class Ground:
     [(ConnectionPhase.HEAD, 10), (ConnectionPhase.BODY, 30), (ConnectionPhase.IDLE, 15), (ConnectionPhase.UNREAD, 20)],
 )
 def test_each_phase_has_its_limit(phase: ConnectionPhase, longest: int) -> None:
-    """To the second, and then it ends as what it waited for."""
+    """The limit holds to the second, and then it ends as what it waited for."""
     ground = Ground()
     made = ground.open(phase=phase)
     assert made is not None
@@ -105,7 +105,7 @@ def test_one_address_has_a_share() -> None:
 
 
 def test_an_address_whose_share_is_busy_is_refused() -> None:
-    """Its requests are being answered, so none of them makes room."""
+    """The requests are being answered, so none of them makes room."""
     ground = Ground()
     assert [ground.open(phase=ConnectionPhase.BUSY) is not None for _ in range(3)] == [True, True, False]
 
@@ -137,7 +137,7 @@ def test_the_last_places_are_beyond_the_most() -> None:
 
 
 def test_a_closed_connection_leaves_its_place() -> None:
-    """Also one that went before it was open, and one that closes twice."""
+    """The connection may have gone before it was open, or close twice."""
     ground = Ground(most=1)
     made = ground.open(phase=ConnectionPhase.BUSY)
     assert made is not None
@@ -150,12 +150,14 @@ def test_a_closed_connection_leaves_its_place() -> None:
 
 @pytest.mark.parametrize(("descriptors", "most"), [(64, 8), (160, 88), (1024, 760), (20_000, 1000), (-1, 1000)])
 def test_the_most_lies_below_the_descriptor_limit(descriptors: int, most: int) -> None:
-    """At least 64 stay for the database, logs and calls to others, on all but the smallest; -1 is RLIM_INFINITY."""
+    """The rest for the database, logs and calls to others is at least 64, on all but the smallest; -1 is
+    RLIM_INFINITY.
+    """
     assert most_connections(descriptors) == most
 
 
 def test_a_kind_is_logged_once_a_minute() -> None:
-    """At once, and then with the count of those in between; none is forgotten."""
+    """The log comes at once, and then with the count of those in between; none is forgotten."""
     ground = Ground()
     with capture_logs() as logged:
         for _ in range(1000):

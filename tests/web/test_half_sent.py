@@ -47,7 +47,7 @@ def test_half_sent_requests_stop_neither_the_health_check_nor_fill_the_log(tmp_p
 
 
 def _answers(url: str) -> float:
-    """How long the health check took, on a connection of its own."""
+    """Returns how long the health check took, on a connection of its own."""
     begun = time.monotonic()
     with urlopen(f"{url}/healthz", timeout=PATIENCE_S) as answer:
         assert json.load(answer)["status"] == "alive"

@@ -23,7 +23,7 @@ class Monotonic:
 
 
 def test_a_quarter_of_a_minutes_requests_may_come_at_once() -> None:
-    """Then they come back one by one; what was refused is not counted, and one key's haste is no other's."""
+    """The rest come back one by one; refused ones are not counted, and one key's haste is no other's."""
     seconds = Monotonic()
     bucket = TokenBucket(60, seconds)
     assert [bucket.take("a", seconds.now) for _ in range(15)] == [None] * 15
@@ -36,7 +36,7 @@ def test_a_quarter_of_a_minutes_requests_may_come_at_once() -> None:
 
 
 def test_keys_that_are_as_good_as_new_are_forgotten() -> None:
-    """However many ask once, no more than fit are kept."""
+    """The kept keys are no more than fit, however many ask once."""
     bucket = TokenBucket(600)
     for number in range(30_000):
         assert bucket.take(f"key {number}", float(number)) is None

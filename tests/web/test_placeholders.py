@@ -46,7 +46,7 @@ def test_what_is_filled_in_is_escaped() -> None:
 
 
 def test_a_stand_in_has_nothing_of_the_person() -> None:
-    """But what they may do, and by which way they came."""
+    """The exception is what they may do, and by which way they came."""
     ada, bob = (make_principal(Role.OPERATOR, address, Via.LINK) for address in ("ada@lab.example", "bob@lab.example"))
     assert stand_in(ada) == stand_in(bob)
     assert "ada" not in repr(stand_in(ada))

@@ -1,4 +1,4 @@
-"""What proxies say of where a request comes from."""
+"""Proxies say where a request comes from."""
 
 from __future__ import annotations
 
@@ -50,7 +50,9 @@ SPOOFED = {
 
 @pytest.mark.parametrize("peer", [PEER, "127.0.0.1", "::1", "203.0.113.9"])
 def test_nobody_is_believed_by_default(peer: str) -> None:
-    """Not this machine either, which uvicorn by itself believes; and nothing behind can read what was said."""
+    """This machine is not believed either, which uvicorn by itself believes; and nothing behind can read what
+    was said.
+    """
     assert seen(app(), SPOOFED, peer) == {"client": peer, "scheme": "http", "host": "guard.example", "said": []}
     assert seen(app("192.0.2.0/24"), SPOOFED, peer)["client"] == peer
 
@@ -81,7 +83,7 @@ def test_a_named_proxy_says_who_comes_and_how() -> None:
     ],
 )
 def test_the_right_most_stranger_counts(value: str, client: str) -> None:
-    """What stands to the left of it anybody could have sent."""
+    """The addresses to the left of it anybody could have sent."""
     assert seen(app("10.0.0.0/8"), x_for(value))["client"] == client
 
 
@@ -102,7 +104,7 @@ def test_googles_load_balancer() -> None:
 
 
 def test_each_hop_has_its_scheme() -> None:
-    """Where there is one for each hop it is the client's; else what the nearest proxy says holds."""
+    """The scheme is the client's where there is one for each hop; else what the nearest proxy says holds."""
     several = x_for("203.0.113.9, 10.2.3.4", proto="https, http")
     assert seen(app("10.0.0.0/8"), several)["scheme"] == "https"
     assert seen(app("10.0.0.0/8"), x_for("203.0.113.9", proto="https, http"))["scheme"] == "http"
@@ -111,7 +113,7 @@ def test_each_hop_has_its_scheme() -> None:
 
 
 def test_a_host_is_a_name_and_no_more() -> None:
-    """What could not stand in an address is left out."""
+    """A value that could not stand in an address is left out."""
     for wrong in ("evil.example/x", "a b", "x@y", "h" * 300):
         assert seen(app("10.0.0.0/8"), x_for("203.0.113.9", host=wrong))["host"] == "guard.example"
 
@@ -135,7 +137,7 @@ def test_the_rfcs_own_examples() -> None:
 
 
 def test_what_cannot_be_read_is_an_unknown_hop() -> None:
-    """And hides all that stands to its left."""
+    """The hop hides all that stands to its left."""
     behind = app("10.0.0.0/8", header="forwarded")
     for text in ('for="6.6.6.6, for=10.1.1.1', "for=6.6.6.6, ?, for=10.1.1.1", "for=6.6.6.6, =, for=10.1.1.1"):
         assert seen(behind, {"Forwarded": text})["client"] in (PEER, "10.1.1.1"), text
@@ -151,7 +153,7 @@ def test_where_proxies_come_from_is_known() -> None:
 
 
 def test_uvicorn_believes_nobody_by_itself() -> None:
-    """Its own default takes the word of 127.0.0.1: our server turns that off, and a real request shows it."""
+    """The server turns uvicorn's default off, which takes the word of 127.0.0.1, and a real request shows it."""
     assert make_server(app()).config.proxy_headers is False
     server = make_server(app())
     with socket.create_server(("127.0.0.1", 0)) as listening:

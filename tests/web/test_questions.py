@@ -102,7 +102,7 @@ async def until(holds: Callable[[], bool]) -> None:
 
 @pytest.mark.parametrize("path", [QUOTE, EXPORT])
 def test_a_person_has_one_question_and_one_export_at_a_time(path: str) -> None:
-    """However many they ask: the rest wait without their bodies being read, and others are not kept waiting."""
+    """The rest wait however many they ask, without their bodies being read, and others are not kept waiting."""
 
     async def story() -> None:
         ground = Ground()

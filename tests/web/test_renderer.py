@@ -51,7 +51,7 @@ class Thread:
 
 
 class Site:
-    """One application, rendered here or, with `work`, by another process. `/page` waits for `go_on`."""
+    """An application, rendered here or, with `work`, by another process. `/page` waits for `go_on`."""
 
     def __init__(self, work: Callable[[socket.socket], Coroutine[Any, Any, None]] | None = None, **given: Any) -> None:
         self.go_on, self.began = threading.Event(), threading.Event()
@@ -69,7 +69,7 @@ class Site:
         )
 
     async def render(self, end: socket.socket) -> None:
-        """As the real process does."""
+        """Renders as the real process does."""
         self.end = end
         assert first_message(end) == "first"
         await render_all(end, self._application(), self.news.append)
@@ -230,7 +230,7 @@ def test_page_under_way_is_refused_clearly_when_the_process_ends(run: Run) -> No
 
 @pytest.mark.parametrize("nonsense", [b"\x00" * 7 + b"\x04junk", b"\xff" * 8, framed("no answer"), framed(("a", 2))])
 def test_process_that_sends_nonsense_is_ended(run: Run, nonsense: bytes) -> None:
-    """And nothing of it is shown."""
+    """The nonsense is not shown."""
 
     async def work(end: socket.socket) -> None:
         reader, writer = await asyncio.open_unix_connection(sock=end)

@@ -1,4 +1,4 @@
-"""Who is next where only a few may go at a time."""
+"""Requests take turns where only a few may go at a time."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_nobody_waits_for_ever() -> None:
 
 
 def test_the_lane_is_bounded() -> None:
-    """One person may have so many waiting, all together so many: more are turned away at once."""
+    """A person may have so many waiting, all together so many: more are turned away at once."""
 
     async def story() -> None:
         ground = Ground(most=3, most_each=2)
@@ -105,7 +105,7 @@ def test_the_lane_is_bounded() -> None:
 
 @pytest.mark.parametrize("who", ["waits", "goes"])
 def test_who_leaves_gives_up_the_turn(who: str) -> None:
-    """Whether a client leaves before its turn or in it, the next one is not lost."""
+    """The next one is not lost whether a client leaves before its turn or in it."""
 
     async def story() -> None:
         ground = Ground()

@@ -47,7 +47,7 @@ SAFE = {"GET", "HEAD", "OPTIONS"}
 
 @dataclass(frozen=True)
 class Asked:
-    """One method of one route; `needs` is None where everybody may come in."""
+    """A method of one route; `needs` is None where everybody may come in."""
 
     method: str
     path: str
@@ -55,7 +55,10 @@ class Asked:
 
     @property
     def address(self) -> str:
-        """Of nothing that there is. The parameter is known to no route of the API, which says so at once."""
+        """Returns an address of nothing that there is.
+
+        The parameter is known to no route of the API, which says so at once.
+        """
         return re.sub(r"\{[^}]*\}", "nothing", self.path) + ("?nonsense=1" if self.path.startswith("/api/") else "")
 
 
@@ -179,7 +182,7 @@ def house(sqlite_database: Database) -> Iterator[House]:
 
 
 def test_every_route_needs_a_permission_or_is_open_on_purpose(house: House) -> None:
-    """And what changes something needs more than to read."""
+    """A route that changes something needs more than to read."""
     for route in table(house.app):
         is_open = route.path in OPEN_PATHS or route.path.startswith("/sign-in") or route.path in OF_AGENTS
         is_anybodys = route.path in {"/openapi.json", "/api/v1", "/api/v1/me", "/sign-out"}  # of those who are known
@@ -217,7 +220,7 @@ def test_strangers_get_nowhere(house: House) -> None:
 
 
 def test_each_comes_as_far_as_they_may(house: House) -> None:
-    """By role and by what a token was made for: 403 without the permission, and an answer of the route's with it."""
+    """The answer by role and by token is 403 without the permission, and an answer of the route's with it."""
     comers = list(house.comers())
     rows = [route for route in table(house.app) if route.needs is not None]
     assert len(rows) > 40

@@ -1,4 +1,4 @@
-"""What service/docs/security.md says, held against what it speaks of."""
+"""The page service/docs/security.md is true to the code."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def house(sqlite_database: Database) -> Iterator[House]:
 
 
 def _roles() -> dict[str, list[str]]:
-    """By file: the permissions that the page gives a reason for."""
+    """Returns, by file, the permissions that the page gives a reason for."""
     rows: dict[str, list[str]] = {}
     file = ""
     for line in PAGE.read_text("utf-8").splitlines():
@@ -86,7 +86,7 @@ def test_an_agents_token_is_made_from_the_key_and_the_name_alone() -> None:
 
 
 def test_the_times_on_the_page_are_those_of_the_code() -> None:
-    """How long links, sessions and tokens last."""
+    """The times are how long links, sessions and tokens last."""
     text = PAGE.read_text("utf-8")
     assert "Works once, within 10 minutes." in text
     assert timedelta(minutes=10) == links.GOOD_FOR
@@ -99,7 +99,7 @@ def test_the_times_on_the_page_are_those_of_the_code() -> None:
 
 
 def test_secrets_are_256_random_bits() -> None:
-    """By the very default that sessions are made with: no two alike, and 32 bytes each."""
+    """The default that sessions are made with gives no two alike, and 32 bytes each."""
     made = {_default(sessions.Sessions, "new_secret")() for _ in range(50)}
     assert len(made) == 50
     assert {len(urlsafe_b64decode(f"{token}=")) for token in made} == {32}

@@ -1,4 +1,4 @@
-"""What a client may take of a server, over raw sockets: time, connections, bytes, and lines of its log."""
+"""Clients take a bounded amount of a server, over raw sockets: time, connections, bytes, and lines of its log."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def _problem(answer: bytes) -> dict[str, object]:
 
 
 def _trickled(client: socket.socket, byte: bytes) -> bytes:
-    """What is answered to a client that goes on sending, a byte at a time."""
+    """Returns the answer to a client that goes on sending, a byte at a time."""
     client.settimeout(0.05)
     for _ in range(int(PATIENCE_S / 0.05)):
         with suppress(BrokenPipeError, ConnectionResetError):
@@ -253,7 +253,7 @@ def test_half_sent_requests_make_room() -> None:
 
 
 def test_the_health_check_is_answered_where_all_connections_are_busy() -> None:
-    """What is beyond the most is for the health check alone; beyond that, a 503 comes without any parsing."""
+    """A connection beyond the most is for the health check alone; beyond that, a 503 comes without any parsing."""
     with served(most=2) as at, ExitStack() as others:
         for _ in range(2):
             others.enter_context(at.connect()).sendall(b"GET /busy HTTP/1.1\r\nHost: a\r\n\r\n")

@@ -169,7 +169,7 @@ def test_forms_are_never_shared(run: Run) -> None:
 
 
 def test_an_answer_begun_before_a_change_is_not_for_who_asks_after_it(run: Run) -> None:
-    """Who saw a change elsewhere never sees an older list; they wait for one that begins after they asked."""
+    """A person who saw a change elsewhere never sees an older list; they wait for one that begins after they asked."""
 
     async def story() -> None:
         ground = Ground()
@@ -186,7 +186,7 @@ def test_an_answer_begun_before_a_change_is_not_for_who_asks_after_it(run: Run) 
 
 
 def test_what_was_changed_over_this_process_is_seen_at_once(run: Run) -> None:
-    """Whatever a POST changed, counted by the database or not."""
+    """A change by a POST is seen, counted by the database or not."""
 
     async def story() -> None:
         ground = Ground()
@@ -259,7 +259,7 @@ def test_a_database_that_does_not_answer_is_the_applications_to_tell(run: Run) -
 
 
 def test_head_is_answered_from_the_same_rendering(run: Run) -> None:
-    """Its headers, and no body."""
+    """The answer has its headers, and no body."""
 
     async def story() -> None:
         ground = Ground()
@@ -318,7 +318,7 @@ def test_search_holds_no_rendering_turn(run: Run, path: str) -> None:
 
 
 def test_end_of_the_output_is_shared_as_before(run: Run) -> None:
-    """What the agent reported last takes one look at the database, for all who follow it."""
+    """The agent's last report takes one look at the database, for all who follow it."""
 
     async def story() -> None:
         ground = Ground()

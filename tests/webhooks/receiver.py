@@ -16,7 +16,7 @@ SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"  # the one of the standard's o
 
 
 def is_signed(headers: Mapping[str, str], body: bytes, secret: str = SECRET) -> bool:
-    """By RFC 2104 and the text of the standard, without the help of anything that signed it."""
+    """Checks a signature by RFC 2104 and the text of the standard, without the help of anything that signed it."""
     key = b64decode(secret.removeprefix("whsec_")).ljust(64, b"\0")
     text = f"{headers['webhook-id']}.{headers['webhook-timestamp']}.".encode() + body
     inner = sha256(bytes(byte ^ 0x36 for byte in key) + text).digest()
@@ -26,7 +26,7 @@ def is_signed(headers: Mapping[str, str], body: bytes, secret: str = SECRET) -> 
 
 @dataclass
 class Got:
-    """One request."""
+    """A request that came."""
 
     path: str
     headers: dict[str, str]
@@ -52,7 +52,7 @@ class Receiver:
 
     @property
     def names(self) -> list[str]:
-        """Of the events that came, in their order, refused ones included."""
+        """Returns the names of the events that came, in their order, refused ones included."""
         return [item.event["name"] for item in self.got]
 
     def reply(self, got: Got) -> Reply:
@@ -86,7 +86,7 @@ class Receiver:
             daemon_threads = True
 
             def handle_error(self, request: object, client_address: object) -> None:
-                """Who hung up is no trouble of the receiver's."""
+                """Ignores an error: a sender that hung up is no trouble of the receiver's."""
 
         with Quiet(("127.0.0.1", 0), Handler) as server:
             self.url = f"http://127.0.0.1:{server.server_address[1]}/in?team=a"

@@ -72,7 +72,7 @@ def raw_server(answer: bytes, context: ssl.SSLContext | None = None) -> Iterator
     ],
 )
 def test_an_odd_answer_is_read_as_far_as_it_is_of_use(answer: bytes, status: int, words: str) -> None:
-    """Its status counts; of its body no more than a little is read, nothing is unpacked, and nobody waits for it."""
+    """The status counts; of its body no more than a little is read, nothing is unpacked, and nobody waits for it."""
     with raw_server(answer) as port:
         poster = HttpPoster("1", timeout_s=1)
         got = poster.post(f"http://127.0.0.1:{port}/", b"{}", {})

@@ -29,7 +29,7 @@ def office(sqlite_database: Database, receiver: Receiver, poster: HttpPoster) ->
 
 
 def test_a_event_arrives_whole_and_signed(office: Office, receiver: Receiver) -> None:
-    """One POST an event, with an id that stays the same and the time of the try."""
+    """The event is one POST, with an id that stays the same and the time of the try."""
     office.record("a")
     office.clock.advance(timedelta(seconds=90))
     office.delivery().run()

@@ -1,4 +1,4 @@
-"""What is sent, and how it is signed."""
+"""Webhooks are sent, and signed."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_signatures_are_those_of_the_standard() -> None:
 
 
 def test_either_secret_opens_what_two_have_signed() -> None:
-    """While a secret is changed the receiver may know the old one or the new one; no other will do."""
+    """The receiver may know the old secret or the new one while it is changed; no other will do."""
     body = policy.body(event("a"), 1, T0)
     made = policy.headers(webhook(secrets=(*webhook().secrets, *decoded(OTHER))), "event_1", body, T0)
     assert is_signed(made, body)
@@ -56,7 +56,9 @@ def test_either_secret_opens_what_two_have_signed() -> None:
 
 
 def test_waits_grow_and_respect_what_is_asked_for() -> None:
-    """From a second to an hour, twice as long each time; no sooner than the receiver says, but a day later at most."""
+    """The waits go from a second to an hour, twice as long each time; no sooner than the receiver says, but a day later
+    at most.
+    """
     seconds = [policy.wait(tries, None).total_seconds() for tries in range(1, 15)]
     assert seconds == [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 3600, 3600]
     assert policy.wait(10**9, None) == timedelta(hours=1)

@@ -1,4 +1,4 @@
-"""How far each receiver of events has come."""
+"""Each receiver of events has its own progress."""
 
 from __future__ import annotations
 

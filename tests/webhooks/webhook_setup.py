@@ -64,7 +64,7 @@ class Office:
             audit_log.append(connection, [event(name, **given) for name in names], self.clock.now())
 
     def delivery(self, name: str = "pager", database: Database | None = None) -> Delivery:
-        """As a process that just began has it."""
+        """Makes a delivery as a process that just began has it."""
         [receiver] = [receiver for receiver in self.receivers if receiver.name == name]
         return Delivery(database or self.database, self.poster, self.clock, receiver)
 
@@ -77,7 +77,7 @@ class Office:
         return held
 
     def troubled(self) -> list[WebhookState]:
-        """As any process can tell."""
+        """Returns the troubled receivers as any process can tell."""
         with self.database.read() as connection:
             return [state for state in self.webhooks().states(connection) if state.error]
 

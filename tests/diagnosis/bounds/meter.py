@@ -11,7 +11,7 @@ _COUNTERS = struct.Struct("<qqq")  # nanoseconds busy, since when it is busy (0:
 
 
 class Counters:
-    """How long the stand-in has computed, in a file that others map too."""
+    """Counters of how long the stand-in has computed, in a file that others map too."""
 
     def __init__(self, path: Path, *, is_made: bool = False) -> None:
         if is_made:

@@ -1,4 +1,4 @@
-"""What the runs showed: truth by intervention, the rule's verdicts, and the tables of docs/diagnosis.md."""
+"""Reports the runs: truth by intervention, the rule's verdicts, and the tables of docs/diagnosis.md."""
 
 from __future__ import annotations
 
@@ -43,7 +43,10 @@ class RecordedRun:
 
     @cached_property
     def truth(self) -> str:
-        """By what shortens a step: resident data, or the host's part left out. The run is the mean of its repeats."""
+        """Returns the truth by what shortens a step: resident data, or the host's part left out.
+
+        The run is the mean of its repeats.
+        """
         repeats = [value for name, value in self.steps.items() if name.startswith("real")]
         real = sum(repeats) / len(repeats)
         taken = self.steps["resident"]

@@ -1,4 +1,4 @@
-"""One training with a planted cause: it runs as a command would, then answers by interventions what bounds it.
+"""Runs one training with a planted cause as a command would, then answers by interventions what bounds it.
 
     python -m tests.diagnosis.bounds.training '{"kind": "vit", "cause": "decode", "workers": 1, "ratio": 1.8, ...}'
 
@@ -35,7 +35,7 @@ _BLOCK = 1 << 20
 
 @dataclass(frozen=True)
 class Plan:
-    """One run. On the stand-in `address` is its socket; empty: a GPU."""
+    """The plan of one run. On the stand-in `address` is its socket; empty: a GPU."""
 
     kind: str
     cause: str
@@ -79,7 +79,7 @@ class Samples(Dataset[torch.Tensor]):
         return torch.stack(decoded[: self.size])
 
     def _read(self, block: int) -> None:
-        """From the disk: its pages are not kept."""
+        """Reads from the disk: its pages are not kept."""
         with self.file.open("rb") as file:
             size = os.fstat(file.fileno()).st_size // _BLOCK
             os.posix_fadvise(file.fileno(), block % size * _BLOCK, _BLOCK, os.POSIX_FADV_DONTNEED)
@@ -129,7 +129,7 @@ class Run:
         self.block_s = self._timed(lambda: samples._read(np.random.randint(256)), 40)
 
     def _some_python(self) -> int:
-        """What a host does between steps: words, dictionaries, numbers."""
+        """Does what a host does between steps: words, dictionaries, numbers."""
         counts: dict[str, int] = {}
         for word in self.words:
             for part in word.split():

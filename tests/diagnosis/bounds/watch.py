@@ -91,12 +91,12 @@ def _host() -> dict[str, float]:
 
 
 class Device(Protocol):
-    """What the training computes on."""
+    """The device that the training computes on."""
 
     def busy_s(self) -> float: ...
 
     def gpus(self, busy: list[float], span: float) -> tuple[GpuSignals, ...] | None:
-        """Since the minute's begin; `busy` are its counters at each look."""
+        """Returns the GPUs since the minute's begin; `busy` are its counters at each look."""
 
 
 class MeteredStandIn:
@@ -122,7 +122,7 @@ class MeteredStandIn:
 
 
 class RealGpu:
-    """Through the agent's own NVML and DCGM."""
+    """A GPU read through the agent's own NVML and DCGM."""
 
     def __init__(self) -> None:
         over, self._watch, self._dcgm = threading.Event(), GpuWatch(1.0), DcgmTable()
@@ -138,7 +138,7 @@ class RealGpu:
 
 @dataclass
 class Watched:
-    """One minute, and the stacks that were read in it: each with how often."""
+    """A minute, and the stacks that were read in it: each with how often."""
 
     minute: Minute
     stacks: Counter[str]

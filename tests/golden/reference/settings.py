@@ -106,7 +106,7 @@ def _read(source: str) -> tuple[list[Key], Mapping[str, str]]:
 
 
 class _Values:
-    """Which values of the example are defaults: leaving them out changes nothing."""
+    """The values of the example that are defaults: leaving them out changes nothing."""
 
     def __init__(self, keys: list[Key]) -> None:
         self._all: dict[str, Any] = {}
@@ -182,7 +182,7 @@ def _last_of(keys: list[Key], section: str) -> Key:
 
 
 def _presets() -> Iterator[str]:
-    """How the shipped presets differ."""
+    """Yields the differences between the shipped presets."""
     yield "The shipped presets, of which a settings file may change single keys:"
     yield ""
     yield "| Preset | For | `limit` | `remind_every` | `idle.window` | Launches |"

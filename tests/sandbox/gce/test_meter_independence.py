@@ -94,7 +94,7 @@ def constants(node: ast.AST) -> list[str]:
 
 @dataclass(frozen=True)
 class Tree:
-    """What both trees are searched for; `tables` by their constants in order, `imports` with the file of each."""
+    """A tree's parts to compare; `tables` by their constants in order, `imports` with the file of each."""
 
     tables: Mapping[tuple[str, ...], list[tuple[Path, int]]]
     imports: list[tuple[Path, str]]
@@ -116,7 +116,7 @@ def searched(root: Path) -> Tree:
 
 
 def modules_of(node: ast.AST) -> list[str]:
-    """What it imports, be it by a call."""
+    """Returns its imports, be it by a call."""
     if isinstance(node, ast.Import):
         return [one.name for one in node.names]
     if isinstance(node, ast.ImportFrom):

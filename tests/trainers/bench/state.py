@@ -1,4 +1,4 @@
-"""What all small trainings share: how they report a save, and what is in a state, as one digest."""
+"""Parts that all small trainings share: how they report a save, and what is in a state, as one digest."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Restored(Exception):
 
 
 def digest(state: Any) -> str:
-    """Of tensors, arrays and plain values, in the order of their names."""
+    """Digests tensors, arrays and plain values, in the order of their names."""
     sha = hashlib.sha256()
     _add(sha, state)
     return sha.hexdigest()[:16]

@@ -46,7 +46,7 @@ def _train(folder: str, tell: Tell, name: str, save: Save) -> None:
 
 
 def _save_aside(state: Any, path: str) -> None:
-    """As careful scripts do it: written under another name, then renamed into place."""
+    """Saves as careful scripts do: written under another name, then renamed into place."""
     torch.save(state, f"{path}.tmp")
     os.replace(f"{path}.tmp", path)
 
@@ -80,7 +80,9 @@ KINDS: dict[str, tuple[Train, Load]] = {
 
 
 def _warm() -> None:
-    """What PyTorch imports at the first step and save takes seconds, and every training is forked from here."""
+    """Imports what PyTorch imports at the first step and save, which takes seconds: every training is forked
+    from here.
+    """
     with tempfile.TemporaryDirectory() as folder:
         model, optimizer = _begun()
         _step(model, optimizer)
