@@ -73,7 +73,7 @@ def timed(name: str) -> Result:
 
 
 @dataclass
-class Told:
+class CheckReport:
     """Reports a check that outlasts the tests after them, before pytest's summary."""
 
     running: list[Future[Result]]
@@ -97,7 +97,7 @@ def main(arguments: list[str]) -> int:
     os.chdir(ROOT)
     with ThreadPoolExecutor(max(cores, 2)) as pool:
         types, *others = [pool.submit(timed, name) for name in STEPS]
-        report = Told([types, *others])
+        report = CheckReport([types, *others])
         pool.submit(read_once, arguments).result()
         # The types of a fresh checkout keep one core busy for most of a minute: the tests begin meanwhile.
         report.tell([types, *others] if types.done() else others, print)

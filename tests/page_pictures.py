@@ -9,7 +9,7 @@ from pathlib import Path
 
 from playwright.sync_api import ViewportSize, sync_playwright
 from tests.browser import found
-from tests.browser import site as told
+from tests.browser import site as stories
 from tests.palette import with_palette
 from tests.serving import serving
 
@@ -47,10 +47,10 @@ def main() -> int:
         url = f"sqlite:///{folder}/costguard.db"
         upgrade(url)
         with closing(Database.open(url)) as database:
-            return _take(path, told.tell(database))
+            return _take(path, stories.tell(database))
 
 
-def _take(browser_path: str, story: told.Told) -> int:
+def _take(browser_path: str, story: stories.SiteStory) -> int:
     too_large = []
     with serving(story.app) as site, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=browser_path, args=list(found.OPTIONS))

@@ -36,10 +36,13 @@ def test_banned_words_and_names_are_named(tmp_path: Path) -> None:
     word = "an" + "ew"
     (tmp_path / "service" / "page.html").write_text(f"<p>fine</p>\n<p>Begin {word}.</p>\n")
     (tmp_path / "service" / "names.py").write_text("def total(of: int) -> int:\n    each = of + 1\n    return each\n")
+    (tmp_path / "service" / "parts.py").write_text("class RunUp: ...\n\n\ndef _told_apart(outbox: int) -> None: ...\n")
     assert broken_rules(tmp_path) == [
         "service/names.py:1: of does not say what it holds",
         "service/names.py:2: each does not say what it holds",
         f'service/page.html:2: "{word}" is not a word of the house; for example "again"',
+        "service/parts.py:4: _told_apart does not say what it holds",
+        "service/parts.py:1: RunUp does not say what it holds",
     ]
 
 

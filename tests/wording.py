@@ -31,6 +31,11 @@ WORDS = {
     r"the office|reception|front desk": "the service, the handler",
 }
 NAMES = {"told", "found", "asked", "each", "known", "heard", "about", "of"}
+# Words that no name of a variable, function or class may have as a part, as `_told_apart` and `RunUp` do.
+_PART = re.compile(
+    r"(?:^|_)(?:told|anew|beside|somebody|whispers?|surroundings|put_off|at_rest|run_up|aloud|loudly)(?:_|$)"
+)
+_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _TEXT = re.compile(r"\b(?:" + "|".join(f"({word})" for word in WORDS) + r")\b", re.IGNORECASE)
 _READ = {".py", ".html", ".md", ".toml", ".yaml", ".sh", ".js", ".service"}
 _OTHERS = {"vendor"}
@@ -79,4 +84,8 @@ def _names(file: Path) -> Iterator[tuple[str, int]]:
     source = source_of(file)
     for name, line in source.stored:
         if name in NAMES and not (name in _FIELDS and (name, line) in source.fields):
+            yield name, line
+    functions = [(one.name, one.line) for one in source.functions if not one.name.startswith("test_")]
+    for name, line in [*source.stored, *functions, *((name, 1) for name in source.classes)]:
+        if name not in NAMES and _PART.search(_HUMP.sub("_", name).lower()):
             yield name, line

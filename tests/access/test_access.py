@@ -78,16 +78,16 @@ def test_claims() -> None:
 def test_refusals_say_who_may() -> None:
     """The sentence names the VM, its owner and its team."""
 
-    def told(kind: RequestKind, owner: str, team: Team | None, by: str = BEN) -> str | None:
+    def refusal_of(kind: RequestKind, owner: str, team: Team | None, by: str = BEN) -> str | None:
         return refusal(kind, by, "debug-ana", owner, team, ACCESS)
 
-    assert told(RequestKind.STOP, ANA, VISION) == (
+    assert refusal_of(RequestKind.STOP, ANA, VISION) == (
         "Only ana@example.com, an operator of team vision or an admin can stop debug-ana."
     )
-    assert told(RequestKind.KEEP, "", None) == "Only an operator or an admin can keep debug-ana."
-    assert told(RequestKind.CLAIM, ANA, None) == "Only an admin can take over debug-ana from ana@example.com."
-    assert told(RequestKind.STOP, ANA, None) == "Only ana@example.com or an admin can stop debug-ana."
-    assert told(RequestKind.STOP, ANA, None, by="") == "Only ana@example.com or an admin can stop debug-ana."
+    assert refusal_of(RequestKind.KEEP, "", None) == "Only an operator or an admin can keep debug-ana."
+    assert refusal_of(RequestKind.CLAIM, ANA, None) == "Only an admin can take over debug-ana from ana@example.com."
+    assert refusal_of(RequestKind.STOP, ANA, None) == "Only ana@example.com or an admin can stop debug-ana."
+    assert refusal_of(RequestKind.STOP, ANA, None, by="") == "Only ana@example.com or an admin can stop debug-ana."
 
 
 def test_in_whose_name_someone_acts() -> None:

@@ -118,7 +118,7 @@ def readers(folder: Path, vms: int = _VMS, seconds: float = _SECONDS, history: b
 def _measured(database: Path, vms: int, seconds: float) -> Iterator[Measured]:
     with served_fleet(vms) as cloud, served_guard(database, f"sqlite:///{database}", cloud) as guard:
         guard.wait_for_passes(2 + _PASSES)
-        undisturbed, at_rest = guard.passes[2:], guard.resident_mb()
+        undisturbed, idle_mb = guard.passes[2:], guard.resident_mb()
         passes_before, served = len(guard.passes), guard.served_s()
         figures, peak = _crowd(guard, database, seconds)
         served = guard.served_s() - served
@@ -139,7 +139,7 @@ def _measured(database: Path, vms: int, seconds: float) -> Iterator[Measured]:
     if disturbed:
         ratio = median(disturbed) / median(undisturbed)
         yield Measured(f"{who}: a pass meanwhile / before", "", [ratio], _GOAL_RATIO)
-    yield Measured("Memory of all processes before", "MB", [at_rest], _GOAL_REST_MB)
+    yield Measured("Memory of all processes before", "MB", [idle_mb], _GOAL_REST_MB)
     yield Measured("Memory of all processes meanwhile, at most", "MB", [peak], _GOAL_MB)
     yield Measured("Memory of all processes two passes after", "MB", [after], _GOAL_REST_MB)
     yield Measured("The write-ahead log after", "MB", [wal_mb(database)])

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, BrowserContext, ViewportSize, sync_playwright
 from tests.browser import found
-from tests.browser import site as told
-from tests.browser.site import Told
+from tests.browser import site as stories
+from tests.browser.site import SiteStory
 from tests.serving import serving
 
 from costguard.db.transaction import Database
@@ -41,17 +41,17 @@ def context(browser: Browser) -> Iterator[BrowserContext]:
 
 
 @pytest.fixture(scope="session")
-def story(sqlite_template: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Told]:
+def story(sqlite_template: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SiteStory]:
     """Told once a worker, for tests that only read; those that change something tell it to a database of theirs."""
     path = tmp_path_factory.mktemp("story") / "costguard.db"
     shutil.copy(sqlite_template, path)
     with closing(Database.open(f"sqlite:///{path}")) as database:
-        story = told.tell(database)
+        story = stories.tell(database)
         story.app.openapi()  # kept from then on: the first takes longer on a busy machine than a page may
         yield story
 
 
 @pytest.fixture(scope="session")
-def site(story: Told) -> Iterator[str]:
+def site(story: SiteStory) -> Iterator[str]:
     with serving(story.app) as url:
         yield url

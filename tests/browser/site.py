@@ -112,14 +112,14 @@ RULES = Rules(
 
 
 @dataclass(frozen=True)
-class Told:
+class SiteStory:
     """The addresses of every page, by a name that a picture can have."""
 
     app: FastAPI
     pages: Mapping[str, str]
 
 
-def tell(database: Database, authenticator: RequestAuthenticator | None = None) -> Told:
+def tell(database: Database, authenticator: RequestAuthenticator | None = None) -> SiteStory:
     jobs = job_story.tell(database)
     vm = _fleet(database)
     _spend(database)
@@ -158,7 +158,7 @@ def tell(database: Database, authenticator: RequestAuthenticator | None = None) 
         "health": "/health",
         "access": "/tokens",
     }
-    return Told(_app(database, authenticator or signed_in(Role.ADMIN, ADMIN)), pages)
+    return SiteStory(_app(database, authenticator or signed_in(Role.ADMIN, ADMIN)), pages)
 
 
 def empty(database: Database) -> FastAPI:

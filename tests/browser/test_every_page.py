@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import BrowserContext, ViewportSize
 from slack_sdk import WebClient
-from tests.browser import site as told
+from tests.browser import site as stories
 from tests.browser.legible import small, touching
-from tests.browser.site import Told
+from tests.browser.site import SiteStory
 from tests.browser.watching import ALL_BUT_COLOURS, COLOURS_ALONE, axe, overflow, picture, vendored, watched
 from tests.pages.test_output import JOB, stored
 from tests.serving import serving
@@ -27,7 +27,7 @@ PHONE = ViewportSize(width=320, height=640)  # the narrowest that is sold
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_every_page_in_both_themes(context: BrowserContext, story: Told, site: str, theme: str) -> None:
+def test_every_page_in_both_themes(context: BrowserContext, story: SiteStory, site: str, theme: str) -> None:
     """Each answers, says nothing in the console, loads nothing from elsewhere, and axe finds nothing serious."""
     wrong = []
     with watched(context, site) as page:
@@ -45,7 +45,7 @@ def test_every_page_in_both_themes(context: BrowserContext, story: Told, site: s
     assert not wrong, "\n".join(wrong)
 
 
-def test_every_page_fits_a_phone(context: BrowserContext, story: Told, site: str) -> None:
+def test_every_page_fits_a_phone(context: BrowserContext, story: SiteStory, site: str) -> None:
     """Nothing scrolls the page sideways, no letter is too small, no text touches another, and axe finds nothing."""
     wrong = []
     with watched(context, site) as page:
@@ -61,7 +61,7 @@ def test_every_page_fits_a_phone(context: BrowserContext, story: Told, site: str
 def test_every_page_of_an_empty_ledger(context: BrowserContext, sqlite_database: Database) -> None:
     """The pages have nothing to trip over before the first VM was seen."""
     wrong = []
-    with serving(told.empty(sqlite_database)) as site, watched(context, site) as page:
+    with serving(stories.empty(sqlite_database)) as site, watched(context, site) as page:
         for name in (
             "",
             "jobs",
@@ -102,7 +102,7 @@ def test_what_cannot_be_read_is_found(context: BrowserContext) -> None:
 
 def test_stored_output_can_be_read(context: BrowserContext, sqlite_database: Database, tmp_path: Path) -> None:
     """A page of lines that scroll in their own region."""
-    with serving(told.with_output(sqlite_database, stored(tmp_path))) as site, watched(context, site) as page:
+    with serving(stories.with_output(sqlite_database, stored(tmp_path))) as site, watched(context, site) as page:
         page.set_viewport_size(PHONE)
         page.goto(f"{site}{JOB}/output")
         assert page.get_by_text("step 499").count() == 1

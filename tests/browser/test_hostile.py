@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fastapi.testclient import TestClient
 from playwright.sync_api import BrowserContext
-from tests.browser import site as told
+from tests.browser import site as stories
 from tests.browser.watching import overflow, watched
 from tests.hostile import HARMFUL, spoil
 from tests.serving import serving
@@ -14,7 +14,7 @@ from costguard.db.transaction import Database
 
 def test_markup_in_names_and_outputs_is_text(context: BrowserContext, sqlite_database: Database) -> None:
     """No script of theirs runs, no element of theirs is made, nothing is asked for elsewhere, no control is shown."""
-    story = told.tell(sqlite_database)
+    story = stories.tell(sqlite_database)
     spoil(sqlite_database)
     dialogs: list[str] = []
     wrong = []
@@ -36,7 +36,7 @@ def test_markup_in_names_and_outputs_is_text(context: BrowserContext, sqlite_dat
 
 def test_a_megabyte_makes_no_page_heavy(sqlite_database: Database) -> None:
     """A text longer than anybody reads is cut, and said to be; the API has the whole."""
-    story = told.tell(sqlite_database)
+    story = stories.tell(sqlite_database)
     spoil(sqlite_database, is_long=True)
     client = TestClient(story.app)
     for name, path in story.pages.items():

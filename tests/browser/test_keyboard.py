@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from playwright.sync_api import BrowserContext, Page, ViewportSize
-from tests.browser.site import Told
+from tests.browser.site import SiteStory
 from tests.browser.watching import watched
 
 _FOCUS = """() => {
@@ -36,7 +36,7 @@ def refreshed(page: Page) -> None:
     page.evaluate("() => new Promise((done) => setTimeout(done, 50))")
 
 
-def test_now_can_be_walked_through_with_the_keyboard(context: BrowserContext, story: Told, site: str) -> None:
+def test_now_can_be_walked_through_with_the_keyboard(context: BrowserContext, story: SiteStory, site: str) -> None:
     """First comes the way past the navigation; whatever has the focus is on the page and says so; Escape leaves."""
     with watched(context, site) as page:
         page.goto(site)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from playwright.sync_api import BrowserContext, Page
-from tests.browser.site import Told
+from tests.browser.site import SiteStory
 from tests.browser.watching import watched
 
 _DRAWN = """() => {
@@ -38,7 +38,7 @@ def drawn(page: Page) -> dict[str, Any]:
     return chart
 
 
-def test_the_bars_are_those_of_the_table(context: BrowserContext, story: Told, site: str) -> None:
+def test_the_bars_are_those_of_the_table(context: BrowserContext, story: SiteStory, site: str) -> None:
     """The bars follow the chosen days and groups, in place and without leaving the page; in the colours of the
     theme.
     """

@@ -39,13 +39,13 @@ _AS_JSON = {"ps --all", "events", "job j7k2m9q4"}  # one function prints all of 
 
 
 @pytest.fixture
-def spoiled(sqlite_database: Database) -> site.Told:
+def spoiled(sqlite_database: Database) -> site.SiteStory:
     story = site.tell(sqlite_database, ADMIT_ALL)
     spoil(sqlite_database)
     return story
 
 
-def test_no_control_reaches_a_terminal(spoiled: site.Told, typist: Typist) -> None:
+def test_no_control_reaches_a_terminal(spoiled: site.SiteStory, typist: Typist) -> None:
     """A mark that turns the direction of writing is removed too, in tables, in errors and in JSON."""
     wrong = []
     with serving(spoiled.app) as url:
@@ -60,7 +60,7 @@ def test_no_control_reaches_a_terminal(spoiled: site.Told, typist: Typist) -> No
     assert not wrong, "\n".join(wrong)
 
 
-def test_no_spreadsheet_runs_a_formula_of_theirs(spoiled: site.Told) -> None:
+def test_no_spreadsheet_runs_a_formula_of_theirs(spoiled: site.SiteStory) -> None:
     """Every cell of every CSV that begins like one is made a text."""
     client = TestClient(spoiled.app)
     for path in ("/api/v1/spend?group_by=owner,preset&format=csv", "/api/v1/events?format=csv"):

@@ -65,10 +65,10 @@ class Answers(ServerClient):
         status = self.answers.pop(0)
         if status == "away":
             raise ServerUnreachable("No server answers.")
-        return told(status)
+        return answered(status)
 
 
-def told(status: str) -> dict[str, Any]:
+def answered(status: str) -> dict[str, Any]:
     return {"request": {"id": 7, "kind": "stop", "name": "trainer-3", "status": status, "outcome": "it was"}}
 
 
@@ -77,7 +77,7 @@ def test_waiting_ends_when_the_request_is_settled() -> None:
     said: list[str] = []
     pauses: list[None] = []
     server = Answers("open", "away", "done")
-    done = follow(server, told("open"), said.append, lambda: pauses.append(None))
+    done = follow(server, answered("open"), said.append, lambda: pauses.append(None))
     assert (done["request"]["status"], len(pauses), len(said)) == ("done", 3, 1)
     with pytest.raises(CostguardError, match="it stays open"):
-        follow(Answers(*["open"] * 200), told("open"), said.append, lambda: None)
+        follow(Answers(*["open"] * 200), answered("open"), said.append, lambda: None)

@@ -113,20 +113,20 @@ def _pages() -> Iterator[tuple[str, str]]:
         yield from _signing_in()
 
 
-def addresses(story_told: site.Told) -> Mapping[str, str]:
+def addresses(page_story: site.SiteStory) -> Mapping[str, str]:
     """Every page of the fleet by name, but the one that shows the OpenAPI document, which has a file of its own."""
-    return {name: address for name, address in {**story_told.pages, **_MORE}.items() if not name.startswith("api")}
+    return {name: address for name, address in {**page_story.pages, **_MORE}.items() if not name.startswith("api")}
 
 
 def _of_a_fleet(database: Database) -> Iterator[tuple[str, str]]:
-    story_told = site.tell(database)
+    page_story = site.tell(database)
     ids = iter(("70c3a1b2c3", "70c3d4e5f6"))
     tokens = TokenService(database, Standstill(), lambda: next(ids))
     tokens.make(NewToken("ci", owner="ada@lab.example", role=Role.OPERATOR, lasts=timedelta(days=30)), make_principal())
     tokens.make(NewToken("nightly", owner="bob@lab.example"), make_principal())
-    with _browser(story_told.app) as browser:
+    with _browser(page_story.app) as browser:
         yield "frame", _frame(browser.get("/"))
-        for name, address in addresses(story_told).items():
+        for name, address in addresses(page_story).items():
             yield name, _text(browser.get(address))
         for name, address in _WRONG.items():
             yield f"wrong/{name}", _text(browser.get(address))

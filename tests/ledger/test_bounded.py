@@ -128,7 +128,7 @@ def _with_prices(database: Database) -> None:
         prices.add(connection, _prices(), at("00:00"))
 
 
-def _told(database: Database) -> tuple[dict[str, list[str]], dict[str, list[tuple[Any, ...]]]]:
+def _ledger_of(database: Database) -> tuple[dict[str, list[str]], dict[str, list[tuple[Any, ...]]]]:
     with database.read() as connection:
         daily = sums(connection)
     for name in ("daily_spot", "daily_spot_totals"):  # which id a price has depends on the database
@@ -146,7 +146,7 @@ def undisturbed(sqlite_template: Path, tmp_path: Path) -> Any:
         chapters = []
         for chapter in STORY:
             chapter(database)
-            chapters.append(_told(database))
+            chapters.append(_ledger_of(database))
         return chapters
 
 
@@ -202,7 +202,7 @@ def test_ended_between_any_two_transactions(
         with closing(Database.open(f"sqlite:///{path}")) as database:
             _agree(database, NOW)
             STORY[chapter](database)
-            _same(_told(database), undisturbed[chapter])
+            _same(_ledger_of(database), undisturbed[chapter])
         path.unlink()
     assert step > 30
 
@@ -228,8 +228,8 @@ def test_ended_again_and_again(database: Database, database_url: str, undisturbe
         assert step > 3
         if number < 2:
             _agree(database, NOW)
-            _same(_told(database), undisturbed[number])
-    rows, daily = _told(database)
+            _same(_ledger_of(database), undisturbed[number])
+    rows, daily = _ledger_of(database)
     assert (rows["lifetimes"], rows["charges"], daily) == (
         undisturbed[2][0]["lifetimes"],
         undisturbed[2][0]["charges"],
@@ -317,7 +317,7 @@ def test_another_daemon_takes_over_between_two_transactions(
     _agree(database, NOW)
     second = leases.acquire(database, "daemon", "second", TTL, moment + 3 * TTL)
     a_pass(database, first_look(), FIRST, second)
-    _same(_told(database), undisturbed[0])
+    _same(_ledger_of(database), undisturbed[0])
 
 
 def test_a_first_look_that_was_cut_short_can_be_closed(database: Database, database_url: str) -> None:

@@ -17,7 +17,7 @@ from costguard.events import audit_log
 from costguard.model.event import Event
 
 ATTACK = '=HYPERLINK("http://evil")<script>alert(1)</script>'
-TOLD = (
+EVENTS = (
     Event("a", "LifetimeStarted", NOW - timedelta(hours=3), "trainer started.", "lab", "77", "trainer"),
     Event("b", "JobSubmitted", NOW - timedelta(hours=2), "Job j1 was asked for.", "lab", actor="ana@lab.example",
          data={"job": "j1", "via": "api"}),
@@ -36,7 +36,7 @@ def test_what_happened_is_told_and_can_be_narrowed(database: Database, client: T
     assert "There are no events yet." in page_of(client, "/events").text
     with database.write() as connection:
         rows.project(connection)
-        audit_log.append(connection, TOLD, NOW)
+        audit_log.append(connection, EVENTS, NOW)
     page = page_of(client, "/events")
     text = tidy(page.text)
     assert text.index("Price refused") < text.index("Job j1 was asked for.") < text.index("trainer started.")
@@ -85,7 +85,7 @@ def test_more_events_than_fit_come_on_further_pages(database: Database, client: 
 def test_a_file_of_events_is_harmless(database: Database, client: TestClient) -> None:
     """No cell of CSV is a formula, and every line has all its cells; JSON holds what was recorded."""
     with database.write() as connection:
-        audit_log.append(connection, TOLD, NOW)
+        audit_log.append(connection, EVENTS, NOW)
     answer = client.get("/events.csv")
     head, *lines = csv.reader(io.StringIO(answer.text))
     assert answer.headers["content-disposition"] == 'attachment; filename="costguard-events.csv"'

@@ -36,7 +36,7 @@ def _text(client: TestClient, address: str) -> str:
     return tidy(Page(client.get(address).text).text)
 
 
-def _told(database: Database, is_over: bool) -> None:
+def _recorded(database: Database, is_over: bool) -> None:
     status, stamp = (Status.STOPPED, STAMPED) if is_over else (Status.RUNNING, None)
     listed = seen(status, started=STARTED, last_stopped_at=stamp, created_at="2026-11-20T09:59:00")
     stops = (operation("stop", STOPPED, STAMPED),) if is_over else ()
@@ -55,7 +55,7 @@ def test_lifetime_that_ended_shows_one_duration(database: Database, client: Test
     """The duration in the API, on its page, in the event, in Slack and at the command line is the one that is
     billed.
     """
-    _told(database, is_over=True)
+    _recorded(database, is_over=True)
     answer = client.get("/api/v1/lifetimes").json()
     (life,) = answer["lifetimes"]
     assert life["seconds"] == 300
@@ -71,7 +71,7 @@ def test_lifetime_that_ended_shows_one_duration(database: Database, client: Test
 
 def test_lifetime_that_runs_shows_one_duration(database: Database, client: TestClient) -> None:
     """The duration is on its page, in the fleet, in the reason why it is left alone, and at the command line."""
-    _told(database, is_over=False)
+    _recorded(database, is_over=False)
     ran = span_text(elapsed_since_start())
     (life,) = client.get("/api/v1/lifetimes").json()["lifetimes"]
     assert life["seconds"] == elapsed_since_start().total_seconds()

@@ -116,7 +116,7 @@ def _gone(scene: Scene) -> None:
     del scene.google.vms[PROJECT, ZONE, "vm-1"]
 
 
-def _at_rest(scene: Scene) -> None:
+def _stopped(scene: Scene) -> None:
     scene.google.vms[PROJECT, ZONE, "vm-1"].status = Status.STOPPED
 
 
@@ -129,7 +129,7 @@ def _restarted(scene: Scene) -> None:
     [
         (_another, "another VM has its name now"),
         (_gone, "it is not there any more"),
-        (_at_rest, "it is stopped already"),
+        (_stopped, "it is stopped already"),
         (_restarted, "it was started again since"),
     ],
 )

@@ -94,7 +94,7 @@ class Agent:
     vm_run: Run | None = None
     starts_at: datetime | None = None  # when the command's first step begins
     asked_at: datetime | None = None  # when it last asked for the guard's word
-    told_start: bool = False
+    reported_start: bool = False
     is_over: bool = False
     stops_at: datetime | None = None
     why: str = "cancel"  # the guard wants it to stop
@@ -141,7 +141,7 @@ class Agent:
             return None
         if self.stands_by:
             return max(self.starts_at, self.asked_at + _STAND_BY) if self.asked_at is not None else self.starts_at
-        if not self.told_start:
+        if not self.reported_start:
             return self.starts_at
         if self.stops_at is not None:
             return self.stops_at

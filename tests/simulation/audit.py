@@ -29,7 +29,7 @@ _OF_CALLS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class AuditedEvents:
     """The events of a ledger, by what they can be looked up by."""
 
     moments: frozenset[tuple[str, str, datetime]]  # kind, VM's id, when
@@ -39,7 +39,7 @@ class Told:
     closed: dict[str, set[datetime]]  # by project: where its account ended, since it was watched no more
 
 
-def told(connection: Connection) -> Told:
+def audited(connection: Connection) -> AuditedEvents:
     events = tables.events
     columns = (events.c.key, events.c.kind, events.c.project, events.c.gce_id, events.c.name, events.c.occurred_at)
     rows = connection.execute(select(*columns, events.c.data)).all()
@@ -50,7 +50,7 @@ def told(connection: Connection) -> Told:
             closed[row.project].add(row.occurred_at)
         of_names[row.name].add(row.kind)
         of_jobs[str(row.data.get("job", ""))].add(row.kind)
-    return Told(
+    return AuditedEvents(
         frozenset((row.kind, row.gce_id, row.occurred_at) for row in rows),
         {name: frozenset(kinds) for name, kinds in of_names.items()},
         {job: frozenset(kinds) for job, kinds in of_jobs.items()},
@@ -60,7 +60,7 @@ def told(connection: Connection) -> Told:
 
 
 def unexplained(world: World, connection: Connection, restores: Sequence[Restore]) -> Iterator[str]:
-    events = told(connection)
+    events = audited(connection)
     yield from _runs(connection, events)
     yield from _jobs(connection, events)
     yield from _answers(connection, events)
@@ -72,7 +72,7 @@ def unexplained(world: World, connection: Connection, restores: Sequence[Restore
             yield f"no event explains the {operation.kind} of {name} at {operation.insert_time}"
 
 
-def _runs(connection: Connection, events: Told) -> Iterator[str]:
+def _runs(connection: Connection, events: AuditedEvents) -> Iterator[str]:
     lives, vms = tables.lifetimes, tables.instances
     columns = (vms.c.project, vms.c.gce_id, vms.c.name, vms.c.gone_at, lives.c.started_at, lives.c.ended_at)
     for row in connection.execute(select(*columns).join(vms, vms.c.id == lives.c.instance_id)):
@@ -90,7 +90,7 @@ def _runs(connection: Connection, events: Told) -> Iterator[str]:
             yield f"no event tells that {row.name} is gone"
 
 
-def _jobs(connection: Connection, events: Told) -> Iterator[str]:
+def _jobs(connection: Connection, events: AuditedEvents) -> Iterator[str]:
     jobs, attempts = tables.jobs, tables.attempts
     columns = (jobs.c.id, jobs.c.state, jobs.c.cancel_asked_at, jobs.c.disk_given_up_at)
     for row in connection.execute(select(*columns)):
@@ -109,7 +109,7 @@ def _jobs(connection: Connection, events: Told) -> Iterator[str]:
             yield f"attempt {attempt.name} ended without an event"
 
 
-def _answers(connection: Connection, events: Told) -> Iterator[str]:
+def _answers(connection: Connection, events: AuditedEvents) -> Iterator[str]:
     """Yields what people asked for and what came of it, and the stops of rules."""
     for row in connection.execute(select(tables.requests.c.key, tables.requests.c.kind)):
         if f"RequestMade/{row.key}" not in events.keys:

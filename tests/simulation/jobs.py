@@ -126,7 +126,7 @@ class Jobs:
             ):
                 continue
             events = [*agent.unsent]
-            if agent.told_start and not agent.is_over:
+            if agent.reported_start and not agent.is_over:
                 fields: dict[str, object] = {"run": agent.run, "is_running": True, "step": agent.step_at(now)}
                 if hang := agent.hang_at(now):
                     fields["hang"] = hang
@@ -150,10 +150,10 @@ class Jobs:
             if agent.is_ready(now) and (answer.cancel or answer.go is not None):
                 self._heed_word(agent, answer, now)
                 news = True
-            elif answer.cancel and agent.told_start and not agent.is_over and agent.stops_at is None:
+            elif answer.cancel and agent.reported_start and not agent.is_over and agent.stops_at is None:
                 agent.stops_at, agent.why = now + _FLUSH, answer.why or "cancel"
                 news = True
-            if answer.drill is not None and answer.drill > agent.drilled and agent.told_start and not agent.is_over:
+            if answer.drill is not None and answer.drill > agent.drilled and agent.reported_start and not agent.is_over:
                 agent.drilled = answer.drill
                 self._drill(agent, answer.drill, now)
                 news = True
@@ -197,7 +197,7 @@ class Jobs:
     def _boot(self, agent: Agent, run: Run) -> None:
         agent.vm_run, agent.run = run, agent.run + 1
         agent.starts_at = run.began + agent.lot.uniform(*_BOOT) * _SECOND
-        agent.told_start = agent.is_over = False
+        agent.reported_start = agent.is_over = False
         agent.stops_at = None
         if agent.training.on_disk:
             agent.begins_from = agent.disk_step
@@ -216,8 +216,8 @@ class Jobs:
         if until < agent.starts_at or agent.stands_by:
             agent.is_over = run.ended is not None
             return
-        if not agent.told_start:
-            agent.told_start = True
+        if not agent.reported_start:
+            agent.reported_start = True
             agent.unsent.append(self._event(agent, "start", agent.starts_at, started_at=agent.starts_at.isoformat()))
         ends = agent.moment_of(agent.last_step)
         stop_at, is_hung = agent.stops_at, agent.hangs_from is not None

@@ -43,7 +43,7 @@ class Witness:
                 return since
         return None
 
-    def was_told(self, at: datetime) -> bool:
+    def was_reported(self, at: datetime) -> bool:
         """Says whether the operation of that moment was there when the guard looked next."""
         seen_at = self.next_after(at + _ENDS_WITHIN)
         return seen_at is not None and seen_at <= at + self.keeps
@@ -64,7 +64,7 @@ def is_certain(vm: VM, witness: Witness) -> bool:
     spans = [(run.began, run.ended) for run in vm.runs] + [(use.began, use.ended) for use in vm.disk_uses]
     if vm.project == WILD and any(witness.closed_at(*span) for span in spans):
         return False
-    return not stops_gracefully(vm) and all(map(witness.was_told, moments))
+    return not stops_gracefully(vm) and all(map(witness.was_reported, moments))
 
 
 def stops_gracefully(vm: VM) -> bool:
@@ -85,7 +85,7 @@ def latest_end(vm: VM, run: Run, witness: Witness) -> datetime | None:
     if run.ended is None:
         return None
     seen_at = witness.next_after(run.ended)
-    if witness.was_told(run.ended):
+    if witness.was_reported(run.ended):
         return run.ended + _SHUTS_DOWN_FOR if stops_gracefully(vm) else run.ended
     stamp = witness.stamps.get(seen_at, {}).get(vm.id) if seen_at is not None else None
     is_stamped = stamp is not None and run.ended <= stamp <= run.ended + _SHUTS_DOWN_FOR
@@ -95,7 +95,7 @@ def latest_end(vm: VM, run: Run, witness: Witness) -> datetime | None:
 def _next_start_shows(vm: VM, run: Run, witness: Witness) -> bool:
     """Says whether a ledger can tell this run from the next: its start has an operation, or is the VM's latest."""
     later = [one for one in vm.runs if one.began > run.began]
-    if not later or witness.was_told(later[0].began):
+    if not later or witness.was_reported(later[0].began):
         return True
     seen_at = witness.next_after(later[0].began)
     return len(later) == 1 or seen_at is None or later[1].began > seen_at
@@ -106,7 +106,9 @@ def least_and_most(vm: VM, witness: Witness) -> tuple[VM, VM]:
     if is_certain(vm, witness):
         return vm, vm
     least_runs = [
-        run for run in vm.runs if witness.saw(run) or (witness.was_told(run.began) and _end_was_told(run, witness))
+        run
+        for run in vm.runs
+        if witness.saw(run) or (witness.was_reported(run.began) and _end_was_reported(run, witness))
     ]
     least = replace(
         vm,
@@ -123,15 +125,15 @@ def least_and_most(vm: VM, witness: Witness) -> tuple[VM, VM]:
     return least, most
 
 
-def _end_was_told(run: Run, witness: Witness) -> bool:
-    return run.ended is None or witness.was_told(run.ended)
+def _end_was_reported(run: Run, witness: Witness) -> bool:
+    return run.ended is None or witness.was_reported(run.ended)
 
 
 def _seen(ended: datetime | None, witness: Witness) -> datetime | None:
     """Returns the next look, until which a ledger may have what was let go then."""
     if ended is None:
         return None
-    return ended if witness.was_told(ended) else witness.next_after(ended) or ended
+    return ended if witness.was_reported(ended) else witness.next_after(ended) or ended
 
 
 def _merged(runs: Sequence[Run]) -> list[Run]:

@@ -58,7 +58,7 @@ CARD = VmCard(
 )
 UNCLAIMED = replace(CARD, owner="", owner_id="", owner_how="", idle=WEAK)
 STRANGER = replace(CARD, owner="zoe@example.com", owner_id="", owner_how="created it at 14:02 on 3 Nov", idle=BUSY)
-AT_REST = replace(
+STOPPED_CARD = replace(
     CARD,
     subject=REST,
     name="notebook-ben",
@@ -96,7 +96,7 @@ LAST = replace(
     stop_at=NOW + timedelta(hours=1),
 )
 RESTING = ReminderContent(
-    card=AT_REST,
+    card=STOPPED_CARD,
     stage=0,
     target=Target.OWNER,
     reason="It was stopped 3 d ago, and its disks go on billing.",
@@ -191,7 +191,7 @@ LIST = ListContent(
     title="Your VMs",
     cards=(
         (CARD, (KEEP_4, TOMORROW, STOP), "You are reminded in 25 min."),
-        (AT_REST, (), "Its storage bills; you are reminded on Saturday."),
+        (STOPPED_CARD, (), "Its storage bills; you are reminded on Saturday."),
     ),
     more=3,
 )

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.slack.samples import AT_REST, CARD, FIRST, NOW, RESTING
+from tests.slack.samples import CARD, FIRST, NOW, RESTING, STOPPED_CARD
 
 from costguard.model.instance import InstanceKey
 from costguard.model.message import (
@@ -62,7 +62,7 @@ CARDS = st.builds(
         idle=idle,
         url=url,
     ),
-    st.sampled_from((CARD, AT_REST)),
+    st.sampled_from((CARD, STOPPED_CARD)),
     st.lists(TEXT, min_size=9, max_size=9),
     EVIDENCE,
     TEXT | st.just(CARD.url),

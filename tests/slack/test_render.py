@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from tests.slack import samples
-from tests.slack.samples import AT_REST, CARD, FIRST, NOW, RESTING, RUN, SAMPLES, states
+from tests.slack.samples import CARD, FIRST, NOW, RESTING, RUN, SAMPLES, STOPPED_CARD, states
 
 from costguard.model.message import Button, Content, DigestContent, DigestLine, ListContent, ReminderContent, StateKind
 from costguard.model.money import Money, Priced
@@ -144,7 +144,7 @@ def test_the_question_before_a_stop_says_what_the_stop_does() -> None:
 def test_a_storage_reminder_says_whose_disk_it_is_and_how_it_goes() -> None:
     """The VM was launched for a job."""
     note = "Its disk is kept for job llama (j7k2m9q4). Delete both with: costguard delete-disk j7k2m9q4"
-    rendered = render(replace(RESTING, card=replace(AT_REST, disk_note=note)))
+    rendered = render(replace(RESTING, card=replace(STOPPED_CARD, disk_note=note)))
     assert note in said(rendered)
     assert "until it is deleted" not in said(rendered)
     assert "until it is deleted" in said(render(RESTING))

@@ -228,8 +228,8 @@ def test_gpus_where_there_were_none_are_told_once(database: Database) -> None:
     assert watch(database, clock).look() == []
 
 
-@pytest.mark.parametrize(("since", "is_told"), [(NOW - 60 * DAY, True), (NOW - 20 * DAY, False)])
-def test_an_unusual_rate_is_told_once_a_day(database: Database, since: datetime, is_told: bool) -> None:
+@pytest.mark.parametrize(("since", "is_announced"), [(NOW - 60 * DAY, True), (NOW - 20 * DAY, False)])
+def test_an_unusual_rate_is_told_once_a_day(database: Database, since: datetime, is_announced: bool) -> None:
     """The rate is compared with the same hours of the last four weeks, by stored charges; a short past makes nothing
     unusual.
     """
@@ -249,7 +249,7 @@ def test_an_unusual_rate_is_told_once_a_day(database: Database, since: datetime,
     assert [event.text for event in burning] == [
         "Machines in project lab cost $6.36 an hour; at this hour of the week, "
         "$1.00 is usual (the median of the last 4 weeks)."
-    ] * is_told
+    ] * is_announced
     clock.moment += HOUR
     assert [event for event in watch(database, clock).look() if event.kind == "BurnRateUnusual"] == []
 

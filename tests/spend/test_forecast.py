@@ -26,7 +26,9 @@ def spent_between(rates: Rates, start: datetime, end: datetime) -> Money:
     return Money(sum(rates(start + hour * timedelta(hours=1)) for hour in range(hours)) * NANOS)
 
 
-def told_at(rates: Rates, now: datetime, history: int = 28, until: datetime | None = None) -> tuple[Forecast, Money]:
+def forecast_at(
+    rates: Rates, now: datetime, history: int = 28, until: datetime | None = None
+) -> tuple[Forecast, Money]:
     """The forecast of November at a full hour, and what November really costs."""
     today = now.replace(hour=0)
     days = {
@@ -55,7 +57,7 @@ def office(moment: datetime) -> int:
 def test_constant_use_is_forecast_exactly(day: int) -> None:
     """The range of constant use is narrow, a tenth of a day's spend for each day left, and no point."""
     now = FIRST + (day - 1) * DAY + timedelta(hours=7)
-    made, truth = told_at(constant, now)
+    made, truth = forecast_at(constant, now)
     assert made.expected == truth
     assert made.low < truth < made.high
     days_left = Fraction((END - now) // timedelta(hours=1), 24)
@@ -65,7 +67,7 @@ def test_constant_use_is_forecast_exactly(day: int) -> None:
 @pytest.mark.parametrize(("day", "hour"), [(2, 3), (2, 12), (6, 22), (11, 0), (11, 14), (21, 9), (28, 12)])
 def test_a_weekday_pattern_is_forecast_closely(day: int, hour: int) -> None:
     """Weekends are not taken for weekdays; only what runs at this hour can mislead, by less than a day's spend."""
-    made, truth = told_at(office, FIRST + (day - 1) * DAY + timedelta(hours=hour))
+    made, truth = forecast_at(office, FIRST + (day - 1) * DAY + timedelta(hours=hour))
     assert abs(error_of(made, truth)) < 6
     # Hours of a day are not told apart: at 3 in the morning, all of Monday is still to come.
     slack = Money(truth.nanos // 100)
@@ -79,7 +81,7 @@ def test_a_fleet_that_ends_tomorrow_is_not_taken_for_a_month() -> None:
     def burst(moment: datetime) -> int:
         return 40 if FIRST + 9 * DAY <= moment < FIRST + 11 * DAY else 0
 
-    made, truth = told_at(burst, now)
+    made, truth = forecast_at(burst, now)
     assert truth == Money.of(40 * 48)
     assert made.expected == Money.of(40 * 36)
     assert made.low == Money.of(40 * 12)
@@ -99,7 +101,7 @@ def test_an_end_that_is_known_ends_what_runs() -> None:
 def test_a_first_day_without_history_says_so() -> None:
     """The forecast lies halfway between fading and running on; it is too early to say which."""
     now = FIRST + timedelta(hours=6)
-    made, truth = told_at(constant, now, history=0)
+    made, truth = forecast_at(constant, now, history=0)
     assert made.method == METHOD_WITHOUT_HISTORY
     assert made.high == truth
     assert made.low == Money.of(5 * 6 + 5 * 24)
@@ -115,7 +117,7 @@ def test_one_odd_day_changes_nothing() -> None:
         return 100 if moment.date() == date(2026, 11, 5) else 5
 
     for day in (7, 13, 25):
-        made, truth = told_at(odd, FIRST + (day - 1) * DAY)
+        made, truth = forecast_at(odd, FIRST + (day - 1) * DAY)
         assert made.expected == truth
         assert made.method == METHOD
 
@@ -126,8 +128,8 @@ def test_a_new_level_counts_after_four_days() -> None:
     def doubled(moment: datetime) -> int:
         return 10 if moment >= FIRST + 7 * DAY else 5
 
-    early, truth = told_at(doubled, FIRST + 8 * DAY)
-    late, _ = told_at(doubled, FIRST + 11 * DAY)
+    early, truth = forecast_at(doubled, FIRST + 8 * DAY)
+    late, _ = forecast_at(doubled, FIRST + 11 * DAY)
     assert -50 < error_of(early, truth) < -20
     assert late.expected == truth
 
@@ -140,7 +142,7 @@ def test_the_range_holds_what_comes_when_days_vary() -> None:
         def varied(moment: datetime, seed: int = seed) -> int:
             return 5 + (moment.toordinal() * 7919 + seed * 104_729) % 97 % 11
 
-        made, truth = told_at(varied, FIRST + 14 * DAY + timedelta(hours=12))
+        made, truth = forecast_at(varied, FIRST + 14 * DAY + timedelta(hours=12))
         held += made.low <= truth <= made.high
     assert held >= 36
 

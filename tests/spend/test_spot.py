@@ -71,15 +71,15 @@ def test_spot_saves_what_the_same_seconds_cost_on_demand(database: Database) -> 
 # Months, a fortnight, and the last days one by one.
 PERIODS = [(TODAY - 60 * DAY, TODAY - 20 * DAY), (TODAY - 19 * DAY, TODAY - 6 * DAY)]
 PERIODS += [(TODAY - back * DAY, TODAY - back * DAY) for back in range(5, -1, -1)]
-Told: TypeAlias = dict[tuple[date, int], tuple[Fraction, Money]]
+SpotSums: TypeAlias = dict[tuple[date, int], tuple[Fraction, Money]]
 
 
-def told_singly(connection: Connection, scopes: Sequence[Scope]) -> list[Told]:
+def summed_singly(connection: Connection, scopes: Sequence[Scope]) -> list[SpotSums]:
     """Returns what single charges say of each scope, without the database's sums."""
     is_spot = tables.prices.c.provisioning_model == "spot"
     spot_ids = set(connection.execute(select(tables.prices.c.id).where(is_spot)).scalars())
     runs = {row.id: row for row in connection.execute(select(tables.lifetimes))}
-    answers: list[Told] = [{} for _ in scopes]
+    answers: list[SpotSums] = [{} for _ in scopes]
     for row in connection.execute(select(tables.charges).where(tables.charges.c.span == "lifetime")):
         run = runs[row.span_id]
         (begin,) = (first for first, last in PERIODS if first <= row.day <= last)
@@ -91,7 +91,7 @@ def told_singly(connection: Connection, scopes: Sequence[Scope]) -> list[Told]:
     return answers
 
 
-def told_together(connection: Connection, scope: Scope) -> Told:
+def summed_together(connection: Connection, scope: Scope) -> SpotSums:
     return {(use.day, use.price_id): (use.amount, use.cost) for use in charged(connection, PERIODS, scope)}
 
 
@@ -142,8 +142,8 @@ def test_the_roll_up_says_what_single_charges_say(database: Database) -> None:
             change(connection)
             charge_due(connection, NOW)
         with database.read() as connection:
-            singly = told_singly(connection, scopes)
-            assert [told_together(connection, scope) for scope in scopes] == singly
+            singly = summed_singly(connection, scopes)
+            assert [summed_together(connection, scope) for scope in scopes] == singly
             assert all(singly[:5])
         seen += [singly] if singly not in seen else []
     assert len(seen) == 5

@@ -116,7 +116,7 @@ class _Watched:
     def __init__(self, out: Path) -> None:
         self._out = out
         self._read = 0
-        self._told: list[dict[str, Any]] = []
+        self._messages: list[dict[str, Any]] = []
         self._began = time.monotonic()
         self.begins: list[float] = []
         self.ends: list[float] = []
@@ -130,7 +130,7 @@ class _Watched:
                 break
             self._read += len(line)
             message = json.loads(line)
-            self._told.append(message)
+            self._messages.append(message)
             now = time.monotonic() - self._began
             if message["what"] == "start":
                 self._began = time.monotonic()
@@ -144,18 +144,18 @@ class _Watched:
         if in_save is not None:
             number, after = in_save
             return len(self.begins) > number and now >= self.begins[number] + after
-        return kill_at is not None and bool(self._told) and now >= kill_at
+        return kill_at is not None and bool(self._messages) and now >= kill_at
 
     def ran(self, code: int) -> Ran:
         saves: list[Save] = []
-        for message in self._told:
+        for message in self._messages:
             if message["what"] == "begin":
                 saves.append(Save(message["step"], message["digest"], Path(message["path"]), False))
             elif message["what"] == "end" and saves:
                 last = saves[-1]
                 saves[-1] = Save(last.step, last.digest, last.path, True)
-        kinds = [message["what"] for message in self._told]
-        error = next((message["digest"] for message in self._told if message["what"] == "error"), "")
+        kinds = [message["what"] for message in self._messages]
+        error = next((message["digest"] for message in self._messages if message["what"] == "error"), "")
         return Ran(code, tuple(saves), "done" in kinds, error, tuple(self.begins), tuple(self.ends))
 
 

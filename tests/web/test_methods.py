@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from fastapi.testclient import TestClient
-from tests.browser import site as told
+from tests.browser import site as stories
 from tests.serving import serving
 
 from costguard.db.transaction import Database
@@ -21,7 +21,7 @@ def client(sqlite_template: Path, tmp_path_factory: pytest.TempPathFactory) -> I
     """Nothing here changes anything, so that one story does for all."""
     path = tmp_path_factory.mktemp("methods") / "costguard.db"
     shutil.copy(sqlite_template, path)
-    with closing(Database.open(f"sqlite:///{path}")) as database, TestClient(told.tell(database).app) as client:
+    with closing(Database.open(f"sqlite:///{path}")) as database, TestClient(stories.tell(database).app) as client:
         yield client
 
 
@@ -37,7 +37,7 @@ def test_head_answers_as_get_does_without_a_body(client: TestClient, path: str) 
 
 def test_head_of_a_stream_ends(sqlite_database: Database) -> None:
     """A monitor that sends HEAD to the stream of events gets its headers, over a real connection, and no stream."""
-    with serving(told.tell(sqlite_database).app) as site:
+    with serving(stories.tell(sqlite_database).app) as site:
         request = urllib.request.Request(f"{site}/api/v1/events/stream", method="HEAD")
         with urllib.request.urlopen(request, timeout=60) as answer:
             assert (answer.status, answer.read()) == (200, b"")

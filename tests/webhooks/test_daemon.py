@@ -38,12 +38,12 @@ def test_what_a_pass_records_is_sent(sqlite_database: Database, receiver: Receiv
         meters.passed(seconds, report)
         passes.release()
 
-    def told(name: str, outcome: str) -> None:
+    def note(name: str, outcome: str) -> None:
         meters.delivery(name, outcome)
         sent.set()
 
     with closing(HttpPoster("1")) as poster:
-        hooks = Webhooks(sqlite_database, poster, clock, [webhook(receiver.url)], told)
+        hooks = Webhooks(sqlite_database, poster, clock, [webhook(receiver.url)], note)
         began = threading.Event()
 
         def run(fence: Lease, stop: threading.Event) -> None:

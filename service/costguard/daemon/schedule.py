@@ -33,7 +33,7 @@ _LOOKS_APART = timedelta(seconds=10)
 _AGAIN = timedelta(seconds=3)  # after a pass that the database's silence ended: over a new connection it may be over
 _WORKERS = 16  # two turns of everything there is
 LOOK_BACK_EVERY = timedelta(seconds=3)  # what was written later than this may be lost unnoticed
-_TURNS_AT_REST = 5  # how many of these pass before an empty outbox is looked into again
+_IDLE_TURNS = 5  # how many of these pass before an empty outbox is looked into again
 
 # A stalled host must not lose a run, however late it wakes, nor run it many times over.
 _JOB_DEFAULTS = {"misfire_grace_time": None, "coalesce": True, "max_instances": 1}
@@ -330,7 +330,7 @@ class Daemon:
         try:
             with Isolated("messages_not_sent", passing=LeaseLost):  # they are sent, or looked for, later
                 if self._send_messages(fence, self._stop) is None:
-                    self._turns_to_skip = _TURNS_AT_REST
+                    self._turns_to_skip = _IDLE_TURNS
                 if self._look_people_up is not None and self._look_people_up(fence, self._stop):
                     self.ask_for_pass()  # it decides what had to wait for them
         except LeaseLost:

@@ -14,7 +14,7 @@ from costguard.errors import StoreError
 PRIVATE = 0o600
 # SQLite gives its own files the mode of the database when it makes them (os_unix.c, findCreateFileMode), and leaves
 # those that are there as they are.
-_BESIDE = ("-wal", "-shm", "-journal")
+_SIDE_FILES = ("-wal", "-shm", "-journal")
 _OTHERS = 0o066  # what the group and everybody may read and write
 
 
@@ -43,7 +43,7 @@ def check(path: Path, widest: int = PRIVATE, euid: int | None = None) -> None:
     if os.name != "posix":
         return
     real, wide = path.resolve(), []
-    for file in (real, *(real.with_name(real.name + suffix) for suffix in _BESIDE)):
+    for file in (real, *(real.with_name(real.name + suffix) for suffix in _SIDE_FILES)):
         try:
             info = file.stat()
         except OSError:

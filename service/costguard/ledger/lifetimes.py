@@ -152,7 +152,7 @@ def save(connection: Connection, changes: Sequence[Change]) -> RowsWritten:
     return RowsWritten(len(fresh) + len(altered), len(spans[0][1]), len(spans[1][1]), tuple(refused))
 
 
-def account_anew(connection: Connection, instance_id: int) -> None:
+def account_again(connection: Connection, instance_id: int) -> None:
     """Have the next look that lists this VM account for it, though nothing that Google tells of it has changed."""
     # What was never listed stays without a fingerprint: it is accounted for as soon as it is.
     seen = instances.c.fingerprint

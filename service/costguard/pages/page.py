@@ -186,7 +186,7 @@ class PageRoute(APIRoute):
             except (BadAddress, ProblemError, CostguardError) as error:
                 if request.method == "GET" and _status(error) == HTTPStatus.NOT_FOUND:
                     return await run_in_threadpool(_by_name, request, self.path, error)
-                return _told(request, error)
+                return _problem_page(request, error)
 
         return handle_with_errors
 
@@ -196,9 +196,9 @@ def _by_name(request: Request, path: str, error: BadAddress | ProblemError | Cos
     try:
         there = named.with_id(pages_of(request).source.database, path, request.path_params)
     except CostguardError as several:
-        return _told(request, several)
+        return _problem_page(request, several)
     if there is None:
-        return _told(request, error)
+        return _problem_page(request, error)
     return redirect(f"{there}?{request.url.query}" if request.url.query else there)
 
 
@@ -206,7 +206,7 @@ def _status(error: BadAddress | ProblemError | CostguardError) -> HTTPStatus:
     return status_of(error) if isinstance(error, CostguardError) else error.status
 
 
-def _told(request: Request, error: BadAddress | ProblemError | CostguardError) -> Response:
+def _problem_page(request: Request, error: BadAddress | ProblemError | CostguardError) -> Response:
     message = error.detail if isinstance(error, ProblemError) else error.message
     return _error_page(request, _status(error), message, error.what_next or "See the server's log.")
 

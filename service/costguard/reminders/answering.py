@@ -40,7 +40,7 @@ def settle(
         event = _kept(vm, action, now)
     else:
         answers.add_claim(connection, Claim(request.subject.instance_id, action.owner, request.by, now), request.id)
-        lifetimes.account_anew(connection, request.subject.instance_id)
+        lifetimes.account_again(connection, request.subject.instance_id)
         event = _assigned(vm, action, now)
     audit_log.append(connection, [event], now)
     requests.settle(connection, request.id, "done", event.text, now)

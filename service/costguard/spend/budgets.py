@@ -98,7 +98,7 @@ def outlooks(
     first = min([now.date() - HISTORY * _DAY, *(start.date() for start, _ in periods)])
     kinds: dict[_Kind, list[Scope]] = defaultdict(list)
     for scope, _ in scoped_periods:
-        kinds[_told_apart_by(scope), scope.label].append(scope)
+        kinds[_kept_apart_by(scope), scope.label].append(scope)
     watched = {look.project: look.first_seen_at for look in projects.read_all(connection)}
     finest = set(chain.from_iterable(groups for groups, _ in kinds))
     rates = {label: _burning_now(connection, accrual, finest, label) for _, label in kinds}
@@ -114,12 +114,12 @@ def outlooks(
         for (groups, label), scopes in sorted(kinds.items(), key=_fineness)
     }
     return [
-        _outlook(scope, period, start, end, ledgers[_told_apart_by(scope), scope.label], now)
+        _outlook(scope, period, start, end, ledgers[_kept_apart_by(scope), scope.label], now)
         for (scope, period), (start, end) in zip(scoped_periods, periods, strict=True)
     ]
 
 
-def _told_apart_by(scope: Scope) -> tuple[Grouping, ...]:
+def _kept_apart_by(scope: Scope) -> tuple[Grouping, ...]:
     """Returns the groupings that a reading for this scope must keep apart.
 
     Owners alone have a roll-up of their own, as presets have.

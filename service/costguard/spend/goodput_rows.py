@@ -177,8 +177,8 @@ def _costs(
     by_day: dict[date, dict[str, int]] = defaultdict(lambda: defaultdict(int))
     for day, job, nanos in days_of_jobs(connection, first, last, scope):
         by_day[day][job] = nanos
-    told_apart = [name for name in ("project", "preset", "owner", "job") if name == "job" or getattr(scope, name)]
-    running = live(connection, accrual, first, last, scope, told_apart)
+    kept_apart = [name for name in ("project", "preset", "owner", "job") if name == "job" or getattr(scope, name)]
+    running = live(connection, accrual, first, last, scope, kept_apart)
     for day, (_, whose, _), amounts in running.figures:
         if whose.job:
             by_day[day][whose.job] += amounts.total.nanos

@@ -19,7 +19,7 @@ from costguard.model.lifetime import Lifetime, StorageSpan
 from costguard.model.money import Money, Priced
 
 
-class RunUp(Protocol):
+class AccruedCost(Protocol):
     """The billed part of a span, and the reason why not all of it could be priced ("" when it could)."""
 
     @property
@@ -32,7 +32,7 @@ class RunUp(Protocol):
 class Accrues(Protocol):
     """Bills what is not stored, from `since` (None: from the start) to the moment that it was made for."""
 
-    def cost(self, span: Lifetime | StorageSpan, since: datetime | None) -> RunUp: ...
+    def cost(self, span: Lifetime | StorageSpan, since: datetime | None) -> AccruedCost: ...
 
 
 def costs(connection: Connection, accrual: Accrues, job_ids: Collection[str]) -> dict[str, Priced]:
@@ -42,7 +42,7 @@ def costs(connection: Connection, accrual: Accrues, job_ids: Collection[str]) ->
     stored, unfinished = read(connection, tuple(sorted(set(job_ids))))
     costs = {job: stored.get(job, Priced()) for job in job_ids}
     for span in unfinished:
-        since_stored: RunUp | None = None
+        since_stored: AccruedCost | None = None
         if not span.is_charged:
             since_stored = accrual.cost(span.span, span.charged_to)
         amount = Money() if since_stored is None else since_stored.amount

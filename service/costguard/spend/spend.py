@@ -133,7 +133,7 @@ def spend(
     """
     scope = scope or Scope()
     sums = dict(rolled_up(connection, first, last, tuple(group_by), scope))
-    running = live(connection, accrual, first, last, scope, _told_apart_by(group_by, scope))
+    running = live(connection, accrual, first, last, scope, _kept_apart_by(group_by, scope))
     for day, kind, figures in running.figures:
         group = _group(group_by, day, kind)
         sums[group] = _sum(sums.get(group, _NOTHING), figures)
@@ -177,7 +177,7 @@ def spend_by_day(
     stored = days_of(connection, first, last, group_by, tuple(names), scope)
     days = {day: list(nanos) for day, nanos in stored.items()}
     places = {name: place for place, name in enumerate(names)}
-    for day, kind, amounts in live(connection, accrual, first, last, scope, _told_apart_by((group_by,), scope)).figures:
+    for day, kind, amounts in live(connection, accrual, first, last, scope, _kept_apart_by((group_by,), scope)).figures:
         of_day = days.setdefault(day, [0] * (len(names) + 1))
         nanos = amounts.total.nanos
         of_day[-1] += nanos
@@ -187,7 +187,7 @@ def spend_by_day(
     return days
 
 
-def _told_apart_by(group_by: Sequence[Grouping], scope: Scope) -> set[str]:
+def _kept_apart_by(group_by: Sequence[Grouping], scope: Scope) -> set[str]:
     """Returns the groupings to keep apart: attribution counts only where it was requested."""
     names = {grouping.value for grouping in group_by}
     return names | {name for name in ("project", "preset", "owner", "job") if getattr(scope, name) is not None}

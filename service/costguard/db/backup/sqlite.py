@@ -15,7 +15,7 @@ from costguard.db import database_file
 from costguard.db.backup.archive import LEDGER, Manifest, Reader, Rows, Writer, chunks_of, sync_folder
 from costguard.errors import Invalid, StoreError
 
-_BESIDE = ("-wal", "-shm", "-journal")
+_SIDE_FILES = ("-wal", "-shm", "-journal")
 
 
 def write(
@@ -65,7 +65,7 @@ def unpacked(reader: Reader, folder: Path) -> Iterator[Path]:
                 file.write(chunk)
         yield path
     finally:
-        for suffix in ("", *_BESIDE):
+        for suffix in ("", *_SIDE_FILES):
             path.with_name(path.name + suffix).unlink(missing_ok=True)
 
 
@@ -109,7 +109,7 @@ def close_for_good(path: Path) -> None:
         ) from error
     except sqlite3.DatabaseError:
         # It is broken, which is why another is put in its place. What lies next to it is kept with it.
-        for suffix in _BESIDE:
+        for suffix in _SIDE_FILES:
             left = path.with_name(path.name + suffix)
             if left.exists():
                 left.rename(left.with_name(f"{left.name}.replaced"))

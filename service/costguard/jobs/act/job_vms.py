@@ -148,7 +148,7 @@ class PresentVm:
 
     @property
     def is_stopped(self) -> bool:
-        return self.status in _AT_REST
+        return self.status in _NOT_RUNNING
 
 
 def of_keys(connection: Connection, keys: Collection[InstanceKey]) -> dict[InstanceKey, SeenVm]:
@@ -227,7 +227,7 @@ def gone_at(connection: Connection, attempt_ids: Collection[int]) -> dict[int, d
     return {row.id: row.gone_at for row in rows}
 
 
-_AT_REST = frozenset({Status.STOPPED, Status.SUSPENDED})
+_NOT_RUNNING = frozenset({Status.STOPPED, Status.SUSPENDED})
 _LAST = lifetimes.alias("last")
 _SEEN = select(
     instances.c.project,

@@ -23,7 +23,7 @@ from costguard.model.launch import OperationAnswer
 from costguard.model.observation import Sighting
 
 _BACKOFF = Backoff(timedelta(seconds=10), timedelta(minutes=2))
-_AT_REST = frozenset({Status.STOPPED, Status.SUSPENDED})
+_NOT_RUNNING = frozenset({Status.STOPPED, Status.SUSPENDED})
 _ON_ITS_WAY = frozenset({Status.STOPPING, Status.SUSPENDING, Status.DEPROVISIONING})
 _STATES = (AttemptState.RESTING, AttemptState.ENDING)
 
@@ -42,7 +42,7 @@ class StopStep(AttemptStep):
         if seen is None or not is_of(seen, attempt, self.means.maker):
             return
         self.seen = seen
-        if seen.status in _AT_REST | _ON_ITS_WAY:
+        if seen.status in _NOT_RUNNING | _ON_ITS_WAY:
             return
         uuid = request_uuid(attempt.project, attempt.name, f"stop/{seen.gce_id}/{attempt.restarts}/{attempt.tries}")
         address, is_own = (attempt.project, attempt.zone, attempt.name), bool(attempt.gce_id)
@@ -62,7 +62,7 @@ class StopStep(AttemptStep):
             return False
         if self.seen is None:
             return self._gone(connection, now)
-        if self.seen.status in _AT_REST and attempt.state is AttemptState.ENDING:
+        if self.seen.status in _NOT_RUNNING and attempt.state is AttemptState.ENDING:
             return self._kept(connection, self.seen, now)
         if self.seen.status is Status.STOPPED and attempt.state is AttemptState.RESTING:
             resting = [AttemptState.RESTING]

@@ -16,7 +16,7 @@ from costguard.model.instance import InstanceKey, Status
 from costguard.model.job import Job
 from costguard.model.words import list_text
 
-AT_REST = frozenset({Status.STOPPED, Status.SUSPENDED})
+NOT_RUNNING = frozenset({Status.STOPPED, Status.SUSPENDED})
 _UP = frozenset(
     {
         Status.PENDING,
@@ -65,7 +65,7 @@ def why_not_adopted(
         return f"it is {vm.status.value.replace('_', ' ')}"
     if vm.is_wanted:
         return ""
-    others = [one.name for one in mine if one.key != vm.key and one.status not in AT_REST]
+    others = [one.name for one in mine if one.key != vm.key and one.status not in NOT_RUNNING]
     if others:
         return f"{list_text(others)} is of job {job.id} as well, and nothing tells which of them works"
     if any(one.number >= named.number for one in attempts):
@@ -85,7 +85,7 @@ def in_the_way(job: Job, mine: Sequence[tuple[str, str, Status]]) -> str:
 
     `mine` are names, zones and statuses. A stopped VM writes nothing, but the job may resume from its disk.
     """
-    vms = [f"{name} in {zone}" for name, zone, status in mine if status not in AT_REST or saves_on_disk(job)]
+    vms = [f"{name} in {zone}" for name, zone, status in mine if status not in NOT_RUNNING or saves_on_disk(job)]
     if not vms:
         return ""
     is_one = len(vms) == 1

@@ -134,7 +134,7 @@ def ending(run: PresentRun, job: Job, context: JobContext) -> RunEnd | None:
     seen = _of_vm(run, context)
     if job.spec.kind is JobKind.DEV:
         return _of_dev(run, seen)
-    last_word = _told(run, job, seen, context)
+    last_word = _by_report(run, job, seen, context)
     if last_word is not None or seen is not None:
         return last_word or seen
     ends = (_noticed(run, context), _stop_ignored(run, context), _silent(run, context))
@@ -151,7 +151,7 @@ def all_silent(last_words: Collection[datetime], terms: Terms, now: datetime, li
     return len(agent) > 1 and all(now - moment > terms.silence / 2 for moment in agent)
 
 
-def _told(run: PresentRun, job: Job, seen: RunEnd | None, context: JobContext) -> RunEnd | None:
+def _by_report(run: PresentRun, job: Job, seen: RunEnd | None, context: JobContext) -> RunEnd | None:
     """Interprets the agent's last report, with Google's reason where the machine ended the command."""
     end = run.agent.exit
     if end is None:

@@ -28,7 +28,7 @@ NO_ROOM = frozenset({Outcome.STOCKOUT, Outcome.QUOTA})
 NEVER_A_VM = NO_ROOM | {Outcome.REFUSED}
 # Whether Google was asked, or has done it, is found out before anything else: nobody can delete what may not be there.
 UNSETTLED = frozenset({AttemptState.INTENDED, AttemptState.ASKED, AttemptState.RESTARTING})
-_AT_REST = frozenset({Status.STOPPED, Status.SUSPENDED})
+_NOT_RUNNING = frozenset({Status.STOPPED, Status.SUSPENDED})
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ def has_ended(vm: VmState | None) -> bool:
     """Says whether it was seen to run no more; False where nobody could look."""
     if vm is None or not vm.is_known:
         return False
-    return vm.gone_at is not None or vm.ended_at is not None or vm.status in _AT_REST
+    return vm.gone_at is not None or vm.ended_at is not None or vm.status in _NOT_RUNNING
 
 
 def may_write(seen: AttemptView, interruptions: Sequence[Interruption], context: JobContext) -> datetime | bool:
@@ -95,7 +95,7 @@ def may_write(seen: AttemptView, interruptions: Sequence[Interruption], context:
     run = present_run(seen, interruptions)
     if run.agent.exit is not None:
         return False
-    if run.vm is not None and run.vm.is_known and (run.vm.gone_at is not None or run.vm.status in _AT_REST):
+    if run.vm is not None and run.vm.is_known and (run.vm.gone_at is not None or run.vm.status in _NOT_RUNNING):
         return False
     if attempt.outcome is Outcome.PREEMPTED:
         moments = [one.happened_at for one in of_attempt(attempt, interruptions)[-1:]]

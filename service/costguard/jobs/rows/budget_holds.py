@@ -80,8 +80,8 @@ class BudgetHolds:
         self._serves = serves
         self._read_at: datetime | None = None
         self._standings: list[BudgetUse] = []
-        self._untold: dict[str, Event] = {}
-        self._told: set[str] = set()
+        self._unrecorded: dict[str, Event] = {}
+        self._recorded: set[str] = set()
 
     def __call__(self, connection: Connection, jobs: Sequence[Job], now: datetime) -> Mapping[str, BudgetHold]:
         """Returns the holds by job; jobs that nothing holds up and no budget bounds are left out."""
@@ -107,8 +107,8 @@ class BudgetHolds:
                 continue
             budget_holds[job.id] = alike[mine]
             key = _held_key(job, by)
-            if job.state in _WAITS and key not in self._told and key not in self._untold:
-                self._untold[key] = _held_event(job, by, now)
+            if job.state in _WAITS and key not in self._recorded and key not in self._unrecorded:
+                self._unrecorded[key] = _held_event(job, by, now)
         return budget_holds
 
     def _least(self, job: Job) -> BudgetUse | None:
@@ -122,16 +122,16 @@ class BudgetHolds:
 
         Raises LeaseLost when another daemon took over.
         """
-        if not self._untold:
+        if not self._unrecorded:
             return []
         with self._database.read() as connection:
-            recorded = burning.recorded_at(connection, list(self._untold))
-        new = [event for key, event in self._untold.items() if key not in recorded]
+            recorded = burning.recorded_at(connection, list(self._unrecorded))
+        new = [event for key, event in self._unrecorded.items() if key not in recorded]
         if new:
             with self._database.write(fence) as connection:
                 audit_log.append(connection, new, now)
-        self._told |= self._untold.keys()
-        self._untold = {}
+        self._recorded |= self._unrecorded.keys()
+        self._unrecorded = {}
         return new
 
     def _refresh(self, connection: Connection, now: datetime) -> None:
@@ -144,7 +144,7 @@ class BudgetHolds:
         since = burning.recorded_at(connection, list(keys)) if keys else {}
         for key, use in keys.items():
             if key not in since:
-                event = self._untold.setdefault(key, _reached_event(use, now))
+                event = self._unrecorded.setdefault(key, _reached_event(use, now))
                 since[key] = event.occurred_at
         self._standings = [
             BudgetUse(use.budget, use.spent, use.starts_at, use.ends_at, since.get(_key(use))) for use in uses
