@@ -13,10 +13,12 @@ from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
+from random import Random
 from statistics import fmean
 from typing import NamedTuple
 
 from tests.deadlines.hostile_runs import hostile_runs
+from tests.deadlines.ross import Ross
 
 from costguard.deadlines.plot import Line, drawing
 from costguard.deadlines.replay import ALL_ZONES, OPTIMUM, PRICE_RATIO, PolicyResult, ReplayTask, policies, replay
@@ -89,7 +91,7 @@ def main() -> None:
 def _cells(setting: Setting, traces: Path, count: int) -> list[PolicyResult]:
     chosen = [one for one in read_folder(traces) if one.folder.startswith(setting.folders)]
     results: list[PolicyResult] = []
-    makers = policies()
+    makers = {**policies(), "ross": lambda run: Ross(Random(run))}
     for deadline_h in setting.deadlines_h:
         for start_h in STARTS_H:
             task = ReplayTask(WORK_H, deadline_h, start_h, setting.zones, setting.price_ratio, count, seed=1)

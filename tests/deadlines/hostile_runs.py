@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from random import Random
 
 from tests.deadlines.markets import GAP_H, HostileMarket
+from tests.deadlines.ross import Ross
 
 from costguard.deadlines.planner import Planner
-from costguard.deadlines.ross import Ross
 from costguard.deadlines.run import Task, replay_run
 from costguard.deadlines.simple_policies import Greedy, UniformProgress
 from costguard.deadlines.situation import Policy

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.deadlines.markets import GAP_H, HostileMarket, drawn_market, random_ups
+from tests.deadlines.ross import Ross
 
 from costguard.deadlines.guard import guarded
 from costguard.deadlines.planner import Planner
-from costguard.deadlines.ross import Ross
 from costguard.deadlines.run import Task, replay_run
 from costguard.deadlines.simple_policies import Greedy, OnDemand, UniformProgress, wished
 from costguard.deadlines.situation import Act, Choice, Policy, Situation, Why

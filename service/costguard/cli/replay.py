@@ -174,7 +174,6 @@ def _interval(result: PolicyResult) -> str:
 _NAMES = {
     "greedy": "Greedy, safety net",
     "uniform_progress": "Uniform Progress",
-    "ross": "ROSS",
     "planner": "Planner",
     "optimum": "Optimum, knows all",
 }

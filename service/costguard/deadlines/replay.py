@@ -14,7 +14,6 @@ from typing import NamedTuple
 
 from costguard.deadlines.market import RecordedMarket
 from costguard.deadlines.planner import Planner
-from costguard.deadlines.ross import Ross
 from costguard.deadlines.run import RunResult, Task, replay_run
 from costguard.deadlines.series import ZoneSeries, together
 from costguard.deadlines.simple_policies import Greedy, UniformProgress
@@ -74,7 +73,6 @@ def policies() -> dict[str, MakePolicy]:
     return {
         "greedy": lambda _run: Greedy(),
         "uniform_progress": lambda _run: UniformProgress(),
-        "ross": lambda run: Ross(Random(run)),
         "planner": lambda _run: planner,
     }
 

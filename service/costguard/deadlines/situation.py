@@ -100,7 +100,6 @@ class Why(StrEnum):
     BEHIND = "behind"  # the line of progress, or the plan
     AHEAD = "ahead"
     PLAN = "plan"  # the least expected cost
-    LOT = "lot"  # drawn at random, as the policy says
     NO_ON_DEMAND = "no_on_demand"  # on-demand is wanted and not to be had
     SPOT_FAILS = "spot_fails"  # Spot VMs that were lost have cost more than they may
 

@@ -19,7 +19,6 @@ _NAMES = {
     "greedy": "Spot until the last moment",
     "uniform_progress": "Uniform Progress",
     "planner": "Least expected cost",
-    "ross": "ROSS",
 }
 
 

@@ -6,14 +6,12 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from itertools import pairwise
-from random import Random
 
 from sqlalchemy import Connection
 
 from costguard.actions.execute import Note
 from costguard.deadlines.hazards import ZoneCounts
 from costguard.deadlines.planner import Planner
-from costguard.deadlines.ross import Ross
 from costguard.deadlines.simple_policies import Greedy, OnDemand, UniformProgress
 from costguard.deadlines.situation import Policy
 from costguard.events import audit_log
@@ -37,13 +35,6 @@ from costguard.model.progress import POSITION, SeriesPoint
 _WRITTEN_EVERY = timedelta(minutes=5)
 _SHADOW_EVERY = timedelta(minutes=15)
 _AS_IF = 1.5  # a job without a deadline is looked at as if it had to be done in so many times its work
-
-
-def shadow_policies(job_id: str, planner: Policy) -> tuple[Policy, ...]:
-    """Returns policies that share nothing with those of another job but the planner; the lot of a randomised one is the
-    job's own.
-    """
-    return (OnDemand(), Greedy(), UniformProgress(), Ross(Random(job_id)), planner)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,14 +76,14 @@ class Planning:
     def __init__(self, policy: Policy | None = None, *, advice: ZoneAdvice | None = None) -> None:
         self._advice = advice
         self._policy = policy or Planner(explains=True)
-        self._shadows: dict[str, tuple[Policy, ...]] = {}
+        self._shadows = (OnDemand(), Greedy(), UniformProgress(), self._policy)  # remember nothing of a job
         self._stored: dict[str, StoredPlan] = {}
         self._shadowed_at: dict[str, datetime] = {}
         self._history = FleetHistory()
 
     def forget(self, job_ids: Collection[str]) -> None:
         """All but these."""
-        for remembered in (self._shadows, self._stored, self._shadowed_at):
+        for remembered in (self._stored, self._shadowed_at):
             for gone in remembered.keys() - job_ids:
                 del remembered[gone]
 
@@ -178,9 +169,7 @@ class Planning:
         self._shadowed_at[view.job.id] = now
         as_if = None if spec.deadline is not None else self._as_if(view)
         looked_at = view if as_if is None else replace(view, job=replace(view.job, spec=replace(spec, deadline=as_if)))
-        if view.job.id not in self._shadows:
-            self._shadows[view.job.id] = shadow_policies(view.job.id, self._policy)
-        return tuple(shadow_of(looked_at, basis, policy, context) for policy in self._shadows[view.job.id]), as_if
+        return tuple(shadow_of(looked_at, basis, policy, context) for policy in self._shadows), as_if
 
     def _as_if(self, view: JobView) -> datetime | None:
         spec = view.job.spec

@@ -54,8 +54,6 @@ def _why(choice: Choice, situation: Situation, now: datetime, may_use_on_demand:
             return ", and ".join(part for part in (_life(choice, situation), _alone(may_use_on_demand)) if part)
         case Why.SPOT_FAILS:
             return "Spot VMs were lost so often that they cost more than they saved"
-        case Why.LOT:
-            return "drawn by lot, as its policy says"
     parts = [part for part in (_behind(choice), _saves(choice), _life(choice, situation)) if part]
     if choice.act in (Act.WAIT, Act.START_SPOT) or (situation.held is not None and situation.held.kind == "spot"):
         is_possible = situation.on_demand_price is not None

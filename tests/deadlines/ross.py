@@ -54,7 +54,7 @@ class Ross:
         if held is not None and held.kind == "on_demand" and zone is not None:
             return wished(situation, Act.START_SPOT, Why.SPOT_IS_UP, zone.name)
         if held is not None and held.kind == "on_demand":
-            return wished(situation, Act.WAIT, Why.LOT, holds_h=situation.time_left_h)
+            return wished(situation, Act.WAIT, Why.PLAN, holds_h=situation.time_left_h)
         return spot_or_wait(situation)
 
     def _warming_up(self, situation: Situation, spare_h: float) -> Choice:
@@ -65,12 +65,12 @@ class Ross:
         """Chooses on demand, unless a Spot VM runs or is available instead of starting one on demand."""
         held = situation.held
         if held is not None:
-            why = Why.KEEP_SPOT if held.kind == "spot" else Why.LOT
+            why = Why.KEEP_SPOT if held.kind == "spot" else Why.PLAN
             return wished(situation, Act.STAY, why, holds_h=left_h)
         zone = cheapest_open(situation)
         if zone is not None:
             return wished(situation, Act.START_SPOT, Why.SPOT_IS_UP, zone.name, left_h)
-        return wished(situation, Act.START_ON_DEMAND, Why.LOT, holds_h=left_h)
+        return wished(situation, Act.START_ON_DEMAND, Why.PLAN, holds_h=left_h)
 
 
 def _no_longer(choice: Choice, hours: float) -> Choice:
