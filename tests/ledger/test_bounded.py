@@ -188,8 +188,8 @@ def test_ended_between_any_two_transactions(
     shutil.copy(sqlite_template, begun)
     with closing(Database.open(f"sqlite:///{begun}")) as database:
         _with_prices(database)
-        for before in STORY[:chapter]:
-            before(database)
+        for earlier in STORY[:chapter]:
+            earlier(database)
     step, reached, held = 0, True, b""
     while reached:
         step += every
