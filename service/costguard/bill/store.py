@@ -67,7 +67,6 @@ def store(
     is_whole: bool = False,
 ) -> BillRead:
     """Stores export days, one transaction each. `is_whole`: each day holds all that the export has of it by now.
-    `is_whole`: each day holds all that the export has of it by now.
 
     Raises Conflict where a day can be neither replaced nor added; the days before it are stored.
     """

@@ -42,7 +42,7 @@ class MarkFile:
         return mark if is_one and 1 <= mark.generation < _MOST_GENERATIONS and 0 <= mark.number < _MOST else None
 
     def write(self, mark: LedgerMark) -> None:
-        """Writes the mark in one step, with the mode of the database. Raises OSError. Raises OSError.
+        """Writes the mark in one step, with the mode of the database. Raises OSError.
 
         The mark must outlive a power cut in the database before it is written here. This file itself may be lost in
         one, or be empty: then it says nothing.

@@ -35,8 +35,7 @@ _of_instance = attrgetter(*(field.name for field in fields(SeenInstance) if fiel
 
 
 class Shapes:
-    """The shapes of VMs. Those of one kind in one zone share one value, which is made once in a look. Those of one kind
-    in one zone share one value, which is made once in a look.
+    """The shapes of VMs. Those of one kind in one zone share one value, which is made once in a look.
 
     `shape_of(zone, machine type)` gives None when unknown.
     """

@@ -98,8 +98,7 @@ class Http:
         deadline: Deadline,
         service: Service = COMPUTE,
     ) -> dict[str, Any]:
-        """Gets a JSON object. Raises CloudError when it did not come after a few tries, or in time. Raises CloudError
-        when it did not come after a few tries, or in time.
+        """Gets a JSON object. Raises CloudError when it did not come after a few tries, or in time.
 
         Google's services have hosts of their own; an endpoint that was given serves them all.
         """

@@ -52,8 +52,7 @@ class CommandSecrets:
 
 
 class Stage:
-    """The context of a step. Steps run at once: each changes only what no other one reads. Steps run at once: each
-    changes only what no other one reads.
+    """The context of a step. Steps run at once: each changes only what no other one reads.
 
     `folder` is the attempt's, which stays for later runs on this VM; `run_folder` is this run's. `wait` pauses, and
     raises where the command is not wanted any more. `send` reports an event of the run. `volumes` is the folder below

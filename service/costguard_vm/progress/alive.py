@@ -43,8 +43,7 @@ Mark = Tuple[Optional[float], ...]
 
 
 class Signs(NamedTuple):
-    """The signs in one look at a running command. None: it could not be read, which proves nothing. None: it could not
-    be read, which proves nothing.
+    """The signs in one look at a running command. None: it could not be read, which proves nothing.
 
     `at` counts seconds. `mark` changes with every step: step, epoch and batch as far as they are known; None before the
     first. The counters (`printed`, `written`, `cpu_s`, `read`) only grow.

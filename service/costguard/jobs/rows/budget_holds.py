@@ -68,7 +68,7 @@ def budgets_left(
 
 
 class BudgetHolds:
-    """The holds of spent budgets on stored jobs, for their turns. One thread at a time. One thread at a time.
+    """The holds of spent budgets on stored jobs, for their turns. One thread at a time.
 
     The ledger is read again after a minute: within that minute a job may be launched though its budget is spent.
     """

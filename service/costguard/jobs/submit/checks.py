@@ -214,8 +214,7 @@ _USE_SECRETS = "give it by reference, secrets = {NAME: projects/P/secrets/S}, wh
 
 
 def problems(spec: JobSpec, guard_url: str, now: datetime) -> list[JobRefusal]:
-    """Lists the problems of a job by itself, up to a number. No credential that it holds is in any sentence. No
-    credential that it holds is in any sentence.
+    """Lists the problems of a job by itself, up to a number. No credential that it holds is in any sentence.
 
     A job that is too large is refused for that alone: looking for credentials in megabytes takes seconds of a core.
     """

@@ -195,7 +195,6 @@ def price_problems(
     rates: HourlyRates, models: Iterable[ProvisioningModel], chosen: Iterable[str], ceiling: Money | None
 ) -> list[JobRefusal]:
     """Lists the problems with prices. `chosen` are the zones that the job itself names: those must have a price.
-    `chosen` are the zones that the job itself names: those must have a price.
 
     A ceiling cannot be kept where nothing has a price, nor where it pays for less than the shortest run.
     """
