@@ -40,6 +40,18 @@ CROWDED = {
     "service/costguard/pages": 36,
     "service/costguard_vm/agent": 42,
 }
+MOST_PARAMETERS = 8  # of a function that is no command, route or tool; `self` and `cls` are none
+# Those that have more: rows may only go, and numbers only fall.
+MANY_PARAMETERS = {
+    ("service/costguard/access/sign_ins.py", "__init__"): 9,
+    ("service/costguard/daemon/reconcile.py", "__init__"): 10,
+    ("service/costguard/jobs/act/turn.py", "__init__"): 14,
+    ("service/costguard/jobs/submit/submit.py", "__init__"): 9,
+    ("service/costguard/reminders/requests.py", "ask"): 14,
+    ("service/costguard_sandbox/gce/cloud.py", "__init__"): 9,
+    ("service/costguard_sandbox/slack/interactions.py", "block_actions"): 9,
+    ("service/costguard_vm/agent/preparation.py", "__init__"): 13,
+}
 # Folders of tests that concern several rooms.
 ACROSS = {
     "audit",
@@ -71,6 +83,7 @@ def broken_rules(root: Path) -> list[str]:
         *_top(root, ignored),
         *_lengths(root, ignored),
         *_long_functions(root),
+        *_many_parameters(root),
         *_crowded_folders(root),
         *_misplaced_tests(root),
         *_shared_class_names(root),
@@ -108,6 +121,24 @@ def _long_functions(root: Path) -> Iterator[str]:
         for one in source_of(file).functions:
             if one.lines > MOST_LINES_OF_A_FUNCTION:
                 yield f"{file.relative_to(root)}:{one.line}: {one.name} has {one.lines} lines; split it"
+
+
+def _many_parameters(root: Path) -> Iterator[str]:
+    most: dict[tuple[str, str], int] = {}  # in each file, by the name of the function
+    for file in sorted((root / "service").rglob("*.py")):
+        if not _is_generated(file.relative_to(root)):
+            source, path = source_of(file), str(file.relative_to(root))
+            for one in source.functions:
+                if not one.is_surface and one.name not in source.surfaces:
+                    most[path, one.name] = max(one.parameters, most.get((path, one.name), 0))
+    for (path, name), parameters in most.items():
+        allowed = MANY_PARAMETERS.get((path, name), MOST_PARAMETERS)
+        if parameters > allowed:
+            yield f"{path}: {name} has {parameters} parameters, and {allowed} may be; give it a value that holds some"
+    for (path, name), allowed in MANY_PARAMETERS.items():
+        now = most.get((path, name), 0)
+        if (root / path).exists() and now < allowed:
+            yield f"{path}: {name} has {now} parameters and not {allowed}; correct MANY_PARAMETERS of tests/house.py"
 
 
 def _crowded_folders(root: Path) -> Iterator[str]:

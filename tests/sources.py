@@ -10,12 +10,20 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Function:
-    """`lines` is its length, `has_words` says that it has a docstring."""
+    """`lines` is its length, `has_words` says that it has a docstring. `self` and `cls` are no `parameters`.
+
+    `is_surface` says that it is a command, a route of the API or a tool for agents.
+    """
 
     name: str
     line: int
     lines: int
     has_words: bool
+    parameters: int
+    is_surface: bool
+
+
+SURFACES = {"command", "delete", "get", "patch", "post", "put"}  # methods that make decorators
 
 
 @dataclass
@@ -23,6 +31,7 @@ class Source:
     """Nodes and texts of one file. `stored` are the names of variables and parameters, with their lines."""
 
     functions: list[Function] = field(default_factory=list)
+    surfaces: set[str] = field(default_factory=set)  # functions handed to a decorator, as in `app.command("ps")(ps)`
     classes: list[str] = field(default_factory=list)
     stored: list[tuple[str, int]] = field(default_factory=list)
     fields: set[tuple[str, int]] = field(default_factory=set)  # of classes, declared by an annotation
@@ -49,10 +58,36 @@ def source_of(file: Path) -> Source:
             case ast.Assign(targets=[ast.Name(id="__all__"), *_], value=value):
                 for_programs.update(ast.walk(value))
             case ast.FunctionDef() | ast.AsyncFunctionDef():
-                lines = (node.end_lineno or node.lineno) - node.lineno + 1
-                source.functions.append(Function(node.name, node.lineno, lines, bool(ast.get_docstring(node))))
+                source.functions.append(_function(node))
+            case ast.Call(func=ast.Call() as made, args=[ast.Name(id=name)]) if _makes_a_surface(made):
+                source.surfaces.add(name)
             case ast.ClassDef():
                 source.classes.append(node.name)
                 declared = [one.target for one in node.body if isinstance(one, ast.AnnAssign)]
                 source.fields.update((one.id, one.lineno) for one in declared if isinstance(one, ast.Name))
     return source
+
+
+def _function(node: ast.FunctionDef | ast.AsyncFunctionDef) -> Function:
+    given = node.args.posonlyargs + node.args.args + node.args.kwonlyargs
+    return Function(
+        node.name,
+        node.lineno,
+        (node.end_lineno or node.lineno) - node.lineno + 1,
+        bool(ast.get_docstring(node)),
+        sum(one.arg not in ("self", "cls") for one in given),
+        any(_makes_a_surface(decorator) for decorator in node.decorator_list) or _takes_the_question(given),
+    )
+
+
+def _takes_the_question(given: list[ast.arg]) -> bool:
+    """Says whether this is a tool for agents: its first argument is the question that it answers."""
+    return bool(given) and isinstance(given[0].annotation, ast.Name) and given[0].annotation.id == "Asked"
+
+
+def _makes_a_surface(decorator: ast.expr) -> bool:
+    return (
+        isinstance(decorator, ast.Call)
+        and isinstance(decorator.func, ast.Attribute)
+        and decorator.func.attr in SURFACES
+    )

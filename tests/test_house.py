@@ -76,6 +76,24 @@ def test_crowded_folders_are_named(tmp_path: Path) -> None:
     ]
 
 
+def test_functions_of_many_parameters_are_named(tmp_path: Path) -> None:
+    """More than 8 without `self` are named, also by keyword alone; commands and routes take what users may give."""
+    (tmp_path / ".gitignore").write_text("")
+    (tmp_path / "tests").mkdir()
+    package = tmp_path / "service" / "costguard"
+    package.mkdir(parents=True)
+    eight = "a: int, b: int, c: int, d: int, *, e: int, f: int, g: int, h: int"
+    (package / "cost.py").write_text(
+        f"class Cost:\n    def eight(self, {eight}) -> None: ...\n\n"
+        f"    def nine(self, {eight}, i: int) -> None: ...\n\n\n"
+        f"@app.get('/cost')\ndef route({eight}, i: int) -> None: ...\n\n\n"
+        f"def command({eight}, i: int) -> None: ...\n\n\napp.command('cost')(command)\n"
+    )
+    assert broken_rules(tmp_path) == [
+        "service/costguard/cost.py: nine has 9 parameters, and 8 may be; give it a value that holds some"
+    ]
+
+
 def test_tests_of_no_room_are_named(tmp_path: Path) -> None:
     """Tests are in the folder of their room, or in one of those that concern several rooms."""
     (tmp_path / ".gitignore").write_text("")

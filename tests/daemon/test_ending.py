@@ -30,7 +30,7 @@ def test_a_daemon_that_ends_as_its_jobs_come_due_begins_none(
     reconciler = Reconciler(
         sqlite_database, cloud, HandClock(at("12:00")), [PROJECT], Rules({}), Belonging((), OwnerRules())
     )
-    daemon = Daemon(sqlite_database, reconciler, tuple, lambda _prices, _fence: None, "one", timedelta(hours=1), None)
+    daemon = Daemon(sqlite_database, reconciler, "one", timedelta(hours=1))
 
     def hold(record: logging.LogRecord) -> bool:
         if record.msg == "Looking for jobs to run" and daemon.state.last_pass_at is not None:

@@ -11,6 +11,7 @@ from tests.fakes import FakeCloud, HandClock
 from costguard.access.rules import Rules
 from costguard.daemon.reconcile import Reconciler
 from costguard.daemon.schedule import Daemon
+from costguard.daemon.work import DaemonWork
 from costguard.db.lease import Lease
 from costguard.db.transaction import Database
 from costguard.errors import StoreError
@@ -39,9 +40,8 @@ def test_nothing_acts_under_a_lease_before_it_looked_at_the_database(sqlite_data
 
     clock = HandClock(NOW)
     reconciler = Reconciler(sqlite_database, cloud, clock, [PROJECT], Rules({}), Belonging((), OwnerRules()))
-    given = sqlite_database, reconciler, tuple, lambda _prices, _fence: None
     hour = timedelta(hours=1)
-    daemon = Daemon(*given, "one", hour, None, send=send, look_back=look_back)
+    daemon = Daemon(sqlite_database, reconciler, "one", hour, work=DaemonWork(send=send), look_back=look_back)
     daemon._send()
     daemon._pass()
     assert sent == []

@@ -16,6 +16,7 @@ from costguard.access.rules import Rules
 from costguard.daemon.lease_keeper import LEASE
 from costguard.daemon.reconcile import Reconciler
 from costguard.daemon.schedule import Daemon
+from costguard.daemon.work import DaemonWork, PriceTask, Signs
 from costguard.db import lease as leases
 from costguard.db.lease import Lease
 from costguard.db.tables import instances
@@ -55,9 +56,8 @@ def _daemon(
 ) -> Daemon:
     reconciler = Reconciler(database, cloud, HandClock(NOW), [PROJECT], Rules({}), Belonging((), OwnerRules()))
     hour = timedelta(hours=1)
-    every = hour if fetch else None
-    prices = fetch or tuple
-    return Daemon(database, reconciler, prices, lambda *_: None, holder, hour, every, alive=alive)
+    prices = PriceTask(fetch, lambda *_: None, hour) if fetch else None
+    return Daemon(database, reconciler, holder, hour, prices, signs=Signs(alive=alive))
 
 
 @contextmanager
@@ -259,9 +259,7 @@ def test_budgets_are_looked_at_after_each_pass_and_cannot_spoil_it(sqlite_databa
     clock = HandClock(NOW)
     reconciler = Reconciler(sqlite_database, _Cloud(), clock, [PROJECT], Rules({}), Belonging((), OwnerRules()))
     hour = timedelta(hours=1)
-    daemon = Daemon(
-        sqlite_database, reconciler, lambda: (), lambda _prices, _fence: None, "one", hour, None, {"budgets": look}
-    )
+    daemon = Daemon(sqlite_database, reconciler, "one", hour, work=DaemonWork(after_pass={"budgets": look}))
     with _started(daemon):
         assert looked.acquire(timeout=PATIENCE)
         daemon._pass()
@@ -318,7 +316,7 @@ def test_messages_are_sent_while_a_pass_is_held_up(sqlite_database: Database) ->
 
     reconciler = Reconciler(sqlite_database, cloud, HandClock(NOW), [PROJECT], Rules({}), Belonging((), OwnerRules()))
     hour = timedelta(hours=1)
-    daemon = Daemon(sqlite_database, reconciler, tuple, lambda _prices, _fence: None, "one", hour, None, send=send)
+    daemon = Daemon(sqlite_database, reconciler, "one", hour, work=DaemonWork(send=send))
     with _started(daemon):
         assert cloud.looked.acquire(timeout=PATIENCE)
         assert sent.acquire(timeout=PATIENCE)
@@ -339,7 +337,7 @@ def test_an_empty_outbox_is_left_alone_for_a_while_and_after_a_pass_looked_into_
         sqlite_database, _Cloud(), HandClock(NOW), [PROJECT], Rules({}), Belonging((), OwnerRules())
     )
     hour = timedelta(hours=1)
-    daemon = Daemon(sqlite_database, reconciler, tuple, lambda _prices, _fence: None, "one", hour, None, send=send)
+    daemon = Daemon(sqlite_database, reconciler, "one", hour, work=DaemonWork(send=send))
     for _ in range(6):
         daemon._send()
     assert len(looks) == 1
@@ -362,13 +360,9 @@ def test_who_was_met_is_decided_about_at_once(sqlite_database: Database) -> None
     daemon = Daemon(
         sqlite_database,
         reconciler,
-        tuple,
-        lambda _prices, _fence: None,
         "one",
         timedelta(hours=1),
-        None,
-        send=lambda _fence, _stop: timedelta(),
-        look_up=look_up,
+        work=DaemonWork(send=lambda _fence, _stop: timedelta(), look_up=look_up),
     )
     cloud.go_on.clear()
     with _started(daemon):
@@ -388,7 +382,7 @@ def test_a_daemon_that_lost_its_lease_stops_sending(sqlite_database: Database) -
         sqlite_database, _Cloud(), HandClock(NOW), [PROJECT], Rules({}), Belonging((), OwnerRules())
     )
     hour = timedelta(hours=1)
-    daemon = Daemon(sqlite_database, reconciler, tuple, lambda _prices, _fence: None, "one", hour, None, send=send)
+    daemon = Daemon(sqlite_database, reconciler, "one", hour, work=DaemonWork(send=send))
     daemon._send()
     assert not daemon.is_acting
     daemon.stop()

@@ -6,15 +6,17 @@ import tracemalloc
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from tests.jobs.jobbed import HOUR, MINUTE, NOW, ON_DEMAND, RECIPE, SPOT, A, B
 
 from costguard.deadlines.hazards import SeenPeriod, counts_of
-from costguard.jobs.submit.expected import ExpectedJobCost, expected_job_cost, unusual_beginning
+from costguard.jobs.decide.work_left import START
+from costguard.jobs.submit.expected import NOTHING_SEEN, ExpectedJobCost, expected_job_cost, unusual_beginning
 from costguard.jobs.submit.offers import HourlyRate
 from costguard.jobs.submit.quote import expected_in_turn
-from costguard.model.job import CheckpointPlan, JobKind, JobSpec
+from costguard.model.job import CheckpointPlan, JobKind, JobSpec, Terms
 from costguard.model.money import Money
 
 FREE = Money.of(0)
@@ -60,10 +62,11 @@ def test_more_time_costs_less_and_needs_on_demand_less_often() -> None:
 
 def test_a_year_of_slack_costs_bounded_memory_however_many_ask() -> None:
     """Four at once, each with tables of several hundred megabytes if all of them were kept."""
+    find = partial(expected_in_turn, start=START, counts=NOTHING_SEEN, waiting_saves=Terms().waiting_saves)
     tracemalloc.start()
     try:
         with ThreadPoolExecutor(4) as pool:
-            results = list(pool.map(lambda number: result(8700 + number, 24, find=expected_in_turn), range(4)))
+            results = list(pool.map(lambda number: result(8700 + number, 24, find=find), range(4)))
         assert None not in results
         assert tracemalloc.get_traced_memory()[1] < 400 << 20
     finally:

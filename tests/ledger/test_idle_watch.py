@@ -14,6 +14,7 @@ from tests.jobs import job_rows
 from costguard.access.rules import Rules
 from costguard.daemon.reconcile import Reconciler
 from costguard.daemon.schedule import Daemon
+from costguard.daemon.work import DaemonWork
 from costguard.db import tables
 from costguard.db.transaction import Database
 from costguard.events import audit_log
@@ -204,8 +205,8 @@ def test_evidence_that_stays_the_same_is_not_written_again(place: Place) -> None
 def test_the_daemon_measures_after_its_first_pass(place: Place) -> None:
     """The measurement has the same lease and runs next to the passes, which a failing one leaves alone."""
     place.world.advance(3 * HOUR)
-    given = (place.database, place.reconciler, tuple, lambda _prices, _fence: None)
-    daemon = Daemon(*given, "one", HOUR, None, idle_watch=place.watch, idle_every=HOUR)
+    work = DaemonWork(idle_watch=place.watch, idle_every=HOUR)
+    daemon = Daemon(place.database, place.reconciler, "one", HOUR, work=work)
     daemon._pass()
     daemon._measure()
     idle = place.views()["idle"].idle

@@ -7,7 +7,7 @@ from typing import Any
 
 from tests.builders import A100, KEY, T4, at, event, operation, seen
 
-from costguard.ledger.observe import Belonging, Entry, account
+from costguard.ledger.observe import Belonging, Entry, KnownFacts, account
 from costguard.ledger.owner import OwnerRules
 from costguard.ledger.storage import MEMORY
 from costguard.model.instance import AttachedDisk, InstanceKey, SeenInstance, Shape, Status
@@ -27,7 +27,7 @@ def _account(
     since: str = "08:00",
     **given: Any,
 ) -> Entry | None:
-    return account(KEY, stored, listed, operations, BELONGING, at(read), at(since), **given)
+    return account(KEY, KnownFacts(stored, listed, operations, at(read), at(since), **given), BELONGING)
 
 
 def _after(entry: Entry | None, stored: KnownInstance | None = None) -> KnownInstance:
@@ -190,7 +190,7 @@ def test_a_changed_label_moves_a_vm_to_its_new_owner() -> None:
 def test_a_reused_name_is_another_vm() -> None:
     """Operations belong to the numeric id that they targeted."""
     other = InstanceKey(KEY.project, "2000")
-    entry = account(other, None, seen(key=other), [], BELONGING, at("12:00"), at("08:00"))
+    entry = account(other, KnownFacts(None, seen(key=other), [], at("12:00"), at("08:00")), BELONGING)
     assert entry is not None
     assert entry.record.key == other
 

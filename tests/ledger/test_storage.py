@@ -7,7 +7,7 @@ from datetime import datetime
 
 from tests.builders import A100, KEY, at, event, operation, seen
 
-from costguard.ledger.observe import Belonging, Entry, account
+from costguard.ledger.observe import Belonging, Entry, KnownFacts, account
 from costguard.ledger.owner import OwnerRules
 from costguard.ledger.storage import MEMORY
 from costguard.model.instance import ProvisioningModel, SeenInstance, Status
@@ -36,7 +36,7 @@ class _Books:
         watched: datetime = WATCHED,
     ) -> Entry:
         self.operations += news
-        entry = account(KEY, self.stored, listed, self.operations, BELONGING, at(read), watched, absent)
+        entry = account(KEY, KnownFacts(self.stored, listed, self.operations, at(read), watched, absent), BELONGING)
         assert entry is not None
         lives = {life.started_at: life for life in (self.stored.lifetimes if self.stored else ())}
         spans = {(span.name, span.started_at): span for span in (self.stored.storage if self.stored else ())}

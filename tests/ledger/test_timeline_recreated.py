@@ -16,7 +16,7 @@ from tests.builders import KEY, at, event, lifetime, operation, seen
 
 from costguard.gce.operations import operation_from
 from costguard.ledger.narrate import ended_text
-from costguard.ledger.observe import Belonging, account
+from costguard.ledger.observe import Belonging, KnownFacts, account
 from costguard.ledger.owner import OwnerRules
 from costguard.ledger.timeline import Run, created_by, deleted_at, runs_of
 from costguard.model.instance import InstanceKey, Status
@@ -110,7 +110,7 @@ def test_preempted_vm_that_its_group_makes_again_was_preempted() -> None:
 
 def test_vm_made_again_under_another_id_ends_under_its_old_one() -> None:
     """The operation names the old incarnation; the new one is another instance, with an account of its own."""
-    entry = account(KEY, None, seen(), [], Belonging((), OwnerRules()), at("10:30"), at("09:00"))
+    entry = account(KEY, KnownFacts(None, seen(), [], at("10:30"), at("09:00")), Belonging((), OwnerRules()))
     assert entry is not None
     (ended,) = runs_of(entry.lifetimes, [REPAIR], None, at("12:00"), absent=True)
     assert (ended.ended_at, ended.reason, ended.end_is_estimate) == (at("11:00:54"), EndReason.RECREATED, False)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import pytest
 from tests.builders import at, event, lifetime, operation, seen
 
-from costguard.ledger.observe import Belonging, account
+from costguard.ledger.observe import Belonging, KnownFacts, account
 from costguard.ledger.owner import OwnerRules
 from costguard.ledger.price_book import PriceBook
 from costguard.ledger.pricing import bill_lifetime
@@ -128,9 +128,8 @@ def test_preempted_start_is_recorded_in_words_and_costs_nothing() -> None:
         provisioning_model=ProvisioningModel.SPOT,
         created_at="07:59",
     )
-    entry = account(
-        listed.key, None, listed, [*FIRST, NO_OP_STOP], Belonging((), OwnerRules()), at(NEXT_DAY), at("07:00")
-    )
+    facts = KnownFacts(None, listed, [*FIRST, NO_OP_STOP], at(NEXT_DAY), at("07:00"))
+    entry = account(listed.key, facts, Belonging((), OwnerRules()))
     assert entry is not None
     (life,) = [one for one in entry.lifetimes if one.end_reason is EndReason.PREEMPTED]
     assert bill_lifetime(life, PriceBook([]), at(NEXT_DAY)).charges == ()

@@ -13,7 +13,8 @@ from tests.webhooks.webhook_setup import webhook
 
 from costguard.access.rules import Rules
 from costguard.daemon.reconcile import PassReport, Reconciler
-from costguard.daemon.schedule import Daemon, SideTask
+from costguard.daemon.schedule import Daemon
+from costguard.daemon.work import DaemonWork, SideTask, Signs
 from costguard.db.lease import Lease
 from costguard.db.transaction import Database
 from costguard.ledger.observe import Belonging
@@ -55,13 +56,10 @@ def test_what_a_pass_records_is_sent(sqlite_database: Database, receiver: Receiv
         daemon = Daemon(
             sqlite_database,
             passing,
-            tuple,
-            lambda _prices, _fence: None,
             "one",
             hour,
-            None,
-            side_tasks=side_tasks,
-            passed=passed,
+            work=DaemonWork(side_tasks=side_tasks),
+            signs=Signs(passed=passed),
         )
         daemon.start()
         try:

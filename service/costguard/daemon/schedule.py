@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -18,13 +18,12 @@ from apscheduler.schedulers.background import BackgroundScheduler
 
 from costguard.daemon.lease_keeper import LeaseKeeper, Watchdog
 from costguard.daemon.reconcile import PassReport, Reconciler
+from costguard.daemon.work import JOBS, NO_MORE_WORK, NO_SIGNS, DaemonWork, PriceTask, Signs
 from costguard.db.lease import Lease
 from costguard.db.transaction import Database
 from costguard.errors import CostguardError, DatabaseUnreachable, LeaseLost
 from costguard.isolation import Isolated
 from costguard.ledger import price_refresh
-from costguard.ledger.idle_watch import IdleWatch
-from costguard.model.price import Price
 
 log = structlog.get_logger(__name__)
 
@@ -56,17 +55,6 @@ class DaemonState:
         return "; ".join(error for error in errors if error)
 
 
-@dataclass(frozen=True, slots=True)
-class SideTask:
-    """A task with its own interval, run next to the passes by the holder of the lease."""
-
-    every: timedelta
-    run: Callable[[Lease, threading.Event], object]
-
-
-JOBS = "jobs"
-
-
 class Daemon:
     """Runs a pass at every interval and when woken, and refreshes prices, while it holds the lease."""
 
@@ -74,42 +62,25 @@ class Daemon:
         self,
         database: Database,
         reconciler: Reconciler,
-        fetch_prices: Callable[[], Sequence[Price]],
-        store_prices: Callable[[Sequence[Price], Lease], None],
         holder: str,
         every: timedelta,
-        refresh_every: timedelta | None,
-        after_pass: Mapping[str, Callable[[Lease], object]] | None = None,
-        idle_watch: IdleWatch | None = None,
-        idle_every: timedelta = timedelta(minutes=5),
-        send: Callable[[Lease, threading.Event], timedelta | None] | None = None,
-        side_tasks: Mapping[str, SideTask] | None = None,
-        look_up: Callable[[Lease, threading.Event], bool] | None = None,
-        passed: Callable[[float, PassReport | None], None] = lambda _seconds, _report: None,
-        alive: Callable[[bool], None] = lambda _is_well: None,
-        bark: Callable[[timedelta], None] | None = None,
+        prices: PriceTask | None = None,
+        work: DaemonWork = NO_MORE_WORK,
+        signs: Signs = NO_SIGNS,
         look_back: Callable[[Lease], object] = lambda _fence: None,
     ) -> None:
         self._database = database
         self._reconciler = reconciler
-        self._fetch_prices = fetch_prices
-        self._store_prices = store_prices
         self._every = every
-        self._refresh_every = refresh_every
-        self._after_pass = dict(after_pass or {})
-        self._send_messages = send
-        self._side_tasks = dict(side_tasks or {})
+        self._prices = prices
+        self._work = work
+        self._signs = signs
         self._side_errors: dict[str, str] = {}
-        self._look_people_up = look_up
-        self._tell_passed = passed  # of each pass how long it took, and its report if it did not fail
-        self._sign_of_life = alive  # given when the database answered about the lease; True: without an error
-        self._watchdog = Watchdog(bark) if bark is not None else None
+        self._watchdog = Watchdog(signs.bark) if signs.bark is not None else None
         self._look_back_at_database = look_back
         self._looked_back_under: int | None = None  # the epoch of a lease
         self._looking_back = threading.Lock()
         self._turns_to_skip = 0
-        self._idle_watch = idle_watch
-        self._idle_every = idle_every
         self.keeper = LeaseKeeper(database, holder, self._took_over, self._answered, self._lease_troubled)
         self._stop = threading.Event()
         self._passed = threading.Event()  # before the first pass no VM is known that could be measured
@@ -117,7 +88,7 @@ class Daemon:
         self._busy = threading.Lock()
         # What runs next to the passes is not held up by them. Each step is checked against what is stored when it is
         # written.
-        self._turns = {name: threading.Lock() for name in self._side_tasks}
+        self._turns = {name: threading.Lock() for name in work.side_tasks}
         self._looked_at = datetime.min.replace(tzinfo=UTC)  # in real time
         self._running: Counter[str] = Counter()
         self._counting = threading.Lock()
@@ -131,13 +102,13 @@ class Daemon:
         # Two: one that runs, and one that waits for its turn. Asked for in mid-pass, another pass must follow.
         self._add("pass", self._every, self._pass, max_instances=2)
         self._add("mark", LOOK_BACK_EVERY, self._look_back)
-        if self._refresh_every is not None:
-            self._add("prices", self._refresh_every, self._refresh)
-        if self._idle_watch is not None:
-            self._add("idle", self._idle_every, self._measure)
-        if self._send_messages is not None:
+        if self._prices is not None:
+            self._add("prices", self._prices.every, self._refresh)
+        if self._work.idle_watch is not None:
+            self._add("idle", self._work.idle_every, self._measure)
+        if self._work.send is not None:
             self._add("send", _SEND_EVERY, self._send)
-        for name, task in self._side_tasks.items():
+        for name, task in self._work.side_tasks.items():
             self._add(name, task.every, partial(self._run_side_task, name), max_instances=2)
         self._scheduler.start()
         self.keeper.start()
@@ -224,7 +195,7 @@ class Daemon:
             self.wake()
 
     def _answered(self) -> None:
-        self._sign_of_life(not self.state.lease_error)
+        self._signs.alive(not self.state.lease_error)
         if self._watchdog is not None:
             self._watchdog.answered()
 
@@ -275,11 +246,11 @@ class Daemon:
             except Exception as error:  # the daemon must live on: the next pass sees the same world
                 self.state = replace(self.state, last_error=str(error))
                 log.error("pass_failed", error=str(error), exc_info=not _is_expected(error))
-                self._tell_passed(time.monotonic() - began, None)
+                self._signs.passed(time.monotonic() - began, None)
                 if isinstance(error, DatabaseUnreachable):
                     self._soon("pass", datetime.now(UTC) + _AGAIN)  # noqa: TID251 - as above
             else:
-                self._tell_passed(time.monotonic() - began, report)
+                self._signs.passed(time.monotonic() - began, report)
                 self._tell(report)
                 self._looked_at = datetime.now(UTC)  # noqa: TID251 - as above
                 self._passed.set()
@@ -290,7 +261,7 @@ class Daemon:
 
     def _follow(self, fence: Lease) -> None:
         """Takes the steps after a pass; one that fails is done after the next: the ledger does not depend on it."""
-        for what, do in self._after_pass.items():
+        for what, do in self._work.after_pass.items():
             try:
                 with Isolated("not_done_after_pass", passing=LeaseLost, what=what):
                     do(fence)
@@ -308,7 +279,7 @@ class Daemon:
             try:
                 # Each step is written down before it is taken: the next turn goes on from there.
                 with Isolated("turn_failed", passing=LeaseLost, what=name) as failure:
-                    self._side_tasks[name].run(fence, self._stop)
+                    self._work.side_tasks[name].run(fence, self._stop)
                 self._side_errors.pop(name, None)
                 if failure.error is not None:
                     self._side_errors[name] = str(failure.error)
@@ -319,7 +290,7 @@ class Daemon:
 
     def _send(self) -> None:
         """Slack is called outside of the passes, so that many messages, or a slow Slack, keep no pass waiting."""
-        if self._send_messages is None or self._stop.is_set():
+        if self._work.send is None or self._stop.is_set():
             return
         if self._turns_to_skip:
             self._turns_to_skip -= 1
@@ -329,9 +300,9 @@ class Daemon:
             return
         try:
             with Isolated("messages_not_sent", passing=LeaseLost):  # they are sent, or looked for, later
-                if self._send_messages(fence, self._stop) is None:
+                if self._work.send(fence, self._stop) is None:
                     self._turns_to_skip = _IDLE_TURNS
-                if self._look_people_up is not None and self._look_people_up(fence, self._stop):
+                if self._work.look_up is not None and self._work.look_up(fence, self._stop):
                     self.ask_for_pass()  # it decides what had to wait for them
         except LeaseLost:
             self.keeper.step_aside(fence)
@@ -340,16 +311,16 @@ class Daemon:
     def _refresh(self) -> None:
         """The catalogue is read outside of the passes, and only its writing takes a turn with them."""
         fence = self._held()
-        if fence is None or self._stop.is_set():
+        if self._prices is None or fence is None or self._stop.is_set():
             return
         try:
-            fetched = price_refresh.patiently(self._fetch_prices, self._stop)
+            fetched = price_refresh.patiently(self._prices.fetch, self._stop)
             if fetched is None:
                 return
             with self._busy:
                 fence = self._held()
                 if fence is not None and not self._stop.is_set():
-                    self._store_prices(fetched, fence)
+                    self._prices.store(fetched, fence)
             self.state = replace(self.state, prices_error="")
         except LeaseLost:
             self.keeper.step_aside(fence)
@@ -361,17 +332,17 @@ class Daemon:
         """Measures use. Reading takes as long as it takes; only the writing keeps a pass waiting."""
         self._passed.wait()
         fence = self._held()
-        if self._idle_watch is None or self._stop.is_set() or fence is None:
+        if self._work.idle_watch is None or self._stop.is_set() or fence is None:
             return
         try:
-            usages = self._idle_watch.read(self._stop)
+            usages = self._work.idle_watch.read(self._stop)
             if not usages:
                 return
             with self._busy:
                 fence = self._held()
                 if fence is None or self._stop.is_set():
                     return
-                outcome = self._idle_watch.record(usages, fence)
+                outcome = self._work.idle_watch.record(usages, fence)
             log.info("idleness", judged=outcome.judged, written=outcome.written, events=len(outcome.events))
         except LeaseLost:
             self.keeper.step_aside(fence)

@@ -53,6 +53,24 @@ class Belonging:
 
 
 @dataclass(frozen=True, slots=True)
+class KnownFacts:
+    """All that is known of one VM at `read_at`, in a project that is watched since `watched_since`.
+
+    `operations` are all that the ledger holds for this VM, `claim` is the latest one of it, `launched` the job that
+    it was made for, which says before all else whose it is. `absent` says that a whole list did not have it.
+    """
+
+    stored: KnownInstance | None
+    seen: SeenInstance | None
+    operations: Sequence[SeenOperation]
+    read_at: datetime
+    watched_since: datetime
+    absent: bool = False
+    claim: Claim | None = None
+    launched: LaunchedFor | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Entry:
     """The rows of one VM: its record, and the lifetimes and storage spans that are new or changed."""
 
@@ -62,49 +80,32 @@ class Entry:
     events: tuple[Event, ...]
 
 
-def account(
-    key: InstanceKey,
-    stored: KnownInstance | None,
-    seen: SeenInstance | None,
-    operations: Sequence[SeenOperation],
-    belonging: Belonging,
-    read_at: datetime,
-    watched_since: datetime,
-    absent: bool = False,
-    claim: Claim | None = None,
-    launched: LaunchedFor | None = None,
-) -> Entry | None:
+def account(key: InstanceKey, facts: KnownFacts, belonging: Belonging) -> Entry | None:
     """Bring one VM's record up to date with all that is known of it; repeating it changes nothing more.
 
-    `operations` are all that the ledger holds for this VM, `claim` is the latest one of it, `launched` the job that
-    it was made for, which says before all else whose it is. None: there is nothing to record, as for a VM that was
-    gone before this project was watched, or whose creation failed.
+    None: there is nothing to record, as for a VM that was gone before this project was watched, or whose creation
+    failed.
     """
-    runs = runs_of(stored.lifetimes if stored else (), operations, seen, read_at, absent)
-    gone_at = _gone_at(stored, seen, runs, operations, read_at, absent)
-    if stored is None and seen is None and (not runs or (gone_at or runs[-1].ended_at or read_at) < watched_since):
+    stored, read_at = facts.stored, facts.read_at
+    runs = runs_of(stored.lifetimes if stored else (), facts.operations, facts.seen, read_at, facts.absent)
+    gone_at = _gone_at(facts, runs)
+    was_missed = stored is None and facts.seen is None
+    if was_missed and (not runs or (gone_at or runs[-1].ended_at or read_at) < facts.watched_since):
         return None
-    record = _record(key, stored, seen, operations, belonging, read_at, gone_at, claim, launched)
-    lifetimes = _lifetimes(key, stored, record, runs, operations)
-    storage = _storage(key, stored, record, seen, runs, operations, read_at, watched_since, launched)
-    return Entry(record, lifetimes, storage, tell(stored, record, lifetimes, read_at))
+    record = _record(key, facts, belonging, gone_at)
+    lifetimes = _lifetimes(key, stored, record, runs, facts.operations)
+    return Entry(record, lifetimes, _storage(facts, record, runs), tell(stored, record, lifetimes, read_at))
 
 
-def _gone_at(
-    stored: KnownInstance | None,
-    seen: SeenInstance | None,
-    runs: Sequence[Run],
-    operations: Sequence[SeenOperation],
-    read_at: datetime,
-    absent: bool,
-) -> datetime | None:
+def _gone_at(facts: KnownFacts, runs: Sequence[Run]) -> datetime | None:
+    stored, operations = facts.stored, facts.operations
     deletion = deleted_at(operations)
     if deletion is not None:
         return deletion
-    if seen is not None:
+    if facts.seen is not None:
         return None
     stored_gone_at = stored.record.gone_at if stored is not None else None
-    if stored_gone_at is None and not absent:
+    if stored_gone_at is None and not facts.absent:
         return None
     # A preempted VM that is set to be deleted goes without an operation of its own, even as it comes up.
     struck_at = max((op.inserted_at for op in operations if ENDS.get(op.kind) is EndReason.PREEMPTED), default=None)
@@ -114,20 +115,11 @@ def _gone_at(
         stopped_at = stored.record.last_stopped_at if stored is not None else None
         if stopped_at is None or stopped_at < struck_at:  # else it was seen to stay, stopped
             return struck_at
-    return stored_gone_at or read_at
+    return stored_gone_at or facts.read_at
 
 
-def _record(
-    key: InstanceKey,
-    stored: KnownInstance | None,
-    seen: SeenInstance | None,
-    operations: Sequence[SeenOperation],
-    belonging: Belonging,
-    read_at: datetime,
-    gone_at: datetime | None,
-    claim: Claim | None,
-    launched: LaunchedFor | None,
-) -> InstanceRecord:
+def _record(key: InstanceKey, facts: KnownFacts, belonging: Belonging, gone_at: datetime | None) -> InstanceRecord:
+    stored, seen, operations, launched = facts.stored, facts.seen, facts.operations, facts.launched
     creator = created_by(operations) or (stored.record.created_by if stored else "")
     if seen is not None:
         base = InstanceRecord(
@@ -140,7 +132,7 @@ def _record(
             provisioning_model=seen.provisioning_model,
             attribution=Attribution(),
             fingerprint=seen.fingerprint,
-            first_seen_at=stored.record.first_seen_at if stored else read_at,
+            first_seen_at=stored.record.first_seen_at if stored else facts.read_at,
             labels=seen.labels,
             origin=seen.origin,
             last_started_at=seen.last_started_at,
@@ -162,10 +154,10 @@ def _record(
             provisioning_model=launched.provisioning_model if launched else ProvisioningModel.STANDARD,
             attribution=Attribution(),
             fingerprint="",
-            first_seen_at=read_at,
+            first_seen_at=facts.read_at,
             labels=request.recipe.labels if request else {},
         )
-    owner = owner_of(base.labels, creator, launched.owner if launched else None, belonging.owners, claim)
+    owner = owner_of(base.labels, creator, launched.owner if launched else None, belonging.owners, facts.claim)
     preset = classify(base.labels, base.shape, belonging.presets)
     return replace(
         base,
@@ -234,17 +226,8 @@ def _made_of(
     return record.shape, record.provisioning_model
 
 
-def _storage(
-    key: InstanceKey,
-    stored: KnownInstance | None,
-    record: InstanceRecord,
-    seen: SeenInstance | None,
-    runs: Sequence[Run],
-    operations: Sequence[SeenOperation],
-    read_at: datetime,
-    watched_since: datetime,
-    launched: LaunchedFor | None,
-) -> tuple[StorageSpan, ...]:
+def _storage(facts: KnownFacts, record: InstanceRecord, runs: Sequence[Run]) -> tuple[StorageSpan, ...]:
+    key, stored, seen, operations, read_at = record.key, facts.stored, facts.seen, facts.operations, facts.read_at
     before = stored.storage if stored else ()
     was_seen = stored is not None and stored.record.fingerprint != ""
     # What ended as the VM went ends with it again when that moment moves, and goes on when the VM is back.
@@ -255,12 +238,12 @@ def _storage(
         if span.name != MEMORY
     ]
     if seen is not None and (record.gone_at is None or not was_seen):
-        since = read_at if was_seen else _account_from(record, runs, operations, read_at, watched_since)
+        since = read_at if was_seen else _account_from(facts, record, runs)
         changed = disks_of(key, disks, seen, operations, since, not was_seen, read_at)
         fresh = {(span.name, span.started_at) for span in changed}
         disks = [span for span in disks if (span.name, span.started_at) not in fresh] + changed
-    if stored is None and seen is None and launched is not None and launched.request is not None:
-        disks = [_boot_disk(key, record, launched.request.recipe)]
+    if stored is None and seen is None and facts.launched is not None and facts.launched.request is not None:
+        disks = [_boot_disk(key, record, facts.launched.request.recipe)]
     if record.gone_at is not None:
         gone_at = record.gone_at
         disks = [
@@ -291,18 +274,12 @@ def _merged(before: Sequence[StorageSpan], memory: Sequence[StorageSpan]) -> lis
     return merged + [replace(span, ended_at=span.started_at) for span in stored.values()]
 
 
-def _account_from(
-    record: InstanceRecord,
-    runs: Sequence[Run],
-    operations: Sequence[SeenOperation],
-    read_at: datetime,
-    watched_since: datetime,
-) -> datetime:
+def _account_from(facts: KnownFacts, record: InstanceRecord, runs: Sequence[Run]) -> datetime:
     """Returns the moment since which a new VM's storage is accounted for: its creation where that was watched, else the
     first known moment.
 
     A VM that is older than the guard would otherwise arrive with years of disk, and no machine with it.
     """
-    if record.created_at >= watched_since or any(op.kind == "insert" for op in operations):
+    if record.created_at >= facts.watched_since or any(op.kind == "insert" for op in facts.operations):
         return record.created_at
-    return runs[0].started_at if runs else read_at
+    return runs[0].started_at if runs else facts.read_at

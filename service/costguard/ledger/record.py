@@ -25,7 +25,7 @@ from costguard.ledger.label_history import moment_of_change
 from costguard.ledger.launched import launched, launched_by_label, unseen
 from costguard.ledger.lifetimes import Change, ListedVm, RowsWritten
 from costguard.ledger.narrate import tell_failed, tell_gap, tell_looks, tell_refused, tell_unwatched
-from costguard.ledger.observe import Belonging, account
+from costguard.ledger.observe import Belonging, KnownFacts, account
 from costguard.ledger.projects import ProjectLook
 from costguard.ledger.timeline import DELETES
 from costguard.model.event import Event
@@ -198,15 +198,17 @@ class _Look:
             with Isolated("instance_not_recorded", project=project, gce_id=gce_id) as failure:
                 entry = account(
                     InstanceKey(project, gce_id),
-                    stored.get(gce_id),
-                    seen,
-                    all_operations.get(gce_id, []),
+                    KnownFacts(
+                        stored.get(gce_id),
+                        seen,
+                        all_operations.get(gce_id, []),
+                        read_at,
+                        watched_since,
+                        absent=gce_id in self.absent,
+                        claim=claimed.get(gce_id),
+                        launched=of_jobs.get(gce_id),
+                    ),
                     belonging,
-                    read_at,
-                    watched_since,
-                    absent=gce_id in self.absent,
-                    claim=claimed.get(gce_id),
-                    launched=of_jobs.get(gce_id),
                 )
             if failure.error is not None:
                 self.unread.append(_not_recorded(seen.name if seen is not None else gce_id, failure.error))
@@ -297,18 +299,17 @@ def _closed(
     of_jobs = launched(connection, project, gce_ids, {}, stored, done)
     for gce_id in gce_ids:
         instance = stored[gce_id]
-        entry = account(
-            InstanceKey(project, gce_id),
+        facts = KnownFacts(
             instance,
             None,
             done.get(gce_id, []),
-            belonging,
             last_at,
             last_at,
             absent=True,
             claim=claimed.get(gce_id),
             launched=of_jobs.get(gce_id),
         )
+        entry = account(InstanceKey(project, gce_id), facts, belonging)
         if entry is not None:
             yield Change(entry.record, instance, entry.lifetimes, entry.storage)
 

@@ -16,7 +16,8 @@ from prometheus_client.core import Metric
 from costguard.clock import ScaledClock
 from costguard.daemon.reconcile import PassReport
 from costguard.daemon.retention import turns as archive_turns
-from costguard.daemon.schedule import JOBS, Daemon, SideTask
+from costguard.daemon.schedule import Daemon
+from costguard.daemon.work import JOBS, DaemonWork, PriceTask, SideTask, Signs
 from costguard.errors import CostguardError
 from costguard.main.bill import BillReading
 from costguard.main.bill_comparison import BillTask, comparer
@@ -55,18 +56,11 @@ def daemon_of(
         if is_well:  # an agent's report could be stored
             guard.listening.sign(_DATABASE)
 
-    refresh_every = guard.settings.prices.refresh_every if guard.settings.prices.enabled else None
+    prices = PriceTask(guard.fetch_prices, guard.store_prices, guard.settings.prices.refresh_every)
     retention = guard.settings.retention.retention
     jobs_every = max(_JOBS_EVERY / guard.speed, _JOBS_AT_MOST_EVERY)
     comparison = BillTask(comparer(guard.settings, guard.database), guard.clock)
-    return Daemon(
-        guard.database,
-        guard.reconciler,
-        guard.fetch_prices,
-        guard.store_prices,
-        guard.holder,
-        guard.settings.watch.every,
-        refresh_every,
+    work = DaemonWork(
         guard.after_pass,
         guard.idle_watch,
         guard.settings.idle.every,
@@ -83,9 +77,15 @@ def daemon_of(
             "webhooks": SideTask(_EVENTS_EVERY if guard.webhooks.names else timedelta(days=1), guard.webhooks.run),
         },
         guard.messaging.lookups.run if guard.messaging is not None else None,
-        lambda seconds, report: _passed(guard, seconds, report),
-        is_answered,
-        bark,
+    )
+    return Daemon(
+        guard.database,
+        guard.reconciler,
+        guard.holder,
+        guard.settings.watch.every,
+        prices if guard.settings.prices.enabled else None,
+        work,
+        Signs(lambda seconds, report: _passed(guard, seconds, report), is_answered, bark),
         guard.marking.look,
     )
 

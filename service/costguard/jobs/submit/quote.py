@@ -6,7 +6,6 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 from sqlalchemy import Connection
 
@@ -95,9 +94,9 @@ def quote(database: Database, rules: Rules, case: Assessment, hours: timedelta, 
         budgets = budget_holds.budgets_left(connection, accrual, rules, case.spec, cost)
     zones = list(dict.fromkeys(place.zone for place in tried))
     shape = case.machine
-    planned = (case.spec, made, case.rates, now, case.start, case.counts, rules.jobs.terms.waiting_saves)
-    begins = unusual_beginning(*planned)
-    expected = expected_in_turn(*planned)
+    waiting_saves = rules.jobs.terms.waiting_saves
+    begins = unusual_beginning(case.spec, made, case.rates, now, case.start, case.counts, waiting_saves)
+    expected = expected_in_turn(case.spec, made, case.rates, now, case.start, case.counts, waiting_saves)
     return JobQuote(
         as_of=now,
         spec=case.spec,
@@ -128,11 +127,17 @@ def quote(database: Database, rules: Rules, case: Assessment, hours: timedelta, 
 
 
 def expected_in_turn(
-    spec: JobSpec, recipe: Recipe | None, rates: HourlyRates, now: datetime, *measured: Any
+    spec: JobSpec,
+    recipe: Recipe | None,
+    rates: HourlyRates,
+    now: datetime,
+    start: timedelta,
+    counts: Mapping[str, ZoneCounts],
+    waiting_saves: int,
 ) -> ExpectedJobCost | None:
     """Calls `expected_job_cost` for one job at a time: its replays take up to 250 MB."""
     with _ONE_EXPECTED:
-        return expected_job_cost(spec, recipe, rates, now, *measured)
+        return expected_job_cost(spec, recipe, rates, now, start, counts, waiting_saves)
 
 
 def first_offer(database: Database, case: Assessment, hours: timedelta, now: datetime) -> PlaceOffer | None:
