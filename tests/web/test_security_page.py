@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 import yaml
+from tests.in_one_thread import in_one_thread
 from tests.web.test_routes import AGENTS, EVENTS, House, table
 
 from costguard.access import links, sessions, tokens
@@ -28,7 +29,8 @@ ATTEMPT = "cg-j7k2m9q4-1"
 @pytest.fixture
 def house(sqlite_database: Database) -> Iterator[House]:
     house = House(sqlite_database)
-    yield house
+    with in_one_thread(house.app) as house.client:
+        yield house
     house.authenticator.close()
 
 
