@@ -23,6 +23,7 @@ from costguard.settings import VARIABLES, setting_keys
 
 ROOT = Path(__file__).resolve().parents[1]
 REFERENCE = ROOT / "service" / "docs" / "reference"
+DECISIONS = ROOT / "service" / "docs" / "decisions"
 DOCUMENTS = sorted([ROOT / "README.md", *(ROOT / "service").rglob("*.md"), *(ROOT / "tests").rglob("*.md")])
 _LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 _FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
@@ -121,12 +122,33 @@ def test_commands_in_documents_exist(document: Path) -> None:
 
 def test_decisions_are_numbered_and_name_their_file() -> None:
     """Each number is used once, and each decision in force ends with what embodies it or says that it is gone."""
-    text = (ROOT / "service" / "docs" / "decisions.md").read_text("utf-8")
-    entries = re.findall(r"^\*\*(\d+)\. (.+?)(?=\n\n|\Z)", text, re.MULTILINE | re.DOTALL)
-    assert sorted(int(number) for number, _ in entries) == list(range(1, len(entries) + 1))
+    entries = [entry for file in DECISIONS.glob("*.md") for entry in _decisions(file)]
+    assert sorted(number for number, _ in entries) == list(range(1, len(entries) + 1))
     assert len(entries) > 100
     unnamed = [number for number, entry in entries if not re.search(r"\]\([^)]+\)$|\*$|^~~", entry.strip())]
     assert unnamed == []
+
+
+def test_index_of_decisions_names_every_file_and_number() -> None:
+    """The index lists each file with the numbers in it, and the next free number."""
+    index = DECISIONS.with_suffix(".md").read_text("utf-8")
+    rows = re.findall(r"^\| \[(\S+)\]\(decisions/\1\) \| .+ \| ([\d, ]+) \|$", index, re.MULTILINE)
+    held = {file.name: sorted(number for number, _ in _decisions(file)) for file in DECISIONS.glob("*.md")}
+    assert {name: [int(number) for number in numbers.split(", ")] for name, numbers in rows} == held
+    assert f"**{max(map(max, held.values())) + 1}**" in index
+
+
+def test_decisions_are_in_a_file_for_each_room() -> None:
+    """A file of decisions has the name of a room or of a package, or is house, tests or superseded."""
+    packages = [path for path in (ROOT / "service").glob("costguard*") if path.is_dir()]
+    rooms = {room.parent.name for package in packages for room in package.glob("*/__init__.py")}
+    rooms |= {package.name.removeprefix("costguard_") for package in packages}
+    assert {file.stem for file in DECISIONS.glob("*.md")} - rooms == {"house", "superseded", "tests"}
+
+
+def _decisions(file: Path) -> list[tuple[int, str]]:
+    entries = re.findall(r"^\*\*(\d+)\. (.+?)(?=\n\n|\Z)", file.read_text("utf-8"), re.MULTILINE | re.DOTALL)
+    return [(int(number), entry) for number, entry in entries]
 
 
 def _is_command(line: str) -> bool:
