@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from tests.golden import benchmarks, cli_help, client_api, metrics, openapi, pages, schema, settings, slack
+from tests.golden import benchmarks, cli_help, client_api, events, metrics, openapi, pages, schema, settings, slack
 from tests.golden.reference import api as of_api
 from tests.golden.reference import commands as of_commands
 from tests.golden.reference import metrics as of_metrics
@@ -24,6 +24,7 @@ SOURCES: Mapping[str, Callable[[], Mapping[str, str]]] = {
     "settings": settings.texts,
     "pages": pages.texts,
     "slack": slack.texts,
+    "events": events.texts,
     "metrics": metrics.texts,
     "schema": schema.texts,
     "reference": _reference,
