@@ -19,21 +19,27 @@ _DIGEST = re.compile(r"\b[0-9a-f]{32}\b")  # of a session's random id
 
 
 def texts() -> Mapping[str, str]:
-    """Returns the body that a webhook's receiver gets for the first event of each kind."""
-    return {f"events/{kind}.json": _text(stored) for kind, stored in samples().items()}
+    """Returns the body that a webhook's receiver gets for each sample, by its file."""
+    return {f"events/{name}.json": _text(stored) for name, stored in samples().items()}
 
 
 @cache
 def samples() -> Mapping[str, StoredEvent]:
-    """Returns a stored event of each kind, with its fields as the database gives them. Raises AssertionError for a
+    """Returns a stored event of each kind and set of details, with its fields as the database gives them.
+
+    `RequestMade` is the first of its kind, `RequestMade-2` the next with other details. Raises AssertionError for a
     kind that no sample records.
     """
-    first: dict[str, StoredEvent] = {}
+    shapes: dict[str, dict[frozenset[str], StoredEvent]] = {}
     for stored in _recorded():
-        first.setdefault(stored.event.kind, stored)
-    missing = sorted(EVENT_KINDS - first.keys())
+        shapes.setdefault(stored.event.kind, {}).setdefault(frozenset(stored.event.data), stored)
+    missing = sorted(EVENT_KINDS - shapes.keys())
     assert not missing, f"record an event of these kinds in tests/golden/event_samples: {', '.join(missing)}"
-    return first
+    return {
+        kind if number == 1 else f"{kind}-{number}": stored
+        for kind, details in shapes.items()
+        for number, stored in enumerate(details.values(), 1)
+    }
 
 
 def _recorded() -> Iterator[StoredEvent]:

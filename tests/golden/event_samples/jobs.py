@@ -7,7 +7,7 @@ from datetime import timedelta
 
 from tests.api.rows import NOW
 from tests.jobs import job_rows
-from tests.jobs.job_service import Office, priced
+from tests.jobs.job_service import Office, asked, priced
 from tests.sweeps import sweep_story
 
 from costguard.daemon import restoring
@@ -52,7 +52,9 @@ def record(database: Database) -> None:
         )  # fmt: skip
         made = [*_of_attempts(job, attempt), *_of_runs(job, attempt), *_of_checkpoints(job, attempt), *_of_jobs(job)]
         audit_log.append(connection, made, NOW)
-    sweep = sweep_story.tell(Office(database))
+    office = Office(database)
+    office.it.submit(asked(name="resnet"), None, "cli")
+    sweep = sweep_story.tell(office)
     with database.write() as connection:
         audit_log.append(connection, _of_sweeps(sweep), NOW)
     _unknown(database, job)
@@ -111,6 +113,7 @@ def _of_jobs(job: Job) -> list[Event]:
     return [
         job_events.stands_still(job, "loss", "has been 0.25 for 40 min", "1", NOW),
         submit.cancel_asked(job, ADA, "wrong data", NOW),
+        job_events.cancel_is_due(replace(job, id="j0000004"), ADA, "a checkpoint was written.", NOW),
         job_events.cancel_after(job, ADA, NOW),
         job_events.never_mind(job, ADA, NOW),
         job_events.disk_given_up(job, ADA, "step 40", NOW),

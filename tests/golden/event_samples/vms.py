@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime, timedelta
 
+from tests.authenticators import make_principal
 from tests.builders import KEY, PROJECT, at, lifetime, observation, operation
 from tests.reminders.execute_setup import ANA, Scene
 
@@ -105,8 +106,12 @@ def _answers(database: Database) -> None:
     scene.executor().carry_out(actions)
     with database.write() as connection:
         (row,) = watched_rows.read(connection, [subject.instance_id])
-        for key, refused in (("made", None), ("refused", "It was stopped since you looked.")):
-            requests.store(connection, replace(keep, id=None, key=key), row, "vm-1", refused)
+        admin = replace(make_principal(address="root@lab.example").authority, token_id="0123456789")
+        token = replace(keep, via="api", authority=admin)
+        for key, request, refused in (
+            ("made", keep, None), ("by-token", token, None), ("refused", keep, "It was stopped since you looked."),
+        ):  # fmt: skip
+            requests.store(connection, replace(request, id=None, key=key), row, "vm-1", refused)
         reminder = StoredMessage(
             1, "reminder/run-1-1/0/0/owner", "reminder", ANA, {"reason": "it has run for 8 h"}, "accepted",
             at("12:00"), at("12:00"), subject, subject.instance_id, target=Target.OWNER,
