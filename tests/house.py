@@ -37,7 +37,6 @@ CROWDED = {
     "service/costguard/cli": 43,
     "service/costguard/ledger": 38,
     "service/costguard/model": 42,
-    "service/costguard/pages": 36,
     "service/costguard_vm/agent": 42,
 }
 MOST_PARAMETERS = 8  # of a function that is no command, route or tool; `self` and `cls` are none

@@ -14,7 +14,7 @@ from tests.pages.html import Page, tidy
 from costguard.db.transaction import Database
 from costguard.jobs.rows import job_rows
 from costguard.model.access import Role
-from costguard.pages.job import what_happens
+from costguard.pages.job.page import what_happens
 
 ADA = signed_in(Role.OPERATOR, "ada@lab.example")
 BOB = signed_in(Role.VIEWER, "bob@lab.example")

@@ -8,7 +8,7 @@ from tests.api.rows import NOW
 
 from costguard.jobs.reports.progress import CurvePoint, JobCurve
 from costguard.model.money import Money
-from costguard.pages.progress import DrawnCurve, draw
+from costguard.pages.job.progress import DrawnCurve, draw
 
 HOUR = timedelta(hours=1)
 

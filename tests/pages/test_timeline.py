@@ -13,7 +13,7 @@ from costguard.jobs.decide.figures import histogram as counted
 from costguard.model.attempt import AgentState, Attempt, AttemptState, Interruption, Notice, Outcome
 from costguard.model.instance import ProvisioningModel
 from costguard.pages import charts
-from costguard.pages.timeline import AttemptPhase, Timeline, draw
+from costguard.pages.job.timeline import AttemptPhase, Timeline, draw
 
 HOUR, MINUTE = timedelta(hours=1), timedelta(minutes=1)
 FIRST = NOW - 10 * HOUR

@@ -19,10 +19,8 @@ from costguard.pages import (
     budgets,
     fleet,
     health,
-    job,
     jobs,
     launch,
-    output,
     presets,
     prices,
     savings,
@@ -30,6 +28,8 @@ from costguard.pages import (
     sweeps,
     vm,
 )
+from costguard.pages.job import output
+from costguard.pages.job import page as job
 from costguard.pages.page import HEADERS, Pages, Renderer, Source, answer_unknown_pages
 from costguard.web.routing import add_routes
 

@@ -26,7 +26,7 @@ from costguard.model.job import Job, JobState
 from costguard.model.money import Money, Priced
 from costguard.pages import charts, query
 from costguard.pages.charts import Bars
-from costguard.pages.job import BILLED, CancelOffer, cancel_offer, rate_now, steps_per_hour
+from costguard.pages.job.page import BILLED, CancelOffer, cancel_offer, rate_now, steps_per_hour
 from costguard.pages.page import Given, Source, page_router
 from costguard.pages.query import BadAddress, place_before
 from costguard.pages.show import link

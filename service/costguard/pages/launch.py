@@ -24,7 +24,7 @@ from costguard.model.instance import ProvisioningModel, gpu_words
 from costguard.model.job import Job, JobCode
 from costguard.model.launch import Recipe
 from costguard.pages import launch_form
-from costguard.pages.job import no_such_job
+from costguard.pages.job.page import no_such_job
 from costguard.pages.page import Form, Given, Source, page_router, redirect
 from costguard.pages.query import LONGEST, BadAddress
 from costguard.pages.show import job_link

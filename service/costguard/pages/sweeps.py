@@ -15,7 +15,7 @@ from costguard.ledger.accrual import accrual_at
 from costguard.model.access import Permission, Principal
 from costguard.model.money import Money
 from costguard.model.sweep import Sweep
-from costguard.pages.job import actor_of
+from costguard.pages.job.page import actor_of
 from costguard.pages.page import Form, Given, Source, page_router, redirect
 from costguard.pages.query import place_before, texts
 from costguard.pages.show import link

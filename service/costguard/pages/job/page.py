@@ -30,19 +30,17 @@ from costguard.model.metric import SeenMetric
 from costguard.model.money import ZERO, Money, Priced
 from costguard.model.output import output_folder
 from costguard.model.words import count_text
-from costguard.pages import timeline
-from costguard.pages.diagnosis import diagnosis_of_job
-from costguard.pages.drill_rows import DrillTable, drill_table
 from costguard.pages.goodput import goodput_of_job
+from costguard.pages.job import timeline
+from costguard.pages.job.diagnosis import diagnosis_of_job
+from costguard.pages.job.drill_rows import DrillTable, drill_table
+from costguard.pages.job.plan import plan_of_job
+from costguard.pages.job.progress import progress_of_job
+from costguard.pages.job.short_sections import standstill_of_job, trackers_of_job, unrecognised_of_job
+from costguard.pages.job.timeline import Timeline
 from costguard.pages.page import Form, Given, Source, page_router, redirect
-from costguard.pages.plan import plan_of_job
-from costguard.pages.progress import progress_of_job
 from costguard.pages.query import LONGEST, BadAddress
 from costguard.pages.show import job_link
-from costguard.pages.standstill import standstill_of_job
-from costguard.pages.timeline import Timeline
-from costguard.pages.trackers import trackers_of_job
-from costguard.pages.unrecognised import unrecognised_of_job
 from costguard.web.memo import memo_of
 from costguard.web.permissions import Asker
 
