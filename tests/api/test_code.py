@@ -17,7 +17,7 @@ from tests.jobs import job_rows
 from tests.jobs.archives import MemoryArchives, packed
 
 from costguard.api.app import create_app
-from costguard.api.code import received_archive
+from costguard.api.job.code import received_archive
 from costguard.db.transaction import Database
 from costguard.jobs.reports.agent_events import AgentEvents, AgentTokens
 from costguard.jobs.submit.code import CodeArchives

@@ -16,7 +16,7 @@ from tests.jobs import job_rows
 from tests.jobs.job_service import RULES
 
 from costguard.api.app import create_app
-from costguard.api.job_schemas import DrillOut
+from costguard.api.job.schemas import DrillOut
 from costguard.db.transaction import Database
 from costguard.jobs.rows import attempts, interruptions
 from costguard.jobs.rows import job_rows as jobs

@@ -11,7 +11,7 @@ import pytest
 from google.protobuf import json_format
 from google.protobuf.struct_pb2 import Struct
 
-from costguard.api.job_bodies import JobBody
+from costguard.api.job.bodies import JobBody
 from costguard.errors import Invalid
 from costguard_client.flyte import CostguardJob
 from costguard_client.flyte.job import JobRequest, Place, request_of

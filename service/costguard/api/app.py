@@ -5,26 +5,18 @@ from __future__ import annotations
 from fastapi import FastAPI, Request
 
 from costguard.api import (
-    attempts,
     bill,
     budgets,
-    code,
     configuration,
-    diagnosis,
     enforcement,
     events,
     focus,
     goodput,
     health,
     instances,
-    jobs,
     metrics,
-    output,
-    places,
     presets,
     prices,
-    progress,
-    quotes,
     reminders,
     requests,
     savings,
@@ -37,6 +29,7 @@ from costguard.api import (
 )
 from costguard.api.deps import Deps
 from costguard.api.document import describe
+from costguard.api.job import attempts, code, diagnosis, jobs, output, places, progress, quotes
 from costguard.web import problems
 from costguard.web.authentication import AuthenticationMiddleware
 from costguard.web.limits import BodyLimitMiddleware

@@ -27,10 +27,10 @@ from costguard.api.fields import (
     one_of,
     read_from,
 )
-from costguard.api.job_bodies import Dollars, Hours, JobBody, Name
-from costguard.api.job_schemas import SeenMetricOut
-from costguard.api.jobs import owner_of
-from costguard.api.quotes import OfferOut, QuotedBudgetOut, QuotedVmOut, RefusalOut, quoted_vm
+from costguard.api.job.bodies import Dollars, Hours, JobBody, Name
+from costguard.api.job.jobs import owner_of
+from costguard.api.job.quotes import OfferOut, QuotedBudgetOut, QuotedVmOut, RefusalOut, quoted_vm
+from costguard.api.job.schemas import SeenMetricOut
 from costguard.api.route import CHECKED, WRITTEN, Client, Key, acting, routes, via_of
 from costguard.errors import Missing
 from costguard.ledger.accrual import accrual_at

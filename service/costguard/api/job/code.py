@@ -14,10 +14,10 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect
 from starlette.responses import StreamingResponse
 
-from costguard.api.attempts import Name, allowed_agent
-from costguard.api.attempts import router as agents_router
 from costguard.api.deps import Deps, Given
 from costguard.api.fields import Moment, Out, read_from
+from costguard.api.job.attempts import Name, allowed_agent
+from costguard.api.job.attempts import router as agents_router
 from costguard.api.route import routes
 from costguard.errors import Unavailable
 from costguard.jobs.submit.code import CodeArchives

@@ -11,14 +11,14 @@ from pydantic import Field
 
 from costguard.access.roles import Actor
 from costguard.api import cursors
-from costguard.api.attempts import InterruptionOut, attempt_out
 from costguard.api.deps import Deps, Given
 from costguard.api.fields import Query, Text
 from costguard.api.goodput import GoodputOut
-from costguard.api.job_bodies import CancelBody, DeleteDiskBody, DrillBody, JobBody, NeverMindBody
-from costguard.api.job_id import JobId
-from costguard.api.job_plan import plan_out
-from costguard.api.job_schemas import (
+from costguard.api.job.attempts import InterruptionOut, attempt_out
+from costguard.api.job.bodies import CancelBody, DeleteDiskBody, DrillBody, JobBody, NeverMindBody
+from costguard.api.job.plan import plan_out
+from costguard.api.job.progress import ProgressOut
+from costguard.api.job.schemas import (
     AtRiskOut,
     AttemptsResponse,
     CheckpointOut,
@@ -30,7 +30,7 @@ from costguard.api.job_schemas import (
     StandstillOut,
     TrackedRunOut,
 )
-from costguard.api.progress import ProgressOut
+from costguard.api.job_id import JobId
 from costguard.api.route import CHECKED, WRITTEN, Client, Key, acting, routes, via_of
 from costguard.errors import Missing
 from costguard.jobs.listing import jobs as listing

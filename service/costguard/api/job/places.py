@@ -10,9 +10,9 @@ from typing import Annotated
 from fastapi import Query as Parameter
 from pydantic import BeforeValidator, Field
 
-from costguard.api.attempts import InterruptionOut
 from costguard.api.deps import Given
 from costguard.api.fields import CURRENCY, Moment, Out, Provisioning, Query, Seconds, Usd, one_of, read_from
+from costguard.api.job.attempts import InterruptionOut
 from costguard.api.route import routes
 from costguard.jobs.decide.figures import Histogram
 from costguard.jobs.decide.placement import PREEMPTION_HALF_LIFE, STOCKOUT_HALF_LIFE

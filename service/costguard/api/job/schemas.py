@@ -9,7 +9,6 @@ from typing import Annotated
 
 from pydantic import BeforeValidator, Field
 
-from costguard.api.attempts import AttemptOut, InterruptionOut
 from costguard.api.fields import (
     CURRENCY,
     Amount,
@@ -23,9 +22,10 @@ from costguard.api.fields import (
     read_from,
 )
 from costguard.api.goodput import GoodputOut
-from costguard.api.job_plan import StoredPlanOut
+from costguard.api.job.attempts import AttemptOut, InterruptionOut
+from costguard.api.job.plan import StoredPlanOut
+from costguard.api.job.progress import ProgressOut
 from costguard.api.presets import RecipeOut
-from costguard.api.progress import ProgressOut
 from costguard.model.attempt import AttemptState
 from costguard.model.drill import Drill, DrillResult, DrillState, in_words
 from costguard.model.job import JobKind, JobState, OnHang, WhenLate

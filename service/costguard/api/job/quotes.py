@@ -9,8 +9,8 @@ from pydantic import Field
 
 from costguard.api.deps import Given
 from costguard.api.fields import CURRENCY, Moment, Out, PriceNote, Provisioning, Seconds, Usd, one_of, read_from
-from costguard.api.job_bodies import QuoteBody
-from costguard.api.jobs import owner_of
+from costguard.api.job.bodies import QuoteBody
+from costguard.api.job.jobs import owner_of
 from costguard.api.route import CHECKED, WRITTEN, routes
 from costguard.jobs.submit.offers import Chance
 from costguard.jobs.submit.quote import JobQuote
