@@ -17,7 +17,7 @@ class Killed(BaseException):
 
 
 @dataclass
-class Fuse:
+class CrashPoint:
     """Ends the process at the n-th step; 0: never."""
 
     left: int = 0
@@ -31,7 +31,7 @@ class Fuse:
 class FragileDatabase(Database):
     """May end the process before a transaction, right before its commit, and right after it."""
 
-    fuse = Fuse()
+    fuse = CrashPoint()
 
     @contextmanager
     def write(self, fence: Lease | None = None) -> Iterator[Connection]:
@@ -48,7 +48,7 @@ def steps_of(url: str, last: int) -> range:
 
 
 @contextmanager
-def fragile_database(url: str, fuse: Fuse) -> Iterator[FragileDatabase]:
+def fragile_database(url: str, fuse: CrashPoint) -> Iterator[FragileDatabase]:
     with closing(FragileDatabase.open(url)) as database:
         assert isinstance(database, FragileDatabase)
         database.fuse = fuse

@@ -81,7 +81,7 @@ def user_id(name: str) -> str:
     return f"U0{name.upper()}"
 
 
-class Office:
+class SlackHandlers:
     """The handler of clicks and commands over a database, with everybody known unless `strangers`."""
 
     def __init__(self, database: Database) -> None:

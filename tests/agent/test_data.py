@@ -38,7 +38,7 @@ def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
         yield server
 
 
-class Ground:
+class DataVm:
     """A VM with data in a bucket, in a folder of this test's own."""
 
     def __init__(self, vm: Vm, s3: S3Server, name: str) -> None:
@@ -81,14 +81,14 @@ class Ground:
 
 
 @pytest.fixture
-def ground(vm: Vm, s3: S3Server, tmp_path: Path) -> Ground:
-    return Ground(vm, s3, tmp_path.name)
+def ground(vm: Vm, s3: S3Server, tmp_path: Path) -> DataVm:
+    return DataVm(vm, s3, tmp_path.name)
 
 
 MODEL = {"model.bin": DATA["deep/part 1"] + DATA["part-0"], "log/names.txt": b"deep/part 1\npart-0"}
 
 
-def test_data_from_a_bucket_becomes_a_model_in_a_bucket(ground: Ground, guard: FakeGuard) -> None:
+def test_data_from_a_bucket_becomes_a_model_in_a_bucket(ground: DataVm, guard: FakeGuard) -> None:
     """Downloaded before the command starts, published after it has succeeded, and both reported with their amounts."""
     ground.train()
     ground.vm.boot()
@@ -101,7 +101,7 @@ def test_data_from_a_bucket_becomes_a_model_in_a_bucket(ground: Ground, guard: F
     assert transfers["output"]["target"] == ground.place
 
 
-def test_data_is_not_downloaded_again_by_a_vm_that_is_started_again(ground: Ground, guard: FakeGuard) -> None:
+def test_data_is_not_downloaded_again_by_a_vm_that_is_started_again(ground: DataVm, guard: FakeGuard) -> None:
     """The bucket's present contents do not matter; a file that was changed on the disk is brought back.
 
     The command fails each time, so nothing is published, not even where it would wait.
@@ -124,7 +124,7 @@ def test_data_is_not_downloaded_again_by_a_vm_that_is_started_again(ground: Grou
 
 @pytest.mark.parametrize(("is_input", "words"), [(True, "bucket s3://nowhere"), (False, "bucket s3://nowhere")])
 def test_a_bucket_that_does_not_exist_ends_before_the_command(
-    ground: Ground, guard: FakeGuard, is_input: bool, words: str
+    ground: DataVm, guard: FakeGuard, is_input: bool, words: str
 ) -> None:
     """It would not exist for another VM either."""
     ground.train(**({"source": "s3://nowhere/v7"} if is_input else {"place": "s3://nowhere/model"}))
@@ -135,7 +135,7 @@ def test_a_bucket_that_does_not_exist_ends_before_the_command(
     assert not (ground.vm.logs / "nightly-7f3a-1.1.log").exists() or ground.vm.output() == ""
 
 
-def test_wrong_credentials_end_before_the_command(ground: Ground, guard: FakeGuard) -> None:
+def test_wrong_credentials_end_before_the_command(ground: DataVm, guard: FakeGuard) -> None:
     """The credentials are named, not shown."""
     ground.train(environment={"AWS_SECRET_ACCESS_KEY": "another-secret-of-someone"})
     ground.vm.boot()
@@ -145,7 +145,7 @@ def test_wrong_credentials_end_before_the_command(ground: Ground, guard: FakeGua
     assert "another-secret-of-someone" not in str(guard.events)
 
 
-def test_data_that_does_not_fit_on_the_disk_ends_before_its_download(ground: Ground, guard: FakeGuard) -> None:
+def test_data_that_does_not_fit_on_the_disk_ends_before_its_download(ground: DataVm, guard: FakeGuard) -> None:
     """The error says how much is there and how much is free."""
     shared = ground.vm.folder / "shared"
     shared.mkdir()
@@ -160,7 +160,7 @@ def test_data_that_does_not_fit_on_the_disk_ends_before_its_download(ground: Gro
     assert not ground.data.exists()
 
 
-def test_a_single_object_is_downloaded_to_its_path_or_into_a_folder(ground: Ground, guard: FakeGuard) -> None:
+def test_a_single_object_is_downloaded_to_its_path_or_into_a_folder(ground: DataVm, guard: FakeGuard) -> None:
     """A slash at the end makes it a folder."""
     ground.data.mkdir()
     ground.train()
@@ -180,7 +180,7 @@ def test_a_single_object_is_downloaded_to_its_path_or_into_a_folder(ground: Grou
     assert (ground.data / "sub/part-0").read_bytes() == DATA["part-0"]
 
 
-def test_a_shared_folder_serves_like_a_bucket(ground: Ground, guard: FakeGuard) -> None:
+def test_a_shared_folder_serves_like_a_bucket(ground: DataVm, guard: FakeGuard) -> None:
     """A shared folder publishes by renaming, as in the sandbox."""
     shared = ground.vm.folder / "shared"
     place = (shared / "model").as_uri()
@@ -193,7 +193,7 @@ def test_a_shared_folder_serves_like_a_bucket(ground: Ground, guard: FakeGuard) 
     assert names == {"model.bin", "log/names.txt", "_SUCCESS"}
 
 
-def test_an_agent_that_is_killed_while_it_publishes_goes_on(ground: Ground, guard: FakeGuard) -> None:
+def test_an_agent_that_is_killed_while_it_publishes_goes_on(ground: DataVm, guard: FakeGuard) -> None:
     """systemd starts it again; the command, which has succeeded, is not run again. Heartbeats say what the VM does."""
     ground.put({"large": os.urandom(4 << 20)})
     ground.train(bandwidth_mib_s=2)

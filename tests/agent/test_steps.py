@@ -68,7 +68,7 @@ def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
         yield server
 
 
-class Ground:
+class SteppedVm:
     """A VM whose pull of the image, input and checkpoint each wait for what a test says."""
 
     def __init__(self, vm: Vm, s3: S3Server) -> None:
@@ -111,11 +111,11 @@ class Ground:
 
 
 @pytest.fixture
-def ground(vm: Vm, s3: S3Server) -> Ground:
-    return Ground(vm, s3)
+def ground(vm: Vm, s3: S3Server) -> SteppedVm:
+    return SteppedVm(vm, s3)
 
 
-def test_image_input_checkpoint_and_driver_are_awaited_at_once(ground: Ground, guard: FakeGuard) -> None:
+def test_image_input_checkpoint_and_driver_are_awaited_at_once(ground: SteppedVm, guard: FakeGuard) -> None:
     """Each here waits until all the others have begun, so that one after the other they would never end."""
     everyone = ["image.pid", "inputs.pid", "checkpoint.pid", "gpu.pid"]
     ground.vm.tool("nvidia-smi", SMI)
@@ -127,7 +127,7 @@ def test_image_input_checkpoint_and_driver_are_awaited_at_once(ground: Ground, g
     assert guard.fetched == ["code"]
 
 
-def test_checkpoint_goes_over_an_input_in_the_same_folder(ground: Ground, guard: FakeGuard) -> None:
+def test_checkpoint_goes_over_an_input_in_the_same_folder(ground: SteppedVm, guard: FakeGuard) -> None:
     """A base model is downloaded to the folder in which its successors are saved."""
     ground.begin({}, inputs=ground.saved)
     assert guard.wait_for("exit")["code"] == 0
@@ -135,7 +135,7 @@ def test_checkpoint_goes_over_an_input_in_the_same_folder(ground: Ground, guard:
     assert downloads == ["begin inputs", "end inputs", "begin checkpoint", "end checkpoint"]
 
 
-def test_limited_transfers_still_run_one_after_the_other(ground: Ground, guard: FakeGuard) -> None:
+def test_limited_transfers_still_run_one_after_the_other(ground: SteppedVm, guard: FakeGuard) -> None:
     """The limit is that of all together, and each rclone knows its own alone."""
     ground.begin({}, bandwidth_mib_s=50)
     assert guard.wait_for("exit")["code"] == 0
@@ -143,7 +143,7 @@ def test_limited_transfers_still_run_one_after_the_other(ground: Ground, guard: 
     assert kinds == ["begin", "end", "begin", "end"]
 
 
-def test_first_failure_ends_the_others_and_is_reported(ground: Ground, guard: FakeGuard) -> None:
+def test_first_failure_ends_the_others_and_is_reported(ground: SteppedVm, guard: FakeGuard) -> None:
     """The download never ends by itself; its process is gone, and the exit says what Docker said."""
     put_docker(ground.vm, pull=(1, NO_TAG), image=(1, "Error: No such image"))
     ground.begin({"image": ["inputs.pid"], "inputs": ["never"]})
@@ -158,7 +158,7 @@ def test_first_failure_ends_the_others_and_is_reported(ground: Ground, guard: Fa
     assert ground.is_over("inputs")
 
 
-def test_download_that_fails_ends_a_pull(ground: Ground, guard: FakeGuard) -> None:
+def test_download_that_fails_ends_a_pull(ground: SteppedVm, guard: FakeGuard) -> None:
     """The other way round: what Docker does is killed."""
     ground.begin({"image": ["never"], "inputs": ["image.pid"]}, fails="inputs")
     end = guard.wait_for("exit")
@@ -167,7 +167,7 @@ def test_download_that_fails_ends_a_pull(ground: Ground, guard: FakeGuard) -> No
     assert ground.is_over("image")
 
 
-def test_cancelled_job_ends_all_that_is_under_way(ground: Ground, guard: FakeGuard) -> None:
+def test_cancelled_job_ends_all_that_is_under_way(ground: SteppedVm, guard: FakeGuard) -> None:
     """The job is not started, because of the cancellation, as while a single step ran."""
     ground.begin({name: ["never"] for name in ("image", "inputs", "checkpoint")})
     until(lambda: ground.has_begun("image", "inputs", "checkpoint"))
@@ -178,7 +178,7 @@ def test_cancelled_job_ends_all_that_is_under_way(ground: Ground, guard: FakeGua
     assert all(ground.is_over(name) for name in ("image", "inputs", "checkpoint"))
 
 
-def test_vm_that_ends_in_the_middle_reports_no_exit(ground: Ground, guard: FakeGuard) -> None:
+def test_vm_that_ends_in_the_middle_reports_no_exit(ground: SteppedVm, guard: FakeGuard) -> None:
     """A driver's installer restarts the VM: the next boot starts the command, and what was downloaded stays."""
     ground.begin({"image": ["go"]}, resume=True)
     guard.wait_for("heartbeat", lambda event: [one["state"] for one in event.get("transfers", ())] == ["done"])
@@ -191,7 +191,7 @@ def test_vm_that_ends_in_the_middle_reports_no_exit(ground: Ground, guard: FakeG
     assert ground.order().count("begin inputs") == 1
 
 
-def test_agent_that_is_killed_in_the_middle_goes_on(ground: Ground, guard: FakeGuard) -> None:
+def test_agent_that_is_killed_in_the_middle_goes_on(ground: SteppedVm, guard: FakeGuard) -> None:
     """systemd starts it again: what is complete is skipped, and the pull begins again."""
     ground.begin({"image": ["go"]}, code=serve(guard), workdir="")
     guard.wait_for("heartbeat", lambda event: [one["state"] for one in event.get("transfers", ())] == ["done"])

@@ -14,7 +14,7 @@ from tests.authenticators import authenticator_of, begin_session, make_principal
 from tests.bill import stored_bill
 from tests.fakes import HandClock
 from tests.jobs.archives import MemoryArchives
-from tests.jobs.job_service import Office
+from tests.jobs.job_service import JobSetup
 from tests.pages import job_story
 from tests.reminders import reminder_rows
 from tests.sweeps import sweep_story
@@ -55,7 +55,7 @@ class Story:
     """`rules` are those of the job service, with people in them."""
 
     app: FastAPI
-    office: Office
+    office: JobSetup
     authenticator: Authenticator
     tokens: TokenService
 
@@ -92,7 +92,7 @@ def make_story(database: Database) -> Story:
         rows.event(connection, "started", NOW - 9 * HOUR, project="lab", gce_id="4711", name="trainer-3")
         rows.day(connection, NOW.date() - timedelta(days=1))
         connection.execute(insert(tables.price_refusals), REFUSAL)
-    office = Office(database)
+    office = JobSetup(database)
     office.rules = _with_people(office.rules)
     sweep_story.tell(office)
     stored_bill.tell(database)

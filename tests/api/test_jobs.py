@@ -12,7 +12,7 @@ from tests.api.conftest import deps_of
 from tests.api.rows import NOW
 from tests.authenticators import ADMIT_ALL, keyed
 from tests.jobs import job_rows
-from tests.jobs.job_service import B200, RULES, Office, Store, priced
+from tests.jobs.job_service import B200, RULES, JobSetup, Store, priced
 
 from costguard.access.rules import Access
 from costguard.api.app import create_app
@@ -29,7 +29,7 @@ SECRET = "hf_" + "aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY3z"  # of no account
 class Api:
     """An API that lets everybody in, or who knows the token, with the job service behind it."""
 
-    office: Office
+    office: JobSetup
     token: str | None = None
     base: str = "http://127.0.0.1:8765"
     headers: dict[str, str] = field(default_factory=dict)
@@ -57,7 +57,7 @@ class Api:
 
 @pytest.fixture
 def api(sqlite_database: Database) -> Api:
-    return Api(Office(priced(sqlite_database)))
+    return Api(JobSetup(priced(sqlite_database)))
 
 
 def test_a_job_is_launched(api: Api) -> None:

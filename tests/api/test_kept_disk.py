@@ -11,7 +11,7 @@ from tests.api import rows
 from tests.api.conftest import deps_of
 from tests.authenticators import ADMIT_ALL
 from tests.jobs import job_rows
-from tests.jobs.job_service import Office
+from tests.jobs.job_service import JobSetup
 
 from costguard.api.app import create_app
 from costguard.db.transaction import Database
@@ -25,15 +25,15 @@ ADA, EVE = "ada@lab.example", "eve@lab.example"
 
 
 @pytest.fixture
-def office(sqlite_database: Database) -> Office:
+def office(sqlite_database: Database) -> JobSetup:
     with sqlite_database.write() as connection:
         rows.prices(connection)
         job_rows.failed_on_disk(connection, "jkept")
-    return Office(sqlite_database)
+    return JobSetup(sqlite_database)
 
 
 @pytest.fixture
-def client(office: Office) -> TestClient:
+def client(office: JobSetup) -> TestClient:
     deps = replace(deps_of(office.database), rules=office.rules, jobs=office.it, authenticator=ADMIT_ALL)
     return TestClient(create_app(deps), "http://127.0.0.1:8765")
 
@@ -45,7 +45,7 @@ def test_a_failed_job_shows_what_its_disk_holds_and_costs(client: TestClient) ->
     assert kept["holds"] == "everything that it saved, up to the checkpoint of step 40 in /ckpt/step-40"
 
 
-def test_a_list_tells_of_every_disk_that_is_kept(client: TestClient, office: Office) -> None:
+def test_a_list_tells_of_every_disk_that_is_kept(client: TestClient, office: JobSetup) -> None:
     """The disk is in the row of its job; open jobs include it on request; and all of them are counted."""
     with office.database.write() as connection:
         job_rows.added(connection, "jdone")
@@ -61,7 +61,7 @@ def test_a_list_tells_of_every_disk_that_is_kept(client: TestClient, office: Off
     assert plain["kept_disks"]["count"] == 1
 
 
-def test_its_owner_agrees_that_it_goes(client: TestClient, office: Office) -> None:
+def test_its_owner_agrees_that_it_goes(client: TestClient, office: JobSetup) -> None:
     """202 first, 200 when repeated; the event says who agreed and what is lost. Nobody else may."""
     address = "/api/v1/jobs/jkept/delete-disk"
     answers = [client.post(address, json={"by": by}).status_code for by in (ADA, ADA)]
@@ -75,7 +75,7 @@ def test_its_owner_agrees_that_it_goes(client: TestClient, office: Office) -> No
     assert client.get("/api/v1/jobs/jkept").json()["kept_disk"] is None
 
 
-def test_no_disk_of_a_running_job_is_deleted(client: TestClient, office: Office) -> None:
+def test_no_disk_of_a_running_job_is_deleted(client: TestClient, office: JobSetup) -> None:
     """409, with what to do instead; also where nothing is kept."""
     with office.database.write() as connection:
         job_rows.added(connection, "jopen")
@@ -87,7 +87,7 @@ def test_no_disk_of_a_running_job_is_deleted(client: TestClient, office: Office)
 
 
 @pytest.mark.parametrize("agrees", [True, False])
-def test_a_cancel_says_what_becomes_of_the_disk(client: TestClient, office: Office, agrees: bool) -> None:
+def test_a_cancel_says_what_becomes_of_the_disk(client: TestClient, office: JobSetup, agrees: bool) -> None:
     """An explicit agreement alone gives it up."""
     with office.database.write() as connection:
         jobs_row = job_rows.job("jrun", checkpoint=CheckpointPlan("/ckpt", "--from {checkpoint}"))
@@ -105,7 +105,7 @@ def test_a_cancel_says_what_becomes_of_the_disk(client: TestClient, office: Offi
 
 
 @pytest.mark.parametrize("is_gone", [True, False])
-def test_output_is_not_said_to_be_on_a_vm_that_is_gone(client: TestClient, office: Office, is_gone: bool) -> None:
+def test_output_is_not_said_to_be_on_a_vm_that_is_gone(client: TestClient, office: JobSetup, is_gone: bool) -> None:
     """The log's path is given only while there is a VM that has it."""
     with office.database.write() as connection:
         (one,) = attempts.of_jobs(connection, ["jkept"])["jkept"]
@@ -117,7 +117,7 @@ def test_output_is_not_said_to_be_on_a_vm_that_is_gone(client: TestClient, offic
 
 @pytest.mark.parametrize(("age", "words"), [(1, "start from the beginning"), (20, "there was none")])
 def test_an_old_look_does_not_say_that_there_is_nothing(
-    client: TestClient, office: Office, age: int, words: str
+    client: TestClient, office: JobSetup, age: int, words: str
 ) -> None:
     """Twenty minutes ago nothing was saved: what lies there now nobody knows."""
     with office.database.write() as connection:
@@ -126,7 +126,7 @@ def test_an_old_look_does_not_say_that_there_is_nothing(
     assert words in client.get("/api/v1/jobs/jold").json()["next"]
 
 
-def test_a_failed_look_says_that_what_it_knows_is_from_before(client: TestClient, office: Office) -> None:
+def test_a_failed_look_says_that_what_it_knows_is_from_before(client: TestClient, office: JobSetup) -> None:
     """The present complete checkpoint is unknown: the last look that read it was an hour ago."""
     with office.database.write() as connection:
         job_rows.added(connection, "jold")
@@ -152,7 +152,7 @@ def test_a_failed_look_says_that_what_it_knows_is_from_before(client: TestClient
     ],
 )
 def test_a_checkpoint_goes_with_the_disk_that_held_it(
-    client: TestClient, office: Office, state: AttemptState, job_state: JobState, is_deleted: bool
+    client: TestClient, office: JobSetup, state: AttemptState, job_state: JobState, is_deleted: bool
 ) -> None:
     """After a success, or once the VM is gone, it is named as deleted; while its disk is there, as it was seen."""
     with office.database.write() as connection:
@@ -163,7 +163,7 @@ def test_a_checkpoint_goes_with_the_disk_that_held_it(
     assert client.get("/api/v1/jobs/jend").json()["checkpoint"]["is_deleted"] is is_deleted
 
 
-def test_a_checkpoint_in_a_bucket_outlives_every_vm(client: TestClient, office: Office) -> None:
+def test_a_checkpoint_in_a_bucket_outlives_every_vm(client: TestClient, office: JobSetup) -> None:
     """It is where it was, whatever becomes of the job."""
     with office.database.write() as connection:
         job_rows.added(connection, "jdone")

@@ -13,7 +13,7 @@ from tests.api.conftest import deps_of
 from tests.api.story import ADA, ROOT, VIC
 from tests.authenticators import FixedAuthenticator, make_principal
 from tests.jobs import job_rows
-from tests.jobs.job_service import Office, priced
+from tests.jobs.job_service import JobSetup, priced
 from tests.sweeps import sweep_story
 
 from costguard.api.app import create_app
@@ -87,7 +87,7 @@ def test_a_cancel_is_by_who_asks(post: Post) -> None:
 
 def test_sweeps_vms_and_filters_go_by_names(sqlite_database: Database) -> None:
     """The names work as in paths of jobs: a VM's and a sweep's name in a path, and a job's name in a filter."""
-    sweep_story.tell(Office(priced(sqlite_database)))
+    sweep_story.tell(JobSetup(priced(sqlite_database)))
     with sqlite_database.write() as connection:
         job_rows.added(connection, "j1111111", name="resnet")
         rows.instance(connection, "trainer", gce_id="4711", gone_at=rows.NOW)

@@ -38,7 +38,7 @@ _LONGEST = timedelta(hours=1)
 
 
 @dataclass(frozen=True)
-class Ground:
+class StormSetup:
     """The place of a storm: the cloud in memory, or the real client against a served one.
 
     `wait` lets time pass, `look` is a pass of the ledger, `say` an agent's report, `made` the names of all VMs ever
@@ -73,7 +73,7 @@ class Storm:
     peak_mb: float
 
 
-def storm(ground: Ground, number: int = 1000) -> Storm:
+def storm(ground: StormSetup, number: int = 1000) -> Storm:
     """Raises AssertionError where a job is left without a replacement, or a name was given to two VMs."""
     _submit(ground.database, number)
     before = time.perf_counter()
@@ -110,7 +110,7 @@ def storm(ground: Ground, number: int = 1000) -> Storm:
     )
 
 
-def in_memory(database: FragileDatabase) -> Ground:
+def in_memory(database: FragileDatabase) -> StormSetup:
     world = World(database).begin()
     cloud, clock = world.cloud, world.clock
 
@@ -122,7 +122,7 @@ def in_memory(database: FragileDatabase) -> Ground:
         cloud.stockouts = set(OUT_OF_STOCK)
         cloud.per_minute = CALLS_PER_MINUTE
 
-    return Ground(
+    return StormSetup(
         database=database,
         turn=world.turn,
         now=lambda: clock.now().timestamp(),
@@ -141,7 +141,7 @@ class _Turns:
     waited_s: float
 
 
-def _until(ground: Ground, done: Callable[[], bool]) -> _Turns:
+def _until(ground: StormSetup, done: Callable[[], bool]) -> _Turns:
     """Turns, with a pass each minute, until it is so."""
     calls, waited, passed, began = 0, 0.0, ground.now(), ground.now()
     while not done():
@@ -156,7 +156,7 @@ def _until(ground: Ground, done: Callable[[], bool]) -> _Turns:
     return _Turns(calls, waited)
 
 
-def _idle(ground: Ground) -> tuple[float, float]:
+def _idle(ground: StormSetup) -> tuple[float, float]:
     """Processor time of a turn, the median, and of a minute's turns and its pass. Every agent is heard four times."""
     spent = []
     for number in range(12):
@@ -223,7 +223,7 @@ def _has_replacements(database: Database, number: int) -> bool:
     return len({one.job_id for one in up}) == number
 
 
-def _none_twice(ground: Ground, number: int) -> None:
+def _none_twice(ground: StormSetup, number: int) -> None:
     made = ground.made()
     assert len(made) == len(set(made)), "a name was given to two VMs"
     with ground.database.read() as connection:

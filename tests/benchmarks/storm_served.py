@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 from urllib.request import Request, urlopen
 
-from tests.benchmarks.storm import CALLS_PER_MINUTE, OUT_OF_STOCK, REGION, Ground
+from tests.benchmarks.storm import CALLS_PER_MINUTE, OUT_OF_STOCK, REGION, StormSetup
 from tests.builders import PROJECT
 from tests.fakes import HandClock
 from tests.jobs.world import OWNERS, T4, Shelf, metadata, price_list
@@ -90,7 +90,7 @@ class Cloud:
 
 
 @contextmanager
-def served(folder: Path, calls_per_minute: int = CALLS_PER_MINUTE) -> Iterator[Ground]:
+def served(folder: Path, calls_per_minute: int = CALLS_PER_MINUTE) -> Iterator[StormSetup]:
     """A guard on a SQLite database of its own; all of it ends with the block."""
     url = f"sqlite:///{folder / 'served.db'}"
     upgrade(url)
@@ -106,7 +106,7 @@ def served(folder: Path, calls_per_minute: int = CALLS_PER_MINUTE) -> Iterator[G
             yield _ground(cloud, clock, client, database, calls_per_minute)
 
 
-def _ground(cloud: Cloud, clock: JumpingClock, client: ComputeCloud, database: Database, per_minute: int) -> Ground:
+def _ground(cloud: Cloud, clock: JumpingClock, client: ComputeCloud, database: Database, per_minute: int) -> StormSetup:
     with database.write() as connection:
         prices.add(connection, list(price_list()), clock.now())
     tokens = AgentTokens(b"key")
@@ -131,7 +131,7 @@ def _ground(cloud: Cloud, clock: JumpingClock, client: ComputeCloud, database: D
         for writes in (True, False):
             cloud.post("/sandbox/faults", {"kind": "rate_limit", "limit": per_minute, "writes": writes})
 
-    return Ground(
+    return StormSetup(
         database=database,
         turn=turn,
         now=lambda: clock.now().timestamp(),

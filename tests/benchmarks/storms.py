@@ -11,7 +11,7 @@ from pathlib import Path
 
 import structlog
 from tests.benchmarks.measure import Measured
-from tests.benchmarks.storm import CALLS_PER_MINUTE, Ground, in_memory, storm
+from tests.benchmarks.storm import CALLS_PER_MINUTE, StormSetup, in_memory, storm
 from tests.benchmarks.storm_served import served
 from tests.jobs.world import FragileDatabase
 
@@ -30,7 +30,7 @@ def storms(folder: Path) -> Iterator[Measured]:
             yield Measured(f"{title}: {name}", unit, [value], goal)
 
 
-def _rows(ground: Ground) -> Iterator[tuple[str, str, float, float | None]]:
+def _rows(ground: StormSetup) -> Iterator[tuple[str, str, float, float | None]]:
     figures = storm(ground)
     seconds = figures.until_replaced.total_seconds()
     yield "1,000 jobs launched, the guard's own time", "s", figures.launched_s, None
@@ -55,7 +55,7 @@ def _rows(ground: Ground) -> Iterator[tuple[str, str, float, float | None]]:
 
 
 @contextmanager
-def _in_memory(folder: Path) -> Iterator[Ground]:
+def _in_memory(folder: Path) -> Iterator[StormSetup]:
     url = f"sqlite:///{folder / 'storm.db'}"
     upgrade(url)
     with closing(FragileDatabase.open(url)) as database:

@@ -126,7 +126,7 @@ def tell(database: Database, authenticator: RequestAuthenticator | None = None) 
     _prices(database)
     stored_bill.tell(database)
     _sessions(database)
-    sweep_story.tell(job_service.Office(database))
+    sweep_story.tell(job_service.JobSetup(database))
     lease.acquire(database, "daemon", "guard-1", HOUR)
     pages = {
         "api": "/api/docs",
@@ -251,7 +251,7 @@ def _app(database: Database, authenticator: RequestAuthenticator, output: OpenFo
         status=lambda: DaemonStatus(last_pass_at=NOW - MINUTE),
         holder="guard-1",
         outbox_trouble=lambda: OutboxTrouble(),
-        jobs=job_service.Office(database, RULES).it,
+        jobs=job_service.JobSetup(database, RULES).it,
         output=output,
     )
     app = create_app(deps)

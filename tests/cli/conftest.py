@@ -13,7 +13,7 @@ from tests.api.conftest import Standstill
 from tests.api.rows import NOW
 from tests.authenticators import ADMIT_ALL, keyed
 from tests.cli.typed import Typist
-from tests.jobs.job_service import Office
+from tests.jobs.job_service import JobSetup
 from tests.serving import serving as serving_app
 
 from costguard.access.rules import Rules, by_name
@@ -33,7 +33,7 @@ def serving(
     token: str | None = None,
     budgets: Sequence[Budget] = (),
     teams: Sequence[Team] = (),
-    office: Office | None = None,
+    office: JobSetup | None = None,
 ) -> Iterator[str]:
     rules = Rules(by_name([Preset("t4", Match(), timedelta(hours=8))]), budgets=tuple(budgets), teams=tuple(teams))
     deps = Deps(

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 from tests.cli.conftest import Run, runner, serving
 from tests.cli.typed import Typist
-from tests.jobs.job_service import Office, priced
+from tests.jobs.job_service import JobSetup, priced
 from tests.pages import job_story
 
 from costguard.db.transaction import Database
@@ -19,7 +19,7 @@ ADA = {"COSTGUARD_OWNER": "ada@lab.example"}
 @pytest.fixture
 def launching(sqlite_database: Database, typist: Typist) -> Iterator[Run]:
     """A server that takes jobs in."""
-    with serving(sqlite_database, office=Office(priced(sqlite_database))) as url:
+    with serving(sqlite_database, office=JobSetup(priced(sqlite_database))) as url:
         yield runner(url, typist)
 
 

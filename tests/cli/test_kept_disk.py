@@ -11,7 +11,7 @@ from tests.api.rows import NOW
 from tests.cli.conftest import Run, runner, serving
 from tests.cli.typed import Typist
 from tests.jobs import job_rows
-from tests.jobs.job_service import Office
+from tests.jobs.job_service import JobSetup
 
 from costguard.db.transaction import Database
 from costguard.jobs.rows import job_rows as jobs
@@ -38,7 +38,7 @@ def database(sqlite_database: Database) -> Database:
 @pytest.fixture
 def run(database: Database, typist: Typist) -> Iterator[Run]:
     """A server that takes jobs in."""
-    with serving(database, office=Office(database)) as url:
+    with serving(database, office=JobSetup(database)) as url:
         yield runner(url, typist)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tests.cli.conftest import Run, runner, serving
 from tests.cli.typed import Typist
-from tests.jobs.job_service import Office, priced
+from tests.jobs.job_service import JobSetup, priced
 from tests.sweeps import sweep_story
 
 from costguard.cli import job_file, sweep_file
@@ -38,12 +38,12 @@ ADA = {"COSTGUARD_OWNER": "ada@lab.example"}
 
 
 @pytest.fixture
-def office(sqlite_database: Database) -> Office:
-    return Office(priced(sqlite_database))
+def office(sqlite_database: Database) -> JobSetup:
+    return JobSetup(priced(sqlite_database))
 
 
 @pytest.fixture
-def run(office: Office, typist: Typist) -> Iterator[Run]:
+def run(office: JobSetup, typist: Typist) -> Iterator[Run]:
     with serving(office.database, office=office) as url:
         yield runner(url, typist)
 
@@ -80,7 +80,7 @@ def test_dry_run_prints_the_cost_and_launches_nothing(run: Run, file: Path) -> N
     assert "No sweep fits" in run("sweep", "list").stdout
 
 
-def test_table_has_parameters_states_and_costs(run: Run, office: Office) -> None:
+def test_table_has_parameters_states_and_costs(run: Run, office: JobSetup) -> None:
     """A line for each member; those that wait have no job yet."""
     sweep_story.tell(office)
     lines = run("sweep", "show", sweep_story.ID).stdout.splitlines()
@@ -94,7 +94,7 @@ def test_table_has_parameters_states_and_costs(run: Run, office: Office) -> None
     ]
 
 
-def test_failed_member_is_resumed_and_the_sweep_cancelled(run: Run, office: Office) -> None:
+def test_failed_member_is_resumed_and_the_sweep_cancelled(run: Run, office: JobSetup) -> None:
     """The sweep is named by its id or its name; each command says how it stands then."""
     sweep_story.tell(office)
     resumed = run("sweep", "resume", sweep_story.ID, "--member", "2", "--ceiling", "60", **ADA)

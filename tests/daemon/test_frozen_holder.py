@@ -9,7 +9,7 @@ from tests.builders import at
 from tests.jobs.world import world
 from tests.messages.outbox_setup import Place
 from tests.reminders.execute_setup import Scene
-from tests.webhooks.webhook_setup import FakePoster, Office, webhook
+from tests.webhooks.webhook_setup import FakePoster, WebhookSetup, webhook
 
 from costguard.daemon.lease_keeper import LEASE, LEASE_TTL
 from costguard.db import lease as leases
@@ -70,7 +70,7 @@ def test_no_message_is_sent(database: Database, thawed: Lease) -> None:
 def test_no_event_is_posted(database: Database, thawed: Lease) -> None:
     """The receiver gets it from the guard that acts."""
     poster = FakePoster()
-    office = Office(database, poster, webhook())
+    office = WebhookSetup(database, poster, webhook())
     office.webhooks().deliver(leases.renew(database, thawed, LEASE_TTL))
     office.record("a")
     _freeze(thawed)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import select, update
 from structlog.testing import capture_logs
-from tests.crashing import Fuse, Killed, fragile_database
+from tests.crashing import CrashPoint, Killed, fragile_database
 from tests.daemon.marked import NOW, Guard, file_of, generation_at_start, sign, started
 from tests.fakes import HandClock
 
@@ -129,7 +129,7 @@ def test_lease_that_changes_hands_is_no_restore(database_url: str) -> None:
 @pytest.mark.parametrize("step", range(1, 8))
 def test_killed_guard_is_no_restore(database_url: str, step: int) -> None:
     """Before, within and after each of its transactions, and before the file is written."""
-    fuse = Fuse()
+    fuse = CrashPoint()
     with fragile_database(database_url, fuse) as database:
         guard = Guard(database)
         guard.look()

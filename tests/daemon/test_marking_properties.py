@@ -12,7 +12,7 @@ from pathlib import Path
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests.builders import at
-from tests.crashing import FragileDatabase, Fuse, Killed
+from tests.crashing import CrashPoint, FragileDatabase, Killed
 from tests.fakes import HandClock
 from tests.in_memory import memory_folder
 
@@ -108,7 +108,7 @@ class _File:
         shutil.copy(template, self._path)
         shutil.copy(template, self._survives)
         self._mark_file = MarkFile(self._path)
-        self._fuse = Fuse()
+        self._fuse = CrashPoint()
         self._database: _Disk | None = None
         self._marking: Marking | None = None
         self._left: int | None = None  # the state in which the guard that runs left the database

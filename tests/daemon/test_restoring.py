@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 import pytest
 from sqlalchemy import select
-from tests.access.access_setup import ADA, Office, press
+from tests.access.access_setup import ADA, SlackHandlers, press
 from tests.api.rows import NOW
 from tests.builders import PROJECT, at
 from tests.messages.outbox_setup import Place
@@ -114,7 +114,7 @@ def test_a_message_that_was_sent_since_the_backup_is_not_sent_again(sqlite_datab
 
 def test_a_button_from_before_the_restore_does_nothing(sqlite_database: Database) -> None:
     """Rows are numbered again in a restored database, so an old message may be about another VM than it seems."""
-    office = Office(sqlite_database)
+    office = SlackHandlers(sqlite_database)
     with closing(office.handler):
         subject = office.running()
         office.know("ada")

@@ -21,7 +21,7 @@ import obstore
 import pytest
 from obstore.store import S3Store
 from tests.scenario import guard_process
-from tests.scenario.training_ground import OWNER, Ground, ground
+from tests.scenario.training_ground import OWNER, TrainingWorld, ground
 from tests.waiting import until
 
 FLYTE = Path(os.environ.get("COSTGUARD_FLYTE", "nowhere"))
@@ -86,7 +86,7 @@ def _is_up(port: int) -> bool:
 
 
 @contextmanager
-def lab(folder: Path, bucket: Bucket) -> Iterator[tuple[Ground, dict[str, str]]]:
+def lab(folder: Path, bucket: Bucket) -> Iterator[tuple[TrainingWorld, dict[str, str]]]:
     """A guard and a cloud, and the environment of a laptop that runs workflows."""
     own = folder / "vm-own"
     with ground(folder, 6.0, path=f"{FLYTE / 'bin'}:{os.environ['PATH']}", own_folders=(own,)) as place:
@@ -107,7 +107,7 @@ def lab(folder: Path, bucket: Bucket) -> Iterator[tuple[Ground, dict[str, str]]]
 
 
 def _preempted_once(
-    place: Ground, program: subprocess.Popen[str], bucket: Bucket, name: str, step: int = 20
+    place: TrainingWorld, program: subprocess.Popen[str], bucket: Bucket, name: str, step: int = 20
 ) -> dict[str, Any]:
     """Takes the VM of the only job once it has reported a step; the job when the program is over."""
 

@@ -158,7 +158,7 @@ class WatchedDatabase(Database):
 
 
 @dataclass
-class Office:
+class JobSetup:
     """A JobService with everything that it was given."""
 
     database: Database

@@ -36,7 +36,7 @@ VM = VmRequest(
 
 
 @dataclass
-class Ground:
+class LaunchSetup:
     launcher: Launcher
     wait: Callable[[timedelta], object]
     preempt: Callable[[str], object]
@@ -51,11 +51,11 @@ class Ground:
 
 
 @pytest.fixture(params=["in memory", "served"])
-def ground(request: pytest.FixtureRequest) -> Iterator[Ground]:
+def ground(request: pytest.FixtureRequest) -> Iterator[LaunchSetup]:
     if request.param == "in memory":
         clock = HandClock(at("08:00"))
         cloud = CloudOfVms(clock)
-        yield Ground(
+        yield LaunchSetup(
             cloud,
             clock.advance,
             lambda name: cloud.preempt(*(vm for vm in cloud.there() if vm.name == name)),
@@ -65,7 +65,7 @@ def ground(request: pytest.FixtureRequest) -> Iterator[Ground]:
     manual = ManualClock(at("08:00"))
     world = World(manual)
     with running(world) as url, closing(ComputeCloud(url, manual, wait=Waits())) as served:
-        yield Ground(
+        yield LaunchSetup(
             served.launcher,
             world.advance,
             lambda name: world.preempt(PROJECT, name),
@@ -73,7 +73,7 @@ def ground(request: pytest.FixtureRequest) -> Iterator[Ground]:
         )
 
 
-def test_names_and_request_ids(ground: Ground) -> None:
+def test_names_and_request_ids(ground: LaunchSetup) -> None:
     """A repeat under one request id is one VM; another under the same name is refused."""
     one, other, *_ = ground.ids()
     first = ground.launcher.insert(PROJECT, ZONE, VM, one)
@@ -93,7 +93,7 @@ def test_names_and_request_ids(ground: Ground) -> None:
     assert ground.launcher.operation(PROJECT, ZONE, "nobody-knows") is None
 
 
-def test_out_of_stock(ground: Ground) -> None:
+def test_out_of_stock(ground: LaunchSetup) -> None:
     """The insert is accepted; its operation fails, and nothing has the name."""
     ground.sell_out(ZONE)
     operation = ground.launcher.insert(PROJECT, ZONE, VM, next(ground.ids()))
@@ -105,7 +105,7 @@ def test_out_of_stock(ground: Ground) -> None:
     assert ground.status() is None
 
 
-def test_a_delete_takes_its_time(ground: Ground) -> None:
+def test_a_delete_takes_its_time(ground: LaunchSetup) -> None:
     """The VM is stopping for a while, then gone; after that there is nothing to delete."""
     one, other, third, *_ = ground.ids()
     ground.launcher.insert(PROJECT, ZONE, VM, one)
@@ -123,7 +123,7 @@ def test_a_delete_takes_its_time(ground: Ground) -> None:
 
 
 @pytest.mark.parametrize("keeps_disk", [False, True])
-def test_a_preemption(ground: Ground, keeps_disk: bool) -> None:
+def test_a_preemption(ground: LaunchSetup, keeps_disk: bool) -> None:
     """The VM goes, or rests and can be started again as it was."""
     one, other, *_ = ground.ids()
     ground.launcher.insert(PROJECT, ZONE, replace(VM, keeps_disk=keeps_disk), one)

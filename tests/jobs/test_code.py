@@ -15,7 +15,7 @@ from tests.api.rows import NOW
 from tests.fakes import HandClock
 from tests.jobs import job_rows
 from tests.jobs.archives import MemoryArchives, packed
-from tests.jobs.job_service import Office, asked, priced
+from tests.jobs.job_service import JobSetup, asked, priced
 
 from costguard.db.transaction import Database
 from costguard.errors import Conflict, Invalid, Missing
@@ -36,11 +36,11 @@ def store() -> MemoryArchives:
 
 
 @pytest.fixture
-def office(sqlite_database: Database, store: MemoryArchives) -> Office:
-    return Office(priced(sqlite_database), archives=store)
+def office(sqlite_database: Database, store: MemoryArchives) -> JobSetup:
+    return JobSetup(priced(sqlite_database), archives=store)
 
 
-def test_archive_is_stored_under_its_hash(office: Office, store: MemoryArchives) -> None:
+def test_archive_is_stored_under_its_hash(office: JobSetup, store: MemoryArchives) -> None:
     """An archive is found from then on."""
     with pytest.raises(Missing, match=f"no archive {SHA256[:12]}"):
         office.code.find(SHA256)
@@ -73,7 +73,7 @@ def wrong_member(name: str, kind: bytes = tarfile.REGTYPE, target: str = "") -> 
     ],
 )
 def test_unsafe_archive_is_refused_before_it_is_stored(
-    office: Office, store: MemoryArchives, plain: bytes, words: str
+    office: JobSetup, store: MemoryArchives, plain: bytes, words: str
 ) -> None:
     """An unsafe archive is refused whatever the client says it packed."""
     with pytest.raises(Invalid, match=words):
@@ -81,7 +81,7 @@ def test_unsafe_archive_is_refused_before_it_is_stored(
     assert store.objects == {}
 
 
-def test_archive_under_another_name_is_refused(office: Office) -> None:
+def test_archive_under_another_name_is_refused(office: JobSetup) -> None:
     """An archive that was cut off is refused as well, and a file that is no archive."""
     with pytest.raises(Invalid, match=f"its SHA-256 is {SHA256}"):
         office.code.keep("0" * 64, io.BytesIO(CONTENT))
@@ -111,7 +111,7 @@ def test_archive_that_unpacks_without_end_is_refused() -> None:
         check_archive(plain, SHA256)
 
 
-def test_job_names_an_archive_that_is_there(office: Office, store: MemoryArchives) -> None:
+def test_job_names_an_archive_that_is_there(office: JobSetup, store: MemoryArchives) -> None:
     """A job with a missing archive is refused before a VM is launched for it: not uploaded, about to be deleted, or
     unknown.
     """
@@ -132,7 +132,7 @@ def test_job_names_an_archive_that_is_there(office: Office, store: MemoryArchive
 
 def test_server_without_a_place_for_code_says_which_setting(sqlite_database: Database) -> None:
     """The setting is named at the upload, and at the launch."""
-    office = Office(priced(sqlite_database))
+    office = JobSetup(priced(sqlite_database))
     with pytest.raises(Conflict) as refused:
         office.code.keep(SHA256, io.BytesIO(CONTENT))
     assert "[jobs] code" in refused.value.what_next
@@ -141,7 +141,7 @@ def test_server_without_a_place_for_code_says_which_setting(sqlite_database: Dat
     assert office.code.tidy() == 0
 
 
-def test_a_full_place_makes_room_by_what_no_open_job_needs(office: Office, store: MemoryArchives) -> None:
+def test_a_full_place_makes_room_by_what_no_open_job_needs(office: JobSetup, store: MemoryArchives) -> None:
     """The oldest goes first, and no more than it takes; what was just uploaded may be about to be launched."""
     archives = [packed({"train.py": f"print('version {number}')"}) for number in range(4)]
     most = sum(len(content) for content, _ in archives[:3])
@@ -161,7 +161,7 @@ def test_a_full_place_makes_room_by_what_no_open_job_needs(office: Office, store
     assert len(store.objects) == 3
 
 
-def test_changes_are_stored_without_credentials(office: Office) -> None:
+def test_changes_are_stored_without_credentials(office: JobSetup) -> None:
     """Credentials are removed also from a client that hides nothing."""
     office.code.keep(SHA256, io.BytesIO(CONTENT))
     diff = f"+lr = 1\n+token = '{TOKEN}'\n-----BEGIN RSA PRIVATE KEY-----\nMIIE\n-----END RSA PRIVATE KEY-----\n+end"
@@ -189,7 +189,7 @@ def test_changes_are_stored_without_credentials(office: Office) -> None:
     ],
 )
 def test_code_and_setup_that_cannot_work_are_refused(
-    office: Office, changed: dict[str, Any], where: str, words: str
+    office: JobSetup, changed: dict[str, Any], where: str, words: str
 ) -> None:
     """Code and setup are refused at the launch, each with the field."""
     office.code.keep(SHA256, io.BytesIO(CONTENT))
@@ -200,7 +200,7 @@ def test_code_and_setup_that_cannot_work_are_refused(
     assert words in field[1]
 
 
-def test_folder_below_the_code_is_accepted(office: Office) -> None:
+def test_folder_below_the_code_is_accepted(office: JobSetup) -> None:
     """It is relative, as it is on the laptop."""
     office.code.keep(SHA256, io.BytesIO(CONTENT))
     assert office.it.submit(asked(code=CODE, workdir="src/train"), None, "cli")[0].spec.workdir == "src/train"

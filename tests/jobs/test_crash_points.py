@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 from tests.jobs.lives import MOST_TICKS, Life, Machine, check
-from tests.jobs.world import BUCKET, FragileDatabase, Fuse, World
+from tests.jobs.world import BUCKET, CrashPoint, FragileDatabase, World
 
 from costguard.model.attempt import AttemptState
 from costguard.model.job import CheckpointPlan, JobState
@@ -68,7 +68,7 @@ def points_of(life: Life, path: Path, state: JobState, begin: int = 1, every: in
         shutil.copy(path, saved)
         stored: set[tuple[bytes, str]] = set()
         for point in range(begin, 1000, every):
-            fuse = Fuse(point)
+            fuse = CrashPoint(point)
             other = life.copied()
             other.world.guard(fuse)
             other.tick()

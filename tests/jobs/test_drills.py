@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 from tests.builders import at
-from tests.jobs.job_service import Office, asked
+from tests.jobs.job_service import JobSetup, asked
 from tests.jobs.world import World, world
 
 from costguard.db.transaction import Database
@@ -22,11 +22,11 @@ EVE = "eve@lab.example"
 
 
 @pytest.fixture
-def office(sqlite_database: Database) -> Office:
-    return Office(sqlite_database)
+def office(sqlite_database: Database) -> JobSetup:
+    return JobSetup(sqlite_database)
 
 
-def test_a_drill_is_stored_once(office: Office) -> None:
+def test_a_drill_is_stored_once(office: JobSetup) -> None:
     """A drill is requested by the owner or a person who may act for them; another one only after its end."""
     office.it.submit(asked(checkpoint=PLAN), None, "api")
     with pytest.raises(Forbidden, match="can drill it"):
@@ -37,7 +37,7 @@ def test_a_drill_is_stored_once(office: Office) -> None:
         office.it.drill("j1", "ada@lab.example")
 
 
-def test_what_saves_nowhere_cannot_be_drilled(office: Office) -> None:
+def test_what_saves_nowhere_cannot_be_drilled(office: JobSetup) -> None:
     """A development VM cannot be drilled either: its command is its owner's."""
     office.it.submit(asked(), None, "api")
     office.it.submit(asked(kind=JobKind.DEV, command=()), None, "api")
@@ -49,7 +49,7 @@ def test_what_saves_nowhere_cannot_be_drilled(office: Office) -> None:
         office.it.submit(asked(drill=True), None, "api")
 
 
-def test_a_job_can_be_launched_with_a_drill(office: Office) -> None:
+def test_a_job_can_be_launched_with_a_drill(office: JobSetup) -> None:
     """It is stored with the job."""
     office.it.submit(asked(checkpoint=PLAN, drill=True), None, "api")
     with office.database.read() as connection:

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from sqlalchemy import Connection, update
 from tests.api.rows import NOW
 from tests.jobs.job_rows import added, attempt
-from tests.jobs.job_service import PRESETS, RULES, T4, Office, asked, priced
+from tests.jobs.job_service import PRESETS, RULES, T4, JobSetup, asked, priced
 
 from costguard.access.rules import by_name
 from costguard.db.tables import attempts
@@ -31,7 +31,7 @@ def _started(connection: Connection, job_id: str, asked_at: datetime, started_at
 
 def test_deadline_with_steps_alone_is_planned_later_and_the_answers_say_so(sqlite_database: Database) -> None:
     """The warning is in the quote and in the job's reason; with the work there is nothing to say."""
-    office = Office(priced(sqlite_database))
+    office = JobSetup(priced(sqlite_database))
     spec = asked(deadline=NOW + 9 * HOUR, total_steps=10_000)
     (warning,) = office.it.quote(spec, HOUR).warnings
     assert warning.startswith("Its deadline is planned for once its output gives the pace of its steps")
@@ -44,13 +44,13 @@ def test_deadline_with_steps_alone_is_planned_later_and_the_answers_say_so(sqlit
 def test_deadline_is_checked_with_starts_as_they_were_measured(sqlite_database: Database) -> None:
     """Starts took 9 minutes, and a lost VM 2 to be noticed: then 11 to spare will do, which 20 unmeasured do not."""
     tight = asked(deadline=NOW + HOUR + 14 * MINUTE, work=HOUR)
-    unmeasured = Office(priced(sqlite_database))
+    unmeasured = JobSetup(priced(sqlite_database))
     assert "deadline" in {refusal.where for refusal in unmeasured.it.quote(tight, HOUR).refusals}
     for number in range(6):
         began = NOW - timedelta(days=1, minutes=number)
         with sqlite_database.write() as connection:
             _started(connection, f"earlier{number}", began, began + 9 * MINUTE)
-    measured = Office(sqlite_database).it.quote(tight, HOUR)
+    measured = JobSetup(sqlite_database).it.quote(tight, HOUR)
     assert "deadline" not in {refusal.where for refusal in measured.refusals}
     assert measured.feasibility.ends_at == NOW + HOUR + 11 * MINUTE
 
@@ -60,7 +60,7 @@ def test_quote_counts_on_googles_advice_for_zones_without_history(sqlite_databas
     database = priced(sqlite_database)
     saves = CheckpointPlan("gs://runs/train", "--from {checkpoint}")
     spec = asked(preset="plain", deadline=NOW + 9 * HOUR, work=5 * HOUR, checkpoint=saves)
-    plain = Office(database, WITH_PLAIN).it.quote(spec, HOUR)
+    plain = JobSetup(database, WITH_PLAIN).it.quote(spec, HOUR)
     zones = [place.zone for place in plain.places]
     looked_up: list[str] = []
 
@@ -68,7 +68,9 @@ def test_quote_counts_on_googles_advice_for_zones_without_history(sqlite_databas
         looked_up.append(zone)
         return 0.9 if zone == zones[0] else 0.01
 
-    advised = Office(database, WITH_PLAIN, advice=ZoneAdvice(read, patience=timedelta(seconds=30))).it.quote(spec, HOUR)
+    advised = JobSetup(database, WITH_PLAIN, advice=ZoneAdvice(read, patience=timedelta(seconds=30))).it.quote(
+        spec, HOUR
+    )
     assert set(looked_up) == set(zones)
     assert plain.expected is not None
     assert advised.expected is not None
@@ -82,6 +84,6 @@ def test_quote_without_a_deadline_asks_for_no_advice(sqlite_database: Database) 
     def read(_project: str, zone: str, _machine_type: str) -> None:
         looked_up.append(zone)
 
-    office = Office(priced(sqlite_database), WITH_PLAIN, advice=ZoneAdvice(read, patience=timedelta(seconds=30)))
+    office = JobSetup(priced(sqlite_database), WITH_PLAIN, advice=ZoneAdvice(read, patience=timedelta(seconds=30)))
     office.it.quote(asked(preset="plain", work=HOUR), HOUR)
     assert looked_up == []

@@ -31,7 +31,7 @@ RULES = Rules({}, channel="#gpu-costs", teams=(Team("vision", members=frozenset(
 
 
 @dataclass
-class Office:
+class GuardWithSlack:
     """A guard with its jobs, and a workspace over HTTP that it writes to."""
 
     jobs: World
@@ -78,7 +78,7 @@ class Office:
 
 
 @contextmanager
-def office(url: str) -> Iterator[Office]:
+def office(url: str) -> Iterator[GuardWithSlack]:
     cloud = Cloud(ManualClock(at("12:00")))
     with running(cloud) as served, world(url) as jobs:
         notifier = SlackNotifier(BOT_TOKEN, f"{served}/slack/api/")
@@ -88,7 +88,7 @@ def office(url: str) -> Iterator[Office]:
             return (cards if message.kind == "job" else news)(connection, message, jobs.clock.now())
 
         outbox = Outbox(jobs.database, notifier, compose, jobs.clock, "#gpu-costs", cards.changed)
-        yield Office(jobs, cloud, outbox, NotificationWatch(jobs.database, jobs.clock, RULES, "#gpu-costs"))
+        yield GuardWithSlack(jobs, cloud, outbox, NotificationWatch(jobs.database, jobs.clock, RULES, "#gpu-costs"))
 
 
 def test_a_command_that_fails_at_once_makes_one_message_to_its_owner_and_one_to_the_team(sqlite_url: str) -> None:

@@ -18,7 +18,7 @@ from tests.jobs.job_service import (
     RULES,
     SPOT,
     T4,
-    Office,
+    JobSetup,
     Store,
     WatchedDatabase,
     asked,
@@ -47,21 +47,21 @@ HOUR = timedelta(hours=1)
 
 
 @pytest.fixture
-def office(sqlite_database: Database) -> Office:
-    return Office(priced(sqlite_database))
+def office(sqlite_database: Database) -> JobSetup:
+    return JobSetup(priced(sqlite_database))
 
 
-def reported(office: Office) -> list[Event]:
+def reported(office: JobSetup) -> list[Event]:
     with office.database.read() as connection:
         return [event.event for event in audit_log.read(connection)]
 
 
-def stored(office: Office) -> int:
+def stored(office: JobSetup) -> int:
     with office.database.read() as connection:
         return len(job_rows.page(connection, JobFilters(), None, 100))
 
 
-def refused(office: Office, **given: Any) -> list[tuple[str, str]]:
+def refused(office: JobSetup, **given: Any) -> list[tuple[str, str]]:
     """Returns the refusals by part; nothing was stored, and nobody was woken."""
     with pytest.raises(Invalid) as error:
         office.it.submit(asked(**given), None, "api")
@@ -69,7 +69,7 @@ def refused(office: Office, **given: Any) -> list[tuple[str, str]]:
     return list(error.value.fields)
 
 
-def test_a_job_is_taken_in_with_its_recipe(office: Office) -> None:
+def test_a_job_is_taken_in_with_its_recipe(office: JobSetup) -> None:
     """A job takes the one project that is watched, with the preset's recipe as it is now; the daemon is woken."""
     job, is_new = office.it.submit(asked(owner=" Ada@Lab.example", ceiling=Money.of(5)), None, "cli")
     assert (is_new, office.woken, job.id, job.state, job.via) == (True, 1, "j1", JobState.QUEUED, "cli")
@@ -86,13 +86,13 @@ def test_a_job_is_taken_in_with_its_recipe(office: Office) -> None:
         assert job_rows.read(connection, "j1") == job
 
 
-def test_a_job_may_have_it_otherwise(office: Office) -> None:
+def test_a_job_may_have_it_otherwise(office: JobSetup) -> None:
     """Overrides are in the job's own recipe; the preset's stays."""
     job, _ = office.it.submit(asked(Overrides(zones=("us-central1-f",), spot=False)), None, "api")
     assert (job.recipe.zones, job.recipe.provisioning_model) == (("us-central1-f",), ProvisioningModel.STANDARD)
 
 
-def test_a_development_vm_boots_its_own_image_and_needs_no_guard(office: Office) -> None:
+def test_a_development_vm_boots_its_own_image_and_needs_no_guard(office: JobSetup) -> None:
     """It has no command and no agent."""
     office.rules = replace(RULES, jobs=JobRules())
     job, _ = office.it.submit(asked(kind=JobKind.DEV, command=()), None, "api")
@@ -100,13 +100,13 @@ def test_a_development_vm_boots_its_own_image_and_needs_no_guard(office: Office)
     assert [item[0] for item in refused_again(office)] == ["guard_url"]
 
 
-def refused_again(office: Office) -> list[tuple[str, str]]:
+def refused_again(office: JobSetup) -> list[tuple[str, str]]:
     with pytest.raises(Invalid) as error:
         office.it.submit(asked(), None, "api")
     return list(error.value.fields)
 
 
-def test_the_same_request_under_the_same_key_is_one_job(office: Office) -> None:
+def test_the_same_request_under_the_same_key_is_one_job(office: JobSetup) -> None:
     """The key gives one job however often, also when it would be refused by now; another request under the key is
     refused.
     """
@@ -121,7 +121,7 @@ def test_the_same_request_under_the_same_key_is_one_job(office: Office) -> None:
     assert (other.id, is_new, len(reported(office))) == ("j2", True, 2)
 
 
-def test_of_two_equal_requests_at_once_one_makes_the_job(office: Office) -> None:
+def test_of_two_equal_requests_at_once_one_makes_the_job(office: JobSetup) -> None:
     """The other finds it when it comes to write, and gives it back."""
     ids = office.ids
 
@@ -151,14 +151,14 @@ def test_of_two_equal_requests_at_once_one_makes_the_job(office: Office) -> None
         ({"wandb_run": "lab/bert/1"}, "wandb_run", "does not log to W&B: add [trackers.wandb] to its settings"),
     ],
 )
-def test_what_cannot_be_launched_is_refused(office: Office, given: dict[str, Any], where: str, words: str) -> None:
+def test_what_cannot_be_launched_is_refused(office: JobSetup, given: dict[str, Any], where: str, words: str) -> None:
     """The refusal says what to change, before anything is stored."""
     ((part, message),) = refused(office, **given)
     assert part == where
     assert words in message
 
 
-def test_runs_of_trackers_are_checked_and_stored(office: Office) -> None:
+def test_runs_of_trackers_are_checked_and_stored(office: JobSetup) -> None:
     """The forms are those that MLflow and W&B give them."""
     office.rules = replace(RULES, jobs=replace(RULES.jobs, trackers=frozenset(Tracker)))
     assert refused(office, mlflow_run="runs:/abc", wandb_run="bert/1") == [
@@ -175,7 +175,7 @@ def test_runs_of_trackers_are_checked_and_stored(office: Office) -> None:
     assert runs == [(Tracker.MLFLOW, "a" * 32), (Tracker.WANDB, "lab/bert/1")]
 
 
-def test_everything_that_is_wrong_is_said_at_once(office: Office) -> None:
+def test_everything_that_is_wrong_is_said_at_once(office: JobSetup) -> None:
     """The refusals go from the words of the request to the price, the budget and the bucket."""
     office.store.trouble = CheckpointLocationRefused("gs://lab/run: access is denied.", "Grant it.")
     office.rules = replace(
@@ -209,7 +209,7 @@ def test_everything_that_is_wrong_is_said_at_once(office: Office) -> None:
     assert "budget lab is spent" in result[-2][1]
 
 
-def test_viewers_may_not_launch(office: Office) -> None:
+def test_viewers_may_not_launch(office: JobSetup) -> None:
     """Where roles are given, an operator's is needed; overrides that a preset keeps to itself need an admin's."""
     office.rules = replace(
         RULES, access=Access(operators=frozenset({"ada@lab.example"}), admins=frozenset({"@it.example"}))
@@ -231,7 +231,9 @@ def test_viewers_may_not_launch(office: Office) -> None:
         (B200, Overrides(on_demand_fallback=True), "overrides.on_demand_fallback"),
     ],
 )
-def test_what_google_does_not_sell_is_refused(office: Office, recipe: Recipe, overrides: Overrides, where: str) -> None:
+def test_what_google_does_not_sell_is_refused(
+    office: JobSetup, recipe: Recipe, overrides: Overrides, where: str
+) -> None:
     """A request to Google would never succeed; a quote says so too, and what to do."""
     preset = replace(RULES.presets["t4"], launch=recipe, may_override=OVERRIDES)
     office.rules = replace(RULES, presets={"t4": preset})
@@ -242,7 +244,7 @@ def test_what_google_does_not_sell_is_refused(office: Office, recipe: Recipe, ov
     assert [(item.where, item.message) for item in quoted] == [(part, message)]
 
 
-def test_secrets_need_an_account_that_may_read_them(office: Office) -> None:
+def test_secrets_need_an_account_that_may_read_them(office: JobSetup) -> None:
     """The VM would be paid for otherwise, and its command never start."""
     bare = replace(RULES.presets["t4"], launch=replace(T4, service_account=""))
     office.rules = replace(RULES, presets={"t4": bare})
@@ -256,7 +258,7 @@ def test_a_location_is_looked_at_before_anything_is_stored(sqlite_url: str) -> N
         assert isinstance(database, WatchedDatabase)
         open_while_looking: list[int] = []
         store = Store(there=COMPLETE, on_look=lambda: open_while_looking.append(database.transactions))
-        office = Office(priced(database), store=store)
+        office = JobSetup(priced(database), store=store)
         office.it.submit(
             asked(checkpoint=CheckpointPlan("gs://lab/run", "--from {checkpoint}", uploads_itself=True)), None, "api"
         )
@@ -268,7 +270,7 @@ def test_a_location_is_looked_at_before_anything_is_stored(sqlite_url: str) -> N
 def test_files_that_no_layout_recognises_are_reported_at_launch(sqlite_database: Database) -> None:
     """The report is in the quote, in the job's reason and in the event: the job is accepted all the same."""
     note = "3 files lie at gs://lab/run that no layout recognises (a, b, c): work would start from the beginning."
-    office = Office(priced(sqlite_database), store=Store(notes=(note,)))
+    office = JobSetup(priced(sqlite_database), store=Store(notes=(note,)))
     submission = asked(checkpoint=CheckpointPlan("gs://lab/run", "--from {checkpoint}", uploads_itself=True))
     assert office.it.quote(submission, timedelta(hours=1)).warnings == (note,)
     job, _ = office.it.submit(submission, None, "api")
@@ -276,14 +278,14 @@ def test_files_that_no_layout_recognises_are_reported_at_launch(sqlite_database:
     assert reported(office)[-1].text.endswith(note)
 
 
-def test_one_file_on_a_vms_disk_is_warned_about(office: Office) -> None:
+def test_one_file_on_a_vms_disk_is_warned_about(office: JobSetup) -> None:
     """Nobody can look there yet; that a lost VM may leave it torn is known without a look."""
     plan = CheckpointPlan("/var/checkpoints/checkpoint.pt", "--from {checkpoint}")
     (warning,) = office.it.quote(asked(checkpoint=plan), timedelta(hours=1)).warnings
     assert "checkpoint.pt is one file that is written over: a VM lost during a save leaves it torn" in warning
 
 
-def test_google_being_away_refuses_nothing_but_what_only_google_knows(office: Office) -> None:
+def test_google_being_away_refuses_nothing_but_what_only_google_knows(office: JobSetup) -> None:
     """The preset's machine type was good before; one that is asked for now cannot be checked."""
     office.cannot_ask = True
     assert [part for part, _ in refused(office, overrides=Overrides(machine_type="n1-standard-8"))] == [
@@ -301,7 +303,7 @@ def test_google_being_away_refuses_nothing_but_what_only_google_knows(office: Of
     ],
 )
 def test_an_unknown_machine_type_is_refused_as_such(
-    office: Office, overrides: Overrides, where: str, name: str
+    office: JobSetup, overrides: Overrides, where: str, name: str
 ) -> None:
     """A machine type that no zone of the job has is refused; one zone that has it is enough."""
     preset = replace(RULES.presets["t4"], may_override=OVERRIDES)
@@ -314,7 +316,7 @@ def test_an_unknown_machine_type_is_refused_as_such(
     assert office.it.submit(asked(overrides), None, "api")[1]
 
 
-def test_a_quote_says_what_it_costs_where_and_stores_nothing(office: Office) -> None:
+def test_a_quote_says_what_it_costs_where_and_stores_nothing(office: JobSetup) -> None:
     """A quote has the cost by part in every zone, where it would start, and the rest of budgets; command and owner may
     wait.
     """
@@ -336,7 +338,7 @@ def test_a_quote_says_what_it_costs_where_and_stores_nothing(office: Office) -> 
     assert (stored(office), reported(office)) == (0, [])
 
 
-def test_a_quote_of_what_would_be_refused_says_why(office: Office) -> None:
+def test_a_quote_of_what_would_be_refused_says_why(office: JobSetup) -> None:
     """The reasons come also where there is nothing to quote."""
     wrong = office.it.quote(asked(preset="h100"), HOUR)
     assert (wrong.recipe, wrong.places, wrong.first, wrong.cheapest) == (None, [], None, None)
@@ -347,7 +349,7 @@ def test_a_quote_of_what_would_be_refused_says_why(office: Office) -> None:
     assert unpriced.places[0].spot.unpriced == "the machine, its GPUs"
 
 
-def test_cancelling_is_written_down_once(office: Office) -> None:
+def test_cancelling_is_written_down_once(office: JobSetup) -> None:
     """The owner, an operator of their team or an admin may cancel; the command's notice is the daemon's business."""
     lab = Team("lab", frozenset({"ada@lab.example", "bob@lab.example"}))
     office.rules = replace(
@@ -372,7 +374,7 @@ def test_cancelling_is_written_down_once(office: Office) -> None:
 
 
 @pytest.mark.parametrize("state", [JobState.SUCCEEDED, JobState.FAILED])
-def test_what_is_over_cannot_be_cancelled(office: Office, state: JobState) -> None:
+def test_what_is_over_cannot_be_cancelled(office: JobSetup, state: JobState) -> None:
     """The refusal names how it ended."""
     office.it.submit(asked(), None, "api")
     with office.database.write() as connection:
@@ -381,7 +383,7 @@ def test_what_is_over_cannot_be_cancelled(office: Office, state: JobState) -> No
         office.it.cancel("j1", "ada@lab.example", "")
 
 
-def test_a_deadline_as_a_span_counts_from_the_launch(office: Office) -> None:
+def test_a_deadline_as_a_span_counts_from_the_launch(office: JobSetup) -> None:
     """It is stored as a moment; the same request, repeated later under its key, is the same job."""
     request = asked(deadline_in=18 * HOUR)
     job, _ = office.it.submit(request, "key-1", "api")
@@ -392,7 +394,7 @@ def test_a_deadline_as_a_span_counts_from_the_launch(office: Office) -> None:
     assert later.spec.deadline == NOW + 19 * HOUR
 
 
-def test_a_deadline_that_is_given_twice_is_refused(office: Office) -> None:
+def test_a_deadline_that_is_given_twice_is_refused(office: JobSetup) -> None:
     """Nobody could say which of the two is meant."""
     ((where, message),) = refused(office, deadline=NOW + HOUR, deadline_in=HOUR)
     assert (where, message) == ("deadline_in_hours", "Its deadline is given twice: leave one of the two out.")

@@ -70,7 +70,7 @@ class Killed(BaseException):
 
 
 @dataclass
-class Fuse:
+class CrashPoint:
     """Ends the process at the n-th step (0: never); from then on nothing of that process does anything any more."""
 
     at: int = 0
@@ -92,9 +92,9 @@ class FragileDatabase(Database):
     They share their connections and SQLAlchemy's compiled statements, which are most of the time of a tiny world.
     """
 
-    fuse = Fuse()
+    fuse = CrashPoint()
 
-    def of_process(self, fuse: Fuse) -> FragileDatabase:
+    def of_process(self, fuse: CrashPoint) -> FragileDatabase:
         process = copy(self)
         process.fuse = fuse
         return process
@@ -112,7 +112,7 @@ class FragileLauncher:
     """May end the process before each call and right after Google has done what was asked."""
 
     cloud: CloudOfVms
-    fuse: Fuse
+    fuse: CrashPoint
 
     def look(self, project: str, zone: str, name: str) -> Sighting | None:
         with self._stepping():
@@ -154,7 +154,7 @@ class Shelf:
     """Checkpoints by location: step and when it was written. `trouble` is why nobody can look."""
 
     clock: HandClock
-    fuse: Fuse = field(default_factory=Fuse)
+    fuse: CrashPoint = field(default_factory=CrashPoint)
     saved: dict[str, list[tuple[int, datetime]]] = field(default_factory=dict)
     torn: dict[str, list[tuple[int, datetime]]] = field(default_factory=dict)
     trouble: CheckpointError | None = None
@@ -221,9 +221,9 @@ class World:
 
     # The guard.
 
-    def guard(self, fuse: Fuse | None = None) -> JobsTurn:
+    def guard(self, fuse: CrashPoint | None = None) -> JobsTurn:
         """A new process on what is stored: it takes turns and hears agents. With a fuse it may end at any step."""
-        fuse = fuse or Fuse()
+        fuse = fuse or CrashPoint()
         database = self.database.of_process(fuse)
         self.shelf.fuse = fuse
         self.hearing = AgentEvents(database, self.clock, self.tokens, lambda: None)

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 from sqlalchemy import Connection, func, insert, select, update
-from tests.crashing import Fuse, Killed, fragile_database, steps_of
+from tests.crashing import CrashPoint, Killed, fragile_database, steps_of
 from tests.ledger.test_charging import PRICES, Ledger
 from tests.rolled_up import ROLLED_UP
 from tests.within import charge_due
@@ -151,7 +151,7 @@ def test_archiving_killed_at_any_step_goes_on(database_url: str, database: Datab
         before = connection.execute(select(daily_spend)).all()
     single_before = single(database, tmp_path)
     for step in steps_of(database_url, 16):
-        with fragile_database(database_url, Fuse(step)) as fragile, suppress(Killed):
+        with fragile_database(database_url, CrashPoint(step)) as fragile, suppress(Killed):
             archive_charges(fragile, tmp_path, BEFORE, NOW, most_spans=5, at_once=2)
         with database.read() as connection:
             assert [check.wrong for check in verify.checks(connection) if not check.holds] == []

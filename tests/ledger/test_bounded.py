@@ -14,7 +14,7 @@ import pytest
 from sqlalchemy import Connection, Engine, event, select
 from tests.accrued import assert_totals_hold
 from tests.builders import A100, PROJECT, T4, at, observation, operation, seen
-from tests.crashing import Fuse, Killed, fragile_database
+from tests.crashing import CrashPoint, Killed, fragile_database
 from tests.fakes import FakeCloud, HandClock
 from tests.ledger.ledger_rows import ledger_rows
 from tests.rolled_up import roll_up_days, sums
@@ -208,7 +208,7 @@ def test_ended_between_any_two_transactions(
 
 
 def _killed(url: str, chapter: Callable[[Database], None], step: int) -> bool:
-    with fragile_database(url, Fuse(step)) as fragile:
+    with fragile_database(url, CrashPoint(step)) as fragile:
         try:
             chapter(fragile)
         except Killed:

@@ -8,7 +8,7 @@ from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import pytest
-from tests.access.access_setup import Office, user_id
+from tests.access.access_setup import SlackHandlers, user_id
 from tests.scenario.slack_story import shown
 
 from costguard.access.rules import Rules
@@ -104,7 +104,7 @@ def test_buttons_of_samples_are_answered_and_do_nothing(
     world: World, settings: Settings, sqlite_database: Database
 ) -> None:
     """Each of them, in a guard whose database knows real VMs: no request, no event, and an answer that it arrived."""
-    office = Office(sqlite_database)
+    office = SlackHandlers(sqlite_database)
     office.running()
     office.know("ada")
     sent(world, settings)

@@ -13,7 +13,7 @@ import pytest
 from tests.api import rows
 from tests.api.rows import NOW
 from tests.jobs import job_rows, job_service
-from tests.jobs.job_service import Office
+from tests.jobs.job_service import JobSetup
 from tests.mcp.lab import ADA, VIC, make_lab, request_row
 from tests.mcp.talking import answer_of, over_stdio, plain, talk
 from tests.serving import serving
@@ -193,7 +193,7 @@ def _fill(database: Database) -> None:
 def answers(sqlite_database: Database) -> dict[str, Any]:
     """Every question asked of `costguard mcp` by a viewer's token; quotes by an operator's, who may launch jobs."""
     _fill(sqlite_database)
-    lab = make_lab(sqlite_database, Office(sqlite_database).it)
+    lab = make_lab(sqlite_database, JobSetup(sqlite_database).it)
 
     async def ask_all(client: Client, questions: Sequence[Question]) -> dict[str, Any]:
         answers = {}

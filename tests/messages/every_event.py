@@ -10,7 +10,7 @@ from typing import Any
 from tests.api import rows
 from tests.api.rows import NOW
 from tests.jobs import job_rows
-from tests.jobs.job_service import Office, priced
+from tests.jobs.job_service import JobSetup, priced
 from tests.sweeps import sweep_story
 
 from costguard.access.rules import Rules
@@ -99,7 +99,7 @@ def _job(database: Database) -> JobSnapshot:
 
 
 def _sweep(database: Database) -> SweepOverview:
-    sweep_story.tell(Office(database))
+    sweep_story.tell(JobSetup(database))
     with database.read() as connection:
         overview = listing.sweep_detail(connection, accrual_at(connection, NOW), sweep_story.ID)
     assert overview is not None

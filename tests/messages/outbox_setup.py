@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import Connection, Row, select
 from tests.api import rows
 from tests.api.rows import NOW
-from tests.crashing import Fuse
+from tests.crashing import CrashPoint
 from tests.fakes import FakeNotifier, HandClock
 
 from costguard.db import tables
@@ -30,7 +30,7 @@ MOMENT = timedelta(milliseconds=100)
 class CrashingNotifier(FakeNotifier):
     """May crash before a message is posted, and right after it."""
 
-    fuse = Fuse()
+    fuse = CrashPoint()
 
     def post(self, channel: str, content: Content, key: str, thread_ts: str = "") -> Posted:
         self.fuse.step()

@@ -10,7 +10,7 @@ from datetime import timedelta
 
 import pytest
 from sqlalchemy import Connection, update
-from tests.access.access_setup import ADA, NAMES, Office, press, user_id
+from tests.access.access_setup import ADA, NAMES, SlackHandlers, press, user_id
 from tests.api.rows import NOW
 from tests.jobs import job_rows as stored_jobs
 
@@ -28,13 +28,13 @@ from costguard.reminders import message_rows
 
 
 @pytest.fixture
-def office(sqlite_database: Database) -> Iterator[Office]:
-    office = Office(sqlite_database)
+def office(sqlite_database: Database) -> Iterator[SlackHandlers]:
+    office = SlackHandlers(sqlite_database)
     yield office
     office.handler.close()
 
 
-def test_an_owners_press_is_stored_and_wakes_the_guard(office: Office) -> None:
+def test_an_owners_press_is_stored_and_wakes_the_guard(office: SlackHandlers) -> None:
     """All that was pressed is in the request, an event says who asked for what, and nothing is done yet."""
     subject, due_at = office.running(), NOW - timedelta(hours=1)
     office.know("ada")
@@ -53,7 +53,7 @@ def test_an_owners_press_is_stored_and_wakes_the_guard(office: Office) -> None:
     assert (office.woken, office.ephemerals, office.slack.asked) == (1, [], [])
 
 
-def test_the_same_press_twice_is_one_request(office: Office) -> None:
+def test_the_same_press_twice_is_one_request(office: SlackHandlers) -> None:
     """The request is one however often Slack delivers it, by both ways in and at the same time; another press is
     another request.
     """
@@ -75,7 +75,7 @@ def about_a_job(by: str, choice: JobChoice, at: str = "1.1") -> JobClick:
     return JobClick(f"slack/T0/C0GPU/1.0/{at}/{user}", user, "C0GPU", "1.0", "", "j7k2m9q4", choice)
 
 
-def test_a_choice_about_a_job_is_stored_once(office: Office) -> None:
+def test_a_choice_about_a_job_is_stored_once(office: SlackHandlers) -> None:
     """The choice is stored once however often Slack delivers it, also after it was taken back."""
     with office.database.write() as connection:
         stored_jobs.added(connection, "j7k2m9q4", owner=ADA)
@@ -94,7 +94,7 @@ def test_a_choice_about_a_job_is_stored_once(office: Office) -> None:
     ]
 
 
-def test_a_choice_about_a_job_of_another_is_refused_in_private(office: Office) -> None:
+def test_a_choice_about_a_job_of_another_is_refused_in_private(office: SlackHandlers) -> None:
     """The refusal says who may; nothing changes. A job that is not there is refused likewise."""
     office.know("vic")
     office.handler.click(about_a_job("vic", JobChoice.NEVER_MIND, at="2.2"))
@@ -121,7 +121,7 @@ _MAY = {
 
 @pytest.mark.parametrize("whose", ["hers", "unowned"])
 @pytest.mark.parametrize("kind", list(RequestKind))
-def test_who_may_press_what(office: Office, kind: RequestKind, whose: str) -> None:
+def test_who_may_press_what(office: SlackHandlers, kind: RequestKind, whose: str) -> None:
     """Owner, the team's operators and admins; operators what is unowned. Others are refused in private."""
     subject = office.running(owner=ADA if whose == "hers" else "")
     office.know(*NAMES)
@@ -137,7 +137,7 @@ def test_who_may_press_what(office: Office, kind: RequestKind, whose: str) -> No
     }
 
 
-def test_a_refusal_is_ephemeral_in_the_channel_of_the_click(office: Office) -> None:
+def test_a_refusal_is_ephemeral_in_the_channel_of_the_click(office: SlackHandlers) -> None:
     """The stored message has the person, the channel and the thread, and a repeated click adds none."""
     subject = office.running()
     office.know("vic")
@@ -151,7 +151,7 @@ def test_a_refusal_is_ephemeral_in_the_channel_of_the_click(office: Office) -> N
     assert len(office.events) == 1
 
 
-def test_a_stranger_is_looked_up_after_the_answer(office: Office) -> None:
+def test_a_stranger_is_looked_up_after_the_answer(office: SlackHandlers) -> None:
     """Slack is asked who it is while the press is already answered, and only once."""
     subject = office.running()
     office.slack.slow = threading.Event()
@@ -166,7 +166,7 @@ def test_a_stranger_is_looked_up_after_the_answer(office: Office) -> None:
     assert (met.address, met.person) == (ADA, office.slack.people["U0ADA"])
 
 
-def test_an_address_is_not_believed_for_ever(office: Office) -> None:
+def test_an_address_is_not_believed_for_ever(office: SlackHandlers) -> None:
     """An hour after someone was looked up, Slack is asked for their address again."""
     office.know("ada")
     subject = office.running()
@@ -178,7 +178,7 @@ def test_an_address_is_not_believed_for_ever(office: Office) -> None:
     assert len(office.ephemerals) == 1
 
 
-def test_a_repeat_after_all_was_done_says_nothing(office: Office) -> None:
+def test_a_repeat_after_all_was_done_says_nothing(office: SlackHandlers) -> None:
     """A press that is delivered once more when its VM has stopped is not refused: it was carried out."""
     office.know("ada")
     subject = office.running()
@@ -190,7 +190,7 @@ def test_a_repeat_after_all_was_done_says_nothing(office: Office) -> None:
     assert (office.open, office.ephemerals, len(office.events)) == ([], [], 1)
 
 
-def test_when_slack_does_not_say_who_it_is_they_are_told(office: Office) -> None:
+def test_when_slack_does_not_say_who_it_is_they_are_told(office: SlackHandlers) -> None:
     """Nothing is stored, and the person is asked to press again."""
     subject = office.running()
     office.slack.trouble = SlackUnavailable("Slack does not answer.")
@@ -203,7 +203,7 @@ def test_when_slack_does_not_say_who_it_is_they_are_told(office: Office) -> None
 
 
 @pytest.mark.parametrize("person", [None, Person("U0ADA", "", "Ada")])
-def test_who_has_no_address_may_nothing(office: Office, person: Person | None) -> None:
+def test_who_has_no_address_may_nothing(office: SlackHandlers, person: Person | None) -> None:
     """A member or a bot whose address Slack does not tell owns nothing."""
     subject = office.running(owner="")
     office.slack.people = {} if person is None else {"U0ADA": person}
@@ -223,7 +223,7 @@ def test_who_has_no_address_may_nothing(office: Office, person: Person | None) -
         (Membership.UNCONFIRMED, "Your e-mail address is not confirmed in Slack"),
     ],
 )
-def test_only_members_may_press(office: Office, standing: Membership, why: str) -> None:
+def test_only_members_may_press(office: SlackHandlers, standing: Membership, why: str) -> None:
     """A person who is no full member is refused in private, even with an admin's or the owner's address."""
     subject = office.running()
     for name in ("ada", "adam"):
@@ -238,7 +238,7 @@ def test_only_members_may_press(office: Office, standing: Membership, why: str) 
         assert people.by_user_id(connection, user_id("adam")) is None
 
 
-def test_a_known_id_of_another_workspace_is_asked_about(office: Office) -> None:
+def test_a_known_id_of_another_workspace_is_asked_about(office: SlackHandlers) -> None:
     """The memory of an id holds for the workspace that it was looked up in, and nowhere else."""
     office.know("ada")
     office.slack.people["U0ADA"] = replace(office.slack.people["U0ADA"], membership=Membership.EXTERNAL)
@@ -247,7 +247,7 @@ def test_a_known_id_of_another_workspace_is_asked_about(office: Office) -> None:
     assert (office.open, office.slack.asked) == ([], ["U0ADA"])
 
 
-def test_without_a_role_there_is_nothing_to_press(office: Office) -> None:
+def test_without_a_role_there_is_nothing_to_press(office: SlackHandlers) -> None:
     """The owner of a VM gets nothing either: pages and REST would refuse them, too."""
     subject = office.running(owner="nemo@lab.example")
     office.slack.people["U0NEMO"] = Person("U0NEMO", "nemo@elsewhere.example", "Nemo")
@@ -266,7 +266,7 @@ def test_without_a_role_there_is_nothing_to_press(office: Office) -> None:
     )
 
 
-def test_what_is_over_is_told_and_not_asked(office: Office) -> None:
+def test_what_is_over_is_told_and_not_asked(office: SlackHandlers) -> None:
     """A button of a message whose subject has ended stores nothing, and says what became of it."""
     office.know("ada")
     ended = office.resting("a-stopped-one")
@@ -310,7 +310,7 @@ class Unwilling:
         return self._database.write(fence)
 
 
-def test_a_busy_database_does_not_keep_slack_waiting(office: Office) -> None:
+def test_a_busy_database_does_not_keep_slack_waiting(office: SlackHandlers) -> None:
     """The press is answered within the patience, and stored when the other writer is done."""
     subject = office.running()
     office.know("ada")
@@ -323,7 +323,7 @@ def test_a_busy_database_does_not_keep_slack_waiting(office: Office) -> None:
     assert [request.by for request in office.open] == [ADA]
 
 
-def test_a_press_that_is_lost_is_told(office: Office) -> None:
+def test_a_press_that_is_lost_is_told(office: SlackHandlers) -> None:
     """The loss is an error at once while Slack waits; afterwards an ephemeral message that needs no database."""
     subject = office.running()
     office.know("ada")

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from datetime import timedelta
 
 import pytest
-from tests.access.access_setup import Office, command
+from tests.access.access_setup import SlackHandlers, command
 from tests.api.rows import NOW
 
 from costguard.db.transaction import Database
@@ -18,13 +18,13 @@ from costguard.model.person import Person
 
 
 @pytest.fixture
-def office(sqlite_database: Database) -> Iterator[Office]:
-    office = Office(sqlite_database)
+def office(sqlite_database: Database) -> Iterator[SlackHandlers]:
+    office = SlackHandlers(sqlite_database)
     yield office
     office.handler.close()
 
 
-def test_list_shows_a_persons_own_vms(office: Office) -> None:
+def test_list_shows_a_persons_own_vms(office: SlackHandlers) -> None:
     """Running ones first, the longest first, then the others; no other person's."""
     office.know("ada")
     resting, running = office.resting(), office.running(owner="Ada@Lab.example")
@@ -37,7 +37,7 @@ def test_list_shows_a_persons_own_vms(office: Office) -> None:
     assert [card[0].subject for card in shown.cards] == office.listed
 
 
-def test_long_list_counts_what_it_leaves_out(office: Office) -> None:
+def test_long_list_counts_what_it_leaves_out(office: SlackHandlers) -> None:
     """No more are composed than one message holds; the rest is a number."""
     office.know("ada")
     for number in range(18):
@@ -59,7 +59,7 @@ def test_long_list_counts_what_it_leaves_out(office: Office) -> None:
         ("adam", {"of-ada", "of-nobody"}),
     ],
 )
-def test_all_lists_the_vms_a_person_may_stop(office: Office, who: str, seen: set[str] | None) -> None:
+def test_all_lists_the_vms_a_person_may_stop(office: SlackHandlers, who: str, seen: set[str] | None) -> None:
     """Operators see their team's VMs and those of no team, admins all; for others there is no such list."""
     office.know(who)
     subjects = {"of-ada": office.running("of-ada"), "of-nobody": office.running("of-nobody", owner="")}
@@ -70,7 +70,7 @@ def test_all_lists_the_vms_a_person_may_stop(office: Office, who: str, seen: set
         assert set(office.listed) == {subjects[name] for name in seen}
 
 
-def test_empty_list_names_the_callers_address(office: Office) -> None:
+def test_empty_list_names_the_callers_address(office: SlackHandlers) -> None:
     """An empty list is a sentence, with the address by which VMs would be found."""
     office.know("vic")
     assert office.handler.command(command(by="vic")) == EphemeralContent(
@@ -78,13 +78,13 @@ def test_empty_list_names_the_callers_address(office: Office) -> None:
     )
 
 
-def test_help_and_unknown_commands_are_answered_without_a_lookup(office: Office) -> None:
+def test_help_and_unknown_commands_are_answered_without_a_lookup(office: SlackHandlers) -> None:
     """The answer asks neither Slack nor the database."""
     assert office.handler.command(command("help")) == EphemeralContent(HELP)
     assert office.handler.command(command("stop it")) == EphemeralContent(f"There is no command /gpu stop it.\n{HELP}")
 
 
-def test_caller_without_a_role_gets_no_list(office: Office) -> None:
+def test_caller_without_a_role_gets_no_list(office: SlackHandlers) -> None:
     """The VMs that there are and their cost are for people with a role."""
     office.slack.people["U0NEMO"] = Person("U0NEMO", "nemo@elsewhere.example", "Nemo")
     shown = office.handler.command(command(by="nemo"))
@@ -92,7 +92,7 @@ def test_caller_without_a_role_gets_no_list(office: Office) -> None:
     assert shown.text.startswith("nemo@elsewhere.example has no role in Costguard")
 
 
-def test_unknown_caller_is_looked_up_within_the_patience(office: Office) -> None:
+def test_unknown_caller_is_looked_up_within_the_patience(office: SlackHandlers) -> None:
     """A list needs an address: it is asked for within the patience, and remembered."""
     office.running()
     for _ in range(2):
@@ -101,7 +101,7 @@ def test_unknown_caller_is_looked_up_within_the_patience(office: Office) -> None
 
 
 @pytest.mark.parametrize("trouble", ["error", "slow", "nobody"])
-def test_failed_lookup_is_answered_in_words(office: Office, trouble: str) -> None:
+def test_failed_lookup_is_answered_in_words(office: SlackHandlers, trouble: str) -> None:
     """Slack refuses, is slow, or tells no address: a sentence, within the patience."""
     late = "Slack did not tell Costguard who you are in time. Try again in a minute."
     unknown = (

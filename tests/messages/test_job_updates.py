@@ -38,7 +38,7 @@ JOB = "j7k2m9q4"
 URL = "https://guard.example"
 
 
-class Office:
+class JobMessages:
     """A ledger with one job that runs, and what sends messages about it to a Slack in memory."""
 
     def __init__(self, database: Database) -> None:
@@ -92,7 +92,7 @@ def content(post: FakePost) -> NotificationContent:
 
 
 @pytest.fixture
-def office(sqlite_database: Database) -> Office:
+def office(sqlite_database: Database) -> JobMessages:
     with sqlite_database.write() as connection:
         rows.prices(connection)
         job_rows.added(connection, state=JobState.RUNNING, reason="It runs.", ceiling=Money.of(40))
@@ -106,10 +106,10 @@ def office(sqlite_database: Database) -> Office:
         interruptions.add(connection, lost)
         vm = rows.instance(connection, "cg-j7k2m9q4-2", job=JOB)
         rows.lifetime(connection, vm, NOW - timedelta(hours=10), job=JOB)
-    return Office(sqlite_database)
+    return JobMessages(sqlite_database)
 
 
-def test_recoveries_are_one_thread_to_the_owner_under_a_card(office: Office) -> None:
+def test_recoveries_are_one_thread_to_the_owner_under_a_card(office: JobMessages) -> None:
     """The first is the card itself, the second replies to it; nothing is sent twice."""
     office.happened("JobResumed", "resnet runs again in us-central1-b from step 12,000.")
     office.new_posts()
@@ -135,7 +135,7 @@ def test_recoveries_are_one_thread_to_the_owner_under_a_card(office: Office) -> 
     }
 
 
-def test_the_card_is_edited_until_the_job_is_over(office: Office) -> None:
+def test_the_card_is_edited_until_the_job_is_over(office: JobMessages) -> None:
     """The card shows the job's present state, with the end of its output where it failed."""
     office.happened("JobResumed")
     office.new_posts()
@@ -153,7 +153,7 @@ def test_the_card_is_edited_until_the_job_is_over(office: Office) -> None:
         assert message_rows.live(connection) == []
 
 
-def test_a_failure_is_told_to_the_owner_and_in_the_teams_channel(office: Office) -> None:
+def test_a_failure_is_told_to_the_owner_and_in_the_teams_channel(office: JobMessages) -> None:
     """The message has the last lines that its command printed, and is not hidden in a thread."""
     office.stands(JobState.FAILED, "It crashed three times.")
     office.happened("JobFailed", "resnet failed: it crashed three times.")
@@ -165,7 +165,7 @@ def test_a_failure_is_told_to_the_owner_and_in_the_teams_channel(office: Office)
         assert content(post).what_next == "See all of its output: costguard output j7k2m9q4"
 
 
-def test_starting_from_zero_is_loud(office: Office) -> None:
+def test_starting_from_zero_is_loud(office: JobMessages) -> None:
     """A message of its own to the owner and to the team, with what was lost and how to see why."""
     office.happened("JobRestartedFromZero", "resnet started again from zero: $5.30 of work is lost.")
     first, second = office.new_posts()
@@ -183,7 +183,7 @@ def test_starting_from_zero_is_loud(office: Office) -> None:
         ("JobDeadlinePassed", "late", "resnet is past its deadline"),
     ],
 )
-def test_what_the_owner_has_to_know_stands_by_itself(office: Office, kind: str, icon: str, title: str) -> None:
+def test_what_the_owner_has_to_know_stands_by_itself(office: JobMessages, kind: str, icon: str, title: str) -> None:
     """The message is in no thread, and for the owner alone."""
     office.happened(kind)
     (post,) = office.new_posts()
@@ -191,7 +191,7 @@ def test_what_the_owner_has_to_know_stands_by_itself(office: Office, kind: str, 
     assert (content(post).icon, content(post).title) == (icon, title)
 
 
-def test_unrecognised_checkpoints_are_reported_in_the_jobs_thread(office: Office) -> None:
+def test_unrecognised_checkpoints_are_reported_in_the_jobs_thread(office: JobMessages) -> None:
     """The card is posted for it; how to see what lies there comes with it."""
     office.happened("CheckpointsUnrecognised", "resnet is not protected: launch it with --pattern 'net_{step}.pkl'.")
     card, reply = office.new_posts()
@@ -202,7 +202,7 @@ def test_unrecognised_checkpoints_are_reported_in_the_jobs_thread(office: Office
     assert content(reply).what_next.endswith("costguard checkpoints gs://lab/run")
 
 
-def test_a_hang_stands_in_the_jobs_thread_with_its_last_output(office: Office) -> None:
+def test_a_hang_stands_in_the_jobs_thread_with_its_last_output(office: JobMessages) -> None:
     """The message is below the card, which is posted for it if there is none; the owner alone is notified."""
     office.happened("JobHangs", "resnet seems to hang.")
     card, reply = office.new_posts()
@@ -218,14 +218,14 @@ def test_a_hang_stands_in_the_jobs_thread_with_its_last_output(office: Office) -
 
 
 @pytest.mark.parametrize(("actor", "count"), [("ben@lab.example", 1), ("Ada@lab.example", 0)])
-def test_a_cancel_is_told_unless_it_was_the_owners_own(office: Office, actor: str, count: int) -> None:
+def test_a_cancel_is_told_unless_it_was_the_owners_own(office: JobMessages, actor: str, count: int) -> None:
     """The person who pressed knows already."""
     office.stands(JobState.CANCELLED, f"{actor} cancelled it.")
     office.happened("JobCancelled", actor=actor)
     assert len(office.new_posts()) == count
 
 
-def test_what_is_not_true_any_more_is_not_sent(office: Office) -> None:
+def test_what_is_not_true_any_more_is_not_sent(office: JobMessages) -> None:
     """It waited, and runs by now; or the job is over, and only its end is reported."""
     office.happened("JobWaits")
     (card,) = office.new_posts()
@@ -242,7 +242,7 @@ def test_what_is_not_true_any_more_is_not_sent(office: Office) -> None:
     assert sorted(office.statuses().values()) == ["accepted", "accepted", "withdrawn"]
 
 
-def test_a_card_of_a_job_that_is_over_is_not_begun(office: Office) -> None:
+def test_a_card_of_a_job_that_is_over_is_not_begun(office: JobMessages) -> None:
     """Slack was away for as long as the job lasted."""
     office.happened("JobResumed")
     office.stands(JobState.SUCCEEDED, "It is done.")
@@ -250,7 +250,7 @@ def test_a_card_of_a_job_that_is_over_is_not_begun(office: Office) -> None:
     assert set(office.statuses().values()) == {"withdrawn"}
 
 
-def test_events_of_jobs_that_are_not_known_are_passed_over(office: Office) -> None:
+def test_events_of_jobs_that_are_not_known_are_passed_over(office: JobMessages) -> None:
     """An event alone says nothing about whose it is; and a dev VM is called one."""
     with office.database.write() as connection:
         rows.event(connection, "JobFailed:other", NOW, kind="JobFailed", data={"job": "other"})

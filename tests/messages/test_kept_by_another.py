@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from tests.access.access_setup import Office, command, press
+from tests.access.access_setup import SlackHandlers, command, press
 from tests.api import rows
 from tests.api.rows import NOW
 
@@ -25,8 +25,8 @@ COMMAND = "gcloud container clusters resize train --node-pool t4 --num-nodes 0 -
 
 
 @pytest.fixture
-def office(sqlite_database: Database) -> Iterator[Office]:
-    office = Office(sqlite_database)
+def office(sqlite_database: Database) -> Iterator[SlackHandlers]:
+    office = SlackHandlers(sqlite_database)
     yield office
     office.handler.close()
 
@@ -61,7 +61,7 @@ def test_any_other_reminder_has_one(sqlite_database: Database) -> None:
     assert shown.never_stopped == ""
 
 
-def test_a_click_on_a_button_from_before_is_refused_with_the_reason(office: Office) -> None:
+def test_a_click_on_a_button_from_before_is_refused_with_the_reason(office: SlackHandlers) -> None:
     """A message that was sent before the ledger knew whose the VM is still has its button."""
     office.know("ada")
     subject = office.running(labels=NODE, origin=GROUP)
@@ -73,7 +73,7 @@ def test_a_click_on_a_button_from_before_is_refused_with_the_reason(office: Offi
     assert COMMAND in text
 
 
-def test_the_list_of_all_vms_still_has_it(office: Office) -> None:
+def test_the_list_of_all_vms_still_has_it(office: SlackHandlers) -> None:
     """It can be kept and claimed."""
     office.know("adam")
     subject = office.running("gke-1", labels=NODE, origin=GROUP)

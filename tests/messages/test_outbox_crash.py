@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 from tests.api.rows import NOW
-from tests.crashing import Fuse, Killed, fragile_database, steps_of
+from tests.crashing import CrashPoint, Killed, fragile_database, steps_of
 from tests.fakes import HandClock
 from tests.messages.outbox_setup import ADA, CrashingNotifier, Place
 
@@ -28,14 +28,14 @@ def test_a_crash_at_any_step_neither_loses_nor_repeats_a_message(database: Datab
     place = Place(database, slack)
     for step in steps_of(database_url, STEPS + 1):
         keys = _three(place, people[step])
-        fuse = slack.fuse = Fuse(step)
+        fuse = slack.fuse = CrashPoint(step)
         with fragile_database(database_url, fuse) as fragile:
             try:
                 place.run(LONG, place.made(fragile))
                 assert step == STEPS + 1
             except Killed:
                 assert step <= STEPS
-        slack.fuse = Fuse()
+        slack.fuse = CrashPoint()
         place.run(LONG, place.made())
         assert sorted(slack.keys()) == sorted(keys), step
         assert {place.stored(key).status for key in keys} == {"accepted"}, step

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 from tests.api.rows import NOW
-from tests.jobs.job_service import Office, priced
+from tests.jobs.job_service import JobSetup, priced
 from tests.sweeps import sweep_story
 from tests.sweeps.sweep_story import ID
 
@@ -24,18 +24,18 @@ from costguard.sweeps.turn import SweepsTurn
 
 
 @pytest.fixture
-def office(sqlite_database: Database) -> Office:
-    office = Office(priced(sqlite_database))
+def office(sqlite_database: Database) -> JobSetup:
+    office = JobSetup(priced(sqlite_database))
     sweep_story.tell(office)
     return office
 
 
-def events(office: Office, *kinds: str) -> list[Event]:
+def events(office: JobSetup, *kinds: str) -> list[Event]:
     with office.database.read() as connection:
         return [one.event for kind in kinds for one in audit_log.read(connection, kind=kind)]
 
 
-def end(office: Office) -> None:
+def end(office: JobSetup) -> None:
     """Members 3 and 4 are launched, and succeed."""
     ids = iter(("sm3", "sm4"))
     SweepsTurn(office.database, office.clock, lambda: next(ids)).run()
@@ -45,7 +45,7 @@ def end(office: Office) -> None:
     SweepsTurn(office.database, office.clock, lambda: next(ids)).run()
 
 
-def test_sweep_has_one_card_and_its_members_none(office: Office) -> None:
+def test_sweep_has_one_card_and_its_members_none(office: JobSetup) -> None:
     """The owner gets one message, whatever becomes of 24 members one by one."""
     end(office)
     with office.database.read() as connection:
@@ -59,7 +59,7 @@ def test_sweep_has_one_card_and_its_members_none(office: Office) -> None:
     assert of_members == []
 
 
-def test_lost_work_of_a_member_is_told_in_the_thread(office: Office) -> None:
+def test_lost_work_of_a_member_is_told_in_the_thread(office: JobSetup) -> None:
     """A disk that runs full is reported there too; a loss of minutes is not worth a message."""
 
     def lost(seconds: int) -> Event:
@@ -71,7 +71,7 @@ def test_lost_work_of_a_member_is_told_in_the_thread(office: Office) -> None:
     assert [message.thread for message in messages] == [sweep_update.thread_of(ID)] * 2
 
 
-def test_card_shows_how_far_the_members_are(office: Office) -> None:
+def test_card_shows_how_far_the_members_are(office: JobSetup) -> None:
     """Counts, what failed with its job, the cost, and the ceiling; then how to go on."""
     with office.database.read() as connection:
         overview = listing.sweep_detail(connection, accrual_at(connection, NOW), ID)
@@ -83,7 +83,7 @@ def test_card_shows_how_far_the_members_are(office: Office) -> None:
     assert card.figures["Cost so far"] == "$0.00 of at most $40.00"
 
 
-def test_end_says_how_to_go_on(office: Office) -> None:
+def test_end_says_how_to_go_on(office: JobSetup) -> None:
     """A member failed: the sweep can be resumed. Once it is, its end is no news any more."""
     end(office)
     (event,) = events(office, "SweepFailed")

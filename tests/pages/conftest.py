@@ -10,7 +10,7 @@ import pytest
 from fastapi.testclient import TestClient
 from tests.api.rows import NOW
 from tests.authenticators import ADMIT_ALL, FixedAuthenticator
-from tests.jobs.job_service import Office
+from tests.jobs.job_service import JobSetup
 
 from costguard.access.rules import Rules, by_name
 from costguard.api.app import create_app
@@ -69,7 +69,7 @@ def client_of(client_with: Callable[..., TestClient], database: Database) -> Cal
     """A browser behind a authenticator, over a database with an office for jobs, which shows redirects."""
 
     def made(authenticator: FixedAuthenticator) -> TestClient:
-        office = Office(database)
+        office = JobSetup(database)
         client = client_with(rules=office.rules, jobs=office.it, sweeps=office.sweeps, authenticator=authenticator)
         client.follow_redirects = False
         return client

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 from fastapi.testclient import TestClient
 from tests.authenticators import ADMIT_ALL, FixedAuthenticator, signed_in
-from tests.jobs.job_service import B200, PRESETS, RULES, Office, priced
+from tests.jobs.job_service import B200, PRESETS, RULES, JobSetup, priced
 from tests.pages.html import Page, tidy
 
 from costguard.access.rules import by_name
@@ -33,12 +33,12 @@ def database(sqlite_database: Database) -> Database:
 
 
 @pytest.fixture
-def office(database: Database) -> Office:
-    return Office(database)
+def office(database: Database) -> JobSetup:
+    return JobSetup(database)
 
 
 @pytest.fixture
-def client_of(client_with: Callable[..., TestClient], office: Office) -> Callable[[FixedAuthenticator], TestClient]:
+def client_of(client_with: Callable[..., TestClient], office: JobSetup) -> Callable[[FixedAuthenticator], TestClient]:
     """A browser with a session, which shows redirects."""
 
     def made(authenticator: FixedAuthenticator) -> TestClient:
@@ -55,7 +55,7 @@ def shown(text: str) -> tuple[Page, str]:
     return page, tidy(page.text)
 
 
-def stored(office: Office) -> list[Job]:
+def stored(office: JobSetup) -> list[Job]:
     with office.database.read() as connection:
         return job_rows.page(connection, JobFilters(), None, 100)
 
@@ -69,7 +69,7 @@ def values(page: Page) -> dict[str, str]:
 
 
 def test_a_job_is_launched_once_however_often_the_form_is_sent(
-    client_of: Callable[[FixedAuthenticator], TestClient], office: Office
+    client_of: Callable[[FixedAuthenticator], TestClient], office: JobSetup
 ) -> None:
     """The job is in the name of the signed-in person; sent again with other contents it asks before it launches
     another.
@@ -117,7 +117,7 @@ def test_five_fields_are_enough_for_most_jobs(client_of: Callable[[FixedAuthenti
 
 
 def test_what_is_wrong_stands_beside_its_field(
-    client_of: Callable[[FixedAuthenticator], TestClient], office: Office
+    client_of: Callable[[FixedAuthenticator], TestClient], office: JobSetup
 ) -> None:
     """The typed text comes back whole and harmless, and nothing is stored."""
     long = "x" * 5_000
@@ -143,7 +143,9 @@ def test_what_is_wrong_stands_beside_its_field(
     assert stored(office) == []
 
 
-def test_the_quote_follows_what_is_typed(client_of: Callable[[FixedAuthenticator], TestClient], office: Office) -> None:
+def test_the_quote_follows_what_is_typed(
+    client_of: Callable[[FixedAuthenticator], TestClient], office: JobSetup
+) -> None:
     """Next to each field, too; what is not typed yet is no mistake, and nothing is stored."""
     client = client_of(ADA)
     answer = client.post("/launch/quote", data={**CSRF, "preset": "t4", "work_hours": "10", "overrides.spot": "no"})
@@ -160,7 +162,7 @@ def test_the_quote_follows_what_is_typed(client_of: Callable[[FixedAuthenticator
 
 
 def test_an_expensive_launch_is_asked_about_as_the_command_asks(
-    client_of: Callable[[FixedAuthenticator], TestClient], office: Office
+    client_of: Callable[[FixedAuthenticator], TestClient], office: JobSetup
 ) -> None:
     """The question comes above the settings' amount ($100 by default), in the same words; not below it, nor with
     errors.
@@ -177,14 +179,14 @@ def test_an_expensive_launch_is_asked_about_as_the_command_asks(
     assert "Continue?" not in wrong
 
 
-def test_a_vm_to_work_on_is_launched(client_of: Callable[[FixedAuthenticator], TestClient], office: Office) -> None:
+def test_a_vm_to_work_on_is_launched(client_of: Callable[[FixedAuthenticator], TestClient], office: JobSetup) -> None:
     """The rest of the form is as it stood for a training."""
     client_of(ADA).post("/launch", data={**FORM, "kind": "dev"})
     assert [job.spec.kind for job in stored(office)] == [JobKind.DEV]
 
 
 def test_another_like_a_job_begins_with_what_it_had(
-    client_of: Callable[[FixedAuthenticator], TestClient], office: Office
+    client_of: Callable[[FixedAuthenticator], TestClient], office: JobSetup
 ) -> None:
     """The form has its command, where it saves and its limits; a job that is not there is said so."""
     client = client_of(ADA)
@@ -202,7 +204,7 @@ def test_another_like_a_job_begins_with_what_it_had(
 
 
 def test_code_comes_from_an_earlier_job_that_brought_some(
-    client_of: Callable[[FixedAuthenticator], TestClient], office: Office
+    client_of: Callable[[FixedAuthenticator], TestClient], office: JobSetup
 ) -> None:
     """A job that is not there, or brought none, is named under the field; nothing is stored for it."""
     client = client_of(ADA)
@@ -216,7 +218,7 @@ def test_code_comes_from_an_earlier_job_that_brought_some(
 
 
 def test_an_admin_may_name_another_and_the_master_token_must(
-    client_of: Callable[[FixedAuthenticator], TestClient], office: Office
+    client_of: Callable[[FixedAuthenticator], TestClient], office: JobSetup
 ) -> None:
     """Viewers get no form, and nobody without the page's proof launches."""
     admin = client_of(signed_in(Role.ADMIN, "root@lab.example"))
@@ -232,7 +234,7 @@ def test_an_admin_may_name_another_and_the_master_token_must(
     assert len(stored(office)) == 2
 
 
-def test_where_nothing_can_be_launched_it_says_how(client_with: Callable[..., TestClient], office: Office) -> None:
+def test_where_nothing_can_be_launched_it_says_how(client_with: Callable[..., TestClient], office: JobSetup) -> None:
     """The page is without a form where there is no recipe, and where this process takes no jobs."""
     rules = replace(RULES, presets=by_name([PRESETS[-1]]))
     text = shown(client_with(rules=rules, jobs=office.it, authenticator=ADA).get("/launch").text)[1]
@@ -242,7 +244,7 @@ def test_where_nothing_can_be_launched_it_says_how(client_with: Callable[..., Te
 
 
 def test_a_machine_that_google_does_not_sell_so_is_refused_in_words(
-    client_of: Callable[[FixedAuthenticator], TestClient], office: Office
+    client_of: Callable[[FixedAuthenticator], TestClient], office: JobSetup
 ) -> None:
     """The form says how Google sells it and what to do; no job is made."""
     on_demand = replace(B200, provisioning_model=ProvisioningModel.STANDARD)

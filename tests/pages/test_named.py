@@ -11,7 +11,7 @@ from tests.api import rows
 from tests.api.rows import NOW
 from tests.authenticators import ADMIT_ALL, FixedAuthenticator
 from tests.jobs import job_rows
-from tests.jobs.job_service import Office, priced
+from tests.jobs.job_service import JobSetup, priced
 from tests.sweeps import sweep_story
 
 from costguard.db.transaction import Database
@@ -27,7 +27,7 @@ def database(sqlite_database: Database) -> Database:
 
 @pytest.fixture
 def client(client_of: Callable[[FixedAuthenticator], TestClient], database: Database) -> TestClient:
-    sweep_story.tell(Office(priced(database)))
+    sweep_story.tell(JobSetup(priced(database)))
     with database.write() as connection:
         job_rows.added(connection, "j1111111", name="resnet", state=JobState.SUCCEEDED, settled_at=NOW)
         job_rows.added(connection, "j2222222", name="resnet", created_at=NOW + timedelta(minutes=1))

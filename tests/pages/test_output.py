@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from fastapi.testclient import TestClient
-from tests.jobs.job_service import Office
+from tests.jobs.job_service import JobSetup
 from tests.pages import job_story
 from tests.pages.html import Page, tidy
 
@@ -36,7 +36,7 @@ def stored(folder: Path) -> StoredArchives:
 def client_over(client_with: Callable[..., TestClient], database: Database, folder: Path) -> TestClient:
     """Makes a client with a thousand lines that attempt 3 printed."""
     job_story.tell(database)
-    office, store = Office(database), stored(folder)
+    office, store = JobSetup(database), stored(folder)
     return client_with(rules=office.rules, jobs=office.it, output=lambda location: store)
 
 

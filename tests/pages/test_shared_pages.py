@@ -16,7 +16,7 @@ from starlette.responses import StreamingResponse
 from starlette.types import Message, Scope
 from tests.api import rows
 from tests.authenticators import make_principal
-from tests.jobs.job_service import Office
+from tests.jobs.job_service import JobSetup
 from tests.loops import Run, loop
 from tests.pages import story
 
@@ -88,7 +88,7 @@ def run() -> Iterator[Run]:
 
 @pytest.fixture
 def apps(deps: Deps, sqlite_database: Database) -> Apps:
-    office = Office(sqlite_database)
+    office = JobSetup(sqlite_database)
     fleet = story.tell(sqlite_database)
     with sqlite_database.write() as connection:
         rows.instance(connection, "bobs", owner=BOB)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 from fastapi.testclient import TestClient
 from tests.authenticators import ADMIT_ALL, FixedAuthenticator, signed_in
-from tests.jobs.job_service import Office, priced
+from tests.jobs.job_service import JobSetup, priced
 from tests.pages.html import Page, tidy
 from tests.sweeps import sweep_story
 from tests.sweeps.sweep_story import ID
@@ -30,8 +30,8 @@ def database(sqlite_database: Database) -> Database:
 
 
 @pytest.fixture
-def story(database: Database) -> Office:
-    office = Office(priced(database))
+def story(database: Database) -> JobSetup:
+    office = JobSetup(priced(database))
     sweep_story.tell(office)
     return office
 
@@ -47,7 +47,7 @@ def test_empty_list_says_how_to_launch_a_sweep(database: Database, client_of: Cl
     assert "No sweep has been launched yet." in shown(client_of(ADA).get("/sweeps").text)[1]
 
 
-def test_list_leads_to_each_sweep(story: Office, client_of: ClientOf) -> None:
+def test_list_leads_to_each_sweep(story: JobSetup, client_of: ClientOf) -> None:
     """The links lead from the page Jobs to the list, and from the list to one."""
     client = client_of(ADA)
     assert "/sweeps" in shown(client.get("/jobs").text)[0].addresses
@@ -56,7 +56,7 @@ def test_list_leads_to_each_sweep(story: Office, client_of: ClientOf) -> None:
     assert "1 of 4" in text
 
 
-def test_sweep_shows_each_member(story: Office, client_of: ClientOf) -> None:
+def test_sweep_shows_each_member(story: JobSetup, client_of: ClientOf) -> None:
     """Parameters, state and why, cost, and the job of those that have one."""
     page, text = shown(client_of(ADA).get(f"/sweeps/{ID}").text)
     assert {"/jobs/sm1", "/jobs/sm2"} <= set(page.addresses)
@@ -64,7 +64,7 @@ def test_sweep_shows_each_member(story: Office, client_of: ClientOf) -> None:
         assert part.lower() in text.lower(), part
 
 
-def test_sweep_is_resumed_and_cancelled_from_its_page(story: Office, client_of: ClientOf, database: Database) -> None:
+def test_sweep_is_resumed_and_cancelled_from_its_page(story: JobSetup, client_of: ClientOf, database: Database) -> None:
     """The sweep is resumed by a person who may; the new ceiling is typed there."""
     client = client_of(ADA)
     answer = client.post(f"/sweeps/{ID}/resume", data={**CSRF, "ceiling": "60"})
@@ -80,7 +80,7 @@ def test_sweep_is_resumed_and_cancelled_from_its_page(story: Office, client_of: 
     assert "Cancel the sweep" not in page.text
 
 
-def test_viewer_sees_it_and_changes_nothing(story: Office, client_of: ClientOf) -> None:
+def test_viewer_sees_it_and_changes_nothing(story: JobSetup, client_of: ClientOf) -> None:
     """No form is shown, and none that is sent is taken."""
     client = client_of(BOB)
     page, text = shown(client.get(f"/sweeps/{ID}").text)
@@ -90,7 +90,7 @@ def test_viewer_sees_it_and_changes_nothing(story: Office, client_of: ClientOf) 
     assert client.get("/sweeps/none").status_code == 404
 
 
-def test_master_token_says_for_whom(story: Office, client_of: ClientOf) -> None:
+def test_master_token_says_for_whom(story: JobSetup, client_of: ClientOf) -> None:
     """It acts for no user, so the forms ask for one."""
     client = client_of(ADMIT_ALL)
     page, _ = shown(client.get(f"/sweeps/{ID}").text)

@@ -23,7 +23,7 @@ from tests.pipeline import pictures
 from tests.pipeline.journeys import DATA, LAST_STEP, MODELS, RUNS, Interruption, Journey
 from tests.pipeline.object_store import Hold, ObjectStore
 from tests.scenario import guard_process
-from tests.scenario.training_ground import OWNER, Ground, ground
+from tests.scenario.training_ground import OWNER, TrainingWorld, ground
 from tests.trainers.bench_client import ALONE, PYTHON, ROOT
 
 from costguard_sandbox.gce.vm import VM, Status
@@ -143,7 +143,7 @@ def laptop(journey: Journey, folder: Path) -> Path:
     return folder
 
 
-def page(place: Ground, job: str, keep: Path | None = None) -> str:
+def page(place: TrainingWorld, job: str, keep: Path | None = None) -> str:
     """The text of the job's page. `keep` is where its HTML and a picture of it go, without their endings."""
     address = f"{place.url}/jobs/{job}"
     request = urllib.request.Request(address, headers={"Authorization": f"Bearer {guard_process.TOKEN}"})
@@ -174,7 +174,7 @@ def expected_on_the_page(journey: Journey, project: Path, own: Path) -> dict[str
     }
 
 
-def _launch(journey: Journey, place: Ground, store: ObjectStore, project: Path, own: Path) -> str:
+def _launch(journey: Journey, place: TrainingWorld, store: ObjectStore, project: Path, own: Path) -> str:
     """Launches with `costguard launch`, as it stands in the guide. Returns the job's id."""
     variables = {**ALONE, **store.variables()}
     options = [word.replace("{vm}", str(own)) for word in journey.options]
@@ -199,14 +199,14 @@ def _is_gone(vm: VM) -> bool:
     return vm.status not in _UP
 
 
-def _is_preempted(place: Ground, job: str, times: int) -> bool:
+def _is_preempted(place: TrainingWorld, job: str, times: int) -> bool:
     return bool(place.ask(f"jobs/{job}")["job"]["preemptions"] >= times)
 
 
 class _Interrupter:
     """Takes a job's VMs away, one after the other. What holds a transfer of the next VM is there before that VM is."""
 
-    def __init__(self, place: Ground, store: ObjectStore, job: str, result: JourneyRun) -> None:
+    def __init__(self, place: TrainingWorld, store: ObjectStore, job: str, result: JourneyRun) -> None:
         self._place, self._store, self._job, self._result = place, store, job, result
 
     def run(self, interruptions: Sequence[Interruption], first: Hold | None) -> None:
@@ -252,7 +252,7 @@ def _hold(store: ObjectStore, interruption: Interruption) -> Hold | None:
     return store.hold(one.method, one.part, one.spared) if one.method else None
 
 
-def _wait(place: Ground, until: Callable[[], object], what: str) -> None:
+def _wait(place: TrainingWorld, until: Callable[[], object], what: str) -> None:
     """Longer than the ground itself waits: importing PyTorch takes a minute on a busy machine."""
     latest, pause = time.monotonic() + _PATIENCE_S, threading.Event()
     while time.monotonic() < latest:

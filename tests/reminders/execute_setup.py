@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlalchemy import Connection, select
 from tests.builders import PROJECT, at, observation, operation, seen
-from tests.crashing import Fuse
+from tests.crashing import CrashPoint
 from tests.fakes import FakeActuator, FakeCloud, FakeVm, HandClock
 
 from costguard.access import requests
@@ -146,7 +146,7 @@ class Scene:
 class FragileActuator:
     """May end the process before each call and right after Google has done what was asked."""
 
-    def __init__(self, google: FakeActuator, fuse: Fuse) -> None:
+    def __init__(self, google: FakeActuator, fuse: CrashPoint) -> None:
         self._google = google
         self._fuse = fuse
 

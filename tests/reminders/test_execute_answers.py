@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from tests.builders import at
-from tests.crashing import Fuse, Killed, fragile_database
+from tests.crashing import CrashPoint, Killed, fragile_database
 from tests.reminders.execute_setup import ANA, Scene
 from tests.reminders.last_check_setup import judged_at
 
@@ -66,7 +66,7 @@ def test_ended_in_the_middle_of_an_answer(database: Database, database_url: str)
     for step in range(1, 5):
         subject = scene.run(step)
         action: Action = KeepLifetime(scene.ask(subject, RequestKind.KEEP), at("16:00"), "ana keeps it")
-        with fragile_database(database_url, Fuse(step)) as fragile:
+        with fragile_database(database_url, CrashPoint(step)) as fragile:
             try:
                 scene.executor(database=fragile).carry_out([action])
             except Killed:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
-from tests.crashing import Fuse, Killed, fragile_database, steps_of
+from tests.crashing import CrashPoint, Killed, fragile_database, steps_of
 from tests.fakes import FakeVm
 from tests.reminders.execute_setup import ANA, FragileActuator, Scene
 from tests.reminders.last_check_setup import Judged
@@ -26,7 +26,7 @@ MOST_STEPS = 16  # of one stop; a run that is longer would leave steps untried, 
 
 def _killed(scene: Scene, url: str, action: StopInstance, step: int) -> bool:
     """Says whether the n-th step of carrying it out was reached, and the process ended there."""
-    fuse = Fuse(step)
+    fuse = CrashPoint(step)
     with fragile_database(url, fuse) as fragile:
         try:
             scene.executor(database=fragile, actuator=FragileActuator(scene.google, fuse)).carry_out([action])

@@ -10,7 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from tests.scenario.training_ground import OWNER, PROJECT, Ground, ground, uninterrupted
+from tests.scenario.training_ground import OWNER, PROJECT, TrainingWorld, ground, uninterrupted
 
 from costguard_sandbox.gce.vm import Status
 from costguard_sandbox.scenarios import training
@@ -20,7 +20,7 @@ PREEMPTIONS, AT_ONCE = 10, 4
 STEPS, EVERY = 160, 10
 
 
-def launched(place: Ground) -> str:
+def launched(place: TrainingWorld) -> str:
     """A grid of 24; each member saves in a folder of its own."""
     home = place.folder / "sweep"
     (home / "results").mkdir(parents=True)
@@ -46,7 +46,7 @@ def launched(place: Ground) -> str:
     return str(place.ask("sweeps", body, Idempotency_Key="sweep-1")["sweep"]["id"])
 
 
-def preempt_some(place: Ground, sweep_id: str, chosen: random.Random) -> dict[str, Any]:
+def preempt_some(place: TrainingWorld, sweep_id: str, chosen: random.Random) -> dict[str, Any]:
     """Preempts VMs whose member has saved something until so many were preempted and the sweep is over.
 
     Returns how it ended.
@@ -71,7 +71,7 @@ def preempt_some(place: Ground, sweep_id: str, chosen: random.Random) -> dict[st
         pause.wait(0.3)
 
 
-def _has_saved(place: Ground, sweep: dict[str, Any], vm: str) -> bool:
+def _has_saved(place: TrainingWorld, sweep: dict[str, Any], vm: str) -> bool:
     for member in sweep["members"]:
         if member["job"] is not None and f"-{member['job']}-" in vm:
             folder = place.folder / "sweep" / f"{member['parameters']['width']}-{member['parameters']['seed']}"
@@ -80,7 +80,7 @@ def _has_saved(place: Ground, sweep: dict[str, Any], vm: str) -> bool:
     return False
 
 
-def check(place: Ground, sweep: dict[str, Any], expected: str) -> None:
+def check(place: TrainingWorld, sweep: dict[str, Any], expected: str) -> None:
     """All succeeded once, whatever happened, with the result of an uninterrupted training; nothing bills."""
     assert sweep["sweep"]["state"] == "succeeded", sweep["sweep"]
     assert [member["state"] for member in sweep["members"]] == ["succeeded"] * SEEDS * SIZES

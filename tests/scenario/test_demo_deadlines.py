@@ -14,7 +14,7 @@ from pathlib import Path
 
 import orjson
 from tests.scenario.fleet import MINUTE
-from tests.simulation.crashing import Fuse
+from tests.simulation.crashing import CrashPoint
 from tests.simulation.guard import Place, Process
 from tests.simulation.ledgers import opened
 from tests.simulation.shelf import Shelf
@@ -128,7 +128,7 @@ def fleet(folder: Path) -> Iterator[Fleet]:
             database, clock, wire, Shelf(), lambda: f"j{next(numbers):05}", lambda _: None, pause, settings,
             lambda: clock.now().timestamp(), has_signs=False,
         )  # fmt: skip
-        guard = Process(place, 1, Fuse())
+        guard = Process(place, 1, CrashPoint())
         try:
             assert guard.hold()
             assert guard.read_prices()

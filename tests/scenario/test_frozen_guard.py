@@ -9,7 +9,7 @@ from pathlib import Path
 from threading import Event
 
 from tests.sandbox.guest.served_vms import pids_of
-from tests.scenario.training_ground import SPEED, Ground, ground
+from tests.scenario.training_ground import SPEED, TrainingWorld, ground
 from tests.waiting import freeze
 
 SILENCE = timedelta(minutes=20)  # of the fleet's clock
@@ -45,7 +45,7 @@ def test_a_frozen_guard_gives_up_no_vm_for_its_own_silence(tmp_path: Path) -> No
         place.wait_for_state(job, "succeeded")
 
 
-def _has_looked(place: Ground, since: datetime) -> bool:
+def _has_looked(place: TrainingWorld, since: datetime) -> bool:
     """A minute of the fleet's clock after it went on, in which decisions about jobs are made every five seconds."""
     passed = place.ready["last_pass_at"]
     return passed is not None and datetime.fromisoformat(passed) > since + timedelta(minutes=2)

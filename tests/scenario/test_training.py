@@ -6,7 +6,7 @@ import random
 from pathlib import Path
 
 import pytest
-from tests.scenario.training_ground import Ground, ground, uninterrupted
+from tests.scenario.training_ground import TrainingWorld, ground, uninterrupted
 
 STEPS, EVERY, SLOW_AT = 240, 20, 160
 
@@ -36,5 +36,5 @@ def test_three_preemptions_change_nothing_about_the_result(tmp_path: Path, seed:
     assert len(place.vms) == 4
 
 
-def _wait_for_preemptions(place: Ground, job: str, count: int) -> None:
+def _wait_for_preemptions(place: TrainingWorld, job: str, count: int) -> None:
     place.wait(lambda: place.ask(f"jobs/{job}")["job"]["preemptions"] == count, f"{count} preemptions are counted")

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tests.scenario.training_ground import OWNER, PROJECT, Ground, ground, uninterrupted
+from tests.scenario.training_ground import OWNER, PROJECT, TrainingWorld, ground, uninterrupted
 
 from costguard_sandbox.gce.vm import Status
 
@@ -98,26 +98,26 @@ def test_one_of_two_jobs_is_cancelled_between_kills(tmp_path: Path) -> None:
     assert not (tmp_path / "left" / "result.json").exists()
 
 
-def _lose(place: Ground, method: str, when: str) -> None:
+def _lose(place: TrainingWorld, method: str, when: str) -> None:
     """The next insert (POST) or delete gets no answer: it took effect, or never did."""
     path = r"/instances$" if method == "POST" else r"/instances/[^/]+$"
     how = {"method": method, "path": path, "when": when, "how": "silence", "seconds": _HELD_S, "count": 1}
     place.world.faults.add("lost_answer", **how)
 
 
-def _when_lost(place: Ground) -> None:
+def _when_lost(place: TrainingWorld) -> None:
     """The guard is killed while it waits for the answer that does not come."""
     place.wait(lambda: not place.world.faults.listed(), "the call reached Google")
     place.kill()
 
 
-def _last(place: Ground, job: str) -> Mapping[str, Any]:
+def _last(place: TrainingWorld, job: str) -> Mapping[str, Any]:
     """The job's last attempt; nothing of it is known before there is one."""
     attempts = place.ask(f"jobs/{job}/attempts")["attempts"]
     return attempts[-1] if attempts else {"number": 0, "state": "", "exit": None}
 
 
-def _until_running(place: Ground, job: str, number: int) -> None:
+def _until_running(place: TrainingWorld, job: str, number: int) -> None:
     def runs() -> bool:
         last = _last(place, job)
         return bool(last["number"] == number and last["state"] == "running")
@@ -130,7 +130,7 @@ def _pause(pauses: random.Random) -> None:
     threading.Event().wait(pauses.uniform(0, 1.5))
 
 
-def _each_vm_once(place: Ground, *jobs: str) -> None:
+def _each_vm_once(place: TrainingWorld, *jobs: str) -> None:
     """Every VM there ever was is one attempt's own, and every attempt is over."""
     tried = [one for job in jobs for one in place.ask(f"jobs/{job}/attempts")["attempts"]]
     assert sorted(vm.name for vm in place.vms) == sorted(one["name"] for one in tried)

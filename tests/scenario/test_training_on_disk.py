@@ -6,7 +6,7 @@ import sys
 from decimal import Decimal
 from pathlib import Path
 
-from tests.scenario.training_ground import OWNER, PROJECT, Ground, ground, uninterrupted
+from tests.scenario.training_ground import OWNER, PROJECT, TrainingWorld, ground, uninterrupted
 
 from costguard_sandbox.gce.vm import VM, Status
 from costguard_sandbox.scenarios import training
@@ -83,7 +83,7 @@ def test_a_job_that_failed_for_good_keeps_its_checkpoints_until_its_owner_agrees
         assert place.ask(f"jobs/{job}")["kept_disk"] is None
 
 
-def _launch(place: Ground, name: str, *more: str, crashes: int = 3) -> str:
+def _launch(place: TrainingWorld, name: str, *more: str, crashes: int = 3) -> str:
     """Launches in an image: the folder in it is one of the VM's disk."""
     result = str(place.folder / f"{name}.json")
     return place.launch(
@@ -102,7 +102,7 @@ def _launch(place: Ground, name: str, *more: str, crashes: int = 3) -> str:
     )
 
 
-def _vm_of(place: Ground, job: str) -> VM:
+def _vm_of(place: TrainingWorld, job: str) -> VM:
     def vms() -> list[VM]:
         return [vm for vm in place.vms if vm.name.startswith(f"cg-{job}-")]
 
@@ -110,7 +110,7 @@ def _vm_of(place: Ground, job: str) -> VM:
     return vms()[0]
 
 
-def _saved(place: Ground, vm: VM, step: int) -> Path:
+def _saved(place: TrainingWorld, vm: VM, step: int) -> Path:
     """Returns where the simulated cloud keeps that checkpoint of the VM's disk."""
     assert vm.boot_disk is not None
     return place.folder / "vms" / str(vm.boot_disk.id) / ON_THE_VM / f"step-{step}"

@@ -38,7 +38,7 @@ _SILENCE = "6h"  # of the fleet's clock: six minutes, for a busy machine may kee
 _UP = frozenset({Status.PROVISIONING, Status.STAGING, Status.RUNNING, Status.STOPPING})
 
 
-class Ground:
+class TrainingWorld:
     """`grace_s` is what a VM has between its notice and the end of its power."""
 
     def __init__(
@@ -169,7 +169,7 @@ def ground(
     path: str = "",
     own_folders: tuple[Path, ...] = (),
     silence: str = _SILENCE,
-) -> Iterator[Ground]:
+) -> Iterator[TrainingWorld]:
     """`more_settings` go on with the table [jobs]; `path` is the VMs' PATH, `own_folders` are theirs alone."""
     grace = timedelta(seconds=grace_s)
     machines = LocalGuestSettings(
@@ -183,7 +183,7 @@ def ground(
     )
     world = World(ScaledClock(speed=SPEED), projects=[PROJECT], local_guests=machines)
     with running(world) as cloud:
-        made = Ground(world, cloud, folder, more_settings, silence)
+        made = TrainingWorld(world, cloud, folder, more_settings, silence)
         made.start_guard()
         try:
             yield made

@@ -21,7 +21,7 @@ class Killed(BaseException):
     """The process ended here."""
 
 
-class Fuse:
+class CrashPoint:
     """Burns through so many steps after it was lit. `freeze` is what happens while the process stands still.
 
     `writes` counts those of a whole life: before each another guard may take over.
@@ -70,9 +70,9 @@ class Fuse:
 class FragileDatabase(Database):
     """May end before, within and after each transaction; frozen within one it would hold the turn of all others."""
 
-    fuse: Fuse
+    fuse: CrashPoint
 
-    def of_process(self, fuse: Fuse) -> FragileDatabase:
+    def of_process(self, fuse: CrashPoint) -> FragileDatabase:
         """Connections and SQLAlchemy's compiled statements are shared: they are most of the time of a small life."""
         process = copy(self)
         process.fuse = fuse

@@ -318,7 +318,7 @@ GOOGLES = frozenset(kind.name for kind in KINDS if kind.begin.__qualname__.start
 
 
 @dataclass
-class Weather:
+class FaultSchedule:
     """Planned faults, begun and ended as the clock is moved."""
 
     stage: Stage

@@ -7,7 +7,7 @@ from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from tests.simulation.crashing import FragileDatabase, Fuse, Killed
+from tests.simulation.crashing import CrashPoint, FragileDatabase, Killed
 from tests.simulation.wire import URL, RequestsAdapter, Wire
 
 from costguard.access import signing
@@ -66,7 +66,7 @@ class _Cloud(ComputeCloud):
 class Process:
     """A process of the guard, until `close` or the end of its fuse. `number` tells it from those before it."""
 
-    def __init__(self, place: Place, number: int, fuse: Fuse) -> None:
+    def __init__(self, place: Place, number: int, fuse: CrashPoint) -> None:
         self._clock = place.clock
         self._wire = place.wire
         self._holder = f"guard-{number}"

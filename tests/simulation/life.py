@@ -14,9 +14,9 @@ from sqlalchemy import delete
 from tests.scenario.fleet import HOUR, MINUTE
 from tests.simulation import invariants, pages
 from tests.simulation.backups import Older, copied
-from tests.simulation.crashing import FragileDatabase, Fuse, Killed
+from tests.simulation.crashing import CrashPoint, FragileDatabase, Killed
 from tests.simulation.database_trouble import DatabaseTrouble
-from tests.simulation.faults import GOOGLES, GUARD_OFF, Weather
+from tests.simulation.faults import GOOGLES, GUARD_OFF, FaultSchedule
 from tests.simulation.fleet import DAY, Fleet, world_of
 from tests.simulation.gaps import Gaps
 from tests.simulation.glances import Glances, meddle, newer_words
@@ -30,7 +30,7 @@ from tests.simulation.plan import Plan, gap_after
 from tests.simulation.readings import Readings
 from tests.simulation.settings import PROJECT, WILD, settings_of
 from tests.simulation.two_guards import TwoGuards
-from tests.simulation.untold import Witness
+from tests.simulation.untold import PassRecord
 from tests.simulation.visitors import Visitors
 from tests.simulation.wild import Wild
 from tests.simulation.wire import Wire
@@ -45,7 +45,7 @@ from costguard_sandbox.clock import ManualClock
 _MOMENT = timedelta(milliseconds=100)
 _PATIENCE = 2 * MINUTE  # for an outbox that has to wait; the next step goes on with it
 _TIES = 40  # so many begins of one visit, and something goes round in circles
-_NEVER = Fuse()
+_NEVER = CrashPoint()
 ALONE_FOR = 40 * MINUTE  # the guard's own grace, a look, a delete and a backoff, while nothing hinders it
 
 
@@ -90,12 +90,12 @@ class Life:
         self.people = People(self.world.slack, plan.lot, plan.aim.presses, plan.aim.hours * HOUR)
         self.two_guards = TwoGuards(self)
         self.operators = Operators(self, InForce([(plan.start, self.settings.rules())]))
-        self.weather = Weather(
+        self.weather = FaultSchedule(
             self,
             sorted(plan.faults, key=lambda fault: (fault.at, fault.number)),
             lambda number: plan.lot("fault", number),
         )
-        self.fuse = Fuse(self._meanwhile)
+        self.fuse = CrashPoint(self._meanwhile)
         self.unforeseen, self.looks = list[str](), list[Look]()  # errors that the guard kept apart from its other work
         self.visits: list[Step] = []
         self.steps: list[Step] = []  # those visits in which messages were delivered too
@@ -384,8 +384,8 @@ class Life:
             self.process = None
 
     @property
-    def witness(self) -> Witness:
-        return Witness(self.passes, self.plan.aim.keeps_operations * HOUR, self.operators.unwatched, self._stamps)
+    def witness(self) -> PassRecord:
+        return PassRecord(self.passes, self.plan.aim.keeps_operations * HOUR, self.operators.unwatched, self._stamps)
 
     def judge(self) -> None:
         self._invariants(invariants.AT_THE_END)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from sqlalchemy import Connection, exists, func, select
-from tests.simulation.untold import Witness, least_and_most
+from tests.simulation.untold import PassRecord, least_and_most
 
 from costguard.db.tables import charges, instances, lifetimes, storage_spans
 from costguard.ledger.accrual import accrual_at, accruing_spans, stand
@@ -19,7 +19,7 @@ from costguard_sandbox.world import World
 _SOME = 5_000_000  # nano-dollars
 
 
-def goes_on_though_gone(world: World, connection: Connection, witness: Witness, now: datetime) -> Iterator[str]:
+def goes_on_though_gone(world: World, connection: Connection, witness: PassRecord, now: datetime) -> Iterator[str]:
     """A VM that the ledger knows to be gone costs no more than Google bills, charged or not yet.
 
     Until an operation has been read that tells its end, the end is an estimate: when a look found it gone.

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from itertools import zip_longest
 
 from sqlalchemy import Connection, select
-from tests.simulation.untold import Witness, earliest_end, is_certain, latest_end, stops_gracefully
+from tests.simulation.untold import PassRecord, earliest_end, is_certain, latest_end, stops_gracefully
 
 from costguard.db.tables import instances, lifetimes
 from costguard_sandbox.clock import to_ms
@@ -32,7 +32,7 @@ def of_the_ledger(connection: Connection) -> dict[tuple[str, str], list[_Span]]:
     return runs
 
 
-def otherwise_than_google(world: World, connection: Connection, witness: Witness) -> Iterator[str]:
+def otherwise_than_google(world: World, connection: Connection, witness: PassRecord) -> Iterator[str]:
     """Once both are quiet, of every VM whose starts and ends operations tell."""
     every = of_the_ledger(connection)
     for vm in world.every_vm():
@@ -70,7 +70,7 @@ def _is_of(vm: VM, run: _Span) -> bool:
     return any(abs(to_ms(ran.began) - run[0]) < _SAME_START for ran in vm.runs)
 
 
-def _is_same(vm: VM, run: _Span, ran: Run, witness: Witness) -> bool:
+def _is_same(vm: VM, run: _Span, ran: Run, witness: PassRecord) -> bool:
     began, ended = run
     earliest, latest = earliest_end(vm, ran, witness), latest_end(vm, ran, witness)
     if abs(to_ms(ran.began) - began) >= _SAME_START:

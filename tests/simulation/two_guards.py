@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from sqlalchemy import Table, select
 from tests.scenario.fleet import HOUR, MINUTE
-from tests.simulation.crashing import Fuse
+from tests.simulation.crashing import CrashPoint
 from tests.simulation.guard import Place, Process
 from tests.simulation.job_vms import asked_by_the_guard
 
@@ -60,7 +60,7 @@ class TwoGuards:
         life.move(LEASE_TTL + lot.random() * waits)
         life.people.read()
         life.people.answer_now(lot, life.plan.aim.answers)
-        other = Process(place, number, Fuse())
+        other = Process(place, number, CrashPoint())
         other.begin()
         try:
             for _ in range(2):

@@ -24,7 +24,7 @@ _ENDS_WITHIN = timedelta(minutes=3)  # the operation that tells of a start, a st
 
 
 @dataclass(frozen=True, slots=True)
-class Witness:
+class PassRecord:
     """When the guard's passes began, oldest first, and for how long Google keeps operations.
 
     `stamps` are what each pass could see of when each VM had stopped last. `unwatched`: from the last pass before the
@@ -57,7 +57,7 @@ class Witness:
         return seen_at is not None and (run.ended is None or seen_at < run.ended)
 
 
-def is_certain(vm: VM, witness: Witness) -> bool:
+def is_certain(vm: VM, witness: PassRecord) -> bool:
     """Says whether operations tell all that it did, to the millisecond."""
     moments = [moment for run in vm.runs for moment in (run.began, run.ended) if moment is not None]
     moments += [vm.deleted_at] if vm.deleted_at is not None else []
@@ -71,7 +71,7 @@ def stops_gracefully(vm: VM) -> bool:
     return bool((vm.scheduling.get("gracefulShutdown") or {}).get("enabled"))
 
 
-def earliest_end(vm: VM, run: Run, witness: Witness) -> datetime | None:
+def earliest_end(vm: VM, run: Run, witness: PassRecord) -> datetime | None:
     """The earliest moment at which a ledger may have it ended: of a VM that is gone, nothing tells of any grace."""
     if vm.project == WILD and (closed_at := witness.closed_at(run.began, run.ended)) is not None:
         return closed_at
@@ -80,7 +80,7 @@ def earliest_end(vm: VM, run: Run, witness: Witness) -> datetime | None:
     return max(run.began, run.ended - _GRACE)
 
 
-def latest_end(vm: VM, run: Run, witness: Witness) -> datetime | None:
+def latest_end(vm: VM, run: Run, witness: PassRecord) -> datetime | None:
     """The latest moment at which a ledger may have it ended."""
     if run.ended is None:
         return None
@@ -92,7 +92,7 @@ def latest_end(vm: VM, run: Run, witness: Witness) -> datetime | None:
     return run.ended + _SHUTS_DOWN_FOR if is_stamped and _next_start_shows(vm, run, witness) else seen_at or run.ended
 
 
-def _next_start_shows(vm: VM, run: Run, witness: Witness) -> bool:
+def _next_start_shows(vm: VM, run: Run, witness: PassRecord) -> bool:
     """Says whether a ledger can tell this run from the next: its start has an operation, or is the VM's latest."""
     later = [one for one in vm.runs if one.began > run.began]
     if not later or witness.was_reported(later[0].began):
@@ -101,7 +101,7 @@ def _next_start_shows(vm: VM, run: Run, witness: Witness) -> bool:
     return len(later) == 1 or seen_at is None or later[1].began > seen_at
 
 
-def least_and_most(vm: VM, witness: Witness) -> tuple[VM, VM]:
+def least_and_most(vm: VM, witness: PassRecord) -> tuple[VM, VM]:
     """The VM as a ledger may have it that knows the least of it, and the most: their bills are the bounds."""
     if is_certain(vm, witness):
         return vm, vm
@@ -125,11 +125,11 @@ def least_and_most(vm: VM, witness: Witness) -> tuple[VM, VM]:
     return least, most
 
 
-def _end_was_reported(run: Run, witness: Witness) -> bool:
+def _end_was_reported(run: Run, witness: PassRecord) -> bool:
     return run.ended is None or witness.was_reported(run.ended)
 
 
-def _seen(ended: datetime | None, witness: Witness) -> datetime | None:
+def _seen(ended: datetime | None, witness: PassRecord) -> datetime | None:
     """Returns the next look, until which a ledger may have what was let go then."""
     if ended is None:
         return None

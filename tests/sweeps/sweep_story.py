@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tests.jobs.job_service import Office, asked
+from tests.jobs.job_service import JobSetup, asked
 
 from costguard.jobs.rows import job_rows
 from costguard.model.job import CheckpointPlan, JobState
@@ -28,7 +28,7 @@ def order(**changed: object) -> SweepOrder:
     return SweepOrder(**{**values, **changed})  # type: ignore[arg-type]
 
 
-def tell(office: Office) -> Sweep:
+def tell(office: JobSetup) -> Sweep:
     """Members 1 and 2 are launched as sm1 and sm2; sm1 succeeds, and sm2 fails."""
     before, office.sweep_ids = office.sweep_ids, iter((ID,))
     sweep, _ = office.sweeps.submit(order(), Money.of("40"), None, "cli")

@@ -10,7 +10,7 @@ from datetime import timedelta
 import pytest
 from tests.builders import PROJECT
 from tests.jobs.cloud import Vm, never_twice
-from tests.jobs.world import ANA, RECIPE, Fuse, Killed, World, world
+from tests.jobs.world import ANA, RECIPE, CrashPoint, Killed, World, world
 
 from costguard.events import audit_log
 from costguard.jobs.rows import job_rows
@@ -77,7 +77,7 @@ class SweepLife:
 
     def tick(self, number: int) -> None:
         self.world.clock.advance(TICK)
-        fuse = Fuse(self.chosen.randrange(1, 40) if self.kills and self.chosen.random() < 0.4 else 0)
+        fuse = CrashPoint(self.chosen.randrange(1, 40) if self.kills and self.chosen.random() < 0.4 else 0)
         self.world.guard(fuse)
         try:
             for vm in self.world.cloud.running():

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.jobs.job_service import Office, asked, priced
+from tests.jobs.job_service import JobSetup, asked, priced
 from tests.sweeps.sweep_story import order
 
 from costguard.db.transaction import Database
@@ -29,8 +29,8 @@ MOST_CPU_S = 10.0  # of all threads; each took 20 to 200 before, and takes at mo
 
 
 @pytest.fixture
-def office(sqlite_database: Database) -> Office:
-    return Office(priced(sqlite_database))
+def office(sqlite_database: Database) -> JobSetup:
+    return JobSetup(priced(sqlite_database))
 
 
 @contextmanager
@@ -44,7 +44,7 @@ def hostile(values: tuple[str, ...] = NUMBERS, **changed: Any) -> SweepOrder:
     return order(template=asked(**{"command": ("train", "{a}"), **changed}), grid={"a": values}, at_once=4)
 
 
-def quoted(office: Office, asked_for: SweepOrder) -> SweepQuote:
+def quoted(office: JobSetup, asked_for: SweepOrder) -> SweepQuote:
     return office.sweeps.quote(asked_for, Money.of("40"), HOUR)
 
 
@@ -58,7 +58,7 @@ def quoted(office: Office, asked_for: SweepOrder) -> SweepQuote:
     ],
     ids=["large words", "members times bytes", "parameters that expand", "variables"],
 )
-def test_size_is_judged_before_any_member_is_made(office: Office, order: SweepOrder, words: str) -> None:
+def test_size_is_judged_before_any_member_is_made(office: JobSetup, order: SweepOrder, words: str) -> None:
     """Forty of the first, each 1.8 MB, took the server down: one cost 88 s of a core."""
     with within_seconds_of_a_core():
         quote = quoted(office, order)
@@ -66,7 +66,7 @@ def test_size_is_judged_before_any_member_is_made(office: Office, order: SweepOr
     assert (list(quote.members), office.store.looked_at) == ([], [])
 
 
-def test_largest_sweep_that_is_allowed_is_quoted_within_seconds(office: Office) -> None:
+def test_largest_sweep_that_is_allowed_is_quoted_within_seconds(office: JobSetup) -> None:
     """Two hundred members of some ten thousand characters."""
     largest = hostile(command=("train", "x " * 5_100 + "{a}"))
     with within_seconds_of_a_core():
@@ -74,7 +74,7 @@ def test_largest_sweep_that_is_allowed_is_quoted_within_seconds(office: Office) 
     assert len(quote.members) == 200
 
 
-def test_changes_of_code_are_read_once_for_all_members(office: Office) -> None:
+def test_changes_of_code_are_read_once_for_all_members(office: JobSetup) -> None:
     """Ten thousand short lines took 1 s of each of the members."""
     with within_seconds_of_a_core():
         quoted(office, hostile(code=JobCode("0" * 64, 1, 1, diff="a\n" * 10_000)))
@@ -83,7 +83,7 @@ def test_changes_of_code_are_read_once_for_all_members(office: Office) -> None:
     assert any("20,000" in refusal.message for refusal in too_long.refusals)
 
 
-def test_places_that_are_all_the_same_are_compared_in_linear_time(office: Office) -> None:
+def test_places_that_are_all_the_same_are_compared_in_linear_time(office: JobSetup) -> None:
     """A hundred outputs of each of two hundred members: 200 million pairs, and 25,000 sentences of each member."""
     same = tuple(JobOutput("/data/model", "s3://bucket/out") for _ in range(100))
     with within_seconds_of_a_core():
@@ -92,13 +92,13 @@ def test_places_that_are_all_the_same_are_compared_in_linear_time(office: Office
     assert any("would write to the same place" in refusal.message for refusal in quote.refusals)
 
 
-def test_sentences_about_members_are_bounded(office: Office) -> None:
+def test_sentences_about_members_are_bounded(office: JobSetup) -> None:
     """A hundred wrong mounts, other ones in each member."""
     quote = quoted(office, hostile(mounts=tuple(f"{{a}}/{number}" for number in range(100))))
     assert 1 < len(quote.refusals) <= 60
 
 
-def test_quote_that_nobody_waits_for_ends(office: Office) -> None:
+def test_quote_that_nobody_waits_for_ends(office: JobSetup) -> None:
     """The quote ends between two members, and nothing is stored of a sweep that was submitted."""
     looks = 0
 

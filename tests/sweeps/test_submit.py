@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 from tests.api.rows import NOW
 from tests.jobs.archives import MemoryArchives, packed
-from tests.jobs.job_service import RULES, Office, asked, priced
+from tests.jobs.job_service import RULES, JobSetup, asked, priced
 from tests.sweeps import sweep_story
 from tests.sweeps.sweep_story import order
 
@@ -32,37 +32,37 @@ FORTY = Money.of("40")
 
 
 @pytest.fixture
-def office(database: Database) -> Office:
-    return Office(priced(database))
+def office(database: Database) -> JobSetup:
+    return JobSetup(priced(database))
 
 
-def turn(office: Office) -> None:
+def turn(office: JobSetup) -> None:
     ids = (f"t{number}" for number in range(1, 100))
     SweepsTurn(office.database, office.clock, lambda: next(ids)).run()
 
 
-def detail(office: Office, sweep_id: str = "s1") -> listing.SweepOverview:
+def detail(office: JobSetup, sweep_id: str = "s1") -> listing.SweepOverview:
     with office.database.read() as connection:
         overview = listing.sweep_detail(connection, accrual_at(connection, office.clock.now()), sweep_id)
     assert overview is not None
     return overview
 
 
-def states(office: Office, sweep_id: str = "s1") -> list[str]:
+def states(office: JobSetup, sweep_id: str = "s1") -> list[str]:
     return [member.state for member in detail(office, sweep_id).members]
 
 
-def settle(office: Office, job_id: str, state: JobState) -> None:
+def settle(office: JobSetup, job_id: str, state: JobState) -> None:
     with office.database.write() as connection:
         job_rows.set_state(connection, job_id, state, f"it {state.value}", None, office.clock.now())
 
 
-def kinds(office: Office) -> list[str]:
+def kinds(office: JobSetup) -> list[str]:
     with office.database.read() as connection:
         return [stored.event.kind for stored in audit_log.read(connection)]
 
 
-def test_members_are_launched_as_jobs_of_their_own(office: Office) -> None:
+def test_members_are_launched_as_jobs_of_their_own(office: JobSetup) -> None:
     """The jobs are as many as may run at once, each with its parameters, its location, and the sweep that it belongs
     to.
     """
@@ -79,7 +79,7 @@ def test_members_are_launched_as_jobs_of_their_own(office: Office) -> None:
     assert (job.spec.sweep, job.spec.owner, job.via) == ("s1", ADA, "cli")
 
 
-def test_members_that_end_make_room_for_others(office: Office) -> None:
+def test_members_that_end_make_room_for_others(office: JobSetup) -> None:
     """The sweep is over when none is left, and its cost and result are recorded once."""
     office.sweeps.submit(order(), None, None, "api")
     turn(office)
@@ -96,7 +96,7 @@ def test_members_that_end_make_room_for_others(office: Office) -> None:
     assert kinds(office).count("SweepSucceeded") == 1
 
 
-def test_repeat_with_the_same_key_changes_nothing(office: Office) -> None:
+def test_repeat_with_the_same_key_changes_nothing(office: JobSetup) -> None:
     """The repeat changes nothing whatever became of the first request; another sweep under the key is refused."""
     first, _ = office.sweeps.submit(order(), FORTY, "key", "api")
     again, is_new = office.sweeps.submit(order(), FORTY, "key", "api")
@@ -105,7 +105,7 @@ def test_repeat_with_the_same_key_changes_nothing(office: Office) -> None:
         office.sweeps.submit(order(at_once=3), FORTY, "key", "api")
 
 
-def test_everything_wrong_with_any_member_is_told_at_once(office: Office) -> None:
+def test_everything_wrong_with_any_member_is_told_at_once(office: JobSetup) -> None:
     """The errors are as for a job by itself, with the members that they are about; nothing is stored."""
     wrong = order(template=asked(command=("{lr}",), environment={"lr": "{seed}", "COSTGUARD_X": "1"}, preset="none"))
     with pytest.raises(Invalid) as refused:
@@ -116,13 +116,13 @@ def test_everything_wrong_with_any_member_is_told_at_once(office: Office) -> Non
         office.sweeps.cancel("s1", ADA, "")
 
 
-def test_ceiling_that_pays_for_no_member_is_refused(office: Office) -> None:
+def test_ceiling_that_pays_for_no_member_is_refused(office: JobSetup) -> None:
     """The cheapest ten minutes of one VM cost more."""
     with pytest.raises(Invalid, match="less than 10 minutes cost"):
         office.sweeps.submit(order(), Money.of("0.01"), None, "api")
 
 
-def test_ceiling_that_pays_for_some_members_is_a_warning(office: Office) -> None:
+def test_ceiling_that_pays_for_some_members_is_a_warning(office: JobSetup) -> None:
     """Known from how long each takes: four members of ten hours in the cheapest zone."""
     template = replace(order().template, spec=replace(order().template.spec, work=timedelta(hours=10)))
     office.sweeps.submit(order(template=template), Money.of("4"), None, "api")
@@ -131,7 +131,7 @@ def test_ceiling_that_pays_for_some_members_is_a_warning(office: Office) -> None
     assert "4 members cost at least $6.76, and its ceiling is $4.00: some would not finish." in event.event.text
 
 
-def test_budget_holds_for_all_members_together(office: Office) -> None:
+def test_budget_holds_for_all_members_together(office: JobSetup) -> None:
     """Each alone would fit, and all together would not."""
     budget = Budget("all", Scope(), Money.of("5"), Period.MONTH, contact=ADA, at_limit=AtLimit.REFUSE)
     office.rules = replace(RULES, budgets=(budget,))
@@ -141,7 +141,7 @@ def test_budget_holds_for_all_members_together(office: Office) -> None:
     assert office.sweeps.submit(order(template=template), Money.of("4"), None, "api")[1]
 
 
-def test_quote_is_of_each_member_and_of_all(office: Office) -> None:
+def test_quote_is_of_each_member_and_of_all(office: JobSetup) -> None:
     """The quote has the ceiling as the most that it takes of a budget, and how long it takes with so many at once."""
     quoted = office.sweeps.quote(order(), FORTY, timedelta(hours=10))
     assert [str(one.first.cost) for one in quoted.members if one.first is not None] == ["$1.69"] * 4
@@ -150,7 +150,7 @@ def test_quote_is_of_each_member_and_of_all(office: Office) -> None:
     assert quoted.refusals == ()
 
 
-def test_cancel_stops_all_of_it(office: Office) -> None:
+def test_cancel_stops_all_of_it(office: JobSetup) -> None:
     """Open members are cancelled as their jobs alone would be, and the others are never launched."""
     office.sweeps.submit(order(), None, None, "api")
     turn(office)
@@ -168,7 +168,7 @@ def test_cancel_stops_all_of_it(office: Office) -> None:
     assert office.sweeps.cancel("s1", ADA, "")[1] is False
 
 
-def test_resume_launches_what_failed_again(office: Office) -> None:
+def test_resume_launches_what_failed_again(office: JobSetup) -> None:
     """The new job has the same location; successes stay, and their cost counts on."""
     office.sweeps.submit(order(grid={"lr": ("1",), "seed": ("1", "2")}), None, None, "api")
     turn(office)
@@ -188,7 +188,7 @@ def test_resume_launches_what_failed_again(office: Office) -> None:
     assert kinds(office).count("SweepFailed") == kinds(office).count("SweepSucceeded") == 1
 
 
-def test_resume_of_a_cancelled_sweep_goes_on_with_all_that_is_left(office: Office) -> None:
+def test_resume_of_a_cancelled_sweep_goes_on_with_all_that_is_left(office: JobSetup) -> None:
     """The resume launches cancelled members, and those never launched; once nothing of it runs any more."""
     office.sweeps.submit(order(), None, None, "api")
     turn(office)
@@ -202,7 +202,7 @@ def test_resume_of_a_cancelled_sweep_goes_on_with_all_that_is_left(office: Offic
     assert states(office) == ["waiting", "succeeded", "waiting", "waiting"]
 
 
-def test_member_that_was_cancelled_by_itself_is_resumed_only_by_its_number(office: Office) -> None:
+def test_member_that_was_cancelled_by_itself_is_resumed_only_by_its_number(office: JobSetup) -> None:
     """The owner had a reason."""
     office.sweeps.submit(order(), None, None, "api")
     turn(office)
@@ -223,7 +223,7 @@ def test_member_that_was_cancelled_by_itself_is_resumed_only_by_its_number(offic
     ],
 )
 def test_what_cannot_be_resumed_is_refused(
-    office: Office, given: dict[str, object], kind: type[Exception], message: str
+    office: JobSetup, given: dict[str, object], kind: type[Exception], message: str
 ) -> None:
     """The refusal says what it is about; nothing changes."""
     office.sweeps.submit(order(), FORTY, None, "api")
@@ -233,7 +233,7 @@ def test_what_cannot_be_resumed_is_refused(
     assert detail(office).row.sweep.round == 1
 
 
-def test_limits_of_a_sweep_that_runs_may_change(office: Office) -> None:
+def test_limits_of_a_sweep_that_runs_may_change(office: JobSetup) -> None:
     """More money, or more at once, from now on."""
     office.sweeps.submit(order(), FORTY, None, "api")
     turn(office)
@@ -244,7 +244,7 @@ def test_limits_of_a_sweep_that_runs_may_change(office: Office) -> None:
     assert states(office) == ["queued", "queued", "queued", "waiting"]
 
 
-def test_others_may_not_touch_a_sweep(office: Office) -> None:
+def test_others_may_not_touch_a_sweep(office: JobSetup) -> None:
     """Roles are those of jobs: its owner, operators of its team, and admins."""
     office.rules = replace(RULES, access=Access(operators=frozenset({ADA, BEN})))
     office.sweeps.submit(order(), None, None, "api")
@@ -257,7 +257,7 @@ def test_others_may_not_touch_a_sweep(office: Office) -> None:
         office.sweeps.submit(order(), None, None, "api")
 
 
-def test_code_is_kept_once_and_given_to_every_member(office: Office) -> None:
+def test_code_is_kept_once_and_given_to_every_member(office: JobSetup) -> None:
     """The diff may be long, and a sweep has up to 200 members."""
     code = with_code(office)
     with office.database.read() as connection:
@@ -268,7 +268,7 @@ def test_code_is_kept_once_and_given_to_every_member(office: Office) -> None:
     assert not any("+++" in text for text in stored)
 
 
-def test_code_of_an_open_sweep_is_not_deleted(office: Office) -> None:
+def test_code_of_an_open_sweep_is_not_deleted(office: JobSetup) -> None:
     """Members may be launched for weeks; once it is over, its code may go, and it cannot be resumed."""
     with_code(office)
     settle(office, "t1", JobState.FAILED)
@@ -282,7 +282,7 @@ def test_code_of_an_open_sweep_is_not_deleted(office: Office) -> None:
         office.sweeps.resume("s1", ADA)
 
 
-def with_code(office: Office) -> JobCode:
+def with_code(office: JobSetup) -> JobCode:
     """Makes the code of a sweep of which two members are launched, as t1 and t2."""
     archives = MemoryArchives()
     content, sha256 = packed({"train.py": "print(1)"})
@@ -295,7 +295,7 @@ def with_code(office: Office) -> JobCode:
     return code
 
 
-def test_oddity_of_one_sweep_keeps_no_other_waiting(office: Office) -> None:
+def test_oddity_of_one_sweep_keeps_no_other_waiting(office: JobSetup) -> None:
     """It is reported, and the others go on."""
     office.sweeps.submit(order(), None, None, "api")
     other = order(template=replace(order().template, spec=replace(order().template.spec, name="other")))
@@ -322,7 +322,7 @@ def _line(number: int, text: str | None) -> listing.MemberRow:
     return listing.MemberRow(SweepMember(number, {"lr": "1"}), None, Priced(), metric)
 
 
-def test_list_of_sweeps_has_the_newest_first(office: Office) -> None:
+def test_list_of_sweeps_has_the_newest_first(office: JobSetup) -> None:
     """The list is by owner and state; a page goes on where the last one ended."""
     for _ in range(3):
         office.sweeps.submit(order(), None, None, "api")
@@ -337,13 +337,13 @@ def test_list_of_sweeps_has_the_newest_first(office: Office) -> None:
     assert none == []
 
 
-def test_story_has_members_in_every_state(office: Office) -> None:
+def test_story_has_members_in_every_state(office: JobSetup) -> None:
     """The story is for examples and pages."""
     sweep_story.tell(office)
     assert states(office, sweep_story.ID) == ["succeeded", "failed", "waiting", "waiting"]
 
 
-def test_location_that_two_members_share_is_refused(office: Office) -> None:
+def test_location_that_two_members_share_is_refused(office: JobSetup) -> None:
     """The refusal comes before anything is launched."""
     shared = order(
         template=asked(command=("{lr}", "{seed}"), checkpoint=CheckpointPlan("gs://lab/run", uploads_itself=True))
@@ -352,7 +352,7 @@ def test_location_that_two_members_share_is_refused(office: Office) -> None:
         office.sweeps.submit(shared, None, None, "api")
 
 
-def test_members_cannot_share_a_run_of_a_tracker(office: Office) -> None:
+def test_members_cannot_share_a_run_of_a_tracker(office: JobSetup) -> None:
     """Each one's cost would be logged over the other's."""
     with pytest.raises(Invalid) as error:
         office.sweeps.submit(order(template=asked(command=("{lr}", "{seed}"), mlflow_run="a" * 32)), None, None, "api")
@@ -362,7 +362,7 @@ def test_members_cannot_share_a_run_of_a_tracker(office: Office) -> None:
     ) in (error.value.fields)
 
 
-def test_sweep_is_not_advanced_under_a_lease_that_was_lost(office: Office) -> None:
+def test_sweep_is_not_advanced_under_a_lease_that_was_lost(office: JobSetup) -> None:
     """Another guard launches its members: two would launch each of them twice."""
     office.sweeps.submit(order(), None, None, "api")
     lost = acquire(office.database, "daemon", "before", timedelta(seconds=9), office.clock.now())

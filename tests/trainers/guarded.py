@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from tests.scenario.training_ground import OWNER, Ground, ground
+from tests.scenario.training_ground import OWNER, TrainingWorld, ground
 from tests.trainers.bench_client import ALONE, PYTHON, ROOT
 
 SCRIPT = ROOT / "tests" / "trainers" / "train_gpt2.py"
@@ -63,7 +63,7 @@ def guarded(folder: Path) -> GuardedRun:
     )
 
 
-def _launch(place: Ground, run: Path) -> str:
+def _launch(place: TrainingWorld, run: Path) -> str:
     job_request = {
         "preset": "t4",
         "owner": OWNER,
@@ -78,11 +78,11 @@ def _launch(place: Ground, run: Path) -> str:
     return str(place.ask("jobs", job_request, Idempotency_Key="trainers")["job"]["id"])
 
 
-def _is_preempted(place: Ground, job: str, times: int) -> bool:
+def _is_preempted(place: TrainingWorld, job: str, times: int) -> bool:
     return bool(place.ask(f"jobs/{job}")["job"]["preemptions"] == times)
 
 
-def _wait(place: Ground, until: Callable[[], object], what: str, every_s: float = 0.5) -> None:
+def _wait(place: TrainingWorld, until: Callable[[], object], what: str, every_s: float = 0.5) -> None:
     """Longer than the ground itself waits: importing PyTorch takes a minute on a busy machine."""
     pause = threading.Event()
     for _ in range(int(_PATIENCE_S / every_s)):

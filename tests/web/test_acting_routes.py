@@ -18,7 +18,7 @@ from tests.api.rows import NOW
 from tests.authenticators import authenticator_of, make_principal, sign_in_pages
 from tests.in_one_thread import OneThread, in_one_thread
 from tests.jobs import job_rows
-from tests.jobs.job_service import Office
+from tests.jobs.job_service import JobSetup
 from tests.sweeps import rows as sweep_rows
 from tests.web.test_routes import READS_BY_POST, SAFE, Asked, table
 
@@ -63,7 +63,7 @@ class House:
     client: OneThread
 
     def __init__(self, database: Database) -> None:
-        clock, self.office = Standstill(), Office(database)
+        clock, self.office = Standstill(), JobSetup(database)
         teams = (Team("vision", frozenset({ME, MATE})),)
         self.office.rules = replace(self.office.rules, access=ACCESS, teams=teams)
         self.authenticator, self._tokens, self._count = (

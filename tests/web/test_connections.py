@@ -33,7 +33,7 @@ class Waiting:
         self.ended.append("aborted")
 
 
-class Ground:
+class ServerConnections:
     """Connections of a server with room for eight; addresses of 198.51.100.0/24 are a proxy's."""
 
     def __init__(self, most: int = 8) -> None:
@@ -57,7 +57,7 @@ class Ground:
 )
 def test_each_phase_has_its_limit(phase: ConnectionPhase, longest: int) -> None:
     """The limit holds to the second, and then it ends as what it waited for."""
-    ground = Ground()
+    ground = ServerConnections()
     made = ground.open(phase=phase)
     assert made is not None
     ground.now = longest
@@ -70,7 +70,7 @@ def test_each_phase_has_its_limit(phase: ConnectionPhase, longest: int) -> None:
 
 def test_the_applications_time_is_not_the_clients() -> None:
     """A whole request whose answer takes an hour is never closed, nor makes room."""
-    ground = Ground(most=1)
+    ground = ServerConnections(most=1)
     made = ground.open(phase=ConnectionPhase.BUSY)
     assert made is not None
     ground.now = 3600
@@ -81,7 +81,7 @@ def test_the_applications_time_is_not_the_clients() -> None:
 
 def test_the_longest_waiting_make_room() -> None:
     """Where there are as many as there may be, those that wait longest go, and busy ones stay."""
-    ground = Ground(most=2)
+    ground = ServerConnections(most=2)
     busy = ground.open(address="192.0.2.1", phase=ConnectionPhase.BUSY)
     ground.now = 1
     waiting = ground.open(address="192.0.2.2")
@@ -94,7 +94,7 @@ def test_the_longest_waiting_make_room() -> None:
 
 def test_one_address_has_a_share() -> None:
     """A quarter of all: its own longest waiting one makes room for its next, and others lose nothing."""
-    ground = Ground()
+    ground = ServerConnections()
     other = ground.open(address="192.0.2.9")
     first, second, third = (ground.open() for _ in range(3))
     assert other is not None
@@ -106,13 +106,13 @@ def test_one_address_has_a_share() -> None:
 
 def test_an_address_whose_share_is_busy_is_refused() -> None:
     """The requests are being answered, so none of them makes room."""
-    ground = Ground()
+    ground = ServerConnections()
     assert [ground.open(phase=ConnectionPhase.BUSY) is not None for _ in range(3)] == [True, True, False]
 
 
 def test_a_subscribers_ipv6_addresses_are_one() -> None:
     """A subscriber has 2^64 of them (RFC 6177, section 2), and would have as many shares."""
-    ground = Ground()
+    ground = ServerConnections()
     opened = [ground.open(address=f"2001:db8::{number}", phase=ConnectionPhase.BUSY) is not None for number in range(3)]
     assert opened == [True, True, False]
     assert ground.open(address="2001:db8:0:1::1") is not None
@@ -120,13 +120,13 @@ def test_a_subscribers_ipv6_addresses_are_one() -> None:
 
 def test_a_proxy_has_no_share() -> None:
     """Many people come from its address."""
-    ground = Ground()
+    ground = ServerConnections()
     assert all(ground.open(address="198.51.100.7", phase=ConnectionPhase.BUSY) for _ in range(8))
 
 
 def test_the_last_places_are_beyond_the_most() -> None:
     """They are there where all others are busy, end after two seconds of waiting, and are counted as well."""
-    ground = Ground(most=8)
+    ground = ServerConnections(most=8)
     for number in range(8):
         assert ground.open(address=f"192.0.2.{number}", phase=ConnectionPhase.BUSY)
     over = [ground.open(address=f"198.51.100.{number}", phase=ConnectionPhase.IDLE) for number in range(OVER)]
@@ -138,7 +138,7 @@ def test_the_last_places_are_beyond_the_most() -> None:
 
 def test_a_closed_connection_leaves_its_place() -> None:
     """The connection may have gone before it was open, or close twice."""
-    ground = Ground(most=1)
+    ground = ServerConnections(most=1)
     made = ground.open(phase=ConnectionPhase.BUSY)
     assert made is not None
     ground.all.closed(made)
@@ -158,7 +158,7 @@ def test_the_most_lies_below_the_descriptor_limit(descriptors: int, most: int) -
 
 def test_a_kind_is_logged_once_a_minute() -> None:
     """The log comes at once, and then with the count of those in between; none is forgotten."""
-    ground = Ground()
+    ground = ServerConnections()
     with capture_logs() as logged:
         for _ in range(1000):
             ground.sparse.warn("flood")

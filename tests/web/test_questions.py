@@ -26,7 +26,7 @@ QUOTE, EXPORT = "/api/v1/sweep-quotes", "/api/v1/focus"
 _LONG = 600.0
 
 
-class Ground:
+class QuestionServer:
     """A question runs until `let_go`, and notes whether it was still wanted then."""
 
     def __init__(self) -> None:
@@ -63,7 +63,7 @@ class Ground:
 class Client:
     """`status` of its answer; 0 while there is none. `has_read`: its body was asked for."""
 
-    def __init__(self, ground: Ground, who: Principal, path: str) -> None:
+    def __init__(self, ground: QuestionServer, who: Principal, path: str) -> None:
         self.status, self.has_read = 0, False
         self._gone = asyncio.Event()
         scope: dict[str, Any] = {
@@ -105,7 +105,7 @@ def test_a_person_has_one_question_and_one_export_at_a_time(path: str) -> None:
     """The rest wait however many they ask, without their bodies being read, and others are not kept waiting."""
 
     async def story() -> None:
-        ground = Ground()
+        ground = QuestionServer()
         adas = [ground.client(ADA, path) for _ in range(5)]
         await until(lambda: ground.running == 1)
         assert [client.has_read for client in adas] == [True, False, False, False, False]
@@ -128,7 +128,7 @@ def test_question_is_given_up_when_its_client_has_gone(path: str) -> None:
     """The work is notified, and ends at its next step."""
 
     async def story() -> None:
-        ground = Ground()
+        ground = QuestionServer()
         client = ground.client(ADA, path)
         await until(lambda: ground.running == 1)
         client.leave()
@@ -144,7 +144,7 @@ def test_who_left_while_waiting_is_not_answered() -> None:
     """A body that ends with the connection begins no work."""
 
     async def story() -> None:
-        ground = Ground()
+        ground = QuestionServer()
         first, second = ground.client(ADA), ground.client(ADA)
         await until(lambda: ground.running == 1)
         second.has_read = True  # what it has left to say is that it is gone
@@ -160,7 +160,7 @@ def test_too_many_questions_are_refused_for_now() -> None:
     """A person's queue is bounded; a refusal says that it is for now."""
 
     async def story() -> None:
-        ground = Ground()
+        ground = QuestionServer()
         clients = [ground.client(ADA) for _ in range(60)]
         await until(lambda: sum(client.status == 503 for client in clients) == 19)
         ground.let_go.set()

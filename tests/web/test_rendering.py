@@ -12,7 +12,7 @@ from costguard.web.rendering import FairQueue, QueueFull
 _LONG = 600.0
 
 
-class Ground:
+class RenderingTurns:
     """Takes turns in a lane; each goes on until it is let go."""
 
     def __init__(self, at_once: int = 1, patience: float = _LONG, most: int = 100, most_each: int = 50) -> None:
@@ -43,7 +43,7 @@ def test_no_more_than_the_lane_holds() -> None:
     """Two at a time; a third begins when one of them ends."""
 
     async def story() -> None:
-        ground = Ground(at_once=2)
+        ground = RenderingTurns(at_once=2)
         for name in "abc":
             await ground.come(name)
         assert ground.order == ["a", "b"]
@@ -57,7 +57,7 @@ def test_people_take_turns() -> None:
     """A caller with a hundred requests waits behind a caller with one."""
 
     async def story() -> None:
-        ground = Ground()
+        ground = RenderingTurns()
         await ground.come("first")
         for number in range(3):
             await ground.come(f"ada {number}", "ada")
@@ -73,7 +73,7 @@ def test_nobody_waits_for_ever() -> None:
     """After the patience of the lane it is crowded, and the place in it is free again."""
 
     async def story() -> None:
-        ground = Ground(patience=0.01)
+        ground = RenderingTurns(patience=0.01)
         await ground.come("a")
         late = await ground.come("b")
         with pytest.raises(QueueFull):
@@ -90,7 +90,7 @@ def test_the_lane_is_bounded() -> None:
     """A person may have so many waiting, all together so many: more are turned away at once."""
 
     async def story() -> None:
-        ground = Ground(most=3, most_each=2)
+        ground = RenderingTurns(most=3, most_each=2)
         await ground.come("first")
         for number in range(2):
             await ground.come(f"ada {number}", "ada")
@@ -108,7 +108,7 @@ def test_who_leaves_gives_up_the_turn(who: str) -> None:
     """The next one is not lost whether a client leaves before its turn or in it."""
 
     async def story() -> None:
-        ground = Ground()
+        ground = RenderingTurns()
         first = await ground.come("a")
         second = await ground.come("b")
         await ground.come("c")

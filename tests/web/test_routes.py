@@ -16,7 +16,7 @@ from tests.api.conftest import Standstill, deps_of
 from tests.authenticators import authenticator_of, begin_session, make_principal, sign_in_pages
 from tests.in_one_thread import OneThread, in_one_thread
 from tests.jobs import job_rows
-from tests.jobs.job_service import Office
+from tests.jobs.job_service import JobSetup
 
 from costguard.access.sessions import Sessions
 from costguard.access.tokens import NewToken, TokenService
@@ -76,7 +76,7 @@ class House:
 
     def __init__(self, database: Database) -> None:
         clock = Standstill()
-        self.office = Office(database)
+        self.office = JobSetup(database)
         self.authenticator = authenticator_of(database, clock, master="the master's token")
         deps = replace(
             deps_of(database),

@@ -25,7 +25,7 @@ ADA, BOB = (make_principal(Role.VIEWER, f"{name}@lab.example", Via.LINK) for nam
 ROOT = make_principal(Role.ADMIN, "root@lab.example", Via.LINK)
 
 
-class Ground:
+class SharedApp:
     """`/list` counts how often it is made, and waits for `go_on` where `is_held`. `state` is the database's."""
 
     def __init__(self, at_once: int = 2, patience: float = 600.0) -> None:
@@ -122,7 +122,7 @@ def test_who_asks_the_same_at_once_gets_one_answer(run: Run) -> None:
     """Twenty people with the same permissions, one rendering; who may do more has one of their own."""
 
     async def story() -> None:
-        ground = Ground()
+        ground = SharedApp()
         answers = await asyncio.gather(*(ground.ask("/list", who) for who in (ADA, BOB) * 10))
         assert len(set(answers)) == 1
         assert ground.made == 1
@@ -137,7 +137,7 @@ def test_what_is_asked_for_otherwise_is_made_otherwise(run: Run, path: str) -> N
     """Another query, path or wish for another format is another answer."""
 
     async def story() -> None:
-        ground = Ground()
+        ground = SharedApp()
         await ground.ask("/list")
         await ground.ask(path)
         await ground.ask("/list", accept="text/csv")
@@ -150,7 +150,7 @@ def test_the_application_gets_no_header_that_could_tell_who_asks(run: Run) -> No
     """Cookies and tokens stop at the middleware: what is shared cannot hold them."""
 
     async def story() -> None:
-        _, body = await Ground().ask("/list", cookie="secret", authorization="Bearer secret", host="guard")
+        _, body = await SharedApp().ask("/list", cookie="secret", authorization="Bearer secret", host="guard")
         assert json.loads(body)["seen"] == ["host"]
 
     run(story())
@@ -160,7 +160,7 @@ def test_forms_are_never_shared(run: Run) -> None:
     """Each has a key of its own: two at once are two, for the same person as well."""
 
     async def story() -> None:
-        ground = Ground()
+        ground = SharedApp()
         answers = await asyncio.gather(*(ground.ask("/form", who) for who in (ADA, ADA, BOB)))
         assert len({json.loads(body)["number"] for _, body in answers}) == 3
         assert [json.loads(body)["who"] for _, body in answers] == [ADA.address, ADA.address, BOB.address]
@@ -172,7 +172,7 @@ def test_an_answer_begun_before_a_change_is_not_for_who_asks_after_it(run: Run) 
     """A person who saw a change elsewhere never sees an older list; they wait for one that begins after they asked."""
 
     async def story() -> None:
-        ground = Ground()
+        ground = SharedApp()
         ground.go_on.clear()
         before = await started(ground.ask("/list"))
         ground.state = 1
@@ -189,7 +189,7 @@ def test_what_was_changed_over_this_process_is_seen_at_once(run: Run) -> None:
     """A change by a POST is seen, counted by the database or not."""
 
     async def story() -> None:
-        ground = Ground()
+        ground = SharedApp()
         for method in ("GET", "GET", "POST", "GET"):
             assert (await ground.ask("/list", method=method))[0] == 200
         assert ground.made == 2
@@ -201,7 +201,7 @@ def test_others_get_their_answer_where_the_first_leaves(run: Run) -> None:
     """A client that goes away does not take the rendering with it."""
 
     async def story() -> None:
-        ground = Ground()
+        ground = SharedApp()
         ground.go_on.clear()
         first, second = await started(ground.ask("/list"), ground.ask("/list", BOB))
         first.cancel()
@@ -217,7 +217,7 @@ def test_no_more_are_made_at_once_than_may_be(run: Run) -> None:
     """Thirty different lists, two at a time."""
 
     async def story() -> None:
-        ground = Ground(at_once=2)
+        ground = SharedApp(at_once=2)
         ground.go_on.clear()
         tasks = await started(*(ground.ask(f"/other/{number}") for number in range(30)))
         while ground.made < 2:
@@ -233,7 +233,7 @@ def test_who_waits_too_long_is_told_when_to_come_again(run: Run) -> None:
     """A problem with Retry-After; what is done meanwhile, and forms, wait for no list."""
 
     async def story() -> None:
-        ground = Ground(at_once=1, patience=0.05)
+        ground = SharedApp(at_once=1, patience=0.05)
         ground.go_on.clear()
         (held,) = await started(ground.ask("/list"))
         status, body = await ground.ask("/other/1")
@@ -251,7 +251,7 @@ def test_a_database_that_does_not_answer_is_the_applications_to_tell(run: Run) -
     """Nothing is shared, and the health page, which answers without a database, still does."""
 
     async def story() -> None:
-        ground = Ground()
+        ground = SharedApp()
         ground.fails = True
         assert (await ground.ask("/list"))[0] == 200
 
@@ -262,7 +262,7 @@ def test_head_is_answered_from_the_same_rendering(run: Run) -> None:
     """The answer has its headers, and no body."""
 
     async def story() -> None:
-        ground = Ground()
+        ground = SharedApp()
         _, body = await ground.ask("/list")
         status, nothing = await ground.ask("/list", method="HEAD")
         assert (status, nothing, ground.headers["content-length"]) == (200, "", str(len(body)))
@@ -290,7 +290,7 @@ def test_request_of_a_shared_rendering_never_comes_again(run: Run) -> None:
 @pytest.mark.parametrize(("path", "made"), [("/stream", 1), ("/export", 2)])
 def test_streamed_response_is_whole(run: Run, path: str, made: int) -> None:
     """Shared where the route does not say that it is streamed; each reader's own where it does, and never collected."""
-    ground = Ground()
+    ground = SharedApp()
 
     async def asked() -> list[tuple[int, str]]:
         return [await ground.ask(path), await ground.ask(path, BOB)]
@@ -304,7 +304,7 @@ def test_search_holds_no_rendering_turn(run: Run, path: str) -> None:
     """Two searches held both turns for a minute, and everyone else got a 503. A person searches once at a time."""
 
     async def story() -> None:
-        ground = Ground()
+        ground = SharedApp()
         ground.go_on.clear()
         searching = await started(*(ground.ask(path, who) for who in (ADA, ADA, BOB)))
         assert (ground.at_once, ground.sharing.renderings.waiting) == (2, 0)
@@ -321,7 +321,7 @@ def test_end_of_the_output_is_shared_as_before(run: Run) -> None:
     """The agent's last report takes one look at the database, for all who follow it."""
 
     async def story() -> None:
-        ground = Ground()
+        ground = SharedApp()
         answers = await asyncio.gather(*(ground.ask("/api/v1/jobs/j1/output", who) for who in (ADA, BOB)))
         assert len(set(answers)) == 1
 

@@ -8,9 +8,9 @@ from contextlib import closing
 from datetime import timedelta
 
 import pytest
-from tests.crashing import Fuse, Killed, fragile_database
+from tests.crashing import CrashPoint, Killed, fragile_database
 from tests.webhooks.receiver import Receiver
-from tests.webhooks.webhook_setup import T0, FakePoster, Office, ended, webhook
+from tests.webhooks.webhook_setup import T0, FakePoster, WebhookSetup, ended, webhook
 
 from costguard.db.transaction import Database
 from costguard.errors import LeaseLost, Missing, WebhookError
@@ -24,11 +24,11 @@ def poster() -> Iterator[HttpPoster]:
 
 
 @pytest.fixture
-def office(sqlite_database: Database, receiver: Receiver, poster: HttpPoster) -> Office:
-    return Office(sqlite_database, poster, webhook(receiver.url))
+def office(sqlite_database: Database, receiver: Receiver, poster: HttpPoster) -> WebhookSetup:
+    return WebhookSetup(sqlite_database, poster, webhook(receiver.url))
 
 
-def test_a_event_arrives_whole_and_signed(office: Office, receiver: Receiver) -> None:
+def test_a_event_arrives_whole_and_signed(office: WebhookSetup, receiver: Receiver) -> None:
     """The event is one POST, with an id that stays the same and the time of the try."""
     office.record("a")
     office.clock.advance(timedelta(seconds=90))
@@ -53,11 +53,11 @@ def test_a_event_arrives_whole_and_signed(office: Office, receiver: Receiver) ->
     assert office.stored().accepted_at == office.clock.now()
 
 
-def test_events_come_in_order_and_only_those_asked_for(office: Office, receiver: Receiver) -> None:
+def test_events_come_in_order_and_only_those_asked_for(office: WebhookSetup, receiver: Receiver) -> None:
     """A new receiver begins with what comes, kinds and projects narrow, and a restart goes on where it stopped."""
     office.record("a", "b", "c")
     late = webhook(receiver.url, "late", kinds=frozenset({"JobFailed"}), projects=frozenset({"lab"}))
-    office = Office(office.database, office.poster, *office.receivers, late)
+    office = WebhookSetup(office.database, office.poster, *office.receivers, late)
     office.delivery().run()
     office.delivery("late").run()
     assert receiver.names == ["a", "b", "c"]
@@ -74,7 +74,7 @@ def test_events_come_in_order_and_only_those_asked_for(office: Office, receiver:
 def test_what_waits_is_counted_from_the_first_that_was_refused(sqlite_database: Database) -> None:
     """A receiver of few kinds has no long way to look back to it, and no more is counted than is of use."""
     poster = FakePoster()
-    office = Office(sqlite_database, poster, webhook(kinds=frozenset({"JobFailed"})))
+    office = WebhookSetup(sqlite_database, poster, webhook(kinds=frozenset({"JobFailed"})))
     office.record("a", "b", "c")
     office.record("x", "y", kind="JobFailed")
     office.record("d")
@@ -88,7 +88,7 @@ def test_what_waits_is_counted_from_the_first_that_was_refused(sqlite_database: 
     assert (len(poster.ids), office.stored().event_id) == (2, 6)
 
 
-def test_what_is_refused_is_sent_again_before_anything_else(office: Office, receiver: Receiver) -> None:
+def test_what_is_refused_is_sent_again_before_anything_else(office: WebhookSetup, receiver: Receiver) -> None:
     """Waits grow and obey Retry-After, what came after waits too, and the trouble is shown until it is over."""
     office.record("a", "b", "c")
     moved = {"Location": receiver.url}
@@ -119,7 +119,7 @@ def test_what_is_refused_is_sent_again_before_anything_else(office: Office, rece
     assert (office.stored().tries, office.stored().error) == (0, "")
 
 
-def test_a_receiver_that_is_gone_is_asked_once_a_start(office: Office, receiver: Receiver) -> None:
+def test_a_receiver_that_is_gone_is_asked_once_a_start(office: WebhookSetup, receiver: Receiver) -> None:
     """After a 410 nothing is sent until a restart, which may have brought other settings; nothing is lost."""
     office.record("a")
     receiver.answers = [(410, {}, b"no more")]
@@ -138,13 +138,13 @@ def test_a_receiver_that_is_gone_is_asked_once_a_start(office: Office, receiver:
 def test_a_crash_repeats_and_loses_nothing(sqlite_database: Database, sqlite_url: str) -> None:
     """Wherever the process ends, the next one sends on, and what comes twice has the same id."""
     poster = FakePoster()
-    office = Office(sqlite_database, poster)
+    office = WebhookSetup(sqlite_database, poster)
     repeated = 0
     for step in range(1, 9):
         names = [f"{step}-{n}" for n in range(3)]
         office.record(*names)
         poster.ids.clear()
-        fuse = Fuse(step)
+        fuse = CrashPoint(step)
         poster.then = fuse.step
         with fragile_database(sqlite_url, fuse) as fragile:
             try:
@@ -163,7 +163,7 @@ def test_a_crash_repeats_and_loses_nothing(sqlite_database: Database, sqlite_url
 def test_a_long_backlog_goes_out_with_no_transaction_open(sqlite_database: Database, sqlite_url: str) -> None:
     """Ten thousand events are read in batches, and others write while one is being posted."""
     poster = FakePoster()
-    office = Office(sqlite_database, poster)
+    office = WebhookSetup(sqlite_database, poster)
     office.record(*map(str, range(10_000)))
 
     with closing(Database.open(sqlite_url, lock_timeout=timedelta(milliseconds=50))) as other:
@@ -183,7 +183,7 @@ def test_a_slow_receiver_holds_up_nobody(sqlite_database: Database, receiver: Re
     with Receiver().listening() as slow:
         release = threading.Event()
         slow.before = release.wait
-        office = Office(sqlite_database, poster, webhook(receiver.url, "quick"), webhook(slow.url, "slow"))
+        office = WebhookSetup(sqlite_database, poster, webhook(receiver.url, "quick"), webhook(slow.url, "slow"))
         lease, hooks, stop = office.lease(), office.webhooks(), threading.Event()
         office.record("a")
         hooks.run(lease, stop)
@@ -204,7 +204,7 @@ def test_a_slow_receiver_holds_up_nobody(sqlite_database: Database, receiver: Re
 def test_who_lost_the_lease_posts_nothing(sqlite_database: Database) -> None:
     """Another daemon sends now; and what is no webhook any more is forgotten by it, not replayed later."""
     poster = FakePoster()
-    office = Office(sqlite_database, poster, webhook(), webhook(name="old"))
+    office = WebhookSetup(sqlite_database, poster, webhook(), webhook(name="old"))
     old, new = office.lease(), office.lease()
     office.record("a")
     with pytest.raises(LeaseLost):
@@ -213,14 +213,14 @@ def test_who_lost_the_lease_posts_nothing(sqlite_database: Database) -> None:
     office.receivers = (webhook(),)
     office.webhooks().deliver(new)
     assert len(poster.ids) == 1
-    Office(sqlite_database, poster, webhook(), webhook(name="old")).webhooks().deliver(new)
+    WebhookSetup(sqlite_database, poster, webhook(), webhook(name="old")).webhooks().deliver(new)
     assert len(poster.ids) == 1
 
 
 def test_what_no_adapter_foresaw_waits_like_any_refusal(sqlite_database: Database) -> None:
     """An oddity costs a wait, is shown, and ends when the event is taken; outcomes are counted."""
     poster, outcomes = FakePoster(), list[str]()
-    office = Office(sqlite_database, poster)
+    office = WebhookSetup(sqlite_database, poster)
     hooks, lease = office.webhooks(lambda name, outcome: outcomes.append(f"{name} {outcome}")), office.lease()
     office.record("a")
     for trouble in (KeyError("odd"), WebhookError("No connection.", "It is tried again."), None):
@@ -231,7 +231,7 @@ def test_what_no_adapter_foresaw_waits_like_any_refusal(sqlite_database: Databas
     assert outcomes == ["pager unreachable", "pager unreachable", "pager accepted"]
 
 
-def test_a_webhook_can_be_tried_out(office: Office, receiver: Receiver) -> None:
+def test_a_webhook_can_be_tried_out(office: WebhookSetup, receiver: Receiver) -> None:
     """A test message says that it is one, is signed like the others, and moves nothing on."""
     receiver.answers = [(500, {}, b"not yet")]
     hooks = office.webhooks()

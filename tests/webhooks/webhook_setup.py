@@ -50,7 +50,7 @@ class FakePoster:
         return WebhookResponse(200)
 
 
-class Office:
+class WebhookSetup:
     """`pager` is a webhook that began before the first event."""
 
     def __init__(self, database: Database, poster: Poster, *receivers: Webhook) -> None:

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 from tests.api.rows import NOW
 from tests.jobs import job_rows
-from tests.jobs.job_service import Office, asked, priced
+from tests.jobs.job_service import JobSetup, asked, priced
 from tests.sweeps import sweep_story
 
 from costguard.daemon import restoring
@@ -52,7 +52,7 @@ def record(database: Database) -> None:
         )  # fmt: skip
         made = [*_of_attempts(job, attempt), *_of_runs(job, attempt), *_of_checkpoints(job, attempt), *_of_jobs(job)]
         audit_log.append(connection, made, NOW)
-    office = Office(database)
+    office = JobSetup(database)
     office.it.submit(asked(name="resnet"), None, "cli")
     sweep = sweep_story.tell(office)
     with database.write() as connection:

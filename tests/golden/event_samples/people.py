@@ -32,7 +32,7 @@ def record(database: Database) -> None:
 
 def _chosen(database: Database) -> None:
     """Ada presses a button about a job in Slack, and a stranger does."""
-    office = access_setup.Office(database)
+    office = access_setup.SlackHandlers(database)
     with closing(office.handler):
         office.know("ada")
         with database.write() as connection:
