@@ -19,8 +19,8 @@ from tests.agent.scripts import WAIT
 from tests.agent.vm import ATTEMPT, Vm
 from tests.jobs.archives import packed
 
-from costguard.cli.code import write_archive
-from costguard.cli.work_directory import work_files
+from costguard.cli.job.code import write_archive
+from costguard.cli.job.work_directory import work_files
 from costguard_vm.agent.code import check, unpack
 from costguard_vm.model.code_archive import IN_IMAGE, WrongArchive
 

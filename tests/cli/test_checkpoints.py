@@ -13,7 +13,7 @@ from tests.checkpoints.store_stub import store
 from tests.cli.conftest import Run
 from tests.cli.typed import Typist
 
-from costguard.cli.checkpoints import size_text
+from costguard.cli.job.checkpoints import size_text
 
 
 @pytest.fixture

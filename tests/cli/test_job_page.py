@@ -9,8 +9,8 @@ from typing import Any
 from rich.console import Console
 from tests.cli.job_answers import ATTEMPT, DETAIL, DEV, JOB, NO_DISKS, SECOND, SSH
 
-from costguard.cli.job_page import show_job
-from costguard.cli.jobs import about_output, show_jobs
+from costguard.cli.job.jobs import about_output, show_jobs
+from costguard.cli.job.page import show_job
 from costguard.cli.places import show_places, show_recoveries
 
 

@@ -16,8 +16,8 @@ from tests.scripted import Script, scripted
 from typer.testing import CliRunner, Result
 
 from costguard.cli.app import app
-from costguard.cli.jobs import follow
-from costguard.cli.quotes import show_quote
+from costguard.cli.job.jobs import follow
+from costguard.cli.job.quotes import show_quote
 from costguard.cli.server import ServerClient, WrongUsage
 from costguard.errors import CostguardError, ServerUnreachable
 from costguard_client.steps import TRIES

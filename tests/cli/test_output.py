@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from tests.cli.conftest import Run
 
-from costguard.cli.jobs import stored_lines
+from costguard.cli.job.jobs import stored_lines
 from costguard.cli.server import ServerClient
 from costguard.db.transaction import Database
 

@@ -12,7 +12,8 @@ from tests.cli.typed import Typist
 from tests.jobs.job_service import JobSetup, priced
 from tests.sweeps import sweep_story
 
-from costguard.cli import job_file, sweep_file
+from costguard.cli import sweep_file
+from costguard.cli.job import file as job_file
 from costguard.cli.server import WrongUsage
 from costguard.db.transaction import Database
 

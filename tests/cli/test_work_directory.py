@@ -15,10 +15,10 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from costguard.cli import work_directory
-from costguard.cli.code import packed, secrets_in, write_archive
-from costguard.cli.repository import in_repository, repository_files, state_of
-from costguard.cli.work_directory import Ignores, work_files
+from costguard.cli.job import work_directory
+from costguard.cli.job.code import packed, secrets_in, write_archive
+from costguard.cli.job.repository import in_repository, repository_files, state_of
+from costguard.cli.job.work_directory import Ignores, work_files
 from costguard.errors import Invalid
 from costguard.jobs.submit.code import check_archive
 

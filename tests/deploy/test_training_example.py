@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
-from costguard.cli.work_directory import Ignores
+from costguard.cli.job.work_directory import Ignores
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLE = ROOT / "deploy" / "examples" / "training"

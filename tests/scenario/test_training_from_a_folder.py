@@ -9,7 +9,7 @@ from tests.cli.test_work_directory import git, put
 from tests.scenario import guard_process
 from tests.scenario.training_ground import ground
 
-from costguard.cli.code import sent
+from costguard.cli.job.code import sent
 from costguard.cli.server import ServerClient
 
 TRAIN = """

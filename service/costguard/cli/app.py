@@ -17,20 +17,14 @@ from costguard.cli import (
     backups,
     bill,
     budgets,
-    checkpoints,
     checks,
     demo,
-    diagnosis,
     events,
     fleet,
     goodput,
-    jobs,
-    launch,
     ledger,
     mcp,
     places,
-    progress,
-    quotes,
     read,
     reminders,
     replay,
@@ -41,6 +35,7 @@ from costguard.cli import (
     traces,
 )
 from costguard.cli.command_line import CommandLine
+from costguard.cli.job import checkpoints, diagnosis, jobs, launch, progress, quotes
 from costguard.cli.server import WrongUsage
 from costguard.cli.tables import clean_lines
 from costguard.errors import CostguardError, ServerUnreachable

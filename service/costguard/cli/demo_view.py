@@ -14,7 +14,7 @@ from rich.console import Console
 from costguard.cli import demo_cloud
 from costguard.cli.demo_cloud import DemoJob
 from costguard.cli.fleet import show_fleet
-from costguard.cli.jobs import show_jobs
+from costguard.cli.job.jobs import show_jobs
 from costguard.cli.server import ServerClient
 from costguard.cli.tables import Answer, amount_text, clean, console, moment, say, when
 from costguard.errors import CostguardError, ServerUnreachable

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from costguard.cli.job_page import USES
+from costguard.cli.job.page import USES
 from costguard.cli.options import (
     DEFAULT_URL,
     AsJson,

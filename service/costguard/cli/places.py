@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from costguard.cli.job_page import MODELS
+from costguard.cli.job.page import MODELS
 from costguard.cli.options import DEFAULT_URL, AsJson, Url
 from costguard.cli.server import ServerClient
 from costguard.cli.tables import Answer, Column, cell, dollars, moment, render, say, show_table, when

@@ -9,8 +9,8 @@ from typing import TextIO
 import typer
 
 from costguard.cli.command_line import CommandLine
+from costguard.cli.job.progress import LogFile, finite_number, opened
 from costguard.cli.options import AsJson
-from costguard.cli.progress import LogFile, finite_number, opened
 from costguard.cli.tables import console, say
 from costguard.errors import Invalid
 from costguard_vm.progress.stragglers import StepTime, read_workers

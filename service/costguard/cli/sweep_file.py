@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from costguard.cli.job_file import toml_of
+from costguard.cli.job.file import toml_of
 from costguard.cli.server import WrongUsage
 
 _TOP = ("name", "at_once", "ceiling", "grid", "list", "launch")

@@ -13,9 +13,10 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from costguard.cli import job_file, sweep_file
+from costguard.cli import sweep_file
 from costguard.cli.command_line import CommandGroup, CommandLine
-from costguard.cli.launch import request, tell
+from costguard.cli.job import file as job_file
+from costguard.cli.job.launch import request, tell
 from costguard.cli.options import DEFAULT_URL, AsJson, Key, Limit, Me, Reason, Url, has_filter, print_json
 from costguard.cli.server import ServerClient
 from costguard.cli.tables import (

@@ -11,12 +11,12 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from costguard.cli import jobs
-from costguard.cli.job_file import JobCommand
-from costguard.cli.job_page import show_ssh
-from costguard.cli.launch_options import JobOptions, takes_job
+from costguard.cli.job import jobs
+from costguard.cli.job.file import JobCommand
+from costguard.cli.job.launch_options import JobOptions, takes_job
+from costguard.cli.job.page import show_ssh
+from costguard.cli.job.quotes import quoted, show_quoted
 from costguard.cli.options import DEFAULT_URL, AsJson, Key, Url
-from costguard.cli.quotes import quoted, show_quoted
 from costguard.cli.server import ServerClient, WrongUsage
 from costguard.cli.tables import Answer, clean_lines, render, say
 from costguard.errors import Invalid, ServerUnreachable
@@ -84,7 +84,7 @@ def request(server: ServerClient, job: JobOptions) -> dict[str, Any]:
     """The request for a job; its work directory is packed and sent first. Raises WrongUsage."""
     body = job.body
     if job.workdir:
-        from costguard.cli import code  # only here: packing loads what no other command needs
+        from costguard.cli.job import code  # only here: packing loads what no other command needs
 
         try:
             body["code"] = code.sent(server, Path(job.workdir).expanduser(), tell)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from costguard.cli import repository
+from costguard.cli.job import repository
 from costguard.errors import CostguardError, Invalid
 from costguard_vm.model.code_archive import FILE, LINK, MOST_BYTES, MOST_FILES, problem_of
 

@@ -13,7 +13,7 @@ import typer
 from typer.main import get_command
 
 from costguard.cli.command_line import Command
-from costguard.cli.launch_options import JobOptions, takes_job
+from costguard.cli.job.launch_options import JobOptions, takes_job
 from costguard.cli.server import WrongUsage
 
 ENDING = ".toml"

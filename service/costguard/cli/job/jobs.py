@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from costguard.cli.job_page import disk_bills, show_job
+from costguard.cli.job.page import disk_bills, show_job
 from costguard.cli.options import (
     DEFAULT_URL,
     AsJson,

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from costguard.cli import repository
-from costguard.cli.repository import RepositoryState
+from costguard.cli.job import repository
+from costguard.cli.job.repository import RepositoryState
+from costguard.cli.job.work_directory import WorkFile, size_text, work_files
 from costguard.cli.server import ServerClient
-from costguard.cli.work_directory import WorkFile, size_text, work_files
 from costguard.errors import Invalid
 from costguard.jobs.submit import credentials
 from costguard.model.words import count_text

@@ -7,9 +7,9 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from costguard.cli.job_file import JobCommand
-from costguard.cli.job_page import MODELS
-from costguard.cli.launch_options import JobOptions, takes_job
+from costguard.cli.job.file import JobCommand
+from costguard.cli.job.launch_options import JobOptions, takes_job
+from costguard.cli.job.page import MODELS
 from costguard.cli.options import DEFAULT_URL, AsJson, Url
 from costguard.cli.server import ServerClient
 from costguard.cli.tables import Answer, Column, dollars, rate, render, say, say_price_note, show_table

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 from rich.console import Console
 
-from costguard.cli.progress_values import progress_values
+from costguard.cli.job.progress_values import progress_values
 from costguard.cli.tables import (
     NARROW,
     Answer,
