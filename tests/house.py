@@ -33,7 +33,7 @@ PACKAGES = ("costguard", "costguard_vm", "costguard_client")  # whose texts user
 MOST_MODULES = 30  # in one folder
 # Folders that have more: the numbers may only fall.
 CROWDED = {
-    "service/costguard/ledger": 38,
+    "service/costguard/ledger": 34,
     "service/costguard/model": 42,
     "service/costguard_vm/agent": 42,
 }

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.builders import A100, KEY, PROJECT, at
 
-from costguard.ledger.idle import GAP, LAG, NETWORK_BELOW, Before, MeasuredRun, evidence
+from costguard.ledger.idle.evidence import GAP, LAG, NETWORK_BELOW, Before, MeasuredRun, evidence
 from costguard.model.instance import Shape
 from costguard.model.utilisation import Evidence, IdleRule, IdleState, Metric, Sample, Series, Usage
 

@@ -19,10 +19,10 @@ from costguard.db import tables
 from costguard.db.transaction import Database
 from costguard.events import audit_log
 from costguard.gce.client import ComputeCloud
-from costguard.ledger import utilisation
 from costguard.ledger.accrual import Accrual
 from costguard.ledger.fleet_rows import Filters
-from costguard.ledger.idle_watch import IdleWatch
+from costguard.ledger.idle import utilisation
+from costguard.ledger.idle.watch import IdleWatch
 from costguard.ledger.observe import Belonging
 from costguard.ledger.owner import OwnerRules
 from costguard.ledger.price_book import PriceBook

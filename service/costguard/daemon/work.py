@@ -9,7 +9,7 @@ from datetime import timedelta
 
 from costguard.daemon.reconcile import PassReport
 from costguard.db.lease import Lease
-from costguard.ledger.idle_watch import IdleWatch
+from costguard.ledger.idle.watch import IdleWatch
 from costguard.model.price import Price
 
 JOBS = "jobs"  # the side task of training jobs

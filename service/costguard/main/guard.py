@@ -42,7 +42,7 @@ from costguard.jobs.rows.budget_holds import BudgetHolds
 from costguard.jobs.rows.zone_advice import ZoneAdvice
 from costguard.jobs.submit.code import CodeArchives
 from costguard.ledger import price_refresh
-from costguard.ledger.idle_watch import IdleWatch
+from costguard.ledger.idle.watch import IdleWatch
 from costguard.ledger.observe import Belonging
 from costguard.main.checkpoints import InScaledTime, checkpoints, code_archives
 from costguard.main.ids import new_job_id

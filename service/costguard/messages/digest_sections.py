@@ -12,8 +12,9 @@ from sqlalchemy import Connection, select
 
 from costguard.access.rules import Rules
 from costguard.db.tables import instances, keeps
-from costguard.ledger import projects, utilisation
+from costguard.ledger import projects
 from costguard.ledger.accrual import Accrual
+from costguard.ledger.idle import utilisation
 from costguard.ledger.price_book import PriceBook
 from costguard.model.action import StopOutcome
 from costguard.model.duration import elapsed, span_text

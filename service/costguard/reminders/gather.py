@@ -15,9 +15,10 @@ from costguard.access.rules import Rules
 from costguard.db.bulk import chunks
 from costguard.db.tables import lifetimes
 from costguard.jobs.rows import agenda
-from costguard.ledger import answers, generation, projects, unknown_vms, utilisation
+from costguard.ledger import answers, generation, projects, unknown_vms
 from costguard.ledger import fleet_rows as fleet
 from costguard.ledger.accrual import Accrual, accrual_at
+from costguard.ledger.idle import utilisation
 from costguard.model.action import SendReminder, StopOutcome
 from costguard.model.instance import InstanceKey
 from costguard.model.money import Money

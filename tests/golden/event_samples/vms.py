@@ -13,7 +13,7 @@ from costguard.db.transaction import Database
 from costguard.errors import RateLimited, SlackError
 from costguard.events import audit_log
 from costguard.ledger import narrate
-from costguard.ledger.idle_watch import IdleWatch
+from costguard.ledger.idle.watch import IdleWatch
 from costguard.messages import slack_health
 from costguard.model.action import Action, AssignOwner, KeepLifetime
 from costguard.model.event import Event

@@ -14,10 +14,10 @@ from costguard.db.lease import Lease
 from costguard.db.transaction import Database
 from costguard.events import audit_log
 from costguard.isolation import Isolated
-from costguard.ledger import utilisation
-from costguard.ledger.agent_usage import with_agents
-from costguard.ledger.idle import Before, MeasuredRun, evidence
-from costguard.ledger.utilisation import Measured, Running
+from costguard.ledger.idle import utilisation
+from costguard.ledger.idle.agent_usage import with_agents
+from costguard.ledger.idle.evidence import Before, MeasuredRun, evidence
+from costguard.ledger.idle.utilisation import Measured, Running
 from costguard.model.event import Event, new_event
 from costguard.model.ports import Clock, UsageSource
 from costguard.model.preset import Preset
