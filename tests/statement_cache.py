@@ -15,7 +15,7 @@ from sqlalchemy.dialects.postgresql.psycopg import PGDialect_psycopg
 from sqlalchemy.dialects.sqlite.pysqlite import SQLiteDialect_pysqlite
 from sqlalchemy.util import LRUCache
 
-_MOST_STATEMENTS = 3000
+_MOST_STATEMENTS = 1500
 _COMPILED: LRUCache[Any, Any] = LRUCache(_MOST_STATEMENTS)
 
 
