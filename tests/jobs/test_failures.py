@@ -67,6 +67,12 @@ def test_a_typing_error_buys_one_vm(code: int, output: str) -> None:
     assert decision.reason.endswith(f'its output ends with "{output.splitlines()[-1].strip()}"')
 
 
+def test_an_error_within_the_first_minute_is_not_tried_again() -> None:
+    """Whatever its code and its output, a command that fails before its first step within a minute fails again."""
+    assert state(crash(code=1, began="11:58:30"), max_crashes=50) is JobState.FAILED
+    assert state(crash(code=1, began="11:57:50"), max_crashes=50) is JobState.PROVISIONING
+
+
 def test_wrong_usage_is_known_by_its_code_where_a_script_comes_to_it_late() -> None:
     """The code counts within ten minutes and before a step; any other code only within the first."""
     assert state(crash(code=2, began="11:50"), max_crashes=50) is JobState.FAILED

@@ -53,7 +53,7 @@ def quoted(office: JobSetup, asked_for: SweepOrder) -> SweepQuote:
     [
         (hostile(command=("train", *["x" * 60_000 + " {a}"] * 30)), "room for 200"),
         (hostile(command=("train", *["x" * 19_000 + " {a}"] * 10)), "million characters"),
-        (hostile(tuple("v" * 490 + number for number in NUMBERS), command=("train", "{a}" * 60_000)), "million"),
+        (hostile(tuple("v" * 90 + number for number in NUMBERS), command=("train", "{a}" * 3_000)), "million"),
         (hostile(environment={f"V{number}": "x=1 " * 1000 for number in range(480)}), "room for 200"),
     ],
     ids=["large words", "members times bytes", "parameters that expand", "variables"],
