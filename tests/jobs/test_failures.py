@@ -68,7 +68,7 @@ def test_a_typing_error_buys_one_vm(code: int, output: str) -> None:
 
 
 def test_an_error_within_the_first_minute_is_not_tried_again() -> None:
-    """Whatever its code and its output, a command that fails before its first step within a minute fails again."""
+    """A command that fails within a minute, before its first step, fails again: whatever its code and its output."""
     assert state(crash(code=1, began="11:58:30"), max_crashes=50) is JobState.FAILED
     assert state(crash(code=1, began="11:57:50"), max_crashes=50) is JobState.PROVISIONING
 
