@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from costguard_client.flyte import CostguardJob
+from costguard_client.flyte import __getattr__ as __getattr__  # which loads flytekit only where its task is asked for
 
 if TYPE_CHECKING:
     from costguard_client.flyte import CostguardTask
 
 __all__ = ["CostguardJob", "CostguardTask"]
-
-
-def __getattr__(name: str) -> Any:
-    """Load flytekit only where its task is asked for."""
-    import costguard_client.flyte
-
-    return getattr(costguard_client.flyte, name)

@@ -13,6 +13,10 @@ from tests.cli.job_answers import DETAIL, JOB
 from tests.client.both import Either, clients
 from tests.scripted import Script, scripted
 
+import costguard.client
+import costguard.flyte
+import costguard_client
+import costguard_client.flyte
 from costguard.errors import (
     Conflict,
     CostguardError,
@@ -323,3 +327,12 @@ def test_errors_name_what_a_program_can_give() -> None:
         Client("http://127.0.0.1:1", environ={}, pause=lambda _: None).me()
     assert "Client(url=...)" in gone.value.what_next
     assert "--" not in gone.value.what_next
+
+
+def test_old_names_lead_to_the_same_classes() -> None:
+    """`costguard.client` and `costguard.flyte` hold what the package of the client holds, and no copy of it."""
+    names = costguard.client.__all__
+    assert [getattr(costguard.client, name) for name in names] == [getattr(costguard_client, name) for name in names]
+    assert set(names) == set(costguard_client.__all__)
+    assert costguard.flyte.CostguardJob is costguard_client.flyte.CostguardJob
+    assert not hasattr(costguard.flyte, "__path__")
