@@ -19,15 +19,14 @@ _MOST_STATEMENTS = 1500
 _COMPILED: LRUCache[Any, Any] = LRUCache(_MOST_STATEMENTS)
 
 
-def _kind(dialect: Any) -> tuple[object, ...]:
-    return type(dialect), getattr(dialect, "server_version_info", None)
+class _SharedStatements:
+    """Makes dialects of one kind and server version equal, and gives their engines the shared cache."""
 
-
-class SharedSqlite(SQLiteDialect_pysqlite):
     supports_statement_cache = True
+    server_version_info: tuple[Any, ...] | None = None
 
     def __eq__(self, other: object) -> bool:
-        return _kind(self) == _kind(other)
+        return type(self) is type(other) and self.server_version_info == getattr(other, "server_version_info", None)
 
     def __hash__(self) -> int:
         return hash(type(self))
@@ -37,18 +36,12 @@ class SharedSqlite(SQLiteDialect_pysqlite):
         engine.update_execution_options(compiled_cache=_COMPILED)
 
 
-class SharedPostgres(PGDialect_psycopg):
+class SharedSqlite(_SharedStatements, SQLiteDialect_pysqlite):
+    supports_statement_cache = True  # SQLAlchemy asks each class for itself
+
+
+class SharedPostgres(_SharedStatements, PGDialect_psycopg):
     supports_statement_cache = True
-
-    def __eq__(self, other: object) -> bool:
-        return _kind(self) == _kind(other)
-
-    def __hash__(self) -> int:
-        return hash(type(self))
-
-    @classmethod
-    def engine_created(cls, engine: Engine) -> None:
-        engine.update_execution_options(compiled_cache=_COMPILED)
 
 
 def share() -> None:

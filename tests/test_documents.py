@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import typer
 from tests.authenticators import ADMIT_ALL
+from tests.house import PACKAGES
 from typer.core import TyperGroup
 
 from costguard.access.rules import Rules
@@ -84,7 +85,7 @@ def test_reference_names_every_command() -> None:
 def test_every_room_is_in_the_developers_guide() -> None:
     """Each folder of the product's packages that holds modules has its row in the table of rooms."""
     guide = (ROOT / "service/docs/develop.md").read_text("utf-8")
-    packages = [ROOT / "service" / name for name in ("costguard", "costguard_vm", "costguard_client")]
+    packages = [ROOT / "service" / name for name in PACKAGES]
     rooms = [path.parent for package in packages for path in package.glob("*/__init__.py")]
     places = [str(room.relative_to(ROOT)) for room in rooms if room.name != "api" or room.parent.name == "costguard"]
     assert len(places) > 30
