@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -62,18 +63,10 @@ _IF_NONE_MATCH = {
 }
 
 
-# By version: the API's routes are the same in every application of a process.
-_made: dict[str, dict[str, Any]] = {}
-
-
 def describe(app: FastAPI) -> None:
-    """Replaces the application's document; it is made on the first request, once for each version."""
+    """Replaces the application's document; it is made on the first request, once."""
 
-    def document_of_version() -> dict[str, Any]:
-        if app.version not in _made:
-            _made[app.version] = made()
-        return _made[app.version]
-
+    @cache
     def made() -> dict[str, Any]:
         document = get_openapi(
             title=app.title,
@@ -93,7 +86,7 @@ def describe(app: FastAPI) -> None:
             _illustrate(operation, examples.get(operation["operationId"], {}))
         return document
 
-    app.openapi = document_of_version  # type: ignore[method-assign]  # as FastAPI's manual does it
+    app.openapi = made  # type: ignore[method-assign]  # as FastAPI's manual does it
 
 
 def operations(document: Mapping[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
