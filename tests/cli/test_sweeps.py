@@ -149,12 +149,12 @@ def test_every_option_of_launch_can_be_written() -> None:
         "resume": "--from {checkpoint}",
     }
     job = job_file.job_of(section, "[launch]")
-    assert job.command == ["sh", "-c", "echo --zone {lr}"]
-    assert job.zone == ["us-central1-a", "us-central1-b"]
-    assert (job.spot, job.pull, job.keep, job.max_crashes) == (False, True, 0, 1)
-    assert job.fallback is False
-    assert job.env == ["A=b=c", "B=true"]
-    assert job.resume == "--from {checkpoint}"
+    assert job["command"] == ["sh", "-c", "echo --zone {lr}"]
+    assert job["zone"] == ["us-central1-a", "us-central1-b"]
+    assert (job["spot"], job["pull"], job["keep"], job["max_crashes"]) == (False, True, 0, 1)
+    assert job["fallback"] is False
+    assert job["env"] == ["A=b=c", "B=true"]
+    assert job["resume"] == "--from {checkpoint}"
 
 
 def test_example_is_a_file_that_can_be_launched(run: Run, tmp_path: Path) -> None:

@@ -12,6 +12,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from tests.golden import flyte_options
+
 _DOCUMENT = Path(__file__).with_name("files") / "openapi" / "openapi.json"  # which a golden test holds against the API
 _PREFIX = "#/components/schemas/"
 _NOT_FOR_CLIENTS = {"agents", "metrics"}  # tags: agents have their own, and metrics are text for Prometheus
@@ -56,6 +58,7 @@ def texts() -> Mapping[str, str]:
         "api/__init__.py": "",
         "api/schemas.py": _formatted(_SCHEMAS + schemas),
         "api/operations.py": _formatted(_OPERATIONS + calls),
+        "api/task_options.py": _formatted(flyte_options.text()),
     }
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from costguard.jobs.submit.check_travel import travel_problems
+from costguard.jobs.submit.options import option_problems
 from costguard.model.job import CheckpointPlan, JobInput, JobKind, JobSpec
 
 PLAN = CheckpointPlan("s3://lab/run", "--resume {checkpoint}")
@@ -78,5 +79,5 @@ def test_a_role_is_an_arn_and_no_key_is_given_with_it() -> None:
     """AWS's own chain would take the key, silently."""
     spec = replace(SPEC, checkpoint=None, aws_role=ROLE)
     assert _parts(spec) == []
-    assert _parts(replace(spec, aws_role="training")) == ["aws_role"]
+    assert [refusal.where for refusal in option_problems(replace(spec, aws_role="training"))] == ["aws_role"]
     assert _parts(replace(spec, secrets={"AWS_ACCESS_KEY_ID": "projects/p/secrets/s"})) == ["aws_role"]

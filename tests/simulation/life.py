@@ -186,7 +186,8 @@ class Life:
         """Messages wait for the next visit where only agents had something to say, for they take a third of a visit."""
         began, bad = self.world.now, self.weather.bad
         for tries in count(1):
-            if self._is_done(is_delivered) or self.world.now < self._off_until:
+            if (is_done := self._is_done(is_delivered)) or self.world.now < self._off_until:
+                bad |= set() if is_done else {GUARD_OFF}
                 break
             self.counts["begun again"] += 1
             if tries > _TIES:

@@ -27,8 +27,9 @@ from costguard.api.fields import (
     one_of,
     read_from,
 )
-from costguard.api.job.bodies import Dollars, Hours, JobBody, Name
+from costguard.api.job.bodies import JobBody
 from costguard.api.job.jobs import owner_of
+from costguard.api.job.options import Dollars, Hours, Name
 from costguard.api.job.quotes import OfferOut, QuotedBudgetOut, QuotedVmOut, RefusalOut, quoted_vm
 from costguard.api.job.schemas import SeenMetricOut
 from costguard.api.route import CHECKED, WRITTEN, Client, Key, acting, routes, via_of

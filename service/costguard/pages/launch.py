@@ -23,13 +23,14 @@ from costguard.model.access import Permission, Principal
 from costguard.model.instance import ProvisioningModel, gpu_words
 from costguard.model.job import Job, JobCode
 from costguard.model.launch import Recipe
+from costguard.model.options.job import JOB_OPTIONS
+from costguard.model.options.option import Option, Panel, Takes
 from costguard.pages import launch_form
 from costguard.pages.job.page import no_such_job
 from costguard.pages.page import Form, Given, Source, page_router, redirect
 from costguard.pages.query import LONGEST, BadAddress
 from costguard.pages.show import job_link
 from costguard.web.permissions import Asker
-from costguard_vm.model.checkpoint import Framework
 
 _LONGEST_KEY = 100
 # Shown at first; all other fields stand behind "More".
@@ -49,6 +50,25 @@ class PresetChoice:
 
 
 @dataclass(frozen=True, slots=True)
+class FormPart:
+    """Fields that stand together. `is_training`: a VM to work on has none of them."""
+
+    title: str
+    options: Sequence[Option]
+
+    @property
+    def is_training(self) -> bool:
+        return not any(option.of_dev for option in self.options)
+
+
+def form_parts(options: Sequence[Option] = JOB_OPTIONS) -> list[FormPart]:
+    """Returns the fields of the form by panel. The few that the page itself places are not among them."""
+    shown = [option for option in options if option.input is not None]
+    parts = [FormPart(panel, [option for option in shown if option.panel is panel]) for panel in Panel]
+    return [part for part in parts if part.options]
+
+
+@dataclass(frozen=True, slots=True)
 class LaunchPage:
     """`wrong` holds sentences by field, `refused` those that belong to none. `quote` is None where none was made.
 
@@ -58,8 +78,7 @@ class LaunchPage:
     values: Mapping[str, str]
     key: str
     choices: Sequence[PresetChoice]
-    projects: list[tuple[str, str]]  # values with their words, and so are frameworks
-    frameworks: list[tuple[str, str]]
+    projects: list[tuple[str, str]]  # values with their words
     wrong: Mapping[str, Sequence[str]]
     refused: Sequence[str]
     quote: JobQuote | None
@@ -73,6 +92,18 @@ class LaunchPage:
     def typed(self, name: str) -> Markup:
         """Returns the typed text in full: it is sent again with the form."""
         return escape(self.value(name))
+
+    @property
+    def parts(self) -> Sequence[FormPart]:
+        """Returns the fields behind "More", made of the declarations of a job's options."""
+        return form_parts()
+
+    def choices_of(self, option: Option) -> Sequence[tuple[str, str]]:
+        """Returns the values of a list to choose from, with their words; the first is what counts if nobody chooses."""
+        if option.input is not None and option.input.words:
+            return option.input.words
+        values = ("yes", "no") if option.takes is Takes.SWITCH else tuple(map(str, option.choices))
+        return (("", "as by default"), *((value, value) for value in values))
 
     @property
     def has_more(self) -> bool:
@@ -144,7 +175,6 @@ def _page(
         key=key,
         choices=_choices(source),
         projects=watched,
-        frameworks=[(framework.value, framework.value) for framework in Framework],
         wrong=wrong,
         refused=general,
         quote=quote,

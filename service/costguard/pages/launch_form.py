@@ -5,46 +5,37 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
-from typing import TypeVar
+from enum import Enum
+from functools import partial
+from typing import Any, TypeVar
 
-from costguard.jobs.submit.submission import JobRefusal
-from costguard.jobs.submit.submit import Overrides, Submission
-from costguard.model.job import CheckpointPlan, Job, JobCode, JobInput, JobKind, JobMetric, JobOutput, JobSpec, WhenLate
+from costguard.jobs.submit.options import submission_of
+from costguard.jobs.submit.submission import JobRefusal, Submission
+from costguard.model.job import Job, JobCode, JobKind
 from costguard.model.money import Money
-from costguard_vm.model.checkpoint import Framework, LookFor
+from costguard.model.options.job import JOB_OPTIONS
+from costguard.model.options.option import LONGEST_WORD, Option, Takes
 
-LONGEST = 262_144  # characters of a field, as over REST
+LONGEST = LONGEST_WORD  # characters of a field, as over REST
 _ONE_HOUR = timedelta(hours=1)
 _MOST_HOURS = 24 * 365
-_MOST_TRIES = 10_000
-_MOST_KEPT = 1_000
-_MOST_MIB_S = 100_000
+_MOST_COUNT = 999_999
 _AMOUNT = re.compile(r"\$?([0-9]{1,9}(?:\.[0-9]{1,9})?)")
 _NUMBER = re.compile(r"[0-9]{1,6}(?:\.[0-9]{1,6})?")
-_WHOLE = re.compile(r"[0-9]{1,6}")
+_WHOLE = re.compile(r"[0-9]{1,15}")
 _CONTINUED = re.compile(r"\\\n")
 _SIDES = re.compile(r"=(?=/|[a-z][a-z0-9]*://)")
 _YES_NO = {"yes": True, "no": False}
 _ROOM = "This is too long: put it into a file in the image or a bucket."
 _T = TypeVar("_T")
 
-# What a training job has and a development VM does not.
-TRAINING = (
-    "command", "image", "pull", "workdir", "mounts", "step_pattern", "environment", "secrets", "work_hours",
-    "total_steps", "deadline_in_hours", "when_late",
-    "checkpoint.location", "checkpoint.resume", "checkpoint.framework", "checkpoint.pattern", "checkpoint.marker",
-    "checkpoint.local", "checkpoint.keep", "checkpoint.uploads_itself", "code", "setup", "inputs", "outputs",
-    "aws_role", "bandwidth_mib_s", "metric.pattern", "metric.better", "stacks", "max_preemptions", "max_crashes",
-)  # fmt: skip
 # Fields by the names that refusals use.
-FIELDS = (
-    "kind", "preset", "project", "owner", "name", "ceiling", "deadline",
-    "overrides.zones", "overrides.spot", "overrides.on_demand_fallback", "overrides.machine_type",
-    "overrides.disk_gib", "overrides.max_run_hours", "overrides.image", *TRAINING,
-)  # fmt: skip
+FIELDS = tuple(option.place for option in JOB_OPTIONS)
+_TRAINING = tuple(option.place for option in JOB_OPTIONS if not option.of_dev)
+_PLACES_OF_CHECKPOINTS = ("location", "resume", "pattern", "marker", "local")
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,58 +61,26 @@ def submission(form: Mapping[str, str], owner: str, code_of: Callable[[str], Job
     `code_of` gives the code of the job with an id, or raises ValueError with what to change.
     """
     read = _Reader({name: value.strip() for name, value in typed(form).items() if name in FIELDS})
-    is_dev = read.text("kind") == JobKind.DEV
-    if is_dev:
-        read.forget(TRAINING)
-    spec = _spec(read, owner, code_of, JobKind.DEV if is_dev else JobKind.TRAINING)
-    overrides = Overrides(
-        zones=tuple(re.split(r"[\s,]+", zones)) if (zones := read.text("overrides.zones").strip(", ")) else None,
-        spot=_YES_NO.get(read.text("overrides.spot")),
-        machine_type=read.text("overrides.machine_type") or None,
-        disk_gib=read.of("overrides.disk_gib", _whole),
-        max_run=read.of("overrides.max_run_hours", _hours),
-        on_demand_fallback=_YES_NO.get(read.text("overrides.on_demand_fallback")),
-        image=read.text("overrides.image") or None,
-    )
-    return FormSubmission(Submission(spec, overrides), spec.work or _ONE_HOUR, tuple(read.wrong))
+    if read.text("kind") == JobKind.DEV:
+        read.forget(_TRAINING)
+    values = {}
+    for option in JOB_OPTIONS:
+        reader = code_of if option.takes is Takes.CODE else _READ.get(option.takes)
+        value = read.of(option.place, reader or partial(_READ_AS_DECLARED[option.takes], option))
+        if value is not None:
+            values[option.place] = value
+    _drop_what_says_only_how(values)
+    made = submission_of(values, owner)
+    return FormSubmission(made, made.spec.work or _ONE_HOUR, tuple(read.wrong))
 
 
-def _spec(read: _Reader, owner: str, code_of: Callable[[str], JobCode], kind: JobKind) -> JobSpec:
-    preemptions, crashes = read.of("max_preemptions", _count), read.of("max_crashes", _count)
-    pattern = read.text("metric.pattern")
-    better = "higher" if read.text("metric.better") == "higher" else "lower"
-    return JobSpec(
-        kind=kind,
-        preset=read.text("preset"),
-        project=read.text("project"),
-        owner=owner,
-        name=read.text("name"),
-        command=read.of("command", _command) or (),
-        image=read.text("image"),
-        pull=_YES_NO.get(read.text("pull"), False),
-        environment=read.of("environment", _pairs) or {},
-        secrets=read.of("secrets", _pairs) or {},
-        workdir=read.text("workdir"),
-        mounts=tuple(read.text("mounts").split()),
-        checkpoint=_checkpoint(read),
-        step_pattern=read.text("step_pattern"),
-        ceiling=read.of("ceiling", _dollars),
-        deadline=read.of("deadline", _moment),
-        deadline_in=read.of("deadline_in_hours", _hours),
-        work=read.of("work_hours", _hours),
-        total_steps=read.of("total_steps", _steps),
-        when_late=WhenLate.STOP if read.text("when_late") == WhenLate.STOP else WhenLate.FINISH,
-        max_preemptions=100 if preemptions is None else preemptions,
-        max_crashes=0 if crashes is None else crashes,
-        inputs=tuple(JobInput(source, path) for source, path in read.of("inputs", _inputs) or ()),
-        outputs=tuple(JobOutput(path, destination) for path, destination in read.of("outputs", _outputs) or ()),
-        code=read.of("code", code_of),
-        setup=read.text("setup"),
-        aws_role=read.text("aws_role"),
-        bandwidth_mib_s=read.of("bandwidth_mib_s", _speed),
-        metric=JobMetric(pattern, better) if pattern else None,
-        stacks=_YES_NO.get(read.text("stacks"), False),
-    )
+def _drop_what_says_only_how(values: dict[str, Any]) -> None:
+    """A form always sends its lists to choose from: alone they ask for no checkpoints, and for no metric."""
+    if not any(f"checkpoint.{name}" in values for name in _PLACES_OF_CHECKPOINTS):
+        for name in [name for name in values if name.startswith("checkpoint.")]:
+            del values[name]
+    if "metric.pattern" not in values:
+        values.pop("metric.better", None)
 
 
 def typed(form: Mapping[str, str]) -> dict[str, str]:
@@ -131,50 +90,12 @@ def typed(form: Mapping[str, str]) -> dict[str, str]:
 
 def like(job: Job) -> dict[str, str]:
     """The form as it would have been filled in for this job, without its overrides of the preset."""
-    spec, plan = job.spec, job.spec.checkpoint
-    values = {
-        "kind": spec.kind.value,
-        "preset": spec.preset,
-        "project": spec.project,
-        "name": spec.name,
-        "command": shlex.join(spec.command),
-        "image": spec.image,
-        "pull": "yes" if spec.pull else "",
-        "workdir": spec.workdir,
-        "mounts": "\n".join(spec.mounts),
-        "step_pattern": spec.step_pattern,
-        "environment": "\n".join(f"{name}={value}" for name, value in spec.environment.items()),
-        "secrets": "\n".join(f"{name}={value}" for name, value in spec.secrets.items()),
-        "ceiling": f"{spec.ceiling.dollars.normalize():f}" if spec.ceiling is not None else "",
-        "work_hours": _plain(spec.work) if spec.work is not None else "",
-        "deadline_in_hours": _plain(spec.deadline_in) if spec.deadline_in is not None else "",
-        "total_steps": str(spec.total_steps or ""),
-        "when_late": spec.when_late.value if spec.when_late is not WhenLate.FINISH else "",
-        "max_preemptions": str(spec.max_preemptions),
-        "max_crashes": str(spec.max_crashes),
-        "inputs": "\n".join(f"{one.source}={one.path}" for one in spec.inputs),
-        "outputs": "\n".join(f"{one.path}={one.destination}" for one in spec.outputs),
-        "code": job.id if spec.code is not None else "",
-        "setup": spec.setup,
-        "aws_role": spec.aws_role,
-        "bandwidth_mib_s": "" if spec.bandwidth_mib_s is None else str(spec.bandwidth_mib_s),
-        "metric.pattern": spec.metric.pattern if spec.metric is not None else "",
-        "metric.better": spec.metric.better if spec.metric is not None else "",
-        "stacks": "yes" if spec.stacks else "",
+    shown = {
+        option.place: _SHOWN[option.takes](option.value_in(job.spec))
+        for option in JOB_OPTIONS
+        if option.group != "overrides" and option.place not in _NOT_AGAIN and option.is_set_in(job.spec)
     }
-    if plan is not None:
-        look = plan.look_for
-        values |= {
-            "checkpoint.location": plan.location,
-            "checkpoint.resume": plan.resume,
-            "checkpoint.framework": look.framework.value if look.framework is not None else "",
-            "checkpoint.pattern": look.pattern,
-            "checkpoint.marker": look.marker,
-            "checkpoint.local": plan.local,
-            "checkpoint.keep": str(plan.keep) if plan.local else "",
-            "checkpoint.uploads_itself": "yes" if plan.uploads_itself else "",
-        }
-    return values
+    return shown | {"code": job.id} if job.spec.code is not None else shown
 
 
 class _Reader:
@@ -202,18 +123,6 @@ class _Reader:
             return None
 
 
-def _checkpoint(read: _Reader) -> CheckpointPlan | None:
-    names = ("location", "resume", "framework", "pattern", "marker", "local")
-    location, resume, framework, pattern, marker, local = (read.text(f"checkpoint.{name}") for name in names)
-    chosen = Framework(framework) if framework in list(Framework) else None
-    keep = read.of("checkpoint.keep", _kept)
-    if not any((location, resume, pattern, marker, local)):
-        return None
-    plan = CheckpointPlan(location, resume, LookFor(chosen, pattern, marker), local)
-    uploads_itself = _YES_NO.get(read.text("checkpoint.uploads_itself"), False)
-    return replace(plan, keep=plan.keep if keep is None else keep, uploads_itself=uploads_itself)
-
-
 def _command(text: str) -> tuple[str, ...]:
     try:
         return tuple(shlex.split(_CONTINUED.sub(" ", text)))
@@ -221,6 +130,15 @@ def _command(text: str) -> tuple[str, ...]:
         raise ValueError(
             "A quotation mark is not closed: close it. The command is split the way a shell would."
         ) from None
+
+
+def _lines(text: str) -> tuple[str, ...] | None:
+    return tuple(filter(None, re.split(r"[\s,]+", text))) or None
+
+
+def _choice(option: Option, text: str) -> Enum | str | None:
+    """Values that a form does not offer are left out."""
+    return {str(value): value for value in option.choices}.get(text)
 
 
 def _pairs(text: str) -> dict[str, str]:
@@ -236,16 +154,9 @@ def _pairs(text: str) -> dict[str, str]:
     return pairs
 
 
-def _inputs(text: str) -> list[tuple[str, str]]:
-    return _places(text, "s3://bucket/data=/data")
-
-
-def _outputs(text: str) -> list[tuple[str, str]]:
-    return _places(text, "/data/model=s3://bucket/model")
-
-
-def _places(text: str, example: str) -> list[tuple[str, str]]:
+def _places(option: Option, text: str) -> tuple[tuple[str, str], ...]:
     """The two sides of each line. A bucket's path may hold `=`, as in `day=7`: one before `/` or a scheme separates."""
+    example = "=".join(option.side_examples)
     places = []
     for number, line in enumerate(text.splitlines(), 1):
         parts = _SIDES.split(line.strip())
@@ -253,7 +164,7 @@ def _places(text: str, example: str) -> list[tuple[str, str]]:
             raise ValueError(f"Line {number} has no two places: write FROM=TO, such as {example}, one per line.")
         if line.strip():
             places.append((parts[0], parts[1]))
-    return places
+    return tuple(places)
 
 
 def _dollars(text: str) -> Money:
@@ -278,38 +189,51 @@ def _moment(text: str) -> datetime:
     return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
 
 
-def _whole(text: str) -> int:
-    if not _WHOLE.fullmatch(text):
-        raise ValueError("This is not a whole number: enter one such as 200.")
-    return int(text)
-
-
-def _steps(text: str) -> int:
-    """Grouped by commas or spaces, as people write large numbers."""
+def _count(option: Option, text: str) -> int:
+    """Thousands may be separated by commas or spaces, as people write large numbers."""
     digits = re.sub(r"[ ,]", "", text)
-    if not re.fullmatch(r"[0-9]{1,12}", digits) or not int(digits):
-        raise ValueError("This is not a number of steps: enter one such as 30000.")
+    most = _MOST_COUNT if option.most is None else option.most
+    if not _WHOLE.fullmatch(digits) or not option.least <= int(digits) <= most:
+        unit = f" {option.unit}" if option.unit else ""
+        bounds = f"from {option.least} to {most:,}{unit}"
+        raise ValueError(f"This is not a whole number {bounds}: enter one such as {_example(option)}.")
     return int(digits)
 
 
-def _count(text: str) -> int:
-    if (number := _whole(text)) > _MOST_TRIES:
-        raise ValueError(f"This is too many: enter at most {_MOST_TRIES:,}.")
-    return number
-
-
-def _kept(text: str) -> int:
-    if (number := _whole(text)) > _MOST_KEPT:
-        raise ValueError(f"This is too many: enter at most {_MOST_KEPT:,}, or 0 to keep all.")
-    return number
-
-
-def _speed(text: str) -> int:
-    if not 1 <= (number := _whole(text)) <= _MOST_MIB_S:
-        raise ValueError(f"This is not a limit in MiB a second: enter one from 1 to {_MOST_MIB_S:,}.")
-    return number
+def _example(option: Option) -> str:
+    return option.input.example if option.input is not None else str(max(option.least, 1))
 
 
 def _plain(span: timedelta) -> str:
     hours = Decimal(int(span.total_seconds())) / 3600
     return f"{hours.quantize(Decimal('0.0001')).normalize():f}"
+
+
+_READ: Mapping[Takes, Callable[[str], Any]] = {
+    Takes.TEXT: str,
+    Takes.LINES: _lines,
+    Takes.COMMAND: _command,
+    Takes.SWITCH: _YES_NO.get,
+    Takes.HOURS: _hours,
+    Takes.DOLLARS: _dollars,
+    Takes.MOMENT: _moment,
+    Takes.PAIRS: _pairs,
+}
+_READ_AS_DECLARED: Mapping[Takes, Callable[[Option, str], Any]] = {
+    Takes.CHOICE: _choice,
+    Takes.COUNT: _count,
+    Takes.PLACES: _places,
+}
+_SHOWN: Mapping[Takes, Callable[[Any], str]] = {
+    Takes.TEXT: str,
+    Takes.LINES: "\n".join,
+    Takes.COMMAND: shlex.join,
+    Takes.SWITCH: lambda value: "yes" if value else "no",
+    Takes.CHOICE: str,
+    Takes.COUNT: str,
+    Takes.HOURS: _plain,
+    Takes.DOLLARS: lambda amount: f"{amount.dollars.normalize():f}",
+    Takes.PAIRS: lambda pairs: "\n".join(f"{name}={value}" for name, value in pairs.items()),
+    Takes.PLACES: lambda places: "\n".join("=".join(astuple(one)[:2]) for one in places),
+}
+_NOT_AGAIN = frozenset({"owner", "deadline", "code"})  # of another job like one: who launches it, and what is over

@@ -339,6 +339,8 @@ class ChargeOut(TypedDict):
 
 
 class CheckpointBody(TypedDict):
+    """Where the command saves, how that is recognised, and how it resumes."""
+
     framework: NotRequired[Framework | None]
     """The framework that writes the checkpoints; null: detected by file names."""
     keep: NotRequired[int]
@@ -382,6 +384,8 @@ class CheckpointOut(TypedDict):
 
 
 class CheckpointPlanOut(TypedDict):
+    """Where the command saves, how that is recognised, and how it resumes."""
+
     framework: (
         Literal[
             "hugging-face",
@@ -397,14 +401,21 @@ class CheckpointPlanOut(TypedDict):
         ]
         | None
     )
+    """The framework that writes the checkpoints; null: detected by file names."""
     keep: int
     """The number of complete checkpoints that stay at the location, with `local`; 0: all."""
     local: str
     """The folder or file on the VM whose checkpoints are uploaded; empty: none is."""
     location: str
+    """gs://bucket/path, s3://bucket/path, or a path on the VM's own disk: a folder, or one file that is
+    overwritten.
+    """
     marker: str
+    """The name of the file that is written last."""
     pattern: str
+    """The path of plain files, with {step} in it."""
     resume: str
+    """The arguments added to the command to resume. {checkpoint}, {location} and {step} in it are replaced."""
     uploads_itself: bool
     """True: the command itself writes to the location."""
 
@@ -877,8 +888,9 @@ class InputBody(TypedDict):
 
 class InputOut(TypedDict):
     path: str
-    """The path on the VM."""
+    """A path on the VM."""
     source: str
+    """An address: s3://bucket/path or gs://bucket/path."""
 
 
 class InstanceOut(TypedDict):
@@ -998,6 +1010,8 @@ class InterruptionOut(TypedDict):
 
 
 class JobBody(TypedDict):
+    """A job to launch or to quote. What is left out is as its preset or its default has it."""
+
     aws_role: NotRequired[str]
     """The role that the VM assumes at AWS with its Google identity, instead of keys."""
     bandwidth_mib_s: NotRequired[int | None]
@@ -1005,6 +1019,7 @@ class JobBody(TypedDict):
     ceiling: NotRequired[Decimal | str | None]
     """The most that all its VMs together may cost."""
     checkpoint: NotRequired[CheckpointBody | None]
+    """Where it saves and how it resumes; null: nothing is kept."""
     code: NotRequired[CodeBody | None]
     """The code that is unpacked on each VM; the command runs in it."""
     command: NotRequired[Sequence[str]]
@@ -1028,11 +1043,13 @@ class JobBody(TypedDict):
     start is never run again.
     """
     max_preemptions: NotRequired[int]
+    """The number of preemptions that it survives."""
     metric: NotRequired[MetricBody | None]
     """A number in the output, such as a validation loss."""
     mlflow_run: NotRequired[str]
     """The id of the MLflow run that its cost is logged to."""
     mounts: NotRequired[Sequence[str]]
+    """Folders of the VM in the container: /on/the/vm:/in/the/image, and :ro to protect one."""
     name: NotRequired[str]
     """A name for people."""
     on_hang: NotRequired[OnHang]
@@ -1040,13 +1057,14 @@ class JobBody(TypedDict):
     outputs: NotRequired[Sequence[OutputBody]]
     """Data that is published when the command succeeds."""
     overrides: NotRequired[OverridesBody | None]
+    """Deviations from the preset; null: none."""
     owner: NotRequired[str]
     """The address of the person responsible; default: the caller. Only admins name another."""
     preset: str
     project: NotRequired[str]
     """The project's id; empty: the watched project, where there is only one."""
     pull: NotRequired[bool]
-    """Whether to resolve the tag on each VM; by default all VMs run the digest that the first one pulled."""
+    """Whether to resolve the tag on each VM; by default all run the digest that the first one pulled."""
     secrets: NotRequired[Mapping[str, str]]
     """References to Secret Manager; the VM reads the values itself."""
     setup: NotRequired[str]
@@ -1066,6 +1084,7 @@ class JobBody(TypedDict):
     work_hours: NotRequired[float | None]
     """The hours that it takes on its preset without interruptions."""
     workdir: NotRequired[str]
+    """The folder on the VM to run the command in; relative: below the code's."""
 
 
 JobKind = Literal["training", "dev"]
@@ -1216,42 +1235,59 @@ class JobSpecOut(TypedDict):
     """The request, which never changes."""
 
     aws_role: str
+    """The role that the VM assumes at AWS with its Google identity, instead of keys."""
     bandwidth_mib_s: int | None
-    """The limit on uploads and downloads, in MiB/s; null: no limit."""
+    """The limit on uploads and downloads together, in MiB/s; null: unlimited."""
     checkpoint: CheckpointPlanOut | None
     code: CodeOut | None
-    """The code that is unpacked on each VM; null: its code is in the image, or on the VM already."""
+    """The code that is unpacked on each VM; null: it is in the image, or on the VM already."""
     deadline_in_seconds: int | None
     """The deadline, in seconds from its launch."""
     drill: bool
+    """Whether to try a save on a notice once, early."""
     environment: dict[str, str]
+    """Environment variables. They are not secret: do not put passwords here."""
     inputs: list[InputOut]
     """Data that is downloaded before the command starts."""
     max_crashes: int
+    """The number of times that a command that failed after progress is run again. A command that fails at its
+    start is never run again.
+    """
     max_preemptions: int
+    """The number of preemptions that it survives."""
     metric: MetricOut | None
     mlflow_run: str
     """The MLflow run that its cost is logged to; empty: none."""
     mounts: list[str]
+    """Folders of the VM in the container: /on/the/vm:/in/the/image, and :ro to protect one."""
     on_hang: OnHang
+    """`restart`: a command without progress is restarted from its newest checkpoint."""
     outputs: list[OutputOut]
-    """Data that is published when the command has succeeded."""
+    """Data that is published when the command succeeds."""
     pull: bool
     """Whether each VM resolves the image's tag again."""
     secrets: dict[str, str]
     """References to secrets, never their values."""
     setup: str
-    """The shell command that runs once on each VM before the command."""
+    """A shell command, run once on each VM before the command."""
     stacks: bool
+    """Whether the agent may look for 30 s at where the command's main thread stands."""
     step_pattern: str
+    """A regular expression with a group that finds the step in the output."""
     sweep: str
     """The id of its sweep; empty: none."""
     total_steps: int | None
+    """The number of steps that it takes in all."""
     wandb_run: str
     """The W&B run whose summary shows its cost; empty: none."""
     when_late: WhenLate
+    """finish: it goes on past the deadline, within its ceiling; stop: it stops at the deadline, after a
+    checkpoint.
+    """
     work_seconds: int | None
+    """The seconds that it takes on its preset without interruptions."""
     workdir: str
+    """The folder on the VM to run the command in; relative: below the code's."""
 
 
 JobState = Literal["queued", "provisioning", "running", "recovering", "succeeded", "failed", "cancelled"]
@@ -1563,14 +1599,19 @@ class MessagesResponse(TypedDict):
 
 
 class MetricBody(TypedDict):
+    """A number that the command prints."""
+
     better: NotRequired[Literal["lower", "higher"]]
     pattern: str
     """A regular expression with a group that finds the number in the output."""
 
 
 class MetricOut(TypedDict):
+    """A number that the command prints."""
+
     better: Literal["lower", "higher"]
     pattern: str
+    """A regular expression with a group that finds the number in the output."""
 
 
 class MetricValueOut(TypedDict):
@@ -1665,8 +1706,9 @@ class OutputBody(TypedDict):
 
 class OutputOut(TypedDict):
     destination: str
+    """The address s3://bucket/path or gs://bucket/path, published once the command has succeeded."""
     path: str
-    """The path on the VM."""
+    """A path on the VM."""
 
 
 class OutputResponse(TypedDict):
@@ -1701,15 +1743,19 @@ class OverridesBody(TypedDict):
     """Deviations from the preset's recipe. Operators may override what the preset allows."""
 
     disk_gib: NotRequired[int | None]
+    """The size of the boot disk in GiB; null: the preset's."""
     image: NotRequired[str | None]
     """The boot image: projects/P/global/images/family/F."""
     machine_type: NotRequired[str | None]
+    """The machine type; null: the preset's."""
     max_run_hours: NotRequired[float | None]
     """The hours that each VM may run; then Google ends it."""
     on_demand_fallback: NotRequired[bool | None]
     """Whether to use on-demand when Spot is out of stock everywhere."""
     spot: NotRequired[bool | None]
+    """Whether to use Spot VMs; null: as in the preset."""
     zones: NotRequired[Sequence[str] | None]
+    """The only zones to use."""
 
 
 class PaceOut(TypedDict):
@@ -1916,6 +1962,7 @@ class QuoteBody(TypedDict):
     ceiling: NotRequired[Decimal | str | None]
     """The most that all its VMs together may cost."""
     checkpoint: NotRequired[CheckpointBody | None]
+    """Where it saves and how it resumes; null: nothing is kept."""
     code: NotRequired[CodeBody | None]
     """The code that is unpacked on each VM; the command runs in it."""
     command: NotRequired[Sequence[str]]
@@ -1941,11 +1988,13 @@ class QuoteBody(TypedDict):
     start is never run again.
     """
     max_preemptions: NotRequired[int]
+    """The number of preemptions that it survives."""
     metric: NotRequired[MetricBody | None]
     """A number in the output, such as a validation loss."""
     mlflow_run: NotRequired[str]
     """The id of the MLflow run that its cost is logged to."""
     mounts: NotRequired[Sequence[str]]
+    """Folders of the VM in the container: /on/the/vm:/in/the/image, and :ro to protect one."""
     name: NotRequired[str]
     """A name for people."""
     on_hang: NotRequired[OnHang]
@@ -1953,13 +2002,14 @@ class QuoteBody(TypedDict):
     outputs: NotRequired[Sequence[OutputBody]]
     """Data that is published when the command succeeds."""
     overrides: NotRequired[OverridesBody | None]
+    """Deviations from the preset; null: none."""
     owner: NotRequired[str]
     """The address of the person responsible; default: the caller. Only admins name another."""
     preset: str
     project: NotRequired[str]
     """The project's id; empty: the watched project, where there is only one."""
     pull: NotRequired[bool]
-    """Whether to resolve the tag on each VM; by default all VMs run the digest that the first one pulled."""
+    """Whether to resolve the tag on each VM; by default all run the digest that the first one pulled."""
     secrets: NotRequired[Mapping[str, str]]
     """References to Secret Manager; the VM reads the values itself."""
     setup: NotRequired[str]
@@ -1979,6 +2029,7 @@ class QuoteBody(TypedDict):
     work_hours: NotRequired[float | None]
     """The hours that it takes on its preset without interruptions."""
     workdir: NotRequired[str]
+    """The folder on the VM to run the command in; relative: below the code's."""
 
 
 class QuoteOut(TypedDict):

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from costguard.errors import Invalid
+from costguard_client.api.task_options import FILLED, PLACES, TaskOptions
 
 if TYPE_CHECKING:
     from costguard_client.api import schemas
@@ -16,18 +17,10 @@ TASK_TYPE = "costguard"
 DATA = "/data"  # where inputs and outputs lie on the VM, unless the task says otherwise
 _PLACEHOLDER = re.compile(r"\{(\w+)\}")
 _BUCKETS = ("s3://", "gs://", "file://")
-_RECIPE = ("zones", "spot", "machine_type", "disk_gib", "max_run_hours", "on_demand_fallback")
-_RUNS = ("mlflow_run", "wandb_run")
-_CHECKPOINT = ("resume", "framework", "pattern", "marker", "local", "keep", "uploads_itself")
-_PLAIN = (
-    "preset", "project", "owner", "name", "image", "pull", "secrets", "workdir", "mounts", "setup", "code", "aws_role",
-    "bandwidth_mib_s", "step_pattern", "ceiling", "deadline", "deadline_in_hours", "work_hours", "total_steps",
-    "when_late", "on_hang", "stacks", "drill", "max_preemptions", "max_crashes",
-)  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
-class CostguardJob:
+class CostguardJob(TaskOptions):
     """The options of a task on Costguard's VMs. Names and meanings are those of `costguard launch`.
 
     `{name}` in the command, the environment, the resume template, the runs of trackers and in locations stands for the
@@ -37,51 +30,6 @@ class CostguardJob:
     the place that Flyte names for the execution.
     """
 
-    preset: str
-    command: Sequence[str] = ()
-    image: str = ""
-    pull: bool | None = None
-    spot: bool | None = None
-    on_demand_fallback: bool | None = None
-    zones: Sequence[str] = ()
-    machine_type: str | None = None
-    disk_gib: int | None = None
-    max_run_hours: float | None = None
-    checkpoint: str = ""
-    local: str = ""
-    resume: str = ""
-    framework: str | None = None
-    pattern: str = ""
-    marker: str = ""
-    keep: int | None = None
-    uploads_itself: bool | None = None
-    ceiling: str | None = None
-    deadline: str | None = None
-    deadline_in_hours: float | None = None
-    work_hours: float | None = None
-    total_steps: int | None = None
-    when_late: Literal["finish", "stop"] | None = None
-    on_hang: Literal["tell", "restart"] | None = None
-    stacks: bool | None = None
-    drill: bool | None = None
-    max_preemptions: int | None = None
-    max_crashes: int | None = None
-    environment: Mapping[str, str] = field(default_factory=dict)
-    secrets: Mapping[str, str] = field(default_factory=dict)
-    setup: str = ""
-    code: Mapping[str, Any] | None = None
-    workdir: str = ""
-    mounts: Sequence[str] = ()
-    aws_role: str = ""
-    bandwidth_mib_s: int | None = None
-    mlflow_run: str = ""
-    wandb_run: str = ""
-    step_pattern: str = ""
-    metric: str = ""
-    better: Literal["lower", "higher"] = "lower"
-    project: str = ""
-    owner: str = ""
-    name: str = ""
     inputs: Mapping[str, str] = field(default_factory=dict)
     outputs: Mapping[str, str] = field(default_factory=dict)
     destinations: Mapping[str, str] = field(default_factory=dict)
@@ -139,22 +87,12 @@ def request_of(
     def filled(text: str) -> str:
         return _PLACEHOLDER.sub(lambda match: values.get(match[1], match[0]), text)
 
-    given = job.custom()
-    body: dict[str, Any] = {key: given[key] for key in _PLAIN if key in given}
-    body["name"] = filled(job.name) or name
-    body["command"] = [filled(word) for word in job.command] or list(container)
+    body = _body_of(job, filled)
+    body["name"] = body.get("name") or name
+    body["command"] = body.get("command") or list(container)
     body |= {"image": job.image or container_image} if job.image or container_image else {}
-    body |= {key: filled(given[key]) for key in _RUNS if key in given}
-    environment = {**container_environment, **{key: filled(text) for key, text in job.environment.items()}}
+    environment = {**container_environment, **body.get("environment", {})}
     body |= {"environment": environment} if environment else {}
-    if job.checkpoint:
-        how = {key: given[key] for key in _CHECKPOINT if key in given}
-        how |= {"resume": filled(job.resume)} if job.resume else {}
-        body["checkpoint"] = {"location": filled(job.checkpoint), **how}
-    if job.metric:
-        body["metric"] = {"pattern": job.metric, "better": job.better}
-    if recipe := {key: given[key] for key in _RECIPE if key in given}:
-        body["overrides"] = recipe
     sources = {key: value.uri for key, value in inputs.items() if isinstance(value, Place) and key in paths}
     published = {key: filled(job.destinations.get(key, f"{output_prefix.rstrip('/')}/{key}")) for key in results}
     _check_places({**sources, **published})
@@ -164,6 +102,30 @@ def request_of(
         body["outputs"] = [{"path": results[key], "destination": uri} for key, uri in published.items()]
     made: Any = body
     return JobRequest(made, published)
+
+
+def _body_of(job: CostguardJob, filled: Callable[[str], str]) -> dict[str, Any]:
+    """Returns the part of the request that the options make.
+
+    Without a location nothing says where to save, so the rest about checkpoints is left out; so is a metric's.
+    """
+    body: dict[str, Any] = {}
+    for name, value in job.custom().items():
+        if name in PLACES:
+            group, _, part = PLACES[name].rpartition(".")
+            (body.setdefault(group, {}) if group else body)[part] = (
+                _with_texts(value, filled) if name in FILLED else value
+            )
+    for group, wanted in (("checkpoint", job.checkpoint), ("metric", job.metric)):
+        if not wanted:
+            body.pop(group, None)
+    return body
+
+
+def _with_texts(value: Any, filled: Callable[[str], str]) -> Any:
+    if isinstance(value, Mapping):
+        return {key: filled(text) for key, text in value.items()}
+    return filled(value) if isinstance(value, str) else [filled(word) for word in value]
 
 
 def _check_places(places: Mapping[str, str]) -> None:

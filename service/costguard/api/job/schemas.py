@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import timedelta
 from fractions import Fraction
 from typing import Annotated
@@ -23,14 +23,14 @@ from costguard.api.fields import (
 )
 from costguard.api.goodput import GoodputOut
 from costguard.api.job.attempts import AttemptOut, InterruptionOut
+from costguard.api.job.options import shows_options
 from costguard.api.job.plan import StoredPlanOut
 from costguard.api.job.progress import ProgressOut
 from costguard.api.presets import RecipeOut
 from costguard.model.attempt import AttemptState
 from costguard.model.drill import Drill, DrillResult, DrillState, in_words
-from costguard.model.job import JobKind, JobState, OnHang, WhenLate
+from costguard.model.job import JobKind, JobState
 from costguard.model.tracker import Tracker
-from costguard_vm.model.checkpoint import Framework
 
 
 class JobVmOut(Out):
@@ -141,75 +141,22 @@ class JobsResponse(Out):
     next_cursor: str | None
 
 
+@shows_options("checkpoint")
 class CheckpointPlanOut(Out):
-    location: str
-    resume: str
-    framework: Annotated[str, one_of(Framework)] | None = read_from("look_for.framework")
-    pattern: str = read_from("look_for.pattern")
-    marker: str = read_from("look_for.marker")
-    local: str = Field(description="The folder or file on the VM whose checkpoints are uploaded; empty: none is.")
-    keep: int = Field(description="The number of complete checkpoints that stay at the location, with `local`; 0: all.")
-    uploads_itself: bool = Field(description="True: the command itself writes to the location.")
+    """Where the command saves, how that is recognised, and how it resumes."""
 
 
-class InputOut(Out):
-    source: str
-    path: str = Field(description="The path on the VM.")
-
-
-class OutputOut(Out):
-    path: str = Field(description="The path on the VM.")
-    destination: str
-
-
-class CodeOut(Out):
-    """The archive of a work directory, and the state of its repository when it was packed."""
-
-    sha256: str
-    size: int = Field(description="The size of the packed archive in bytes.")
-    files: int
-    commit: str = Field(description="The commit's id; empty outside of a repository.")
-    branch: str
-    diff: str = Field(description="The uncommitted changes, cut where they are long.")
-
-
+@shows_options("metric")
 class MetricOut(Out):
-    pattern: str
-    better: Annotated[str, one_of(("lower", "higher"))]
+    """A number that the command prints."""
 
 
+@shows_options("")
 class JobSpecOut(Out):
     """The request, which never changes."""
 
-    environment: Mapping[str, str]
-    secrets: Mapping[str, str] = Field(description="References to secrets, never their values.")
-    workdir: str
-    mounts: Sequence[str]
     checkpoint: CheckpointPlanOut | None
-    step_pattern: str
-    pull: bool = Field(description="Whether each VM resolves the image's tag again.")
-    work_seconds: Seconds | None = read_from("work")
-    deadline_in_seconds: Seconds | None = read_from(
-        "deadline_in", description="The deadline, in seconds from its launch."
-    )
-    total_steps: int | None
-    when_late: WhenLate
-    on_hang: OnHang
-    stacks: bool
-    drill: bool
-    max_preemptions: int
-    max_crashes: int
-    inputs: Sequence[InputOut] = Field(description="Data that is downloaded before the command starts.")
-    outputs: Sequence[OutputOut] = Field(description="Data that is published when the command has succeeded.")
-    code: CodeOut | None = Field(
-        description="The code that is unpacked on each VM; null: its code is in the image, or on the VM already."
-    )
-    setup: str = Field(description="The shell command that runs once on each VM before the command.")
-    aws_role: str
-    bandwidth_mib_s: int | None = Field(description="The limit on uploads and downloads, in MiB/s; null: no limit.")
     metric: MetricOut | None
-    mlflow_run: str = Field(description="The MLflow run that its cost is logged to; empty: none.")
-    wandb_run: str = Field(description="The W&B run whose summary shows its cost; empty: none.")
     sweep: str = Field(description="The id of its sweep; empty: none.")
 
 

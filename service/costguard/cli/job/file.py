@@ -5,7 +5,6 @@ from __future__ import annotations
 import shlex
 import tomllib
 from collections.abc import Iterator, Mapping
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ import typer
 from typer.main import get_command
 
 from costguard.cli.command_line import Command
-from costguard.cli.job.launch_options import JobOptions, takes_job
+from costguard.cli.job.launch_options import JobOptions, parameters_of, takes_job
 from costguard.cli.server import WrongUsage
 
 ENDING = ".toml"
@@ -39,7 +38,7 @@ def job_of(section: Mapping[str, Any], where: str) -> JobOptions:
         if not hasattr(error, "format_message"):  # of every error of a command line
             raise
         raise WrongUsage(f"In {where}: {error.format_message()}", _LISTED) from None
-    return JobOptions(**context.params)
+    return JobOptions(context.params)
 
 
 def _ignored(job: JobOptions) -> None:
@@ -85,7 +84,7 @@ def _split(words: list[str]) -> list[Any]:
 
 def _arguments(section: Mapping[str, Any], command: Any, where: str) -> Iterator[str]:
     """Yields the arguments of a file as they would be typed. The command comes last, after `--`."""
-    of_jobs = {option.name for option in fields(JobOptions)}
+    of_jobs = {parameter.name for _, parameter in parameters_of()}
     by_name = {
         name.removeprefix("--"): option
         for option in command.params

@@ -71,7 +71,7 @@ def launch(
     if not yes and not as_json and sys.stdin.isatty() and sys.stderr.isatty():
         _ask(quoted(server, job))
     answer = _launched(server, request(server, job), key or secrets.token_hex(16))
-    if follow and job.dev is False:
+    if follow and not job["dev"]:
         answer = _attached(server, answer, to_stdout=not as_json)
     elif wait or follow:
         answer = _awaited(server, answer, _discard if as_json else tell)

@@ -1,365 +1,69 @@
-"""Options of a job: each is declared once, for `launch`, `quote`, a job's file and a sweep's file."""
+"""The options of `launch`, `quote`, a job's file and a sweep's file, made of the declarations of a job's options."""
 
 from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import MISSING, Field, dataclass, fields
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
 from functools import wraps
-from typing import Annotated, Any, get_args, get_type_hints
+from typing import Annotated, Any
 
 import typer
-from typer.models import ArgumentInfo
 
 from costguard.cli.options import Me, hours, moment_or_span
 from costguard.cli.server import BODY_OPTIONS, WrongUsage
 from costguard.model.duration import read_span
-from costguard.model.job import OnHang, WhenLate
-from costguard_vm.model.checkpoint import Framework
+from costguard.model.options.job import JOB_OPTIONS
+from costguard.model.options.option import Flag, Option, Panel, Takes
 
-_CODE, _CHECKPOINTS, _DATA = "Command and code", "Checkpoints", "Data"
-_VM, _COST, _WATCH = "VM", "Cost and time", "Progress and drills"
+_PRESET = typer.Argument(
+    metavar="PRESET|FILE", help="The kind of VM, such as t4 or a100; or a job's file, such as job.toml."
+)
+_COMMAND = typer.Argument(metavar="-- COMMAND", help="The command to run, with its own options.")
+_WORKDIR = typer.Option(
+    "--workdir",
+    metavar="DIR",
+    help="A folder of this computer with the job's code, such as '.': it travels to each VM, and the command runs "
+    "in it.",
+    rich_help_panel=Panel.CODE,
+)
+_DEV = typer.Option("--dev", help="A VM to work on, without a command. It is not replaced.", rich_help_panel=Panel.VM)
 
 
 @dataclass(frozen=True, slots=True)
-class _Sends:
-    """Where in the request an option's value goes, such as `overrides.zones`, and what it is made of."""
-
-    place: str
-    made: Callable[[Any], Any] = lambda value: value
-
-
-def _option(name: str, metavar: str | None, words: str, panel: str, *more: str, **how: Any) -> Any:
-    """`metavar` names the value's type; None: a switch."""
-    return typer.Option(name, *more, metavar=metavar, help=words, rich_help_panel=panel, **how)
-
-
-def _places(option: str, example: str, names: tuple[str, str]) -> Callable[[list[str]], list[dict[str, str]]]:
-    """The two sides of each. A bucket's path may hold `=`, as in `day=7`: the one before `/` or a scheme separates."""
-
-    def made(given: list[str]) -> list[dict[str, str]]:
-        places = []
-        for text in given:
-            parts = re.split(r"=(?=/|[a-z][a-z0-9]*://)", text)
-            if len(parts) != 2 or not all(parts):
-                raise typer.BadParameter(f"expected FROM=TO, such as {example}.", param_hint=option)
-            places.append(dict(zip(names, parts, strict=True)))
-        return places
-
-    return made
-
-
-def _pairs(option: str, example: str) -> Callable[[list[str]], dict[str, str]]:
-    """An error does not repeat what follows `=`: it may be a secret that was meant for another option."""
-
-    def made(given: list[str]) -> dict[str, str]:
-        pairs: dict[str, str] = {}
-        for text in given:
-            name, sign, value = text.partition("=")
-            if not sign or not name:
-                raise typer.BadParameter(f"expected NAME=VALUE, such as {example}.", param_hint=option)
-            if name in pairs:
-                raise typer.BadParameter(f"{name} is given twice.", param_hint=option)
-            pairs[name] = value
-        return pairs
-
-    return made
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class JobOptions:
-    """A job as it was written, in a command line or a file. What was left out is left to the server."""
+    """A job as it was written, in a command line or a file: values by the names of the command's parameters.
 
-    preset: Annotated[
-        str,
-        typer.Argument(
-            metavar="PRESET|FILE", help="The kind of VM, such as t4 or a100; or a job's file, such as job.toml."
-        ),
-        _Sends("preset"),
-    ]
-    command: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="-- COMMAND", help="The command to run, with its own options."),
-        _Sends("command"),
-    ] = None
-    name: Annotated[
-        str, _option("--name", "NAME", "A name for people, by which it is found too.", _CODE), _Sends("name")
-    ] = ""
-    image: Annotated[str, _option("--image", "REF", "Container image, by tag or digest.", _CODE), _Sends("image")] = ""
-    pull: Annotated[
-        bool,
-        _option("--pull", None, "Pull the image's tag again on each VM; else all run the first VM's digest.", _CODE),
-        _Sends("pull"),
-    ] = False
-    workdir: Annotated[
-        str,
-        _option(
-            "--workdir",
-            "DIR",
-            "A folder of this computer with the job's code, such as '.': it travels to each VM, and the command runs "
-            "in it.",
-            _CODE,
-        ),
-    ] = ""
-    cd: Annotated[
-        str,
-        _option("--cd", "PATH", "The folder on the VM to run the command in; relative: below --workdir's.", _CODE),
-        _Sends("workdir"),
-    ] = ""
-    setup: Annotated[
-        str,
-        _option("--setup", "COMMAND", "A shell command to run once on each VM before the command.", _CODE),
-        _Sends("setup"),
-    ] = ""
-    env: Annotated[
-        list[str] | None,
-        _option("--env", "NAME=VALUE", "A variable; repeatable. Not for secrets.", _CODE, "-e"),
-        _Sends("environment", _pairs("--env", "EPOCHS=3")),
-    ] = None
-    secret: Annotated[
-        list[str] | None,
-        _option("--secret", "NAME=REF", "A variable that holds a secret, by reference; repeatable.", _CODE),
-        _Sends("secrets", _pairs("--secret", "WANDB_API_KEY=projects/lab/secrets/wandb")),
-    ] = None
-    checkpoint: Annotated[
-        str,
-        _option(
-            "--checkpoint",
-            "URI",
-            "The location of checkpoints: gs://, s3://, or a path on the disk; a folder or a file.",
-            _CHECKPOINTS,
-        ),
-        _Sends("checkpoint.location"),
-    ] = ""
-    resume: Annotated[
-        str,
-        _option("--resume", "TEMPLATE", "Appended to resume, such as '--from_checkpoint {checkpoint}'.", _CHECKPOINTS),
-        _Sends("checkpoint.resume"),
-    ] = ""
-    framework: Annotated[
-        Framework | None,
-        _option(
-            "--framework",
-            "NAME",
-            f"{', '.join(Framework)}. Default: recognised by the file names.",
-            _CHECKPOINTS,
-            "-f",
-        ),
-        _Sends("checkpoint.framework"),
-    ] = None
-    pattern: Annotated[
-        str,
-        _option("--pattern", "PATH", "Path of plain checkpoint files, with {step}.", _CHECKPOINTS),
-        _Sends("checkpoint.pattern"),
-    ] = ""
-    marker: Annotated[
-        str,
-        _option("--marker", "NAME", "File that is written last, in a checkpoint's folder.", _CHECKPOINTS),
-        _Sends("checkpoint.marker"),
-    ] = ""
-    local: Annotated[
-        str,
-        _option(
-            "--local",
-            "PATH",
-            "The folder or file on the VM whose checkpoints are uploaded to --checkpoint and brought back.",
-            _CHECKPOINTS,
-        ),
-        _Sends("checkpoint.local"),
-    ] = ""
-    keep: Annotated[
-        int | None,
-        _option("--keep", "N", "Checkpoints that stay at --checkpoint; 0: all. Default: 3.", _CHECKPOINTS, min=0),
-        _Sends("checkpoint.keep"),
-    ] = None
-    uploads_itself: Annotated[
-        bool,
-        _option("--uploads-itself", None, "The command writes to --checkpoint by itself.", _CHECKPOINTS),
-        _Sends("checkpoint.uploads_itself"),
-    ] = False
-    input_: Annotated[
-        list[str] | None,
-        _option("--input", "URI=PATH", "Data to download before the command starts; repeatable.", _DATA),
-        _Sends("inputs", _places("--input", "s3://b/v7=/data", ("source", "path"))),
-    ] = None
-    output: Annotated[
-        list[str] | None,
-        _option("--output", "PATH=URI", "Data to publish when the command succeeds; repeatable.", _DATA),
-        _Sends("outputs", _places("--output", "/data/model=s3://b/m", ("path", "destination"))),
-    ] = None
-    mount: Annotated[
-        list[str] | None,
-        _option("--mount", "FROM:TO", "A folder of the VM in the container; repeatable.", _DATA),
-        _Sends("mounts"),
-    ] = None
-    aws_role: Annotated[
-        str,
-        _option("--aws-role", "ARN", "The role at AWS that the VM assumes, instead of keys.", _DATA),
-        _Sends("aws_role"),
-    ] = ""
-    bandwidth: Annotated[
-        int | None,
-        _option("--bandwidth", "MIB_PER_S", "The limit on uploads and downloads together.", _DATA, min=1),
-        _Sends("bandwidth_mib_s"),
-    ] = None
-    project: Annotated[
-        str,
-        _option(
-            "--project",
-            "PROJECT",
-            "The project, needed only where several are watched.",
-            _VM,
-            "-p",
-            envvar="COSTGUARD_PROJECT",
-        ),
-        _Sends("project"),
-    ] = ""
-    zone: Annotated[
-        list[str] | None, _option("--zone", "ZONE", "Only this zone; repeatable.", _VM), _Sends("overrides.zones")
-    ] = None
-    spot: Annotated[
-        bool | None, _option("--spot/--on-demand", None, "Replace the preset's model.", _VM), _Sends("overrides.spot")
-    ] = None
-    fallback: Annotated[
-        bool | None,
-        _option("--fallback/--no-fallback", None, "Use on-demand where Spot is out of stock, or wait for Spot.", _VM),
-        _Sends("overrides.on_demand_fallback"),
-    ] = None
-    machine_type: Annotated[
-        str | None,
-        _option("--machine-type", "TYPE", "Use this machine type instead of the preset's.", _VM),
-        _Sends("overrides.machine_type"),
-    ] = None
-    disk: Annotated[
-        int | None, _option("--disk", "GIB", "Size of the boot disk.", _VM), _Sends("overrides.disk_gib")
-    ] = None
-    boot_image: Annotated[
-        str | None,
-        _option("--boot-image", "IMAGE", "The VM's image, instead of the preset's.", _VM),
-        _Sends("overrides.image"),
-    ] = None
-    max_run: Annotated[
-        float | None,
-        _option("--max-run", "HOURS", "The longest that each VM may run.", _VM),
-        _Sends("overrides.max_run_hours"),
-    ] = None
-    dev: Annotated[
-        bool,
-        _option("--dev", None, "A VM to work on, without a command. It is not replaced.", _VM),
-        _Sends("kind", lambda _: "dev"),
-    ] = False
-    ceiling: Annotated[
-        str | None, _option("--ceiling", "USD", "The most that the whole job may cost.", _COST), _Sends("ceiling")
-    ] = None
-    deadline: Annotated[
-        str | None,
-        _option(
-            "--deadline",
-            "TIME|SPAN",
-            "The time by which it must be finished: 2026-11-22T08:00Z, or 18h from now.",
-            _COST,
-            callback=moment_or_span,
-        ),
-        _Sends("deadline"),
-    ] = None
-    work: Annotated[
-        float | None,
-        _option("--work", "SPAN", "The time that it takes without interruptions, such as 16h.", _COST, parser=hours),
-        _Sends("work_hours"),
-    ] = None
-    steps: Annotated[
-        int | None, _option("--steps", "N", "The total number of steps.", _COST, min=1), _Sends("total_steps")
-    ] = None
-    when_late: Annotated[
-        WhenLate,
-        _option(
-            "--when-late",
-            "finish|stop",
-            "finish: go on past the deadline, within the ceiling; stop: stop at the deadline, after a checkpoint.",
-            _COST,
-        ),
-        _Sends("when_late"),
-    ] = WhenLate.FINISH
-    max_preemptions: Annotated[
-        int | None,
-        _option("--max-preemptions", "N", "The preemptions that it survives. Default: 100.", _COST, min=0),
-        _Sends("max_preemptions"),
-    ] = None
-    max_crashes: Annotated[
-        int | None,
-        _option("--max-crashes", "N", "The crashes after progress that it survives. Default: 0.", _COST, min=0),
-        _Sends("max_crashes"),
-    ] = None
-    step_pattern: Annotated[
-        str,
-        _option("--step-pattern", "REGEX", "Find the step in the output; its first group is the number.", _WATCH),
-        _Sends("step_pattern"),
-    ] = ""
-    metric: Annotated[
-        str,
-        _option("--metric", "REGEX", "Find a number in the output, such as 'val_loss (\\S+)'.", _WATCH),
-        _Sends("metric.pattern"),
-    ] = ""
-    better: Annotated[
-        str, _option("--better", "lower|higher", "The better direction of the metric.", _WATCH), _Sends("metric.better")
-    ] = "lower"
-    mlflow_run: Annotated[
-        str, _option("--mlflow-run", "ID", "The MLflow run to log the job's cost to.", _WATCH), _Sends("mlflow_run")
-    ] = ""
-    wandb_run: Annotated[
-        str,
-        _option("--wandb-run", "ENTITY/PROJECT/RUN", "The W&B run whose summary shows the job's cost.", _WATCH),
-        _Sends("wandb_run"),
-    ] = ""
-    on_hang: Annotated[
-        OnHang,
-        _option(
-            "--on-hang",
-            "tell|restart",
-            "restart: a command without progress is restarted from its newest checkpoint.",
-            _WATCH,
-        ),
-        _Sends("on_hang"),
-    ] = OnHang.TELL
-    stacks: Annotated[
-        bool,
-        _option("--stacks", None, "Allow 30-second looks at where the command's main thread stands.", _WATCH),
-        _Sends("stacks"),
-    ] = False
-    drill: Annotated[bool, _option("--drill", None, "Try a save on a notice once, early.", _WATCH), _Sends("drill")] = (
-        False
-    )
-    owner: Annotated[Me, _Sends("owner")] = ""
+    What was left out is left to the server.
+    """
+
+    given: Mapping[str, Any]
+
+    def __getitem__(self, name: str) -> Any:
+        return self.given[name]
+
+    @property
+    def workdir(self) -> str:
+        """Returns the folder of this computer whose code travels; "" is none."""
+        return str(self["workdir"])
 
     @property
     def body(self) -> dict[str, Any]:
         """The request for this job, without its code. Raises WrongUsage and typer.BadParameter."""
-        body: dict[str, Any] = {}
-        for option, _, sends in _SENT:
-            value = getattr(self, option.name)
-            if value == option.default or value in (None, [], ()):
+        body: dict[str, Any] = {"kind": "dev"} if self["dev"] else {}
+        for option, parameter in _SENT:
+            value = self[parameter.name]
+            if value == parameter.default or value in (None, [], ()):
                 continue
-            part, _, name = sends.place.rpartition(".")
-            (body.setdefault(part, {}) if part else body)[name] = sends.made(value)
+            made = _MADE.get(option.takes)
+            part = body.setdefault(option.group, {}) if option.group else body
+            part[option.name] = value if made is None else made(option, value)
         _check_parts(body)
-        if self.deadline is not None and read_span(self.deadline):
+        if read_span(body.get("deadline", "")):
             body["deadline_in_hours"] = hours(body.pop("deadline"))
         return body
-
-
-def _sent() -> Iterator[tuple[Field[Any], str, _Sends]]:
-    """Each option that goes into the request as it is, and how it is typed."""
-    hints = get_type_hints(JobOptions, include_extras=True)
-    for option in fields(JobOptions):
-        _, declared, *more = get_args(hints[option.name])
-        is_argument = isinstance(declared, ArgumentInfo)
-        typed = str(declared.metavar).removeprefix("-- ").partition("|")[0] if is_argument else declared.default
-        yield from ((option, str(typed).partition("/")[0], sends) for sends in more)
-
-
-_SENT = tuple(_sent())
-BODY_OPTIONS.update({sends.place: typed for _, typed, sends in _SENT})
 
 
 def _check_parts(body: Mapping[str, Any]) -> None:
@@ -372,26 +76,123 @@ def _check_parts(body: Mapping[str, Any]) -> None:
         raise WrongUsage("--better: there is no metric.", "Say which: --metric REGEX.")
 
 
-def takes_job(command: Callable[..., None]) -> Callable[..., None]:
+def parameters_of(options: Iterable[Option] = JOB_OPTIONS) -> Iterator[tuple[Option | None, inspect.Parameter]]:
+    """Yields the parameters of a command that takes these options, each with its option, if it sends one as it is."""
+    by_place = {option.place: option for option in options}
+    yield by_place["preset"], _parameter("preset", Annotated[str, _PRESET], inspect.Parameter.empty)
+    yield by_place["command"], _parameter("command", Annotated[list[str] | None, _COMMAND], None)
+    for option in by_place.values():
+        if option.place == "workdir":
+            yield None, _parameter("workdir", Annotated[str, _WORKDIR], "")
+        if option.flag is not None:
+            yield option, _parameter(_flag_name(option), Annotated[_typed(option), _declared(option)], _default(option))
+        if option.place == "kind":
+            yield None, _parameter("dev", Annotated[bool, _DEV], False)
+    yield by_place["owner"], _parameter("owner", Me, "")
+
+
+def takes_job(command: Callable[..., None], options: Iterable[Option] = JOB_OPTIONS) -> Callable[..., None]:
     """A command with all options of a job in front of its own; it is called with a `JobOptions`."""
+    parameters = [parameter for _, parameter in parameters_of(options)]
 
     @wraps(command)
     def called(**given: Any) -> None:
-        job = JobOptions(**{option.name: given.pop(option.name) for option in fields(JobOptions)})
-        command(job, **given)
+        command(JobOptions({one.name: given.pop(one.name) for one in parameters}), **given)
 
-    hints = get_type_hints(JobOptions, include_extras=True)
-    parameters = [
-        inspect.Parameter(
-            option.name,
-            inspect.Parameter.KEYWORD_ONLY,
-            default=inspect.Parameter.empty if option.default is MISSING else option.default,
-            annotation=hints[option.name],
-        )
-        for option in fields(JobOptions)
-    ]
     _, *own = inspect.signature(command, eval_str=True).parameters.values()
     own = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in own]
     called.__signature__ = inspect.Signature([*parameters, *own])  # type: ignore[attr-defined]
     called.__annotations__ = {one.name: one.annotation for one in (*parameters, *own)}
     return called
+
+
+def _parameter(name: str, annotation: Any, default: Any) -> inspect.Parameter:
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+
+
+def _flag(option: Option) -> Flag:
+    if option.flag is None:
+        raise LookupError(f"No command has the option {option.place}.")
+    return option.flag
+
+
+def _flag_name(option: Option) -> str:
+    return _flag(option).name.partition("/")[0].removeprefix("--").replace("-", "_")
+
+
+def _typed(option: Option) -> Any:
+    """Returns the type of a parameter; what may be left out has a type with None."""
+    kinds = {Takes.SWITCH: bool, Takes.COUNT: int, Takes.HOURS: float}
+    kind: Any = kinds.get(option.takes, str)
+    if option.takes in _REPEATED:
+        kind = list[str]
+    elif isinstance(option.choices, type) and issubclass(option.choices, StrEnum):
+        kind = option.choices
+    return kind if _default(option) is not None else kind | None
+
+
+def _default(option: Option) -> Any:
+    """Returns what stands for "not given". A count's default is left to the server."""
+    is_left_out = option.takes in _REPEATED or option.takes is Takes.COUNT or option.group == "overrides"
+    return None if is_left_out else option.unset
+
+
+def _declared(option: Option) -> Any:
+    flag = _flag(option)
+    more: dict[str, Any] = {}
+    if option.takes is Takes.COUNT and option.most is not None:
+        more["min"] = option.least
+    elif option.takes is Takes.HOURS:
+        more["parser"] = _hours
+    elif option.takes is Takes.MOMENT:
+        more["callback"] = moment_or_span
+    return typer.Option(
+        flag.name,
+        *([flag.short] if flag.short else []),
+        metavar=flag.metavar or None,
+        help=flag.help,
+        rich_help_panel=option.panel,
+        envvar=flag.variable or None,
+        **more,
+    )
+
+
+def _hours(text: str) -> float:
+    """Reads a span such as 12h; a number alone is of hours."""
+    return float(text) if re.fullmatch(r"[0-9]{1,5}(\.[0-9]{1,4})?", text) else hours(text)
+
+
+def _places(option: Option, given: list[str]) -> list[dict[str, str]]:
+    """The two sides of each. A bucket's path may hold `=`, as in `day=7`: the one before `/` or a scheme separates."""
+    places = []
+    for text in given:
+        parts = re.split(r"=(?=/|[a-z][a-z0-9]*://)", text)
+        if len(parts) != 2 or not all(parts):
+            example = "=".join(option.side_examples)
+            raise typer.BadParameter(f"expected FROM=TO, such as {example}.", param_hint=_flag(option).name)
+        places.append(dict(zip(option.sides, parts, strict=True)))
+    return places
+
+
+def _pairs(option: Option, given: list[str]) -> dict[str, str]:
+    """An error does not repeat what follows `=`: it may be a secret that was meant for another option."""
+    pairs: dict[str, str] = {}
+    for text in given:
+        name, sign, value = text.partition("=")
+        if not sign or not name:
+            ((key, example),) = option.examples[0].items()
+            message = f"expected NAME=VALUE, such as {key}={example}."
+            raise typer.BadParameter(message, param_hint=_flag(option).name)
+        if name in pairs:
+            raise typer.BadParameter(f"{name} is given twice.", param_hint=_flag(option).name)
+        pairs[name] = value
+    return pairs
+
+
+_REPEATED = frozenset({Takes.LINES, Takes.PAIRS, Takes.PLACES})
+_MADE: Mapping[Takes, Callable[[Option, Any], Any]] = {Takes.PLACES: _places, Takes.PAIRS: _pairs}
+_SENT = tuple((option, parameter) for option, parameter in parameters_of() if option is not None)
+BODY_OPTIONS.update(
+    {option.place: option.flag.name.partition("/")[0] for option, _ in _SENT if option.flag is not None}
+    | {"preset": "PRESET", "command": "COMMAND", "owner": "--owner", "kind": "--dev"}
+)

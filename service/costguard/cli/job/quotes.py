@@ -54,9 +54,9 @@ def quoted(server: ServerClient, job: JobOptions, hours: float | None = None) ->
     body = job.body
     if job.workdir:
         body.pop("workdir", None)  # a folder in the code
-    if job.ceiling or job.deadline:
+    if job["ceiling"] or job["deadline"]:
         body.setdefault("work_hours", hours or 1)
-    answer: Answer = server.post("quotes", body={**body, "hours": hours or job.work or 1})
+    answer: Answer = server.post("quotes", body={**body, "hours": hours or job["work"] or 1})
     return answer
 
 

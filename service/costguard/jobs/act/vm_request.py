@@ -15,6 +15,7 @@ from costguard.model.attempt import ATTEMPT_LABEL, Attempt
 from costguard.model.generation import GENERATION_LABEL, REQUEST_LABEL
 from costguard.model.job import CheckpointPlan, Job, JobKind, JobSpec
 from costguard.model.launch import VmRequest
+from costguard.model.options.job import JOB_OPTIONS
 from costguard.model.output import output_folder
 from costguard.model.vm_tool import PY_SPY, RCLONE, PinnedTool
 from costguard_vm.model.checkpoint import words_of
@@ -134,21 +135,13 @@ def settings_for(
         "guard_ca": guard_ca,
         "command": command,
         "image": attempt.image or spec.image,
-        "pull": spec.pull,
         "gpus": job.recipe.gpu_count,
         "environment": dict(spec.environment),
         "secrets": dict(spec.secrets),
-        "workdir": spec.workdir,
         "code": {"sha256": spec.code.sha256} if spec.code is not None else {},
-        "setup": spec.setup,
         "mounts": [*spec.mounts, *data_mounts(spec)],
         **_data(job),
-        "step_pattern": spec.step_pattern,
-        "stacks": spec.stacks,
-        "metric_pattern": "" if spec.metric is None else spec.metric.pattern,
-        "metric_better": "" if spec.metric is None else spec.metric.better,
-        "aws_role": spec.aws_role,
-        "bandwidth_mib_s": spec.bandwidth_mib_s or 0,
+        **{option.agent: option.stored_in(spec) for option in JOB_OPTIONS if option.agent},
         "cancel_grace_s": cancel_grace / timedelta(seconds=1),
         "heartbeat_s": heartbeat / timedelta(seconds=1),
     }
@@ -164,7 +157,7 @@ def settings_for(
         settings["stored_checkpoint"] = _looked_for(plan)
         settings["plain_command"] = list(spec.command) if resume_arguments else []
         settings["resume_arguments"] = words_of(plan.resume)
-    return {name: value for name, value in settings.items() if value not in ("", [], {}, 0)}
+    return {name: value for name, value in settings.items() if value not in (None, "", [], {}, 0)}
 
 
 def _data(job: Job) -> dict[str, object]:

@@ -50,16 +50,6 @@ def taken_problems(spec: JobSpec, open_jobs: Iterable[Job]) -> Iterator[JobRefus
             yield JobRefusal(f"outputs.{number}.destination", message)
 
 
-def data_texts(spec: JobSpec) -> dict[str, str]:
-    """Returns the texts that could hold a credential by mistake, by part of the request."""
-    texts: dict[str, str] = {}
-    for number, one in enumerate(spec.inputs):
-        texts |= {f"inputs.{number}.source": one.source, f"inputs.{number}.path": one.path}
-    for number, output in enumerate(spec.outputs):
-        texts |= {f"outputs.{number}.path": output.path, f"outputs.{number}.destination": output.destination}
-    return texts
-
-
 def is_within(place: str, folder: str) -> bool:
     """Says whether a path or an address is a folder, or lies in it."""
     place, folder = place.rstrip("/"), folder.rstrip("/")

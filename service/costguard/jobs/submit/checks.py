@@ -14,12 +14,11 @@ from urllib.parse import urlsplit
 from costguard.jobs.submit import check_data, credentials
 from costguard.jobs.submit.check_code import code_problems
 from costguard.jobs.submit.check_travel import travel_problems
+from costguard.jobs.submit.options import free_texts, option_problems, unused_by_dev
 from costguard.jobs.submit.submission import JobRefusal, drill_refusal, shown
 from costguard.model.job import CheckpointPlan, JobKind, JobSpec
 from costguard.model.moments import utc_text
-from costguard.model.tracker import is_mlflow_run, is_wandb_run
 from costguard_vm.model.checkpoint import Framework, names_a_file
-from costguard_vm.model.log_pattern import LogPattern
 
 _PART = re.compile(r"[a-z0-9]+(?:(?:\.|__?|-+)[a-z0-9]+)*")
 _TAG = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
@@ -99,20 +98,6 @@ def _of_command(spec: JobSpec) -> Iterator[JobRefusal]:
         yield JobRefusal("command", "Its first word is empty: begin with the program to run.")
     if any("\x00" in word for word in spec.command):
         yield JobRefusal("command", "It holds a NUL character, which no program can be given: take it out.")
-    if spec.step_pattern:
-        yield from _of_pattern("step_pattern", spec.step_pattern, "step", "step (\\d+)")
-    if spec.metric is not None:
-        yield from _of_pattern("metric.pattern", spec.metric.pattern, "number", "val_loss (\\S+)")
-
-
-def _of_pattern(where: str, pattern: str, noun: str, example: str) -> Iterator[JobRefusal]:
-    try:
-        groups = LogPattern(pattern).groups
-    except ValueError as wrong:
-        yield JobRefusal(where, f"It is no regular expression that can be used ({wrong}): write {example}.")
-    else:
-        if not groups:
-            yield JobRefusal(where, f"It has no group: put the {noun} into one, as in {example}.")
 
 
 def _of_container(spec: JobSpec) -> Iterator[JobRefusal]:
@@ -251,7 +236,7 @@ def is_out_of_reach(location: str, guard_url: str) -> bool:
 def _all(spec: JobSpec, guard_url: str, now: datetime) -> Iterator[JobRefusal]:
     yield from _of_people(spec)
     if spec.kind is JobKind.DEV:
-        yield from _of_dev(spec)
+        yield from unused_by_dev(spec)
     else:
         yield from command_problems(spec)
         if not guard_url:
@@ -265,7 +250,7 @@ def _all(spec: JobSpec, guard_url: str, now: datetime) -> Iterator[JobRefusal]:
         yield from travel_problems(spec)
     if spec.drill and (why := drill_refusal(spec)):
         yield JobRefusal("drill", f"There is nothing to drill: {why}")
-    yield from _of_trackers(spec)
+    yield from option_problems(spec)
     yield from _of_variables(spec)
     yield from _of_credentials(spec)
     yield from _of_limits(spec, now)
@@ -278,43 +263,6 @@ def _of_people(spec: JobSpec) -> Iterator[JobRefusal]:
     if len(spec.name) > LONGEST_NAME or not spec.name.isprintable() or spec.name != spec.name.strip():
         message = f"Use at most {LONGEST_NAME} printable characters, with no line break and no space at either end."
         yield JobRefusal("name", message)
-
-
-def _of_dev(spec: JobSpec) -> Iterator[JobRefusal]:
-    unused = {
-        "command": spec.command,
-        "image": spec.image,
-        "checkpoint": spec.checkpoint,
-        "environment": spec.environment,
-        "secrets": spec.secrets,
-        "workdir": spec.workdir,
-        "mounts": spec.mounts,
-        "code": spec.code,
-        "setup": spec.setup,
-        "step_pattern": spec.step_pattern,
-        "metric": spec.metric,
-        "work_hours": spec.work,
-        "inputs": spec.inputs,
-        "outputs": spec.outputs,
-        "aws_role": spec.aws_role,
-        "bandwidth_mib_s": spec.bandwidth_mib_s,
-        "mlflow_run": spec.mlflow_run,
-        "wandb_run": spec.wandb_run,
-    }
-    for where, given in unused.items():
-        if given:
-            hint = " (what it boots from is overrides.image)" if where == "image" else ""
-            message = f"A development VM runs nothing by itself, so this means nothing{hint}: leave it out."
-            yield JobRefusal(where, message)
-
-
-def _of_trackers(spec: JobSpec) -> Iterator[JobRefusal]:
-    if spec.mlflow_run and not is_mlflow_run(spec.mlflow_run):
-        message = f"{shown(spec.mlflow_run)} is no id of an MLflow run: letters, digits, hyphens and underscores"
-        yield JobRefusal("mlflow_run", f"{message}, as the run's page shows it.")
-    if spec.wandb_run and not is_wandb_run(spec.wandb_run):
-        message = f"{shown(spec.wandb_run)} is no path of a W&B run: give ENTITY/PROJECT/RUN"
-        yield JobRefusal("wandb_run", f"{message}, such as lab/bert/3k2j9x1p.")
 
 
 def _of_variables(spec: JobSpec) -> Iterator[JobRefusal]:
@@ -344,20 +292,7 @@ def _of_credentials(spec: JobSpec) -> Iterator[JobRefusal]:
     for name, kind in credentials.in_environment(spec.environment):
         message = f"This looks like {kind}, and many can read it: {_USE_SECRETS}."
         yield JobRefusal(_named("environment", name), message)
-    texts = {
-        "name": spec.name,
-        "image": spec.image,
-        "workdir": spec.workdir,
-        "mounts": "\n".join(spec.mounts),
-        "checkpoint.location": spec.checkpoint.location if spec.checkpoint else "",
-        "checkpoint.resume": spec.checkpoint.resume if spec.checkpoint else "",
-        "checkpoint.local": spec.checkpoint.local if spec.checkpoint else "",
-        "aws_role": spec.aws_role,
-        "step_pattern": spec.step_pattern,
-        "metric.pattern": spec.metric.pattern if spec.metric else "",
-        **check_data.data_texts(spec),
-    }
-    for where, text in texts.items():
+    for where, text in free_texts(spec).items():
         if kind := credentials.in_text(text):
             yield JobRefusal(where, f"It holds what looks like {kind}, and many can read it: take it out.")
 

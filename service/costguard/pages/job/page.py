@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from http import HTTPStatus
@@ -28,6 +28,8 @@ from costguard.model.instance import InstanceKey, gpu_words
 from costguard.model.job import Job, JobKind, JobState, SeenCheckpoint
 from costguard.model.metric import SeenMetric
 from costguard.model.money import ZERO, Money, Priced
+from costguard.model.options.job import JOB_OPTIONS
+from costguard.model.options.option import Option
 from costguard.model.output import output_folder
 from costguard.model.words import count_text
 from costguard.pages.goodput import goodput_of_job
@@ -122,6 +124,21 @@ class JobPage:
     kept_disk: KeptJobDisk | None
     drills: DrillTable
     transfers: Mapping[tuple[str, str, str], DataTransfer]  # of the latest VM, by kind, source and target
+
+    @property
+    def options(self) -> list[tuple[str, str, bool]]:
+        """Returns rows of its details: the term, the value in words, and whether that is code."""
+        return detail_rows(self.job.spec)
+
+
+def detail_rows(spec: object, options: Iterable[Option] = JOB_OPTIONS) -> list[tuple[str, str, bool]]:
+    """Returns a row for each set option whose declaration has one."""
+    rows = []
+    for option in options:
+        if option.details is not None and option.is_set_in(spec):
+            term, words = option.details
+            rows.append((term, words.format(option.value_in(spec)) if words else str(option.value_in(spec)), not words))
+    return rows
 
 
 @router.get("/jobs/{job_id}")

@@ -1,0 +1,313 @@
+"""The options of a job's command, code, checkpoints and data."""
+
+from __future__ import annotations
+
+import re
+
+from costguard.model.options.option import LONGEST_TEXT, LONGEST_WORD, Flag, Input, Option, Panel, Takes
+from costguard_vm.model.checkpoint import Framework
+
+# docs.aws.amazon.com/IAM/latest/UserGuide: reference_identifiers.html and, for the names, reference_iam-quotas.html.
+_ROLE = re.compile(r"arn:aws(?:-[a-z]+)*:iam::[0-9]{12}:role/[\w+=,.@/-]{1,512}", re.ASCII)
+
+
+def _role(text: str) -> str:
+    return "" if _ROLE.fullmatch(text) else "is no role: write arn:aws:iam::123456789012:role/name."
+
+
+CODE = (
+    Option(
+        place="preset",
+        takes=Takes.TEXT,
+        required=True,
+        panel=Panel.CODE,
+        task="preset",
+        of_dev=True,
+        in_job=False,
+        holds_text=False,
+    ),
+    Option(
+        place="name",
+        takes=Takes.TEXT,
+        panel=Panel.CODE,
+        description="A name for people.",
+        flag=Flag("--name", "NAME", "A name for people, by which it is found too."),
+        filled=True,
+        of_dev=True,
+        in_job=False,
+    ),
+    Option(
+        place="command",
+        takes=Takes.COMMAND,
+        longest=LONGEST_WORD,
+        panel=Panel.CODE,
+        description="The command, run directly on the VM or in the image, without a shell.",
+        filled=True,
+        in_job=False,
+    ),
+    Option(
+        place="image",
+        takes=Takes.TEXT,
+        panel=Panel.CODE,
+        description="A container image by tag or digest; empty: run on the VM itself.",
+        flag=Flag("--image", "REF", "Container image, by tag or digest."),
+        input=Input(
+            "Image",
+            "a container image by tag or digest; leave empty to run on the VM itself",
+            "europe-docker.pkg.dev/lab/train/llama:7",
+            wide=True,
+        ),
+        in_job=False,
+    ),
+    Option(
+        place="pull",
+        takes=Takes.SWITCH,
+        default=False,
+        panel=Panel.CODE,
+        description="Whether to resolve the tag on each VM; by default all run the digest that the first one pulled.",
+        description_in_job="Whether each VM resolves the image's tag again.",
+        flag=Flag("--pull", "", "Pull the image's tag again on each VM; else all run the first VM's digest."),
+        input=Input("Image tag", words=(("", "resolved at the first pull"), ("yes", "pulled again on each VM"))),
+        agent="pull",
+    ),
+    Option(
+        place="code",
+        takes=Takes.CODE,
+        panel=Panel.CODE,
+        description="The code that is unpacked on each VM; the command runs in it.",
+        description_in_job="The code that is unpacked on each VM; null: it is in the image, or on the VM already.",
+        input=Input(
+            "Code of an earlier job",
+            "its id; new code comes from a shell, with costguard launch --workdir",
+            "j7k2m9q4",
+            wide=True,
+        ),
+    ),
+    Option(
+        place="workdir",
+        takes=Takes.TEXT,
+        panel=Panel.CODE,
+        description="The folder on the VM to run the command in; relative: below the code's.",
+        flag=Flag("--cd", "PATH", "The folder on the VM to run the command in; relative: below --workdir's."),
+        input=Input("Working directory", "on the VM, or in the image", "/app"),
+        details=("Runs in", ""),
+        agent="workdir",
+    ),
+    Option(
+        place="setup",
+        takes=Takes.TEXT,
+        longest=LONGEST_WORD,
+        panel=Panel.CODE,
+        description="A shell command, run once on each VM before the command.",
+        examples=("pip install -e .",),
+        flag=Flag("--setup", "COMMAND", "A shell command to run once on each VM before the command."),
+        input=Input(
+            "Setup",
+            "a shell command that runs once on each VM before the command, where the code is",
+            "pip install -r requirements.txt",
+            wide=True,
+        ),
+        details=("Setup", ""),
+        agent="setup",
+        holds_text=False,  # with the code, it is looked through as a command is
+    ),
+    Option(
+        place="environment",
+        takes=Takes.PAIRS,
+        panel=Panel.CODE,
+        description="Environment variables. They are not secret: do not put passwords here.",
+        flag=Flag("--env", "NAME=VALUE", "A variable; repeatable. Not for secrets.", "-e"),
+        examples=({"EPOCHS": "3"},),
+        input=Input("Environment", "NAME=VALUE, one per line; not secret, so no passwords", "EPOCHS=3"),
+        filled=True,
+    ),
+    Option(
+        place="secrets",
+        takes=Takes.PAIRS,
+        panel=Panel.CODE,
+        description="References to Secret Manager; the VM reads the values itself.",
+        description_in_job="References to secrets, never their values.",
+        examples=({"WANDB_API_KEY": "projects/lab/secrets/wandb"},),
+        flag=Flag("--secret", "NAME=REF", "A variable that holds a secret, by reference; repeatable."),
+        input=Input(
+            "Secrets",
+            "references to Secret Manager, which the VM reads itself",
+            "WANDB_API_KEY=projects/lab/secrets/wandb",
+        ),
+    ),
+)
+
+CHECKPOINTS = (
+    Option(
+        place="checkpoint.location",
+        takes=Takes.TEXT,
+        required=True,
+        panel=Panel.CHECKPOINTS,
+        description="gs://bucket/path, s3://bucket/path, or a path on the VM's own disk: a folder, or one file that is "
+        "overwritten.",
+        examples=("gs://lab/run-1",),
+        flag=Flag(
+            "--checkpoint",
+            "URI",
+            "The location of checkpoints: gs://, s3://, or a path on the disk; a folder or a file.",
+        ),
+        task="checkpoint",
+        filled=True,
+    ),
+    Option(
+        place="checkpoint.resume",
+        takes=Takes.TEXT,
+        panel=Panel.CHECKPOINTS,
+        description="The arguments added to the command to resume. {checkpoint}, {location} and {step} in it are "
+        "replaced.",
+        examples=("--from_checkpoint {checkpoint}",),
+        flag=Flag("--resume", "TEMPLATE", "Appended to resume, such as '--from_checkpoint {checkpoint}'."),
+        details=("Resumes with", ""),
+        filled=True,
+    ),
+    Option(
+        place="checkpoint.framework",
+        attribute="checkpoint.look_for.framework",
+        takes=Takes.CHOICE,
+        choices=Framework,
+        panel=Panel.CHECKPOINTS,
+        description="The framework that writes the checkpoints; null: detected by file names.",
+        flag=Flag("--framework", "NAME", f"{', '.join(Framework)}. Default: recognised by the file names.", "-f"),
+        input=Input("Framework", words=(("", "detect by file names"), *((one, one) for one in Framework))),
+    ),
+    Option(
+        place="checkpoint.pattern",
+        attribute="checkpoint.look_for.pattern",
+        takes=Takes.TEXT,
+        longest=LONGEST_TEXT,
+        panel=Panel.CHECKPOINTS,
+        description="The path of plain files, with {step} in it.",
+        examples=("ckpt_{step}.pt",),
+        flag=Flag("--pattern", "PATH", "Path of plain checkpoint files, with {step}."),
+        input=Input("Pattern of other names", "a path with {step} in it", "ckpt_{step}.pt"),
+    ),
+    Option(
+        place="checkpoint.marker",
+        attribute="checkpoint.look_for.marker",
+        takes=Takes.TEXT,
+        longest=LONGEST_TEXT,
+        panel=Panel.CHECKPOINTS,
+        description="The name of the file that is written last.",
+        examples=("DONE",),
+        flag=Flag("--marker", "NAME", "File that is written last, in a checkpoint's folder."),
+        input=Input("Marker", "the file written last", "DONE"),
+    ),
+    Option(
+        place="checkpoint.local",
+        takes=Takes.TEXT,
+        panel=Panel.CHECKPOINTS,
+        description="The folder or file on the VM where the command saves. Complete checkpoints in it are uploaded to "
+        "the location, and the newest is downloaded before the command resumes.",
+        description_in_job="The folder or file on the VM whose checkpoints are uploaded; empty: none is.",
+        examples=("/data/out",),
+        flag=Flag(
+            "--local",
+            "PATH",
+            "The folder or file on the VM whose checkpoints are uploaded to --checkpoint and brought back.",
+        ),
+        input=Input(
+            "Where the command saves them on the VM",
+            "complete ones are uploaded from here, and the newest is brought back",
+            "/data/out",
+            wide=True,
+        ),
+    ),
+    Option(
+        place="checkpoint.keep",
+        takes=Takes.COUNT,
+        most=1_000,
+        default=3,
+        panel=Panel.CHECKPOINTS,
+        description="The number of complete checkpoints that stay at the location, with `local`; 0: all.",
+        flag=Flag("--keep", "N", "Checkpoints that stay at --checkpoint; 0: all. Default: 3."),
+        input=Input("How many to keep in the bucket", "3 if left empty; 0 keeps all", "3"),
+    ),
+    Option(
+        place="checkpoint.uploads_itself",
+        takes=Takes.SWITCH,
+        default=False,
+        panel=Panel.CHECKPOINTS,
+        description="True: the command itself writes to the location.",
+        flag=Flag("--uploads-itself", "", "The command writes to --checkpoint by itself."),
+        input=Input("Who uploads them", words=(("", "Costguard, from the VM"), ("yes", "the command itself"))),
+    ),
+)
+
+DATA = (
+    Option(
+        place="inputs",
+        takes=Takes.PLACES,
+        panel=Panel.DATA,
+        description="Data that is downloaded before the command starts.",
+        sides=("source", "path"),
+        side_descriptions=("An address: s3://bucket/path or gs://bucket/path.", "A path on the VM."),
+        side_examples=("s3://acme-data/v7", "/data"),
+        flag=Flag("--input", "URI=PATH", "Data to download before the command starts; repeatable."),
+        input=Input(
+            "Data to download",
+            "before the command starts: from a bucket to a path on the VM, one per line",
+            "s3://acme-data/v7=/data",
+        ),
+    ),
+    Option(
+        place="outputs",
+        takes=Takes.PLACES,
+        panel=Panel.DATA,
+        description="Data that is published when the command succeeds.",
+        sides=("path", "destination"),
+        side_descriptions=(
+            "A path on the VM.",
+            "The address s3://bucket/path or gs://bucket/path, published once the command has succeeded.",
+        ),
+        side_examples=("/data/model", "s3://acme-models/run-12"),
+        flag=Flag("--output", "PATH=URI", "Data to publish when the command succeeds; repeatable."),
+        input=Input(
+            "Results to publish",
+            "once the command has succeeded: from a path on the VM to a bucket, one per line",
+            "/data/model=s3://acme-models/run-12",
+        ),
+    ),
+    Option(
+        place="mounts",
+        takes=Takes.LINES,
+        panel=Panel.DATA,
+        description="Folders of the VM in the container: /on/the/vm:/in/the/image, and :ro to protect one.",
+        examples=(["/var/data:/data:ro"],),
+        flag=Flag("--mount", "FROM:TO", "A folder of the VM in the container; repeatable."),
+        input=Input("Mounts", "from the VM into the container, one per line", "/var/data:/data:ro"),
+    ),
+    Option(
+        place="aws_role",
+        takes=Takes.TEXT,
+        panel=Panel.DATA,
+        description="The role that the VM assumes at AWS with its Google identity, instead of keys.",
+        examples=("arn:aws:iam::123456789012:role/training",),
+        flag=Flag("--aws-role", "ARN", "The role at AWS that the VM assumes, instead of keys."),
+        input=Input(
+            "Role at AWS",
+            "that the VM assumes with its Google identity, instead of keys",
+            "arn:aws:iam::123456789012:role/training",
+        ),
+        details=("AWS role", ""),
+        agent="aws_role",
+        check=_role,
+    ),
+    Option(
+        place="bandwidth_mib_s",
+        takes=Takes.COUNT,
+        least=1,
+        most=100_000,
+        unit="MiB a second",
+        panel=Panel.DATA,
+        description="The limit on uploads and downloads together, in MiB/s; null: unlimited.",
+        flag=Flag("--bandwidth", "MIB_PER_S", "The limit on uploads and downloads together."),
+        input=Input("Limit of uploads and downloads", "MiB a second, together; empty: none", "50"),
+        details=("Bandwidth", "at most {} MiB a second for transfers"),
+        agent="bandwidth_mib_s",
+    ),
+)

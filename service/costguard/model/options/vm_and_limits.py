@@ -1,0 +1,335 @@
+"""The options of a job's VM, of its cost and time, and of what is watched in its output."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from costguard.model.job import JobKind, OnHang, WhenLate
+from costguard.model.options.option import LONGEST_TEXT, Flag, Input, Option, Panel, Takes
+from costguard.model.tracker import is_mlflow_run, is_wandb_run
+from costguard_vm.model.log_pattern import LogPattern
+
+
+def _mlflow_run(text: str) -> str:
+    if is_mlflow_run(text):
+        return ""
+    return "is no id of an MLflow run: letters, digits, hyphens and underscores, as the run's page shows it."
+
+
+def _wandb_run(text: str) -> str:
+    return "" if is_wandb_run(text) else "is no path of a W&B run: give ENTITY/PROJECT/RUN, such as lab/bert/3k2j9x1p."
+
+
+def _finds_a_number(noun: str, example: str) -> Callable[[str], str]:
+    def check(text: str) -> str:
+        try:
+            groups = LogPattern(text).groups
+        except ValueError as wrong:
+            return f"is no regular expression that can be used ({wrong}): write {example}."
+        return "" if groups else f"has no group: put the {noun} into one, as in {example}."
+
+    return check
+
+
+VM = (
+    Option(
+        place="project",
+        takes=Takes.TEXT,
+        panel=Panel.VM,
+        description="The project's id; empty: the watched project, where there is only one.",
+        flag=Flag(
+            "--project", "PROJECT", "The project, needed only where several are watched.", "-p", "COSTGUARD_PROJECT"
+        ),
+        of_dev=True,
+        in_job=False,
+        holds_text=False,
+    ),
+    Option(
+        place="owner",
+        takes=Takes.TEXT,
+        panel=Panel.VM,
+        description="The address of the person responsible; default: the caller. Only admins name another.",
+        examples=("ana@example.com",),
+        of_dev=True,
+        in_job=False,
+        holds_text=False,
+    ),
+    Option(
+        place="overrides.zones",
+        takes=Takes.LINES,
+        panel=Panel.VM,
+        description="The only zones to use.",
+        flag=Flag("--zone", "ZONE", "Only this zone; repeatable."),
+        input=Input("Zones", "only these", "us-central1-a us-central1-b"),
+        of_dev=True,
+    ),
+    Option(
+        place="overrides.spot",
+        takes=Takes.SWITCH,
+        panel=Panel.VM,
+        description="Whether to use Spot VMs; null: as in the preset.",
+        flag=Flag("--spot/--on-demand", "", "Replace the preset's model."),
+        input=Input("Provisioning model", words=(("", "as in the preset"), ("yes", "Spot"), ("no", "on demand"))),
+        of_dev=True,
+    ),
+    Option(
+        place="overrides.on_demand_fallback",
+        takes=Takes.SWITCH,
+        panel=Panel.VM,
+        description="Whether to use on-demand when Spot is out of stock everywhere.",
+        flag=Flag("--fallback/--no-fallback", "", "Use on-demand where Spot is out of stock, or wait for Spot."),
+        input=Input(
+            "When Spot is out of stock",
+            words=(("", "as in the preset"), ("yes", "use on demand"), ("no", "wait for Spot")),
+        ),
+        of_dev=True,
+    ),
+    Option(
+        place="overrides.machine_type",
+        takes=Takes.TEXT,
+        panel=Panel.VM,
+        description="The machine type; null: the preset's.",
+        flag=Flag("--machine-type", "TYPE", "Use this machine type instead of the preset's."),
+        input=Input("Machine type", "", "n1-standard-16"),
+        of_dev=True,
+    ),
+    Option(
+        place="overrides.disk_gib",
+        takes=Takes.COUNT,
+        panel=Panel.VM,
+        unit="GiB",
+        description="The size of the boot disk in GiB; null: the preset's.",
+        flag=Flag("--disk", "GIB", "Size of the boot disk."),
+        input=Input("Disk", "GiB", "200"),
+        of_dev=True,
+    ),
+    Option(
+        place="overrides.max_run_hours",
+        attribute="overrides.max_run",
+        takes=Takes.HOURS,
+        panel=Panel.VM,
+        description="The hours that each VM may run; then Google ends it.",
+        flag=Flag("--max-run", "SPAN", "The longest that each VM may run, such as 12h."),
+        input=Input("Longest run of a VM", "hours", "24"),
+        of_dev=True,
+    ),
+    Option(
+        place="overrides.image",
+        takes=Takes.TEXT,
+        panel=Panel.VM,
+        description="The boot image: projects/P/global/images/family/F.",
+        flag=Flag("--boot-image", "IMAGE", "The VM's image, instead of the preset's."),
+        input=Input("Boot image", "", "projects/P/global/images/family/F", wide=True),
+        task=None,
+        of_dev=True,
+    ),
+    Option(
+        place="kind",
+        takes=Takes.CHOICE,
+        choices=JobKind,
+        default=JobKind.TRAINING,
+        panel=Panel.VM,
+        description="`dev`: a VM to work on, without a command; it is not replaced when it ends.",
+        task=None,
+        of_dev=True,
+        in_job=False,
+    ),
+)
+
+COST = (
+    Option(
+        place="ceiling",
+        takes=Takes.DOLLARS,
+        panel=Panel.COST,
+        description="The most that all its VMs together may cost.",
+        flag=Flag("--ceiling", "USD", "The most that the whole job may cost."),
+        of_dev=True,
+        in_job=False,
+    ),
+    Option(
+        place="deadline",
+        takes=Takes.MOMENT,
+        panel=Panel.COST,
+        description="The time by which it must be finished.",
+        flag=Flag(
+            "--deadline", "TIME|SPAN", "The time by which it must be finished: 2026-11-22T08:00Z, or 18h from now."
+        ),
+        input=Input("Deadline", "UTC"),
+        of_dev=True,
+        in_job=False,
+    ),
+    Option(
+        place="deadline_in_hours",
+        attribute="deadline_in",
+        takes=Takes.HOURS,
+        panel=Panel.COST,
+        description="The deadline in hours from its launch; give one of the two.",
+        description_in_job="The deadline, in seconds from its launch.",
+        input=Input("or hours from now", "finish within", "18"),
+    ),
+    Option(
+        place="work_hours",
+        attribute="work",
+        takes=Takes.HOURS,
+        panel=Panel.COST,
+        description="The hours that it takes on its preset without interruptions.",
+        description_in_job="The seconds that it takes on its preset without interruptions.",
+        flag=Flag("--work", "SPAN", "The time that it takes without interruptions, such as 16h."),
+        input=Input("Expected hours", "without interruptions", "10"),
+    ),
+    Option(
+        place="total_steps",
+        takes=Takes.COUNT,
+        least=1,
+        most=10**12,
+        panel=Panel.COST,
+        description="The number of steps that it takes in all.",
+        flag=Flag("--steps", "N", "The total number of steps."),
+        input=Input("Steps", "in all; the speed is then measured", "30000"),
+    ),
+    Option(
+        place="when_late",
+        takes=Takes.CHOICE,
+        choices=WhenLate,
+        default=WhenLate.FINISH,
+        panel=Panel.COST,
+        description="finish: it goes on past the deadline, within its ceiling; stop: it stops at the deadline, after "
+        "a checkpoint.",
+        flag=Flag(
+            "--when-late",
+            "finish|stop",
+            "finish: go on past the deadline, within the ceiling; stop: stop at the deadline, after a checkpoint.",
+        ),
+        input=Input(
+            "If the deadline cannot be met",
+            words=(("", "finish late, within the ceiling"), ("stop", "stop at the deadline, after a checkpoint")),
+        ),
+    ),
+    Option(
+        place="max_preemptions",
+        takes=Takes.COUNT,
+        most=10_000,
+        default=100,
+        panel=Panel.COST,
+        description="The number of preemptions that it survives.",
+        flag=Flag("--max-preemptions", "N", "The preemptions that it survives. Default: 100."),
+        input=Input("Preemptions allowed", "", "100"),
+    ),
+    Option(
+        place="max_crashes",
+        takes=Takes.COUNT,
+        most=10_000,
+        default=0,
+        panel=Panel.COST,
+        description="The number of times that a command that failed after progress is run again. A command that fails "
+        "at its start is never run again.",
+        flag=Flag("--max-crashes", "N", "The crashes after progress that it survives. Default: 0."),
+        input=Input("Crashes allowed", "", "0"),
+    ),
+)
+
+WATCH = (
+    Option(
+        place="step_pattern",
+        takes=Takes.TEXT,
+        longest=LONGEST_TEXT,
+        panel=Panel.WATCH,
+        description="A regular expression with a group that finds the step in the output.",
+        flag=Flag("--step-pattern", "REGEX", "Find the step in the output; its first group is the number."),
+        input=Input("Step in the output", "a regular expression with a group", "step (\\d+)"),
+        agent="step_pattern",
+        check=_finds_a_number("step", "step (\\d+)"),
+    ),
+    Option(
+        place="metric.pattern",
+        takes=Takes.TEXT,
+        longest=LONGEST_TEXT,
+        required=True,
+        panel=Panel.WATCH,
+        description="A regular expression with a group that finds the number in the output.",
+        examples=(r"val_loss (\S+)",),
+        flag=Flag("--metric", "REGEX", "Find a number in the output, such as 'val_loss (\\S+)'."),
+        input=Input("Metric in the output", "the same, such as for a loss", "val_loss (\\S+)"),
+        task="metric",
+        agent="metric_pattern",
+        check=_finds_a_number("number", "val_loss (\\S+)"),
+    ),
+    Option(
+        place="metric.better",
+        takes=Takes.CHOICE,
+        choices=("lower", "higher"),
+        default="lower",
+        panel=Panel.WATCH,
+        flag=Flag("--better", "lower|higher", "The better direction of the metric."),
+        input=Input("The metric is better when", words=(("", "lower"), ("higher", "higher"))),
+        agent="metric_better",
+    ),
+    Option(
+        place="mlflow_run",
+        takes=Takes.TEXT,
+        longest=LONGEST_TEXT,
+        panel=Panel.WATCH,
+        description="The id of the MLflow run that its cost is logged to.",
+        description_in_job="The MLflow run that its cost is logged to; empty: none.",
+        examples=("0a1b2c3d4e5f60718293a4b5c6d7e8f9",),
+        flag=Flag("--mlflow-run", "ID", "The MLflow run to log the job's cost to."),
+        input=Input("MLflow run", "its id; the job's cost is logged to it", "0a1b2c3d4e5f60718293a4b5c6d7e8f9"),
+        filled=True,
+        holds_text=False,
+        check=_mlflow_run,
+    ),
+    Option(
+        place="wandb_run",
+        takes=Takes.TEXT,
+        longest=LONGEST_TEXT,
+        panel=Panel.WATCH,
+        description="The W&B run whose summary shows its cost: ENTITY/PROJECT/RUN.",
+        description_in_job="The W&B run whose summary shows its cost; empty: none.",
+        examples=("lab/bert/3k2j9x1p",),
+        flag=Flag("--wandb-run", "ENTITY/PROJECT/RUN", "The W&B run whose summary shows the job's cost."),
+        input=Input("W&B run", "its path; the summary shows the job's cost", "lab/bert/3k2j9x1p"),
+        filled=True,
+        holds_text=False,
+        check=_wandb_run,
+    ),
+    Option(
+        place="on_hang",
+        takes=Takes.CHOICE,
+        choices=OnHang,
+        default=OnHang.TELL,
+        panel=Panel.WATCH,
+        description="`restart`: a command without progress is restarted from its newest checkpoint.",
+        flag=Flag(
+            "--on-hang",
+            "tell|restart",
+            "restart: a command without progress is restarted from its newest checkpoint.",
+        ),
+        input=Input(
+            "Without progress",
+            words=(("", "its owner is notified"), ("restart", "it is also restarted from its newest checkpoint")),
+        ),
+    ),
+    Option(
+        place="stacks",
+        takes=Takes.SWITCH,
+        default=False,
+        panel=Panel.WATCH,
+        description="Whether the agent may look for 30 s at where the command's main thread stands.",
+        flag=Flag("--stacks", "", "Allow 30-second looks at where the command's main thread stands."),
+        input=Input(
+            "Stacks of the command",
+            words=(("", "are not read"), ("yes", "may be read while a GPU waits, or it hangs")),
+        ),
+        details=("Stacks", "may be read while a GPU waits, or the command hangs"),
+        agent="stacks",
+    ),
+    Option(
+        place="drill",
+        takes=Takes.SWITCH,
+        default=False,
+        panel=Panel.WATCH,
+        description="Whether to try a save on a notice once, early.",
+        flag=Flag("--drill", "", "Try a save on a notice once, early."),
+        input=Input("Preemption drill", words=(("", "none"), ("yes", "once, early, while nothing is at stake"))),
+    ),
+)
