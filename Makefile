@@ -98,8 +98,8 @@ deadlines: $(VENV)/installed-dev ## run many jobs with deadlines against adversa
 upgrades: $(VENV)/installed-dev ## upgrade every recorded database of every revision on SQLite and PostgreSQL, each with a pass of the guard
 	@COSTGUARD_ALL_UPGRADES=1 nice $(BIN)/python -m pytest -q tests/upgrades
 
-alive: $(VENV)/installed-dev ## plant 40 hangs that the agent must find, and look for false alarms in 1,000 simulated days of training
-	@PYTHONPATH=service nice $(BIN)/python -m tests.agent.alive
+alive: $(VENV)/installed-dev ## plant 40 hangs that the agent must find, and look for false alarms in 1,000 simulated days; others: ARGS="--first 1000"
+	@PYTHONPATH=service nice $(BIN)/python -m tests.agent.alive $(ARGS)
 
 bounds: $(TRAINERS)/installed ## plant causes in real trainings and judge what bounds each; with a GPU: make bounds ARGS="--device cuda"
 	@$(BIN)/python -m tests.diagnosis.bounds $(ARGS)

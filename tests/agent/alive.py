@@ -1,4 +1,4 @@
-"""Plants 40 hangs that the real agent must find, and looks for false alarms in 1,000 simulated days: make alive.
+"""Plants 40 hangs that the real agent must find, and looks for false alarms in simulated days: make alive.
 
 Each training runs through the agent, as in the tests, with bounds of a hundredth of the usual ones or less. Every
 second one works for a part of its steps; the pace of the steps differs, too.
@@ -6,6 +6,7 @@ second one works for a part of its steps; the pace of the steps differs, too.
 
 from __future__ import annotations
 
+import argparse
 import csv
 import gzip
 import itertools
@@ -13,6 +14,7 @@ import sys
 import tempfile
 from collections import defaultdict
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from functools import cache
 from pathlib import Path
 
 from tests.agent.fake_guard import guard_at_a_port
@@ -25,7 +27,7 @@ from tests.progress.curves import CURVES
 from costguard_vm.bundle import bundle
 
 EACH = 8
-DAYS = 1000
+DAYS = 1000  # of one call; other days have another --first
 AT_ONCE = 4
 
 
@@ -45,6 +47,11 @@ def planted_hang(folder: Path, agent: Path, kind: str, number: int) -> float:
     return float(hang["quiet_s"]) / float(hang["bound_s"])
 
 
+def _hangs_in_a_day(number: int) -> list[str]:
+    return hangs_in_a_day(number, real_gaps())
+
+
+@cache
 def real_gaps() -> list[list[float]]:
     """Seconds between evaluations of recorded runs; none where the recorded curves are not at hand."""
     if not CURVES.exists():
@@ -52,11 +59,25 @@ def real_gaps() -> list[list[float]]:
     csv.field_size_limit(10**9)
     with gzip.open(CURVES, "rt") as source:
         clocks = [[float(one) for one in row["seconds"].split()] for row in csv.DictReader(source)]
-    gaps = [[after - before for before, after in itertools.pairwise(clock)] for clock in clocks]
-    return [[gap for gap in one if gap > 0] for one in gaps if len(one) > 10]
+    gaps = [[after - before for before, after in itertools.pairwise(clock) if after > before] for clock in clocks]
+    return [one for one in gaps if len(one) > 10]  # an empty one would be replayed for ever
 
 
 def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, prog="make alive")
+    parser.add_argument("--days", type=int, default=DAYS, help="how many simulated days of training")
+    parser.add_argument("--first", type=int, default=0, help="the number of the first day; hangs are planted with 0")
+    asked = parser.parse_args()
+    is_late = asked.first == 0 and _hangs_were_late()
+    days = range(asked.first, asked.first + asked.days)
+    with ProcessPoolExecutor(2) as processes:
+        alarms = list(processes.map(_hangs_in_a_day, days, chunksize=25))
+    print(f"{sum(map(bool, alarms))} of {len(days)} simulated days, from number {asked.first}, had a false alarm")
+    return int(is_late or any(alarms))
+
+
+def _hangs_were_late() -> bool:
+    """Plants every hang, and prints when each kind was found."""
     by_kind: dict[str, list[float]] = defaultdict(list)
     with tempfile.TemporaryDirectory() as home:
         agent = Path(home) / "agent.pyz"
@@ -73,12 +94,7 @@ def main() -> int:
                 by_kind[kind].append(times)
     for kind, all_times in by_kind.items():
         print(f"{kind}: {len(all_times)} of {EACH} found, after at most {max(all_times):.2f} times the bound")
-    gaps = real_gaps()
-    with ProcessPoolExecutor(2) as processes:
-        alarms = list(processes.map(hangs_in_a_day, range(DAYS), [gaps] * DAYS, chunksize=25))
-    print(f"{sum(map(bool, alarms))} of {DAYS} simulated days had a false alarm")
-    is_late = any(times > 2 for all_times in by_kind.values() for times in all_times)
-    return int(is_late or any(alarms))
+    return any(times > 2 for all_times in by_kind.values() for times in all_times)
 
 
 if __name__ == "__main__":

@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from costguard_vm.agent.outputs import MARKER
-from costguard_vm.agent.transfer import Transfer, TransferProgress
+from costguard_vm.agent.transfers.outputs import MARKER
+from costguard_vm.agent.transfers.transfer import Transfer, TransferProgress
 from costguard_vm.model.checkpoint import StoredFile
 
 

@@ -13,12 +13,12 @@ from tests.agent.vm import Vm
 from tests.waiting import until
 
 from costguard.main.vm_tools import vm_tools
-from costguard_vm.agent.activity import ActivityWatch
 from costguard_vm.agent.events import Spool
-from costguard_vm.agent.gpu_watch import GpuWatch
 from costguard_vm.agent.settings import AttemptSettings
-from costguard_vm.agent.stack_watch import StackWatch
-from costguard_vm.agent.tool import ToolFinder
+from costguard_vm.agent.transfers.tool import ToolFinder
+from costguard_vm.agent.watch.activity import ActivityWatch
+from costguard_vm.agent.watch.gpu_watch import GpuWatch
+from costguard_vm.agent.watch.stack_watch import StackWatch
 from costguard_vm.diagnosis.signals import CommandSignals, Minute, read_minute
 
 COMPUTES = "print('begun', flush=True)\nwhile True: pass"

@@ -21,7 +21,7 @@ from tests.jobs.archives import packed
 
 from costguard.cli.job.code import write_archive
 from costguard.cli.job.work_directory import work_files
-from costguard_vm.agent.code import check, unpack
+from costguard_vm.agent.transfers.code import check, unpack
 from costguard_vm.model.code_archive import IN_IMAGE, WrongArchive
 
 TRAIN = "import os, pathlib; print(os.getcwd()); print(pathlib.Path('conf/a.yaml').read_text())"

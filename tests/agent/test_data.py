@@ -14,7 +14,7 @@ from tests.agent.s3_server import S3Server, rclone_path, s3_server
 from tests.agent.test_transfer import transfer_of
 from tests.agent.vm import Vm
 
-from costguard_vm.agent.inputs import ROOM
+from costguard_vm.agent.transfers.inputs import ROOM
 
 # Joins the files of its first argument into a file of its second one.
 TRAINS = """

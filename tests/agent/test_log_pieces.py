@@ -17,8 +17,8 @@ from tests.waiting import until
 from costguard_vm.agent.failures import TransferFailed
 from costguard_vm.agent.log_pieces import CLOSED_BYTES, LogPieces
 from costguard_vm.agent.output import OutputLog
-from costguard_vm.agent.preparation import CommandSecrets
 from costguard_vm.agent.settings import AttemptSettings
+from costguard_vm.agent.transfers.preparation import CommandSecrets
 
 RCLONE = Path(sys.executable).with_name("rclone")
 

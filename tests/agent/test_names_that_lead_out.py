@@ -15,7 +15,7 @@ from tests.agent.vm import Vm
 from tests.checkpoints.store_stub import StubBucket, store
 
 from costguard_vm.agent.failures import TransferFailed
-from costguard_vm.agent.transfer import leads_out
+from costguard_vm.agent.transfers.transfer import leads_out
 
 NAMES = ("../up", "../../up", "sub/../../../up", "..", "sub/..", ".", "//tmp/up", "x//y")
 

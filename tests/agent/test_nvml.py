@@ -11,9 +11,9 @@ import pytest
 from tests.agent.fake_nvml import FakeGpu, FakeNvml
 from tests.waiting import until
 
-from costguard_vm.agent import nvml
-from costguard_vm.agent.gpu_watch import GpuWatch, WatchedGpu
-from costguard_vm.agent.nvml import Nvml
+from costguard_vm.agent.watch import nvml
+from costguard_vm.agent.watch.gpu_watch import GpuWatch, WatchedGpu
+from costguard_vm.agent.watch.nvml import Nvml
 
 BUSY = FakeGpu(
     samples=[(1_000_000, 90), (1_200_000, 0), (1_400_000, 0), (1_600_000, 30)],

@@ -10,8 +10,8 @@ from contextlib import ExitStack, contextmanager
 import pytest
 from tests.waiting import until
 
-from costguard_vm.agent.dcgm import DcgmTable
-from costguard_vm.agent.process_watch import ProcessWatch, below, parse_stat, processes
+from costguard_vm.agent.watch.dcgm import DcgmTable
+from costguard_vm.agent.watch.process_watch import ProcessWatch, below, parse_stat, processes
 from costguard_vm.diagnosis.signals import CommandSignals
 
 SPIN = "import time\nprint(flush=True)\nwhile True: pass"

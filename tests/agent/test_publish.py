@@ -11,10 +11,10 @@ import pytest
 from tests.agent.published import MemoryStore, VmGone, fill, marker, published
 
 from costguard_vm.agent.failures import TransferFailed
-from costguard_vm.agent.outputs import MARKER, check_outputs, names_in, publish_outputs
-from costguard_vm.agent.phases import Phases
-from costguard_vm.agent.preparation import Stage
 from costguard_vm.agent.settings import AttemptSettings
+from costguard_vm.agent.transfers.outputs import MARKER, check_outputs, names_in, publish_outputs
+from costguard_vm.agent.transfers.phases import Phases
+from costguard_vm.agent.transfers.preparation import Stage
 
 PLACE = "s3://acme-models/run-12"
 FIRST = {"weights.bin": b"first" * 10, "config.json": b"{}", "tokens/vocab": b"a b"}

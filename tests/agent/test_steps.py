@@ -15,10 +15,10 @@ from tests.agent.test_code import serve
 from tests.agent.vm import Vm
 from tests.waiting import until
 
-from costguard_vm.agent.phases import Phases
-from costguard_vm.agent.preparation import Stage
 from costguard_vm.agent.settings import AttemptSettings, NotStarted
 from costguard_vm.agent.steps import StepBefore, run_together
+from costguard_vm.agent.transfers.phases import Phases
+from costguard_vm.agent.transfers.preparation import Stage
 
 # A tool that notes when it begins and ends, and before it does its work waits for the files that its plan names.
 HELD = """

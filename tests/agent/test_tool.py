@@ -14,7 +14,7 @@ from tests.agent.fake_guard import FakeGuard
 from costguard.main.vm_tools import vm_tools
 from costguard_vm.agent.failures import TransferFailed
 from costguard_vm.agent.settings import AttemptSettings
-from costguard_vm.agent.tool import ToolFinder
+from costguard_vm.agent.transfers.tool import ToolFinder
 
 HERE = f"{sys.platform}-{platform.machine()}"
 PROGRAM = b"#!/bin/sh\necho 'py-spy 0.4.3'\n"

@@ -14,7 +14,7 @@ from tests.agent.s3_server import KEY, S3Server, rclone_path, s3_server
 from costguard_vm.agent.calls import Metadata
 from costguard_vm.agent.failures import NothingThere, TransferFailed
 from costguard_vm.agent.settings import AttemptSettings
-from costguard_vm.agent.transfer import Transfer, TransferProgress
+from costguard_vm.agent.transfers.transfer import Transfer, TransferProgress
 
 NOWHERE = Metadata("http://127.0.0.1:1/computeMetadata/v1")
 

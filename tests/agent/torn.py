@@ -13,8 +13,8 @@ from tests.checkpoints import writers
 from tests.checkpoints.places import Memory, Written, below
 from tests.checkpoints.writers import LAYOUTS, dcp_metadata, safetensors, torch_zip
 
-from costguard_vm.agent.remote import RemoteCheckpoints, Upload, planned
-from costguard_vm.agent.transfer import Only, Progress, Transfer, TransferProgress
+from costguard_vm.agent.transfers.remote import RemoteCheckpoints, Upload, planned
+from costguard_vm.agent.transfers.transfer import Only, Progress, Transfer, TransferProgress
 from costguard_vm.checkpoints.judge import candidates
 from costguard_vm.checkpoints.layouts.base import CandidateCheckpoint
 from costguard_vm.checkpoints.uploads import OURS, SLOTS

@@ -23,7 +23,7 @@ from tests.agent.vm import Vm
 from tests.benchmarks.measure import Measured
 
 from costguard.main.vm_tools import vm_tools
-from costguard_vm.agent.process_watch import TREE_S, ProcessWatch
+from costguard_vm.agent.watch.process_watch import TREE_S, ProcessWatch
 from costguard_vm.bundle import bundle
 
 _PAIRS, _PHASE_S, _LOOKS = 20, 3, 20

@@ -91,7 +91,7 @@ def test_an_option_is_in_few_files() -> None:
         "costguard/model/options/code_and_data.py",
         "costguard/model/job.py",
         "costguard_vm/agent/settings.py",
-        "costguard_vm/agent/transfer.py",
+        "costguard_vm/agent/transfers/transfer.py",
     }
 
 

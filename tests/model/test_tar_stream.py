@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from costguard.jobs.submit.code import check_archive
-from costguard_vm.agent.code import unpack
+from costguard_vm.agent.transfers.code import unpack
 from costguard_vm.model.code_archive import FILE, LINK, MOST_FILES, WrongArchive
 from costguard_vm.model.tar_stream import MOST_HEADER, GzipStream, TarStream
 

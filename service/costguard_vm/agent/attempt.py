@@ -14,7 +14,6 @@ from typing import Any
 
 from costguard_vm.diagnosis.signals import Minute, as_json
 
-from .activity import ActivityWatch
 from .calls import Metadata, watch
 from .checkpoints import DiskCheckpoints, on_the_vm
 from .drill import DrillWork, HeldDrill
@@ -24,19 +23,20 @@ from .files import boot_id, lock, make_folder, say, utc, write_json
 from .liveness import Liveness
 from .log_pieces import LogPieces
 from .output import NO_PROGRESS, CommandProgress
-from .phases import Phases
-from .preparation import CommandSecrets, Stage
 from .progress import ProgressReader
 from .runner import birth, container, hand_over, prepare
 from .settings import AgentPaths, AttemptSettings, NotStarted, Unwanted
 from .setup import SetupWatch
-from .stack_watch import StackWatch
 from .state import VM_ENDS, SavedState
 from .steps import finish_stage, prepare_stage
 from .stopping import CommandStop, VmEnds
-from .tool import ToolFinder
-from .travel import TravellingCheckpoints
-from .usage import VmUsage
+from .transfers.phases import Phases
+from .transfers.preparation import CommandSecrets, Stage
+from .transfers.tool import ToolFinder
+from .transfers.travel import TravellingCheckpoints
+from .watch.activity import ActivityWatch
+from .watch.stack_watch import StackWatch
+from .watch.usage import VmUsage
 
 LAST_WORDS_S = 5
 

@@ -21,13 +21,13 @@ from costguard_vm.model.checkpoint import CheckpointState, Listing
 from .checkpoints import DiskCheckpoints
 from .drill_rules import INTERRUPTED, SAVED, TOO_LATE, DrillLimits, Save, Steps, goes_on, judged
 from .files import boot_id, own_time, say
-from .preparation import CommandSecrets
-from .remote import RemoteReader, fingerprint
 from .settings import AttemptSettings, Unwanted
 from .state import SavedState
 from .stopping import POWER_OFF_S
-from .transfer import Wait, place
-from .travel import TravellingCheckpoints
+from .transfers.preparation import CommandSecrets
+from .transfers.remote import RemoteReader, fingerprint
+from .transfers.transfer import Wait, place
+from .transfers.travel import TravellingCheckpoints
 
 LOOK_S = 5.0
 TRIES = 6  # to read a bucket

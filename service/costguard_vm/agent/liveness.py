@@ -14,9 +14,9 @@ from typing import Any, Callable
 from costguard_vm.progress.alive import AliveRule, HangVerdict, Signs
 
 from .files import PACE, fleet_seconds, names_in, read, say, utc_of
-from .ranks import descendants
 from .settings import AttemptSettings
-from .tool import ToolFinder
+from .transfers.tool import ToolFinder
+from .watch.ranks import descendants
 
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 MOST_PLACES = 8  # kernel functions that processes wait in

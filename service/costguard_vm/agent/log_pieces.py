@@ -17,9 +17,9 @@ from collections.abc import Callable
 from .failures import TransferFailed, Trouble
 from .files import read_json, say, spare, write_json
 from .log_reader import CHUNK_BYTES, LogPlace, LogReader
-from .preparation import CommandSecrets
 from .settings import AttemptSettings, NotStarted
-from .transfer import Transfer, Wait
+from .transfers.preparation import CommandSecrets
+from .transfers.transfer import Transfer, Wait
 
 CLOSED_BYTES = 1 << 20  # a piece with so many bytes of output is not written again
 MOST_BYTES = 16 << 20  # of output in one piece, where much was printed at once

@@ -17,9 +17,9 @@ from typing import Any
 from .containers import AUTH_VARIABLE, Image, remove_container, run_arguments, why_not_started
 from .files import boot_id, make_folder, read, say, utc, write_json, write_through
 from .output import OutputLog, pump, tail
-from .ranks import adopt_orphans, descendants, kill_tree, rank_variables
 from .settings import AttemptSettings
 from .setup import prepared_image, run_setup, setup_order
+from .watch.ranks import adopt_orphans, descendants, kill_tree, rank_variables
 
 
 def prepare(

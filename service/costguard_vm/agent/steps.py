@@ -16,14 +16,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Callable, Dict, NamedTuple, Tuple
 
 from .checkpoints import on_the_vm
-from .code import put_code
 from .containers import AUTH_VARIABLE, pull_image
-from .inputs import fetch_inputs
-from .outputs import check_outputs, publish_outputs
-from .preparation import Stage
 from .runner import config_of
 from .settings import AttemptSettings, NotStarted, Unwanted
-from .usage import gpus
+from .transfers.code import put_code
+from .transfers.inputs import fetch_inputs
+from .transfers.outputs import check_outputs, publish_outputs
+from .transfers.preparation import Stage
+from .watch.usage import gpus
 
 LOOK_S = 0.5  # until a step that waits sees that another one failed
 

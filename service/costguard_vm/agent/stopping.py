@@ -10,10 +10,10 @@ from collections.abc import Callable
 from .containers import kill_container
 from .events import EventSender
 from .files import utc
-from .ranks import descendants, kill_tree
 from .runner import container, signal_group
 from .settings import AttemptSettings, NotStarted, Unwanted
 from .state import VM_ENDS, SavedState
+from .watch.ranks import descendants, kill_tree
 
 POWER_OFF_S = 8  # from the end of the notice's grace until Google cuts the power
 NEVER = float("inf")

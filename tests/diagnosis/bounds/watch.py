@@ -19,8 +19,8 @@ from typing import Protocol
 
 from tests.diagnosis.bounds.meter import Counters
 
-from costguard_vm.agent.dcgm import DcgmTable, watch_dcgm
-from costguard_vm.agent.gpu_watch import GpuWatch
+from costguard_vm.agent.watch.dcgm import DcgmTable, watch_dcgm
+from costguard_vm.agent.watch.gpu_watch import GpuWatch
 from costguard_vm.diagnosis.signals import CommandSignals, GpuSignals, HostSignals, Minute
 
 _TICK_S = 0.1

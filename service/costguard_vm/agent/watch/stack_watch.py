@@ -14,13 +14,12 @@ import threading
 import time
 from collections.abc import Callable
 
+from costguard_vm.agent.failures import TransferFailed
+from costguard_vm.agent.files import make_folder, read, say
+from costguard_vm.agent.settings import AttemptSettings, NotStarted
+from costguard_vm.agent.transfers.tool import ToolFinder
 from costguard_vm.diagnosis.signals import Minute, StackSignals
 from costguard_vm.diagnosis.stacks import read_raw, summed_up
-
-from .failures import TransferFailed
-from .files import make_folder, read, say
-from .settings import AttemptSettings, NotStarted
-from .tool import ToolFinder
 
 SPAN_S, PER_S = 30, 5
 AGAIN_S, OFTEN, LATER_S = 300.0, 6, 1800.0  # six times every five minutes, then every half hour

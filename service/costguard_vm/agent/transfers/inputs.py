@@ -7,14 +7,14 @@ import shutil
 from collections.abc import Mapping
 from typing import Any
 
+from costguard_vm.agent.checkpoints import on_the_vm
+from costguard_vm.agent.failures import TransferFailed
+from costguard_vm.agent.files import read_json, say, write_json
+from costguard_vm.agent.settings import NotStarted, Unwanted
 from costguard_vm.model.checkpoint import StoredFile
 
-from .checkpoints import on_the_vm
-from .failures import TransferFailed
-from .files import read_json, say, write_json
 from .phases import ReportedTransfer
 from .preparation import Stage
-from .settings import NotStarted, Unwanted
 from .transfer import leads_out
 
 ROOM = 64 << 20  # bytes that a download leaves free

@@ -9,6 +9,7 @@ from dataclasses import replace
 from datetime import datetime, timezone
 from typing import Callable, NamedTuple, Sequence, TypeVar
 
+from costguard_vm.agent.failures import NothingThere, TransferFailed
 from costguard_vm.checkpoints.judge import age, candidates
 from costguard_vm.checkpoints.layouts.base import CandidateCheckpoint, FileChanged, join
 from costguard_vm.checkpoints.layouts.megatron import TRACKER
@@ -16,7 +17,6 @@ from costguard_vm.checkpoints.layouts.plain import STEP, StepPattern
 from costguard_vm.checkpoints.uploads import OURS, SLOTS, UPLOADING, in_order, in_slot, note_of, parts_of
 from costguard_vm.model.checkpoint import Framework, Listing, LookFor, StoredFile, names_a_file
 
-from .failures import NothingThere, TransferFailed
 from .transfer import Progress, Transfer
 
 T = TypeVar("T")

@@ -13,13 +13,13 @@ import os
 import shutil
 from collections.abc import Iterable
 
+from costguard_vm.agent.calls import HttpCalls
+from costguard_vm.agent.failures import Trouble, patiently
+from costguard_vm.agent.settings import NotStarted
 from costguard_vm.model.code_archive import FILE, IN_IMAGE, ArchiveContents, WrongArchive
 from costguard_vm.model.tar_stream import GzipStream, TarStream
 
-from .calls import HttpCalls
-from .failures import Trouble, patiently
 from .preparation import Stage
-from .settings import NotStarted
 
 TRIES = 6
 CHUNK = 1 << 20

@@ -14,17 +14,17 @@ from dataclasses import replace
 from datetime import datetime, timezone
 from typing import Any, Callable
 
+from costguard_vm.agent.checkpoints import on_the_vm
+from costguard_vm.agent.failures import TransferFailed
+from costguard_vm.agent.files import read_json, say, utc, write, write_json
+from costguard_vm.agent.settings import AttemptSettings, NotStarted
 from costguard_vm.checkpoints.folder import Folder
 from costguard_vm.checkpoints.judge import age, candidates, judge, verdict_on
 from costguard_vm.checkpoints.layouts.base import CandidateCheckpoint, join
 from costguard_vm.model.checkpoint import CheckpointState, Framework, Listing, LookFor, filled
 
-from .checkpoints import on_the_vm
-from .failures import TransferFailed
-from .files import read_json, say, utc, write, write_json
 from .preparation import CommandSecrets, Stage
 from .remote import RemoteCheckpoints, Upload, fingerprint, planned, pointer, slot_of
-from .settings import AttemptSettings, NotStarted
 from .transfer import Transfer, TransferProgress
 
 LOOK_S = 15.0  # at most between two looks; a look reads names, and of a new checkpoint a few ranges

@@ -16,13 +16,13 @@ from datetime import datetime, timezone
 from typing import Any, Callable, NamedTuple, Optional, Sequence
 from urllib.parse import unquote
 
+from costguard_vm.agent.calls import Metadata
+from costguard_vm.agent.failures import Failures, NothingThere, TransferFailed, failure
+from costguard_vm.agent.processes import run
+from costguard_vm.agent.settings import AttemptSettings
 from costguard_vm.model.checkpoint import StoredFile
 
-from .calls import Metadata
 from .credentials import AwsIdentity, remotes, variables
-from .failures import Failures, NothingThere, TransferFailed, failure
-from .processes import run
-from .settings import AttemptSettings
 
 TRIES = 4
 FEW_NAMES = 50  # so many are looked up one by one rather than by listing the target

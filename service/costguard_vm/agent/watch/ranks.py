@@ -14,7 +14,7 @@ import os
 import signal
 import socket
 
-from .files import read
+from costguard_vm.agent.files import read
 
 PR_SET_CHILD_SUBREAPER = 36  # linux/prctl.h
 LOOPBACK = "127.0.0.1"

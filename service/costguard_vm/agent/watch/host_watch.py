@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import re
 
+from costguard_vm.agent.files import read
 from costguard_vm.diagnosis.signals import HostSignals
 
-from .files import read
 from .usage import counters
 
 CGROUPS = "/sys/fs/cgroup"

@@ -10,7 +10,8 @@ import threading
 import time
 from typing import Any
 
-from .files import read
+from costguard_vm.agent.files import read
+
 from .gpu_watch import GpuWatch
 
 GPU_FIELDS = ("index", "uuid", "name", "utilization.gpu", "memory.used", "memory.total")

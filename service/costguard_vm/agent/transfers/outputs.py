@@ -20,14 +20,14 @@ from functools import partial
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
+from costguard_vm.agent.checkpoints import on_the_vm
+from costguard_vm.agent.failures import NothingThere, TransferFailed
+from costguard_vm.agent.files import say, utc
+from costguard_vm.agent.settings import Unwanted
 from costguard_vm.model.checkpoint import names_a_file
 
-from .checkpoints import on_the_vm
-from .failures import NothingThere, TransferFailed
-from .files import say, utc
 from .phases import Phases, ReportedTransfer
 from .preparation import Stage
-from .settings import Unwanted
 from .transfer import Transfer
 
 MARKER = "_SUCCESS"  # that of Hadoop's writers, which readers of such folders know

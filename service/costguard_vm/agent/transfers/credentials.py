@@ -14,9 +14,9 @@ import threading
 import time
 from collections.abc import Mapping
 
-from .calls import Metadata
-from .failures import TransferFailed, Trouble
-from .files import write
+from costguard_vm.agent.calls import Metadata
+from costguard_vm.agent.failures import TransferFailed, Trouble
+from costguard_vm.agent.files import write
 
 AUDIENCE = "sts.amazonaws.com"
 FRESH_S = 600  # a token is valid for an hour; the metadata server answers from its cache

@@ -10,15 +10,15 @@ import threading
 import time
 from collections.abc import Callable
 
+from costguard_vm.agent.containers import container_process
+from costguard_vm.agent.files import PACE, read, say
+from costguard_vm.agent.settings import AttemptSettings
 from costguard_vm.diagnosis.signals import CommandSignals, HostSignals, Minute
 
-from .containers import container_process
 from .dcgm import DcgmTable, watch_dcgm
-from .files import PACE, read, say
 from .gpu_watch import GpuWatch
 from .host_watch import HostWatch
 from .process_watch import PAGE, ProcessWatch
-from .settings import AttemptSettings
 from .stack_watch import StackWatch
 
 

@@ -13,10 +13,10 @@ import threading
 from collections.abc import Callable
 from typing import NamedTuple
 
-from .calls import HttpCalls
-from .failures import TransferFailed, Trouble, patiently
-from .files import make_folder, say
-from .settings import AttemptSettings
+from costguard_vm.agent.calls import HttpCalls
+from costguard_vm.agent.failures import TransferFailed, Trouble, patiently
+from costguard_vm.agent.files import make_folder, say
+from costguard_vm.agent.settings import AttemptSettings
 
 TRIES = 6
 

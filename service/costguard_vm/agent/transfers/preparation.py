@@ -6,11 +6,12 @@ import threading
 from collections.abc import Mapping
 from typing import Any, Callable
 
-from .calls import HttpCalls, Metadata, fetch_secrets
-from .containers import Image
-from .failures import patiently
+from costguard_vm.agent.calls import HttpCalls, Metadata, fetch_secrets
+from costguard_vm.agent.containers import Image
+from costguard_vm.agent.failures import patiently
+from costguard_vm.agent.settings import AttemptSettings
+
 from .phases import Phases
-from .settings import AttemptSettings
 from .tool import ToolFinder
 from .transfer import Transfer, Wait
 
