@@ -25,6 +25,7 @@ from tests.progress.alive_days import hangs_in_a_day
 from tests.progress.curves import CURVES
 
 from costguard_vm.bundle import bundle
+from costguard_vm.progress.alive import HangVerdict
 
 EACH = 8
 DAYS = 1000  # of one call; other days have another --first
@@ -47,7 +48,7 @@ def planted_hang(folder: Path, agent: Path, kind: str, number: int) -> float:
     return float(hang["quiet_s"]) / float(hang["bound_s"])
 
 
-def _hangs_in_a_day(number: int) -> list[str]:
+def _hangs_in_a_day(number: int) -> list[HangVerdict]:
     return hangs_in_a_day(number, real_gaps())
 
 
@@ -67,12 +68,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, prog="make alive")
     parser.add_argument("--days", type=int, default=DAYS, help="how many simulated days of training")
     parser.add_argument("--first", type=int, default=0, help="the number of the first day; hangs are planted with 0")
-    asked = parser.parse_args()
-    is_late = asked.first == 0 and _hangs_were_late()
-    days = range(asked.first, asked.first + asked.days)
+    options = parser.parse_args()
+    is_late = options.first == 0 and _hangs_were_late()
+    days = range(options.first, options.first + options.days)
     with ProcessPoolExecutor(2) as processes:
         alarms = list(processes.map(_hangs_in_a_day, days, chunksize=25))
-    print(f"{sum(map(bool, alarms))} of {len(days)} simulated days, from number {asked.first}, had a false alarm")
+    print(f"{sum(map(bool, alarms))} of {len(days)} simulated days, from number {options.first}, had a false alarm")
     return int(is_late or any(alarms))
 
 
