@@ -13,7 +13,7 @@ FOCUS_PYTHON ?= python3.12
 export UV_COMPILE_BYTECODE := 1
 export UV_LINK_MODE := copy
 
-.PHONY: trackers soak help demo test check golden bench load audit bounds mutants trainers flyte sweep lowest pictures lock clean pipeline replay curves alive deadlines focus upgrades
+.PHONY: trackers soak help demo test check golden bench load audit bounds mutants trainers flyte sweep lowest pictures lock clean pipeline replay curves alive deadlines focus upgrades paths
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
 
@@ -62,6 +62,9 @@ load: $(VENV)/installed-dev ## ten minutes of 10,000 agents and 200 dashboards o
 
 audit: $(VENV)/installed-dev ## check the licences of what is installed, and its known vulnerabilities where OSV can be reached
 	@$(BIN)/python -m tests.audit
+
+paths: $(VENV)/installed-dev ## trace how many rooms and files three pieces of data go through; make paths ARGS=--all lists each function
+	@$(BIN)/python -m tests.paths $(ARGS)
 
 mutants: $(VENV)/installed-dev ## plant deliberate faults in a copy, see that tests catch each, and write service/docs/mutants.md
 	@$(BIN)/python -m tests.mutants $(ARGS)

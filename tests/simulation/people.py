@@ -93,10 +93,11 @@ class People:
     def press(self, meant: Meant, take: TakesSigned) -> None:
         """Once, or twice in a row, or with what Slack delivers once more; the same press again after no answer."""
         try:
-            headers, body, key = self._signed(meant)
+            headers, body, key = signed(self.workspace, meant, self._serial + 1)
         except SlackError:
             self.counts["too late: the button was gone"] += 1
             return
+        self._serial += 1
         chance = self.lot("press", key)
         times = 2 if chance.random() < 0.15 else 1
         for _ in range(times):
@@ -127,27 +128,26 @@ class People:
         members = sorted(self.workspace.channels[message.channel].members)
         return lot.choice([self.workspace.users[one] for one in members if not self.workspace.users[one].is_bot]).name
 
-    def _signed(self, meant: Meant) -> tuple[dict[str, str], bytes, str]:
-        """Signs a press as Slack would send it, about the message as it is now.
 
-        Raises SlackError where there is none.
-        """
-        workspace = self.workspace
-        person = workspace.user(meant.user)
-        channel, message = workspace.seen_by(person, meant.message.channel, meant.message.ts)
-        matching = [item for item in interactive(message.blocks) if item[1]["action_id"] == meant.action]
-        if not matching:
-            raise SlackError("action_not_found")
-        block, element = matching[0]
-        self._serial += 1
-        now = workspace.now
-        pressed_at = f"{int(now.timestamp())}.{self._serial:06d}"
-        payload = interactions.block_actions(
-            person, channel, message, block, element,
-            value=None, trigger_id=f"1.{self._serial}", response_url="", action_ts=pressed_at,
-        )  # fmt: skip
-        body = urlencode({"payload": orjson.dumps(payload).decode()}).encode()
-        headers = {"Content-Type": "application/x-www-form-urlencoded"}
-        headers |= signed_headers(SIGNING_SECRET, body, int(now.timestamp()))
-        team = payload["team"]["id"]
-        return headers, body, f"slack/{team}/{channel.id}/{message.ts}/{pressed_at}/{person.id}"
+def signed(workspace: Workspace, meant: Meant, serial: int) -> tuple[dict[str, str], bytes, str]:
+    """Signs a press as Slack would send it, about the message as it is now; `serial` tells it from others.
+
+    Raises SlackError where there is none.
+    """
+    person = workspace.user(meant.user)
+    channel, message = workspace.seen_by(person, meant.message.channel, meant.message.ts)
+    matching = [item for item in interactive(message.blocks) if item[1]["action_id"] == meant.action]
+    if not matching:
+        raise SlackError("action_not_found")
+    block, element = matching[0]
+    now = workspace.now
+    pressed_at = f"{int(now.timestamp())}.{serial:06d}"
+    payload = interactions.block_actions(
+        person, channel, message, block, element,
+        value=None, trigger_id=f"1.{serial}", response_url="", action_ts=pressed_at,
+    )  # fmt: skip
+    body = urlencode({"payload": orjson.dumps(payload).decode()}).encode()
+    headers = {"Content-Type": "application/x-www-form-urlencoded"}
+    headers |= signed_headers(SIGNING_SECRET, body, int(now.timestamp()))
+    team = payload["team"]["id"]
+    return headers, body, f"slack/{team}/{channel.id}/{message.ts}/{pressed_at}/{person.id}"
