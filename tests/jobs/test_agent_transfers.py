@@ -9,7 +9,7 @@ import pytest
 from tests.builders import at
 from tests.jobs.jobbed import agent, attempt, decided, exited, only, view
 
-from costguard.jobs.decide.agent_transfers import MOST, merged, stored
+from costguard.jobs.decide.agent_fields import MOST_TRANSFERS, transfers_column, transfers_of
 from costguard.jobs.decide.view import EndAttempt
 from costguard.jobs.reports.agent_report import AgentEvent, apply_events
 from costguard.model.attempt import AgentState, AttemptState, Outcome
@@ -73,14 +73,14 @@ def test_odd_numbers_are_unknown() -> None:
 
 def test_there_is_a_most() -> None:
     """The number of transfers kept is bounded."""
-    many = [{**INPUT, "target": f"/data/{number}"} for number in range(MOST + 50)]
-    assert len(reported(AgentState(), heartbeat(1, transfers=many)).transfers) == MOST
+    many = [{**INPUT, "target": f"/data/{number}"} for number in range(MOST_TRANSFERS + 50)]
+    assert len(reported(AgentState(), heartbeat(1, transfers=many)).transfers) == MOST_TRANSFERS
 
 
 def test_a_transfer_is_stored_and_read_alike() -> None:
     """A transfer is read from JSON as it was stored."""
     whole = DataTransfer("output", "/out", "s3://m", TransferState.FAILED, 1, 2, 3, 4, 5, 6, "no permission")
-    assert merged((), stored([whole])) == (whole,)
+    assert transfers_of((), transfers_column([whole])) == (whole,)
 
 
 def test_a_failure_to_publish_is_no_crash_of_the_command() -> None:

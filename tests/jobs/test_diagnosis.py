@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from tests.jobs.world import World, world
 
-from costguard.jobs.decide.agent_activity import MOST, JudgedWindow, MeasuredMinute
+from costguard.jobs.decide.agent_fields import MOST_MINUTES, JudgedWindow, MeasuredMinute
 from costguard.jobs.decide.bound_savings import promised, script_of, time_left
 from costguard.jobs.decide.larger_vms import next_larger
 from costguard.jobs.reports import diagnosis
@@ -139,7 +139,7 @@ def test_an_hour_of_minutes_is_kept(sqlite_url: str) -> None:
     """A run of months must not fill the database."""
     with world(sqlite_url) as w:
         _running(w)
-        minutes = [MeasuredMinute(1, w.clock.now() + number * MINUTE, BUSY) for number in range(MOST + 15)]
+        minutes = [MeasuredMinute(1, w.clock.now() + number * MINUTE, BUSY) for number in range(MOST_MINUTES + 15)]
         with w.database.write() as connection:
             diagnosis_rows.add_minutes(connection, {w.attempts()[-1].id: minutes})
         assert [one.at for one in _diagnosis(w).minutes] == [one.at for one in minutes[15:]]

@@ -11,7 +11,7 @@ from tests.jobs.world import World, world
 
 from costguard.db.transaction import Database
 from costguard.errors import Conflict, Forbidden, Invalid
-from costguard.jobs.decide.agent_drills import drill_report
+from costguard.jobs.decide.agent_fields import drill_report
 from costguard.jobs.reports.agent_events import AgentEvent
 from costguard.jobs.rows import drills
 from costguard.model.drill import Drill, DrillResult, DrillState, in_words
@@ -235,3 +235,11 @@ def test_a_command_that_saved_and_did_not_go_on_has_not_passed(sqlite_url: str) 
         _request(w)
         w.say("cg-j1-1", ("drill", {"number": 1, "phase": "over", "result": "saved", "resumed": "no"}))
         assert _only(w).result is DrillResult.NOT_RESUMED
+
+
+def test_a_length_beyond_all_measure_is_unknown() -> None:
+    """An agent may send an integer that no float can hold."""
+    fields = {"number": 1, "phase": "stopping", "grace_s": 10**400, "saved_s": 3.5004}
+    report = drill_report(fields, lambda _: at("10:00"))
+    assert report is not None
+    assert (report.grace, report.saved) == (None, timedelta(seconds=3.5))

@@ -14,7 +14,7 @@ from tests.jobs import job_rows, jobbed
 from tests.jobs.test_agent_report import agent, event
 
 from costguard.db.transaction import Database
-from costguard.jobs.decide import agent_progress
+from costguard.jobs.decide import agent_fields
 from costguard.jobs.reports.progress import SharedBill, job_progress, progress_of, total_of
 from costguard.jobs.rows import attempts, progress_rows
 from costguard.ledger.accrual import accrual_at
@@ -84,10 +84,10 @@ JSON = st.recursive(
 def test_whatever_a_vm_reports_is_bounded(progress: object, points: list[object]) -> None:
     """A report is bounded because its command can print anything, and a VM can send anything."""
     update = agent(event(1, "heartbeat", progress=progress), event(2, "progress", points=points))
-    assert len(update.points) <= agent_progress.MOST_POINTS * (agent_progress.MOST_METRICS + 2)
+    assert len(update.points) <= agent_fields.MOST_POINTS * (agent_fields.MOST_METRICS + 2)
     assert all(len(one.series) <= 110 for one in update.points)
-    stored = agent_progress.stored(update.agent.progress)
-    assert agent_progress.loaded(stored) == update.agent.progress
+    stored = agent_fields.progress_column(update.agent.progress)
+    assert agent_fields.progress_of_column(stored) == update.agent.progress
 
 
 def made_attempt(connection: Connection) -> Attempt:
@@ -129,7 +129,7 @@ def test_an_attempts_progress_is_stored_and_read(database: Database) -> None:
         shown = job_progress(connection, accrual_at(connection, NOW), made.job_id)
     assert shown is not None
     assert (shown.done, shown.total) == (120, 9000)
-    assert agent_progress.loaded(agent_progress.stored(seen)) == seen
+    assert agent_fields.progress_of_column(agent_fields.progress_column(seen)) == seen
 
 
 def positions(until: int, attempt_id: int = 1, begin: float = 0, first: int = 0) -> list[SeriesPoint]:

@@ -12,12 +12,21 @@ from tests.jobs import job_rows
 
 from costguard.db.transaction import Database
 from costguard.deadlines.situation import Act
-from costguard.jobs.decide.agent_activity import JudgedWindow
-from costguard.jobs.decide.planned import AtRisk, JobPlan, Overhead, Risk, ShadowChoice, WorkLeft
-from costguard.jobs.rows import attempts, diagnosis_rows, interruptions, plan_rows, progress_rows
+from costguard.jobs.decide.agent_fields import JudgedWindow
+from costguard.jobs.decide.planned import (
+    AtRisk,
+    JobPlan,
+    Overhead,
+    PlannedStep,
+    ProgressPoint,
+    Risk,
+    ShadowChoice,
+    StoredPlan,
+    WorkLeft,
+)
+from costguard.jobs.rows import attempts, diagnosis_rows, interruptions, progress_rows
 from costguard.jobs.rows import job_rows as jobs
 from costguard.jobs.rows.diagnosis_rows import NewWindow
-from costguard.jobs.rows.plan_rows import PlannedStep, ProgressPoint, StoredPlan
 from costguard.model.attempt import AgentState, AttemptState, Exit, Interruption, Notice, Outcome
 from costguard.model.instance import ProvisioningModel
 from costguard.model.job import Job, JobKind, JobState, SeenCheckpoint
@@ -126,7 +135,7 @@ def _planned(connection: Connection, job: Job) -> None:
         at_risk=AtRisk(Risk.WORK, "28 h of work are left. A faster machine type or less work would help."),
     )
     points = [(0.0, 30.0), (3.0, 28.0), (7.0, 27.5), (10.0, 26.0)]
-    plan_rows.save(
+    jobs.save_plan(
         connection,
         StoredPlan(
             job.id,

@@ -16,7 +16,7 @@ from costguard.events import audit_log
 from costguard.jobs.act import unknown_vms as found_vms
 from costguard.jobs.act.job_vms import PresentVm
 from costguard.jobs.act.unknown_vms import UnknownVmFindings
-from costguard.jobs.decide.agent_activity import BoundStretch
+from costguard.jobs.decide.agent_fields import BoundStretch
 from costguard.jobs.decide.disk import DiskReading, DiskState
 from costguard.jobs.decide.figures import WorkAtRisk
 from costguard.jobs.decide.planned import AtRisk, Risk

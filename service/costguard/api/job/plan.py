@@ -9,8 +9,7 @@ from pydantic import Field
 
 from costguard.api.fields import Moment, Out, Seconds, one_of, read_from
 from costguard.deadlines.situation import Act
-from costguard.jobs.decide.planned import Risk
-from costguard.jobs.rows.plan_rows import StoredPlan
+from costguard.jobs.decide.planned import Risk, StoredPlan
 
 ActName = Annotated[str, one_of(Act)]
 

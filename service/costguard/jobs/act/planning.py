@@ -18,14 +18,13 @@ from costguard.events import audit_log
 from costguard.isolation import Isolated
 from costguard.jobs.decide.placement import REMEMBERED, LaunchPlace, PlaceEvent
 from costguard.jobs.decide.plan import PlanBasis, plan, shadow_of
-from costguard.jobs.decide.planned import JobPlan, ShadowChoice
+from costguard.jobs.decide.planned import JobPlan, ShadowChoice, StoredPlan
 from costguard.jobs.decide.start_times import planned_start
 from costguard.jobs.decide.view import JobContext, JobView
 from costguard.jobs.decide.work_left import MeasuredWork, overhead, work_left
 from costguard.jobs.reports import progress
-from costguard.jobs.rows import job_events, job_rows, place_rows, plan_rows, progress_rows
+from costguard.jobs.rows import job_events, job_rows, place_rows, progress_rows
 from costguard.jobs.rows.fleet_history import FleetHistory, SeenByFleet
-from costguard.jobs.rows.plan_rows import StoredPlan
 from costguard.jobs.rows.zone_advice import ZoneAdvice
 from costguard.jobs.rows.zone_history import VMKind
 from costguard.model.instance import ProvisioningModel
@@ -60,7 +59,7 @@ class PlanNote:
         return self.job.id
 
     def write(self, connection: Connection, now: datetime) -> bool:
-        plan_rows.save(connection, self.stored)
+        job_rows.save_plan(connection, self.stored)
         risk = self.stored.plan.at_risk if self.stored.plan is not None else None
         if risk is not None:
             audit_log.append(connection, [job_events.deadline_at_risk(self.job, risk, now)], now)
@@ -104,7 +103,7 @@ class Planning:
         return Materials(
             events,
             {view.job.id: _written(connection, view) for view in views},
-            plan_rows.read(connection, missing) if missing else {},
+            job_rows.plans_of(connection, missing) if missing else {},
             self._history.read(connection, now),
             _measured(connection, views),
         )

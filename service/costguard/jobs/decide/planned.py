@@ -1,13 +1,16 @@
-"""The plan of a job with a deadline: where it runs next and why, and whether its promise holds."""
+"""The plan of a job with a deadline: where it runs next and why, whether its promise holds, and how it came about."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 
 from costguard.deadlines.situation import Act
 from costguard.model.instance import ProvisioningModel
+
+_DECISIONS = 60  # that are kept of a plan
+_POINTS = 240  # of its curve
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,3 +88,57 @@ class ShadowChoice:
     act: str
     zone: str
     reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedStep:
+    """A decision, which holds from `at` until the next one."""
+
+    at: datetime
+    act: str
+    zone: str
+    reason: str
+    latest_safe_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ProgressPoint:
+    """The work left at a moment, as it was estimated then."""
+
+    at: datetime
+    work_left: timedelta
+    latest_safe_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class StoredPlan:
+    """`plan` is None for a job without a deadline, of which only the shadow is known; it is drawn for `as_if`."""
+
+    job_id: str
+    updated_at: datetime
+    plan: JobPlan | None = None
+    decisions: tuple[PlannedStep, ...] = ()
+    curve: tuple[ProgressPoint, ...] = ()
+    shadow: tuple[ShadowChoice, ...] = ()
+    as_if: datetime | None = None
+
+    def after(
+        self, plan: JobPlan | None, shadow: tuple[ShadowChoice, ...], as_if: datetime | None, now: datetime
+    ) -> StoredPlan:
+        """Adds this plan from now on; decisions are added where they changed, and the curve is thinned evenly."""
+        decisions, curve = self.decisions, self.curve
+        if plan is not None:
+            last = decisions[-1] if decisions else None
+            if last is None or (last.act, last.zone) != (plan.act.value, plan.zone):
+                new = PlannedStep(now, plan.act.value, plan.zone, plan.reason, plan.latest_safe_at)
+                decisions = (*decisions, new)[-_DECISIONS:]
+            if plan.work_left is not None:
+                curve = thinned((*curve, ProgressPoint(now, plan.work_left.likely, plan.latest_safe_at)))
+        return replace(
+            self, updated_at=now, plan=plan, decisions=decisions, curve=curve, shadow=shadow or self.shadow, as_if=as_if
+        )
+
+
+def thinned(curve: tuple[ProgressPoint, ...]) -> tuple[ProgressPoint, ...]:
+    """Every second of the older points is left out once there are too many; the newest stays."""
+    return curve if len(curve) <= _POINTS else (*curve[:-1:2], curve[-1])

@@ -8,9 +8,8 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from math import isfinite
 
-from costguard.jobs.decide import agent_activity, agent_hang, agent_progress, agent_transfers
-from costguard.jobs.decide.agent_activity import MeasuredMinute
-from costguard.jobs.decide.agent_drills import DrillReport, drill_report
+from costguard.jobs.decide import agent_fields
+from costguard.jobs.decide.agent_fields import DrillReport, MeasuredMinute, drill_report
 from costguard.jobs.decide.log_ends import last_line, retry_of
 from costguard.model.attempt import AgentState, AttemptState, Exit
 from costguard.model.job import SeenCheckpoint
@@ -172,13 +171,13 @@ def _begun(last: AgentState, run: int) -> AgentState:
 
 
 def _progressed(
-    update: AgentUpdate, event: AgentEvent, agent: AgentState, moment: agent_progress.Moment
+    update: AgentUpdate, event: AgentEvent, agent: AgentState, moment: agent_fields.Moment
 ) -> tuple[AgentState, AgentUpdate]:
     """Where the training stands, and the points of its curves."""
-    if (progress := agent_progress.seen(event.fields.get("progress"), moment)) is not None:
+    if (progress := agent_fields.progress_of(event.fields.get("progress"), moment)) is not None:
         agent = replace(agent, progress=progress)
     if event.kind == "progress":
-        points = agent_progress.points(agent.run, event.fields.get("points"), moment)
+        points = agent_fields.points_of(agent.run, event.fields.get("points"), moment)
         update = replace(update, points=(*update.points, *points))
     return agent, update
 
@@ -186,10 +185,10 @@ def _progressed(
 def _measured_minute(
     update: AgentUpdate, event: AgentEvent, agent: AgentState, moment: Callable[[object], datetime]
 ) -> AgentUpdate:
-    if event.kind != "activity" or (minute := agent_activity.minute_of(event.fields)) is None:
+    if event.kind != "activity" or (minute := agent_fields.minute_of(event.fields)) is None:
         return update
     measured = MeasuredMinute(agent.run, moment(event.at), minute, agent.step, agent.step_at)
-    return replace(update, activity=(*update.activity, measured)[-agent_activity.MOST :])
+    return replace(update, activity=(*update.activity, measured)[-agent_fields.MOST_MINUTES :])
 
 
 def _at_work(agent: AgentState, event: AgentEvent, moment: Callable[[object], datetime]) -> AgentState:
@@ -200,8 +199,8 @@ def _at_work(agent: AgentState, event: AgentEvent, moment: Callable[[object], da
         agent = replace(agent, machine=_machine(machine))
     if event.kind not in ("heartbeat", "exit"):
         return agent
-    transfers = agent_transfers.merged(agent.transfers, event.fields.get("transfers"))
-    hang = agent_hang.reported(agent.hang, event.fields, moment) if event.kind == "heartbeat" else None
+    transfers = agent_fields.transfers_of(agent.transfers, event.fields.get("transfers"))
+    hang = agent_fields.hang_of(agent.hang, event.fields, moment) if event.kind == "heartbeat" else None
     return replace(agent, phase=_text(event.fields.get("phase"), _SHORT), transfers=transfers, hang=hang)
 
 

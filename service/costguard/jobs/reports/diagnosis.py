@@ -14,8 +14,8 @@ from sqlalchemy import Connection, select
 from costguard.db import tables
 from costguard.db.bulk import chunks
 from costguard.events import audit_log
-from costguard.jobs.decide import agent_activity
-from costguard.jobs.decide.agent_activity import BoundStretch, MeasuredMinute
+from costguard.jobs.decide import agent_fields
+from costguard.jobs.decide.agent_fields import BoundStretch, MeasuredMinute
 from costguard.jobs.decide.bound_savings import (
     AchievedSaving,
     PacedJob,
@@ -67,7 +67,7 @@ def record(connection: Connection, reports: Iterable[MinuteReport], now: datetim
         if mine:
             attempts_by_id[attempt.id] = replace(attempt, agent=agent)
             marked[attempt.id] = [
-                replace(one, is_judged=not agent_activity.is_warm(one, agent.started_at)) for one in mine
+                replace(one, is_judged=not agent_fields.is_warm(one, agent.started_at)) for one in mine
             ]
     diagnosis_rows.add_minutes(connection, marked)
     due = sorted(diagnosis_rows.with_open_minutes(connection, marked, MINUTES))
@@ -82,7 +82,7 @@ def _judge(connection: Connection, some: Sequence[Attempt], now: datetime) -> No
     judged, windows = [], []
     for attempt in some:
         minutes = opened.get(attempt.id, [])
-        made, rest = agent_activity.windows(minutes)
+        made, rest = agent_fields.windows(minutes)
         if made:
             judged.append((attempt.id, attempt.agent.run, minutes[-len(rest) - 1].at))
             windows += [NewWindow(attempt.job_id, attempt.id, attempt.agent.run, window) for window in made]

@@ -16,7 +16,7 @@ from costguard.db.prepared import prepared
 from costguard.db.tables import LIVE_ATTEMPT, attempts, jobs
 from costguard.db.types import storable
 from costguard.db.upsert import upsert
-from costguard.jobs.decide import agent_hang, agent_progress, agent_transfers
+from costguard.jobs.decide import agent_fields
 from costguard.model.attempt import AgentState, Attempt, AttemptState, Exit, Outcome
 from costguard.model.generation import FIRST
 from costguard.model.instance import ProvisioningModel
@@ -111,14 +111,14 @@ def _heard(row: Row[*tuple[Any, ...]], with_texts: bool) -> AgentState:
         step=row.step,
         step_at=row.step_at,
         metric=None if row.metric is None else METRIC.validate_python(row.metric),
-        progress=agent_progress.loaded(row.progress),
+        progress=agent_fields.progress_of_column(row.progress),
         machine=row.machine if with_texts else {},
         output=row.output if with_texts else "",
         image_digest=row.image_digest,
         setup=None if row.setup_s is None else timedelta(seconds=row.setup_s),
         phase=row.phase,
-        transfers=agent_transfers.merged((), getattr(row, "transfers", None)),  # few queries read them
-        hang=agent_hang.of_column(row.hang),
+        transfers=agent_fields.transfers_of((), getattr(row, "transfers", None)),  # few queries read them
+        hang=agent_fields.hang_of_column(row.hang),
         exit=None if row.exit is None else EXIT.validate_python(row.exit),
         accepted_through=row.accepted_through,
     )
@@ -332,7 +332,7 @@ def _values_of(change: AgentChange) -> dict[str, Any]:
     if differs("setup"):
         values["setup_s"] = None if agent.setup is None else round(agent.setup / timedelta(seconds=1))
     if differs("hang"):
-        values["hang"] = storable(agent_hang.stored(agent.hang))
+        values["hang"] = storable(agent_fields.hang_column(agent.hang))
     if differs("exit"):
         values |= (
             {_NO_EXIT: None} if agent.exit is None else {"exit": storable(EXIT.dump_python(agent.exit, mode="json"))}
@@ -340,9 +340,9 @@ def _values_of(change: AgentChange) -> dict[str, Any]:
     if agent.metric is not None and differs("metric"):
         values["metric"] = storable(METRIC.dump_python(agent.metric, mode="json"))
     if agent.progress is not None and differs("progress"):
-        values["progress"] = storable(agent_progress.stored(agent.progress))
+        values["progress"] = storable(agent_fields.progress_column(agent.progress))
     if agent.transfers and differs("transfers"):
-        values["transfers"] = storable(agent_transfers.stored(agent.transfers))
+        values["transfers"] = storable(agent_fields.transfers_column(agent.transfers))
     given = {"state": change.state, "output": agent.output, "machine": agent.machine}
     return values | {name: storable(value) for name, value in given.items() if value}
 

@@ -13,7 +13,7 @@ from costguard.db.prepared import prepared
 from costguard.db.tables import activity_minutes, job_bounds
 from costguard.db.types import storable
 from costguard.db.upsert import upsert
-from costguard.jobs.decide.agent_activity import MOST, BoundStretch, JudgedWindow, MeasuredMinute
+from costguard.jobs.decide.agent_fields import MOST_MINUTES, BoundStretch, JudgedWindow, MeasuredMinute
 from costguard_vm.diagnosis.kinds import BoundVerdict, Number
 from costguard_vm.diagnosis.signals import Minute, as_json, read_minute
 
@@ -35,7 +35,7 @@ _JUDGED = (
 )
 _KEPT = select(activity_minutes.c.at).where(_OF_ATTEMPT).order_by(activity_minutes.c.at.desc())
 _FORGET_MINUTES = delete(activity_minutes).where(
-    _OF_ATTEMPT, activity_minutes.c.at < _KEPT.offset(MOST - 1).limit(1).scalar_subquery()
+    _OF_ATTEMPT, activity_minutes.c.at < _KEPT.offset(MOST_MINUTES - 1).limit(1).scalar_subquery()
 )
 _OF_JOB = job_bounds.c.job_id == bindparam("of_job")
 _NEWEST = select(job_bounds.c.id).where(_OF_JOB).order_by(job_bounds.c.id.desc())

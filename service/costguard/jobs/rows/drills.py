@@ -13,7 +13,7 @@ from costguard.db.bulk import chunks
 from costguard.db.tables import drills
 from costguard.db.types import storable
 from costguard.events import audit_log
-from costguard.jobs.decide.agent_drills import DrillReport
+from costguard.jobs.decide.agent_fields import DrillReport
 from costguard.jobs.rows import job_events, job_rows
 from costguard.model.attempt import Interruption, Notice, Outcome
 from costguard.model.drill import Drill, DrillResult, DrillState, SavedOnNotice, counted

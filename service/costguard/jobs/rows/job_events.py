@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
-from costguard.jobs.decide.agent_activity import BoundStretch
+from costguard.jobs.decide.agent_fields import BoundStretch
 from costguard.jobs.decide.bound_savings import PromisedSaving, saving_text
 from costguard.jobs.decide.disk import DiskReading
 from costguard.jobs.decide.figures import WorkAtRisk

@@ -1,4 +1,4 @@
-"""Rows of jobs and of the complete checkpoints seen at their locations."""
+"""Rows of jobs, of their plans, and of the complete checkpoints seen at their locations."""
 
 from __future__ import annotations
 
@@ -26,12 +26,15 @@ from sqlalchemy import (
 from costguard.db import named as named_rows
 from costguard.db.bulk import chunks
 from costguard.db.prepared import prepared
-from costguard.db.tables import LIVE_ATTEMPT, OPEN_JOB, attempts, jobs, seen_checkpoints, tracked_runs
+from costguard.db.tables import LIVE_ATTEMPT, OPEN_JOB, attempts, job_plans, jobs, seen_checkpoints, tracked_runs
 from costguard.db.types import storable
 from costguard.db.upsert import upsert
+from costguard.jobs.decide.planned import StoredPlan
 from costguard.model.attempt import AttemptState
 from costguard.model.job import Job, JobKind, JobSpec, JobState, SeenCheckpoint
 from costguard.model.launch import Recipe
+
+_PLAN = TypeAdapter(StoredPlan)
 
 
 @dataclass(frozen=True, slots=True)
@@ -372,3 +375,23 @@ def _disk_kept() -> ColumnElement[bool]:
     ended = jobs.c.state.in_([JobState.FAILED.value, JobState.CANCELLED.value])
     is_training = jobs.c.kind == JobKind.TRAINING.value
     return and_(jobs.c.id.in_(held), ended, is_training, is_on_disk, jobs.c.disk_given_up_at.is_(None))
+
+
+def plans_of(connection: Connection, job_ids: Collection[str]) -> dict[str, StoredPlan]:
+    """Reads the plans of jobs with a deadline; jobs without a plan are left out."""
+    columns = (job_plans.c.job_id, job_plans.c.plan)
+    rows = (
+        row
+        for some in chunks(set(job_ids))
+        for row in connection.execute(select(*columns).where(job_plans.c.job_id.in_(some)))
+    )
+    return {row.job_id: _PLAN.validate_python(row.plan) for row in rows}
+
+
+def save_plan(connection: Connection, stored: StoredPlan) -> None:
+    row = {
+        "job_id": stored.job_id,
+        "updated_at": stored.updated_at,
+        "plan": storable(_PLAN.dump_python(stored, mode="json")),
+    }
+    upsert(connection, job_plans, [row], ["job_id"], update_columns=["updated_at", "plan"])
