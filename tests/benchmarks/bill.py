@@ -16,8 +16,8 @@ from tests.benchmarks.measure import Measured
 from tests.benchmarks.memory import peak_mb
 from tests.bill.exports import HOUR, NOON, row
 
+from costguard.bill.reading import read_files
 from costguard.db.migrate import upgrade
-from costguard.main.bill import read_files
 
 ROWS = 1_000_000
 _VMS = 4_000

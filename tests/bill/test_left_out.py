@@ -11,8 +11,8 @@ from tests.bill.exports import row
 
 from costguard.bill.export_row import judged
 from costguard.bill.export_sums import ExportSums
+from costguard.bill.reading import read_files
 from costguard.errors import Invalid
-from costguard.main.bill import read_files
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 

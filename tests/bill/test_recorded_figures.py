@@ -22,7 +22,7 @@ from costguard.bill.lines import BilledThing, BillStanding, BillState, DayCompar
 from costguard.bill.report import bill_report
 from costguard.bill.sums import SoldAs
 from costguard.db.transaction import Database
-from costguard.main.bill_comparison import sold_as
+from costguard.main.bill import sold_as
 from costguard.model.bill import BilledKind, BillRow
 
 NAMES = [row["id"] for row in RECORDED]

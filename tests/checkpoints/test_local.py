@@ -10,7 +10,7 @@ import pytest
 from tests.checkpoints import writers
 
 from costguard.checkpoints.buckets import StoreAccess
-from costguard.checkpoints.client import LocalFolder, StoredCheckpoints
+from costguard.checkpoints.client import LocalFolder, StoredCheckpoints, look_twice
 from costguard.checkpoints.location import Location, of_system, parse
 from costguard.errors import (
     CheckpointError,
@@ -19,7 +19,6 @@ from costguard.errors import (
     CheckpointLocationUnavailable,
     CheckpointLocationWrong,
 )
-from costguard.main.checkpoints import look_twice
 from costguard.model.ports import Checkpoints
 from costguard_vm.checkpoints.judge import judge
 from costguard_vm.model.checkpoint import CheckpointState, LookFor

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from costguard.checkpoints.client import InScaledTime
 from costguard.clock import SystemClock
-from costguard.main.checkpoints import InScaledTime, checkpoints
+from costguard.main.checkpoints import checkpoints
 from costguard_vm.model.checkpoint import Framework, LookFor
 
 LOOK_FOR = LookFor(Framework.FILES, "ckpt_{step}.txt")

@@ -15,6 +15,7 @@ from tests.crashing import CrashPoint, Killed, fragile_database
 from tests.daemon.marked import NOW, Guard, file_of, generation_at_start, sign, started
 from tests.fakes import HandClock
 
+from costguard.daemon import backups
 from costguard.daemon.lease_keeper import LEASE, LEASE_TTL
 from costguard.daemon.marking import Marking
 from costguard.db import lease as leases
@@ -22,7 +23,6 @@ from costguard.db.mark_file import LedgerMark, MarkFile
 from costguard.db.tables import changes, events, installation
 from costguard.db.transaction import Database
 from costguard.ledger import generation
-from costguard.main import backups
 from costguard.model.generation import Cause
 
 # What is noticed.

@@ -10,12 +10,12 @@ import pytest
 from sqlalchemy import insert, select, update
 from tests.ledger.test_charging import Ledger
 
+from costguard.daemon.backups import compact
 from costguard.daemon.retention import Retention, archive_old
 from costguard.db import archive_file
 from costguard.db.tables import archives, attempts, events, instances, jobs, messages, operations
 from costguard.db.transaction import Database
 from costguard.events import stream
-from costguard.main.archives import compact
 
 NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)
 OLD = NOW - timedelta(days=200)

@@ -13,8 +13,8 @@ from tests.scenario.slack_story import shown
 
 from costguard.access.rules import Rules
 from costguard.db.transaction import Database
-from costguard.main.messaging import by_kind
 from costguard.main.slack_samples import send_samples
+from costguard.messages.kinds import by_kind
 from costguard.messages.reminder import ReminderComposer
 from costguard.messages.samples import samples
 from costguard.model.interaction import ButtonClick, JobClick

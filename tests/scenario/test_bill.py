@@ -29,7 +29,7 @@ from costguard.ledger.charging import charge_due
 from costguard.ledger.observe import Belonging
 from costguard.ledger.owner import OwnerRules
 from costguard.ledger.price_refresh import refresh
-from costguard.main.bill_comparison import sold_as
+from costguard.main.bill import sold_as
 from costguard_sandbox.gce.billing import BillError, BillingExport, ExportOptions, Planted, billing_export
 from costguard_sandbox.gce.billing.credits import CreditType
 from costguard_sandbox.world import World

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from tests.scenario.restored import PROJECT, Restorable, restorable
 
+from costguard.daemon import backups
 from costguard.db.transaction import Database
 from costguard.ledger import generation, unknown_vms
-from costguard.main import backups
 from costguard.model.attempt import AttemptState, Outcome
 from costguard.model.generation import GENERATION_LABEL, REQUEST_LABEL
 from costguard.model.job import CheckpointPlan, JobKind, JobState

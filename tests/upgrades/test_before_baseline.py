@@ -11,12 +11,12 @@ import pytest
 from tests.upgrades.placing import place, state
 from tests.upgrades.recordings import REFUSED, load
 
+from costguard.daemon import backups
 from costguard.db import migrate, upgrade_plan
 from costguard.db.before_baseline import BASELINE, LAST_BEFORE
 from costguard.db.transaction import Database
 from costguard.db.version import bring_up_to_date
 from costguard.errors import StoreError
-from costguard.main import archives, backups
 
 _NOW = datetime(2026, 11, 28, tzinfo=UTC)
 
@@ -33,7 +33,7 @@ _READ_THE_REVISION: list[Callable[[str], object]] = [
     _check,
     backups.verify_database,
     backups.unknown_vms_in,
-    archives.listed,
+    backups.archives_in,
 ]
 
 

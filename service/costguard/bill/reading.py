@@ -1,22 +1,28 @@
-"""The daily reading of an export's table: which days, how much at a time, and what it cost."""
+"""Reads Google's bill: files of an export, and daily its table, with the days, how much at a time, and what it cost."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, closing
+from dataclasses import dataclass
 from datetime import date, datetime, timedelta
+from pathlib import Path
 
 import structlog
 from sqlalchemy import Connection, func, select
 
+from costguard.bill.export_file import rows_of_file
 from costguard.bill.export_row import judged
 from costguard.bill.export_sums import ExportSums
 from costguard.bill.store import BillRead, store
 from costguard.db.lease import Lease
 from costguard.db.tables import bill_partitions, events
 from costguard.db.transaction import Database
+from costguard.errors import Invalid
 from costguard.events import audit_log
 from costguard.model.event import Event, new_event
-from costguard.model.ports import BillTable
+from costguard.model.ports import BillTable, Clock
 from costguard.model.words import count_text
 
 BILL_READ = "BillRead"
@@ -27,6 +33,53 @@ _AGAIN = timedelta(days=2)  # a day is read again until it surely has all its ap
 _MEGABYTE = 2**20
 
 log = structlog.get_logger(__name__)
+
+
+def read_files(url: str, files: Sequence[Path], now: datetime, *, is_whole: bool = False) -> BillRead:
+    """Store what the files say, together. Rows that cannot be read are left out, counted and named.
+
+    Raises Invalid and Conflict; a file that breaks off, or none of whose rows can be read, changes nothing.
+    """
+    from costguard.db import migrate  # only here: the daemon reads tables, and loads no alembic
+
+    sums = ExportSums()
+    for file in files:
+        rows, left_out = sums.row_count, sums.left_out.row_count
+        try:
+            sums.add(rows_of_file(file, now + AHEAD))
+        except OSError as error:
+            raise Invalid(f"{file} cannot be read: {error.strerror or error}.", "Nothing was stored.") from None
+        if sums.row_count == rows and sums.left_out.row_count > left_out:
+            raise Invalid(f"{file} has no row that can be read. {sums.left_out.words}", "Nothing was stored.")
+    origin = f"{files[0]}" if len(files) == 1 else f"{files[0]} and {len(files) - 1} more"
+    with closing(Database.open(url)) as database:
+        migrate.check(database)
+        read = store(database, sums.partitions(), origin, now, is_whole=is_whole)
+        return read + BillRead(left_out=sums.left_out)
+
+
+@dataclass(frozen=True, slots=True)
+class BillReading:
+    """Reads the export's table when it is due: the daemon's task. A reading that failed is tried at the next turn.
+
+    `open_table` opens the table, whose pauses an event cuts short.
+    """
+
+    database: Database
+    clock: Clock
+    open_table: Callable[[threading.Event], AbstractContextManager[BillTable]]
+    every: timedelta
+    first_days: int
+
+    def run(self, lease: Lease | None, stop: threading.Event) -> BillRead | None:
+        """Reads the bill; None where it is not due. Raises CloudError, Invalid and StoreError."""
+        now = self.clock.now()
+        with self.database.read() as connection:
+            last = last_read_at(connection)
+        if last is not None and now - last < self.every:
+            return None
+        with self.open_table(stop) as table:
+            return read_table(self.database, table, self.first_days, now, lease)
 
 
 def last_read_at(connection: Connection) -> datetime | None:

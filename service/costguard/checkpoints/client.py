@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime
 
 from costguard.checkpoints.buckets import BucketFolder, StoreAccess, open_store, too_many
 from costguard.checkpoints.location import Location, check, of_store, of_system, parse
+from costguard.clock import SystemClock
 from costguard.errors import CheckpointLocationRefused, CheckpointLocationWrong
+from costguard.model.ports import Checkpoints, Clock
 from costguard_vm.checkpoints.folder import MOST_FILES, Folder, TooManyFiles
 from costguard_vm.checkpoints.judge import judge
-from costguard_vm.model.checkpoint import CheckpointLook, Listing, LookFor, StoredFile
+from costguard_vm.model.checkpoint import Checkpoint, CheckpointLook, Listing, LookFor, StoredFile
 
 
 class LocalFolder(Folder):
@@ -80,3 +85,40 @@ class StoredCheckpoints:
             ) from wrong
         except (BaseError, ValueError) as wrong:
             raise of_store(wrong, where) from wrong
+
+
+class InScaledTime:
+    """Checkpoints written in real time, seen by a guard whose clock runs faster."""
+
+    def __init__(self, reach: Checkpoints, clock: Clock, speed: float, real: SystemClock | None = None) -> None:
+        self._reach = reach
+        self._clock = clock
+        self._speed = speed
+        self._real = real or SystemClock()
+        self._moved: dict[tuple[str, datetime], datetime] = {}  # so that one checkpoint has one time in all looks
+
+    def listing(self, location: str) -> Listing:
+        return self._reach.listing(location)
+
+    def look(
+        self, location: str, look_for: LookFor, earlier: Listing | None = None, examine: int = 1
+    ) -> CheckpointLook:
+        look = self._reach.look(location, look_for, earlier, examine)
+        now, real_now = self._clock.now(), self._real.now()
+
+        def moved(one: Checkpoint) -> Checkpoint:
+            written_at = now - (real_now - one.written_at) * self._speed
+            return replace(one, written_at=self._moved.setdefault((one.resume_from, one.written_at), written_at))
+
+        resume = moved(look.resume) if look.resume is not None else None
+        return replace(look, checkpoints=tuple(moved(one) for one in look.checkpoints), resume=resume)
+
+
+def look_twice(
+    reach: Checkpoints, location: str, look_for: LookFor, examine: int, pause: Callable[[], object]
+) -> CheckpointLook:
+    """Looks twice: files that are still being written differ between two listings. Raises CheckpointError."""
+    check(look_for)
+    earlier = reach.listing(location)
+    pause()
+    return reach.look(location, look_for, earlier, examine)

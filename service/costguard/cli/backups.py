@@ -19,8 +19,8 @@ from costguard.model.words import count_text
 if TYPE_CHECKING:
     from sqlalchemy import Row
 
+    from costguard.daemon.backups import Verified
     from costguard.ledger.unknown_vms import UnknownVm
-    from costguard.main.backups import Verified
 
 database = CommandLine(no_args_is_help=True, help="The database: migrations and backups.")
 
@@ -97,7 +97,7 @@ def backup(
 ) -> None:
     """Write a backup of the database to one file, while the server runs. Run it where the server runs."""
     from costguard.clock import SystemClock
-    from costguard.main import backups
+    from costguard.daemon import backups
 
     manifest = backups.backup(_url(config), to, SystemClock().now())
     if as_json:
@@ -124,7 +124,7 @@ def restore(
     Run it where the server runs.
     """
     from costguard.clock import SystemClock
-    from costguard.main import backups
+    from costguard.daemon import backups
 
     restored = backups.restore(_url(config), source, SystemClock().now(), replace=replace)
     manifest, generation = restored.manifest, restored.generation.number
@@ -158,7 +158,7 @@ def verify(
 
     Exits 1 when they do not. Run it where the server runs.
     """
-    from costguard.main import backups
+    from costguard.daemon import backups
 
     verified = backups.verify_database(_url(config)) if source is None else backups.verify_backup(source)
     print_json(_verified(verified)) if as_json else _print_checks(verified)
@@ -179,16 +179,16 @@ def archive(
     No total changes. What reads is checked against the SHA-256 of what was written. Run it where the server runs.
     """
     from costguard.clock import SystemClock
-    from costguard.main import archives
+    from costguard.daemon import backups
 
     settings = settings_of(config)
     if read is not None:
-        for row in archives.read(settings.retention.folder, read):
+        for row in backups.archived_rows(settings.retention.folder, read):
             print(json.dumps(row))
         return
     url = settings.database.url.get_secret_value()
     if listed:
-        files = archives.listed(url)
+        files = backups.archives_in(url)
         if as_json:
             print_json({"items": [_archive(file) for file in files]})
             return
@@ -198,7 +198,7 @@ def archive(
         if not files:
             print("No archive was written yet.")
         return
-    done = archives.archive(url, settings.retention.retention, SystemClock().now())
+    done = backups.archive_now(url, settings.retention.retention, SystemClock().now())
     if as_json:
         print_json({kind: {"files": part.files, "rows": part.rows} for kind, part in done.items()})
         return
@@ -212,9 +212,9 @@ def compact(config: Config = None, as_json: AsJson = False) -> None:
     It needs as much free disk as the database takes. PostgreSQL reuses the space by itself. Run it where the server
     runs.
     """
-    from costguard.main import archives
+    from costguard.daemon import backups
 
-    before, after = archives.compact(_url(config))
+    before, after = backups.compact(_url(config))
     if as_json:
         print_json({"bytes_before": before, "bytes": after})
         return
@@ -223,7 +223,7 @@ def compact(config: Config = None, as_json: AsJson = False) -> None:
 
 def unknown(config: Config = None, as_json: AsJson = False) -> None:
     """List VMs with this installation's labels that the ledger has no launch for. Run it where the server runs."""
-    from costguard.main.backups import unknown_vms_in
+    from costguard.daemon.backups import unknown_vms_in
 
     vms = unknown_vms_in(_url(config))
     if as_json:
@@ -256,7 +256,7 @@ def delete_vm(
 
 def _decide(name: str, verdict: str, config: Path | None, as_json: bool) -> None:
     from costguard.clock import SystemClock
-    from costguard.main.backups import decide_unknown_vm
+    from costguard.daemon.backups import decide_unknown_vm
 
     by = f"{getpass.getuser()}@{socket.gethostname()}"
     vm = decide_unknown_vm(_url(config), name, verdict, by, SystemClock().now())

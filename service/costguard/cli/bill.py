@@ -162,8 +162,8 @@ def read(
 
     Reading the same again changes nothing. Run it where the server runs.
     """
+    from costguard.bill.reading import read_files
     from costguard.clock import SystemClock  # only here: other commands need no database, and start sooner
-    from costguard.main.bill import read_files
 
     done = read_files(
         settings_of(config).database.url.get_secret_value(), files, SystemClock().now(), is_whole=is_whole

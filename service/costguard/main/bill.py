@@ -1,67 +1,33 @@
-"""Reading Google's bill into the database, with or without a server."""
+"""The daemon's tasks with Google's bill, built from the settings: reading it, and comparing the ledger with it."""
 
 from __future__ import annotations
 
 import random
 import threading
-from collections.abc import Sequence
-from contextlib import closing
-from dataclasses import dataclass
-from datetime import datetime
-from pathlib import Path
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 
 from costguard.bigquery.client import ExportTable
-from costguard.bill.export_file import rows_of_file
-from costguard.bill.export_sums import ExportSums
-from costguard.bill.reading import AHEAD, last_read_at, read_table
-from costguard.bill.store import BillRead, store
-from costguard.db.lease import Lease
+from costguard.bill.comparing import BillComparer
+from costguard.bill.reading import BillReading
+from costguard.bill.sums import SoldAs
 from costguard.db.transaction import Database
-from costguard.errors import Invalid
+from costguard.gce.sku import subject
 from costguard.model.ports import Clock
+from costguard.settings import Settings
 from costguard.settings.bill import BillSection
 
 
-def read_files(url: str, files: Sequence[Path], now: datetime, *, is_whole: bool = False) -> BillRead:
-    """Store what the files say, together. Rows that cannot be read are left out, counted and named.
+def reading(settings: BillSection, database: Database, clock: Clock) -> BillReading | None:
+    """Returns the reading of the export's table; None where the settings name none."""
+    name = settings.table
+    if name is None:
+        return None
 
-    Raises Invalid and Conflict; a file that breaks off, or none of whose rows can be read, changes nothing.
-    """
-    from costguard.db import migrate  # only here: the daemon reads tables, and loads no alembic
-
-    sums = ExportSums()
-    for file in files:
-        rows, left_out = sums.row_count, sums.left_out.row_count
-        try:
-            sums.add(rows_of_file(file, now + AHEAD))
-        except OSError as error:
-            raise Invalid(f"{file} cannot be read: {error.strerror or error}.", "Nothing was stored.") from None
-        if sums.row_count == rows and sums.left_out.row_count > left_out:
-            raise Invalid(f"{file} has no row that can be read. {sums.left_out.words}", "Nothing was stored.")
-    origin = f"{files[0]}" if len(files) == 1 else f"{files[0]} and {len(files) - 1} more"
-    with closing(Database.open(url)) as database:
-        migrate.check(database)
-        read = store(database, sums.partitions(), origin, now, is_whole=is_whole)
-        return read + BillRead(left_out=sums.left_out)
-
-
-@dataclass(frozen=True, slots=True)
-class BillReading:
-    """Reads the export's table when it is due: the daemon's task. A reading that failed is tried at the next turn."""
-
-    settings: BillSection
-    database: Database
-    clock: Clock
-
-    def run(self, lease: Lease | None, stop: threading.Event) -> BillRead | None:
-        """Reads the bill; None where no table is set or none is due. Raises CloudError, Invalid and StoreError."""
-        settings, now = self.settings, self.clock.now()
-        with self.database.read() as connection:
-            last = last_read_at(connection)
-        if settings.table is None or (last is not None and now - last < settings.read_every):
-            return None
+    @contextmanager
+    def opened(stop: threading.Event) -> Iterator[ExportTable]:
         table = ExportTable(
-            settings.table,
+            name,
             billed_project=settings.billed_project or "",
             location=settings.location,
             most_bytes=settings.most_bytes,
@@ -70,4 +36,18 @@ class BillReading:
             jitter=lambda: random.uniform(0.5, 1.0),
         )
         with closing(table):
-            return read_table(self.database, table, settings.first_days, now, lease)
+            yield table
+
+    return BillReading(database, clock, opened, settings.read_every, settings.first_days)
+
+
+def sold_as(words: str) -> SoldAs | None:
+    """Reads in a SKU's words what it prices. An export names no usage type, and of Spot SKUs the words say it."""
+    lower = words.lower()
+    is_spot = "spot" in lower or "preemptible" in lower
+    priced = subject(words, "Preemptible" if is_spot else "OnDemand")
+    return None if priced is None else SoldAs(priced[0], priced[1].value)
+
+
+def comparer(settings: Settings, database: Database) -> BillComparer:
+    return BillComparer(database, sold_as, gpu_only=settings.watch.vms_without_gpu == "ignore")

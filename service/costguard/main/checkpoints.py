@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import replace
-from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from costguard.checkpoints.archives import StoredArchives
 from costguard.checkpoints.buckets import StoreAccess
 from costguard.checkpoints.client import StoredCheckpoints
-from costguard.checkpoints.location import check
+from costguard.checkpoints.client import look_twice as look_twice
 from costguard.checkpoints.sizes import StoredData
 from costguard.clock import SystemClock
 from costguard.db.transaction import Database
 from costguard.jobs.submit.code import CodeArchives
-from costguard.model.ports import Checkpoints, Clock
 from costguard_vm.checkpoints.folder import MOST_FILES as MOST_FILES
-from costguard_vm.model.checkpoint import Checkpoint, CheckpointLook, Listing, LookFor
 
 if TYPE_CHECKING:
     from costguard.settings import Settings
@@ -71,33 +67,6 @@ def stored_output(settings: Settings, environ: Mapping[str, str] = os.environ) -
     return lambda folder: StoredArchives(folder, access)
 
 
-class InScaledTime:
-    """Checkpoints written in real time, seen by a guard whose clock runs faster."""
-
-    def __init__(self, reach: Checkpoints, clock: Clock, speed: float, real: SystemClock | None = None) -> None:
-        self._reach = reach
-        self._clock = clock
-        self._speed = speed
-        self._real = real or SystemClock()
-        self._moved: dict[tuple[str, datetime], datetime] = {}  # so that one checkpoint has one time in all looks
-
-    def listing(self, location: str) -> Listing:
-        return self._reach.listing(location)
-
-    def look(
-        self, location: str, look_for: LookFor, earlier: Listing | None = None, examine: int = 1
-    ) -> CheckpointLook:
-        look = self._reach.look(location, look_for, earlier, examine)
-        now, real_now = self._clock.now(), self._real.now()
-
-        def moved(one: Checkpoint) -> Checkpoint:
-            written_at = now - (real_now - one.written_at) * self._speed
-            return replace(one, written_at=self._moved.setdefault((one.resume_from, one.written_at), written_at))
-
-        resume = moved(look.resume) if look.resume is not None else None
-        return replace(look, checkpoints=tuple(moved(one) for one in look.checkpoints), resume=resume)
-
-
 def settings_if_any(path: Path | None, environ: Mapping[str, str]) -> Settings | None:
     """Loads the settings; None where no settings file is named or there: a location can be read without one."""
     if path is None and not environ.get("COSTGUARD_CONFIG") and not Path("costguard.toml").exists():
@@ -105,13 +74,3 @@ def settings_if_any(path: Path | None, environ: Mapping[str, str]) -> Settings |
     from costguard.settings import load  # only here: without a file nothing is loaded, which takes a while
 
     return load(path, environ)
-
-
-def look_twice(
-    reach: Checkpoints, location: str, look_for: LookFor, examine: int, pause: Callable[[], object]
-) -> CheckpointLook:
-    """Looks twice: files that are still being written differ between two listings. Raises CheckpointError."""
-    check(look_for)
-    earlier = reach.listing(location)
-    pause()
-    return reach.look(location, look_for, earlier, examine)

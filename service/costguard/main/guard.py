@@ -17,6 +17,7 @@ import structlog
 
 from costguard.access import signing
 from costguard.access.rules import Rules
+from costguard.checkpoints.client import InScaledTime
 from costguard.clock import SystemClock
 from costguard.daemon import restoring
 from costguard.daemon.lease_keeper import LEASE, LEASE_TTL, kept
@@ -44,7 +45,7 @@ from costguard.jobs.submit.code import CodeArchives
 from costguard.ledger import price_refresh
 from costguard.ledger.idle.watch import IdleWatch
 from costguard.ledger.observe import Belonging
-from costguard.main.checkpoints import InScaledTime, checkpoints, code_archives
+from costguard.main.checkpoints import checkpoints, code_archives
 from costguard.main.ids import new_job_id
 from costguard.main.messaging import Messaging, messaging, webhooks
 from costguard.main.trackers import trackers

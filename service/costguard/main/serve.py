@@ -17,12 +17,11 @@ from costguard.clock import ScaledClock
 from costguard.daemon.reconcile import PassReport
 from costguard.daemon.retention import turns as archive_turns
 from costguard.daemon.schedule import Daemon
+from costguard.daemon.shutdown import Shutdown, ended_by_signals
 from costguard.daemon.work import JOBS, DaemonWork, PriceTask, SideTask, Signs
 from costguard.errors import CostguardError
-from costguard.main.bill import BillReading
-from costguard.main.bill_comparison import BillTask, comparer
+from costguard.main.bill import comparer, reading
 from costguard.main.guard import Guard, opened
-from costguard.main.shutdown import Shutdown, ended_by_signals
 from costguard.main.slack_intake import SlackIntake, build_slack_intake
 from costguard.main.supervisor import Supervisor, end_hung
 from costguard.main.web_process import WebProcess
@@ -59,7 +58,7 @@ def daemon_of(
     prices = PriceTask(guard.fetch_prices, guard.store_prices, guard.settings.prices.refresh_every)
     retention = guard.settings.retention.retention
     jobs_every = max(_JOBS_EVERY / guard.speed, _JOBS_AT_MOST_EVERY)
-    comparison = BillTask(comparer(guard.settings, guard.database), guard.clock)
+    comparison = comparer(guard.settings, guard.database)
     work = DaemonWork(
         guard.after_pass,
         guard.idle_watch,
@@ -70,7 +69,7 @@ def daemon_of(
             "checkpoints": SideTask(_LOOKS_EVERY, guard.jobs.watch.run),
             **_bill_task(guard),
             **_trackers_task(guard),
-            "bill comparison": SideTask(_COMPARED_EVERY, comparison.run),
+            "bill comparison": SideTask(_COMPARED_EVERY, lambda lease, _: comparison.run(guard.clock.now(), lease)),
             "code": SideTask(_TIDY_EVERY, guard.code.tidy),
             "archives": SideTask(_ARCHIVES_EVERY, archive_turns(guard.database, retention, guard.clock)),
             # Without receivers, once at the start: those that were taken out of the settings are forgotten.
@@ -91,9 +90,8 @@ def daemon_of(
 
 
 def _bill_task(guard: Guard) -> dict[str, SideTask]:
-    if guard.settings.bill.table is None:
-        return {}
-    return {"bill": SideTask(_BILL_EVERY, BillReading(guard.settings.bill, guard.database, guard.clock).run)}
+    bill = reading(guard.settings.bill, guard.database, guard.clock)
+    return {} if bill is None else {"bill": SideTask(_BILL_EVERY, bill.run)}
 
 
 def _trackers_task(guard: Guard) -> dict[str, SideTask]:

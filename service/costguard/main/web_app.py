@@ -24,6 +24,7 @@ from costguard.access import signing
 from costguard.access.rules import Rules
 from costguard.api.app import create_app
 from costguard.api.deps import DaemonStatus, Deps
+from costguard.checkpoints.client import InScaledTime
 from costguard.clock import ScaledClock, SystemClock
 from costguard.db.remembered import forget
 from costguard.db.state import state
@@ -34,7 +35,7 @@ from costguard.jobs.submit.code import CodeArchives
 from costguard.jobs.submit.quote import Assessor, LaunchTargets
 from costguard.jobs.submit.submit import JobService
 from costguard.main.access import authenticator_of, sign_in_pages
-from costguard.main.checkpoints import InScaledTime, checkpoints, code_archives, data_places, stored_output
+from costguard.main.checkpoints import checkpoints, code_archives, data_places, stored_output
 from costguard.main.ids import new_job_id, new_sweep_id
 from costguard.main.renderer import first
 from costguard.main.vm_tools import vm_tools

@@ -6,7 +6,7 @@ import threading
 
 from structlog.testing import capture_logs
 
-from costguard.main.shutdown import Shutdown
+from costguard.daemon.shutdown import Shutdown
 
 
 def test_what_hangs_is_named_and_left() -> None:

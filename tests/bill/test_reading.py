@@ -12,10 +12,11 @@ from tests.bigquery.test_export_table import LOADED, NAME
 from tests.sandbox.vms import new_world
 
 from costguard.bill import stored
+from costguard.bill.reading import BillReading
 from costguard.db.tables import events
 from costguard.db.transaction import Database
 from costguard.errors import NotFound
-from costguard.main.bill import BillReading
+from costguard.main import bill
 from costguard.settings.bill import BillSection
 from costguard_sandbox.bigquery import DETAILED_SCHEMA, Table
 from costguard_sandbox.clock import ManualClock
@@ -42,7 +43,9 @@ def world(clock: ManualClock) -> World:
 @pytest.fixture
 def reading(world: World, clock: ManualClock, database: Database) -> Iterator[BillReading]:
     with running(world) as url:
-        yield BillReading(BillSection(table=NAME, endpoint=url), database, clock)
+        made = bill.reading(BillSection(table=NAME, endpoint=url), database, clock)
+        assert made is not None
+        yield made
 
 
 def stored_rows(database: Database) -> int:

@@ -1,28 +1,36 @@
-"""Backups, restores and checks of the database, with or without a server. They never print the password in its URL."""
+"""Backups, restores, archives and checks of the database, with or without a server.
+
+They never print the password in its URL.
+"""
 
 from __future__ import annotations
 
+import sqlite3
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, Row, select
 
 from costguard import __version__
 from costguard.daemon import restoring
 from costguard.daemon.lease_keeper import LEASE
-from costguard.db import connect, health_rows, migrate
+from costguard.daemon.retention import Retention, archive_old
+from costguard.db import archive_file, connect, health_rows, migrate
 from costguard.db.backup import archive, postgresql, sqlite, verify
 from costguard.db.backup.archive import FORMAT, Manifest, Reader, Rows
 from costguard.db.backup.verify import Check
 from costguard.db.limits import MIGRATING
 from costguard.db.mark_file import MarkFile
+from costguard.db.tables import archives
 from costguard.db.transaction import Database
 from costguard.errors import Conflict, Invalid, Missing
 from costguard.ledger import generation, unknown_vms
+from costguard.ledger.archiving import Archived
 from costguard.ledger.unknown_vms import UnknownVm, UnknownVmVerdict
 from costguard.model.generation import FIRST, Cause, Generation
 
@@ -141,7 +149,7 @@ def verify_backup(source: Path) -> Verified:
 
 
 def _restore_sqlite(url: str, path: Path, reader: Reader, now: datetime) -> Restored:
-    replaced = refuse_while_acting(url) if path.exists() else FIRST
+    replaced = _refuse_while_acting(url) if path.exists() else FIRST
     if (mark := MarkFile(path).read()) is not None:
         replaced = max(replaced, mark.generation)
     with sqlite.unpacked(reader, path.parent) as new:
@@ -172,7 +180,7 @@ def _begin(connection: Connection, manifest: Manifest, now: datetime, replaced: 
     return restoring.begin(connection, Cause.RESTORED, now, manifest.made_at, seen=replaced)
 
 
-def refuse_while_acting(url: str) -> int:
+def _refuse_while_acting(url: str) -> int:
     """The generation of the database. One that cannot be read may be replaced: that is what backups are for."""
     with _opened(url) as database:
         try:
@@ -221,3 +229,41 @@ def _opened(url: str) -> Iterator[Database]:
     # Copying a table, or checking one, may take minutes.
     with closing(Database.open(url, limits=MIGRATING)) as database:
         yield database
+
+
+def archive_now(url: str, retention: Retention, now: datetime) -> Mapping[str, Archived]:
+    """Archive what the settings say, also while a server runs. Raises Invalid where they keep everything."""
+    if retention.keeps_all:
+        text = "The settings keep everything in the database, and nothing was archived."
+        raise Invalid(text, 'Say in [retention] what to archive, such as charges = "400d".')
+    with closing(Database.open(url)) as database:
+        migrate.check(database)
+        return archive_old(database, retention, now)
+
+
+def archives_in(url: str) -> Sequence[Row[Any]]:
+    """All archives of this database, the oldest first."""
+    with closing(Database.open(url)) as database:
+        migrate.check(database)
+        with database.read() as connection:
+            return connection.execute(select(archives).order_by(archives.c.id)).all()
+
+
+def archived_rows(folder: Path, name: str) -> Iterator[dict[str, Any]]:
+    """The rows of one archive, by its name in the folder or its path. Raises Missing and Invalid."""
+    path = Path(name)
+    return archive_file.read(path if path.name != name else archive_file.named(folder, name))
+
+
+def compact(url: str) -> tuple[int, int]:
+    """The bytes before and after. Raises Conflict while a guard acts, and Invalid for PostgreSQL."""
+    file = connect.file_of(connect.parse(url))
+    if file is None:
+        raise Invalid("Only an SQLite database is compacted.", "PostgreSQL's autovacuum reuses the space by itself.")
+    _refuse_while_acting(url)
+    before = file.stat().st_size
+    with closing(sqlite3.connect(file.absolute().as_uri() + "?mode=rw", uri=True, isolation_level=None)) as database:
+        database.execute("PRAGMA auto_vacuum = INCREMENTAL")
+        database.execute("VACUUM")
+        database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    return before, file.stat().st_size

@@ -17,6 +17,7 @@ from tests.api import rows
 from tests.builders import at
 from tests.within import charge_due
 
+from costguard.daemon import backups
 from costguard.daemon.lease_keeper import LEASE
 from costguard.db import lease, migrate
 from costguard.db.before_baseline import LAST_BEFORE
@@ -24,7 +25,6 @@ from costguard.db.tables import metadata
 from costguard.db.transaction import Database
 from costguard.errors import Conflict, Invalid, StoreError
 from costguard.ledger import generation
-from costguard.main import backups
 
 NOW = at("12:00")
 _OWN = {"installation", "events", "sessions", "sign_in_links", "leases", "changes"}  # what a restore writes itself
