@@ -27,7 +27,7 @@ from costguard.ledger.archiving import archive_charges
 from costguard.ledger.label_history import LabelChange
 from costguard.model.budget import LabelFilter, Scope
 from costguard.model.money import ZERO, Money
-from costguard.spend import label_roll_up, label_rows
+from costguard.spend import label_roll_up, spend_rows
 from costguard.spend.label_spend import spend_by_label, values_by_day
 from costguard.spend.spend import spend
 from costguard.spend.spend_rows import Amounts, Grouping
@@ -241,8 +241,8 @@ def test_rolled_up_days_are_not_read_from_charges(world: _World) -> None:
     _lived(world)
     assert len(_good_days(world)) == 2
     with world.database.read() as connection:
-        assert label_rows.not_rolled_up(connection, _LABEL, _FIRST, world.now.date()) == ()
-        assert label_rows.not_rolled_up(connection, "unnamed", _FIRST, world.now.date()) != ()
+        assert spend_rows.not_rolled_up(connection, _LABEL, _FIRST, world.now.date()) == ()
+        assert spend_rows.not_rolled_up(connection, "unnamed", _FIRST, world.now.date()) != ()
     assert world.figures(exactly=False) == world.figures(exactly=True)
 
 
@@ -378,7 +378,7 @@ def test_few_ranges_are_read_from_charges(world: _World) -> None:
     with world.database.write() as connection:
         connection.execute(delete(tables.label_days).where(tables.label_days.c.day.in_(days[::2])))
     with world.database.read() as connection:
-        ranges = label_rows.not_rolled_up(connection, _LABEL, days[0], days[-1])
+        ranges = spend_rows.not_rolled_up(connection, _LABEL, days[0], days[-1])
     assert len(ranges) == 4
     assert all(any(first <= day <= last for first, last in ranges) for day in days[::2])
     assert world.figures(exactly=False) == world.figures(exactly=True)

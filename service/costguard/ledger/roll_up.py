@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import date
@@ -118,7 +118,7 @@ class DailyChange:
             (daily_spot, self._spot, (0, 1, 2, 3, 4)),
             (daily_spot_totals, self._spot, (0, 1, 2, 4)),
         ):
-            add_sums(connection, table, _coarser(sums, columns))
+            add_sums(connection, table, coarser(sums, columns))
         spoil_days(connection, self.days)
 
 
@@ -224,7 +224,8 @@ def _add_rows(sums: _Sums, rows: Iterable[Sequence[Any]], width: int, times: int
             of_key[place] += int(figure) * times
 
 
-def _coarser(sums: _Sums, columns: Sequence[int]) -> dict[_Key, list[int]]:
+def coarser(sums: Mapping[_Key, Sequence[int]], columns: Sequence[int]) -> dict[_Key, list[int]]:
+    """Adds sums up by these places of their keys; sums that come to nothing are left out."""
     coarse_sums: dict[_Key, list[int]] = {}
     for key, figures in sums.items():
         coarse = tuple([key[column] for column in columns])

@@ -26,11 +26,13 @@ from costguard.ledger.roll_up import parts_of_archived, parts_of_charges
 from costguard.ledger.spans import is_archived
 from costguard.model.budget import LabelFilter, Scope
 from costguard.model.instance import ProvisioningModel
-from costguard.spend import label_rows
+from costguard.model.lifetime import Attribution
+from costguard.spend import spend_rows
 from costguard.spend.spend_rows import Amounts, InstanceKind, UnpricedSpan, add, amounts_of, day_start, kind_of
 from costguard.spend.vm_charges import accruing_ids, charged, ids_of
 
 _DAY = timedelta(days=1)
+_KINDS = ("project", "preset", "owner", "job", "provisioning_model")
 _PARTS = ("machine_nanos", "gpu_nanos", "storage_nanos", "seconds")
 _MICROSECOND = timedelta(microseconds=1)
 _Figures: TypeAlias = Sequence[int]  # machine, GPU and storage in nano-dollars, and seconds
@@ -94,10 +96,13 @@ def label_days(
     Kept apart at least by the columns in `by`: days that are rolled up are read from their sums, others from charges.
     """
     sums: dict[tuple[date, InstanceKind], list[int]] = defaultdict(lambda: [0, 0, 0, 0])
-    ranges = label_rows.not_rolled_up(connection, _label_of(scope).label, first, last)
-    columns = tuple(sorted(by))
-    for day, kind, figures in label_rows.days_of_value(connection, first, last, ranges, scope, columns):
-        add(sums[day, kind], figures)
+    wanted = _label_of(scope)
+    ranges = spend_rows.not_rolled_up(connection, wanted.label, first, last)
+    keys = ("day", *(name for name in _KINDS if name in by))
+    rows = spend_rows.rolled_up_by_label(connection, wanted.label, first, last, ranges, scope, keys, wanted)
+    for row, figures in rows:
+        project, preset, owner, job, model = (row.get(name, "") for name in _KINDS)
+        add(sums[row["day"], (project, Attribution(preset, owner, job), model)], figures)
     for start, end in ranges:
         for part in charged_parts(connection, start, end, scope):
             add(sums[part.day, part.kind], part.figures)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
 from typing import Any, TypeAlias
 
@@ -15,6 +15,7 @@ from costguard.db.remembered import remembers
 from costguard.db.tables import daily_label_values, daily_labels, daily_totals, instances, label_days
 from costguard.db.transaction import Database
 from costguard.ledger import charges
+from costguard.ledger.roll_up import coarser
 from costguard.model.budget import Scope
 from costguard.spend.label_days import LabelValues, charged_pieces, values_among
 from costguard.spend.spend_rows import add, day_start
@@ -60,18 +61,15 @@ def roll_up_day(connection: Connection, day: date, labels: Collection[str]) -> N
     for label in wanted:
         _remove(connection, label, day)
         sums = _sums_of(connection, label, day, vms, projects)
-        _store(connection, daily_labels, ((label, *key[:2], day, *key[2:]) for key in sums), sums.values())
-        coarse: _Sums = defaultdict(lambda: [0, 0, 0, 0])
-        for (is_labelled, value, project, *_), figures in sums.items():
-            add(coarse[is_labelled, value, project], figures)
-        _store(connection, daily_label_values, ((label, day, *key) for key in coarse), coarse.values())
+        for table, columns in ((daily_labels, range(9)), (daily_label_values, (0, 3, 1, 2, 4))):
+            _store(connection, table, coarser(sums, columns))
         connection.execute(insert(label_days).values(day=day, label=label))
 
 
 def _sums_of(
     connection: Connection, label: str, day: date, vms: Sequence[VmCharges], projects: dict[int, str]
 ) -> _Sums:
-    """Sums charges by whether there is a value, the value, project, preset, owner, job and provisioning model."""
+    """Sums charges by the key of `daily_labels`: the label, its value, the day, and whose money it is."""
     values = values_among(connection, label, day_start(day), projects)
     # A label that changed on a later day had one value all day long.
     cut = _changed_before(values, day_start(day) + _DAY)
@@ -81,11 +79,12 @@ def _sums_of(
             whose = vm.attribution
             value = values.at(vm.instance_id, day_start(day))
             kind = (projects[vm.instance_id], whose.preset, whose.owner, whose.job, vm.provisioning_model)
-            add(sums[value is not None, value or "", *kind], vm.figures)
+            add(sums[label, value is not None, value or "", day, *kind], vm.figures)
     for piece in charged_pieces(connection, day, day, Scope(), sorted(cut.intersection(projects))):
         project, whose, model = piece.kind
+        kind = (project, whose.preset, whose.owner, whose.job, model)
         for value, part in values.parts(piece):
-            add(sums[value is not None, value or "", project, whose.preset, whose.owner, whose.job, model], part)
+            add(sums[label, value is not None, value or "", day, *kind], part)
     return sums
 
 
@@ -106,12 +105,10 @@ def _projects(connection: Connection, instance_ids: Collection[int]) -> dict[int
     }
 
 
-def _store(connection: Connection, table: Table, keys: Iterator[_Key], figures: Collection[Sequence[int]]) -> None:
-    """Sums that come to nothing are left out."""
+def _store(connection: Connection, table: Table, sums: Mapping[_Key, Sequence[int]]) -> None:
     names = [column.name for column in table.c]
     as_stored = stored(connection, table, names)
-    pairs = zip(keys, figures, strict=True)
-    add_rows(connection, table, names, [as_stored((*key, *amounts)) for key, amounts in pairs if any(amounts)])
+    add_rows(connection, table, names, [as_stored((*key, *amounts)) for key, amounts in sums.items()])
 
 
 def _remove(connection: Connection, label: str, day: date) -> None:

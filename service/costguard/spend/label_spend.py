@@ -9,14 +9,22 @@ from datetime import date, timedelta
 
 from sqlalchemy import Connection
 
-from costguard.ledger.accrual import Accrual
+from costguard.ledger import running_totals
+from costguard.ledger.accrual import Accrual, accruing_spans, uncharged_instances
+from costguard.ledger.label_history import changes_since
 from costguard.model.budget import Scope
-from costguard.spend import label_rows
-from costguard.spend.label_days import charged_pieces, values_among, values_of_gap
-from costguard.spend.label_running import running_by_value
+from costguard.spend import spend_rows
+from costguard.spend.label_days import (
+    LabelValues,
+    charged_pieces,
+    pieces_of,
+    present_values,
+    values_among,
+    values_of_gap,
+)
 from costguard.spend.spend import Spend, spend
 from costguard.spend.spend_rows import Amounts, add, amounts_of, day_start
-from costguard.spend.vm_charges import charged, ids_of
+from costguard.spend.vm_charges import accruing_ids, charged, ids_of
 
 _DAY = timedelta(days=1)
 
@@ -70,12 +78,13 @@ def _figures(
     """Yields the cost of each value: days that are rolled up as one sum, or by day where `by_day` says so; the
     others.
     """
-    ranges = label_rows.not_rolled_up(connection, label, first, last)
-    for day, value, sums in label_rows.sums_by_value(connection, label, first, last, ranges, scope, by_day):
-        yield day or first, value, sums
+    ranges = spend_rows.not_rolled_up(connection, label, first, last)
+    keys = ("day", "is_labelled", "value") if by_day else ("is_labelled", "value")
+    for row, sums in spend_rows.rolled_up_by_label(connection, label, first, last, ranges, scope, keys):
+        yield row.get("day", first), row["value"] if row["is_labelled"] else None, sums
     for start, end in ranges:
         yield from _charged(connection, label, start, end, scope, by_day)
-    yield from running_by_value(connection, accrual, first, last, label, scope)
+    yield from _running(connection, accrual, first, last, label, scope)
 
 
 def _charged(
@@ -91,3 +100,29 @@ def _charged(
     for piece in charged_pieces(connection, first, last, scope, changed):
         for value, part in values.parts(piece):
             yield piece.day, value, part
+
+
+def _running(
+    connection: Connection, accrual: Accrual, first: date, last: date, label: str, scope: Scope
+) -> Iterator[tuple[date, str | None, Sequence[int]]]:
+    """Yields what has accrued since charges were stored on the UTC days [first, last]: equal spans are added up.
+
+    One by one come only VMs whose label changed since, and spans that ended or have no price.
+    """
+    start, end = day_start(first), day_start(last) + _DAY
+    changes = changes_since(connection, label, start)
+    totals, unpriced = running_totals.by_label(connection, accrual, label, start, end, scope)
+    for (value, since), figures in totals.items():
+        for day, amounts in running_totals.accrued(since, figures, accrual.now):
+            if first <= day <= last:
+                yield day, value, amounts
+    alone = changes.keys() & accruing_ids(connection, end) if changes else set()
+    ids = sorted({*alone, *unpriced, *uncharged_instances(connection)})
+    values = LabelValues(present_values(connection, label, ids), changes)
+    for span in accruing_spans(connection, ids):
+        is_open = span.span.ended_at is None
+        if is_open and span.instance_id not in changes and running_totals.is_priced(accrual, span.span):
+            continue  # it is in the totals
+        for piece in pieces_of(accrual, span, start, end, scope):
+            for value, part in values.parts(piece):
+                yield piece.day, value, part

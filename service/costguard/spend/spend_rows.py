@@ -1,12 +1,13 @@
-"""Reads daily spend in any grouping, and what could not be priced."""
+"""Reads daily spend in any grouping, the value of a label among them, and what could not be priced."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from enum import StrEnum
-from typing import TypeAlias
+from itertools import pairwise
+from typing import Any, TypeAlias
 
 from sqlalchemy import (
     BigInteger,
@@ -24,9 +25,19 @@ from sqlalchemy import (
 )
 
 from costguard.db.remembered import remembers
-from costguard.db.tables import daily_owners, daily_spend, daily_totals, instances, lifetimes, storage_spans
+from costguard.db.tables import (
+    daily_label_values,
+    daily_labels,
+    daily_owners,
+    daily_spend,
+    daily_totals,
+    instances,
+    label_days,
+    lifetimes,
+    storage_spans,
+)
 from costguard.ledger.accrual import AccruingSpan, within_scope
-from costguard.model.budget import Scope
+from costguard.model.budget import LabelFilter, Scope
 from costguard.model.instance import InstanceKey, ProvisioningModel
 from costguard.model.lifetime import Attribution, Lifetime
 from costguard.model.money import Money
@@ -42,7 +53,10 @@ class Grouping(StrEnum):
     VM = "vm"  # in no roll-up: by VM, charges are read one by one
 
 
+Days: TypeAlias = tuple[date, date]  # from one to another, both included
 _KEY_START = (Grouping.DAY, Grouping.PROJECT, Grouping.PRESET)  # of each roll-up that has them
+_DAY = timedelta(days=1)
+_MOST_RANGES = 4  # each is a query over charges: of more, those with the least between them are joined
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +100,9 @@ InstanceKind: TypeAlias = tuple[str, Attribution, str]  # project, whose money i
 def rolled_up(
     connection: Connection, first: date, last: date, group_by: tuple[Grouping, ...], scope: Scope
 ) -> list[tuple[tuple[str, ...], Amounts]]:
-    """Reads the daily roll-up of the days [first, last], by group; each group once. No roll-up is by label."""
+    """Reads the daily roll-up of the days [first, last], by group; each group once. Nothing for a label's value, of
+    which not all days are rolled up.
+    """
     if scope.label is not None:
         return []
     # By the beginning of the primary key SQLite adds up as it reads; by anything else it sorts a year first.
@@ -95,12 +111,7 @@ def rolled_up(
     by_key = Grouping.DAY in group_by and set(key_start).issuperset(group_by)
     sql_groups = key_start if by_key else list(group_by)
     columns = [table.c[grouping.value] for grouping in sql_groups]
-    # PostgreSQL adds BIGINTs up to NUMERIC, and thousands of those take their time; nine billion dollars fit BIGINT.
-    sums = [
-        cast(func.sum(column), BigInteger).label(column.name)
-        for column in (table.c.machine_nanos, table.c.gpu_nanos, table.c.storage_nanos, table.c.seconds)
-    ]
-    query = select(*columns, *sums).where(table.c.day.between(first, last), *within_scope(table, scope))
+    query = select(*columns, *_sums(table)).where(table.c.day.between(first, last), *within_scope(table, scope))
     rows = map(tuple, connection.execute(query.group_by(*columns)))  # rows of the library's own are slow to index
     width = len(columns)
     places = [sql_groups.index(grouping) for grouping in group_by]
@@ -161,6 +172,54 @@ def days_of(
     return {row[0]: list(row[1:]) for row in connection.execute(query)}
 
 
+@remembers(label_days)
+def rolled_up_by_label(
+    connection: Connection,
+    label: str,
+    first: date,
+    last: date,
+    without: tuple[Days, ...],
+    scope: Scope,
+    keys: tuple[str, ...],
+    value: LabelFilter | None = None,
+) -> list[tuple[dict[str, Any], Sequence[int]]]:
+    """Reads the daily roll-up by a label in this scope, by these columns; of one value alone where it is given.
+
+    Days in `without` are left out, and those whose sums are not good.
+    """
+    table = _smallest((daily_label_values, daily_labels), keys, scope)
+    columns = [table.c[name] for name in keys]
+    good = select(label_days.c.day).where(label_days.c.label == label, label_days.c.day.between(first, last))
+    query = select(*_sums(table), *columns).where(
+        *(table.c.label == label, table.c.day.between(first, last), table.c.day.in_(good)),
+        *(~table.c.day.between(*days) for days in without),
+        *within_scope(table, scope),
+    )
+    if value is not None:
+        query = query.where(table.c.is_labelled == (value.value is not None), table.c.value == (value.value or ""))
+    rows = map(tuple, connection.execute(query.group_by(*columns)))
+    return [(dict(zip(keys, row[4:], strict=True)), row[:4]) for row in rows if row[0] is not None]
+
+
+@remembers(daily_totals, label_days)
+def not_rolled_up(connection: Connection, label: str, first: date, last: date) -> tuple[Days, ...]:
+    """Ranges that hold every day of [first, last] with charges whose sums by this label are not good."""
+    totals = daily_totals.c.day
+    is_good = select(label_days.c.day).where(label_days.c.label == label)
+    query = select(totals).where(totals.between(first, last), totals.not_in(is_good)).distinct().order_by(totals)
+    ranges: list[Days] = []
+    for day in connection.scalars(query):
+        if ranges and ranges[-1][1] == day - _DAY:
+            ranges[-1] = ranges[-1][0], day
+        else:
+            ranges.append((day, day))
+    while len(ranges) > _MOST_RANGES:
+        gaps = [after[0] - before[1] for before, after in pairwise(ranges)]
+        place = gaps.index(min(gaps))
+        ranges[place : place + 2] = [(ranges[place][0], ranges[place + 1][1])]
+    return tuple(ranges)
+
+
 @remembers(instances, lifetimes, storage_spans)
 def unpriced(connection: Connection, first: date, last: date, scope: Scope) -> list[UnpricedSpan]:
     """Lists the spans that ran, or were stored, on these days and could not be priced whole; the latest first."""
@@ -211,10 +270,19 @@ def day_start(day: date) -> datetime:
 
 
 def _table(group_by: Sequence[Grouping], scope: Scope) -> Table:
-    """The smallest that tells apart what is asked for."""
-    names = {grouping.value for grouping in group_by}
-    names |= {name for name in ("project", "preset", "owner", "job") if getattr(scope, name) is not None}
-    return next(table for table in (daily_totals, daily_owners, daily_spend) if names <= set(table.c.keys()))
+    return _smallest((daily_totals, daily_owners, daily_spend), {grouping.value for grouping in group_by}, scope)
+
+
+def _smallest(tables: Sequence[Table], names: Collection[str], scope: Scope) -> Table:
+    """Returns the first of these, the smallest first, that tells apart what is asked for."""
+    needed = {*names, *(name for name in ("project", "preset", "owner", "job") if getattr(scope, name) is not None)}
+    return next(table for table in tables if needed <= set(table.c.keys()))
+
+
+def _sums(table: Table) -> list[ColumnElement[int]]:
+    # PostgreSQL adds BIGINTs up to NUMERIC, and thousands of those take their time; nine billion dollars fit BIGINT.
+    figures = (table.c.machine_nanos, table.c.gpu_nanos, table.c.storage_nanos, table.c.seconds)
+    return [cast(func.sum(column), BigInteger).label(column.name) for column in figures]
 
 
 def amounts_of(sums: Sequence[int]) -> Amounts:
