@@ -9,7 +9,7 @@ from sqlalchemy import Connection, select
 
 from costguard.db import tables
 from costguard.ledger.accrual import Accrual, accrual_at, accruing_spans, figures_of
-from costguard.ledger.running_totals import drifted
+from costguard.ledger.running.running_totals import drifted
 from costguard.model.budget import Scope
 from costguard.spend.spend import live
 from costguard.spend.spend_rows import InstanceKind, kind_of

@@ -26,12 +26,13 @@ from costguard.db.lease import Lease
 from costguard.db.tables import charges, instances
 from costguard.db.transaction import Database
 from costguard.errors import LeaseLost
-from costguard.ledger import prices, projects, running_totals
+from costguard.ledger import prices, projects
 from costguard.ledger.accrual import accrual_at
 from costguard.ledger.charging import charge_due
 from costguard.ledger.observe import Belonging
 from costguard.ledger.owner import OwnerRules
 from costguard.ledger.record import close_account, record
+from costguard.ledger.running import running_totals
 from costguard.model.instance import AttachedDisk, InstanceKey, ProvisioningModel, SeenInstance, Status
 from costguard.model.money import Money
 from costguard.model.observation import Observation

@@ -15,9 +15,9 @@ from tests.within import keep_rates
 from costguard.db import tables
 from costguard.db.transaction import Database
 from costguard.ledger import accrual as accruing
-from costguard.ledger import burn_rates
 from costguard.ledger.accrual import accrual_at
 from costguard.ledger.fleet_rows import Filters
+from costguard.ledger.running import burn_rates
 from costguard.model.budget import Period, Scope
 from costguard.model.money import ZERO, Money
 from costguard.spend import fleet

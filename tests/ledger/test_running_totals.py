@@ -24,12 +24,13 @@ from costguard.daemon.reconcile import Reconciler
 from costguard.db import tables
 from costguard.db.backup import verify
 from costguard.db.transaction import Database
-from costguard.ledger import price_refresh, prices, projects, running_totals
+from costguard.ledger import price_refresh, prices, projects
 from costguard.ledger.charging import charge_due
 from costguard.ledger.observe import Belonging
 from costguard.ledger.owner import OwnerRules
 from costguard.ledger.record import close_account, record
-from costguard.ledger.running_totals import heal
+from costguard.ledger.running import running_totals
+from costguard.ledger.running.running_totals import heal
 from costguard.model.instance import AttachedDisk, InstanceKey, ProvisioningModel, SeenInstance, Shape, Status
 from costguard.model.price import Price, PriceKey, Unit
 

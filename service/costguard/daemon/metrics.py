@@ -15,10 +15,11 @@ from costguard.db import health_rows
 from costguard.db.remembered import remembers
 from costguard.db.tables import OPEN_JOB, WAITING, events, interruptions, jobs, messages, stops
 from costguard.events import stream
-from costguard.ledger import burn_rates, projects
+from costguard.ledger import projects
 from costguard.ledger.accrual import accrual_at
 from costguard.ledger.fleet_rows import Burning
 from costguard.ledger.projects import ProjectLook
+from costguard.ledger.running import burn_rates
 from costguard.model.attempt import Outcome
 from costguard.model.event_kinds import EVENT_KINDS
 from costguard.model.job import JobState

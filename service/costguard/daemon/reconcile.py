@@ -16,10 +16,11 @@ from costguard.db.transaction import Database
 from costguard.errors import LeaseLost, StoreError
 from costguard.isolation import Isolated
 from costguard.jobs.reports.listening import Listening
-from costguard.ledger import projects, running_totals
+from costguard.ledger import projects
 from costguard.ledger.charging import Charged, charge_due
 from costguard.ledger.observe import Belonging
 from costguard.ledger.record import Recorded, close_account, failed, record
+from costguard.ledger.running import running_totals
 from costguard.model.action import SendReminder
 from costguard.model.observation import Observation, Unread
 from costguard.model.ports import Clock, Cloud

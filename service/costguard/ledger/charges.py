@@ -29,9 +29,9 @@ from costguard.db.bulk import add_rows, chunks, stored
 from costguard.db.prepared import prepared
 from costguard.db.tables import UNCHARGED, charges, instances
 from costguard.db.types import Timestamp
-from costguard.ledger import burn_rates
 from costguard.ledger.accrual import attribution_of, lifetime_of, select_lifetimes, select_storage, storage_of
 from costguard.ledger.roll_up import LIFETIME, STORAGE, TABLES, DailyChange, SpanGroup, change_of
+from costguard.ledger.running import burn_rates
 from costguard.model.instance import ProvisioningModel
 from costguard.model.lifetime import Attribution, Charge, Lifetime, StorageSpan
 

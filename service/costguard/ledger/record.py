@@ -19,7 +19,7 @@ from costguard.db.transaction import Database
 from costguard.errors import CloudError
 from costguard.events import audit_log
 from costguard.isolation import Isolated
-from costguard.ledger import answers, operations, projects, running_totals
+from costguard.ledger import answers, operations, projects
 from costguard.ledger import lifetimes as ledger
 from costguard.ledger.label_history import moment_of_change
 from costguard.ledger.launched import launched, launched_by_label, unseen
@@ -27,6 +27,7 @@ from costguard.ledger.lifetimes import Change, ListedVm, RowsWritten
 from costguard.ledger.narrate import tell_failed, tell_gap, tell_looks, tell_refused, tell_unwatched
 from costguard.ledger.observe import Belonging, KnownFacts, account
 from costguard.ledger.projects import ProjectLook
+from costguard.ledger.running import running_totals
 from costguard.ledger.timeline import DELETES
 from costguard.model.event import Event
 from costguard.model.instance import InstanceKey, SeenInstance

@@ -11,9 +11,9 @@ from starlette.responses import HTMLResponse
 
 from costguard.jobs.decide.start_times import StartTimes
 from costguard.jobs.rows import start_rows
-from costguard.ledger import burn_rates
 from costguard.ledger.accrual import accrual_at
 from costguard.ledger.fleet_rows import Burning
+from costguard.ledger.running import burn_rates
 from costguard.model.instance import ProvisioningModel
 from costguard.model.money import ZERO, Money, Priced
 from costguard.model.preset import Preset

@@ -16,8 +16,8 @@ from costguard.events import audit_log
 from costguard.ledger import fleet_rows as stored_fleet
 from costguard.ledger import history, prices
 from costguard.ledger.accrual import Accrual, accrual_at
-from costguard.ledger.burn_rates import priced
 from costguard.ledger.history import LifetimeView, StorageView
+from costguard.ledger.running.burn_rates import priced
 from costguard.messages import message_log
 from costguard.messages.message_log import LogEntry
 from costguard.model.access import Permission, Principal

@@ -8,8 +8,9 @@ from datetime import datetime, timedelta
 
 from sqlalchemy import Connection
 
-from costguard.ledger import projects, running_totals
+from costguard.ledger import projects
 from costguard.ledger.accrual import Accrual
+from costguard.ledger.running import running_totals
 from costguard.model.event import Event, new_event
 from costguard.model.money import Money
 from costguard.spend import burning

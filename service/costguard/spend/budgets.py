@@ -15,8 +15,9 @@ from costguard.access.teams import team_of
 from costguard.db.lease import Lease
 from costguard.db.transaction import Database
 from costguard.events import audit_log
-from costguard.ledger import projects, running_totals
+from costguard.ledger import projects
 from costguard.ledger.accrual import Accrual, accrual_at
+from costguard.ledger.running import running_totals
 from costguard.model.budget import Budget, LabelFilter, Period, Scope
 from costguard.model.event import Event, new_event
 from costguard.model.money import Money, about_text

@@ -24,11 +24,12 @@ from costguard.db.prepared import prepared
 from costguard.db.remembered import remembers
 from costguard.db.tables import charges, events, instances, lifetimes, storage_spans
 from costguard.db.types import EPOCH
-from costguard.ledger import projects, running_totals
+from costguard.ledger import projects
 from costguard.ledger.accrual import Accrual, accruing_spans, within_scope
 from costguard.ledger.rows import shape_of
-from costguard.ledger.running_total_rows import KINDS, Kind
-from costguard.ledger.running_totals import rate_of_kind
+from costguard.ledger.running import running_totals
+from costguard.ledger.running.running_total_rows import KINDS, Kind
+from costguard.ledger.running.running_totals import rate_of_kind
 from costguard.model.budget import LabelFilter, Scope
 from costguard.model.instance import ProvisioningModel, Shape
 from costguard.model.lifetime import Lifetime

@@ -15,12 +15,13 @@ from costguard.db.prepared import prepared
 from costguard.db.remembered import remembers
 from costguard.db.tables import UNPRICED_RANK, charges, instances, lifetimes, storage_spans
 from costguard.ledger import accrual as accruing
-from costguard.ledger import burn_rates, fleet_rows
+from costguard.ledger import fleet_rows
 from costguard.ledger.accrual import Accrual, AccruingSpan
-from costguard.ledger.burn_rates import priced
 from costguard.ledger.fleet_rows import BEYOND, Burning, Filters, FleetInstance, Place, PresentInstance, Sort
 from costguard.ledger.idle import utilisation
 from costguard.ledger.idle.utilisation import Measured
+from costguard.ledger.running import burn_rates
+from costguard.ledger.running.burn_rates import priced
 from costguard.ledger.spans import charged_sums
 from costguard.model.budget import LabelFilter
 from costguard.model.lifetime import StorageSpan

@@ -10,9 +10,9 @@ from typing import TypeAlias
 
 from sqlalchemy import Connection
 
-from costguard.ledger import running_totals
 from costguard.ledger.accrual import Accrual, AccruingSpan, accruing_spans, figures_of, uncharged_instances
-from costguard.ledger.running_totals import accrued
+from costguard.ledger.running import running_totals
+from costguard.ledger.running.running_totals import accrued
 from costguard.model.budget import Scope
 from costguard.model.lifetime import Attribution, Lifetime
 from costguard.model.money import ZERO, Money

@@ -21,14 +21,13 @@ from sqlalchemy import Connection
 
 from costguard.db.lease import Lease
 from costguard.db.transaction import Database
-from costguard.ledger import burn_rates
-from costguard.ledger import burn_rates as rates
-from costguard.ledger import running_total_rows as rows
 from costguard.ledger.accrual import Accrual, accrual_at, figures_of
-from costguard.ledger.burn_rates import Basis
 from costguard.ledger.charges import ChargedSpan
 from costguard.ledger.pricing import billed_seconds
-from costguard.ledger.running_total_rows import Group, Kind, OpenSpans, TotalFigures, Totals
+from costguard.ledger.running import burn_rates
+from costguard.ledger.running import running_total_rows as rows
+from costguard.ledger.running.burn_rates import Basis
+from costguard.ledger.running.running_total_rows import Group, Kind, OpenSpans, TotalFigures, Totals
 from costguard.model.budget import Scope
 from costguard.model.instance import InstanceKey, ProvisioningModel, Shape
 from costguard.model.lifetime import Lifetime, StorageSpan
@@ -165,7 +164,7 @@ def leave_to_catch_up(connection: Connection) -> None:
     """Drops the basis after thousands of new VMs at once: adding all up at the end of the pass is cheaper than
     following each.
     """
-    rates.drop_basis(connection)
+    burn_rates.drop_basis(connection)
 
 
 @contextmanager
@@ -176,14 +175,14 @@ def following(connection: Connection, project: str, gce_ids: Collection[str], no
     """
     accrual = accrual_at(connection, now)
     if not burn_rates.are_current(connection, accrual):
-        rates.drop_basis(connection)
+        burn_rates.drop_basis(connection)
         yield
         return
     accruals = Accruals(accrual, _steady_since(accrual))
-    before = rates.ids_of(connection, project, gce_ids)
+    before = burn_rates.ids_of(connection, project, gce_ids)
     change, _ = _added_up(accruals, rows.open_spans(connection, before), -1)
     yield
-    after = rates.ids_of(connection, project, gce_ids)
+    after = burn_rates.ids_of(connection, project, gce_ids)
     _add(change, _added_up(accruals, rows.open_spans(connection, after))[0])
     rows.add(connection, change)
     burn_rates.keep(connection, now, after)
@@ -193,7 +192,7 @@ def follow_charges(connection: Connection, entries: Iterable[ChargedSpan], now: 
     """Open spans accrue from the moment up to which their charges were stored now."""
     accrual = accrual_at(connection, now)
     if not burn_rates.are_current(connection, accrual):
-        rates.drop_basis(connection)
+        burn_rates.drop_basis(connection)
         return
     # Most go on from the same midnight, in a few groups.
     moved: dict[tuple[Kind, tuple[str, str, str, str], datetime], int] = defaultdict(int)
@@ -218,11 +217,11 @@ def catch_up(database: Database, now: datetime, fence: Lease | None = None, at_o
         accrual = accrual_at(connection, now)
         if burn_rates.are_current(connection, accrual):
             return 0
-        ids = rates.present_ids(connection)
+        ids = burn_rates.present_ids(connection)
     written = 0
     for at in range(0, len(ids), at_once):
         with database.write(fence) as connection:
-            rates.drop_basis(connection)
+            burn_rates.drop_basis(connection)
             written += burn_rates.keep(connection, now, ids[at : at + at_once])
     with database.write(fence) as connection:
         again = accrual_at(connection, now)
@@ -231,7 +230,7 @@ def catch_up(database: Database, now: datetime, fence: Lease | None = None, at_o
         ):  # else they are of two states of the prices: the next pass sees to it
             accruals = Accruals(again, _steady_since(again))
             rows.replace(connection, _added_up(accruals, rows.open_spans(connection))[0])
-            rates.set_basis(connection, Basis(burn_rates.prices_of(again.book), *again.book.unchanged_around(now)))
+            burn_rates.set_basis(connection, Basis(burn_rates.prices_of(again.book), *again.book.unchanged_around(now)))
     return written
 
 
@@ -257,7 +256,7 @@ def heal(database: Database, now: datetime, fence: Lease | None = None) -> int:
     for (group, day), (stored, right) in list(wrong.items())[:5]:
         log.error("running_total_drifted", **group._asdict(), day=day, stored=tuple(stored), right=tuple(right))
     with database.write(fence) as connection:
-        rates.drop_basis(connection)
+        burn_rates.drop_basis(connection)
     catch_up(database, now, fence)
     return len(wrong)
 
