@@ -10,8 +10,7 @@ import pytest
 from tests.jobs.world import World, world
 
 from costguard.jobs.decide.agent_fields import MOST_MINUTES, JudgedWindow, MeasuredMinute
-from costguard.jobs.decide.bound_savings import promised, script_of, time_left
-from costguard.jobs.decide.larger_vms import next_larger
+from costguard.jobs.decide.bound_savings import next_larger, promised, script_of, time_left
 from costguard.jobs.reports import diagnosis
 from costguard.jobs.reports.diagnosis import JobDiagnosis
 from costguard.jobs.rows import diagnosis_rows

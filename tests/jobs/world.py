@@ -38,7 +38,7 @@ from costguard.model.launch import OperationAnswer, Quota, Recipe, VmRequest
 from costguard.model.observation import Sighting
 from costguard.model.ports import Checkpoints
 from costguard.model.price import Price, PriceKey, Unit
-from costguard.sweeps.common import common_ceilings
+from costguard.sweeps.gather import common_ceilings
 from costguard_vm.model.checkpoint import (
     Checkpoint,
     CheckpointLook,

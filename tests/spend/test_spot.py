@@ -21,10 +21,9 @@ from costguard.ledger.charges import recharge_since
 from costguard.ledger.roll_up import following
 from costguard.model.budget import Scope
 from costguard.model.money import Money, Priced
-from costguard.spend.saved import kept
+from costguard.spend.saved import kept, saved_by_spot
 from costguard.spend.spot import SpotSaving
 from costguard.spend.spot_rows import charged, lost_to_preemptions
-from costguard.spend.spot_savings import saved_by_spot
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 SPOT, ON_DEMAND = Money.of("0.165"), Money.of("0.53")  # an hour of an n1-standard-4 with a T4

@@ -58,7 +58,7 @@ from costguard.reminders.stop_case import ByTheRules
 from costguard.reminders.watched import FleetPlan
 from costguard.settings import Settings
 from costguard.spend.budgets import BudgetWatch
-from costguard.sweeps.common import common_ceilings
+from costguard.sweeps.gather import common_ceilings
 from costguard.sweeps.turn import SweepsTurn
 from costguard.trackers.delivery import Trackers
 from costguard.web.meters import WatchMeters

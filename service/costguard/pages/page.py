@@ -9,6 +9,7 @@ from datetime import datetime
 from http import HTTPStatus
 from pathlib import Path
 from typing import Annotated, Any, Protocol
+from urllib.parse import quote
 
 from fastapi import APIRouter, Depends, FastAPI, Request
 from fastapi.routing import APIRoute
@@ -19,12 +20,16 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from costguard.access.rules import Rules
 from costguard.daemon import health
+from costguard.db.transaction import Database
 from costguard.errors import CostguardError
 from costguard.jobs.listing.output import OpenFolder
+from costguard.jobs.rows import job_rows
 from costguard.jobs.submit.submit import JobService
+from costguard.ledger import fleet_rows
 from costguard.model.access import Permission, Principal
-from costguard.pages import named, show
+from costguard.pages import show
 from costguard.pages.query import BadAddress
+from costguard.sweeps import sweep_rows
 from costguard.sweeps.submit import SweepService
 from costguard.web.memo import memo_of
 from costguard.web.permissions import needs
@@ -194,7 +199,7 @@ class PageRoute(APIRoute):
 def _by_name(request: Request, path: str, error: BadAddress | ProblemError | CostguardError) -> Response:
     """The page of what has this name, or else the error."""
     try:
-        there = named.with_id(pages_of(request).source.database, path, request.path_params)
+        there = with_id(pages_of(request).source.database, path, request.path_params)
     except CostguardError as several:
         return _problem_page(request, several)
     if there is None:
@@ -244,3 +249,19 @@ def _error_page(request: Request, status: HTTPStatus, message: str, what_next: s
     return pages_of(request).render(
         request, "error.html", status=status, title=status.phrase, message=message, what_next=what_next
     )
+
+
+def with_id(database: Database, path: str, given: Mapping[str, str]) -> str | None:
+    """The address with the id in place of the name; None where nothing has that name. Raises Conflict.
+
+    `path` is the route's, such as `/jobs/{job_id}/output`, and `given` are its parts.
+    """
+    ids = dict(given)
+    with database.read() as connection:
+        if "job_id" in given:
+            ids["job_id"] = job_rows.id_of(connection, given["job_id"])
+        if "sweep_id" in given:
+            ids["sweep_id"] = sweep_rows.id_of(connection, given["sweep_id"])
+        if "gce_id" in given:
+            ids["gce_id"] = fleet_rows.gce_id_of(connection, given["project"], given["gce_id"])
+    return None if ids == given else path.format(**{part: quote(value, safe="") for part, value in ids.items()})

@@ -1,8 +1,8 @@
-"""Reads what decisions about sweeps are based on, in a few queries for all of them."""
+"""Reads what decisions about sweeps are based on, in a few queries for all of them, and jobs' shares in ceilings."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 
 from sqlalchemy import Connection, select, text
@@ -11,13 +11,15 @@ from costguard.db import tables
 from costguard.db.bulk import chunks
 from costguard.db.tables import LIVE_ATTEMPT
 from costguard.jobs.decide.limits import LEAST_RUN
+from costguard.jobs.decide.view import CommonCeiling
 from costguard.ledger.accrual import Accrual
 from costguard.model.attempt import AttemptState
+from costguard.model.job import Job
 from costguard.model.money import ZERO, Money, Priced
 from costguard.spend import downloads, job_costs
-from costguard.sweeps import sweep_rows
-from costguard.sweeps.ceiling import CeilingUse, Reservation
-from costguard.sweeps.decide import MemberView, SweepView
+from costguard.sweeps import gather, sweep_rows
+from costguard.sweeps.ceiling import CeilingUse, Reservation, shares
+from costguard.sweeps.decide import MemberView, SweepView, launchable
 
 _NOTHING = timedelta()
 # A stopped VM costs its disk alone, and that is counted as it accrues.
@@ -103,4 +105,26 @@ def _least_rates(connection: Connection, job_ids: Collection[str]) -> dict[str, 
         for row in connection.execute(query.where(columns.job_id.in_(some))):
             rate = Money(row.rate_nanos)
             result[row.job_id] = min(result.get(row.job_id, rate), rate)
+    return result
+
+
+def common_ceilings(
+    connection: Connection,
+    accrual: Accrual,
+    jobs: Sequence[Job],
+    now: datetime,  # noqa: ARG001 the accrual has it
+) -> Mapping[str, CommonCeiling]:
+    """Returns shares by job; those without a sweep, or whose sweep has no ceiling, are left out."""
+    wanted = {job.spec.sweep for job in jobs if job.spec.sweep}
+    if not wanted:
+        return {}
+    result: dict[str, CommonCeiling] = {}
+    for view in gather.views(connection, accrual, sorted(wanted)).values():
+        if view.use is None:
+            continue
+        open_jobs = [one.job.id for one in view.open if one.job is not None]
+        slots = len(open_jobs) + launchable(view)
+        with_vm = {reservation.job_id for reservation in view.use.reservations}
+        for job_id, share in shares(view.use, open_jobs, slots).items():
+            result[job_id] = CommonCeiling(view.use.ceiling, share, may_grow=bool(with_vm - {job_id}))
     return result

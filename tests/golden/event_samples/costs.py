@@ -14,7 +14,7 @@ from tests.fakes import HandClock
 from tests.jobs.job_rows import job
 
 from costguard.access.rules import Rules
-from costguard.bill.drift import drift_event
+from costguard.bill.comparing import drift_event
 from costguard.bill.lines import BilledThing, BillLine, BillState, Reason
 from costguard.bill.reading import read_table
 from costguard.db.transaction import Database

@@ -4,26 +4,37 @@ Attribution columns (`preset`, `owner`, `job`) are never null: an empty string g
 """
 
 from costguard.db.tables.access import api_tokens, sessions, sign_in_links, webhooks
-from costguard.db.tables.activity import activity_minutes, job_bounds
 from costguard.db.tables.archives import archives, charge_days
 from costguard.db.tables.base import Id, Json, metadata
-from costguard.db.tables.bill import bill_partitions, bill_resources, bill_terms, bill_usage
-from costguard.db.tables.bill_comparison import bill_costs, bill_days, bill_differences, bill_others
+from costguard.db.tables.bill import (
+    bill_costs,
+    bill_days,
+    bill_differences,
+    bill_others,
+    bill_partitions,
+    bill_resources,
+    bill_terms,
+    bill_usage,
+)
 from costguard.db.tables.installation import UNKNOWN_THERE, installation, unknown_vms
 from costguard.db.tables.jobs import (
     LIVE_ATTEMPT,
     OPEN_JOB,
+    OPEN_RUN,
     REPORTED,
+    activity_minutes,
     attempts,
     drills,
     interruptions,
+    job_bounds,
     job_plans,
     jobs,
     progress_points,
     seen_checkpoints,
     signing_keys,
+    tracked_runs,
+    tracker_points,
 )
-from costguard.db.tables.labels import daily_label_values, daily_labels, label_changes, label_days
 from costguard.db.tables.ledger import (
     OF_JOB,
     UNCHARGED,
@@ -42,17 +53,20 @@ from costguard.db.tables.ledger import (
 from costguard.db.tables.people import WAITING, claims, keeps, messages, people, requests, stops
 from costguard.db.tables.spend import (
     changes,
+    daily_label_values,
+    daily_labels,
     daily_owners,
     daily_spend,
     daily_spot,
     daily_spot_totals,
     daily_totals,
+    label_changes,
+    label_days,
     price_refusals,
     prices,
     running_totals,
 )
 from costguard.db.tables.sweeps import OPEN_SWEEP, sweep_jobs, sweep_members, sweeps
-from costguard.db.tables.trackers import OPEN_RUN, tracked_runs, tracker_points
 
 __all__ = [
     "LIVE_ATTEMPT",

@@ -1,4 +1,4 @@
-"""Tables of jobs, their attempts, interruptions and checkpoints."""
+"""Tables of jobs, their attempts, interruptions and checkpoints, of what bounds them, and of runs in trackers."""
 
 from __future__ import annotations
 
@@ -233,3 +233,84 @@ drills = Table(
     Column("why", Text, nullable=False, server_default=""),
     Column("was_killed", Boolean, nullable=False, server_default=text("false")),
 )
+
+# Queries say this in the very same words, so that both databases use the small index.
+OPEN_RUN = "ended_at IS NULL"
+
+tracked_runs = Table(
+    "tracked_runs",
+    metadata,
+    Column("id", Id, primary_key=True, autoincrement=True),
+    Column("job_id", String, ForeignKey("jobs.id"), nullable=False),
+    Column("tracker", String, nullable=False),
+    Column("run", String, nullable=False),  # as its tracker names it
+    Column("point_at", Timestamp),  # of the newest point: the next is later; NULL: none was made yet
+    Column("step", BigInteger),  # the furthest so far; NULL: none was reported
+    Column("ended_at", Timestamp),  # no point is made any more
+    # What becomes of the points.
+    Column("waiting", Integer, nullable=False, server_default=text("0")),  # how many points wait
+    Column("logged_at", Timestamp),  # when the tracker accepted something last
+    Column("tries", Integer, nullable=False, server_default=text("0")),  # failed ones in a row
+    Column("try_after", Timestamp),
+    Column("error", Text, nullable=False, server_default=""),  # of the last try
+    Column("refused_at", Timestamp),  # when its owner was notified that the tracker does not take the run
+)
+Index("ix_tracked_runs_job", tracked_runs.c.job_id)
+Index("ix_tracked_runs_open", tracked_runs.c.id, sqlite_where=text(OPEN_RUN), postgresql_where=text(OPEN_RUN))
+Index(
+    "ix_tracked_runs_waiting",
+    tracked_runs.c.tracker,
+    tracked_runs.c.id,
+    sqlite_where=text("waiting > 0"),
+    postgresql_where=text("waiting > 0"),
+)
+
+# A job's figures at one heartbeat, until its tracker has them.
+tracker_points = Table(
+    "tracker_points",
+    metadata,
+    Column("run_id", Id, ForeignKey("tracked_runs.id"), primary_key=True, autoincrement=False),
+    Column("at", Timestamp, primary_key=True),  # whole milliseconds: trackers keep no finer ones
+    Column("step", BigInteger),
+    Column("cost_nanos", BigInteger),  # NULL: not all of it has a price
+    Column("per_1000_nanos", BigInteger),  # NULL: not known
+    Column("preemptions", Integer, nullable=False),
+    Column("lost_s", BigInteger, nullable=False),
+    Column("lost_nanos", BigInteger, nullable=False),
+    Column("is_tried", Boolean, nullable=False, server_default=text("false")),  # the tracker may have it
+)
+
+# At most an hour of each attempt.
+activity_minutes = Table(
+    "activity_minutes",
+    metadata,
+    Column("attempt_id", Id, ForeignKey("attempts.id"), primary_key=True, autoincrement=False),
+    Column("at", Timestamp, primary_key=True),  # its end
+    Column("run", Integer, nullable=False),
+    Column("minute", Json, nullable=False),
+    Column("step", BigInteger),
+    Column("step_at", Timestamp),
+    Column("is_judged", Boolean, nullable=False, server_default=text("false")),
+)
+
+# One row for consecutive windows of a run with the same verdict.
+job_bounds = Table(
+    "job_bounds",
+    metadata,
+    Column("id", Id, primary_key=True, autoincrement=True),
+    Column("job_id", String, ForeignKey("jobs.id"), nullable=False),
+    Column("attempt_id", Id, ForeignKey("attempts.id"), nullable=False),
+    Column("run", Integer, nullable=False),
+    Column("bound", String, nullable=False),
+    Column("cause", String),  # NULL: the bound alone is known
+    Column("since", Timestamp, nullable=False),
+    Column("until", Timestamp, nullable=False),
+    Column("windows", Integer, nullable=False),
+    Column("share_ppm", BigInteger),  # mean over the windows, in millionths of the time; NULL: not known
+    Column("numbers", Json, nullable=False),  # of the last window
+    Column("why", Text, nullable=False),
+    Column("advice", Text, nullable=False),
+    Column("steps", BigInteger),  # made in step_ms; NULL: not known
+    Column("step_ms", BigInteger),
+)
+Index("ix_job_bounds_job", job_bounds.c.job_id, job_bounds.c.id)

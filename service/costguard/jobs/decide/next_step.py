@@ -8,7 +8,6 @@ from datetime import datetime
 from costguard.jobs.decide.choice import Chosen, Hopeless, choose
 from costguard.jobs.decide.disk import holds_only_copy
 from costguard.jobs.decide.ending import ending
-from costguard.jobs.decide.last_checkpoint import cancel_due
 from costguard.jobs.decide.limits import (
     after_failures,
     verdict,
@@ -20,6 +19,7 @@ from costguard.jobs.decide.view import (
     HOLD_AGAIN,
     UNSETTLED,
     AskAgain,
+    CancelAfterCheckpoint,
     DeleteVm,
     EndAttempt,
     JobAction,
@@ -162,3 +162,24 @@ def _deletes(view: JobView, context: JobContext) -> tuple[tuple[JobAction, ...],
         else:
             due.append(DeleteVm(attempt.id, f"its attempt in {place_of(attempt)} has ended: {attempt.reason}"))
     return tuple(due), earliest(*later)
+
+
+_AT_WORK = frozenset({AttemptState.BOOTING, AttemptState.RUNNING})
+
+
+def cancel_due(view: JobView) -> CancelAfterCheckpoint | None:
+    """Once a checkpoint was written after the request, or where nothing runs that could write one."""
+    job, last, seen = view.job, view.last, view.checkpoint
+    if job.cancel_after_at is None or job.cancel_asked_at is not None:
+        return None
+    by = job.cancel_after_by
+    if last is None or (not last.attempt.is_open) or last.attempt.state is AttemptState.RESTING:
+        return CancelAfterCheckpoint(
+            job.id, by, f"{by} cancelled it after its next checkpoint, and nothing of it runs now."
+        )
+    if last.attempt.state not in _AT_WORK or seen is None or seen.error or seen.written_at is None:
+        return None
+    if seen.written_at <= job.cancel_after_at:
+        return None
+    which = f"step {seen.step:,}" if seen.step is not None else seen.resume_from
+    return CancelAfterCheckpoint(job.id, by, f"{by} cancelled it after its next checkpoint, and {which} is saved.")

@@ -23,11 +23,11 @@ from costguard.jobs.decide.bound_savings import (
     achieved,
     achieved_text,
     is_same_training,
+    next_larger,
     promised,
     saving_text,
     time_left,
 )
-from costguard.jobs.decide.larger_vms import next_larger
 from costguard.jobs.reports import progress
 from costguard.jobs.rows import attempts, diagnosis_rows, job_events, job_rows, progress_rows
 from costguard.jobs.rows.diagnosis_rows import NewWindow
