@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from fnmatch import fnmatch
 from pathlib import Path
@@ -34,6 +35,11 @@ MOST_MODULES = 30  # in one folder
 # Folders that have more: the numbers may only fall.
 CROWDED = {
     "service/costguard/model": 42,
+}
+MOST_LINES_OF_ROOM = 6_000  # of the modules in one folder
+# Folders that have more: the numbers may only fall.
+LONG_ROOMS = {
+    "service/costguard/ledger": 6_032,
 }
 MOST_PARAMETERS = 8  # of a function that is no command, route or tool; `self` and `cls` are none
 # Those that have more: rows may only go, and numbers only fall.
@@ -80,6 +86,7 @@ def broken_rules(root: Path) -> list[str]:
         *_long_functions(root),
         *_many_parameters(root),
         *_crowded_folders(root),
+        *_long_rooms(root),
         *_misplaced_tests(root),
         *_shared_class_names(root),
         *_silent_tests(root),
@@ -145,6 +152,17 @@ def _crowded_folders(root: Path) -> Iterator[str]:
             yield f"{name}: {modules} modules in one folder, and {allowed} may be; divide it by what they are about"
         elif modules < allowed and name in CROWDED:
             yield f"{name}: {modules} modules and not {allowed}; write {modules} in CROWDED of tests/house.py now"
+
+
+def _long_rooms(root: Path) -> Iterator[str]:
+    lines: Counter[str] = Counter()
+    for file in (root / "service").rglob("*.py"):
+        if not _is_generated(file.relative_to(root)):
+            lines[str(file.parent.relative_to(root))] += len(file.read_text("utf-8").splitlines())
+    for name in sorted(lines.keys() | LONG_ROOMS.keys()):
+        allowed = LONG_ROOMS.get(name, MOST_LINES_OF_ROOM)
+        if lines[name] > allowed:
+            yield f"{name}: {lines[name]:,} lines in one folder, and {allowed:,} may be; divide it by what they are about"
 
 
 def _misplaced_tests(root: Path) -> Iterator[str]:

@@ -76,6 +76,21 @@ def test_crowded_folders_are_named(tmp_path: Path) -> None:
     ]
 
 
+def test_rooms_of_too_many_lines_are_named(tmp_path: Path) -> None:
+    """A folder whose modules together have more than 6,000 lines is named."""
+    (tmp_path / ".gitignore").write_text("")
+    (tmp_path / "tests").mkdir()
+    package = tmp_path / "service" / "costguard" / "rooms"
+    package.mkdir(parents=True)
+    for number in range(20):
+        (package / f"part{number}.py").write_text("\n" * 300)
+    assert not [rule for rule in broken_rules(tmp_path) if "lines in one folder" in rule]
+    (package / "cost.py").write_text("\n")
+    assert [rule for rule in broken_rules(tmp_path) if "lines in one folder" in rule] == [
+        "service/costguard/rooms: 6,001 lines in one folder, and 6,000 may be; divide it by what they are about"
+    ]
+
+
 def test_functions_of_many_parameters_are_named(tmp_path: Path) -> None:
     """More than 8 without `self` are named, also by keyword alone; commands and routes take what users may give."""
     (tmp_path / ".gitignore").write_text("")
