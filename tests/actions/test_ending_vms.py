@@ -40,6 +40,9 @@ def sighting(labels: dict[str, str] | None = None, origin: dict[str, str] | None
         ({"goog-dataproc-cluster-name": "etl"}, {}, "Dataproc cluster etl"),
         ({"batch-job-uid": "eval-1"}, {}, "Batch job"),
         ({"goog-dataflow-job-id": "7"}, {}, "Dataflow job 7"),
+        ({"notebooks-product": "workbench-instances"}, {"notebooks-api": "PROD"}, "Workbench instance"),
+        ({"goog-workstations": "", "workstation_id": "ana"}, {}, "workstation ana"),
+        ({"skypilot-cluster-name": "sky-a"}, {}, "SkyPilot cluster sky-a"),
     ],
 )
 @pytest.mark.parametrize("end", [ending_vms.stop, ending_vms.delete])
@@ -55,9 +58,9 @@ def test_a_vm_that_another_keeps_is_neither_stopped_nor_deleted(
 
 
 def test_any_other_vm_is_ended_by_its_numeric_id() -> None:
-    """Workbench included."""
+    """Terraform keeps nothing either."""
     cloud = google()
-    ending_vms.stop(cloud, ADDRESS, sighting({"notebooks-product": "workbench-instances"}), "request-1")
+    ending_vms.stop(cloud, ADDRESS, sighting({"goog-terraform-provisioned": "true"}), "request-1")
     ending_vms.delete(cloud, ADDRESS, sighting(), "request-2")
     assert cloud.calls == [("stop", "1001", "request-1"), ("delete", "1001", "request-2")]
 

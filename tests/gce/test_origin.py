@@ -9,7 +9,8 @@ from tests.gce.bodies import cloud_of, instance, page
 from tests.gce.conftest import Connect
 from tests.gce.test_sandbox import ZONE, Sandbox, sandbox
 
-from costguard.model.keeper import KeeperKind, keeper_of
+from costguard.keepers.reading import keeper_of
+from costguard.model.keeper import KeeperKind
 
 __all__ = ["sandbox"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from costguard.errors import KeptByAnother
-from costguard.model.keeper import keeper_of, keeper_of_own
+from costguard.keepers.reading import keeper_of, keeper_of_own
 from costguard.model.observation import Sighting
 
 

@@ -1,4 +1,4 @@
-"""`costguard read`: why a run ended, and which worker of it straggles, from files of your own."""
+"""`costguard read`: why a run ended, which worker of it straggles, and who keeps a VM, from files of your own."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from costguard.cli.job.progress import LogFile, finite_number, opened
 from costguard.cli.options import AsJson
 from costguard.cli.tables import console, say
 from costguard.errors import Invalid
+from costguard.model.words import list_text
 from costguard_vm.progress.stragglers import StepTime, read_workers
 
 read = CommandLine(no_args_is_help=True, help="Read files of your own, without a server.")
@@ -74,6 +75,31 @@ def stragglers(file: LogFile, as_json: AsJson = False) -> None:
             f"Uneven workers: worker {reading.uneven.slowest} is the slowest all along, and "
             f"{reading.uneven.useful:.0%} of the workers' time is not spent on waiting for it.",
         )
+
+
+@read.command(
+    "instance",
+    epilog="Example:  gcloud compute instances describe vm-1 --format json | costguard read instance - --json",
+)
+def instance(file: LogFile, as_json: AsJson = False) -> None:
+    """Say who keeps a VM: a group, a service of Google, another tool, a job, or nobody.
+
+    FILE is the instance as Compute Engine's API gives it. With --json: keeper (gke, group, dataproc, workbench, batch,
+    dataflow, composer, workstation, tool, job, nobody or unknown), cluster, pool, group, and the evidence: the labels
+    and metadata items that say so.
+    """
+    from costguard.keepers.instance_file import MOST_READ, read_instance
+
+    with opened(file) as source:
+        name, keeper = read_instance(source.read(MOST_READ + 1), file)
+    if as_json:
+        print(json.dumps(keeper.as_json()))
+        return
+    say(console(), keeper.in_words(name), "bold")
+    if keeper.kind.keeps:
+        say(console(), f"Costguard does not stop it: {keeper.effect}. Instead, {keeper.advice(name, 'PROJECT')}.")
+    if keeper.evidence:
+        say(console(), f"Evidence: {list_text(keeper.evidence)}.", "dim")
 
 
 _WORKER, _AT = ("worker", "rank"), ("time", "step")

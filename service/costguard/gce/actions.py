@@ -12,8 +12,8 @@ from costguard.gce.errors import LAUNCHING
 from costguard.gce.fields import Garbled, moment_or_none
 from costguard.gce.machine_types import MachineTypes
 from costguard.gce.official import Official
+from costguard.keepers.origin import origin_of
 from costguard.model.instance import ProvisioningModel
-from costguard.model.keeper import origin_of
 from costguard.model.launch import OperationAnswer, Quota, Recipe, VmRequest
 from costguard.model.observation import Sighting
 

@@ -16,8 +16,8 @@ from costguard.gce.fields import Garbled
 from costguard.gce.machine_types import MachineShape
 from costguard.gce.pages import AggregatedList, Page, zone_of
 from costguard.gce.session import Deadline, Http
+from costguard.keepers.origin import is_of_origin
 from costguard.model.instance import SeenInstance
-from costguard.model.keeper import is_of_origin
 from costguard.model.observation import Unread
 
 INSTANCES = AggregatedList(

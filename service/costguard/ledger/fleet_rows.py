@@ -30,11 +30,12 @@ from costguard.db.remembered import remembers
 from costguard.db.tables import UNPRICED_RANK, instances, lifetimes, storage_spans
 from costguard.db.types import storable
 from costguard.errors import Conflict
+from costguard.keepers.reading import keeper_of
 from costguard.ledger import projects
 from costguard.ledger.projects import ProjectLook
 from costguard.ledger.rows import shape_of
 from costguard.model.instance import InstanceKey, ProvisioningModel, Shape, Status
-from costguard.model.keeper import Keeper, keeper_of
+from costguard.model.keeper import Keeper
 from costguard.model.money import Money
 from costguard.model.observation import Unread
 

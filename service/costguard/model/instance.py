@@ -136,7 +136,7 @@ class SeenInstance:
     termination_at: datetime | None = None  # when Google's run-time limit will fire
     max_run_duration: timedelta | None = None
     graceful_stop: bool = False  # a stop operation starts before billing ends
-    origin: Mapping[str, str] = field(default_factory=dict)  # metadata that says who keeps it: see model/keeper.py
+    origin: Mapping[str, str] = field(default_factory=dict)  # metadata that says who keeps it: see keepers/origin.py
 
     @property
     def region(self) -> str:

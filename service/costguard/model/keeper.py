@@ -1,111 +1,171 @@
-"""The service or group that keeps a VM, from its labels and metadata. Costguard never stops or deletes such a VM.
-
-A managed instance group repairs a VM that others stop by recreating it from its template, on a fresh boot disk
-(docs.cloud.google.com/compute/docs/instance-groups/about-repair): its data is lost, and it bills on. What marks the VMs
-of each service was read from recorded instances, and for Batch and Dataflow from Google's documents and provider tests.
-"""
+"""The keeper of a VM: the service, group or tool that would notice, or undo, a stop behind its back."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from shlex import quote
-from typing import Any
-
-CREATED_BY = "created-by"
-KUBE_LABELS = "kube-labels"
-_NAMES = (CREATED_BY, "cluster-name", "cluster-location")
-_ORIGIN = frozenset({*_NAMES, KUBE_LABELS})
-_POOL_KEY = "cloud.google.com/gke-nodepool"
-_GROUP = re.compile(r"projects/[^/]+/(zones|regions)/([a-z0-9-]+)/instanceGroupManagers/([a-z0-9-]+)$")
-_IS_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,127}")  # what may stand in a command and in a message
-_LONGEST_ORIGIN = 500
 
 
 class KeeperKind(StrEnum):
     GKE = "gke"
+    GROUP = "group"  # a managed instance group of a person's
     DATAPROC = "dataproc"
+    WORKBENCH = "workbench"
     BATCH = "batch"
     DATAFLOW = "dataflow"
-    GROUP = "instance_group"
+    COMPOSER = "composer"
+    WORKSTATION = "workstation"
+    TOOL = "tool"  # SkyPilot, dstack, Slurm, the Cluster Toolkit, Ray
+    JOB = "job"  # an attempt of ours
+    NOBODY = "nobody"  # it was read, and nothing keeps it
+    UNKNOWN = "unknown"  # what would say it could not be read, or makes no sense
+
+    @property
+    def keeps(self) -> bool:
+        """Says whether something other than Costguard keeps the VM."""
+        return self not in _KEEPS_NOTHING
+
+
+_KEEPS_NOTHING = frozenset({KeeperKind.JOB, KeeperKind.NOBODY, KeeperKind.UNKNOWN})
 
 
 @dataclass(frozen=True, slots=True)
 class Keeper:
-    """The service that keeps a VM: `name` is the cluster, job or group, `place` its zone or region; "" where nothing
-    says it.
+    """Names what keeps a VM.
 
-    `evidence` names the labels and metadata items that say so.
+    `name` is the cluster, environment, job, notebook, workstation or group that it is part of, and `place` its zone or
+    region; "" where nothing says it.
+
+    `evidence` names the labels, metadata items and accounts that say so. `doubt` is a sentence where they contradict
+    each other, or prove less than they say.
     """
 
     kind: KeeperKind
     name: str = ""
     place: str = ""
-    pool: str = ""  # of GKE: the node pool
-    group: str = ""  # the managed instance group that recreates the VM
+    cluster: str = ""  # of GKE, Composer, Dataproc, workstations and tools
+    pool: str = ""  # of GKE: the node pool; of a workstation: its configuration
+    group: str = ""  # the path of the managed instance group that recreates the VM
+    product: str = ""  # which tool, or which kind of notebook
     evidence: tuple[str, ...] = ()
+    doubt: str = ""
 
     @property
     def whose(self) -> str:
         """`GKE cluster train (node pool t4)`"""
-        pool = f" (node pool {self.pool})" if self.pool else ""
-        return f"{_TITLES[self.kind]}{f' {self.name}' if self.name else ''}{pool}"
+        pool = f" (node pool {self.pool})" if self.pool and self.kind in _OF_GKE else ""
+        return f"{self.product or _TITLES[self.kind]}{f' {self.name}' if self.name else ''}{pool}"
 
     @property
     def effect(self) -> str:
         """Describes the effect of a stop behind the keeper's back."""
         if self.kind is KeeperKind.GROUP or self.group:
             return "its group would recreate it on a fresh boot disk, so its data would be lost while it bills on"
-        return f"only {_SERVICES[self.kind]} knows what runs on it, and may replace it on a fresh boot disk"
+        if self.kind in (KeeperKind.WORKBENCH, KeeperKind.WORKSTATION):
+            return f"{_SERVICES[self.kind]} has a stop of its own, and would not know of another"
+        service = self.product.partition(" ")[0] or _SERVICES[self.kind]
+        return f"only {service} knows what runs on it, and may replace it on a fresh boot disk"
 
     def instead(self, vm: str, project: str) -> str:
         """The command by which a person stops it; capitals stand for what nothing says."""
-        name, place, named = self.name, self.place, quote(project)
+        if self.kind is KeeperKind.TOOL:
+            return _of_tool(self, vm)
+        name, place, cluster = self.name, self.place, self.cluster
         match self.kind:
             case KeeperKind.GKE:
-                return (
-                    f"gcloud container clusters resize {name or 'CLUSTER'} --node-pool {self.pool or 'POOL'}"
-                    f" --num-nodes 0 --location {place or 'LOCATION'} --project {named}"
-                )
+                command = f"container clusters resize {cluster or 'CLUSTER'} --node-pool {self.pool or 'POOL'}"
+                command += f" --num-nodes 0 --location {place or 'LOCATION'}"
             case KeeperKind.DATAPROC:
-                return (
-                    f"gcloud dataproc clusters stop {name or 'CLUSTER'} --region {place or 'REGION'} --project {named}"
-                )
+                command = f"dataproc clusters stop {name or 'CLUSTER'} --region {place or 'REGION'}"
             case KeeperKind.BATCH:
-                return f"gcloud batch jobs cancel {name or 'JOB'} --location {place or 'REGION'} --project {named}"
+                command = f"batch jobs cancel {name or 'JOB'} --location {place or 'REGION'}"
             case KeeperKind.DATAFLOW:
-                return f"gcloud dataflow jobs cancel {name or 'JOB'} --region {place or 'REGION'} --project {named}"
+                command = f"dataflow jobs cancel {name or 'JOB'} --region {place or 'REGION'}"
+            case KeeperKind.COMPOSER:
+                command = f"composer environments describe {name or 'ENVIRONMENT'} --location {place or 'LOCATION'}"
+            case KeeperKind.WORKBENCH:
+                api = "notebooks" if self.product == USER_MANAGED else "workbench"
+                command = f"{api} instances stop {name or quote(vm)} --location {place or 'ZONE'}"
+            case KeeperKind.WORKSTATION:
+                command = f"workstations stop {name or 'WORKSTATION'} --cluster {cluster or 'CLUSTER'}"
+                command += f" --config {self.pool or 'CONFIG'} --region {place or 'REGION'}"
             case KeeperKind.GROUP:
                 at = f"--zone {place}" if place.count("-") > 1 else f"--region {place or 'REGION'}"
-                group = name or "GROUP"
-                return (
-                    f"gcloud compute instance-groups managed stop-instances {group}"
-                    f" --instances {quote(vm)} {at} --project {named}"
+                command = (
+                    f"compute instance-groups managed stop-instances {name or 'GROUP'} --instances {quote(vm)} {at}"
                 )
+            case _:
+                command = f"compute instances stop {quote(vm)}{f' --zone {place}' if place else ''}"
+        return f"gcloud {command} --project {quote(project)}"
 
     def refusal(self, vm: str, project: str) -> str:
         """Explains why no way of Costguard stops this VM, and what to do instead, as sentences."""
         return f"{self.why(vm)} Instead, {self.advice(vm, project)}."
 
     def why(self, vm: str) -> str:
-        return f"{vm} belongs to {self.whose}, so Costguard does not stop it: {self.effect}."
+        doubt = f" {self.doubt}" if self.doubt else ""
+        return f"{self._belonging(vm)}, so Costguard does not stop it: {self.effect}.{doubt}"
+
+    def _belonging(self, vm: str) -> str:
+        is_itself = self.kind is KeeperKind.WORKBENCH and self.name in ("", vm)
+        return f"{vm} is a {self.product or 'Workbench instance'}" if is_itself else f"{vm} belongs to {self.whose}"
 
     def advice(self, vm: str, project: str) -> str:
         """Advises what a person does instead, as a clause with its command."""
         if self.kind is KeeperKind.GKE and vm.startswith("gk3-"):
             return "delete or scale down the workloads that run on it, and GKE Autopilot removes it"
+        if self.kind is KeeperKind.COMPOSER:
+            return f"make its environment smaller, or delete it; `{self.instead(vm, project)}` shows it"
         what = "its whole node pool" if self.kind is KeeperKind.GKE else _WHAT.get(self.kind, "it")
         return f"stop {what} with `{self.instead(vm, project)}`"
 
+    def as_json(self) -> dict[str, str | list[str] | None]:
+        """The fields that programs read; null where nothing says it."""
+        return {
+            "keeper": self.kind.value,
+            "name": self.name or None,
+            "cluster": self.cluster or None,
+            "pool": self.pool or None,
+            "group": self.group or None,
+            "place": self.place or None,
+            "product": self.product or None,
+            "evidence": list(self.evidence),
+            "doubt": self.doubt or None,
+        }
 
+    def in_words(self, vm: str) -> str:
+        """Says who keeps the VM, as sentences. Who made it is not said: nothing of an instance proves that."""
+        match self.kind:
+            case KeeperKind.NOBODY:
+                words = f"Nothing keeps {vm}: no group, service of Google or other tool that Costguard knows."
+                return words + (f" {self.product} made it." if self.product else "")
+            case KeeperKind.UNKNOWN:
+                return f"Who keeps {vm} is not known. {self.doubt}".rstrip()
+            case KeeperKind.JOB:
+                return f"{vm} is an attempt of a job of Costguard's{f', {self.name}' if self.name else ''}."
+        return f"{self._belonging(vm)}.{f' {self.doubt}' if self.doubt else ''}"
+
+
+USER_MANAGED = "user-managed notebook"
+SKYPILOT, DSTACK, SLURM, RAY = "SkyPilot cluster", "dstack instance", "Slurm cluster", "Ray cluster"
+CLUSTER_TOOLKIT = "Cluster Toolkit deployment"
+
+_OF_GKE = (KeeperKind.GKE, KeeperKind.COMPOSER)
 _TITLES = {
     KeeperKind.GKE: "GKE cluster",
+    KeeperKind.GROUP: "managed instance group",
     KeeperKind.DATAPROC: "Dataproc cluster",
+    KeeperKind.WORKBENCH: "Workbench instance",
     KeeperKind.BATCH: "Batch job",
     KeeperKind.DATAFLOW: "Dataflow job",
-    KeeperKind.GROUP: "managed instance group",
+    KeeperKind.COMPOSER: "Composer environment",
+    KeeperKind.WORKSTATION: "workstation",
+    KeeperKind.TOOL: "another tool",
+    KeeperKind.JOB: "job",
+    KeeperKind.NOBODY: "nobody",
+    KeeperKind.UNKNOWN: "an unknown keeper",
 }
 _WHAT = {
     KeeperKind.DATAPROC: "its cluster",
@@ -115,112 +175,25 @@ _WHAT = {
 _SERVICES = {
     KeeperKind.GKE: "GKE",
     KeeperKind.DATAPROC: "Dataproc",
+    KeeperKind.WORKBENCH: "Workbench",
     KeeperKind.BATCH: "Batch",
     KeeperKind.DATAFLOW: "Dataflow",
+    KeeperKind.COMPOSER: "Composer",
+    KeeperKind.WORKSTATION: "Cloud Workstations",
 }
 
 
-def origin_of(items: Iterable[Mapping[str, Any]]) -> dict[str, str]:
-    """Returns the metadata items that show a VM's keeper: a few short values of perhaps 30 KB.
-
-    Of a GKE node's `kube-labels` it takes the node pool alone. Raises AttributeError or TypeError for values that are
-    no items.
-    """
-    origin: dict[str, str] = {}
-    for item in items:
-        key, value = item.get("key"), item.get("value")
-        if not isinstance(value, str):
-            continue
-        if key in _NAMES:
-            origin[key] = value[-_LONGEST_ORIGIN:]
-        elif key == KUBE_LABELS:
-            pairs = (pair.partition("=") for pair in value.split(","))
-            pool = next((pool for label, _, pool in pairs if label == _POOL_KEY), "")
-            origin[key] = f"{_POOL_KEY}={pool[:_LONGEST_ORIGIN]}"
-    return origin
-
-
-def is_of_origin(item: Mapping[str, Any]) -> bool:
-    """Says whether `origin_of` takes anything from this metadata item."""
-    return item.get("key") in _ORIGIN
-
-
-def keeper_of(labels: Mapping[str, str], origin: Mapping[str, str], zone: str = "") -> Keeper | None:
-    """Returns the keeper of a VM with these labels and this origin; None where a stop from outside is safe.
-
-    Vertex AI Workbench is no keeper: its VMs may be stopped through Compute Engine. `zone` is the VM's own.
-    """
-    if not labels and not origin:
-        return None
-    group, group_name, group_place = _group(origin)
-    region = zone.rpartition("-")[0]
-
-    def made(kind: KeeperKind, name: str, place: str, marks: Iterable[str], pool: str = "") -> Keeper:
-        evidence = (*sorted(marks), *((CREATED_BY,) if group else ()))
-        return Keeper(kind, _name(name), _name(place), _name(pool), group, evidence)
-
-    if marks := _of_dataproc(labels):
-        place = labels.get("goog-dataproc-location", region)
-        return made(KeeperKind.DATAPROC, labels.get("goog-dataproc-cluster-name", ""), place, marks)
-    if marks := _of_batch(labels):
-        return made(KeeperKind.BATCH, labels.get("batch-job-id", ""), region, marks)
-    if marks := [label for label in labels if label.startswith("goog-dataflow-")]:
-        return made(KeeperKind.DATAFLOW, labels.get("goog-dataflow-job-id", ""), region, marks)
-    if (of_gke := _of_gke(labels, origin, group_name)) is not None:
-        cluster = labels.get("goog-k8s-cluster-name") or origin.get("cluster-name", "")
-        pool = labels.get("goog-k8s-node-pool-name") or origin.get(KUBE_LABELS, "").partition("=")[2]
-        place = labels.get("goog-k8s-cluster-location") or origin.get("cluster-location", "")
-        return made(KeeperKind.GKE, cluster, place, of_gke, pool)
-    if group:
-        return made(KeeperKind.GROUP, group_name, group_place, ())
-    return None
-
-
-def keeper_of_own(origin: Mapping[str, str]) -> Keeper | None:
-    """Returns the keeper of a VM that Costguard launched, as its id proves: no service labels a VM that it did not
-    make.
-
-    The only evidence left is a group's `created-by`, which Google sets. "A managed instance group creates each of its
-    managed instances" (docs.cloud.google.com/compute/docs/instance-groups/working-with-managed-instances).
-    """
-    return keeper_of({}, {CREATED_BY: origin[CREATED_BY]}) if CREATED_BY in origin else None
-
-
-def _group(origin: Mapping[str, str]) -> tuple[str, str, str]:
-    """Path, name and zone or region of the managed instance group that made it; a path that is odd counts as one."""
-    path = origin.get(CREATED_BY, "")
-    if "instanceGroupManagers" not in path:
-        return "", "", ""
-    parsed = _GROUP.search(path)
-    return (parsed.group(0), parsed.group(3), parsed.group(2)) if parsed else ("instanceGroupManagers", "", "")
-
-
-def _of_dataproc(labels: Mapping[str, str]) -> list[str]:
-    return [label for label in labels if label.startswith("goog-dataproc-")]
-
-
-def _of_batch(labels: Mapping[str, str]) -> list[str]:
-    """Batch labels its VMs `batch-job-id`, `batch-job-uid` and `batch-node`, without Google's prefix.
-
-    A person may have a `batch-job-id` or a `batch-node` of their own: one of these alone says nothing.
-    """
-    marks = [label for label in labels if label in _BATCH or label.startswith("goog-batch-")]
-    return marks if set(marks) - {"batch-job-id", "batch-node"} or len(marks) > 1 else []
-
-
-_BATCH = frozenset({"batch-job-id", "batch-job-uid", "batch-node"})
-
-
-def _of_gke(labels: Mapping[str, str], origin: Mapping[str, str], group: str) -> list[str] | None:
-    """Returns the evidence that a VM is a GKE node; None where it is none.
-
-    Nodes of all ages have `goog-gke-node`; their group's name and `kube-labels` say it where labels went.
-    """
-    marks = [label for label in labels if label.startswith(("goog-gke-", "goog-k8s-"))]
-    if not marks and not origin.get(KUBE_LABELS) and not group.startswith(("gke-", "gk3-")):
-        return None
-    return marks + [key for key in origin if key != CREATED_BY]
-
-
-def _name(text: str) -> str:
-    return text if _IS_NAME.fullmatch(text) else ""
+def _of_tool(keeper: Keeper, vm: str) -> str:
+    """The tool's own command. dstack numbers the instances of a fleet: `pool-0` is the first of `pool`."""
+    name = keeper.name
+    if keeper.product == SKYPILOT:
+        return f"sky stop {name or 'CLUSTER'}"
+    if keeper.product == DSTACK:
+        fleet, _, number = name.rpartition("-")
+        numbered = fleet and re.fullmatch(r"\d+", number)
+        return f"dstack fleet delete {fleet} -i {number}" if numbered else "dstack fleet delete FLEET -i INSTANCE"
+    if keeper.product == SLURM:
+        return f"scontrol update NodeName={quote(vm)} State=POWER_DOWN"
+    if keeper.product == CLUSTER_TOOLKIT:
+        return f"gcluster destroy {name or 'DEPLOYMENT'}"
+    return f"ray down {name or 'CLUSTER'}.yaml"

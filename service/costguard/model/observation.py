@@ -79,7 +79,7 @@ class Sighting:
     status: Status
     last_started_at: datetime | None
     labels: Mapping[str, str]
-    origin: Mapping[str, str] = field(default_factory=dict)  # metadata that says who keeps it: see model/keeper.py
+    origin: Mapping[str, str] = field(default_factory=dict)  # metadata that says who keeps it: see keepers/origin.py
 
 
 class Presence(StrEnum):

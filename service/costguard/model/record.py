@@ -28,7 +28,7 @@ class InstanceRecord:
     owner_source: str = ""
     created_by: str = ""
     labels: Mapping[str, str] = field(default_factory=dict)
-    origin: Mapping[str, str] = field(default_factory=dict)  # metadata that says who keeps it: see model/keeper.py
+    origin: Mapping[str, str] = field(default_factory=dict)  # metadata that says who keeps it: see keepers/origin.py
     last_started_at: datetime | None = None
     last_stopped_at: datetime | None = None
     termination_at: datetime | None = None

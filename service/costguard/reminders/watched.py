@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from costguard.keepers.reading import keeper_of
 from costguard.model.action import Action, StopOutcome
 from costguard.model.instance import InstanceKey, Status
-from costguard.model.keeper import Keeper, keeper_of
+from costguard.model.keeper import Keeper
 from costguard.model.money import Money
 from costguard.model.reminder import Claim, Keep, Ownership, Request, Sent, Subject, SubjectKind
 from costguard.model.utilisation import Evidence

@@ -16,9 +16,10 @@ from costguard.db.bulk import chunks
 from costguard.db.prepared import prepared
 from costguard.db.remembered import remembers
 from costguard.db.tables import instances, lifetimes, storage_spans
+from costguard.keepers.reading import keeper_of
 from costguard.ledger.rows import shape_from
 from costguard.model.instance import InstanceKey, ProvisioningModel, Shape, Status
-from costguard.model.keeper import Keeper, keeper_of
+from costguard.model.keeper import Keeper
 
 _MOST_NAMED = 1000
 _OWN = 11  # how many columns `_columns` gives

@@ -13,9 +13,9 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from costguard.access.rules import JobRules
 from costguard.jobs.submit import submission
+from costguard.keepers.reading import keeper_of
 from costguard.model.instance import ProvisioningModel
 from costguard.model.job import Terms
-from costguard.model.keeper import keeper_of
 from costguard.model.launch import Recipe
 from costguard.model.money import Money
 from costguard.model.words import list_text
@@ -85,7 +85,7 @@ def own_labels(given: Mapping[str, str]) -> Mapping[str, str]:
             raise ValueError(f"labels that do not begin with {OURS}, which Costguard sets itself")
     if (keeper := keeper_of(given, {})) is not None:
         named = list_text([key for key in given if key in keeper.evidence])
-        raise ValueError(f"labels without {named}, which marks VMs that Google's services keep: Costguard stops none")
+        raise ValueError(f"labels without {named}, which marks VMs that something else keeps: Costguard stops none")
     if len(given) > 32:
         raise ValueError("at most 32 labels: Google allows 64 on a VM, and Costguard adds its own")
     return given

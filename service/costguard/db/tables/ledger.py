@@ -58,7 +58,7 @@ instances = Table(
     Column("termination_at", Timestamp),
     *shape_columns(),
     Column("labels", Json, nullable=False),
-    # Metadata that says who keeps it: see model/keeper.py.
+    # Metadata that says who keeps it: see keepers/origin.py.
     Column("origin", Json, nullable=False, server_default=text("'{}'")),
     Column("preset", String, nullable=False),
     Column("owner", String, nullable=False),

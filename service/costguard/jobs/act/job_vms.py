@@ -21,13 +21,13 @@ from costguard.jobs.decide.disk import saves_on_disk
 from costguard.jobs.decide.view import DeleteOrphan
 from costguard.jobs.rows import attempts, job_rows
 from costguard.jobs.rows.attempts import JobVm
+from costguard.keepers.reading import keeper_of, keeper_of_own
 from costguard.ledger import unknown_vms
 from costguard.ledger.unknown_vms import UnknownVmVerdict
 from costguard.model.attempt import ATTEMPT_LABEL
 from costguard.model.generation import REQUEST_LABEL
 from costguard.model.instance import InstanceKey, ProvisioningModel, Status
 from costguard.model.job import Job, JobState
-from costguard.model.keeper import keeper_of, keeper_of_own
 from costguard.model.lifetime import EndReason
 
 _PREFIX = "cg-"

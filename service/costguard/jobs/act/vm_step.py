@@ -15,10 +15,10 @@ from costguard.errors import CloudError
 from costguard.events import audit_log
 from costguard.jobs.act.vm_request import VmMaker
 from costguard.jobs.rows import attempts, drills, job_events
+from costguard.keepers.reading import keeper_of
 from costguard.model.attempt import Attempt, AttemptState, Outcome
 from costguard.model.backoff import Backoff
 from costguard.model.job import Job
-from costguard.model.keeper import keeper_of
 from costguard.model.observation import Sighting
 
 _NAMESPACE = uuid.UUID("6f1d7c5a-62c5-5d0a-9b0e-6e0a3a7b1f52")  # means nothing, and must never change

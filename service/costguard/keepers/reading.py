@@ -1,0 +1,109 @@
+"""Reads who keeps a VM, from its labels, its metadata, its tags and its service accounts.
+
+A managed instance group repairs a VM that others stop by recreating it from its template, on a fresh boot disk
+(docs.cloud.google.com/compute/docs/instance-groups/about-repair): its data is lost, and it bills on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from costguard.keepers.origin import CREATED_BY
+from costguard.keepers.services import RULES, VmSigns, group_of
+from costguard.keepers.tools import tool_of
+from costguard.model.attempt import ATTEMPT_LABEL
+from costguard.model.keeper import Keeper, KeeperKind
+
+_MAKERS = {  # labels that say who made a VM, and keep nothing
+    "goog-terraform-provisioned": "Terraform",
+    "managed-by-cnrm": "Config Connector",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class VmFacts:
+    """Holds the labels and metadata of a VM.
+
+    `origin` are the metadata items of `origin_of`; None where the metadata were not readable.
+    """
+
+    labels: Mapping[str, str]
+    origin: Mapping[str, str] | None = field(default_factory=dict)
+    zone: str = ""
+    tags: tuple[str, ...] = ()
+    accounts: tuple[str, ...] = ()  # addresses of its service accounts
+
+
+def read_keeper(facts: VmFacts) -> Keeper:
+    """Says who keeps a VM. What is read proves no person: NOBODY means that nothing keeps it.
+
+    Services go before the tools and groups that they work with, and all before a job of ours: a group's template may
+    carry the labels of a job's VM.
+    """
+    signs = VmSigns(facts.labels, facts.origin or {}, facts.zone, facts.tags, facts.accounts)
+    for rule in (*RULES, tool_of):
+        if (keeper := rule(signs)) is not None:
+            return _doubted(keeper, facts)
+    group, name, place = group_of(signs.origin)
+    if group:
+        return Keeper(KeeperKind.GROUP, name, place, group=group, evidence=(CREATED_BY,))
+    if CREATED_BY in signs.origin:
+        return Keeper(
+            KeeperKind.UNKNOWN,
+            evidence=(CREATED_BY,),
+            doubt=f"Its metadata item {CREATED_BY} is not the path of an instance group, as Google would write it.",
+        )
+    if ATTEMPT_LABEL in facts.labels:
+        return Keeper(KeeperKind.JOB, signs.name(facts.labels[ATTEMPT_LABEL]), evidence=(ATTEMPT_LABEL,))
+    if facts.origin is None:
+        doubt = "Its metadata could not be read, and nothing else says it."
+        return Keeper(KeeperKind.UNKNOWN, evidence=("metadata",), doubt=doubt)
+    makers = [label for label in _MAKERS if label in facts.labels]
+    return Keeper(KeeperKind.NOBODY, product=_MAKERS[makers[0]] if makers else "", evidence=tuple(makers))
+
+
+def keeper_of(labels: Mapping[str, str], origin: Mapping[str, str], zone: str = "") -> Keeper | None:
+    """Returns the keeper of a VM with these labels and this origin; None where a stop from outside is safe.
+
+    `zone` is the VM's own.
+    """
+    if not origin and not any(key.startswith(_TELLING) for key in labels):
+        return None  # most VMs of a fleet
+    keeper = read_keeper(VmFacts(labels, origin, zone))
+    return keeper if keeper.kind.keeps else None
+
+
+_TELLING = ("goog-", "notebooks-", "batch-", "skypilot-", "dstack_", "slurm_", "ray-", "ghpc_")  # of labels
+
+
+def keeper_of_own(origin: Mapping[str, str]) -> Keeper | None:
+    """Returns the keeper of a VM that Costguard launched, as its id proves: no service labels a VM that it did not
+    make.
+
+    The only evidence left is a group's `created-by`, which Google sets. "A managed instance group creates each of its
+    managed instances" (docs.cloud.google.com/compute/docs/instance-groups/working-with-managed-instances).
+    """
+    return keeper_of({}, {CREATED_BY: origin[CREATED_BY]}) if CREATED_BY in origin else None
+
+
+def _doubted(keeper: Keeper, facts: VmFacts) -> Keeper:
+    """Says so where nothing but labels names a service that writes metadata into every VM: anybody may set labels."""
+    proofs = _PROOFS.get(keeper.kind)
+    if proofs is None or facts.origin is None or any(key.startswith(proofs) for key in facts.origin):
+        return keeper
+    title = {KeeperKind.DATAPROC: "Dataproc", KeeperKind.WORKBENCH: "Workbench"}.get(keeper.kind, "GKE")
+    marks = ", ".join(keeper.evidence[:3])
+    return replace(
+        keeper,
+        doubt=f"Its labels alone say so ({marks}), and no metadata of {title} confirm them: a user may have set them "
+        "by hand. It is left alone until they are removed.",
+    )
+
+
+_PROOFS = {
+    KeeperKind.GKE: (CREATED_BY, "cluster-", "kube-"),
+    KeeperKind.COMPOSER: (CREATED_BY, "cluster-", "kube-"),
+    KeeperKind.DATAPROC: (CREATED_BY, "dataproc-"),
+    KeeperKind.WORKBENCH: ("notebooks-api", "proxy-url"),
+}
