@@ -16,6 +16,7 @@ from costguard.access.rules import Rules, by_name
 from costguard.api.app import create_app
 from costguard.api.deps import Deps
 from costguard.db.transaction import Database
+from costguard.keepers.reading import VmFacts, read_keeper
 from costguard.model.reminder import Enforcement, ReminderRule
 
 HOUR = timedelta(hours=1)
@@ -209,3 +210,36 @@ def test_one_vm_says_why_it_was_not_stopped(database: Database, deps: Deps) -> N
     }
     assert client.get("/api/v1/instances/lab/42").json()["not_stopped"]["cause"] == "gone"
     assert client.get("/api/v1/instances/lab/43").json()["not_stopped"]["cause"] == "not_running"
+
+
+def test_a_vm_says_who_keeps_it_and_is_found_by_that(database: Database, client: TestClient) -> None:
+    """The keeper with its names and evidence; filters by keeper, cluster and pool; spend by pool."""
+    labels = {"goog-gke-node": "", "goog-k8s-cluster-name": "train", "goog-k8s-node-pool-name": "t4"}
+    origin = {"created-by": "projects/1/zones/us-central1-a/instanceGroupManagers/gke-train-t4-82e0c046-grp"}
+    keeper = read_keeper(VmFacts(labels, origin))
+    with database.write() as connection:
+        rows.prices(connection)
+        node = rows.instance(connection, "node", gce_id="7", labels=labels, keeper=keeper.stored())
+        rows.lifetime(connection, node, NOW - HOUR)
+        rows.lifetime(connection, rows.instance(connection, "mine", gce_id="8"), NOW - HOUR)
+    answer = client.get("/api/v1/instances/lab/7").json()["instance"]
+    assert answer["keeper"] == {
+        "kind": "gke",
+        "name": "train",
+        "cluster": "train",
+        "pool": "t4",
+        "group": origin["created-by"],
+        "place": "",
+        "product": "",
+        "evidence": [*sorted(labels), "created-by"],
+        "doubt": "",
+    }
+    assert "belongs to GKE cluster train (node pool t4)" in answer["never_stopped"]
+
+    def found(**query: str) -> list[str]:
+        return [vm["name"] for vm in client.get("/api/v1/instances", params=query).json()["instances"]]
+
+    assert found(keeper="gke") == found(cluster="train") == found(cluster="train/t4") == ["node"]
+    assert found(cluster="train/v100") == []
+    by_pool = client.get("/api/v1/spend/labels/costguard-pool", params={"from": "2026-11-20"}).json()["rows"]
+    assert {row["value"] for row in by_pool} == {"train/t4", None}

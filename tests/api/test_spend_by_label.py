@@ -17,8 +17,8 @@ from tests.api.rows import NOW
 from tests.within import charge_due
 
 from costguard.db.transaction import Database
-from costguard.ledger import label_history
-from costguard.ledger.label_history import LabelChange
+from costguard.ledger.labels import label_history
+from costguard.ledger.labels.label_history import LabelChange
 
 _HOUR, _DAY = timedelta(hours=1), timedelta(days=1)
 _RANGE = f"from={NOW.date() - 3 * _DAY}&to={NOW.date()}"

@@ -14,6 +14,7 @@ from tests.cli.conftest import Run, serving
 from tests.pages.job_story import tell
 
 from costguard.db.transaction import Database
+from costguard.model.keeper import Keeper, KeeperKind
 
 HOUR = timedelta(hours=1)
 EVIL = "\x1b]0;owned\x07\x1b[31m[bold]\u202ered"
@@ -102,6 +103,21 @@ def test_spend_by_a_label(fleet: Database, run: Run) -> None:
     assert json.loads(run("spend", "--by", "label:experiment", "--json").stdout)["rows"][0]["value"] is None
     for wrong in (["label:experiment,owner"], ["label:"], ["label:experiment", "--basis", "bill"]):
         assert run("spend", "--by", *wrong).returncode == 2
+
+
+def test_fleet_and_spend_by_keeper(fleet: Database, run: Run) -> None:
+    """A VM shows who keeps it; both commands take a keeper, a cluster or a pool, and spend groups by them."""
+    with fleet.write() as connection:
+        keeper = Keeper(KeeperKind.GKE, "train", cluster="train", pool="t4", evidence=("goog-gke-node",)).stored()
+        node = rows.instance(connection, "node-1", keeper=keeper)
+        rows.lifetime(connection, node, NOW - HOUR)
+    assert "gke train/t4 (goog-gke-node)" in run("show", "node-1").stdout
+    for wanted in (["--keeper", "gke"], ["--cluster", "train"], ["--cluster", "train/t4"]):
+        shown = run("ps", *wanted).stdout
+        assert ("node-1" in shown, "forgotten" in shown) == (True, False), shown
+        assert "$0.53" in run("spend", "--by", "owner", *wanted).stdout
+    assert "train/t4" in run("spend", "--by", "pool").stdout
+    assert run("spend", "--keeper", "gke", "--cluster", "train").returncode == 2
 
 
 def test_spend_as_a_table_and_as_csv(fleet: Database, run: Run) -> None:

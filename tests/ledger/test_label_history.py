@@ -8,7 +8,7 @@ from tests.builders import at, observation, operation, seen
 from tests.fakes import FakeCloud
 
 from costguard.db.transaction import Database
-from costguard.ledger.label_history import LabelChange, changes_of, changes_since, moment_of_change
+from costguard.ledger.labels.label_history import LabelChange, changes_of, changes_since, moment_of_change
 from costguard.ledger.observe import Belonging
 from costguard.ledger.owner import OwnerRules
 from costguard.ledger.record import record

@@ -23,9 +23,9 @@ from tests.within import charge_due
 
 from costguard.access.rules import Rules, by_name
 from costguard.db.transaction import Database
-from costguard.ledger import label_history
 from costguard.ledger.accrual import accrual_at
-from costguard.ledger.label_history import LabelChange
+from costguard.ledger.labels import label_history
+from costguard.ledger.labels.label_history import LabelChange
 from costguard.model.budget import Scope
 from costguard.model.money import Money
 from costguard.pages.charts import HEIGHT, climb

@@ -109,9 +109,8 @@ def test_the_ledger_keeps_what_says_whose_it_is(judged: Judged) -> None:
         row = fleet_rows.instance_id(connection, key)
         assert row is not None
         (stored,) = fleet_rows.known(connection, [row])
-    assert stored.origin == GROUP
-    assert stored.keeper is not None
-    assert stored.keeper.whose == "GKE cluster train (node pool t4)"
+    assert stored.kept.group == GROUP["created-by"]
+    assert stored.kept.whose == "GKE cluster train (node pool t4)"
 
 
 def test_rules_that_stop_leave_it_alone_in_a_whole_pass(judged: Judged) -> None:

@@ -14,9 +14,10 @@ from tests.fakes import HandClock
 from costguard.db import tables
 from costguard.db.transaction import Database
 from costguard.events import audit_log
-from costguard.ledger import label_history, prices
+from costguard.ledger import prices
 from costguard.ledger.accrual import Accrual
-from costguard.ledger.label_history import LabelChange
+from costguard.ledger.labels import label_history
+from costguard.ledger.labels.label_history import LabelChange
 from costguard.ledger.price_book import PriceBook
 from costguard.model.budget import Budget, LabelFilter, Period, Scope
 from costguard.model.event import Event

@@ -21,10 +21,11 @@ from tests.api.rows import NOW
 from costguard.db import tables
 from costguard.db.backup.verify import checks
 from costguard.db.transaction import Database
-from costguard.ledger import charges, charging, label_history, roll_up
+from costguard.ledger import charges, charging, roll_up
 from costguard.ledger.accrual import accrual_at
 from costguard.ledger.archiving import archive_charges
-from costguard.ledger.label_history import LabelChange
+from costguard.ledger.labels import label_history
+from costguard.ledger.labels.label_history import LabelChange
 from costguard.model.budget import LabelFilter, Scope
 from costguard.model.money import ZERO, Money
 from costguard.spend import label_roll_up, spend_rows

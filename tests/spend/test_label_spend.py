@@ -15,9 +15,10 @@ from tests.api.rows import NOW
 
 from costguard.db import tables
 from costguard.db.transaction import Database
-from costguard.ledger import charging, label_history
+from costguard.ledger import charging
 from costguard.ledger.accrual import accrual_at
-from costguard.ledger.label_history import LabelChange
+from costguard.ledger.labels import label_history
+from costguard.ledger.labels.label_history import LabelChange
 from costguard.model.budget import LabelFilter, Scope
 from costguard.model.money import ZERO
 from costguard.spend.label_spend import LabelSpend, spend_by_label

@@ -28,6 +28,7 @@ from costguard.api.fields import (
     one_of,
     read_from,
 )
+from costguard.api.keeper import KeeperOut
 from costguard.api.route import routes
 from costguard.api.vm_id import GceId, Project
 from costguard.ledger import fleet_rows, history, prices, projects
@@ -37,6 +38,7 @@ from costguard.ledger.owner import OwnerSource
 from costguard.ledger.projects import ProjectLook
 from costguard.ledger.spans import ChargeSum, LifetimeFilters
 from costguard.model.instance import InstanceKey, Status
+from costguard.model.keeper import KeeperKind
 from costguard.model.lifetime import EndReason
 from costguard.model.mending import command_for
 from costguard.model.money import Money
@@ -84,6 +86,7 @@ class InstanceOut(Out):
     )
     job: str = read_from("instance.job")
     created_by: str = read_from("instance.created_by", description="The creator's account; empty when unknown.")
+    keeper: KeeperOut = read_from("instance.kept", description="Who keeps it, with the evidence.")
     never_stopped: str = read_from(
         "instance.never_stopped",
         description="The reason why nothing stops it, and what to do instead; empty: it can be stopped.",
@@ -244,6 +247,10 @@ class InstanceQuery(Query):
     gce_id: Text | None = None
     gpu: Text | None = Field(None, description="An accelerator type, `any` or `none`.", examples=["nvidia-tesla-t4"])
     spot: bool | None = None
+    keeper: list[KeeperKind] = Field(default_factory=list, description="Only VMs that this keeps.")
+    cluster: Text | None = Field(
+        None, description="A cluster, or with its node pool `cluster/pool`.", examples=["train/t4"]
+    )
     gone: bool = Field(False, description="True: includes deleted instances; they come last, the latest first.")
     sort: fleet.Sort = Field(fleet.Sort.RATE, description="The order; `rate`: the most expensive per hour first.")
     limit: int = Field(100, ge=1, le=1000)
@@ -275,6 +282,8 @@ def instances(deps: Given, query: Annotated[InstanceQuery, Parameter()]) -> Flee
         gce_id=query.gce_id,
         gpu=query.gpu,
         spot=query.spot,
+        keepers=tuple(query.keeper),
+        cluster=query.cluster,
     )
     after = None if query.cursor is None else _cursor(query.cursor, query.sort)
     with deps.database.read() as connection:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Annotated, Literal
 
@@ -17,6 +17,8 @@ from costguard.cli.ledger import gpu, show_charges, show_lifetime
 from costguard.cli.options import (
     DEFAULT_URL,
     AsJson,
+    Cluster,
+    Keepers,
     Limit,
     Owner,
     Preset,
@@ -81,6 +83,8 @@ def ps(
         str | None, typer.Option("--gpu", metavar="TYPE", help="An accelerator type, any, or none.")
     ] = None,
     spot: Annotated[bool | None, typer.Option("--spot/--no-spot", help="Only Spot VMs, or only others.")] = None,
+    keeper: Keepers = None,
+    cluster: Cluster = None,
     gone: Annotated[bool, typer.Option("--all", "-a", help="Include VMs that are gone.")] = False,
     sort: Annotated[Literal["rate", "age", "name"], typer.Option("--sort", help="The column to sort by.")] = "rate",
     limit: Limit = 200,
@@ -92,6 +96,7 @@ def ps(
 ) -> None:
     """List the fleet: each VM's owner, age, rate and cost so far."""
     filters = {"project": project, "preset": preset, "owner": owner, "status": status, "gpu": gpu_type, "spot": spot}
+    filters |= {"keeper": [one.value for one in keeper or ()], "cluster": cluster}
     fetch = partial(ServerClient(url).pages, "instances", "instances", limit, **filters, gone=gone, sort=sort)
     if watch is None:
         render(fetch(), as_json, show_fleet, has_filter(*filters.values()))
@@ -288,6 +293,7 @@ def show_vm(console: Console, answer: Answer) -> None:
             ("machine", f"{vm['machine_type']}, {gpu(vm)}"),
             ("owner", owner(vm).plain),
             ("created", f"{when(vm['created_at'])} by {vm['created_by'] or 'an unknown user'}"),
+            *_kept_by(vm),
             ("labels", ", ".join(f"{key}={value}" for key, value in sorted(vm["labels"].items())) or "none"),
             ("limit", f"{when(due_at)}, {limit_text(answer['as_of'], due_at)}" if due_at else "none"),
             ("use", _use(vm)),
@@ -303,6 +309,14 @@ def show_vm(console: Console, answer: Answer) -> None:
     for disk in answer["storage"]:
         ended = when(disk["ended_at"]) or "now"
         show_charges(console, f"{disk['name']}, {disk['size_gib']} GiB, {when(disk['started_at'])} to {ended}", disk)
+
+
+def _kept_by(vm: Answer) -> Iterator[tuple[str, str]]:
+    """Yields who keeps it, with the evidence; servers of an earlier version do not send it."""
+    if (keeper := vm.get("keeper")) is not None:
+        pool = "/".join(filter(None, (keeper["cluster"] or keeper["name"], keeper["pool"])))
+        evidence = f" ({', '.join(keeper['evidence'])})" if keeper["evidence"] else ""
+        yield "keeper", f"{keeper['kind']}{f' {pool}' if pool else ''}{evidence}"
 
 
 def _use(vm: Answer) -> str:

@@ -16,6 +16,7 @@ from costguard.cli.server import DEFAULT_URL as DEFAULT_URL
 from costguard.cli.server import THIS_COMPUTER, ServerClient
 from costguard.errors import CostguardError
 from costguard.model.duration import read_span
+from costguard.model.keeper import KeeperKind
 
 if TYPE_CHECKING:
     from costguard.settings import AccessSettings, Settings
@@ -257,3 +258,17 @@ def has_filter(*filters: object) -> bool:
 def print_json(answer: dict[str, Any]) -> None:
     """Control characters in names are escaped by JSON itself."""
     print(json.dumps(answer, indent=2))
+
+
+Keepers = Annotated[
+    list[KeeperKind] | None,
+    typer.Option(
+        "--keeper", metavar="KEEPER", help="Only VMs that this keeps, such as gke, group or nobody; repeatable."
+    ),
+]
+OneKeeper = Annotated[
+    KeeperKind | None, typer.Option("--keeper", metavar="KEEPER", help="Only VMs that this keeps, such as gke.")
+]
+Cluster = Annotated[
+    str | None, typer.Option("--cluster", metavar="NAME", help="Only this cluster, or with its node pool cluster/pool.")
+]

@@ -14,9 +14,11 @@ from rich.console import Console
 from costguard.cli.options import (
     DEFAULT_URL,
     AsJson,
+    Cluster,
     From,
     Last,
     OneJob,
+    OneKeeper,
     OnePreset,
     OneProject,
     To,
@@ -29,6 +31,7 @@ from costguard.cli.server import ServerClient
 from costguard.cli.tables import Answer, Column, cell, dollars, render, say, say_price_note, show_table
 from costguard.errors import CostguardError
 from costguard.model.budget import LabelFilter
+from costguard.model.keeper import CLUSTER_LABEL, KEEPER_LABEL, POOL_LABEL, KeeperKind
 from costguard.model.words import count_text
 
 _EXAMPLES = """Examples:
@@ -48,6 +51,8 @@ _EXAMPLES = """Examples:
   costguard spend --last 30d --by label:experiment  by the value of a VM label, split when a label changed; for
                                                     time before changes were kept, by the first labels known
 
+  costguard spend --by pool                         by cluster and node pool; --cluster train/t4 is one pool alone
+
   costguard spend --by owner --label experiment=a   by owner, only while VMs had this label and value
 
   costguard spend --last 30d --focus charges.csv    each charge in the format of FOCUS 1.2; also .parquet
@@ -58,8 +63,13 @@ _OF_LABEL = "label:"
 _MOST_UNPRICED = 5
 
 
+_OF_KEEPER = {"keeper": KEEPER_LABEL, "cluster": CLUSTER_LABEL, "pool": POOL_LABEL}
+
+
 def _groupings(given: list[str] | None) -> list[str] | None:
     """The label alone, or none but the fixed ones: a label's spend has one grouping."""
+    if given is not None and len(given) == 1 and given[0] in _OF_KEEPER:
+        return [f"{_OF_LABEL}{_OF_KEEPER[given[0]]}"]
     labels = [name for name in given or () if name.startswith(_OF_LABEL)]
     if not labels:
         return only(_GROUPINGS)(given)
@@ -106,19 +116,22 @@ _Labelled = Annotated[
 ]
 
 
+_By = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--by",
+        metavar="NAME",
+        callback=_groupings,
+        help=f"{', '.join(_GROUPINGS)}; several with commas. Or keeper, cluster, pool or label:KEY alone.",
+    ),
+]
+
+
 def spend(
     first: From = None,
     to: To = None,
     last: Last = None,
-    by: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--by",
-            metavar="NAME",
-            callback=_groupings,
-            help=f"{', '.join(_GROUPINGS)}; several with commas. Or label:KEY alone.",
-        ),
-    ] = None,
+    by: _By = None,
     project: OneProject = None,
     preset: OnePreset = None,
     owner: Annotated[
@@ -126,6 +139,8 @@ def spend(
     ] = None,
     job: OneJob = None,
     label: _Labelled = None,
+    keeper: OneKeeper = None,
+    cluster: Cluster = None,
     basis: _Basis = None,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
     focus: Annotated[
@@ -142,6 +157,7 @@ def spend(
     """Show the cost in a range of UTC days, including today up to now."""
     if sum((as_csv, as_json, focus is not None)) > 1:
         raise typer.BadParameter("--csv, --json and --focus exclude each other.")
+    label = _one_label(label, keeper, cluster)
     _check(focus, by, label, basis)
     server = ServerClient(url)
     first, to = days(server, first, to, last)
@@ -165,6 +181,17 @@ def spend(
         print(server.get_csv("spend", **query, format="csv"), end="")
     else:
         render(server.get("spend", **query), as_json, show_spend)
+
+
+def _one_label(label: str | None, keeper: KeeperKind | None, cluster: str | None) -> str | None:
+    """The label by which spend is filtered: the ledger has keepers, clusters and pools among its own."""
+    by_cluster = f"{POOL_LABEL if '/' in cluster else CLUSTER_LABEL}={cluster}" if cluster is not None else None
+    given = [
+        one for one in (label, f"{KEEPER_LABEL}={keeper.value}" if keeper else None, by_cluster) if one is not None
+    ]
+    if len(given) > 1:
+        raise typer.BadParameter("--label, --keeper and --cluster exclude each other.")
+    return _label(given[0]) if given else None
 
 
 def _check(focus: Path | None, by: list[str] | None, label: str | None, basis: str | None) -> None:

@@ -191,10 +191,14 @@ def with_disks(seen: SeenInstance, keys: Iterable[str], disks: Mapping[str, Disk
     return seen if new == seen.disks else _fingerprinted(replace(seen, disks=new, fingerprint=""))
 
 
+# Raised when the ledger learns to make more of what Google said before: each VM is recorded once more.
+_READ_AS = 1
+
+
 def _fingerprinted(seen: SeenInstance) -> SeenInstance:
     # All of the value is digested, whatever it will hold one day; orjson is by far the fastest to write it out.
     key, disks = (seen.key.project, seen.key.gce_id), list(map(_of_disk, seen.disks))
-    value = (_of_instance(seen), key, _of_shape(seen.shape), disks)
+    value = (_READ_AS, _of_instance(seen), key, _of_shape(seen.shape), disks)
     text = orjson.dumps(value, default=str, option=orjson.OPT_SORT_KEYS)
     # The object is ours alone until it is returned: copying it only to set this would double the cost.
     object.__setattr__(seen, "fingerprint", blake2b(text, digest_size=12).hexdigest())

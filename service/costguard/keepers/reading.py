@@ -77,6 +77,13 @@ def keeper_of(labels: Mapping[str, str], origin: Mapping[str, str], zone: str = 
 _TELLING = ("goog-", "notebooks-", "batch-", "skypilot-", "dstack_", "slurm_", "ray-", "ghpc_")  # of labels
 
 
+def recorded_keeper(labels: Mapping[str, str], origin: Mapping[str, str], zone: str, job: str) -> Keeper:
+    """Returns the keeper as the ledger records it; `job` is ours whose attempt launched the VM, as its id proves."""
+    if job:
+        return keeper_of_own(origin) or Keeper(KeeperKind.JOB, job)
+    return read_keeper(VmFacts(labels, origin, zone))
+
+
 def keeper_of_own(origin: Mapping[str, str]) -> Keeper | None:
     """Returns the keeper of a VM that Costguard launched, as its id proves: no service labels a VM that it did not
     make.

@@ -30,12 +30,13 @@ from costguard.db.remembered import remembers
 from costguard.db.tables import UNPRICED_RANK, instances, lifetimes, storage_spans
 from costguard.db.types import storable
 from costguard.errors import Conflict
-from costguard.keepers.reading import keeper_of
+from costguard.keepers.reading import recorded_keeper
 from costguard.ledger import projects
+from costguard.ledger.labels.label_history import label_value
 from costguard.ledger.projects import ProjectLook
 from costguard.ledger.rows import shape_of
 from costguard.model.instance import InstanceKey, ProvisioningModel, Shape, Status
-from costguard.model.keeper import Keeper
+from costguard.model.keeper import CLUSTER_LABEL, KEEPER_LABEL, POOL_LABEL, Keeper
 from costguard.model.money import Money
 from costguard.model.observation import Unread
 
@@ -62,6 +63,8 @@ class Filters:
     gce_id: str | None = None
     gpu: str | None = None  # an accelerator type, "any" or "none"
     spot: bool | None = None
+    keepers: tuple[str, ...] = ()
+    cluster: str | None = None  # `train`, or with its pool `train/t4`
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +111,7 @@ class FleetInstance:
     shape: Shape
     provisioning_model: ProvisioningModel
     labels: Mapping[str, str]
-    origin: Mapping[str, str]  # metadata that says who keeps it
+    kept: Keeper  # as recorded; as read now, of a VM that no look has shown since keepers are recorded
     preset: str
     owner: str
     owner_source: str
@@ -122,14 +125,14 @@ class FleetInstance:
     unread: str  # why the last look could not read the VM's zone; "" when it could
 
     @property
-    def keeper(self) -> Keeper | None:
-        return keeper_of(self.labels, self.origin, self.zone)
-
-    @property
     def never_stopped(self) -> str:
         """Explains why no rule and no request stops it, and what to do instead; "" where nothing of the kind holds."""
-        keeper = self.keeper
-        return keeper.refusal(self.name, self.key.project) if keeper is not None else ""
+        return self.kept.refusal(self.name, self.key.project) if self.kept.kind.keeps else ""
+
+    @property
+    def keeper(self) -> Keeper | None:
+        """The keeper that no stop goes behind the back of; None where nothing keeps it."""
+        return self.kept if self.kept.kind.keeps else None
 
 
 @remembers(instances)
@@ -326,6 +329,11 @@ def _conditions(filters: Filters) -> list[ColumnElement[bool]]:
         conditions.append(instances.c.gpu_count == 0)
     elif filters.gpu is not None:
         conditions.append(instances.c.gpu_type == filters.gpu)
+    if filters.keepers:
+        conditions.append(label_value(KEEPER_LABEL).in_(filters.keepers))
+    if filters.cluster is not None:
+        label = POOL_LABEL if "/" in filters.cluster else CLUSTER_LABEL
+        conditions.append(label_value(label) == storable(filters.cluster))
     if filters.spot is not None:
         model = ProvisioningModel.SPOT if filters.spot else ProvisioningModel.STANDARD
         conditions.append(instances.c.provisioning_model == model)
@@ -345,7 +353,7 @@ def _known(row: Row[Any], look: ProjectLook | None) -> FleetInstance:
         shape=shape_of(row),
         provisioning_model=ProvisioningModel(row.provisioning_model),
         labels=row.labels,
-        origin=row.origin,
+        kept=Keeper.of_stored(row.keeper) or recorded_keeper(row.labels, row.origin, row.zone, row.job),
         preset=row.preset,
         owner=row.owner,
         owner_source=row.owner_source,

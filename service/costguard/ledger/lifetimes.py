@@ -14,11 +14,12 @@ from costguard.db.bulk import chunks
 from costguard.db.prepared import prepared
 from costguard.db.tables import instances, lifetimes, storage_spans
 from costguard.db.types import storable
-from costguard.ledger import label_history
-from costguard.ledger.label_history import LabelChange
+from costguard.ledger.labels import label_history
+from costguard.ledger.labels.label_history import LabelChange, with_keeper
 from costguard.ledger.roll_up import following
 from costguard.ledger.rows import lifetime_of, shape_of, storage_of
 from costguard.model.instance import InstanceKey, ProvisioningModel, Shape, Status
+from costguard.model.keeper import Keeper
 from costguard.model.lifetime import Attribution, Lifetime, StorageSpan
 from costguard.model.record import InstanceRecord, KnownInstance, RefusedChange
 
@@ -177,6 +178,7 @@ def record_of(row: Row[Any]) -> InstanceRecord:
         created_by=row.created_by,
         labels=row.labels,
         origin=row.origin,
+        keeper=Keeper.of_stored(row.keeper),
         last_started_at=row.last_started_at,
         last_stopped_at=row.last_stopped_at,
         termination_at=row.termination_at,
@@ -214,8 +216,12 @@ def _span_rows(change: Change, instance_id: int, rows: Iterable[dict[str, Any]])
 
 def _label_changes(change: Change) -> Iterator[LabelChange]:
     if change.stored is not None and change.labelled_at is not None:
-        before = change.stored.record.labels
-        yield from label_history.changes_of(change.stored.id, before, change.record.labels, change.labelled_at)
+        old, new = change.stored.record, change.record
+        # A keeper that is read for the first time kept the VM before.
+        keeper = old.keeper or new.keeper
+        before = with_keeper(old.labels, keeper.stored() if keeper else {})
+        after = with_keeper(new.labels, new.keeper.stored() if new.keeper else {})
+        yield from label_history.changes_of(change.stored.id, before, after, change.labelled_at)
 
 
 def _open_spans(connection: Connection, table: Table, instance_ids: Sequence[int]) -> Iterator[int]:
@@ -287,6 +293,7 @@ def _unchecked_row(record: InstanceRecord) -> dict[str, Any]:
         "provisioning_model": record.provisioning_model.value,
         "labels": dict(record.labels),
         "origin": dict(record.origin),
+        "keeper": record.keeper.stored() if record.keeper is not None else {},
         "preset": record.attribution.preset,
         "owner": record.attribution.owner,
         "owner_source": record.owner_source,

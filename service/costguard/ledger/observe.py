@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from hashlib import blake2b
 
+from costguard.keepers.reading import recorded_keeper
 from costguard.ledger.narrate import tell
 from costguard.ledger.owner import OwnerRules, classify, owner_of
 from costguard.ledger.storage import MEMORY, disks_of, saved_memory_of
@@ -159,10 +160,14 @@ def _record(key: InstanceKey, facts: KnownFacts, belonging: Belonging, gone_at: 
         )
     owner = owner_of(base.labels, creator, launched.owner if launched else None, belonging.owners, facts.claim)
     preset = classify(base.labels, base.shape, belonging.presets)
+    job = launched.job if launched else ""
+    # A keeper is known of what a look has shown.
+    keeper = recorded_keeper(base.labels, base.origin, base.zone, job) if seen is not None or job else base.keeper
     return replace(
         base,
+        keeper=keeper,
         created_by=creator,
-        attribution=Attribution(preset, owner.address, launched.job if launched else ""),
+        attribution=Attribution(preset, owner.address, job),
         owner_source=owner.source.value,
         gone_at=gone_at,
     )

@@ -21,7 +21,7 @@ from costguard.events import audit_log
 from costguard.isolation import Isolated
 from costguard.ledger import answers, operations, projects
 from costguard.ledger import lifetimes as ledger
-from costguard.ledger.label_history import moment_of_change
+from costguard.ledger.labels.label_history import moment_of_change
 from costguard.ledger.launched import launched, launched_by_label, unseen
 from costguard.ledger.lifetimes import Change, ListedVm, RowsWritten
 from costguard.ledger.narrate import tell_failed, tell_gap, tell_looks, tell_refused, tell_unwatched

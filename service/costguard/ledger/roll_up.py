@@ -41,7 +41,7 @@ from costguard.db.tables import (
     prices,
     storage_spans,
 )
-from costguard.ledger.label_history import spoil_days
+from costguard.ledger.labels.label_history import spoil_days
 from costguard.model.instance import ProvisioningModel
 from costguard.model.lifetime import Attribution
 from costguard.model.price import OF_A_RUN

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from shlex import quote
+from typing import Any
+
+# What the ledger calls a keeper among labels: spend, budgets and filters take it as they take labels.
+KEEPER_LABEL, CLUSTER_LABEL, POOL_LABEL = "costguard-keeper", "costguard-cluster", "costguard-pool"
 
 
 class KeeperKind(StrEnum):
@@ -26,6 +31,11 @@ class KeeperKind(StrEnum):
     def keeps(self) -> bool:
         """Says whether something other than Costguard keeps the VM."""
         return self not in _KEEPS_NOTHING
+
+    @property
+    def in_words(self) -> str:
+        """`GKE`, `instance group`"""
+        return _KINDS_IN_WORDS.get(self, self.value)
 
 
 _KEEPS_NOTHING = frozenset({KeeperKind.JOB, KeeperKind.NOBODY, KeeperKind.UNKNOWN})
@@ -57,6 +67,11 @@ class Keeper:
         """`GKE cluster train (node pool t4)`"""
         pool = f" (node pool {self.pool})" if self.pool and self.kind in _OF_GKE else ""
         return f"{self.product or _TITLES[self.kind]}{f' {self.name}' if self.name else ''}{pool}"
+
+    @property
+    def where(self) -> str:
+        """`train/t4` of a cluster's pool, as filters take it; else the name of what keeps it."""
+        return "/".join(part for part in (self.cluster or self.name, self.cluster and self.pool) if part)
 
     @property
     def effect(self) -> str:
@@ -121,6 +136,20 @@ class Keeper:
         what = "its whole node pool" if self.kind is KeeperKind.GKE else _WHAT.get(self.kind, "it")
         return f"stop {what} with `{self.instead(vm, project)}`"
 
+    def stored(self) -> dict[str, Any]:
+        """The fields that the ledger keeps, without empty ones; `cluster_pool` is `train/t4`."""
+        parts = {name: value for name, value in self.as_json().items() if value}
+        return parts | ({"cluster_pool": f"{self.cluster}/{self.pool}"} if self.cluster and self.pool else {})
+
+    @classmethod
+    def of_stored(cls, parts: Mapping[str, Any]) -> Keeper | None:
+        """Reads what `stored` gave; None where the ledger has not read a keeper yet."""
+        if not parts:
+            return None
+        texts = {name: str(parts.get(name, "")) for name in ("name", "place", "cluster", "pool", "group", "product")}
+        evidence = tuple(parts.get("evidence", ()))
+        return cls(KeeperKind(parts["keeper"]), **texts, evidence=evidence, doubt=str(parts.get("doubt", "")))
+
     def as_json(self) -> dict[str, str | list[str] | None]:
         """The fields that programs read; null where nothing says it."""
         return {
@@ -148,6 +177,19 @@ class Keeper:
         return f"{self._belonging(vm)}.{f' {self.doubt}' if self.doubt else ''}"
 
 
+_KINDS_IN_WORDS = {
+    KeeperKind.GKE: "GKE",
+    KeeperKind.GROUP: "instance group",
+    KeeperKind.DATAPROC: "Dataproc",
+    KeeperKind.WORKBENCH: "Workbench",
+    KeeperKind.BATCH: "Batch",
+    KeeperKind.DATAFLOW: "Dataflow",
+    KeeperKind.COMPOSER: "Composer",
+    KeeperKind.WORKSTATION: "Cloud Workstations",
+    KeeperKind.TOOL: "another tool",
+    KeeperKind.JOB: "a job",
+    KeeperKind.UNKNOWN: "not known",
+}
 USER_MANAGED = "user-managed notebook"
 SKYPILOT, DSTACK, SLURM, RAY = "SkyPilot cluster", "dstack instance", "Slurm cluster", "Ray cluster"
 CLUSTER_TOOLKIT = "Cluster Toolkit deployment"

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from costguard.model.instance import InstanceKey, ProvisioningModel, Shape, Status
+from costguard.model.keeper import Keeper
 from costguard.model.launch import Recipe
 from costguard.model.lifetime import Attribution, Lifetime, StorageSpan
 
@@ -29,6 +30,7 @@ class InstanceRecord:
     created_by: str = ""
     labels: Mapping[str, str] = field(default_factory=dict)
     origin: Mapping[str, str] = field(default_factory=dict)  # metadata that says who keeps it: see keepers/origin.py
+    keeper: Keeper | None = None  # None: not read yet
     last_started_at: datetime | None = None
     last_stopped_at: datetime | None = None
     termination_at: datetime | None = None

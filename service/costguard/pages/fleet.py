@@ -22,6 +22,7 @@ from costguard.messages.slack_health import slack_health
 from costguard.model.access import Principal
 from costguard.model.budget import Scope
 from costguard.model.instance import Status
+from costguard.model.keeper import KeeperKind
 from costguard.model.mending import command_for
 from costguard.model.money import Money
 from costguard.pages import query
@@ -56,6 +57,8 @@ class FleetQuery:
     owner: str | None = None
     status: str | None = None
     name: str | None = None  # a part of it
+    keeper: KeeperKind | None = None
+    cluster: str | None = None  # or cluster/pool
     sort: Sort = Sort.RATE
     gone: bool = False
     after: Cursor | None = None
@@ -65,11 +68,20 @@ class FleetQuery:
         def one(value: str | None) -> tuple[str, ...]:
             return () if value is None else (value,)
 
-        return Filters(one(self.project), one(self.preset), one(self.owner), one(self.status), name_holds=self.name)
+        return Filters(
+            one(self.project),
+            one(self.preset),
+            one(self.owner),
+            one(self.status),
+            name_holds=self.name,
+            keepers=one(self.keeper),
+            cluster=self.cluster,
+        )
 
     @property
     def is_filtered(self) -> bool:
-        return any(value is not None for value in (self.project, self.preset, self.owner, self.status, self.name))
+        given = (self.project, self.preset, self.owner, self.status, self.name, self.keeper, self.cluster)
+        return any(value is not None for value in given)
 
     def address(self, **changed: str | bool | None) -> str:
         """This page with other filters, from its first row on."""
@@ -79,6 +91,8 @@ class FleetQuery:
             "owner": UNOWNED if self.owner == "" else self.owner,
             "status": self.status,
             "name": self.name,
+            "keeper": self.keeper,
+            "cluster": self.cluster,
             "sort": None if self.sort is Sort.RATE else self.sort.value,
             "gone": "yes" if self.gone else None,
         }
@@ -145,6 +159,7 @@ def show_fleet(request: Request, pages: Given, me: Asker) -> HTMLResponse:
         "fleet.html",
         depends_on=(wanted, tuple(row.offers for row in rows)),
         query=wanted,
+        keepers=list(KeeperKind),
         **{**values, "fleet": replace(values["fleet"], rows=rows)},
     )
 
@@ -155,12 +170,17 @@ def fleet_query(address: Mapping[str, str]) -> FleetQuery:
     sort = text.get("sort", Sort.RATE.value)
     if sort not in list(Sort):
         raise BadAddress(f"The fleet cannot be sorted by {sort[:40]}.", f"Choose one of {', '.join(Sort)}.")
+    keeper = text.get("keeper")
+    if keeper is not None and keeper not in list(KeeperKind):
+        raise BadAddress(f"Nothing that keeps VMs is called {keeper[:40]}.", f"Choose one of {', '.join(KeeperKind)}.")
     return FleetQuery(
         project=text.get("project"),
         preset=text.get("preset"),
         owner="" if text.get("owner") == UNOWNED else text.get("owner"),
         status=text.get("status"),
         name=text.get("name"),
+        keeper=KeeperKind(keeper) if keeper is not None else None,
+        cluster=text.get("cluster"),
         sort=Sort(sort),
         gone="gone" in text,
         after=_cursor(text["after"]) if "after" in text else None,

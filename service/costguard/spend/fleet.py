@@ -20,6 +20,7 @@ from costguard.ledger.accrual import Accrual, AccruingSpan
 from costguard.ledger.fleet_rows import BEYOND, Burning, Filters, FleetInstance, Place, PresentInstance, Sort
 from costguard.ledger.idle import utilisation
 from costguard.ledger.idle.utilisation import Measured
+from costguard.ledger.labels.label_history import label_value
 from costguard.ledger.running import burn_rates
 from costguard.ledger.running.burn_rates import priced
 from costguard.ledger.spans import charged_sums
@@ -117,7 +118,7 @@ MOST_VALUES = 200
 @remembers(instances)
 def values_of_label(connection: Connection, label: str, since: datetime) -> tuple[LabelFilter, ...]:
     """The values that VMs have, or had when they went after that moment; the first few hundred, and last no label."""
-    value = instances.c.labels[label].as_string()
+    value = label_value(label)
     query = select(value).where(or_(instances.c.gone_at.is_(None), instances.c.gone_at > since), value.is_not(None))
     values = connection.scalars(query.distinct().order_by(value).limit(MOST_VALUES))
     return *(LabelFilter(label, one) for one in values), LabelFilter(label, None)

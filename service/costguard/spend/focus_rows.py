@@ -18,7 +18,7 @@ from costguard.ledger import accrual as accruing
 from costguard.ledger import prices
 from costguard.ledger.accrual import Accrual, AccruingSpan, accrual_at
 from costguard.ledger.charges_of import SpanCharge, charges_of
-from costguard.ledger.label_history import LabelChange, changes_of_vms, labels_at
+from costguard.ledger.labels.label_history import LabelChange, changes_of_vms, labels_at, with_keeper
 from costguard.ledger.pricing import MINIMUM
 from costguard.ledger.roll_up import LIFETIME, STORAGE
 from costguard.model.budget import Scope
@@ -148,13 +148,13 @@ class FocusExport:
 
     def _learn(self, connection: Connection, column: ColumnElement[Any], values: Collection[Any]) -> None:
         """Machine types, and labels as they are and were."""
-        named = (instances.c[name] for name in ("id", "project", "gce_id", "machine_type", "labels"))
+        named = (instances.c[name] for name in ("id", "project", "gce_id", "machine_type", "labels", "keeper"))
         query = select(*named)
         for some in chunks(sorted(values)):
             rows = connection.execute(query.where(column.in_(some))).all()
             changes = changes_of_vms(connection, [row.id for row in rows])
             for row in rows:
-                vm = _Vm(row.machine_type, row.labels, changes.get(row.id, ()))
+                vm = _Vm(row.machine_type, with_keeper(row.labels, row.keeper), changes.get(row.id, ()))
                 self._vms[InstanceKey(row.project, row.gce_id)] = vm
 
     def _is_wanted(self, span: AccruingSpan) -> bool:

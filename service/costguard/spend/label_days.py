@@ -21,7 +21,7 @@ from costguard.ledger.accrual import (
     stand,
     within_scope,
 )
-from costguard.ledger.label_history import LabelChange, changed_since, changes_since
+from costguard.ledger.labels.label_history import LabelChange, changed_since, changes_since, label_value
 from costguard.ledger.roll_up import parts_of_archived, parts_of_charges
 from costguard.ledger.spans import is_archived
 from costguard.model.budget import LabelFilter, Scope
@@ -180,7 +180,7 @@ def values_among(connection: Connection, label: str, since: datetime, instance_i
 
 def has_value(wanted: LabelFilter) -> ColumnElement[bool]:
     """The label of an instance is this now."""
-    value: ColumnElement[str] = instances.c.labels[wanted.label].as_string()
+    value = label_value(wanted.label)
     return value.is_(None) if wanted.value is None else value == wanted.value
 
 
@@ -197,7 +197,7 @@ def _projects(connection: Connection, wanted: LabelFilter) -> dict[int, str]:
 
 
 def present_values(connection: Connection, label: str, instance_ids: Collection[int]) -> dict[int, str | None]:
-    query = select(instances.c.id, instances.c.labels[label].as_string())
+    query = select(instances.c.id, label_value(label))
     return {
         instance_id: value
         for some in chunks(instance_ids)

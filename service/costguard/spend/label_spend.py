@@ -10,7 +10,7 @@ from datetime import date, timedelta
 from sqlalchemy import Connection
 
 from costguard.ledger.accrual import Accrual, accruing_spans, uncharged_instances
-from costguard.ledger.label_history import changes_since
+from costguard.ledger.labels.label_history import changes_since
 from costguard.ledger.running import running_totals
 from costguard.model.budget import Scope
 from costguard.spend import spend_rows

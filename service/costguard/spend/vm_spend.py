@@ -15,6 +15,7 @@ from costguard.db.remembered import remembers
 from costguard.db.tables import instances
 from costguard.ledger import accrual as accruing
 from costguard.ledger.accrual import Accrual, figures_of
+from costguard.ledger.labels.label_history import with_keeper
 from costguard.model.budget import Scope
 from costguard.model.instance import InstanceKey, ProvisioningModel
 from costguard.model.lifetime import Attribution
@@ -163,12 +164,20 @@ def _order(row: VmSpend) -> tuple[tuple[str, ...], int, str, int]:
 
 @remembers(instances)
 def _vms(connection: Connection, ids: tuple[int, ...]) -> Mapping[int, SpentVm]:
-    names = ("id", "project", "gce_id", "name", "zone", "machine_type", "provisioning_model", "labels")
+    names = ("id", "project", "gce_id", "name", "zone", "machine_type", "provisioning_model", "labels", "keeper")
     query = select(*(instances.c[name] for name in names))
     return {
-        row[0]: SpentVm(row[0], InstanceKey(row[1], row[2]), *row[3:])
+        row.id: SpentVm(
+            row.id,
+            InstanceKey(row.project, row.gce_id),
+            row.name,
+            row.zone,
+            row.machine_type,
+            row.provisioning_model,
+            with_keeper(row.labels, row.keeper),
+        )
         for some in chunks(ids)
-        for row in map(tuple, connection.execute(query.where(instances.c.id.in_(some))))
+        for row in connection.execute(query.where(instances.c.id.in_(some)))
     }
 
 

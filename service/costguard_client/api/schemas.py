@@ -909,6 +909,8 @@ class InstanceOut(TypedDict):
     idle: IdleOut | None
     """The measured use; null: not running, or not measured recently."""
     job: str
+    keeper: KeeperOut
+    """Who keeps it, with the evidence."""
     labels: dict[str, str]
     last_seen_at: str | None
     """The last time it was surely there; null: its project was never read."""
@@ -1344,6 +1346,57 @@ class KeepOut(TypedDict):
     project: str
     reason: str
     until: str
+
+
+KeeperKind = Literal[
+    "gke",
+    "group",
+    "dataproc",
+    "workbench",
+    "batch",
+    "dataflow",
+    "composer",
+    "workstation",
+    "tool",
+    "job",
+    "nobody",
+    "unknown",
+]
+
+
+class KeeperOut(TypedDict):
+    """The group, service, tool or job that keeps a VM, behind whose back nothing stops it."""
+
+    cluster: str
+    doubt: str
+    """A sentence where they prove less than they say; mostly empty."""
+    evidence: list[str]
+    """The labels and metadata items that say so."""
+    group: str
+    """The path of the managed instance group that recreates it."""
+    kind: Literal[
+        "gke",
+        "group",
+        "dataproc",
+        "workbench",
+        "batch",
+        "dataflow",
+        "composer",
+        "workstation",
+        "tool",
+        "job",
+        "nobody",
+        "unknown",
+    ]
+    """nobody: it was read, and nothing keeps it. unknown: what would say it could not be read."""
+    name: str
+    """The cluster, environment, job, notebook or group it is part of."""
+    place: str
+    """The zone or region of what keeps it."""
+    pool: str
+    """Of GKE: the node pool. Of a workstation: its configuration."""
+    product: str
+    """Which tool, or which kind of notebook."""
 
 
 class KeepsOut(TypedDict):

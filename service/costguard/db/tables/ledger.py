@@ -60,6 +60,8 @@ instances = Table(
     Column("labels", Json, nullable=False),
     # Metadata that says who keeps it: see keepers/origin.py.
     Column("origin", Json, nullable=False, server_default=text("'{}'")),
+    # Who keeps it, with its evidence, as model/keeper.py stores it; {}: not read yet.
+    Column("keeper", Json, nullable=False, server_default=text("'{}'")),
     Column("preset", String, nullable=False),
     Column("owner", String, nullable=False),
     Column("owner_source", String, nullable=False),  # "job", "label", "creator" or ""

@@ -13,7 +13,7 @@ from costguard.db.bulk import chunks
 from costguard.db.prepared import prepared
 from costguard.db.tables import UNPRICED_RANK, instances, lifetimes, running_totals, storage_spans
 from costguard.ledger.accrual import SHAPE, within_scope
-from costguard.ledger.label_history import changed_since
+from costguard.ledger.labels.label_history import changed_since, label_value
 from costguard.ledger.roll_up import add_sums
 from costguard.model.budget import Scope
 
@@ -136,7 +136,7 @@ def open_spans_by_label(
 
     Without those of VMs whose label changed after `start`.
     """
-    value, changed = instances.c.labels[label].as_string().label("value"), changed_since(label, start)
+    value, changed = label_value(label).label("value"), changed_since(label, start)
     for table, names in KINDS:
         since = func.coalesce(table.c.charged_to, table.c.started_at, type_=table.c.started_at.type).label("since")
         columns = [table.c[name] for name in names]

@@ -1,6 +1,8 @@
 """The history of VMs' labels with the moments of their changes, and the days whose sums by label it leaves good.
 
 A day without its mark is read from charges, so that a lost mark costs time and never a wrong figure.
+
+The keeper of a VM is among them under names of the ledger's own: spend, budgets and filters take it as they do labels.
 """
 
 from __future__ import annotations
@@ -10,12 +12,13 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from typing import Any
 
-from sqlalchemy import Connection, Select, delete, select
+from sqlalchemy import ColumnElement, Connection, Select, delete, select
 from sqlalchemy.dialects import postgresql, sqlite
 
 from costguard.db.bulk import chunks
-from costguard.db.tables import label_changes, label_days
+from costguard.db.tables import instances, label_changes, label_days
 from costguard.db.types import storable
+from costguard.model.keeper import CLUSTER_LABEL, KEEPER_LABEL, POOL_LABEL
 from costguard.model.observation import SeenOperation
 
 _SETS_LABELS = frozenset({"setLabels", "update"})
@@ -144,3 +147,19 @@ def _with_later_changes(connection: Connection, changed: dict[tuple[int, str], d
         )
         if row.changed_at > changed.get((row.instance_id, row.label), row.changed_at)
     }
+
+
+_PARTS = {KEEPER_LABEL: "keeper", CLUSTER_LABEL: "cluster", POOL_LABEL: "cluster_pool"}
+
+
+def label_value(label: str) -> ColumnElement[str]:
+    """The present value of an instance's label, or of its keeper's; NULL where it has none."""
+    part = _PARTS.get(label)
+    value: ColumnElement[str] = (instances.c.keeper[part] if part else instances.c.labels[label]).as_string()
+    return value
+
+
+def with_keeper(labels: Mapping[str, str], keeper: Mapping[str, Any]) -> dict[str, str]:
+    """A VM's labels, and its stored keeper as labels. What the ledger calls so is not taken from a user's labels."""
+    named = {label: keeper[part] for label, part in _PARTS.items() if keeper.get(part)}
+    return {label: value for label, value in labels.items() if label not in _PARTS} | named
