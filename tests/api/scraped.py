@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import TypeAlias
@@ -24,8 +23,7 @@ from costguard.db.transaction import Database
 from costguard.jobs.rows import interruptions
 from costguard.ledger.charging import Charged
 from costguard.ledger.record import Recorded
-from costguard.main.serve import families_of
-from costguard.main.web_app import metrics_of
+from costguard.main.wire import families_of, metrics_of
 from costguard.model.access import Via
 from costguard.model.attempt import Interruption, Notice, Outcome
 from costguard.model.job import JobState
@@ -116,7 +114,6 @@ def full(database: Database) -> Deps:
                 ),
             )
     meters, watched = Meters("1.2.3"), WatchMeters()
-    meters.also_of(os.getpid)
     watched.message("reminder", "accepted")
     watched.delivery("pager", "refused")
     watched.tracker("mlflow", "failed")
@@ -126,11 +123,11 @@ def full(database: Database) -> Deps:
     watched.passed(0.2, None)
     hooks = [WebhookState("pager", 3, NOW - HOUR, "It answered 500.", NOW)]
     lease.acquire(database, "daemon", "guard-1:4242", HOUR)
-    counted = families_of(watched.registry)  # as they come from the process that watches
+    counted = families_of(watched.registry.collect())  # as they come from the process that watches
     return replace(
         deps_of(database),
         meters=meters,
-        watch_metrics=lambda: metrics_of(counted),
+        other_metrics=lambda: metrics_of(counted),
         webhook_states=lambda _connection: hooks,
     )
 

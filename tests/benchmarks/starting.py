@@ -1,4 +1,4 @@
-"""A guard as a command, both of its processes: from its start to its first answer, and its idle memory."""
+"""A guard as a command, all of its processes: from its start to its first answer, and its idle memory."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from costguard_sandbox.server import running
 from costguard_sandbox.world import World
 
 _STARTS = 3
-_GOAL_S = 2.0
-_GOAL_MB = 200.0
+_GOAL_S = 1.8
+_GOAL_MB = 300.0
 _PROJECT = "acme-training"
 _ZONE = "us-central1-a"
 _VMS = 20
@@ -56,19 +56,19 @@ def starting(folder: Path) -> Iterator[Measured]:
         for number in range(_STARTS):
             for database in seconds:
                 with _served(folder / f"start-{number}.db", cloud) as (process, took, url):
-                    both = [process.pid, *children_of(process.pid)]
                     seconds[database].append(took)
-                    cpu[database].append(sum(map(_cpu_s, both)))
+                    cpu[database].append(sum(map(_cpu_s, [process.pid, *children_of(process.pid)])))
                     if database == "existing" and number == _STARTS - 1:
                         _wait_for_passes(url)
-                        resident.append(sum(_memory_mb(pid, "Rss") for pid in both))
-                        shared_out.append(sum(_memory_mb(pid, "Pss") for pid in both))
+                        everyone = [process.pid, *children_of(process.pid)]
+                        resident.append(sum(_memory_mb(pid, "Rss") for pid in everyone))
+                        shared_out.append(sum(_memory_mb(pid, "Pss") for pid in everyone))
     for database, starts in seconds.items():
         yield Measured(f"`costguard serve`: start to first answer, {database} database", "s", starts, _GOAL_S)
-        yield Measured("the same, processor time of both processes until then", "s", cpu[database])
+        yield Measured("the same, processor time of all processes until then", "s", cpu[database])
     where = f"after {_PASSES} passes over {_VMS} VMs"
-    yield Measured(f"`costguard serve`: idle memory of both processes {where}", "MB", resident, _GOAL_MB)
-    yield Measured("the same, what they share counted once", "MB", shared_out)
+    yield Measured(f"`costguard serve`: idle memory of all three processes {where}", "MB", resident)
+    yield Measured("the same, what they share counted once", "MB", shared_out, _GOAL_MB)
 
 
 def _world() -> World:

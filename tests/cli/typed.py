@@ -67,7 +67,7 @@ def _serve() -> None:
     import costguard.cli.app
     import costguard.db.migrate
     import costguard.main.local_access
-    from costguard.main import opened, service, start_web_process  # noqa: F401 - loaded when they are first named
+    from costguard.main import opened, service, start_web_processes  # noqa: F401 - loaded when they are first named
 
     for line in sys.stdin:
         child = os.fork()

@@ -1,4 +1,4 @@
-"""The watching and the serving run in processes of their own: neither takes the other along, and both end together."""
+"""Watching, pages and reports have processes of their own: none takes another along, and all end together."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from urllib.request import Request, urlopen
 import pytest
 from sqlalchemy import Row, select
 from tests.authenticators import begin_session
-from tests.main.two_processes import PROJECT, TOKEN, ZONE, Served, children_of, is_alive, served
+from tests.main.two_processes import PROJECT, TOKEN, ZONE, Served, is_alive, served
 from tests.scenario.fleet import body
 from tests.waiting import freeze, until
 
@@ -34,6 +34,7 @@ from costguard_sandbox.server import running
 from costguard_sandbox.world import World
 
 ADMIN = '[access]\nadmins = ["ana@example.com"]'
+REPORT = "/api/v1/attempts/j1-a1/events"
 HOUR = "1h"  # between passes: what happens sooner was asked for
 
 
@@ -86,12 +87,12 @@ def test_killed_serving_process_is_started_again_while_the_watch_goes_on(shared:
     until(lambda: guard.get("/readyz")[1]["last_pass_at"] is not None)  # the new one knows what the watch has done
 
 
-def test_serving_process_ends_when_the_watching_one_is_killed(guard: Served) -> None:
-    """It holds neither the port nor the database any longer than seconds, so that a supervisor's restart can listen."""
-    web, port = guard.web, int(guard.url.rpartition(":")[2])
+def test_serving_processes_end_when_the_watching_one_is_killed(guard: Served) -> None:
+    """They hold neither the port nor the database longer than seconds, so that a supervisor's restart can listen."""
+    web, reports, port = guard.web, reporting(guard), int(guard.url.rpartition(":")[2])
     guard.process.kill()
     guard.process.wait()
-    until(lambda: not is_alive(web))
+    until(lambda: not is_alive(web) and not is_alive(reports))
     with socket.socket() as another:
         another.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         another.bind(("127.0.0.1", port))
@@ -155,32 +156,58 @@ def test_serving_process_gives_way(shared: Served) -> None:
     assert int(Path(f"/proc/{shared.web}/oom_score_adj").read_text()) >= 500
 
 
-def test_many_pages_are_made_by_a_third_process(shared: Served) -> None:
-    """The process is replaced when killed, and pages come meanwhile; it ends with the serving process, however that
-    ends.
-    """
-    guard, web = shared, shared.web
-    first = third_process(guard)
-    assert os.getpriority(os.PRIO_PROCESS, first) > os.getpriority(os.PRIO_PROCESS, web)
-    assert TOKEN not in Path(f"/proc/{first}/cmdline").read_text()
-    assert int(Path(f"/proc/{first}/oom_score_adj").read_text()) > 500
-    page = page_of(guard, "ada@lab.example")
-    assert "ada@lab.example" in page  # the name was filled in by the serving process
-    assert "csrfz" not in page
+def test_reports_process_is_started_again_alone(shared: Served) -> None:
+    """Reports that come meanwhile are answered, by the new one or by the process for pages, which goes on."""
+    guard, web, reports = shared, shared.web, reporting(shared)
+    assert int(Path(f"/proc/{reports}/oom_score_adj").read_text()) == int(
+        Path(f"/proc/{web}/oom_score_adj").read_text()
+    )
+    for secret in ("cmdline", "environ"):
+        assert TOKEN not in Path(f"/proc/{reports}/{secret}").read_text()
+    assert guard.get(REPORT, {"events": []})[0] == 401
+    earlier = len(guard.events("web_process_ended"))
+    os.kill(reports, signal.SIGKILL)
+    assert guard.get(REPORT, {"events": []})[0] == 401
+    assert guard.get("/healthz")[0] == 200
+    assert reporting(guard, but=reports) != reports
+    [line] = guard.events("web_process_ended")[earlier:]
+    assert (line["serves"], guard.web) == ("reports", web)
 
-    os.kill(first, signal.SIGKILL)
-    assert guard.get("/api/v1/instances?sort=age")[0] in (200, 503)  # the end may not have been noticed yet
-    until(lambda: not is_alive(first))
-    assert guard.get("/api/v1/instances?sort=-age")[0] in (200, 422)
-    second = third_process(guard, but=first)
-    [ended] = guard.events("renderer_ended")
-    assert ended["exit_code"] == -signal.SIGKILL
-    assert guard.web == web
 
-    freeze(second)
-    os.kill(web, signal.SIGKILL)
-    until(lambda: not is_alive(second))
-    until(lambda: guard.web not in (0, web) and guard.get("/healthz")[0] == 200)  # as the next test needs it
+def test_frozen_reports_process_holds_up_no_page(shared: Served) -> None:
+    """A report waits until it goes on, and is answered then; pages come meanwhile."""
+    guard, reports = shared, reporting(shared)
+    answers: list[int] = []
+    freeze(reports)
+    asking = threading.Thread(target=lambda: answers.append(guard.get(REPORT, {"events": []})[0]))
+    try:
+        asking.start()
+        assert "ada@lab.example" in page_of(guard, "ada@lab.example")
+        assert answers == []
+    finally:
+        os.kill(reports, signal.SIGCONT)
+        asking.join()
+    assert answers == [401]
+
+
+def reporting(guard: Served, but: int = 0) -> int:
+    """The process for reports, once it has counted a report that the one for pages shows."""
+    until(lambda: guard.reports not in (0, but))
+    before, pause = counted(guard), threading.Event()
+    assert guard.get(REPORT, {"events": []})[0] == 401
+
+    def is_counted() -> bool:
+        return pause.wait(0.5) or counted(guard) > before
+
+    until(is_counted)
+    return guard.reports
+
+
+def counted(guard: Served) -> float:
+    """The reports so far, as `/metrics` of the process for pages has them."""
+    begins = 'costguard_http_request_duration_seconds_count{method="POST",route="/api/v1/attempts/{attempt}/events"'
+    lines = [line for line in guard.text("/metrics").splitlines() if line.startswith(begins)]
+    return sum(float(line.rpartition(" ")[2]) for line in lines)
 
 
 def page_of(guard: Served, address: str) -> str:
@@ -193,43 +220,23 @@ def page_of(guard: Served, address: str) -> str:
         return str(answer.read().decode())
 
 
-def third_process(guard: Served, but: int = 0) -> int:
-    """Brought about by many pages, each another one; it renders."""
-    pause = threading.Event()
-    for number in range(1000):
-        assert guard.get(f"/api/v1/jobs?owner=person-{but}-{number}%40lab.example")[0] in (200, 503)
-        pause.wait(0.15)
-        others = [child for child in children_of(guard.web) if child != but]
-        if number % 10 == 0 and others and "costguard_rendering_process_open_fds" in guard.text("/metrics"):
-            return others[0]
-    raise AssertionError("there is none")
-
-
-def test_all_three_end_by_sigterm(guard: Served) -> None:
-    """The signal goes to the process that was started.
-
-    Before, while that one is frozen, pages of the third process name it, too.
-    """
-    web, third, pause = guard.web, third_process(guard), threading.Event()
-    freeze(guard.process.pid)
-    try:
-        until(lambda: pause.wait(1) or "The process that watches has said nothing for" in guard.text("/health"))
-    finally:
-        os.kill(guard.process.pid, signal.SIGCONT)
+def test_all_end_by_sigterm(guard: Served) -> None:
+    """The signal goes to the process that was started."""
+    web, reports = guard.web, reporting(guard)
     guard.process.send_signal(signal.SIGTERM)
     has_ended(guard, web, 0)
-    until(lambda: not is_alive(third))
+    until(lambda: not is_alive(reports))
 
 
-def test_both_end_by_one_ctrl_c(guard: Served) -> None:
-    """Ctrl+C ends both processes, as SIGTERM does, with the exit code of the signal."""
+def test_all_end_by_one_ctrl_c(guard: Served) -> None:
+    """Ctrl+C ends all processes, as SIGTERM does, with the exit code of the signal."""
     web = guard.web
     guard.process.send_signal(signal.SIGINT)
     has_ended(guard, web, 128 + signal.SIGINT)
 
 
 def has_ended(guard: Served, web: int, code: int) -> None:
-    """Both of its processes, without a complaint; the lease is free for another."""
+    """All of its processes, without a complaint; the lease is free for another."""
     assert guard.process.wait(60) == code
     assert not is_alive(web)
     assert "Traceback" not in guard.log.read_text()

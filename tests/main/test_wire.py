@@ -15,13 +15,25 @@ from tests.settings.reading import read
 from tests.waiting import until
 
 from costguard.clock import ScaledClock
-from costguard.main.serve import families_of
-from costguard.main.web_app import metrics_of
-from costguard.main.web_process import Process, WebProcess
-from costguard.main.wire import Alive, Asked, Begin, Pace, SlackTrouble, State, Wake, Watcher, Wire
+from costguard.main.web_process import Process, WebProcess, WebProcesses
+from costguard.main.wire import (
+    Alive,
+    Asked,
+    Begin,
+    Counts,
+    Family,
+    Pace,
+    SlackTrouble,
+    State,
+    Wake,
+    Watcher,
+    Wire,
+    families_of,
+    metrics_of,
+)
 from costguard.settings import Settings
 from costguard.settings.environment import is_secret, of_serving
-from costguard.web.meters import WatchMeters
+from costguard.web.meters import Meters, WatchMeters
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 
@@ -41,8 +53,8 @@ class Spawned:
 
     pid = 1
 
-    def __init__(self, wire: socket.socket) -> None:
-        self.wire = Wire(wire)
+    def __init__(self, serves: str, wire: socket.socket) -> None:
+        self.serves, self.wire = serves, Wire(wire)
         self.signals: list[str] = []
         self._code: int | None = None
         self._over = threading.Event()
@@ -76,8 +88,8 @@ class Spawner:
     def __init__(self) -> None:
         self.made: list[Spawned] = []
 
-    def __call__(self, wire: socket.socket, _listener: socket.socket) -> Process:
-        self.made.append(Spawned(wire.dup()))
+    def __call__(self, serves: str, wire: socket.socket, *_others: socket.socket) -> Process:
+        self.made.append(Spawned(serves, wire.dup()))
         return self.made[-1]
 
 
@@ -87,11 +99,16 @@ def supervised(
 ) -> Iterator[tuple[Spawner, WebProcess]]:
     spawner = Spawner()
     wakes: dict[Asked, Callable[[], None]] = {"pass": wake, "jobs": wake, "look": wake}
-    with socket.socket() as listener, WebProcess(listener, "http://127.0.0.1:1", spawner) as web:
-        web.begin(Begin(settings={}, holder="one"), lambda: State(last_error="It broke."), tuple, wakes, alive)
+    web = WebProcess("pages", lambda wire: spawner("pages", wire))
+    web.begin(Begin(settings={}, holder="one"), lambda: State(last_error="It broke."), lambda: ((), ()), wakes, alive)
+    try:
         yield spawner, web
         for process in spawner.made:
             process.wire.close()
+    finally:
+        web.ask_to_stop()
+        web.wait_for_end(30)
+        web.close()
 
 
 def test_settings_arrive_as_they_were_read(tmp_path: Path) -> None:
@@ -132,7 +149,9 @@ def test_counts_arrive_as_the_other_process_counted_them() -> None:
     with wires() as (here, there):
         here.send(
             State(
-                last_pass_at=NOON, slack=SlackTrouble(channels={"#a": "archived"}), metrics=families_of(meters.registry)
+                last_pass_at=NOON,
+                slack=SlackTrouble(channels={"#a": "archived"}),
+                metrics=families_of(meters.registry.collect()),
             )
         )
         state = there.receive(30)
@@ -206,6 +225,7 @@ def test_every_new_process_hears_how_to_begin_and_then_the_state() -> None:
             until(lambda: spawner.made[number:] != [])  # noqa: B023 - it is over before the number changes
             made = spawner.made[number]
             assert made.wire.receive(30) == Begin(settings={}, holder="one")
+            assert made.wire.receive(30) == Counts(metrics=())
             assert made.wire.receive(30) == State(last_error="It broke.")
             made.wire.send(Alive())
             assert web.has_served(30)
@@ -240,6 +260,70 @@ def test_each_sign_of_life_is_passed_on() -> None:
         for _ in range(2):
             spawner.made[0].wire.send(Alive())
             assert signs.acquire(timeout=30)
+
+
+def counts(*, answers: int, memory: int) -> Counts:
+    meters = Meters()
+    for _ in range(answers):
+        meters.answered("/jobs", "GET", 200, 0.1)
+    families = families_of(meters.registry.collect())
+    resident = Family(
+        name="process_resident_memory_bytes", text="", type="gauge",
+        samples=(("process_resident_memory_bytes", {}, float(memory)),),
+    )  # fmt: skip
+    return Counts(metrics=(*(one for one in families if not one.name.startswith("process_")), resident))
+
+
+def answers_in(families: tuple[Family, ...]) -> tuple[float, float]:
+    """Returns the number of answers and the bytes of memory."""
+    values = {name: value for one in families for name, labels, value in one.samples if "le" not in labels}
+    count = values.get("costguard_http_request_duration_seconds_count", 0.0)
+    return count, values.get("process_resident_memory_bytes", 0.0)
+
+
+def test_each_hears_what_the_others_have_counted() -> None:
+    """Any of them may be asked for the sum. What a process counted stays when it is killed, or the sum would fall."""
+    spawner = Spawner()
+    wakes: dict[Asked, Callable[[], None]] = {}
+    with socket.socket() as listener, WebProcesses(listener, "http://127.0.0.1:1", spawn=spawner) as web:
+        web.begin(Begin(settings={}, holder="one"), State, tuple, wakes)
+        pages = spawner.made[0]
+        pages.wire.send(Alive())
+        until(lambda: len(spawner.made) == 2)
+        pages.wire.send(counts(answers=3, memory=100))
+        assert heard(spawner.made[1], lambda: (3.0, 100.0))
+        spawner.made[1].wire.send(Alive())
+        spawner.made[1].wire.send(counts(answers=4, memory=50))
+        assert heard(pages, lambda: (4.0, 50.0))
+        spawner.made[1].end(-9)
+        assert heard(pages, lambda: (4.0, 0.0))
+        for process in spawner.made:
+            process.wire.close()
+
+
+def heard(process: Spawned, expected: Callable[[], tuple[float, float]]) -> bool:
+    """Whether the process is told of so many answers, and so much memory, of the others."""
+    for _ in range(300):
+        message = process.wire.receive(30)
+        if isinstance(message, Counts) and answers_in(message.metrics) == expected():
+            return True
+    return False
+
+
+def test_reports_have_a_process_of_their_own() -> None:
+    """It is started once the first serves pages, with a socket of its own in place of the listener."""
+    spawner, signs = Spawner(), threading.Event()
+    with socket.socket() as listener, WebProcesses(listener, "http://127.0.0.1:1", 3, spawner) as web:
+        web.begin(Begin(settings={}, holder="one"), State, tuple, {}, signs.set)
+        assert len(spawner.made) == 1
+        spawner.made[0].wire.send(Alive())
+        until(lambda: len(spawner.made) == 4)
+        assert sorted(made.serves for made in spawner.made) == ["pages", "pages", "pages", "reports"]
+        assert not signs.is_set()
+        next(made for made in spawner.made if made.serves == "reports").wire.send(Alive())
+        assert signs.wait(30)
+        for process in spawner.made:
+            process.wire.close()
 
 
 def test_none_is_started_once_it_is_to_stop() -> None:

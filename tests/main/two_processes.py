@@ -1,4 +1,4 @@
-"""A real `costguard serve` with both of its processes, over a simulated cloud in real time."""
+"""A real `costguard serve` with all of its processes, over a simulated cloud in real time."""
 
 from __future__ import annotations
 
@@ -29,6 +29,7 @@ every = "{every}"
 url = "{database}"
 [server]
 listen = "127.0.0.1:{port}"
+workers = {workers}
 [compute]
 endpoint = "{cloud}"
 [prices]
@@ -45,7 +46,7 @@ format = "json"
 
 @dataclass
 class Served:
-    """A guard that answers at `url`. `process` watches; `web` is the process that serves at the moment."""
+    """A guard that answers at `url`. `process` watches; `web` is the process that serves pages at the moment."""
 
     process: subprocess.Popen[str]
     url: str
@@ -54,7 +55,16 @@ class Served:
     @property
     def web(self) -> int:
         """Returns its id; 0 while there is none."""
-        return next(iter(children_of(self.process.pid)), 0)
+        return next(iter(self.children("pages")), 0)
+
+    @property
+    def reports(self) -> int:
+        """The same, of the process for agents' reports."""
+        return next(iter(self.children("reports")), 0)
+
+    def children(self, serves: str) -> list[int]:
+        """Returns the ids of the processes that serve pages, or reports."""
+        return [pid for pid in children_of(self.process.pid) if serves in words_of(pid)]
 
     def get(self, path: str, body: Any = None) -> tuple[int, Any]:
         """The status and the JSON of an answer; 0 where there was none."""
@@ -97,6 +107,14 @@ def children_of(pid: int) -> list[int]:
     return children
 
 
+def words_of(pid: int) -> list[str]:
+    """The command line of a process."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_text().split("\0")
+    except OSError:  # it has just ended
+        return []
+
+
 def is_alive(pid: int) -> bool:
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
@@ -106,13 +124,23 @@ def is_alive(pid: int) -> bool:
 
 @contextmanager
 def served(
-    folder: Path, cloud: str, *, database: str = "", port: int = 0, every: str = "10s", more: str = "", **environ: str
+    folder: Path,
+    cloud: str,
+    *,
+    database: str = "",
+    port: int = 0,
+    every: str = "10s",
+    more: str = "",
+    workers: int = 1,
+    **environ: str,
 ) -> Iterator[Served]:
     """Serves a guard, killed at the end, if it still runs. Its log is all that it prints."""
     path, log = folder / "costguard.toml", folder / "guard.log"
     database = database or f"sqlite:///{folder}/costguard.db"
     path.write_text(
-        _SETTINGS.format(project=PROJECT, every=every, database=database, port=port, cloud=cloud, more=more)
+        _SETTINGS.format(
+            project=PROJECT, every=every, database=database, port=port, cloud=cloud, more=more, workers=workers
+        )
     )
     command = [sys.executable, "-c", "from costguard.cli.app import main; main()", "serve", "--config", str(path)]
     with (

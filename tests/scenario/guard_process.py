@@ -24,7 +24,7 @@ from costguard.cli import demo_cloud
 from costguard.main import web as web_main
 from costguard.main import web_app  # noqa: F401 - what serves needs it
 from costguard.main.serve import service
-from costguard.main.web_process import Process, spawned, start_web_process
+from costguard.main.web_process import Process, spawned, start_web_processes
 from costguard.main.wire import Wire
 from costguard.settings import load
 
@@ -53,23 +53,26 @@ def _run(path: Path, log: Path, said: Connection) -> None:
     assert cloud is not None
     clock = demo_cloud.clock_of(cloud)
     server, speed = settings.server, clock.speed
-    with start_web_process(server.host, server.port, _forked) as web, service(settings, web, clock, speed) as guard:
+    with (
+        start_web_processes(server.host, server.port, server.workers, _forked) as web,
+        service(settings, web, clock, speed) as guard,
+    ):
         guard.run(said.send)
 
 
-def _forked(wire: socket.socket, listener: socket.socket) -> Process:
+def _forked(serves: str, wire: socket.socket, *sockets: socket.socket) -> Process:
     """Forks as `spawned` does, with all imported. A fork of a process with threads could find a lock held for ever."""
     if threading.active_count() > 1:
-        return spawned(wire, listener)
+        return spawned(serves, wire, *sockets)
     child = os.fork()
     if child:
         return _Forked(child)
-    kept = {0, 1, 2, wire.fileno(), listener.fileno()}
+    kept = {0, 1, 2, *(inherited.fileno() for inherited in (wire, *sockets))}
     for number in [int(name) for name in os.listdir("/proc/self/fd")]:
         if number not in kept:
             with contextlib.suppress(OSError):  # the folder's own
                 os.close(number)
-    os._exit(web_main.serve(Wire(wire), listener))
+    os._exit(web_main.serve(serves, Wire(wire), *sockets))
 
 
 class _Forked:

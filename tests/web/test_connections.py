@@ -1,8 +1,6 @@
-"""Connections make room for others, and wait for a time: without sockets, on a moved clock."""
+"""Connections make room for others: without sockets."""
 
 from __future__ import annotations
-
-from dataclasses import dataclass, field
 
 import pytest
 from structlog.testing import capture_logs
@@ -11,26 +9,19 @@ from costguard.web.connections import (
     EVERY_S,
     OVER,
     ConnectionLimits,
-    ConnectionPhase,
     Connections,
+    Place,
     SparseLog,
     most_connections,
 )
 
 
-@dataclass(eq=False)
 class Waiting:
-    address: str = "192.0.2.1"
-    phase: ConnectionPhase = ConnectionPhase.HEAD
-    since: float = 0.0
-    is_over: bool = False
-    ended: list[str] = field(default_factory=list)
-
-    def expire(self, phase: ConnectionPhase) -> None:
-        self.ended.append(phase.value)
+    def __init__(self) -> None:
+        self.is_aborted = False
 
     def abort(self) -> None:
-        self.ended.append("aborted")
+        self.is_aborted = True
 
 
 class ServerConnections:
@@ -39,113 +30,79 @@ class ServerConnections:
     def __init__(self, most: int = 8) -> None:
         self.now = 0.0
         self.sparse = SparseLog(lambda: self.now)
-        limits = ConnectionLimits(head=10, body=30, idle=15, write=20, over=2, most=most)
-        self.all = Connections(limits, lambda address: address.startswith("198.51.100."), self.sparse, lambda: self.now)
+        limits = ConnectionLimits(most=most)
+        self.all = Connections(limits, lambda address: address.startswith("198.51.100."), self.sparse)
 
-    def open(self, **given: object) -> Waiting | None:
-        """Opens a connection; None where it is refused."""
-        made = Waiting(since=self.now, **given)  # type: ignore[arg-type]
-        if not self.all.make_room(made.address):
-            return None
-        made.is_over = self.all.opened(made)
-        return made
-
-
-@pytest.mark.parametrize(
-    ("phase", "longest"),
-    [(ConnectionPhase.HEAD, 10), (ConnectionPhase.BODY, 30), (ConnectionPhase.IDLE, 15), (ConnectionPhase.UNREAD, 20)],
-)
-def test_each_phase_has_its_limit(phase: ConnectionPhase, longest: int) -> None:
-    """The limit holds to the second, and then it ends as what it waited for."""
-    ground = ServerConnections()
-    made = ground.open(phase=phase)
-    assert made is not None
-    ground.now = longest
-    ground.all.sweep()
-    assert made.ended == []
-    ground.now += 1
-    ground.all.sweep()
-    assert made.ended == [phase.value]
-
-
-def test_the_applications_time_is_not_the_clients() -> None:
-    """A whole request whose answer takes an hour is never closed, nor makes room."""
-    ground = ServerConnections(most=1)
-    made = ground.open(phase=ConnectionPhase.BUSY)
-    assert made is not None
-    ground.now = 3600
-    ground.all.sweep()
-    assert ground.open(address="192.0.2.2") is not None
-    assert made.ended == []
+    def open(self, address: str = "192.0.2.1", *, busy: bool = False) -> tuple[Waiting, Place]:
+        made = Waiting()
+        place = self.all.open(made, address)
+        if busy:
+            self.all.works(made)
+        return made, place
 
 
 def test_the_longest_waiting_make_room() -> None:
     """Where there are as many as there may be, those that wait longest go, and busy ones stay."""
-    ground = ServerConnections(most=2)
-    busy = ground.open(address="192.0.2.1", phase=ConnectionPhase.BUSY)
-    ground.now = 1
-    waiting = ground.open(address="192.0.2.2")
-    ground.now = 2
-    assert ground.open(address="192.0.2.3") is not None
-    assert busy is not None
-    assert waiting is not None
-    assert (busy.ended, waiting.ended) == ([], ["aborted"])
+    ground = ServerConnections(most=3)
+    busy, _ = ground.open("192.0.2.1", busy=True)
+    again, _ = ground.open("192.0.2.2")
+    waiting, _ = ground.open("192.0.2.3")
+    ground.all.works(again)
+    ground.all.waits(again)  # its request was answered
+    _, place = ground.open("192.0.2.4")
+    assert place is Place.ANY
+    assert (busy.is_aborted, again.is_aborted, waiting.is_aborted) == (False, False, True)
 
 
 def test_one_address_has_a_share() -> None:
     """A quarter of all: its own longest waiting one makes room for its next, and others lose nothing."""
     ground = ServerConnections()
-    other = ground.open(address="192.0.2.9")
-    first, second, third = (ground.open() for _ in range(3))
-    assert other is not None
-    assert first is not None
-    assert second is not None
-    assert third is not None
-    assert (other.ended, first.ended, second.ended, third.ended) == ([], ["aborted"], [], [])
+    other, _ = ground.open("192.0.2.9")
+    made = [ground.open()[0] for _ in range(3)]
+    assert other.is_aborted is False
+    assert [one.is_aborted for one in made] == [True, False, False]
 
 
 def test_an_address_whose_share_is_busy_is_refused() -> None:
     """The requests are being answered, so none of them makes room."""
     ground = ServerConnections()
-    assert [ground.open(phase=ConnectionPhase.BUSY) is not None for _ in range(3)] == [True, True, False]
+    assert [ground.open(busy=True)[1] for _ in range(3)] == [Place.ANY, Place.ANY, Place.NONE]
 
 
 def test_a_subscribers_ipv6_addresses_are_one() -> None:
     """A subscriber has 2^64 of them (RFC 6177, section 2), and would have as many shares."""
     ground = ServerConnections()
-    opened = [ground.open(address=f"2001:db8::{number}", phase=ConnectionPhase.BUSY) is not None for number in range(3)]
-    assert opened == [True, True, False]
-    assert ground.open(address="2001:db8:0:1::1") is not None
+    places = [ground.open(f"2001:db8::{number}", busy=True)[1] for number in range(3)]
+    assert places == [Place.ANY, Place.ANY, Place.NONE]
+    assert ground.open("2001:db8:0:1::1")[1] is Place.ANY
 
 
 def test_a_proxy_has_no_share() -> None:
     """Many people come from its address."""
     ground = ServerConnections()
-    assert all(ground.open(address="198.51.100.7", phase=ConnectionPhase.BUSY) for _ in range(8))
+    assert {ground.open("198.51.100.7", busy=True)[1] for _ in range(8)} == {Place.ANY}
 
 
-def test_the_last_places_are_beyond_the_most() -> None:
-    """They are there where all others are busy, end after two seconds of waiting, and are counted as well."""
+def test_the_last_places_are_for_the_health_check() -> None:
+    """They are there where all others are busy; beyond them a connection is refused."""
     ground = ServerConnections(most=8)
     for number in range(8):
-        assert ground.open(address=f"192.0.2.{number}", phase=ConnectionPhase.BUSY)
-    over = [ground.open(address=f"198.51.100.{number}", phase=ConnectionPhase.IDLE) for number in range(OVER)]
-    assert all(made is not None and made.is_over for made in over)
-    ground.now = 3
-    ground.all.sweep()
-    assert all(made is not None and made.ended == ["idle"] for made in over)
+        assert ground.open(f"192.0.2.{number}", busy=True)[1] is Place.ANY
+    places = [ground.open(f"198.51.100.{number}", busy=True)[1] for number in range(OVER + 1)]
+    assert places == [Place.HEALTH] * OVER + [Place.NONE]
 
 
 def test_a_closed_connection_leaves_its_place() -> None:
-    """The connection may have gone before it was open, or close twice."""
+    """The connection may close twice, and one that was refused never had a place."""
     ground = ServerConnections(most=1)
-    made = ground.open(phase=ConnectionPhase.BUSY)
-    assert made is not None
+    made, _ = ground.open(busy=True)
     ground.all.closed(made)
     ground.all.closed(made)
-    assert ground.all.make_room("192.0.2.1")
-    ground.all.not_coming("192.0.2.1")
-    assert len(ground.all) == 0
+    assert ground.open("192.0.2.1", busy=True)[1] is Place.ANY
+    refused, place = ground.open("192.0.2.1")
+    assert place is Place.NONE
+    ground.all.closed(refused)
+    assert len(ground.all) == 1
 
 
 @pytest.mark.parametrize(("descriptors", "most"), [(64, 8), (160, 88), (1024, 760), (20_000, 1000), (-1, 1000)])

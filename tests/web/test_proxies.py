@@ -15,7 +15,7 @@ from starlette.routing import Route
 from starlette.testclient import TestClient
 
 from costguard.web.proxies import TrustedProxies, of_forwarded
-from costguard.web.server import make_server
+from costguard.web.server import Server
 
 # https://cloud.google.com/load-balancing/docs/https#target-proxies: where Google's load balancers come from.
 GOOGLE = ("130.211.0.0/22", "35.191.0.0/16")
@@ -154,14 +154,14 @@ def test_where_proxies_come_from_is_known() -> None:
 
 def test_uvicorn_believes_nobody_by_itself() -> None:
     """The server turns uvicorn's default off, which takes the word of 127.0.0.1, and a real request shows it."""
-    assert make_server(app()).config.proxy_headers is False
-    server = make_server(app())
+    assert Server(app()).config.proxy_headers is False
+    server = Server(app())
     with socket.create_server(("127.0.0.1", 0)) as listening:
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
+        thread = threading.Thread(target=server.run, args=([listening],))
         thread.start()
         try:
             request = httpx2.get(f"http://127.0.0.1:{listening.getsockname()[1]}", headers=SPOOFED, timeout=60).json()
         finally:
-            server.should_exit = True
+            server.stop()
             thread.join()
     assert (request["client"], request["scheme"]) == ("127.0.0.1", "http")

@@ -6,6 +6,7 @@ import asyncio
 import errno
 import json
 import logging
+import re
 import socket
 import threading
 from collections.abc import AsyncIterator, Iterator
@@ -75,13 +76,13 @@ def served(listener: socket.socket | None = None, **limits: float) -> Iterator[S
     with listener or socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP) as listening:
         listening.bind(("127.0.0.1", 0))
         listening.listen()
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
+        thread = threading.Thread(target=server.run, args=([listening],))
         thread.start()
         try:
             yield Served(server, listening.getsockname()[1])
         finally:
             going.set()
-            server.should_exit = True
+            server.stop()
             thread.join()
 
 
@@ -143,7 +144,7 @@ def test_bodies_that_trickle_are_given_up(head: bytes) -> None:
     """A body has one time limit as well, with a length or in chunks that never end."""
     with served(body=_SHORT) as at, at.connect() as client:
         client.sendall(head)
-        answer = _trickled(client, b"a")
+        answer = _trickled(client, b"a") + _all(client)
     assert _status(answer) == 408
     assert "body" in str(_problem(answer)["detail"])
 
@@ -178,11 +179,10 @@ def test_answers_that_nobody_reads_are_given_up() -> None:
 
 @pytest.mark.parametrize("garbage", [_TLS, _HTTP2, b"\x00\xff\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n"])
 def test_what_is_not_http_is_refused(garbage: bytes) -> None:
-    """TLS or HTTP/2 on the plain port, and plain garbage: a problem that says what is spoken here."""
+    """TLS or HTTP/2 on the plain port, plain garbage, and a version that no server has."""
     with served() as at:
         answer = at.asked(garbage)
     assert _status(answer) in (400, 505)
-    assert "HTTP/1.1" in str(_problem(answer)["next"])
 
 
 @pytest.mark.parametrize(
@@ -191,12 +191,12 @@ def test_what_is_not_http_is_refused(garbage: bytes) -> None:
     ids=["one large", "thousands"],
 )
 def test_header_floods_are_refused(headers: bytes) -> None:
-    """RFC 6585, section 5: 431, for one large header and for many small ones."""
+    """One large header and many small ones: 16 KiB of them may come."""
     with served() as at, at.connect() as client:
         with suppress(BrokenPipeError, ConnectionResetError):
             client.sendall(b"GET /healthz HTTP/1.1\r\nHost: a\r\n" + headers)
         answer = _all(client)
-    assert not answer or _status(answer) == 431  # a reset may overtake the answer
+    assert not answer or _status(answer) == 400  # a reset may overtake the answer
 
 
 @pytest.mark.parametrize(
@@ -213,7 +213,7 @@ def test_bodies_of_two_lengths_are_refused(headers: bytes) -> None:
     with served() as at:
         answer = at.asked(b"POST /echo HTTP/1.1\r\nHost: a\r\n" + headers + b"\r\n\r\n0\r\n\r\n" + _HEALTH)
     assert _status(answer) in (400, 501)
-    assert answer.count(b"HTTP/1.1") == 1 + answer.count(b"Send HTTP/1.1")
+    assert len(re.findall(rb"^HTTP/1\.1 \d", answer, re.M)) == 1
 
 
 def test_a_flood_of_garbage_is_one_line_of_the_log(caplog: pytest.LogCaptureFixture) -> None:
@@ -244,12 +244,24 @@ def test_half_sent_requests_make_room() -> None:
     with capture_logs() as logged, served(most=4) as at, ExitStack() as others:
         for _ in range(4 + OVER):
             others.enter_context(at.connect()).sendall(b"GET / HTTP/1.1\r\nX: ")
-        until(lambda: len(at.server.open) == 4 + OVER)
         with at.connect() as client:
             client.sendall(_HEALTH)
             assert _status(client.recv(65536)) == 200
-        assert len(at.server.open) <= 4 + OVER
+        assert len(at.server.open) <= 4
     assert [line["event"] for line in logged] == ["connections_closed"]
+
+
+def test_half_sent_bodies_make_room() -> None:
+    """The application has begun to read them, and waits for their clients all the same."""
+    with served(most=4) as at, ExitStack() as others:
+        for _ in range(4):
+            other = others.enter_context(at.connect())
+            other.sendall(b"POST /echo HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 9\r\n\r\n")
+            assert _status(other.recv(65536)) == 100  # it is being read
+        assert (
+            _status(at.asked(b"POST /echo HTTP/1.1\r\nConnection: close\r\nHost: a\r\nContent-Length: 0\r\n\r\n"))
+            == 200
+        )
 
 
 def test_the_health_check_is_answered_where_all_connections_are_busy() -> None:
@@ -279,7 +291,7 @@ class Starved(socket.socket):
 
 
 def test_a_lack_of_descriptors_is_waited_out() -> None:
-    """asyncio logs a traceback for each failed attempt, 80 MB a minute; here it is one line, and then it goes on."""
+    """asyncio reports each failed attempt with a traceback; here they are one line, and a second later it goes on."""
     starved = Starved(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     with capture_logs() as logged, served(starved) as at, at.connect() as client:
         client.sendall(_HEALTH)

@@ -87,7 +87,7 @@ class Deps:
     webhook_states: Callable[[Connection], Sequence[WebhookState]] = lambda _connection: ()  # of each receiver
     meters: Meters = field(default_factory=Meters)
     sharing: Sharing | None = None  # None: every response is made for one caller alone
-    watch_metrics: Callable[[], Iterable[Metric]] = tuple  # of the daemon's process
+    other_metrics: Callable[[], Iterable[Metric]] = tuple  # of the watching and the other serving processes
     socket_trouble: Callable[[], str] = str  # why Socket Mode does not work; "" when it does
 
     @property

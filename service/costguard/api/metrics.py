@@ -1,4 +1,4 @@
-"""Metrics for Prometheus: the ledger's figures, and what both processes have counted.
+"""Metrics for Prometheus: the ledger's figures, and what all processes have counted.
 
 No label holds anything that people who merely use a VM can choose.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import TypeVar
 
 from fastapi import APIRouter, Request, Response
@@ -25,6 +26,7 @@ from costguard.model.money import Money
 from costguard.model.webhook import WebhookState
 from costguard.spend.spend import SpendRow
 from costguard.spend.spend_rows import Grouping
+from costguard.web.meters import summed
 from costguard.web.permissions import needs
 from costguard.web.problems import RESPONSES
 
@@ -70,8 +72,7 @@ class _Everything(Collector):
             hooks = deps.webhook_states(connection)
             is_acting = is_held_by(holders(connection), deps.holder)
         yield from families(readings, hooks, is_acting=is_acting)
-        yield from deps.meters.registry.collect()
-        yield from deps.watch_metrics()
+        yield from summed(chain(deps.meters.registry.collect(), deps.other_metrics()))
 
 
 def families(figures: Figures, hooks: Sequence[WebhookState], *, is_acting: bool) -> Iterator[Metric]:

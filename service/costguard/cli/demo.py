@@ -175,7 +175,7 @@ class _Demo:
         job_speed = self.speed if self.steps else None
         settings = demo_settings(self.address, self.cloud, self.folder, projects, clock.now(), environ, job_speed)
         server = settings.server
-        web = self.belongings.enter(main.start_web_process(server.host, server.port))
+        web = self.belongings.enter(main.start_web_processes(server.host, server.port, server.workers))
         with ExitStack() as stack:
             service = stack.enter_context(
                 main.service(settings, web, clock, self.speed, self.stop, self.belongings.end)

@@ -76,7 +76,10 @@ def serve(
     settings = settings_of(config, None if listen is None else listening_address(listen))
     _log(settings)
     server = settings.server
-    with main.start_web_process(server.host, server.port) as web, main.service(settings, web) as service:
+    with (
+        main.start_web_processes(server.host, server.port, server.workers) as web,
+        main.service(settings, web) as service,
+    ):
 
         def announce(url: str) -> None:
             # Only to a terminal: others may read a log, and the link is a secret.

@@ -10,16 +10,16 @@ if TYPE_CHECKING:
     from costguard.main.guard import Guard, opened
     from costguard.main.local_access import first_link
     from costguard.main.serve import daemon_of, service
-    from costguard.main.web_process import start_web_process
+    from costguard.main.web_process import start_web_processes
 
-__all__ = ["Guard", "daemon_of", "first_link", "opened", "service", "start_web_process"]
+__all__ = ["Guard", "daemon_of", "first_link", "opened", "service", "start_web_processes"]
 _HOMES = {
     "Guard": "guard",
     "daemon_of": "serve",
     "first_link": "local_access",
     "opened": "guard",
     "service": "serve",
-    "start_web_process": "web_process",
+    "start_web_processes": "web_process",
 }
 
 

@@ -1,4 +1,4 @@
-"""Runs the guard: this process watches the fleet, and starts another one that serves HTTP."""
+"""Runs the guard: this process watches the fleet, and starts others that serve HTTP."""
 
 from __future__ import annotations
 
@@ -9,9 +9,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from functools import partial
-
-from prometheus_client import CollectorRegistry
-from prometheus_client.core import Metric
 
 from costguard.clock import ScaledClock
 from costguard.daemon.reconcile import PassReport
@@ -24,8 +21,8 @@ from costguard.main.bill import comparer, reading
 from costguard.main.guard import Guard, opened
 from costguard.main.slack_intake import SlackIntake, build_slack_intake
 from costguard.main.supervisor import Supervisor, end_hung
-from costguard.main.web_process import WebProcess
-from costguard.main.wire import Asked, Begin, Family, Pace, State
+from costguard.main.web_process import WebProcesses
+from costguard.main.wire import Asked, Begin, Pace, State, families_of
 from costguard.model.ports import Clock
 from costguard.settings import Settings
 from costguard.settings.environment import of_serving
@@ -107,13 +104,13 @@ def _passed(guard: Guard, seconds: float, report: PassReport | None) -> None:
 @contextmanager
 def service(
     settings: Settings,
-    web: WebProcess,
+    web: WebProcesses,
     clock: Clock | None = None,
     speed: float = 1.0,
     stop: threading.Event | None = None,
     end: Callable[[int], object] = os._exit,
 ) -> Iterator[GuardService]:
-    """A guard that is about to serve; its web process is starting already. Setting `stop` ends it, as SIGTERM does.
+    """A guard that is about to serve; a web process is starting already. Setting `stop` ends it, as SIGTERM does.
 
     Where a part of it hangs then, `end` ends the process with an exit code.
     """
@@ -126,9 +123,9 @@ def service(
 
 
 class GuardService:
-    """A guard with both of its processes."""
+    """A guard with all of its processes."""
 
-    def __init__(self, guard: Guard, web: WebProcess, shutdown: Shutdown) -> None:
+    def __init__(self, guard: Guard, web: WebProcesses, shutdown: Shutdown) -> None:
         self.guard = guard
         self.has_ended = False
         self._web = web
@@ -157,7 +154,7 @@ class GuardService:
         web.begin(
             _begin(guard),
             lambda: _state(guard, daemon, slack_intake),
-            lambda: families_of(metrics),
+            lambda: families_of(metrics.collect()),
             _wakes(daemon),
             partial(guard.listening.sign, _WEB),
         )
@@ -191,7 +188,7 @@ class GuardService:
         self.has_ended = is_over and not daemon.running
 
 
-def _came_up(web: WebProcess, shutdown: Shutdown) -> bool:
+def _came_up(web: WebProcesses, shutdown: Shutdown) -> bool:
     """Waits for the first answer; False: the end was asked for before. Raises CostguardError."""
     while not shutdown.requested.is_set():
         has_served = web.has_served(_LOOK_S)
@@ -229,13 +226,3 @@ def _wakes(daemon: Daemon) -> dict[Asked, Callable[[], None]]:
         daemon.ask_for_look()
 
     return {"pass": daemon.ask_for_pass, "jobs": daemon.ask_for_jobs, "look": look}
-
-
-def families_of(registry: CollectorRegistry) -> tuple[Family, ...]:
-    """Returns the present counts of the registry's collectors."""
-    return tuple(_family(metric) for metric in registry.collect())
-
-
-def _family(metric: Metric) -> Family:
-    samples = tuple((sample.name, dict(sample.labels), float(sample.value)) for sample in metric.samples)
-    return Family(name=metric.name, text=metric.documentation, type=metric.type, samples=samples)

@@ -1,6 +1,7 @@
-"""The process that serves HTTP: `python -m costguard.main.web WIRE LISTENER`, two inherited descriptors.
+"""A process that serves HTTP: `python -m costguard.main.web pages WIRE LISTENER GIVING`, inherited descriptors.
 
-The watching process starts it (see web_process.py). It ends with it: when the wire is cut, within seconds.
+The one for agents' reports is `... reports WIRE TAKING`; see web/handover.py. The watching process starts them (see
+web_process.py). They end with it: when the wire is cut, within seconds.
 """
 
 from __future__ import annotations
@@ -17,7 +18,9 @@ from costguard.main.priority import step_back
 from costguard.main.wire import Begin, Wire
 
 if TYPE_CHECKING:
-    import uvicorn
+    from collections.abc import Sequence
+
+    from costguard.web.server import Server
 
 _LONGEST_END_S = 7.0  # from the wish to end to the end; the watching process waits for no longer than that
 _ORPHANED_S = 2.0  # the same, once the watching process is gone: another guard waits for the port
@@ -31,38 +34,44 @@ _KILLED_FIRST = 500  # ...and where memory runs out, pages go first
 def main(arguments: list[str]) -> int:
     # What is imported is no garbage: to look through it takes a tenth of the start.
     gc.disable()
-    wire, listener = (socket.socket(fileno=int(number)) for number in arguments)
-    for inherited in (wire, listener):
+    serves, *numbers = arguments
+    wire, *sockets = [socket.socket(fileno=int(number)) for number in numbers]
+    for inherited in (wire, *sockets):
         inherited.set_inheritable(False)
-    return serve(Wire(wire), listener)
+    return serve(serves, Wire(wire), *sockets)
 
 
-def serve(wire: Wire, listener: socket.socket) -> int:
+def serve(serves: str, wire: Wire, *sockets: socket.socket) -> int:
     """The exit code. The watching process says what is to be served, once the database is ready."""
     import structlog
 
     from costguard import logs
     from costguard.errors import CostguardError
-    from costguard.main.renderer import spawned
     from costguard.main.web_app import server_of
     from costguard.main.wire import Watcher
     from costguard.settings import Settings
+    from costguard.web.handover import Giving, Taking
 
+    *listeners, shared = sockets
+    share = Taking(shared) if serves == "reports" else Giving(shared)
     begin = wire.receive()
     if not isinstance(begin, Begin):
         return 0  # it ended before it began
     settings = Settings.of(begin.settings)
     logs.configure(settings.log.level, settings.log.format)
-    ending = _Ending(listener)
+    ending = _Ending(listeners)
     watcher = Watcher(wire, ending.orphaned)
     watcher.start()
     try:
-        with server_of(begin, settings, watcher, spawned) as server, ending.of(server):
+        with (
+            server_of(begin, settings, watcher, share) as server,
+            ending.of(server),
+        ):
             step_back(_NICER_BY, _KILLED_FIRST)
             gc.enable()
             gc.freeze()
             gc.set_threshold(*_GARBAGE)
-            server.run(sockets=[listener])
+            server.run(listeners)
     except CostguardError as error:
         structlog.get_logger(__name__).error("not_served", error=str(error))
         return 1
@@ -72,11 +81,11 @@ def serve(wire: Wire, listener: socket.socket) -> int:
 class _Ending:
     """Sees to it that the process ends in time, by SIGTERM or when the watching process is gone."""
 
-    def __init__(self, listener: socket.socket) -> None:
-        self._listener = listener
-        self._server: uvicorn.Server | None = None
+    def __init__(self, listeners: Sequence[socket.socket]) -> None:
+        self._listeners = listeners
+        self._server: Server | None = None
 
-    def of(self, server: uvicorn.Server) -> _Ending:
+    def of(self, server: Server) -> _Ending:
         self._server = server
         return self
 
@@ -89,12 +98,13 @@ class _Ending:
 
     def orphaned(self) -> None:
         """The watch is over. The port is free at once: that is not left to the event loop, which may hang."""
-        os.dup2(os.open(os.devnull, os.O_RDONLY), self._listener.fileno())
+        for listener in self._listeners:
+            os.dup2(os.open(os.devnull, os.O_RDONLY), listener.fileno())
         self._end(_ORPHANED_S)
 
     def _end(self, within_s: float) -> None:
         if self._server is not None:
-            self._server.should_exit = True
+            self._server.stop()
         timer = threading.Timer(within_s, os._exit, [0])
         timer.daemon = True
         timer.start()

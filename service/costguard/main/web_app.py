@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
-import socket
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
-from contextlib import AsyncExitStack, closing, contextmanager
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import uvicorn
 from fastapi import FastAPI
-from prometheus_client.core import Metric
-from prometheus_client.samples import Sample
-from starlette.types import ASGIApp, Receive, Scope, Send
 
 from costguard import __version__
 from costguard.access import signing
@@ -37,9 +32,8 @@ from costguard.jobs.submit.submit import JobService
 from costguard.main.access import authenticator_of, sign_in_pages
 from costguard.main.checkpoints import checkpoints, code_archives, data_places, stored_output
 from costguard.main.ids import new_job_id, new_sweep_id
-from costguard.main.renderer import first
 from costguard.main.vm_tools import vm_tools
-from costguard.main.wire import Begin, Family, Heard, Watcher
+from costguard.main.wire import Begin, Watcher, families_of, metrics_of
 from costguard.messages.slack_health import OutboxTrouble, trouble_of
 from costguard.model.instance import Shape
 from costguard.model.ports import Checkpoints, Clock
@@ -49,12 +43,12 @@ from costguard.settings import Settings
 from costguard.sweeps.quote import SweepAssessor
 from costguard.sweeps.submit import SweepService
 from costguard.trackers.points import TrackedJobs
+from costguard.web.handover import Giving, Taking
 from costguard.web.limits import TokenBucket
 from costguard.web.meters import Meters
 from costguard.web.proxies import TrustedProxies
-from costguard.web.renderer import RemoteRenderer, RendererProcess
 from costguard.web.rendering import Sharing
-from costguard.web.server import is_loopback, make_server
+from costguard.web.server import Server, is_loopback
 from costguard.webhooks.delivery import states
 
 if TYPE_CHECKING:
@@ -127,41 +121,40 @@ class _Cloud:
             return self._cloud
 
 
-_PULSE_S = 1.0
-
-
-Spawn = Callable[[socket.socket], RendererProcess]  # a process that renders, at this end
+_COUNTED_EVERY_S = 2.0
 
 
 @contextmanager
-def server_of(
-    begin: Begin, settings: Settings, watcher: Watcher, spawn: Spawn | None = None
-) -> Iterator[uvicorn.Server]:
-    """A server that has everything but its socket. It says to the watcher that it lives.
+def server_of(begin: Begin, settings: Settings, watcher: Watcher, share: Giving | Taking | None) -> Iterator[Server]:
+    """A server that has everything but its socket. It says to the watcher that it lives, and what it counts.
 
-    `spawn` starts a process that renders pages; None: this one does.
+    `share` says which connections are its own, where others serve the rest.
     """
     with application(begin, settings, watcher, lambda: server.should_exit) as (app, deps):
-        if spawn is not None and deps.sharing is not None:
-            _render_elsewhere(deps, deps.sharing, spawn, begin, watcher)
         listen = settings.server
-        proxied = TrustedProxies(Pulse(app, watcher.alive), listen.trusted_proxies, listen.proxy_header)
-        server = make_server(
+        proxied = TrustedProxies(app, listen.trusted_proxies, listen.proxy_header)
+        server = Server(
             proxied,
             is_shared=lambda address: is_loopback(address) or proxied.is_proxy(address),
+            share=share,
+            alive=_Signs(watcher, deps.meters).give,
             forget=forget,
         )
         yield server
 
 
-def _render_elsewhere(deps: Deps, sharing: Sharing, spawn: Spawn, begin: Begin, watcher: Watcher) -> None:
-    def news() -> Heard:
-        state, at_s = watcher.last_heard
-        return Heard(state.model_copy(update={"slack_refused": deps.slack_refused()}), at_s)
+class _Signs:
+    """Reports from the event loop that requests are answered, and how many: a loop that hangs reports nothing."""
 
-    elsewhere = RemoteRenderer(spawn, lambda: first(begin), news)
-    sharing.elsewhere = elsewhere
-    deps.meters.also_of(lambda: elsewhere.pid)
+    def __init__(self, watcher: Watcher, meters: Meters) -> None:
+        self._watcher, self._meters = watcher, meters
+        self._counted_at_s = 0.0
+
+    def give(self) -> None:
+        self._watcher.alive()
+        if time.monotonic() - self._counted_at_s >= _COUNTED_EVERY_S:
+            self._counted_at_s = time.monotonic()
+            self._watcher.counted(families_of(self._meters.registry.collect()))
 
 
 @contextmanager
@@ -179,32 +172,6 @@ def application(
             add_pages(app, deps, begin.speed)
             add_sign_in(app, sign_in_pages(settings, database, clock, begin.speed, deps.meters.signed_in))
             yield app, deps
-
-
-class Pulse:
-    """Reports from the event loop that requests are answered: a loop that hangs reports nothing."""
-
-    def __init__(self, app: ASGIApp, alive: Callable[[], None]) -> None:
-        self._app, self._alive = app, alive
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "lifespan":
-            await self._app(scope, receive, send)
-            return
-
-        async with AsyncExitStack() as beating:
-
-            async def sending(message: MutableMapping[str, Any]) -> None:
-                await send(message)
-                if message["type"] == "lifespan.startup.complete":
-                    beating.callback(asyncio.create_task(self._beat()).cancel)
-
-            await self._app(scope, receive, sending)
-
-    async def _beat(self) -> None:
-        while True:
-            self._alive()
-            await asyncio.sleep(_PULSE_S)
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,7 +238,7 @@ def _deps(built: _Built, is_stopping: Callable[[], bool]) -> Iterator[Deps]:
             webhook_states=lambda connection: states(connection, receivers),
             meters=Meters(__version__),
             sharing=Sharing(lambda: state(database)),
-            watch_metrics=lambda: metrics_of(watcher.state.metrics),
+            other_metrics=lambda: metrics_of((*watcher.state.metrics, *watcher.others)),
         )
     finally:
         if slack_intake is not None:
@@ -288,11 +255,3 @@ def _outbox_trouble(settings: Settings, database: Database, watcher: Watcher) ->
     if settings.slack is None:
         return None
     return trouble_of(database, watcher.state.slack.workspace, watcher.state.slack.channels)
-
-
-def metrics_of(families: Iterable[Family]) -> Iterator[Metric]:
-    """The same, as Prometheus's own client has them."""
-    for family in families:
-        metric = Metric(family.name, family.text, family.type)
-        metric.samples = [Sample(name, labels, value) for name, labels, value in family.samples]
-        yield metric

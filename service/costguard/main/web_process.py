@@ -1,4 +1,4 @@
-"""Starts, monitors and restarts the serving process."""
+"""Starts, monitors and restarts the serving processes."""
 
 from __future__ import annotations
 
@@ -13,15 +13,17 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
+from itertools import chain
 from types import TracebackType
 from typing import NamedTuple, Protocol
 
 import structlog
 
 from costguard.errors import CostguardError
-from costguard.main.wire import Alive, Asked, Begin, Family, Message, State, Wake, Wire
+from costguard.main.wire import Alive, Asked, Begin, Counts, Family, Message, State, Wake, Wire, families_of, metrics_of
 from costguard.model.backoff import Backoff
 from costguard.settings.environment import is_secret
+from costguard.web.meters import summed
 
 _BACKLOG = 128
 _TRIES, _BETWEEN_TRIES_S = 20, 0.1  # a guard that was killed leaves its port within moments
@@ -72,6 +74,8 @@ _FROZEN_AFTER = 60  # of those, in a row, without a word from a process that ser
 _STUCK_S = 30.0  # how long it may leave unread what it is sent
 _BACKOFF = Backoff(timedelta(seconds=0.5), timedelta(seconds=30))  # between two starts
 _STEADY_S = 60.0  # one that lived this long is started again without delay
+_COUNTERS = frozenset({"counter", "histogram"})
+_MOST_HANDED_BYTES = 1 << 20  # of connections on their way to the process for reports; the system may allow less
 _GONE_S = 5.0  # between the end of its side of the wire and its own
 _OF_SUPERVISORS = frozenset({"NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"})  # for the watching process alone
 
@@ -88,14 +92,14 @@ class Process(Protocol):
     def kill(self) -> None: ...
 
 
-Spawn = Callable[[socket.socket, socket.socket], Process]  # of its end of the wire, and the socket to listen at
+Spawn = Callable[..., Process]  # of what it serves, its end of the wire, and its other sockets: see main/web.py
 
 
-def spawned(wire: socket.socket, listener: socket.socket) -> Process:
-    """A fresh interpreter. It inherits the two sockets and no more; what it is to know comes over the wire."""
-    numbers = (wire.fileno(), listener.fileno())
+def spawned(serves: str, *sockets: socket.socket) -> Process:
+    """A fresh interpreter. It inherits these sockets and no more; what it is to know comes over the first, the wire."""
+    numbers = [inherited.fileno() for inherited in sockets]
     return subprocess.Popen(  # noqa: S603 - no shell, and no argument comes from outside
-        [sys.executable, "-m", "costguard.main.web", *map(str, numbers)],
+        [sys.executable, "-m", "costguard.main.web", serves, *map(str, numbers)],
         pass_fds=numbers,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
@@ -106,10 +110,103 @@ def spawned(wire: socket.socket, listener: socket.socket) -> Process:
 
 
 @contextmanager
-def start_web_process(host: str, port: int, spawn: Spawn = spawned) -> Iterator[WebProcess]:
-    """Starts the serving process. Raises CostguardError where it cannot listen."""
-    with listening(host, port) as listener, WebProcess(listener, address_of(host, listener), spawn) as web:
+def start_web_processes(host: str, port: int, count: int = 1, spawn: Spawn = spawned) -> Iterator[WebProcesses]:
+    """Starts the first of `count` that serve pages. Raises CostguardError where it cannot listen."""
+    with listening(host, port) as listener, WebProcesses(listener, address_of(host, listener), count, spawn) as web:
         yield web
+
+
+class WebProcesses:
+    """The processes that serve: `count` equal ones on one socket, and another one for agents' reports.
+
+    The first is started at once, so that it imports what it needs while the watching process makes the database ready;
+    the others once it serves, so that they do not delay its first answer. They end with the `with` block.
+    """
+
+    def __init__(self, listener: socket.socket, url: str, count: int = 1, spawn: Spawn = spawned) -> None:
+        self.url = url
+        self._listener, self._count, self._spawn = listener, count, spawn
+        kind = socket.SOCK_SEQPACKET if sys.platform == "linux" else socket.SOCK_DGRAM
+        self._giving, self._taking = socket.socketpair(socket.AF_UNIX, kind)
+        self._giving.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _MOST_HANDED_BYTES)
+        self._stop = threading.Event()
+        self._guard = threading.Lock()  # none is started once we are to stop
+        self._first = self._pages()
+        self._all = [self._first]
+
+    def __enter__(self) -> WebProcesses:
+        return self
+
+    def __exit__(self, _kind: type[BaseException] | None, _error: object, _trace: TracebackType | None) -> None:
+        self.ask_to_stop()
+        self.wait_for_end(_GONE_S)
+        for process in self._all:
+            process.close()
+        for end in (self._giving, self._taking):
+            end.close()
+
+    def begin(
+        self,
+        begin: Begin,
+        state: Callable[[], State],
+        metrics: Callable[[], tuple[Family, ...]],
+        wake: Mapping[Asked, Callable[[], None]],
+        alive: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Has them serve. `state` and `metrics` are asked from threads, and answer whatever the database does.
+
+        `alive` is called every second while agents' reports are answered.
+        """
+
+        def start(process: WebProcess, sign: Callable[[], None] = lambda: None) -> None:
+            process.begin(begin, state, lambda: (metrics(), self._counted_but_by(process)), wake, sign)
+
+        def start_others() -> None:
+            if not self._first.has_served():
+                return
+            with self._guard:
+                if self._stop.is_set():
+                    return
+                reports = self._started("reports", self._taking)
+                others = [self._pages() for _ in range(self._count - 1)]
+                self._all += [reports, *others]
+            start(reports, alive)
+            for process in others:
+                start(process)
+
+        start(self._first)
+        threading.Thread(target=start_others, name="web-others", daemon=True).start()
+
+    def has_served(self, patience_s: float | None = None) -> bool | None:
+        """Says whether the first came to serving; False: it ended before, and is not started again.
+
+        None: it is not known yet.
+        """
+        return self._first.has_served(patience_s)
+
+    def ask_to_stop(self) -> None:
+        """They answer what they were asked, and end."""
+        with self._guard:
+            self._stop.set()
+        for process in self._all:
+            process.ask_to_stop()
+
+    def wait_for_end(self, patience_s: float) -> None:
+        """Waits for their end; after that time they are killed."""
+        ends_s = time.monotonic() + patience_s
+        for process in self._all:
+            process.wait_for_end(max(0.0, ends_s - time.monotonic()))
+
+    def _pages(self) -> WebProcess:
+        return self._started("pages", self._listener, self._giving)
+
+    def _started(self, serves: str, *sockets: socket.socket) -> WebProcess:
+        return WebProcess(serves, lambda wire: self._spawn(serves, wire, *sockets))
+
+    def _counted_but_by(self, process: WebProcess) -> tuple[Family, ...]:
+        """What all others have counted, and those that this one replaced: a sum that does not fall."""
+        counts = [one.counted_before if one is process else (*one.counted_before, *one.counted) for one in self._all]
+        return families_of(summed(metrics_of(chain.from_iterable(counts))))
 
 
 class _Run(NamedTuple):
@@ -120,16 +217,16 @@ class _Run(NamedTuple):
 
 
 class WebProcess:
-    """Started at once, so that it imports what it needs while the watching process makes the database ready.
+    """One of them, started at once. `spawn` is given the process's end of the wire.
 
-    When it ends, it is started again with backoff: the watch goes on without it. It ends with the `with` block, and by
-    itself when the watching process is gone.
+    When it ends, it is started again with backoff: the watch goes on without it. It ends by itself when the watching
+    process is gone.
     """
 
-    def __init__(self, listener: socket.socket, url: str, spawn: Spawn = spawned) -> None:
-        self.url = url
-        self._listener = listener
-        self._spawn = spawn
+    def __init__(self, serves: str, spawn: Callable[[socket.socket], Process]) -> None:
+        self._serves_what, self._spawn = serves, spawn
+        self.counted: tuple[Family, ...] = ()  # by the process that runs...
+        self.counted_before: tuple[Family, ...] = ()  # ...and by those that have ended
         self._stop = threading.Event()
         self._settled = threading.Event()  # it served once, or never will
         self._has_served = self._serves = False
@@ -138,27 +235,18 @@ class WebProcess:
         self._alive: Callable[[], None] = lambda: None
         self._run = self._started()
 
-    def __enter__(self) -> WebProcess:
-        return self
-
-    def __exit__(self, _kind: type[BaseException] | None, _error: object, _trace: TracebackType | None) -> None:
-        self.ask_to_stop()
-        self.wait_for_end(_GONE_S)
+    def close(self) -> None:
         self._run.wire.close()
-
-    @property
-    def pid(self) -> int:
-        return self._run.process.pid
 
     def begin(
         self,
         begin: Begin,
         state: Callable[[], State],
-        metrics: Callable[[], tuple[Family, ...]],
+        metrics: Callable[[], tuple[tuple[Family, ...], tuple[Family, ...]]],
         wake: Mapping[Asked, Callable[[], None]],
         alive: Callable[[], None] = lambda: None,
     ) -> None:
-        """Have it serve. `state` and `metrics` are asked from a thread, and answer whatever the database does.
+        """Has it serve. `state` and `metrics`, the watch's and the others', are asked from a thread.
 
         `alive` is called every second while it answers requests.
         """
@@ -196,7 +284,7 @@ class WebProcess:
     def _started(self) -> _Run:
         ours, theirs = socket.socketpair()
         with theirs:
-            return _Run(self._spawn(theirs, self._listener), Wire(ours))
+            return _Run(self._spawn(theirs), Wire(ours))
 
     def _watch(self, wake: Mapping[Asked, Callable[[], None]]) -> None:
         ends = 0  # in a row, soon after a start
@@ -208,15 +296,23 @@ class WebProcess:
                 log.error("web_process_not_understood", error=str(error))
             code = _ended(self._run.process)
             self._serves = False
+            ended = (metric for metric in metrics_of((*self.counted_before, *self.counted)) if metric.type in _COUNTERS)
+            self.counted_before, self.counted = families_of(summed(ended)), ()
             if self._stop.is_set():
                 return
             if not self._has_served:
-                log.error("web_process_did_not_start", how=_how(code))
+                log.error("web_process_did_not_start", serves=self._serves_what, how=_how(code))
                 self._settled.set()
                 return
             ends = 1 if time.monotonic() - began_s > _STEADY_S else ends + 1
             wait_s = _BACKOFF.after(ends).total_seconds()
-            log.error("web_process_ended", how=_how(code), started_again_in_s=wait_s, watch="goes on")
+            log.error(
+                "web_process_ended",
+                serves=self._serves_what,
+                how=_how(code),
+                started_again_in_s=wait_s,
+                watch="goes on",
+            )
             if self._stop.wait(wait_s):
                 return
             with self._guard:
@@ -244,21 +340,33 @@ class WebProcess:
                     return
                 case Wake():
                     wake[message.what]()
+                case Counts():
+                    self.counted = message.metrics
                 case Alive():
                     self._alive()
                     self._serves = self._has_served = True
                     self._settled.set()
 
-    def _say(self, begin: Begin, state: Callable[[], State], metrics: Callable[[], tuple[Family, ...]]) -> None:
+    def _say(
+        self,
+        begin: Begin,
+        state: Callable[[], State],
+        metrics: Callable[[], tuple[tuple[Family, ...], tuple[Family, ...]]],
+    ) -> None:
         """Sends messages. Those to a process that ended are lost: the next one begins from the beginning."""
         heard_by: _Run | None = None
         said, said_at_s = State(), 0.0
+        counted: tuple[Family, ...] = ()
         while True:
             run, now = self._run, state()
             is_new = run is not heard_by
             if is_new or now != said or time.monotonic() - said_at_s >= _SAY_AT_LEAST_EVERY_S:
                 words: list[Message] = [begin] if is_new else []
-                _send(run, [*words, now.model_copy(update={"metrics": metrics()})])
+                watched, others = metrics()
+                if others != counted or is_new:
+                    words.append(Counts(metrics=others))
+                _send(run, [*words, now.model_copy(update={"metrics": watched})])
+                counted = others
                 heard_by, said, said_at_s = run, now, time.monotonic()
             if self._stop.wait(_LOOK_EVERY_S):
                 return

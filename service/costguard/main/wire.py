@@ -1,6 +1,6 @@
-"""Messages between the two processes: JSON lines over a pair of sockets.
+"""Messages between the watching process and each that serves: JSON lines over a pair of sockets.
 
-Both run the same code, so the messages have no versions. None is ever logged: `Begin` holds secrets.
+All run the same code, so the messages have no versions. None is ever logged: `Begin` holds secrets.
 """
 
 from __future__ import annotations
@@ -8,11 +8,13 @@ from __future__ import annotations
 import socket
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal
 
 import structlog
+from prometheus_client.core import Metric
+from prometheus_client.samples import Sample
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, TypeAdapter
 
 _SILENT_AFTER = timedelta(seconds=10)  # it speaks every second
@@ -34,7 +36,9 @@ class Watcher:
         self._news = threading.Condition()
         self._wakes: set[Asked] = set()
         self._is_alive = False
+        self._counts: Counts | None = None
         self.state = State()
+        self.others: tuple[Family, ...] = ()  # what other serving processes have counted
 
     def start(self) -> None:
         for work in (self._listen, self._speak):
@@ -45,15 +49,6 @@ class Watcher:
         """Returns how long it has said nothing, where that is too long."""
         silence = timedelta(seconds=self._monotonic() - self._heard_at_s)
         return silence if silence > _SILENT_AFTER else None
-
-    def hear(self, news: Heard) -> None:
-        """Takes news that another process has heard."""
-        self.state, self._heard_at_s = news
-
-    @property
-    def last_heard(self) -> Heard:
-        """Returns the last news without its metrics, which are large and which only the serving process shows."""
-        return Heard(self.state.model_copy(update={"metrics": ()}), self._heard_at_s)
 
     def wake(self, what: Asked) -> None:
         with self._news:
@@ -66,11 +61,19 @@ class Watcher:
             self._is_alive = True
             self._news.notify()
 
+    def counted(self, metrics: tuple[Family, ...]) -> None:
+        """This process has counted so much; to be said every now and then."""
+        with self._news:
+            self._counts = Counts(metrics=metrics)
+            self._news.notify()
+
     def _listen(self) -> None:
         try:
             while (message := self._wire.receive()) is not None:
                 if isinstance(message, State):
                     self.state = message
+                elif isinstance(message, Counts):
+                    self.others = message.metrics
                 self._heard_at_s = self._monotonic()
         except (OSError, ValueError) as error:
             log.error("watching_process_not_understood", error=str(error))
@@ -80,13 +83,15 @@ class Watcher:
         try:
             while True:
                 with self._news:
-                    self._news.wait_for(lambda: self._wakes or self._is_alive)
-                    wakes, is_alive = self._wakes, self._is_alive
-                    self._wakes, self._is_alive = set(), False
+                    self._news.wait_for(lambda: self._wakes or self._is_alive or self._counts)
+                    wakes, is_alive, counts = self._wakes, self._is_alive, self._counts
+                    self._wakes, self._is_alive, self._counts = set(), False, None
                 if is_alive:
                     self._wire.send(Alive())
                 for what in sorted(wakes):
                     self._wire.send(Wake(what=what))
+                if counts is not None:
+                    self._wire.send(counts)
         except OSError:
             pass  # it is gone, as the thread that listens finds, too
 
@@ -149,11 +154,11 @@ class State(_Message):
     metrics: tuple[Family, ...] = ()
 
 
-class Heard(NamedTuple):
-    """The last state, and when anything was heard: by the monotonic clock, which is the host's."""
+class Counts(_Message):
+    """What a serving process has counted; to it, what the others have counted together."""
 
-    state: State
-    at_s: float
+    kind: Literal["counts"] = "counts"
+    metrics: tuple[Family, ...]
 
 
 class Wake(_Message):
@@ -169,7 +174,7 @@ class Alive(_Message):
     kind: Literal["alive"] = "alive"
 
 
-Message = Begin | State | Wake | Alive
+Message = Begin | State | Counts | Wake | Alive
 _MESSAGES: TypeAdapter[Message] = TypeAdapter(
     Annotated[Message, Field(discriminator="kind")],
     config=ConfigDict(hide_input_in_errors=True),  # the models' own does not reach here, and an input holds secrets
@@ -208,3 +213,21 @@ class Wire:
     def close(self) -> None:
         self._incoming.close()
         self._outgoing.close()
+
+
+def families_of(metrics: Iterable[Metric]) -> tuple[Family, ...]:
+    """Returns the present counts, as they are sent."""
+    return tuple(_family(metric) for metric in metrics)
+
+
+def _family(metric: Metric) -> Family:
+    samples = tuple((sample.name, dict(sample.labels), float(sample.value)) for sample in metric.samples)
+    return Family(name=metric.name, text=metric.documentation, type=metric.type, samples=samples)
+
+
+def metrics_of(families: Iterable[Family]) -> Iterator[Metric]:
+    """The same, as Prometheus's own client has them."""
+    for family in families:
+        metric = Metric(family.name, family.text, family.type)
+        metric.samples = [Sample(name, labels, value) for name, labels, value in family.samples]
+        yield metric

@@ -1,12 +1,14 @@
-"""Prometheus metrics that the watching and the serving process count and time."""
+"""Prometheus metrics that the watching and the serving processes count and time."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Protocol
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, disable_created_metrics
+from prometheus_client.core import Metric
+from prometheus_client.samples import Sample
 
 from costguard.daemon.metrics import EventCounts
 from costguard.daemon.reconcile import PassReport
@@ -48,10 +50,6 @@ class Meters:
         for via in (Via.LINK, Via.OIDC):  # there from the beginning, so that the first refusal is an increase
             for outcome in ("in", "refused"):
                 self._sign_ins.labels(via.value, outcome)
-
-    def also_of(self, renderer: Callable[[], int]) -> None:
-        """The figures of the process that renders, too; its number is 0 while there is none."""
-        ProcessCollector("costguard_rendering", pid=renderer, registry=self.registry)
 
     def answered(self, route: str, method: str, status: int, seconds: float) -> None:
         self._answers.labels(route, method, f"{status // 100}xx").observe(seconds)
@@ -121,6 +119,27 @@ def _registry(namespace: str = "") -> CollectorRegistry:
     registry = CollectorRegistry()
     ProcessCollector(namespace, registry=registry)
     return registry
+
+
+# Of one process or version each, so that a sum would say nothing.
+_NOT_SUMMED = frozenset({"costguard_build_info", "process_max_fds", "process_start_time_seconds"})
+
+
+def summed(metrics: Iterable[Metric]) -> Iterator[Metric]:
+    """Adds up what several processes have counted under the same names and labels."""
+    families: dict[str, tuple[Metric, dict[tuple[str, tuple[tuple[str, str], ...]], float]]] = {}
+    for metric in metrics:
+        _, values = families.setdefault(metric.name, (metric, {}))
+        for sample in metric.samples:
+            key = (sample.name, tuple(sorted(sample.labels.items())))
+            if metric.name in _NOT_SUMMED:
+                values[key] = max(values.get(key, 0.0), sample.value)
+            else:
+                values[key] = values.get(key, 0.0) + sample.value
+    for first, values in families.values():
+        metric = Metric(first.name, first.documentation, first.type)
+        metric.samples = [Sample(name, dict(labels), value) for (name, labels), value in values.items()]
+        yield metric
 
 
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})

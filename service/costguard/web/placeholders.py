@@ -6,6 +6,7 @@ Their marks are random, so that no text from outside can contain one.
 from __future__ import annotations
 
 import re
+import secrets
 import struct
 import zlib
 from collections.abc import Mapping
@@ -14,9 +15,9 @@ from functools import cached_property
 from markupsafe import escape
 
 from costguard.model.access import Permission, Principal, Role, Via
-from costguard.web.marks import MARKS
 
-ADDRESS, INITIAL, CSRF = (f"{name}z{MARKS.random}z" for name in ("address", "initial", "csrf"))
+_RANDOM = secrets.token_hex(12)
+ADDRESS, INITIAL, CSRF = (f"{name}z{_RANDOM}z" for name in ("address", "initial", "csrf"))
 _PLACEHOLDERS = re.compile("|".join((ADDRESS, INITIAL, CSRF)).encode())
 _READS = frozenset({Permission.READ, Permission.METRICS})
 _LEVEL = 5

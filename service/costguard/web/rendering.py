@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Hashable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import anyio
 from starlette.concurrency import run_in_threadpool
@@ -32,10 +32,6 @@ _Headers: TypeAlias = list[tuple[bytes, bytes]]
 
 class QueueFull(Exception):
     """The caller waited too long for its turn, or the queue is full."""
-
-
-class RenderingLost(Exception):
-    """The process that rendered it ended meanwhile."""
 
 
 class FairQueue:
@@ -140,7 +136,7 @@ class Rendering:
         return self.status == HTTPStatus.OK and plain and self.shared_text.size <= _LARGEST
 
 
-async def rendered(app: ASGIApp, scope: Scope, memo: Memo, packed_from: int = _LARGE) -> Rendering:
+async def rendered(app: ASGIApp, scope: Scope, memo: Memo) -> Rendering:
     """The application's answer, compressed already where it has as many bytes."""
     scope["state"]["memo"] = memo
     status, headers, parts = 500, [], []
@@ -156,7 +152,7 @@ async def rendered(app: ASGIApp, scope: Scope, memo: Memo, packed_from: int = _L
     by_name = {name.lower(): value for name, value in headers}
     is_html = by_name.get(b"content-type", b"").startswith(b"text/html")
     shared_text = scope["state"].get("shared_text") or SharedText(b"".join(parts))
-    if shared_text.size >= packed_from:
+    if shared_text.size >= _LARGE:
         await run_in_threadpool(shared_text.pack)
     return Rendering(status, headers, shared_text, is_html, RouteTemplate(getattr(scope.get("route"), "path", None)))
 
@@ -177,14 +173,6 @@ def empty_request() -> Receive:
         return {"type": "http.request"}  # the defaults of the ASGI specification: no body, and no more of it
 
     return receive
-
-
-class Elsewhere(Protocol):
-    """Renders in another process."""
-
-    async def render(self, scope: Scope, memo: Memo) -> Rendering | None:
-        """Renders. None: it cannot now. Raises RenderingLost."""
-        ...
 
 
 _Make: TypeAlias = Callable[[Memo], Awaitable[Rendering]]
@@ -236,7 +224,6 @@ class Sharing:
         self.searches = FairQueue(2, patience, at_once_each=1)  # in stored output, piece by piece from a bucket
         self.archives = FairQueue(2, patience, at_once_each=1)  # that are unpacked to be checked
         self.memories = Memories(CROWDED_S)
-        self.elsewhere: Elsewhere | None = None
         self.changes = 0  # that came in over this process
         self.patience = patience
         self._made: OrderedDict[Hashable, _Made] = OrderedDict()

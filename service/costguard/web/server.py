@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import errno
 import gc
 import logging
 import socket
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, MutableMapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -17,25 +16,22 @@ from typing import Any
 
 import uvicorn
 from anyio.to_thread import current_default_thread_limiter
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from costguard.web import memory
 from costguard.web.connections import ConnectionLimits, Connections, SparseLog, SparseWarnings, most_connections
-from costguard.web.http1 import Http1, Unambiguous, refusal
+from costguard.web.handover import Giving, Taking
+from costguard.web.http1 import HttpConnection, Unambiguous
 
 _BACKLOG = 1024  # clients that the system keeps waiting to be accepted
-_AT_ONCE = 32  # accepted in a row, before those that are there get their turn
-_SWEEP_S = 0.5
-_PAUSE_S = 0.2  # before another try, where the system has nothing to accept with
+_AT_ONCE = 32  # accepted in a row: as many more descriptors than connections are needed for a moment
+_LOOK_S = 0.5
 _MOST_HEAD_BYTES = 16 << 10
 _TRIM_S = 5.0
 _CALM = 25  # requests within that time
 _THREADS = 24  # for all that waits for a database or others; pages take two of them at most (see web/sharing.py)
 # A thread that makes a page keeps the interpreter this long where another wants it; Python's own is five times that.
 _SWITCH_S = 0.001
-_SCARCE = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
-
-_IsShared = Callable[[str], bool]
 
 
 def is_loopback(address: str) -> bool:
@@ -45,87 +41,98 @@ def is_loopback(address: str) -> bool:
     return False
 
 
-def make_server(
-    app: ASGIApp,
-    limits: ConnectionLimits | None = None,
-    is_shared: _IsShared = is_loopback,
-    forget: Callable[[], object] = lambda: None,
-) -> Server:
-    """Answers at the sockets that its `run` is given. `is_shared`: many people come from this address, as a proxy's.
+class Server:
+    """Answers at the sockets that `run` is given, and on the connections that `share` takes.
 
-    `forget` is called once after each time of many requests, before memory is given back.
+    `is_shared`: many people come from this address, as a proxy's. `alive` is called often while requests are answered,
+    and `forget` once after each time of many requests, before memory is given back.
     """
-    return Server(app, limits or replace(ConnectionLimits(), most=most_connections()), is_shared, forget)
-
-
-class Server(uvicorn.Server):
-    """Makes room for new connections, and closes those whose client takes too long (see web/connections.py)."""
 
     def __init__(
         self,
         app: ASGIApp,
-        limits: ConnectionLimits,
-        is_shared: _IsShared = is_loopback,
+        limits: ConnectionLimits | None = None,
+        is_shared: Callable[[str], bool] = is_loopback,
+        share: Giving | Taking | None = None,
+        alive: Callable[[], object] = lambda: None,
         forget: Callable[[], object] = lambda: None,
     ) -> None:
-        self._forget = forget
-        self.sparse = SparseLog()
-        self.open = Connections(limits, is_shared, self.sparse)
-        logger = logging.getLogger("uvicorn.error.http1")
-        logger.filters[:] = [SparseWarnings(self.sparse)]
-        super().__init__(
-            uvicorn.Config(
-                Unambiguous(app),
-                http=partial(Http1, all_connections=self.open, logger=logger),  # type: ignore[arg-type]  # a class's call
-                ws="none",
-                proxy_headers=False,  # web/proxies.py believes those that the settings name
-                server_header=False,
-                log_config=None,
-                access_log=False,
-                timeout_keep_alive=round(limits.idle) or 1,
-                timeout_graceful_shutdown=5,
-                h11_max_incomplete_event_size=_MOST_HEAD_BYTES,
-            )
+        self._share, self._alive, self._forget = share, alive, forget
+        self._sparse = SparseLog()
+        self.open = Connections(limits or replace(ConnectionLimits(), most=most_connections()), is_shared, self._sparse)
+        logging.getLogger("uvicorn.error").filters[:] = [SparseWarnings(self._sparse)]
+        self._connection = partial(HttpConnection, connections=self.open)
+        if isinstance(share, Giving):
+            self._connection = partial(self._connection, gives_away=share.gives_away)
+        elif isinstance(share, Taking):
+            self._connection = partial(self._connection, is_ours=share.is_ours)
+        self._listeners: Sequence[socket.socket] = ()
+        self.config = uvicorn.Config(
+            _WhileServed(Unambiguous(app), self._upkeep),
+            http=self._connection,  # type: ignore[arg-type]  # a class's call
+            ws="none",
+            proxy_headers=False,  # web/proxies.py believes those that the settings name
+            server_header=False,
+            log_config=None,
+            access_log=False,
+            backlog=_AT_ONCE,
+            # Our own limit comes first: uvicorn leaves a connection open whose client does not read its answer.
+            timeout_keep_alive=2 * round(self.open.limits.idle) + 1,
+            timeout_graceful_shutdown=5,
+            h11_max_incomplete_event_size=_MOST_HEAD_BYTES,
         )
-        self._tasks: list[asyncio.Task[None]] = []
+        self._uvicorn = uvicorn.Server(self.config)
 
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Starts as uvicorn itself does, but for how connections are accepted."""
-        await self.lifespan.startup()
-        if self.lifespan.should_exit:
-            sys.exit(3)
+    @property
+    def should_exit(self) -> bool:
+        return self._uvicorn.should_exit
+
+    def stop(self) -> None:
+        """May be called by any thread, and by the handler of a signal."""
+        self._uvicorn.should_exit = True
+
+    def run(self, listeners: Sequence[socket.socket]) -> None:
+        """Until `stop`."""
+        self._listeners = listeners
+        self._uvicorn.run(sockets=list(listeners))
+
+    async def _upkeep(self) -> None:
         loop = asyncio.get_running_loop()
         loop.set_exception_handler(self._unhandled)
         sys.setswitchinterval(_SWITCH_S)
         memory.few_arenas()
         current_default_thread_limiter().total_tokens = _THREADS
-        self._tasks = [loop.create_task(self._sweep()), loop.create_task(self._trim())]
-        self.servers = [_Acceptor(listener, self._protocol, self.open, self.sparse) for listener in sockets or ()]  # type: ignore[misc]  # what uvicorn calls of a server
-        self.started = True
+        works = [self._look(), self._trim()]
+        if isinstance(self._share, Taking):
+            works.append(self._share.run(self._taken_in))
+        async with asyncio.TaskGroup() as group:
+            for work in works:
+                group.create_task(work)
 
-    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Requests that are not whole will get no answer, so nothing waits for them."""
-        for task in self._tasks:
-            task.cancel()
-        self.open.drop_waiting()
-        await super().shutdown(sockets)
+    def _taken_in(self, first: bytes) -> HttpConnection:
+        server = self._uvicorn
+        return self._connection(server.config, server.server_state, server.lifespan.state, first=first)
 
-    def _protocol(self) -> asyncio.Protocol:
-        return self.config.http_protocol_class(  # type: ignore[call-arg]
-            config=self.config, server_state=self.server_state, app_state=self.lifespan.state
-        )
-
-    async def _sweep(self) -> None:
+    async def _look(self) -> None:
+        """Requests that are not whole when the server ends will get no answer, so nothing waits for them."""
+        has_listened = False
         while True:
-            await asyncio.sleep(_SWEEP_S)
-            self.open.sweep()
+            self._alive()
+            await asyncio.sleep(_LOOK_S)
+            self._sparse.flush()
+            if self.should_exit:
+                self.open.drop_waiting()
+            elif not has_listened:
+                has_listened = True
+                for listener in self._listeners:  # uvicorn has one number for this and for those accepted in a row
+                    listener.listen(_BACKLOG)
 
     async def _trim(self) -> None:
         """Trims memory, once after each time of many requests."""
         trimmed = before = 0
         while True:
             await asyncio.sleep(_TRIM_S)
-            answered = self.server_state.total_requests
+            answered = self.open.answered
             if answered - before < _CALM and answered - trimmed >= _CALM:
                 trimmed = answered
                 await asyncio.to_thread(self._rest)
@@ -138,81 +145,29 @@ class Server(uvicorn.Server):
 
     def _unhandled(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         """Once a minute in full, whatever clients do to bring it about."""
-        if self.sparse.is_due(str(context.get("message"))):
+        if isinstance(error := context.get("exception"), OSError) and "accept" in str(context.get("message")):
+            self._sparse.warn("connections_not_accepted", error=error.strerror)
+        elif self._sparse.is_due(str(context.get("message"))):
             loop.default_exception_handler(context)
 
 
-class _Acceptor:
-    """Accepts connections in place of asyncio, which goes on accepting without descriptors, with a traceback for each
-    failure.
+class _WhileServed:
+    """Runs `work` from the application's start to its end."""
 
-    See https://github.com/python/cpython/issues/151615.
-    """
+    def __init__(self, app: ASGIApp, work: Callable[[], Any]) -> None:
+        self._app, self._work = app, work
 
-    def __init__(
-        self,
-        listener: socket.socket,
-        protocol: Callable[[], asyncio.Protocol],
-        connections: Connections,
-        sparse: SparseLog,
-    ) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._listener, self._protocol, self._open, self._sparse = listener, protocol, connections, sparse
-        self._refusal = refusal()
-        self._opening: set[asyncio.Task[None]] = set()
-        self._is_closed = False
-        listener.setblocking(False)
-        listener.listen(_BACKLOG)
-        self._loop.add_reader(listener, self._accept)
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        running: list[asyncio.Task[None]] = []
 
-    def close(self) -> None:
-        if not self._is_closed:
-            self._is_closed = True
-            self._loop.remove_reader(self._listener)
+        async def sending(message: MutableMapping[str, Any]) -> None:
+            await send(message)
+            if message["type"] == "lifespan.startup.complete":
+                running.append(asyncio.get_running_loop().create_task(self._work()))
 
-    async def wait_closed(self) -> None:
-        """uvicorn waits for the connections themselves."""
-
-    def _accept(self) -> None:
-        for _ in range(_AT_ONCE):
-            try:
-                client, peer = self._listener.accept()
-            except (BlockingIOError, InterruptedError):
-                return
-            except ConnectionAbortedError:
-                continue
-            except OSError as error:
-                if error.errno not in _SCARCE:
-                    raise
-                self._scarce(error)
-                return
-            self._take(client, str(peer[0]) if peer else "")
-
-    def _take(self, client: socket.socket, address: str) -> None:
-        if not self._open.make_room(address):
-            with client, suppress(OSError):
-                client.setblocking(False)
-                client.send(self._refusal)
-                client.shutdown(socket.SHUT_WR)
-            return
-        task = self._loop.create_task(self._open_one(client, address))
-        self._opening.add(task)
-        task.add_done_callback(self._opening.discard)
-
-    async def _open_one(self, client: socket.socket, address: str) -> None:
+        is_lifespan = scope["type"] == "lifespan"
         try:
-            await self._loop.connect_accepted_socket(self._protocol, client)
-        except OSError:  # it has gone already
-            self._open.not_coming(address)
-            client.close()
-
-    def _scarce(self, error: OSError) -> None:
-        """Another connection makes room; where none can, the listener rests for a moment rather than spin."""
-        self._sparse.warn("connections_not_accepted", error=error.strerror)
-        self._open.free_one()
-        self._loop.remove_reader(self._listener)
-        self._loop.call_later(_PAUSE_S, self._go_on)
-
-    def _go_on(self) -> None:
-        if not self._is_closed:
-            self._loop.add_reader(self._listener, self._accept)
+            await self._app(scope, receive, sending if is_lifespan else send)
+        finally:
+            for task in running:
+                task.cancel()

@@ -22,17 +22,15 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from costguard.errors import StoreError
 from costguard.model.access import Permission, Principal
 from costguard.web import problems
-from costguard.web.memo import Memo
 from costguard.web.permissions import asker
 from costguard.web.placeholders import CSRF, any_reader, filling, stand_in
 from costguard.web.questions import answer_in_turn, is_question, person
-from costguard.web.rendering import QueueFull, Rendering, RenderingLost, Sharing, rendered
+from costguard.web.rendering import QueueFull, Rendering, Sharing, rendered
 
 _RETRY_S = 2
 _MIN_ZIPPED = 1000
 # All that a rendering may depend on; what else a request brings, the application does not get.
 _READ = frozenset({b"accept", b"host", b"hx-request"})
-_OF_THIS_PROCESS = frozenset({"/metrics"})  # what it counts itself
 _FOR_PROGRAMS = ("/api/v1/", "/metrics")
 _KEPT_OF_304 = ("etag", "cache-control")
 
@@ -73,8 +71,6 @@ class SharingMiddleware:
                     await self._answer(sharing, scope, receive, send, principal, kind)
         except QueueFull:
             await _crowded(scope)(scope, receive, send)
-        except RenderingLost:
-            await _lost(scope)(scope, receive, send)
 
     async def _change(self, sharing: Sharing, scope: Scope, receive: Receive, send: Send, who: str) -> None:
         if is_question(scope):
@@ -96,7 +92,7 @@ class SharingMiddleware:
         }
         key = (scope["path"], scope["query_string"], scope["scheme"], tuple(request_headers), seen_by)
         try:
-            rendering = await sharing.one(key, principal.key, lambda memo: self._rendered(sharing, inner, memo))
+            rendering = await sharing.one(key, principal.key, lambda memo: rendered(self._app, inner, memo))
         except StoreError:
             async with sharing.renderings.turn(principal.key):  # the application says what is wrong
                 await self._app(scope, receive, send)
@@ -106,14 +102,6 @@ class SharingMiddleware:
             return
         scope["route"] = rendering.route
         await _send(rendering, headers, filling(principal, csrf), send)
-
-    async def _rendered(self, sharing: Sharing, scope: Scope, memo: Memo) -> Rendering:
-        """Renders in the process for it, where there is one."""
-        if sharing.elsewhere is not None and scope["path"] not in _OF_THIS_PROCESS:
-            rendering = await sharing.elsewhere.render(scope, memo)
-            if rendering is not None:
-                return rendering
-        return await rendered(self._app, scope, memo)
 
 
 def _seen_by(scope: Scope, principal: Principal, kind: GetKind) -> Principal:
@@ -146,16 +134,6 @@ def _crowded(scope: Scope) -> ASGIApp:
         HTTPStatus.SERVICE_UNAVAILABLE,
         "Too many answers are being made at the moment.",
         "Ask again after the seconds in Retry-After; what is done to VMs and jobs does not wait for this.",
-        path=scope["path"],
-        headers={"Retry-After": str(_RETRY_S)},
-    )
-
-
-def _lost(scope: Scope) -> ASGIApp:
-    return problems.response(
-        HTTPStatus.SERVICE_UNAVAILABLE,
-        "The process that makes pages ended while it made this one.",
-        "Ask again after the seconds in Retry-After; the server's log says why it ended.",
         path=scope["path"],
         headers={"Retry-After": str(_RETRY_S)},
     )
