@@ -39,14 +39,14 @@ def guard(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 
 def _counts(guard: Served, pid: int) -> bool:
-    """Whether this one answers."""
+    """Says whether this one answers."""
     with only(guard, pid):
         return guard.get("/healthz")[0] == 200
 
 
 @contextmanager
 def only(guard: Served, pid: int) -> Iterator[None]:
-    """All requests for pages go to this one: the others are frozen."""
+    """Freezes the others, so that all requests for pages go to this one."""
     others = [other for other in guard.children("pages") if other != pid]
     for other in others:
         freeze(other)
@@ -58,7 +58,7 @@ def only(guard: Served, pid: int) -> Iterator[None]:
 
 
 def test_a_change_is_seen_by_the_other_at_once(guard: Served) -> None:
-    """Its kept renderings are of another state of the database: a token's list holds the new one, never the old."""
+    """The other's kept renderings are of an older state of the database: a token's list holds the new one."""
     one, other = guard.children("pages")
     for number, (writing, reading) in enumerate(((one, other), (other, one))):
         with only(guard, reading):
@@ -99,10 +99,10 @@ def test_each_process_counts_its_own_requests(guard: Served) -> None:
     """The rate protects from a script in a loop: with N processes at most N times as much comes through."""
     one, other = guard.children("pages")
     secret = _make_token(guard, "loop", "loop-key")[1]["secret"]
-    with only(guard, one), _asking(guard, secret) as asked:
-        until(lambda: asked() == 429)
-    with only(guard, other), _asking(guard, secret) as asked:
-        assert asked() == 200
+    with only(guard, one), _asking(guard, secret) as status:
+        until(lambda: status() == 429)
+    with only(guard, other), _asking(guard, secret) as status:
+        assert status() == 200
 
 
 @contextmanager

@@ -302,7 +302,7 @@ def test_each_hears_what_the_others_have_counted() -> None:
 
 
 def heard(process: Spawned, expected: Callable[[], tuple[float, float]]) -> bool:
-    """Whether the process is told of so many answers, and so much memory, of the others."""
+    """Says whether the process gets so many answers, and so much memory, of the others."""
     for _ in range(300):
         message = process.wire.receive(30)
         if isinstance(message, Counts) and answers_in(message.metrics) == expected():

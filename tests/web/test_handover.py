@@ -77,7 +77,7 @@ def pair(with_reports: bool = True) -> Iterator[Pair]:
 
 
 def test_reports_are_answered_by_their_own_process() -> None:
-    """With the body that came along and the one that comes later; a page stays where it is."""
+    """They come with the body that was read and the one that comes later; a page stays where it is."""
     with pair() as at:
         assert at.asked_alone(PAGE) == "pages"
         assert at.asked_alone(REPORT, "short") == "reports short"
@@ -87,7 +87,7 @@ def test_reports_are_answered_by_their_own_process() -> None:
 
 
 def test_one_connection_may_carry_both() -> None:
-    """As from a proxy: a report moves it, and a page ends it at the process for reports: the next finds its own."""
+    """A proxy sends both: a report moves it, and a page ends it at the process for reports: the next finds its own."""
     with pair() as at, at.connect() as client:
         assert [ask(client, path) for path in (PAGE, REPORT, REPORT, PAGE, PAGE)] == [
             "pages", "reports", "reports", "reports", "pages"
@@ -95,7 +95,7 @@ def test_one_connection_may_carry_both() -> None:
 
 
 def test_pages_answer_reports_where_their_process_is_behind() -> None:
-    """Its process has hung or is being replaced: once the pair of sockets is full, no report waits."""
+    """The process for reports has hung or is being replaced: once the pair of sockets is full, no report waits."""
     with pair(with_reports=False) as at, ExitStack() as stack:
         waiting = []
         for _ in range(2000):

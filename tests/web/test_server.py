@@ -191,7 +191,7 @@ def test_what_is_not_http_is_refused(garbage: bytes) -> None:
     ids=["one large", "thousands"],
 )
 def test_header_floods_are_refused(headers: bytes) -> None:
-    """One large header and many small ones: 16 KiB of them may come."""
+    """A request may have 16 KiB of headers, in one large or in many small ones."""
     with served() as at, at.connect() as client:
         with suppress(BrokenPipeError, ConnectionResetError):
             client.sendall(b"GET /healthz HTTP/1.1\r\nHost: a\r\n" + headers)

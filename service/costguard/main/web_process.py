@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import signal
 import socket
@@ -19,53 +18,11 @@ from typing import NamedTuple, Protocol
 
 import structlog
 
-from costguard.errors import CostguardError
+from costguard.main.listening import address_of, listening
 from costguard.main.wire import Alive, Asked, Begin, Counts, Family, Message, State, Wake, Wire, families_of, metrics_of
 from costguard.model.backoff import Backoff
 from costguard.settings.environment import is_secret
 from costguard.web.meters import summed
-
-_BACKLOG = 128
-_TRIES, _BETWEEN_TRIES_S = 20, 0.1  # a guard that was killed leaves its port within moments
-
-
-@contextmanager
-def listening(host: str, port: int) -> Iterator[socket.socket]:
-    """Raises CostguardError where that cannot be."""
-    # asyncio turns Nagle's algorithm off only for sockets that say they are TCP; it would hold answers for 40 ms.
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    with listener:
-        try:
-            _bind(listener, host, port)
-        except OSError as error:
-            raise CostguardError(
-                f"Costguard cannot listen at {host}:{port}: {error.strerror}.",
-                "Choose another port under [server] listen, or with --listen.",
-            ) from error
-        yield listener
-
-
-def address_of(host: str, listener: socket.socket) -> str:
-    """`http://HOST:PORT`, with the port that the system chose where it was left to it."""
-    shown = f"[{host}]" if ":" in host else host
-    return f"http://{shown}:{listener.getsockname()[1]}"
-
-
-def _bind(listener: socket.socket, host: str, port: int) -> None:
-    pause = threading.Event()
-    for tries_left in reversed(range(_TRIES)):
-        try:
-            listener.bind((host, port))
-            listener.listen(_BACKLOG)
-        except OSError as error:
-            if error.errno != errno.EADDRINUSE or not tries_left:
-                raise
-            pause.wait(_BETWEEN_TRIES_S)
-        else:
-            return
-
 
 _SAY_AT_LEAST_EVERY_S = 1.0
 _LOOK_EVERY_S = 0.2  # for something new to say
@@ -204,20 +161,20 @@ class WebProcesses:
         return WebProcess(serves, lambda wire: self._spawn(serves, wire, *sockets))
 
     def _counted_but_by(self, process: WebProcess) -> tuple[Family, ...]:
-        """What all others have counted, and those that this one replaced: a sum that does not fall."""
+        """Sums the counts of all others and of those that this one replaced, so that no sum falls."""
         counts = [one.counted_before if one is process else (*one.counted_before, *one.counted) for one in self._all]
         return families_of(summed(metrics_of(chain.from_iterable(counts))))
 
 
 class _Run(NamedTuple):
-    """A process and our end of its wire."""
+    """A process with our end of its wire."""
 
     process: Process
     wire: Wire
 
 
 class WebProcess:
-    """One of them, started at once. `spawn` is given the process's end of the wire.
+    """A serving process, started at once. `spawn` is given the process's end of the wire.
 
     When it ends, it is started again with backoff: the watch goes on without it. It ends by itself when the watching
     process is gone.

@@ -155,7 +155,7 @@ class State(_Message):
 
 
 class Counts(_Message):
-    """What a serving process has counted; to it, what the others have counted together."""
+    """Carries the counts of a serving process; to it, those of all others together."""
 
     kind: Literal["counts"] = "counts"
     metrics: tuple[Family, ...]

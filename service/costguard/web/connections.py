@@ -88,14 +88,14 @@ class ConnectionLimits:
 
 
 class Place(Enum):
-    """What a new connection may be used for."""
+    """Limits what a new connection may be used for."""
 
     ANY = "any request"
     HEALTH = "the health check alone"
     NONE = "nothing: it is refused"
 
 
-class Connection(Protocol):
+class ClientConnection(Protocol):
     def abort(self) -> None: ...
 
 
@@ -123,14 +123,16 @@ class Connections:
         self.limits, self.sparse = limits, sparse
         self.answered = 0  # requests so far
         self._is_shared = lru_cache(maxsize=_MOST)(is_shared)
-        self._open: dict[Connection, str] = {}
+        self._open: dict[ClientConnection, str] = {}
         self._held: Counter[str] = Counter()  # by source
-        self._waiting: dict[str, dict[Connection, None]] = {"": {}}  # by source; "": all, in the order of their wait
+        self._waiting: dict[str, dict[ClientConnection, None]] = {
+            "": {}
+        }  # by source; "": all, in the order of their wait
 
     def __len__(self) -> int:
         return len(self._open)
 
-    def open(self, connection: Connection, address: str) -> Place:
+    def open(self, connection: ClientConnection, address: str) -> Place:
         """Takes in a connection, for which the one that waits longest may have to go."""
         source = _source(address)
         share = max(1, self.limits.most // _SHARE)
@@ -147,19 +149,19 @@ class Connections:
         self.waits(connection)
         return Place.ANY if len(self) <= self.limits.most else Place.HEALTH
 
-    def waits(self, connection: Connection) -> None:
+    def waits(self, connection: ClientConnection) -> None:
         """Notes that it waits for its client from now on."""
         self.works(connection)
         if (source := self._open.get(connection)) is not None:
             for line in ("", source):
                 self._waiting.setdefault(line, {})[connection] = None
 
-    def works(self, connection: Connection) -> None:
+    def works(self, connection: ClientConnection) -> None:
         """Notes that the application answers its request: it makes no room for others."""
         for line in ("", self._open.get(connection, "")):
             self._waiting.get(line, {}).pop(connection, None)
 
-    def closed(self, connection: Connection) -> None:
+    def closed(self, connection: ClientConnection) -> None:
         """Forgets it; more than once does no harm."""
         self.works(connection)
         source = self._open.pop(connection, None)

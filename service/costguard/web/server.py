@@ -92,7 +92,7 @@ class Server:
         self._uvicorn.should_exit = True
 
     def run(self, listeners: Sequence[socket.socket]) -> None:
-        """Until `stop`."""
+        """Serves until `stop` is called."""
         self._listeners = listeners
         self._uvicorn.run(sockets=list(listeners))
 
