@@ -57,6 +57,16 @@ def test_a_vm_that_another_keeps_is_neither_stopped_nor_deleted(
     assert cloud.calls == []
 
 
+def test_a_rule_stops_no_vm_whose_keeper_is_not_known_and_a_user_does() -> None:
+    """The very call is refused to rules."""
+    cloud, seen = google(), sighting(origin={"created-by": "ana@example.com"})
+    with pytest.raises(KeptByAnother, match="Who keeps vm-1 is not known, so no rule stops it"):
+        ending_vms.stop(cloud, ADDRESS, seen, "request-1", by_rule=True)
+    assert cloud.calls == []
+    ending_vms.stop(cloud, ADDRESS, seen, "request-1")
+    assert cloud.calls == [("stop", "1001", "request-1")]
+
+
 def test_any_other_vm_is_ended_by_its_numeric_id() -> None:
     """Terraform keeps nothing either."""
     cloud = google()

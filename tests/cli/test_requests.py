@@ -53,6 +53,22 @@ def test_a_vm_is_asked_about_as_it_was_seen(fleet: Database, run: Run) -> None:
     assert (stranger.returncode, "Only ana@lab.example" in stranger.stderr) == (1, True)
 
 
+def test_a_vm_that_another_keeps_is_not_stopped_from_a_terminal(fleet: Database, run: Run) -> None:
+    """The command says whose it is and what to run instead, and stores nothing."""
+    with fleet.write() as connection:
+        labels = {"goog-k8s-cluster-name": "train", "goog-k8s-node-pool-name": "t4", "goog-k8s-cluster-location": "eu"}
+        node = rows.instance(connection, "node-1", labels=labels, owner="ana@lab.example")
+        rows.lifetime(connection, node, NOW - timedelta(hours=9))
+    done = run("stop", "node-1", **ANA)
+    said = " ".join(done.stderr.split())
+    assert done.returncode == 1
+    assert "node-1 belongs to GKE cluster train (node pool t4), so Costguard does not stop it" in said
+    assert "Instead, stop its whole node pool with" in said
+    assert "Ask one of them" not in said
+    with fleet.read() as connection:
+        assert list(requests.open_requests(connection)) == []
+
+
 class Answers(ServerClient):
     """A server that answers each look with the next of these."""
 

@@ -64,6 +64,35 @@ def test_nobody_may_ask_for_its_stop_not_even_an_admin(
     assert "`gcloud " in refused[0].reason
 
 
+ODD = {"created-by": "ana@example.com"}
+
+
+def test_no_rule_stops_a_vm_whose_keeper_is_not_known_and_a_user_may() -> None:
+    """`created-by` is no path of a group: perhaps a user's own word, perhaps what this version cannot read."""
+    plan = planned(vm(origin=ODD, sent=WARNED), DUE + 5 * HOUR, STOPS)
+    assert [type(action) for action in plan.actions] == [SendReminder]
+    (decision,) = plan.decisions
+    assert (
+        "who keeps it is not known, so no rule stops it: Its metadata item created-by is not the path"
+        in decision.reason
+    )
+    assert decision.stop_at is None
+    asked_for = planned(vm(origin=ODD, requests=(asked(RequestKind.STOP),)), DUE + HOUR, STOPS)
+    assert [type(action) for action in asked_for.actions] == [StopInstance]
+    answer = why_not_stopped(vm(origin=ODD), STOPS, (), {}, None, DUE)
+    assert answer.cause is StopBlocker.KEEPER
+    assert "not the path of an instance group" in answer.sentence(DUE)
+
+
+def test_a_stop_by_rule_ends_at_the_last_check_where_the_keeper_is_not_known(judged: Judged) -> None:
+    """The look right before the stop shows it; Google is not asked."""
+    decided = judged.decided()
+    judged.google.vms[decided.key.project, decided.zone, decided.name].origin = dict(ODD)
+    outcome = judged.carry_out(decided)
+    assert (outcome.result, judged.google.calls) == ("not_needed", [])
+    assert "who keeps it is not known" in outcome.text
+
+
 def test_it_can_still_be_kept_and_claimed() -> None:
     """Stops alone are refused."""
     for kind in (RequestKind.KEEP, RequestKind.DISOWN):

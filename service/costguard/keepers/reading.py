@@ -74,6 +74,16 @@ def keeper_of(labels: Mapping[str, str], origin: Mapping[str, str], zone: str = 
     return keeper if keeper.kind.keeps else None
 
 
+def why_unknown(origin: Mapping[str, str]) -> str:
+    """Explains why it is not known who keeps a VM that nothing else is known to keep; "" where it is known.
+
+    No rule stops such a VM; a user may, who knows more.
+    """
+    if CREATED_BY not in origin or keeper_of({}, origin) is not None:
+        return ""
+    return read_keeper(VmFacts({}, origin)).doubt
+
+
 _TELLING = ("goog-", "notebooks-", "batch-", "skypilot-", "dstack_", "slurm_", "ray-", "ghpc_")  # of labels
 
 

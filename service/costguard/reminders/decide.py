@@ -170,6 +170,8 @@ def _enforce(
         return None, "", None
     if (keeper := vm.keeper) is not None:
         return None, f"; it belongs to {keeper.whose}, so it is never stopped; it is only reminded of", None
+    if vm.doubt:
+        return None, f"; who keeps it is not known, so no rule stops it: {vm.doubt.rstrip('.')}", None
     if vm.job:
         return None, f"; job {vm.job}, which it works on, has its own limits; it is only reminded of", None
     if vm.is_unknown:

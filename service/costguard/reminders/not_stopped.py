@@ -106,6 +106,9 @@ def why_not_stopped(
     if (keeper := vm.keeper) is not None:
         reason = f"it belongs to {keeper.whose}, and {keeper.effect}"
         return StopDiagnosis(StopBlocker.KEEPER, reason, step=keeper.advice(vm.name, vm.key.project))
+    if vm.doubt and not vm.job:
+        reason = f"who keeps it is not known, so no rule stops it: {vm.doubt.rstrip('.')}"
+        return StopDiagnosis(StopBlocker.KEEPER, reason)
     preset = context.preset(vm)
     if preset is None:
         return StopDiagnosis(StopBlocker.NO_PRESET, f"no rule is set for preset {vm.preset}")

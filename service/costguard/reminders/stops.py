@@ -248,7 +248,8 @@ class AskStep(StepDefaults):
     def call(self) -> None:
         case = self.case
         address = (*case.address, case.name)
-        self.operation = ending_vms.stop(self.look.actuator, address, self.sighting, case.stop.request_uuid)
+        by_rule, uuid = case.stop.request_id is None, case.stop.request_uuid
+        self.operation = ending_vms.stop(self.look.actuator, address, self.sighting, uuid, by_rule=by_rule)
 
     def settle(self, connection: Connection, now: datetime, error: CloudError | None) -> bool:
         case = self.case
