@@ -127,9 +127,9 @@ class WebProcesses:
                 reports = self._started("reports", self._taking)
                 others = [self._pages() for _ in range(self._count - 1)]
                 self._all += [reports, *others]
-            start(reports, alive)
-            for process in others:
-                start(process)
+                start(reports, alive)  # before anybody may wait for their end
+                for process in others:
+                    start(process)
 
         start(self._first)
         threading.Thread(target=start_others, name="web-others", daemon=True).start()

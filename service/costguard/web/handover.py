@@ -16,7 +16,7 @@ from starlette.types import Scope
 
 _PATH = "/api/v1/attempts/"  # of agents alone
 _BEGINS = b"POST " + _PATH.encode()
-_MOST_BYTES = 32 << 10  # that go along; a connection with more is served where it is
+_MOST_BYTES = 128 << 10  # that go along, of one message; a connection with more is served where it is
 _AT_ONCE = 32
 
 _TakeIn = Callable[[bytes], asyncio.Protocol]
