@@ -127,7 +127,7 @@ def life(folder: Path, database_url: str) -> Iterator[Life]:
     with serving(receive) as hook, running(world) as cloud, sampled() as processes:
         port = _free_port()
         more = _MORE.format(cloud=cloud, hook=hook.url, port=port, zone=ZONE)
-        environ = {
+        environ: dict[str, Any] = {
             "COSTGUARD_DATABASE_URL": url.render_as_string(hide_password=False),
             "COSTGUARD_SLACK_TOKEN": BOT_TOKEN,
             "COSTGUARD_SLACK_SIGNING_SECRET": SIGNING_SECRET,

@@ -75,7 +75,7 @@ def made(job: CostguardJob = EVERYTHING, **options: Any) -> JobRequest:
 
 def test_every_part_of_a_task_reaches_the_job() -> None:
     """The server's own model accepts the body as it is, and nothing that the task says is lost."""
-    body = JobBody.model_validate_json(json.dumps(made().body))
+    body: Any = JobBody.model_validate_json(json.dumps(made().body))
     assert body.command == ["python", "train.py", "--lr", "0.1", "--data", "/data/in", "--out", "/data/model"]
     assert body.environment == {"RUN": "r7", "PLAIN": "{nothing}"}
     assert body.checkpoint is not None

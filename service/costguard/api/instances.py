@@ -86,7 +86,7 @@ class InstanceOut(Out):
     )
     job: str = read_from("instance.job")
     created_by: str = read_from("instance.created_by", description="The creator's account; empty when unknown.")
-    keeper: KeeperOut = read_from("instance.kept", description="Who keeps it, with the evidence.")
+    keeper: KeeperOut = read_from("instance.kept", description="The keeper of the VM, with the evidence.")
     never_stopped: str = read_from(
         "instance.never_stopped",
         description="The reason why nothing stops it, and what to do instead; empty: it can be stopped.",
@@ -247,7 +247,7 @@ class InstanceQuery(Query):
     gce_id: Text | None = None
     gpu: Text | None = Field(None, description="An accelerator type, `any` or `none`.", examples=["nvidia-tesla-t4"])
     spot: bool | None = None
-    keeper: list[KeeperKind] = Field(default_factory=list, description="Only VMs that this keeps.")
+    keeper: list[KeeperKind] = Field(default_factory=list, description="Restricts the list to VMs that this keeps.")
     cluster: Text | None = Field(
         None, description="A cluster, or with its node pool `cluster/pool`.", examples=["train/t4"]
     )

@@ -18,9 +18,9 @@ class KeeperOut(Out):
     )
     name: str = read_from("name", description="The cluster, environment, job, notebook or group it is part of.")
     cluster: str
-    pool: str = read_from("pool", description="Of GKE: the node pool. Of a workstation: its configuration.")
+    pool: str = read_from("pool", description="The node pool of GKE, or the configuration of a workstation.")
     group: str = read_from("group", description="The path of the managed instance group that recreates it.")
     place: str = read_from("place", description="The zone or region of what keeps it.")
-    product: str = read_from("product", description="Which tool, or which kind of notebook.")
+    product: str = read_from("product", description="The tool, or the kind of notebook.")
     evidence: Sequence[str] = read_from("evidence", description="The labels and metadata items that say so.")
     doubt: str = read_from("doubt", description="A sentence where they prove less than they say; mostly empty.")

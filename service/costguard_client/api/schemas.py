@@ -910,7 +910,7 @@ class InstanceOut(TypedDict):
     """The measured use; null: not running, or not measured recently."""
     job: str
     keeper: KeeperOut
-    """Who keeps it, with the evidence."""
+    """The keeper of the VM, with the evidence."""
     labels: dict[str, str]
     last_seen_at: str | None
     """The last time it was surely there; null: its project was never read."""
@@ -1021,7 +1021,7 @@ class JobBody(TypedDict):
     ceiling: NotRequired[Decimal | str | None]
     """The most that all its VMs together may cost."""
     checkpoint: NotRequired[CheckpointBody | None]
-    """Where it saves and how it resumes; null: nothing is kept."""
+    """The place of its checkpoints, and how it resumes; null: nothing is kept."""
     code: NotRequired[CodeBody | None]
     """The code that is unpacked on each VM; the command runs in it."""
     command: NotRequired[Sequence[str]]
@@ -1394,9 +1394,9 @@ class KeeperOut(TypedDict):
     place: str
     """The zone or region of what keeps it."""
     pool: str
-    """Of GKE: the node pool. Of a workstation: its configuration."""
+    """The node pool of GKE, or the configuration of a workstation."""
     product: str
-    """Which tool, or which kind of notebook."""
+    """The tool, or the kind of notebook."""
 
 
 class KeepsOut(TypedDict):
@@ -2015,7 +2015,7 @@ class QuoteBody(TypedDict):
     ceiling: NotRequired[Decimal | str | None]
     """The most that all its VMs together may cost."""
     checkpoint: NotRequired[CheckpointBody | None]
-    """Where it saves and how it resumes; null: nothing is kept."""
+    """The place of its checkpoints, and how it resumes; null: nothing is kept."""
     code: NotRequired[CodeBody | None]
     """The code that is unpacked on each VM; the command runs in it."""
     command: NotRequired[Sequence[str]]

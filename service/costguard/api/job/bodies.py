@@ -33,7 +33,7 @@ class JobBody(Body):
     """A job to launch or to quote. What is left out is as its preset or its default has it."""
 
     checkpoint: CheckpointBody | None = Field(
-        None, description="Where it saves and how it resumes; null: nothing is kept."
+        None, description="The place of its checkpoints, and how it resumes; null: nothing is kept."
     )
     metric: MetricBody | None = Field(None, description="A number in the output, such as a validation loss.")
     overrides: OverridesBody | None = Field(None, description="Deviations from the preset; null: none.")
