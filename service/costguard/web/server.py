@@ -24,7 +24,7 @@ from costguard.web.handover import Giving, Taking
 from costguard.web.http1 import HttpConnection, Unambiguous
 
 _BACKLOG = 1024  # clients that the system keeps waiting to be accepted
-_AT_ONCE = 32  # accepted in a row: as many more descriptors than connections are needed for a moment
+_AT_ONCE = 8  # accepted in a row: as many more descriptors than connections are needed for a moment
 _LOOK_S = 0.5
 _MOST_HEAD_BYTES = 16 << 10
 _TRIM_S = 5.0
