@@ -84,7 +84,7 @@ def test_jobs_vms_between_two_looks_are_priced_by_the_meter(ledgers: Ledgers) ->
     """Cancelled, failed at once, done or preempted within minutes: each costs what the simulated cloud's meter says."""
     outcome = lived(draw(1, 1, 6, aim_name="brief jobs"), ledgers.fresh())
     assert outcome.wrong == [], outcome.plan.command
-    assert outcome.counts["jobs' VMs that no look saw"] > 2
+    assert outcome.counts["jobs' VMs that no look saw"] > 4
     assert outcome.counts["VMs that came and went unseen"] == 0  # and none of them without a price
     ends = (outcome.counts[f"job {state}"] for state in ("cancelled", "failed", "succeeded"))
     assert all(ends), outcome.counts

@@ -46,10 +46,15 @@ def option_problems(spec: JobSpec) -> Iterator[JobRefusal]:
             yield JobRefusal(option.place, f"{shown(option.value_in(spec))} {wrong}")
 
 
+_HARMLESS = frozenset({"deadline_in_hours", "total_steps"})  # limits, as those with defaults are
+
+
 def unused_by_dev(spec: JobSpec) -> Iterator[JobRefusal]:
     """Finds what a development VM, which runs nothing by itself, has no use for."""
     unused = dict.fromkeys(
-        option.group or option.place for option in JOB_OPTIONS if not option.of_dev and option.is_set_in(spec)
+        option.group or option.place
+        for option in JOB_OPTIONS
+        if not option.of_dev and option.default is None and option.place not in _HARMLESS and option.is_set_in(spec)
     )
     for where in unused:
         hint = " (what it boots from is overrides.image)" if where == "image" else ""
