@@ -37,12 +37,16 @@ _TYPES = {
 }
 
 
+def _name(option: Option) -> str:
+    return option.task or option.name
+
+
 def text(options: Iterable[Option] = JOB_OPTIONS) -> str:
     """Returns the module. Places of data are not in it: a task's own inputs and outputs say them."""
     shown = [option for option in options if option.task is not None and option.takes is not Takes.PLACES]
     fields = "".join(line for option in shown for line in _field(option))
-    places = "".join(f'    "{option.task_name}": "{option.place}",\n' for option in shown)
-    filled = "".join(f'        "{option.task_name}",\n' for option in shown if option.filled)
+    places = "".join(f'    "{_name(option)}": "{option.place}",\n' for option in shown)
+    filled = "".join(f'        "{_name(option)}",\n' for option in shown if option.filled)
     return (
         f"{_HEAD}{fields}\n\n# Where in a job's request each stands.\n"
         f"PLACES: Mapping[str, str] = {{\n{places}}}\n"
@@ -56,9 +60,9 @@ def _field(option: Option) -> Iterator[str]:
     else:
         kind, default = _TYPES[option.takes]
     yield (
-        f"    {option.task_name}: {kind}\n"
+        f"    {_name(option)}: {kind}\n"
         if option.required and not option.group
-        else (f"    {option.task_name}: {kind} = {default}\n")
+        else (f"    {_name(option)}: {kind} = {default}\n")
     )
     if option.description:
         words = option.description.replace("\\", "\\\\")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import timedelta
 from http import HTTPStatus
 from typing import Annotated
 
@@ -29,7 +28,7 @@ from costguard.api.fields import (
 )
 from costguard.api.job.bodies import JobBody
 from costguard.api.job.jobs import owner_of
-from costguard.api.job.options import Dollars, Hours, Name
+from costguard.api.job.options import Dollars, Hours, Name, whole_hours
 from costguard.api.job.quotes import OfferOut, QuotedBudgetOut, QuotedVmOut, RefusalOut, quoted_vm
 from costguard.api.job.schemas import SeenMetricOut
 from costguard.api.route import CHECKED, WRITTEN, Client, Key, acting, routes, via_of
@@ -261,7 +260,7 @@ def submit(
 def quote(deps: Given, asker: Asker, body: SweepQuoteBody, go_on: WhileWanted) -> SweepQuoteOut:
     """Quotes the cost of each member and of all, and the reasons to refuse the sweep. Nothing is stored."""
     owner = owner_of(asker, body.job)
-    span = timedelta(seconds=round(body.hours * 3600))
+    span = whole_hours(body.hours)
     order = body.order(owner.address)
     quoted = available_sweeps(deps.sweeps).quote(order, body.limit, span, owner.authority, go_on)
     return _quote_out(quoted, body.hours)

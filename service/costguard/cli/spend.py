@@ -31,7 +31,7 @@ from costguard.cli.server import ServerClient
 from costguard.cli.tables import Answer, Column, cell, dollars, render, say, say_price_note, show_table
 from costguard.errors import CostguardError
 from costguard.model.budget import LabelFilter
-from costguard.model.keeper import CLUSTER_LABEL, KEEPER_LABEL, POOL_LABEL, KeeperKind
+from costguard.model.keeper import CLUSTER_LABEL, KEEPER_LABEL, POOL_LABEL, KeeperKind, label_of_cluster
 from costguard.model.words import count_text
 
 _EXAMPLES = """Examples:
@@ -185,7 +185,7 @@ def spend(
 
 def _one_label(label: str | None, keeper: KeeperKind | None, cluster: str | None) -> str | None:
     """The label by which spend is filtered: the ledger has keepers, clusters and pools among its own."""
-    by_cluster = f"{POOL_LABEL if '/' in cluster else CLUSTER_LABEL}={cluster}" if cluster is not None else None
+    by_cluster = f"{label_of_cluster(cluster)}={cluster}" if cluster is not None else None
     given = [
         one for one in (label, f"{KEEPER_LABEL}={keeper.value}" if keeper else None, by_cluster) if one is not None
     ]

@@ -79,9 +79,10 @@ def why_unknown(origin: Mapping[str, str]) -> str:
 
     No rule stops such a VM; a user may, who knows more.
     """
-    if CREATED_BY not in origin or keeper_of({}, origin) is not None:
+    if CREATED_BY not in origin:
         return ""
-    return read_keeper(VmFacts({}, origin)).doubt
+    keeper = read_keeper(VmFacts({}, origin))
+    return keeper.doubt if keeper.kind is KeeperKind.UNKNOWN else ""
 
 
 _TELLING = ("goog-", "notebooks-", "batch-", "skypilot-", "dstack_", "slurm_", "ray-", "ghpc_")  # of labels

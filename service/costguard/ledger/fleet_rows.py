@@ -36,7 +36,7 @@ from costguard.ledger.labels.label_history import label_value
 from costguard.ledger.projects import ProjectLook
 from costguard.ledger.rows import shape_of
 from costguard.model.instance import InstanceKey, ProvisioningModel, Shape, Status
-from costguard.model.keeper import CLUSTER_LABEL, KEEPER_LABEL, POOL_LABEL, Keeper
+from costguard.model.keeper import KEEPER_LABEL, Keeper, label_of_cluster
 from costguard.model.money import Money
 from costguard.model.observation import Unread
 
@@ -332,8 +332,7 @@ def _conditions(filters: Filters) -> list[ColumnElement[bool]]:
     if filters.keepers:
         conditions.append(label_value(KEEPER_LABEL).in_(filters.keepers))
     if filters.cluster is not None:
-        label = POOL_LABEL if "/" in filters.cluster else CLUSTER_LABEL
-        conditions.append(label_value(label) == storable(filters.cluster))
+        conditions.append(label_value(label_of_cluster(filters.cluster)) == storable(filters.cluster))
     if filters.spot is not None:
         model = ProvisioningModel.SPOT if filters.spot else ProvisioningModel.STANDARD
         conditions.append(instances.c.provisioning_model == model)

@@ -13,6 +13,11 @@ from typing import Any
 KEEPER_LABEL, CLUSTER_LABEL, POOL_LABEL = "costguard-keeper", "costguard-cluster", "costguard-pool"
 
 
+def label_of_cluster(cluster: str) -> str:
+    """Returns the ledger's label that has `train` among its values, or `train/t4` of a cluster's pool."""
+    return POOL_LABEL if "/" in cluster else CLUSTER_LABEL
+
+
 class KeeperKind(StrEnum):
     GKE = "gke"
     GROUP = "group"  # a managed instance group of a person's
@@ -177,19 +182,6 @@ class Keeper:
         return f"{self._belonging(vm)}.{f' {self.doubt}' if self.doubt else ''}"
 
 
-_KINDS_IN_WORDS = {
-    KeeperKind.GKE: "GKE",
-    KeeperKind.GROUP: "instance group",
-    KeeperKind.DATAPROC: "Dataproc",
-    KeeperKind.WORKBENCH: "Workbench",
-    KeeperKind.BATCH: "Batch",
-    KeeperKind.DATAFLOW: "Dataflow",
-    KeeperKind.COMPOSER: "Composer",
-    KeeperKind.WORKSTATION: "Cloud Workstations",
-    KeeperKind.TOOL: "another tool",
-    KeeperKind.JOB: "a job",
-    KeeperKind.UNKNOWN: "not known",
-}
 USER_MANAGED = "user-managed notebook"
 SKYPILOT, DSTACK, SLURM, RAY = "SkyPilot cluster", "dstack instance", "Slurm cluster", "Ray cluster"
 CLUSTER_TOOLKIT = "Cluster Toolkit deployment"
@@ -222,6 +214,13 @@ _SERVICES = {
     KeeperKind.DATAFLOW: "Dataflow",
     KeeperKind.COMPOSER: "Composer",
     KeeperKind.WORKSTATION: "Cloud Workstations",
+}
+_KINDS_IN_WORDS = {
+    **_SERVICES,
+    KeeperKind.GROUP: "instance group",
+    KeeperKind.TOOL: "another tool",
+    KeeperKind.JOB: "a job",
+    KeeperKind.UNKNOWN: "not known",
 }
 
 

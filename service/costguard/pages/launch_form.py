@@ -17,17 +17,15 @@ from costguard.jobs.submit.submission import JobRefusal, Submission
 from costguard.model.job import Job, JobCode, JobKind
 from costguard.model.money import Money
 from costguard.model.options.job import JOB_OPTIONS
-from costguard.model.options.option import LONGEST_WORD, Option, Takes
+from costguard.model.options.option import LONGEST_WORD, MOST_HOURS, Option, Takes, two_places
 
 LONGEST = LONGEST_WORD  # characters of a field, as over REST
 _ONE_HOUR = timedelta(hours=1)
-_MOST_HOURS = 24 * 365
 _MOST_COUNT = 999_999
 _AMOUNT = re.compile(r"\$?([0-9]{1,9}(?:\.[0-9]{1,9})?)")
 _NUMBER = re.compile(r"[0-9]{1,6}(?:\.[0-9]{1,6})?")
 _WHOLE = re.compile(r"[0-9]{1,15}")
 _CONTINUED = re.compile(r"\\\n")
-_SIDES = re.compile(r"=(?=/|[a-z][a-z0-9]*://)")
 _YES_NO = {"yes": True, "no": False}
 _ROOM = "This is too long: put it into a file in the image or a bucket."
 _T = TypeVar("_T")
@@ -155,15 +153,15 @@ def _pairs(text: str) -> dict[str, str]:
 
 
 def _places(option: Option, text: str) -> tuple[tuple[str, str], ...]:
-    """The two sides of each line. A bucket's path may hold `=`, as in `day=7`: one before `/` or a scheme separates."""
-    example = "=".join(option.side_examples)
+    """Returns the two sides of each line."""
     places = []
     for number, line in enumerate(text.splitlines(), 1):
-        parts = _SIDES.split(line.strip())
-        if line.strip() and not (len(parts) == 2 and all(parts)):
+        if not line.strip():
+            continue
+        if (sides := two_places(line.strip())) is None:
+            example = option.typed_example
             raise ValueError(f"Line {number} has no two places: write FROM=TO, such as {example}, one per line.")
-        if line.strip():
-            places.append((parts[0], parts[1]))
+        places.append(sides)
     return tuple(places)
 
 
@@ -176,8 +174,8 @@ def _dollars(text: str) -> Money:
 
 def _hours(text: str) -> timedelta:
     number = Decimal(text) if _NUMBER.fullmatch(text) else Decimal()
-    if not 0 < number <= _MOST_HOURS:
-        raise ValueError(f"This is not a number of hours: enter one above 0, at most {_MOST_HOURS}.")
+    if not 0 < number <= MOST_HOURS:
+        raise ValueError(f"This is not a number of hours: enter one above 0, at most {MOST_HOURS}.")
     return timedelta(seconds=round(number * 3600))
 
 

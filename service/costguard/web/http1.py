@@ -72,8 +72,7 @@ class HttpConnection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
         self._transport = transport
-        peer = transport.get_extra_info("peername")
-        self._place = self._all.open(self, str(peer[0]) if peer else "")
+        self._place = self._all.open(self, self._address)
         if self._place is Place.NONE:
             self._refuse(HTTPStatus.SERVICE_UNAVAILABLE, _BUSY, _LATER, _RETRY)
             return

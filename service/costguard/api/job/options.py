@@ -13,20 +13,17 @@ from costguard.api.fields import Body, BodyMoment, Out, Seconds, Text, one_of, r
 from costguard.model.job import JobCode
 from costguard.model.money import Money
 from costguard.model.options.job import JOB_OPTIONS
-from costguard.model.options.option import LONGEST_NAME, LONGEST_TEXT, LONGEST_WORD, Option, Takes, in_group
+from costguard.model.options.option import LONGEST_NAME, LONGEST_TEXT, LONGEST_WORD, MOST_HOURS, Option, Takes, in_group
 
 Dollars = Annotated[
     str,
     StringConstraints(pattern=r"^[0-9]{1,9}(?:\.[0-9]{1,9})?$"),
     Field(description="Dollars, as a string, because JSON numbers are not exact.", examples=["60", "12.50"]),
 ]
-Hours = Annotated[float, Field(strict=True, gt=0, le=24 * 365, allow_inf_nan=False)]
+Hours = Annotated[float, Field(strict=True, gt=0, le=MOST_HOURS, allow_inf_nan=False)]
 Word = Annotated[str, StringConstraints(max_length=LONGEST_WORD)]
 Name = Annotated[str, StringConstraints(max_length=LONGEST_NAME)]
 _Model = TypeVar("_Model", bound=BaseModel)
-_MOST_LINES = 100
-_MOST_WORDS = 5_000
-_MOST_PAIRS = 500
 
 
 class CodeBody(Body):
@@ -63,12 +60,11 @@ def shows_options(group: str, options: Iterable[Option] = JOB_OPTIONS) -> Callab
 
 def values_of(body: BaseModel, group: str = "") -> dict[str, Any]:
     """Returns the values of a request's options by their places, as `submission_of` takes them."""
-    given = {option.place: (option, getattr(body, option.name)) for option in in_group(JOB_OPTIONS, group)}
-    made: dict[str, Any] = {}
-    for place, (option, value) in given.items():
-        make = _MADE.get(option.takes)
-        made[place] = value if value is None or make is None else make(option, value)
-    return made
+    values: dict[str, Any] = {}
+    for option in in_group(JOB_OPTIONS, group):
+        value, make = getattr(body, option.name), _MADE.get(option.takes)
+        values[option.place] = value if value is None or make is None else make(option, value)
+    return values
 
 
 def whole_hours(number: float) -> timedelta:
@@ -97,6 +93,8 @@ def _asked(option: Option) -> tuple[Any, Any]:
     """Returns the type and the field of an option in a request."""
     described: dict[str, Any] = {"description": option.description or None, "examples": list(option.examples) or None}
     kind = _ASKED[option.takes](option)
+    if option.takes in _MOST:
+        kind = Annotated[kind, Field(max_length=_MOST[option.takes])]
     if option.required:
         return kind, Field(**described)
     if option.unset is None:
@@ -115,35 +113,32 @@ def _shown_choice(option: Option) -> Any:
     return option.choices if is_enum else Annotated[str, one_of(option.choices)]
 
 
-def _sides(option: Option, base: type[BaseModel], ending: str, kind: Any, described: Sequence[str]) -> Any:
+def _sides(option: Option, base: type[BaseModel], ending: str, kind: Any) -> Any:
     """Returns the class of one of an option's places: InputBody of `inputs`."""
     fields: dict[str, Any] = {
         side: (kind, Field(description=words, examples=[example] if kind is Name else None))
-        for side, words, example in zip(option.sides, described, option.side_examples, strict=True)
+        for side, words, example in zip(option.sides, option.side_descriptions, option.side_examples, strict=True)
     }
     return create_model(
         f"{option.name.removesuffix('s').title()}{ending}", __base__=base, __module__=__name__, **fields
     )
 
 
-_MOST = {Takes.LINES: _MOST_LINES, Takes.COMMAND: _MOST_WORDS, Takes.PAIRS: _MOST_PAIRS, Takes.PLACES: _MOST_LINES}
+_MOST = {Takes.LINES: 100, Takes.COMMAND: 5_000, Takes.PAIRS: 500, Takes.PLACES: 100}  # of those that hold several
 _ASKED: Mapping[Takes, Callable[[Option], Any]] = {
     Takes.TEXT: lambda option: (
         Text if option.longest == LONGEST_TEXT else Annotated[str, StringConstraints(max_length=option.longest)]
     ),
-    Takes.LINES: lambda _: Annotated[list[Name], Field(max_length=_MOST_LINES)],
-    Takes.COMMAND: lambda _: Annotated[list[Word], Field(max_length=_MOST_WORDS)],
+    Takes.LINES: lambda _: list[Name],
+    Takes.COMMAND: lambda _: list[Word],
     Takes.SWITCH: lambda _: StrictBool,
     Takes.CHOICE: _choice,
     Takes.COUNT: lambda option: Annotated[StrictInt, Field(ge=option.least, le=option.most)],
     Takes.HOURS: lambda _: Hours,
     Takes.DOLLARS: lambda _: Dollars,
     Takes.MOMENT: lambda _: BodyMoment,
-    Takes.PAIRS: lambda _: Annotated[dict[str, Word], Field(max_length=_MOST_PAIRS)],
-    Takes.PLACES: lambda option: Annotated[
-        list[_sides(option, Body, "Body", Name, option.side_descriptions)],  # type: ignore[misc]
-        Field(max_length=_MOST_LINES),
-    ],
+    Takes.PAIRS: lambda _: dict[str, Word],
+    Takes.PLACES: lambda option: list[_sides(option, Body, "Body", Name)],  # type: ignore[misc]
     Takes.CODE: lambda _: CodeBody,
 }
 _SHOWN: Mapping[Takes, Callable[[Option], Any]] = {
@@ -155,7 +150,7 @@ _SHOWN: Mapping[Takes, Callable[[Option], Any]] = {
     Takes.COUNT: lambda _: int,
     Takes.HOURS: lambda _: Seconds,
     Takes.PAIRS: lambda _: Mapping[str, str],
-    Takes.PLACES: lambda option: Sequence[_sides(option, Out, "Out", str, option.side_descriptions)],  # type: ignore[misc]
+    Takes.PLACES: lambda option: Sequence[_sides(option, Out, "Out", str)],  # type: ignore[misc]
     Takes.CODE: lambda _: CodeOut,
 }
 

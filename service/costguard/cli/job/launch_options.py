@@ -16,7 +16,7 @@ from costguard.cli.options import Me, hours, moment_or_span
 from costguard.cli.server import BODY_OPTIONS, WrongUsage
 from costguard.model.duration import read_span
 from costguard.model.options.job import JOB_OPTIONS
-from costguard.model.options.option import Flag, Option, Panel, Takes
+from costguard.model.options.option import Flag, Option, Panel, Takes, two_places
 
 _PRESET = typer.Argument(
     metavar="PRESET|FILE", help="The kind of VM, such as t4 or a100; or a job's file, such as job.toml."
@@ -163,14 +163,13 @@ def _hours(text: str) -> float:
 
 
 def _places(option: Option, given: list[str]) -> list[dict[str, str]]:
-    """The two sides of each. A bucket's path may hold `=`, as in `day=7`: the one before `/` or a scheme separates."""
+    """Returns the two sides of each by their names."""
     places = []
     for text in given:
-        parts = re.split(r"=(?=/|[a-z][a-z0-9]*://)", text)
-        if len(parts) != 2 or not all(parts):
-            example = "=".join(option.side_examples)
-            raise typer.BadParameter(f"expected FROM=TO, such as {example}.", param_hint=_flag(option).name)
-        places.append(dict(zip(option.sides, parts, strict=True)))
+        if (sides := two_places(text)) is None:
+            message = f"expected FROM=TO, such as {option.typed_example}."
+            raise typer.BadParameter(message, param_hint=_flag(option).name)
+        places.append(dict(zip(option.sides, sides, strict=True)))
     return places
 
 

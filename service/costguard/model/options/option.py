@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum, StrEnum, auto
@@ -10,7 +11,10 @@ from typing import Any
 
 LONGEST_NAME = 1_000  # characters of a path, an address or a name
 LONGEST_TEXT = 500  # of a pattern or an id
+MOST_HOURS = 24 * 365
 LONGEST_WORD = 262_144  # of a command's word or a variable's value: Google's limit for a value of a VM's metadata
+
+_BETWEEN_PLACES = re.compile(r"=(?=/|[a-z][a-z0-9]*://)")
 
 
 class Takes(Enum):
@@ -129,8 +133,9 @@ class Option:
         return self.attribute or self.place
 
     @property
-    def task_name(self) -> str:
-        return self.task or self.name
+    def typed_example(self) -> str:
+        """Returns an example of its places as a person types them: `s3://acme-data/v7=/data`."""
+        return "=".join(self.side_examples)
 
     @property
     def unset(self) -> Any:
@@ -150,6 +155,15 @@ class Option:
 
     def is_set_in(self, spec: object) -> bool:
         return bool(self.value_in(spec) != self.unset)
+
+
+def two_places(text: str) -> tuple[str, str] | None:
+    """Reads `FROM=TO`; None where it has no two sides.
+
+    A bucket's path may hold `=`, as in `day=7`: the one before `/` or a scheme separates.
+    """
+    parts = _BETWEEN_PLACES.split(text)
+    return (parts[0], parts[1]) if len(parts) == 2 and all(parts) else None
 
 
 def in_group(options: Iterable[Option], group: str) -> list[Option]:
