@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import shutil
+import signal
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -36,6 +37,10 @@ settings.load_profile("house")
 
 # Python's own pace walks the modules of the whole suite again and again: a tenth of the time that tests take.
 gc.set_threshold(20_000, 10, 10)
+
+# A shell lets what it starts in the background ignore Ctrl-C, and so would every program that a test starts.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 statement_cache.share()
 

@@ -139,7 +139,10 @@ def test_an_output_says_whose_it_is_and_where_the_rest_is() -> None:
     answer = {"job": "j1", "attempt": 2, "heard_at": "2026-11-20T12:00:00Z", "output": "x", "log": "/var/log/x.log"}
     text = "Attempt 2, reported at 2026-11-20 12:00:00 UTC. The whole log is on its VM: /var/log/x.log"
     assert about_output(answer) == text
-    assert about_output({**answer, "output": ""}).startswith("It printed nothing.")
+    empty = about_output({**answer, "output": ""})
+    assert empty.startswith("It printed nothing.")
+    assert empty.endswith(" The attempt before it: costguard output j1 --attempt 1")
+    assert "before" not in about_output({**answer, "output": "", "attempt": 1})
     nothing = {"job": "j1", "attempt": None, "heard_at": None, "output": "", "log": ""}
     assert "costguard job j1" in about_output(nothing)
 

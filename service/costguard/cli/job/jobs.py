@@ -312,6 +312,9 @@ def about_output(answer: Answer) -> str:
     if answer["attempt"] is None:
         return f"Job {answer['job']} has not reported yet. See its state with: costguard job {answer['job']}"
     reported = f", reported at {when(answer['heard_at'])} UTC" if answer["heard_at"] else ""
+    attempt, before = answer["attempt"], ""
+    if not answer["output"] and attempt > 1:
+        before = f" The attempt before it: costguard output {answer['job']} --attempt {attempt - 1}"
     empty = "" if answer["output"] else "It printed nothing. "
     if answer.get("stored"):
         rest = f"All that is stored of it: costguard output {answer['job']} --all"
@@ -319,7 +322,7 @@ def about_output(answer: Answer) -> str:
         rest = f"The whole log is on its VM: {answer['log']}"
     else:
         rest = "Its VM is gone: this is all that is left."
-    return f"{empty}Attempt {answer['attempt']}{reported}. {rest}"
+    return f"{empty}Attempt {attempt}{reported}. {rest}{before}"
 
 
 def _show_never_mind(console: Console, answer: Answer) -> None:
