@@ -6,6 +6,7 @@ import pytest
 from tests.builders import at
 
 from costguard.ledger.owner import Owner, OwnerRules, OwnerSource, owner_of
+from costguard.model.keeper import Keeper, KeeperKind
 from costguard.model.reminder import Claim
 
 RULES = OwnerRules(domain="example.com", addresses={"ana": "ana@research.example.org"})
@@ -90,3 +91,20 @@ def test_a_disowned_vm_is_nobodys() -> None:
     claim = Claim(1, "", "ana@example.com", at("10:00"))
     owner = owner_of({"owner": "ana"}, "ana@example.com", None, RULES, claim)
     assert owner == Owner("", OwnerSource.NOBODY, "disowned by ana@example.com")
+
+
+@pytest.mark.parametrize(
+    ("pool", "address", "how"),
+    [
+        ("t4", "bo@example.com", "the settings name the owner of train/t4"),
+        ("a100", "cy@example.com", "the settings name the owner of train"),
+    ],
+)
+def test_the_settings_name_the_owner_of_a_pool_or_of_its_cluster(pool: str, address: str, how: str) -> None:
+    """Nodes are created by Google's own account, and seldom have the label; where one has, it goes before."""
+    rules = OwnerRules(clusters={"train": "cy@example.com", "train/t4": "bo@example.com"})
+    node = Keeper(KeeperKind.GKE, "train", "us-central1", "train", pool)
+    agent = "service-1@container-engine-robot.iam.gserviceaccount.com"
+    assert owner_of({}, agent, None, rules, keeper=node) == Owner(address, OwnerSource.CLUSTER, how)
+    assert owner_of({"owner": "ana"}, agent, None, rules, keeper=node).address == "ana"
+    assert owner_of({}, agent, None, rules, keeper=Keeper(KeeperKind.GKE, "other", cluster="other")).address == ""

@@ -110,8 +110,10 @@ def test_labels_of_spend_reach_the_rules(tmp_path: Path) -> None:
 def test_owner_rules(tmp_path: Path) -> None:
     """Label, domain and map reach the rules that find owners."""
     text = SMALLEST + '[owners]\nlabel = "who"\ndomain = "example.com"\nmap = { ana = "ana@example.org" }\n'
+    text += 'clusters = { "train/t4" = "bo@example.com" }\n'
     rules = read(tmp_path, text).owners.rules
     assert (rules.label, rules.domain, rules.addresses) == ("who", "example.com", {"ana": "ana@example.org"})
+    assert rules.clusters == {"train/t4": "bo@example.com"}
 
 
 def test_environment_holds_the_secrets(tmp_path: Path) -> None:

@@ -81,6 +81,10 @@ def test_all_problems_at_once(tmp_path: Path) -> None:
             'presets.t4.match.gpu_types[0]: given "T4", expected an acc',
         ),
         (GOOD + "[presets.other]\nmatch.gpu_count_min = 2\n", "costguard.toml:4: presets.other.match: no such key"),
+        (
+            GOOD + "[owners]\nclusters = { 'train/' = 'ana@example.com' }\n",
+            'costguard.toml:4: owners.clusters.train/: given "train/", expected a cluster\'s name, such as train',
+        ),
         (GOOD + "[owners]\nmap = { ana = 'ana' }\n", 'costguard.toml:4: owners.map.ana: given "ana", expected a mail'),
         (GOOD + "[budgets.x]\nscope = { project = 'nope' }\n", "expected a watched project: ml-training"),
         (

@@ -64,7 +64,7 @@ _PS_EXAMPLES = """Examples:
 """
 _MOST_REASONS, _MOST_NAMES = 5, 3
 _MOST_NAMESAKES = 20
-_OWNER_SOURCES = {"job": "job", "label": "label", "claim": "claimed it", "creator": "made it"}
+_OWNER_SOURCES = {"job": "job", "label": "label", "cluster": "cluster", "claim": "claimed it", "creator": "made it"}
 
 
 def register(app: typer.Typer) -> None:

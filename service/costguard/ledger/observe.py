@@ -158,11 +158,12 @@ def _record(key: InstanceKey, facts: KnownFacts, belonging: Belonging, gone_at: 
             first_seen_at=facts.read_at,
             labels=request.recipe.labels if request else {},
         )
-    owner = owner_of(base.labels, creator, launched.owner if launched else None, belonging.owners, facts.claim)
-    preset = classify(base.labels, base.shape, belonging.presets)
     job = launched.job if launched else ""
     # A keeper is known of what a look has shown.
     keeper = recorded_keeper(base.labels, base.origin, base.zone, job) if seen is not None or job else base.keeper
+    asked_by = launched.owner if launched else None
+    owner = owner_of(base.labels, creator, asked_by, belonging.owners, facts.claim, keeper)
+    preset = classify(base.labels, base.shape, belonging.presets)
     return replace(
         base,
         keeper=keeper,

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from costguard.model.instance import Shape
+from costguard.model.keeper import Keeper
 from costguard.model.preset import OTHER, Match, Preset
 from costguard.model.reminder import Claim
 
@@ -39,6 +40,7 @@ class OwnerSource(StrEnum):
     JOB = "job"
     CLAIM = "claim"
     LABEL = "label"
+    CLUSTER = "cluster"
     CREATOR = "creator"
     NOBODY = ""
 
@@ -56,12 +58,14 @@ class Owner:
 class OwnerRules:
     """The label that names the owner, and the way a label value becomes an address.
 
-    Label values cannot hold `@` or `.`: `addresses` maps a whole value, `domain` completes any other.
+    Label values cannot hold `@` or `.`: `addresses` maps a whole value, `domain` completes any other. `clusters` names
+    the owners of clusters, as `train`, and of their pools, as `train/t4`.
     """
 
     label: str = "owner"
     domain: str | None = None
     addresses: Mapping[str, str] = field(default_factory=dict)
+    clusters: Mapping[str, str] = field(default_factory=dict)
 
 
 def owner_of(
@@ -70,8 +74,10 @@ def owner_of(
     job_owner: str | None,
     rules: OwnerRules,
     claim: Claim | None = None,
+    keeper: Keeper | None = None,
 ) -> Owner:
-    """The owner: of the job that launched the VM, by the latest claim, by its label, else who created it, else nobody.
+    """The owner: of the job that launched the VM, by the latest claim, by its label, of its pool or cluster, else who
+    created it, else nobody.
 
     A VM that someone disowned is unowned: its label or creator misled us. A service account that created it
     is no owner either: nobody reads its mail.
@@ -85,6 +91,10 @@ def owner_of(
     labelled = labels.get(rules.label, "")
     if labelled:
         return Owner(_address(labelled, rules), OwnerSource.LABEL, f"label {rules.label}")
+    if keeper is not None and keeper.cluster:
+        for name in (keeper.where, keeper.cluster):
+            if name in rules.clusters:
+                return Owner(rules.clusters[name], OwnerSource.CLUSTER, f"the settings name the owner of {name}")
     if not created_by:
         return Owner("", OwnerSource.NOBODY, f"no label {rules.label}, and nothing says who created it")
     if is_person(created_by):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, time, timedelta
+from urllib.parse import quote
 from zoneinfo import ZoneInfo
 
 from sqlalchemy import Connection
@@ -16,6 +18,7 @@ from costguard.jobs.rows import attempts, job_rows, kept_disks
 from costguard.ledger import history
 from costguard.ledger.accrual import Accrual
 from costguard.ledger.owner import OwnerSource
+from costguard.ledger.running.burn_rates import priced
 from costguard.model import moments
 from costguard.model.attempt import Attempt, AttemptState
 from costguard.model.instance import InstanceKey, ProvisioningModel, Shape, gpu_name
@@ -24,6 +27,8 @@ from costguard.model.message import Button, VmCard
 from costguard.model.money import Priced
 from costguard.model.person import AccountLookup
 from costguard.model.reminder import RequestKind, Subject, SubjectKind
+from costguard.model.utilisation import Evidence, IdleState
+from costguard.model.words import list_text
 from costguard.spend import fleet
 from costguard.spend.fleet import InstanceView
 
@@ -132,6 +137,52 @@ def card(
     )
 
 
+def of_pool(
+    connection: Connection, accrual: Accrual, rules: Rules, speaker: VmCard, members: Sequence[int], url: str
+) -> VmCard:
+    """Makes the card of a whole pool from that of the VM that speaks for it: sums over its running VMs.
+
+    The pool counts as idle since the last of its VMs became idle, and is not known to be while one of them is not.
+    """
+    views = [view for view in fleet.views(connection, accrual, rules.limits, members) if view.started_at is not None]
+    if len(views) < 2:
+        return speaker
+    cost, rate = Priced(), Priced()
+    kinds: Counter[str] = Counter()
+    for view in views:
+        vm = view.instance
+        cost += view.lifetime_cost
+        rate += priced(accrual.rate(vm.shape, vm.zone, vm.provisioning_model))
+        kinds[what(vm.shape, vm.provisioning_model)] += 1
+    keeper = views[0].instance.kept
+    cluster = quote(keeper.where, safe="/")
+    return replace(
+        speaker,
+        name=f"{len(views)} VMs of {keeper.whose}",
+        zone=list_text(sorted({view.instance.zone for view in views})),
+        what=", ".join(f"{count} x ({kind})" for kind, count in kinds.most_common()),
+        since=min(view.started_at for view in views if view.started_at is not None),
+        cost=cost,
+        rate=rate,
+        by_monday=cost + Priced(rate.amount.over(speaker.monday_at - accrual.now), rate.whole),
+        idle=_idle_together(views),
+        url=f"{url.rstrip('/')}/?cluster={cluster}" if url else "",
+        vms=len(views),
+    )
+
+
+def _idle_together(views: Sequence[InstanceView]) -> Evidence | None:
+    idle = [view.idle for view in views if view.idle is not None and view.idle.state is IdleState.IDLE]
+    if not idle:
+        return None
+    last = max(idle, key=lambda evidence: evidence.since)
+    if len(idle) < len(views):
+        sentence = f"{len(idle)} of its {len(views)} VMs are idle, and of the others it is not known, or they are busy."
+        return Evidence(IdleState.UNKNOWN, last.since, sentence)
+    sentence = f"All of its {len(views)} VMs are. Of the one that became idle last: {last.sentence}"
+    return Evidence(IdleState.IDLE, last.since, sentence, any(evidence.is_weak for evidence in idle))
+
+
 def buttons(vm: VmCard, now: datetime, zone: ZoneInfo) -> tuple[Button, ...]:
     """Returns the buttons, with their price where all of it is known. Disks hold data: nothing here deletes them.
 
@@ -212,6 +263,8 @@ def _how(view: InstanceView, zone: ZoneInfo, label: str, now: datetime) -> str:
             return "claimed it"
         case OwnerSource.LABEL:
             return f"label {label}"
+        case OwnerSource.CLUSTER:
+            return "the settings name the owner of its cluster"
         case OwnerSource.CREATOR:
             return f"created it at {moments.moment_text(vm.created_at, zone, now)}"
         case _:

@@ -83,7 +83,10 @@ class _ReminderScene:
     def card(self, url: str) -> VmCard | None:
         """Makes the card of a VM; None where the ledger does not know it."""
         since = _since(self.connection, self.subject, self.vm, self.now)
-        return cards.card(self.connection, self.accrual, self.rules, self.subject, since, url)
+        card = cards.card(self.connection, self.accrual, self.rules, self.subject, since, url)
+        if card is None or self.decision is None or not self.decision.together:
+            return card
+        return cards.of_pool(self.connection, self.accrual, self.rules, card, self.decision.together, url)
 
 
 class ReminderComposer:

@@ -79,6 +79,13 @@ class Keeper:
         return "/".join(part for part in (self.cluster or self.name, self.cluster and self.pool) if part)
 
     @property
+    def stops_as_one(self) -> bool:
+        """Says whether one command stops all its VMs, and none of them alone: people are asked about all at once."""
+        if self.kind is KeeperKind.GKE:
+            return bool(self.cluster and self.pool)
+        return bool(self.where) and (self.kind in _AS_ONE or self.product in (SKYPILOT, RAY, CLUSTER_TOOLKIT))
+
+    @property
     def effect(self) -> str:
         """Describes the effect of a stop behind the keeper's back."""
         if self.kind is KeeperKind.GROUP or self.group:
@@ -186,6 +193,7 @@ USER_MANAGED = "user-managed notebook"
 SKYPILOT, DSTACK, SLURM, RAY = "SkyPilot cluster", "dstack instance", "Slurm cluster", "Ray cluster"
 CLUSTER_TOOLKIT = "Cluster Toolkit deployment"
 
+_AS_ONE = (KeeperKind.COMPOSER, KeeperKind.DATAPROC, KeeperKind.BATCH, KeeperKind.DATAFLOW)
 _OF_GKE = (KeeperKind.GKE, KeeperKind.COMPOSER)
 _TITLES = {
     KeeperKind.GKE: "GKE cluster",

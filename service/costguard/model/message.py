@@ -39,6 +39,7 @@ class VmCard:
     price_note: str = ""  # how old its prices are, where they came with Costguard
     never_stopped: str = ""  # why Costguard does not stop it, and what to do instead, where another keeps it
     disk_note: str = ""  # why it is stopped and what ends its bill, where it was launched for a job
+    vms: int = 1  # of a pool, whose figures these are; `subject` and `key` are of the VM that speaks for it
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,13 @@ from costguard.reminders.not_stopped import StopDiagnosis
 _SPAN = re.compile(r"(\d) (d|h|min|s)\b")
 _LONGEST = 2_000  # characters of one value; the API has the whole
 _STYLES = {"short": "%d %b, %H:%M", "clock": "%H:%M:%S", "day": "%d %b %Y"}  # as the page's script writes them
-_HOW_KNOWN = {"job": "launched by their job", "claim": "claimed it", "label": "by label", "creator": "created it"}
+_HOW_KNOWN = {
+    "job": "launched by their job",
+    "claim": "claimed it",
+    "label": "by label",
+    "cluster": "by its cluster",
+    "creator": "created it",
+}
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _CLOCK = r"(?P<hour>[01]\d|2[0-3]):(?P<minute>[0-5]\d)(?::(?P<second>[0-5]\d))?"

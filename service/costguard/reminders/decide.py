@@ -27,6 +27,7 @@ from costguard.reminders.ladder import (
     past_limit,
     why_running,
 )
+from costguard.reminders.pools import Spoken, speakers
 from costguard.reminders.request_rules import settle
 from costguard.reminders.watched import Decision, FleetPlan, WatchedVm, subject_of
 
@@ -48,8 +49,11 @@ def decide(
     context = PlanContext(rules, people, now, answers_since)
     decisions: list[Decision] = []
     actions: list[Action] = []
+    heard = [vm for vm in fleet if vm.pool is not None and not _is_unread(vm, unread.get(vm.key.project, frozenset()))]
+    speaking = speakers([(vm, due_of(vm, subject_of(vm), context)) for vm in heard], now)
     for vm in fleet:
-        decision, vm_actions = _decide(vm, context, unread.get(vm.key.project, frozenset()))
+        spoken = speaking.get(vm.pool) if vm.pool is not None else None
+        decision, vm_actions = _decide(vm, context, unread.get(vm.key.project, frozenset()), spoken)
         decisions.append(decision)
         actions += vm_actions
     return FleetPlan(tuple(decisions), tuple(actions))
@@ -77,8 +81,9 @@ def addresses_needed(fleet: Sequence[WatchedVm], rules: Rules, now: datetime) ->
 
 
 def _decide(
-    vm: WatchedVm, decision_context: PlanContext, unread: frozenset[str]
+    vm: WatchedVm, decision_context: PlanContext, unread: frozenset[str], spoken: Spoken | None = None
 ) -> tuple[Decision, tuple[Action, ...]]:
+    """`spoken` is who speaks for its pool, where any VM of that is due."""
     subject = subject_of(vm)
     due = due_of(vm, subject, decision_context)
     due_at = due.at if due is not None else None
@@ -86,7 +91,7 @@ def _decide(
         return Decision(vm.key, vm.name, "gone: there is nothing left to do about it"), settle(
             vm, due, decision_context
         )
-    if vm.zone in unread or "*" in unread:
+    if _is_unread(vm, unread):
         reason = f"not known: {vm.zone} could not be read, so nothing is decided about it"
         return Decision(vm.key, vm.name, reason, False, subject, due_at, is_known=False), ()
     answers = settle(vm, due, decision_context) if vm.requests else ()
@@ -100,9 +105,25 @@ def _decide(
     late = vm.running_since is not None and past_limit(
         decision_context.preset(vm), vm.age_from or vm.running_since, decision_context.now
     )
+    if spoken is not None and spoken.vm.key != vm.key:
+        reason = f"{due.why}; it is asked about together with {spoken.vm.name}, as {_whose(vm)} only stops as a whole"
+        return Decision(vm.key, vm.name, reason, late, subject, due_at), answers
+    if spoken is not None:
+        due = spoken.due
     step = next_step(vm, subject, due, decision_context)
-    decision = Decision(vm.key, vm.name, step.reason, late, subject, due_at, step.next_at, step.stop_at)
+    together = spoken.members if spoken is not None else ()
+    decision = Decision(
+        vm.key, vm.name, step.reason, late, subject, due.at, step.next_at, step.stop_at, together=together
+    )
     return decision, (*answers, *step.actions)
+
+
+def _is_unread(vm: WatchedVm, unread: frozenset[str]) -> bool:
+    return vm.zone in unread or "*" in unread
+
+
+def _whose(vm: WatchedVm) -> str:
+    return vm.keeper.whose if vm.keeper is not None else "its pool"
 
 
 def _left_alone(vm: WatchedVm, due: DueMoment | None, decision_context: PlanContext) -> str:

@@ -29,8 +29,9 @@ from costguard.reminders import stop_rows as stops
 from costguard.reminders.decide import decide
 from costguard.reminders.message_rows import NewMessage
 from costguard.reminders.not_stopped import StopDiagnosis
+from costguard.reminders.pools import POOL_KEYS, as_one, key_of, pool_of, prefix_of
 from costguard.reminders.stop_rows import StopRecord
-from costguard.reminders.watched import FleetPlan, WatchedVm
+from costguard.reminders.watched import FleetPlan, Pool, WatchedVm
 from costguard.reminders.watched_rows import WatchedRow
 
 
@@ -137,7 +138,10 @@ def gather(
 ) -> list[WatchedVm]:
     """Every existing VM, or these, with everything that decisions need. `without_stop`: as if it had not begun."""
     rows = watched_rows.read(connection, ids)
-    idle = utilisation.idle_runs(connection, now, ids)
+    if ids is not None:
+        rows = _with_their_pools(connection, rows)
+    named = None if ids is None else {row.instance_id for row in rows}
+    idle = utilisation.idle_runs(connection, now, named)
     open_requests: dict[int, list[Request]] = defaultdict(list)
     for instance_id, request in requests.open_requests(connection):
         open_requests[instance_id].append(request)
@@ -147,6 +151,9 @@ def gather(
         for row in rows
         if ids is not None or row.instance_id in open_requests or _may_be_due(row, rules, idle, now)
     }
+    pools = {pool for row in relevant.values() if (pool := _pool(row)) is not None}
+    if pools and ids is None:
+        relevant |= {row.instance_id: row for row in rows if row.keeper is not None and _pool(row) in pools}
     of_jobs = {row.job for row in rows if row.job}
     at_work = agenda.at_work(connection, of_jobs if ids is not None else None) if of_jobs else {}
     unknown = {vm.key for vm in unknown_vms.there(connection)}
@@ -181,13 +188,47 @@ def gather(
             ownership=ownerships.get(row.instance_id, _UNCLAIMED),
             job=row.job if row.job and at_work.get((row.key.project, row.name)) == row.job else "",
             is_unknown=row.key in unknown,
+            pool=_pool(row) if row.instance_id in relevant else None,
             **past.of(subjects.get(row.instance_id), row.age_from or row.started_at or row.rests_since),
         )
         for row in rows
     ]
+    if pools:
+        vms = _told(connection, pools, vms)
     there = {row.instance_id for row in rows}
     wanted = [one for one in open_requests if one not in there and (ids is None or one in ids)]
     return [*vms, *_gone(connection, wanted, open_requests)]
+
+
+def _pool(row: WatchedRow) -> Pool | None:
+    return pool_of(row.key, row.keeper) if row.keeper is not None and row.started_at is not None else None
+
+
+def _with_their_pools(connection: Connection, rows: list[WatchedRow]) -> list[WatchedRow]:
+    """Adds the other VMs of their pools: a pool is decided about as a whole."""
+    pools = {pool for row in rows if (pool := _pool(row)) is not None}
+    if not pools:
+        return rows
+    ids = {row.instance_id for row in rows}
+    others = watched_rows.in_projects_of_kind(connection, {(pool.project, pool.kind) for pool in pools})
+    added = watched_rows.read(connection, [one for one in others if one not in ids])
+    return [*rows, *(row for row in added if _pool(row) in pools)]
+
+
+def _told(connection: Connection, wanted: Collection[Pool], vms: Sequence[WatchedVm]) -> list[WatchedVm]:
+    """Gives each VM of these pools what any of its pool's VMs was sent, and how that was answered."""
+    beginnings = {prefix_of(pool): pool for pool in wanted}
+    told: dict[Pool, list[Sent]] = defaultdict(list)
+    subjects: dict[Subject, Pool] = {}
+    for subject, sent in message_rows.sent_by_key(connection, POOL_KEYS):
+        pool = beginnings.get(sent.key[: sent.key.index(f"/{subject}/") + 1])
+        if pool is not None:
+            told[pool].append(sent)
+            subjects[subject] = pool
+    kept: dict[Pool, list[Keep]] = defaultdict(list)
+    for subject, keeps in answers.keeps_of(connection, subjects).items():
+        kept[subjects[subject]] += keeps
+    return as_one(vms, told, kept)
 
 
 def _runs_before(connection: Connection, rows: Mapping[int, WatchedRow]) -> dict[int, list[Subject]]:
@@ -257,7 +298,7 @@ def recipients(send: SendReminder, vm: WatchedVm, rules: Rules) -> list[tuple[Ta
 def _messages(send: SendReminder, vm: WatchedVm, rules: Rules) -> list[NewMessage]:
     return [
         NewMessage(
-            key=f"reminder/{send.subject}/{send.cycle}/{send.stage}/{target.value}",
+            key=f"{key_of(vm.pool, send.subject)}{send.cycle}/{send.stage}/{target.value}",
             kind="reminder",
             address=address,
             data={"reason": send.reason},

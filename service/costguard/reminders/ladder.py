@@ -113,6 +113,7 @@ _DAY = timedelta(days=1)
 class AcceptedStage:
     """A stage that Slack accepted: when first, and which message that was."""
 
+    stage: int
     at: datetime
     key: str
 
@@ -128,7 +129,7 @@ class LadderPosition:
 
     @property
     def stage(self) -> int:
-        return len(self.warned)
+        return self.warned[-1].stage + 1 if self.warned else 0
 
 
 def standing_of(sent: Iterable[Sent], cycle: int) -> LadderPosition:
@@ -143,7 +144,7 @@ def standing_of(sent: Iterable[Sent], cycle: int) -> LadderPosition:
     for message in mine:
         before = accepted.get(message.stage)
         if message.accepted_at is not None and (before is None or message.accepted_at < before.at):
-            accepted[message.stage] = AcceptedStage(message.accepted_at, message.key)
+            accepted[message.stage] = AcceptedStage(message.stage, message.accepted_at, message.key)
     warned = tuple(accepted[stage] for stage in sorted(accepted))
     open_ones = [message for message in mine if message.accepted_at is None]
     now_sent = [one for one in open_ones if one.stage not in accepted]

@@ -291,9 +291,12 @@ def sent_of(connection: Connection, subjects: Collection[Subject]) -> dict[Subje
     by_subject: dict[Subject, list[Sent]] = {}
     for chunk in chunks(among(connection, messages.c.subject, {str(subject) for subject in subjects})):
         for row in connection.execute(*_sent_of(chunk)):
-            sent = Sent(row.key, row.cycle, row.stage, Target(row.target), row.accepted_at, row.status == "failed")
-            by_subject.setdefault(Subject.parse(row.subject), []).append(sent)
+            by_subject.setdefault(Subject.parse(row.subject), []).append(_sent(row))
     return {subject: tuple(reminders) for subject, reminders in by_subject.items()}
+
+
+def _sent(row: Row[Any]) -> Sent:
+    return Sent(row.key, row.cycle, row.stage, Target(row.target), row.accepted_at, row.status == "failed")
 
 
 @prepared
@@ -301,6 +304,14 @@ def _sent_of(subjects: Sequence[str]) -> Select[Any]:
     columns = messages.c
     query = select(messages).where(columns.subject.in_(subjects), columns.kind == "reminder")
     return query.where(columns.status != "withdrawn").order_by(columns.id)
+
+
+def sent_by_key(connection: Connection, beginning: str) -> list[tuple[Subject, Sent]]:
+    """Reminders whose keys begin so, that were meant and not withdrawn, the oldest first."""
+    columns = messages.c
+    query = select(messages).where(columns.key.startswith(beginning, autoescape=True), columns.kind == "reminder")
+    rows = connection.execute(query.where(columns.status != "withdrawn").order_by(columns.id))
+    return [(Subject.parse(row.subject), _sent(row)) for row in rows]
 
 
 def root_of(connection: Connection, thread: str, address: str, channel: str) -> StoredMessage | None:

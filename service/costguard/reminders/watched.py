@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import NamedTuple
 
 from costguard.keepers.reading import keeper_of, why_unknown
 from costguard.model.action import Action, StopOutcome
@@ -13,6 +14,15 @@ from costguard.model.keeper import Keeper
 from costguard.model.money import Money
 from costguard.model.reminder import Claim, Keep, Ownership, Request, Sent, Subject, SubjectKind
 from costguard.model.utilisation import Evidence
+
+
+class Pool(NamedTuple):
+    """The VMs that one command stops together: a node pool, or a whole cluster or job of another service."""
+
+    project: str
+    kind: str  # of its keeper
+    place: str  # a zone or region; "" where nothing says it
+    where: str  # `train/t4`
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +56,7 @@ class WatchedVm:
     is_gone: bool = False
     job: str = ""  # the training job that it works on; "" as soon as it does not
     is_unknown: bool = False  # it bears our labels, and the ledger holds no intent to launch it
+    pool: Pool | None = None  # `sent`, `keeps`, `claims` and `rate` are its whole pool's
 
     @property
     def keeper(self) -> Keeper | None:
@@ -78,6 +89,7 @@ class Decision:
     next_at: datetime | None = None  # of the next reminder; of one that waits for Slack, when it is not quiet any more
     stop_at: datetime | None = None  # when a rule stops it, once that is settled
     is_known: bool = True  # False: its zone could not be read, so nothing is done about it
+    together: tuple[int, ...] = ()  # the instances of the pool that this VM speaks for
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from operator import attrgetter
 from typing import Any
 
 import orjson
-from sqlalchemy import ColumnElement, Connection, Row, Select, Text, and_, cast, func, select
+from sqlalchemy import ColumnElement, Connection, Row, Select, Text, and_, cast, func, select, tuple_
 
 from costguard.db.bulk import chunks
 from costguard.db.prepared import prepared
@@ -52,9 +52,7 @@ class WatchedRow:
     job: str = ""  # that it was launched for
     age_from: datetime | None = None  # when a person last started it, where Google alone began it again since
 
-    @property
-    def keeper(self) -> Keeper | None:
-        return keeper_of(self.labels, self.origin, self.zone)
+    keeper: Keeper | None = None  # that a stop from outside would go behind the back of
 
 
 def read(connection: Connection, ids: Collection[int] | None = None) -> list[WatchedRow]:
@@ -150,6 +148,18 @@ def _words(text: str) -> Mapping[str, str]:
     return labels
 
 
+@lru_cache(maxsize=4096)  # the nodes of a pool have the same
+def _keeper(labels: str, origin: str, zone: str) -> Keeper | None:
+    return keeper_of(_words(labels), _words(origin), zone)
+
+
+def in_projects_of_kind(connection: Connection, places: Collection[tuple[str, str]]) -> list[int]:
+    """Returns the instances that are not gone of these projects and kinds of keepers."""
+    columns, kind = instances.c, func.coalesce(instances.c.keeper["keeper"].as_string(), "")
+    query = select(columns.id).where(columns.gone_at.is_(None), tuple_(columns.project, kind).in_(sorted(places)))
+    return list(connection.scalars(query))
+
+
 def _named(ids: Collection[int] | None) -> list[int] | None:
     """Few are asked for by name; for many, all are read."""
     return list(ids) if ids is not None and len(ids) <= _MOST_NAMED else None
@@ -186,4 +196,5 @@ def _row(
         rests_since=rests_since,
         job=job,
         age_from=age_from,
+        keeper=_keeper(labels, origin, zone),
     )

@@ -11,6 +11,7 @@ from pydantic import AfterValidator, Field
 from costguard.ledger.owner import OwnerRules
 from costguard.settings.problems import Raw, SettingProblem, unexpected, watched_projects
 from costguard.settings.values import (
+    ClusterName,
     Domain,
     Duration,
     Endpoint,
@@ -59,10 +60,11 @@ class OwnersSection(Section):
     label: LabelKey = "owner"
     domain: Domain | None = None
     map: Mapping[LabelValue, MailAddress] = Field(default_factory=dict)
+    clusters: Mapping[ClusterName, MailAddress] = Field(default_factory=dict)
 
     @property
     def rules(self) -> OwnerRules:
-        return OwnerRules(self.label, self.domain, dict(self.map))
+        return OwnerRules(self.label, self.domain, dict(self.map), dict(self.clusters))
 
 
 def check(raw: Raw) -> Iterator[SettingProblem]:

@@ -173,6 +173,12 @@ def domain(value: str) -> str:
     return value
 
 
+def cluster_name(given: str) -> str:
+    if not re.fullmatch(r"[a-z0-9-]+(/[a-z0-9-]+)?", given):
+        raise ValueError("a cluster's name, such as train, or with its node pool train/t4")
+    return given
+
+
 def mail_address(value: str) -> str:
     """Reads a person's address. Wildcards are refused: no one has the address `*@example.com`."""
     if not _is_mail_address(value):
@@ -245,6 +251,7 @@ ProjectId = Annotated[str, AfterValidator(project_id)]
 Name = Annotated[str, AfterValidator(name)]
 LabelKey = Annotated[str, AfterValidator(label_key)]
 LabelValue = Annotated[str, AfterValidator(label_value)]
+ClusterName = Annotated[str, AfterValidator(cluster_name)]
 Domain = Annotated[str, AfterValidator(domain)]
 MailAddress = Annotated[str, AfterValidator(mail_address)]
 LowerAddress = Annotated[str, AfterValidator(lower_address)]

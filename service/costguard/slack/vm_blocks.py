@@ -33,14 +33,20 @@ def owner(card: VmCard) -> str:
 def figures(card: VmCard) -> list[tuple[str, str]]:
     """The titled values of a card."""
     is_run = card.subject.kind is SubjectKind.RUN
+    runs = _word(card, "This run", "These runs")
     return [
-        ("This run" if is_run else "Storage since it stopped", f"*{amount(card.cost)}*"),
+        (runs if is_run else "Storage since it stopped", f"*{amount(card.cost)}*"),
         ("Per hour", _lines(rate(card.rate), "plus its disks" if is_run else "", line(card.price_note, 200))),
         ("By Monday", f"{amount(card.by_monday)} if nothing changes\nuntil {moment(card.monday_at)}"),
         ("Running since" if is_run else "Not running since", f"{moment(card.since)}\n{ago(card.since)}"),
         ("Owner", owner(card)),
         ("Machine type", line(card.what, 300) or "not known"),
     ]
+
+
+def _word(card: VmCard, one: str, many: str) -> str:
+    """The first of a single VM, the second of a pool."""
+    return one if card.vms == 1 else many
 
 
 def _lines(*texts: str) -> str:
@@ -53,7 +59,7 @@ def since(card: VmCard) -> str:
 
 def in_short(card: VmCard) -> str:
     hourly = f"{rate(card.rate)} an hour" if card.rate.whole or card.rate.amount else "price per hour unknown"
-    span = "this run" if card.subject.kind is SubjectKind.RUN else "since it stopped"
+    span = _word(card, "this run", "these runs") if card.subject.kind is SubjectKind.RUN else "since it stopped"
     return f"{amount(card.cost)} {span}, {hourly}"
 
 
@@ -146,7 +152,7 @@ def _icon(content: ReminderContent) -> str:
 
 def _is_what(content: ReminderContent) -> str:
     return (
-        "is still running"
+        _word(content.card, "is still running", "are still running")
         if content.card.subject.kind is SubjectKind.RUN
         else "is not running, but its storage is billed"
     )
@@ -157,11 +163,15 @@ def _lead(content: ReminderContent) -> str:
     card, reason = content.card, lines(content.reason, 1000)
     who = mention(card.owner_id) or line(card.owner, 150)
     if not card.owner:
-        lead = "This VM has no known owner. If it is yours, claim it."
+        lead = _word(
+            card,
+            "This VM has no known owner. If it is yours, claim it.",
+            "These VMs have no known owner. If they are yours, claim them.",
+        )
     elif content.target is Target.OWNER:
-        lead = "Costguard counts this VM as yours."
+        lead = f"Costguard counts {_word(card, 'this VM', 'these VMs')} as yours."
     elif not card.owner_id:
-        lead = f"Its owner {who} has no account in this Slack workspace."
+        lead = f"{_word(card, 'Its', 'Their')} owner {who} has no account in this Slack workspace."
     else:
         lead = f"{who} was reminded and has not answered."
     if content.target is Target.CONTACT:

@@ -924,7 +924,7 @@ class InstanceOut(TypedDict):
     """The reason why nothing stops it, and what to do instead; empty: it can be stopped."""
     owner: str
     """The owner's address; empty: the VM is unowned."""
-    owner_source: Literal["job", "claim", "label", "creator", ""]
+    owner_source: Literal["job", "claim", "label", "cluster", "creator", ""]
     """The source of the owner; empty: the VM is unowned."""
     preset: str
     project: str

@@ -64,7 +64,7 @@ instances = Table(
     Column("keeper", Json, nullable=False, server_default=text("'{}'")),
     Column("preset", String, nullable=False),
     Column("owner", String, nullable=False),
-    Column("owner_source", String, nullable=False),  # "job", "label", "creator" or ""
+    Column("owner_source", String, nullable=False),  # "job", "claim", "label", "cluster", "creator" or ""
     Column("job", String, nullable=False),
     Column("created_by", String, nullable=False),  # the insert operation's user; "" when unknown
     Column("fingerprint", String, nullable=False),
