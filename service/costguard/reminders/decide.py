@@ -49,8 +49,8 @@ def decide(
     context = PlanContext(rules, people, now, answers_since)
     decisions: list[Decision] = []
     actions: list[Action] = []
-    heard = [vm for vm in fleet if vm.pool is not None and not _is_unread(vm, unread.get(vm.key.project, frozenset()))]
-    speaking = speakers([(vm, due_of(vm, subject_of(vm), context)) for vm in heard], now)
+    pooled = [vm for vm in fleet if vm.pool is not None and not _is_unread(vm, unread.get(vm.key.project, frozenset()))]
+    speaking = speakers([(vm, due_of(vm, subject_of(vm), context)) for vm in pooled], now)
     for vm in fleet:
         spoken = speaking.get(vm.pool) if vm.pool is not None else None
         decision, vm_actions = _decide(vm, context, unread.get(vm.key.project, frozenset()), spoken)

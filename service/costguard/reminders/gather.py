@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TypedDict
@@ -140,8 +140,7 @@ def gather(
     rows = watched_rows.read(connection, ids)
     if ids is not None:
         rows = _with_their_pools(connection, rows)
-    named = None if ids is None else {row.instance_id for row in rows}
-    idle = utilisation.idle_runs(connection, now, named)
+    idle = utilisation.idle_runs(connection, now, None if ids is None else [row.instance_id for row in rows])
     open_requests: dict[int, list[Request]] = defaultdict(list)
     for instance_id, request in requests.open_requests(connection):
         open_requests[instance_id].append(request)
@@ -151,8 +150,7 @@ def gather(
         for row in rows
         if ids is not None or row.instance_id in open_requests or _may_be_due(row, rules, idle, now)
     }
-    pools = {pool for row in relevant.values() if (pool := _pool(row)) is not None}
-    if pools and ids is None:
+    if pools := _pools(relevant.values()):
         relevant |= {row.instance_id: row for row in rows if row.keeper is not None and _pool(row) in pools}
     of_jobs = {row.job for row in rows if row.job}
     at_work = agenda.at_work(connection, of_jobs if ids is not None else None) if of_jobs else {}
@@ -193,21 +191,22 @@ def gather(
         )
         for row in rows
     ]
-    if pools:
-        vms = _told(connection, pools, vms)
     there = {row.instance_id for row in rows}
     wanted = [one for one in open_requests if one not in there and (ids is None or one in ids)]
-    return [*vms, *_gone(connection, wanted, open_requests)]
+    return [*_with_pools_past(connection, pools, vms), *_gone(connection, wanted, open_requests)]
 
 
 def _pool(row: WatchedRow) -> Pool | None:
     return pool_of(row.key, row.keeper) if row.keeper is not None and row.started_at is not None else None
 
 
+def _pools(rows: Iterable[WatchedRow]) -> set[Pool]:
+    return {pool for row in rows if (pool := _pool(row)) is not None}
+
+
 def _with_their_pools(connection: Connection, rows: list[WatchedRow]) -> list[WatchedRow]:
     """Adds the other VMs of their pools: a pool is decided about as a whole."""
-    pools = {pool for row in rows if (pool := _pool(row)) is not None}
-    if not pools:
+    if not (pools := _pools(rows)):
         return rows
     ids = {row.instance_id for row in rows}
     others = watched_rows.in_projects_of_kind(connection, {(pool.project, pool.kind) for pool in pools})
@@ -215,20 +214,22 @@ def _with_their_pools(connection: Connection, rows: list[WatchedRow]) -> list[Wa
     return [*rows, *(row for row in added if _pool(row) in pools)]
 
 
-def _told(connection: Connection, wanted: Collection[Pool], vms: Sequence[WatchedVm]) -> list[WatchedVm]:
+def _with_pools_past(connection: Connection, wanted: Collection[Pool], vms: Sequence[WatchedVm]) -> list[WatchedVm]:
     """Gives each VM of these pools what any of its pool's VMs was sent, and how that was answered."""
+    if not wanted:
+        return [*vms]
     beginnings = {prefix_of(pool): pool for pool in wanted}
-    told: dict[Pool, list[Sent]] = defaultdict(list)
+    reminders: dict[Pool, list[Sent]] = defaultdict(list)
     subjects: dict[Subject, Pool] = {}
     for subject, sent in message_rows.sent_by_key(connection, POOL_KEYS):
         pool = beginnings.get(sent.key[: sent.key.index(f"/{subject}/") + 1])
         if pool is not None:
-            told[pool].append(sent)
+            reminders[pool].append(sent)
             subjects[subject] = pool
     kept: dict[Pool, list[Keep]] = defaultdict(list)
     for subject, keeps in answers.keeps_of(connection, subjects).items():
         kept[subjects[subject]] += keeps
-    return as_one(vms, told, kept)
+    return as_one(vms, reminders, kept)
 
 
 def _runs_before(connection: Connection, rows: Mapping[int, WatchedRow]) -> dict[int, list[Subject]]:

@@ -86,7 +86,7 @@ class Spoken(NamedTuple):
 def speakers(dues: Iterable[tuple[WatchedVm, DueMoment | None]], now: datetime) -> dict[Pool, Spoken]:
     """Returns the speaker of each pool of which any VM is due.
 
-    Whoever spoke last goes on, so that a pool keeps its thread; else it is the VM that was due first.
+    The VM that spoke last goes on, so that a pool keeps its thread; else the one that was due first speaks.
     """
     by_pool: dict[Pool, list[tuple[WatchedVm, DueMoment | None]]] = defaultdict(list)
     for vm, due in dues:
