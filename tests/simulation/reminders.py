@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection, select
 from tests.scenario.fleet import MINUTE
-from tests.simulation import acting
+from tests.simulation import acting, pools
 from tests.simulation.faults import ARCHIVED
 from tests.simulation.people import Pressed
 from tests.simulation.plan import DAY
@@ -46,9 +46,13 @@ def judge(life: Life, connection: Connection) -> Verdict:
     verdict = Verdict(list(story.strangers))
     _nothing_lost_or_doubled(story, connection, verdict)
     for topic in story.topics:
-        _ladder(story, topic, verdict)
+        if not topic.is_pooled:
+            _ladder(story, topic, verdict)
     for topic, post in story.posts:
-        _is_true_and_timely(story, topic, post, verdict)
+        if not topic.is_pooled:
+            _is_true_and_timely(story, topic, post, verdict)
+    verdict.wrong += pools.judge(story, [topic for topic in story.topics if topic.is_pooled], _wrong_clock(story))
+    verdict.counts["reminders about pools"] = sum(topic.is_pooled for topic, _ in story.posts)
     _nothing_due_is_left_out(story, verdict)
     _stops(story, verdict)
     _one_stop_at_a_time(story, verdict)
@@ -134,7 +138,7 @@ def _nothing_due_is_left_out(story: Story, verdict: Verdict) -> None:
     steps = story.life.steps
     good = [not step.bad - {ARCHIVED} for step in steps]
     known_by = [step.ended for step, is_good in zip(steps, good, strict=True) if is_good]
-    for topic in story.topics:
+    for topic in (topic for topic in story.topics if not topic.is_pooled):
         for number in range(1, len(steps)):
             before, step = steps[number - 1], steps[number]
             if not (good[number - 1] and good[number]) or step.began - before.began > DAY:
@@ -287,8 +291,8 @@ def _what_is_over_says_so(story: Story, verdict: Verdict) -> None:
             continue
         buttons = list(interactive(post.message.blocks))
         is_over = topic.is_over(end)
-        is_answered = topic.cycle(end) > post.cycle
-        if buttons and (is_over or is_answered):
+        is_answered = topic.cycle(end) > post.cycle or topic.is_pooled  # by way of any VM of its pool
+        if buttons and (is_over or (is_answered and not topic.is_pooled)):
             verdict.wrong.append(f"{post.key} has buttons in the end: over {topic.over_at}")
         if is_over and ":black_square_for_stop:" not in str(post.message.blocks):
             verdict.wrong.append(f"{post.key} does not say that it is over since {topic.over_at}")

@@ -13,6 +13,7 @@ from sqlalchemy import Connection, Row, select
 from tests.simulation.faults import LEAVER, LEFT
 from tests.simulation.fleet import Made
 from tests.simulation.operators import InForce
+from tests.simulation.pools import pool_of
 from tests.simulation.settings import PROJECT, RULES
 
 from costguard.db.tables import claims, instances, keeps, lifetimes, requests, stops
@@ -69,6 +70,11 @@ class Topic:
     @property
     def is_run(self) -> bool:
         return self.subject.startswith("run:")
+
+    @property
+    def is_pooled(self) -> bool:
+        """Says whether it is asked about together with others: a run of a VM that only stops with them."""
+        return self.is_run and bool(pool_of(self.vm))
 
     @property
     def limit_from(self) -> datetime:
@@ -160,7 +166,7 @@ def tell(life: Life, connection: Connection) -> Story:
         if not key.startswith("reminder/"):
             others.append(key)
             continue
-        _, subject, cycle, stage, target = key.split("/")
+        _, subject, cycle, stage, target = key.rsplit("/", 4)
         if subject not in subjects:
             strangers.append(f"{key} is about nothing that ever was")
             continue
