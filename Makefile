@@ -166,8 +166,8 @@ $(FOCUS)/installed: tests/focus/requirements.txt $(VENV)/installed-dev
 focus: $(FOCUS)/installed ## export a random ledger as FOCUS 1.2 and have FinOps' validator read it
 	@nice $(BIN)/python -m tests.focus $(FOCUS)/venv
 
-replay: $(VENV)/installed-dev ## replay the policies for deadlines over the series in TRACES, and write service/docs/deadlines.md's table and plot
-	@nice $(BIN)/python -m tests.deadlines --write $(TRACES) $(ARGS)
+replay: $(VENV)/installed-dev ## replay the policies for deadlines over the series in TRACES, one of five parts: make replay PART=one-zone; without PART, write service/docs/deadlines.md's table and plot from all parts
+	@nice $(BIN)/python -m tests.deadlines $(if $(PART),--part $(PART) $(TRACES),--write) $(ARGS)
 
 pictures: $(VENV)/installed-dev ## take pictures of every page and every kind of message, into deploy/pictures
 	@$(BIN)/python -m tests.browser.found

@@ -1,12 +1,14 @@
-"""`make replay TRACES=DIR`: replays the policies over recorded series, and writes the table and plot of the docs.
+"""`make replay TRACES=DIR PART=NAME`: replays the policies over recorded series, a part of the table each time.
 
-DIR holds series in the folders of https://github.com/skypilot-org/spot-traces (availability/1-node, preemption/1-node
-and 4-node), and those of the SkyNomad artefact in gcp-h100-10-2025.
+Each part is some minutes on two cores, and is stored below .cache/replay. `--write` makes the table and plot of the
+docs of all of them. DIR holds series in the folders of https://github.com/skypilot-org/spot-traces (availability/1-node,
+preemption/1-node and 4-node), and those of the SkyNomad artefact in gcp-h100-10-2025.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import math
 import re
 from collections import Counter
@@ -15,7 +17,7 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from random import Random
 from statistics import fmean
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tests.deadlines.hostile_runs import hostile_runs
 from tests.deadlines.ross import Ross
@@ -41,6 +43,7 @@ GPU = ("availability/1-node", "preemption/4-node")
 class Setting(NamedTuple):
     """A row of the table. `folders`: where its series lie."""
 
+    part: str
     title: str
     folders: tuple[str, ...]
     deadlines_h: tuple[float, ...]
@@ -49,17 +52,32 @@ class Setting(NamedTuple):
 
 
 SETTINGS = (
-    Setting("one zone, deadline 52 to 92 h", GPU, (52, 70, 92), None, PRICE_RATIO),
+    Setting("one-zone", "one zone, deadline 52 to 92 h", GPU, (52, 70, 92), None, PRICE_RATIO),
     Setting(
+        "all-zones",
         "all zones of a recording, 52 to 76 h",
         (*GPU, "preemption/1-node/aws-04-19-2023"),
         (52, 60, 76),
         ALL_ZONES,
         PRICE_RATIO,
     ),
-    Setting("one zone, H100 on Google Cloud, 52 to 76 h", ("gcp-h100-10-2025",), (52, 60, 76), None, None),
-    Setting("13 zones, H100 on Google Cloud, 52 to 76 h", ("gcp-h100-10-2025",), (52, 60, 76), ALL_ZONES, None),
+    Setting(
+        "h100-one-zone", "one zone, H100 on Google Cloud, 52 to 76 h", ("gcp-h100-10-2025",), (52, 60, 76), None, None
+    ),
+    Setting(
+        "h100-13-zones",
+        "13 zones, H100 on Google Cloud, 52 to 76 h",
+        ("gcp-h100-10-2025",),
+        (52, 60, 76),
+        ALL_ZONES,
+        None,
+    ),
 )
+
+
+HOSTILE = "hostile"
+PARTS = (*(setting.part for setting in SETTINGS), HOSTILE)
+STORED = Path(__file__).resolve().parents[2] / ".cache" / "replay"
 
 
 class Cell(NamedTuple):
@@ -72,31 +90,70 @@ class Cell(NamedTuple):
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="make replay", description=__doc__)
-    parser.add_argument("traces", type=Path)
+    parser.add_argument("traces", type=Path, nargs="?", help="needed to replay a part")
+    parser.add_argument("--part", choices=PARTS, action="append", default=[], help="replay this; more than once: these")
     parser.add_argument("--runs", type=int, default=300, help="of each policy, for each deadline and start overhead")
     parser.add_argument("--hostile", type=int, default=70_000, help="runs on zones that are lost when they are used")
-    parser.add_argument("--write", action="store_true", help="write the table and the plot of the docs")
+    parser.add_argument("--write", action="store_true", help="write the table and the plot of the docs, of all parts")
     wanted = parser.parse_args()
-    with ProcessPoolExecutor(max_workers=5) as pool:
-        hostile = pool.submit(hostile_runs, wanted.hostile)
-        cells = [pool.submit(_cells, setting, wanted.traces, wanted.runs) for setting in SETTINGS]
-        table = {setting: _by_policy(of_setting.result()) for setting, of_setting in zip(SETTINGS, cells, strict=True)}
-        runs, late = _counted([result for of_setting in cells for result in of_setting.result()])
-        text = _text(table, runs, late, *hostile.result())
+    if wanted.part and wanted.traces is None:
+        parser.error("which series? Give the folder, as in make replay TRACES=DIR PART=one-zone")
+    for part in wanted.part:
+        _store(part, _hostile(wanted.hostile) if part == HOSTILE else _of_series(part, wanted.traces, wanted.runs))
+    missing = [part for part in PARTS if not _file(part).exists()]
+    if missing:
+        print(f"Not replayed yet: {', '.join(missing)}.")
+        if wanted.write:
+            parser.exit(1, "The table needs all parts.\n")
+        return
+    results = {setting: [PolicyResult(**one) for one in _stored(setting.part)] for setting in SETTINGS}
+    table = {setting: _by_policy(of_setting) for setting, of_setting in results.items()}
+    runs, late = _counted([result for of_setting in results.values() for result in of_setting])
+    hostile, hostile_late = (Counter(counts) for counts in _stored(HOSTILE))
+    text = _text(table, runs, late, hostile, hostile_late)
     print(text)
     if wanted.write:
         _write(text, table)
 
 
-def _cells(setting: Setting, traces: Path, count: int) -> list[PolicyResult]:
+def _file(part: str) -> Path:
+    return STORED / f"{part}.json"
+
+
+def _store(part: str, results: Sequence[Any]) -> None:
+    STORED.mkdir(parents=True, exist_ok=True)
+    _file(part).write_text(json.dumps(results))
+
+
+def _stored(part: str) -> list[Any]:
+    stored: list[Any] = json.loads(_file(part).read_text())
+    return stored
+
+
+def _hostile(count: int) -> list[Counter[str]]:
+    with ProcessPoolExecutor() as pool:
+        futures = [pool.submit(hostile_runs, count // 2, seed) for seed in (0, 1)]
+        return [sum((future.result()[which] for future in futures), Counter[str]()) for which in (0, 1)]
+
+
+def _of_series(part: str, traces: Path, count: int) -> list[dict[str, Any]]:
+    """Each deadline and start overhead in a process of its own."""
+    (setting,) = (setting for setting in SETTINGS if setting.part == part)
+    with ProcessPoolExecutor() as pool:
+        futures = [
+            pool.submit(_cells, setting, traces, count, deadline_h, start_h)
+            for deadline_h in setting.deadlines_h
+            for start_h in STARTS_H
+        ]
+        return [result._asdict() for future in futures for result in future.result()]
+
+
+def _cells(setting: Setting, traces: Path, count: int, deadline_h: float, start_h: float) -> list[PolicyResult]:
     chosen = [one for one in read_folder(traces) if one.folder.startswith(setting.folders)]
-    results: list[PolicyResult] = []
     makers = {**policies(), "ross": lambda run: Ross(Random(run))}
-    for deadline_h in setting.deadlines_h:
-        for start_h in STARTS_H:
-            task = ReplayTask(WORK_H, deadline_h, start_h, setting.zones, setting.price_ratio, count, seed=1)
-            results.extend(replay(chosen, task, makers).results)
-            print(f"{setting.title}: {deadline_h:g} h, {start_h:g} h a start", flush=True)
+    task = ReplayTask(WORK_H, deadline_h, start_h, setting.zones, setting.price_ratio, count, seed=1)
+    results = list(replay(chosen, task, makers).results)
+    print(f"{setting.title}: {deadline_h:g} h, {start_h:g} h a start", flush=True)
     return results
 
 
