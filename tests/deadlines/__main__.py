@@ -1,8 +1,8 @@
 """`make replay TRACES=DIR PART=NAME`: replays the policies over recorded series, a part of the table each time.
 
 Each part is some minutes on two cores, and is stored below .cache/replay. `--write` makes the table and plot of the
-docs of all of them. DIR holds series in the folders of https://github.com/skypilot-org/spot-traces (availability/1-node,
-preemption/1-node and 4-node), and those of the SkyNomad artefact in gcp-h100-10-2025.
+docs of all of them. DIR holds series in the folders of https://github.com/skypilot-org/spot-traces
+(availability/1-node, preemption/1-node and 4-node), and those of the SkyNomad artefact in gcp-h100-10-2025.
 """
 
 from __future__ import annotations

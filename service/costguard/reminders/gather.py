@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TypedDict
@@ -144,14 +144,8 @@ def gather(
     open_requests: dict[int, list[Request]] = defaultdict(list)
     for instance_id, request in requests.open_requests(connection):
         open_requests[instance_id].append(request)
-    # History and cost are read only where they can matter: a fleet within its limits costs no further queries.
-    relevant = {
-        row.instance_id: row
-        for row in rows
-        if ids is not None or row.instance_id in open_requests or _may_be_due(row, rules, idle, now)
-    }
-    if pools := _pools(relevant.values()):
-        relevant |= {row.instance_id: row for row in rows if row.keeper is not None and _pool(row) in pools}
+    relevant = _relevant(rows, lambda row: ids is not None or row.instance_id in open_requests, rules, idle, now)
+    pools = _pools(relevant.values())
     of_jobs = {row.job for row in rows if row.job}
     at_work = agenda.at_work(connection, of_jobs if ids is not None else None) if of_jobs else {}
     unknown = {vm.key for vm in unknown_vms.there(connection)}
@@ -194,6 +188,20 @@ def gather(
     there = {row.instance_id for row in rows}
     wanted = [one for one in open_requests if one not in there and (ids is None or one in ids)]
     return [*_with_pools_past(connection, pools, vms), *_gone(connection, wanted, open_requests)]
+
+
+def _relevant(
+    rows: Sequence[WatchedRow],
+    is_asked: Callable[[WatchedRow], bool],
+    rules: Rules,
+    idle: Mapping[InstanceKey, Evidence],
+    now: datetime,
+) -> dict[int, WatchedRow]:
+    """VMs whose history and cost can matter, with their pools: a fleet within its limits costs no further queries."""
+    relevant = {row.instance_id: row for row in rows if is_asked(row) or _may_be_due(row, rules, idle, now)}
+    if pools := _pools(relevant.values()):
+        relevant |= {row.instance_id: row for row in rows if row.keeper is not None and _pool(row) in pools}
+    return relevant
 
 
 def _pool(row: WatchedRow) -> Pool | None:
