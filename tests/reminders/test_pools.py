@@ -112,7 +112,7 @@ def test_ninety_idle_nodes_make_one_reminder_with_the_figures_of_all(cluster: Cl
     cluster.add("gke-train-t4-last", idle=2)
     (send,) = cluster.sends(NOW)
     assert "all 90 VMs of GKE cluster train (node pool t4) are past their limit or idle" in send.reason
-    assert "all of them have been idle for 2 h" in send.reason
+    assert "all have been idle for 2 h" in send.reason
     content = cluster.told(NOW)
     assert (content.card.vms, content.card.rate) == (90, Priced(Money.of("47.70")))
     assert content.card.cost.amount == content.card.rate.amount.over(9 * HOUR)

@@ -177,9 +177,9 @@ def _idle_together(views: Sequence[InstanceView]) -> Evidence | None:
         return None
     last = max(idle, key=lambda evidence: evidence.since)
     if len(idle) < len(views):
-        sentence = f"{len(idle)} of its {len(views)} VMs are idle, and of the others it is not known, or they are busy."
+        sentence = f"{len(idle)} of {len(views)} VMs are idle; the others are busy, or it is not known."
         return Evidence(IdleState.UNKNOWN, last.since, sentence)
-    sentence = f"All of its {len(views)} VMs are. Of the one that became idle last: {last.sentence}"
+    sentence = f"All {len(views)} VMs are idle. The last that became so: {last.sentence}"
     return Evidence(IdleState.IDLE, last.since, sentence, any(evidence.is_weak for evidence in idle))
 
 

@@ -119,7 +119,7 @@ def _sum(vms: Iterable[WatchedVm]) -> Money | None:
 
 
 def _why(vm: WatchedVm, vms: Sequence[WatchedVm], late: int, due: DueMoment, now: datetime) -> str:
-    """`all 90 VMs of GKE cluster train (node pool t4) are to be answered for; all its GPUs have been idle for 7 h`"""
+    """`all 90 VMs of GKE cluster train (node pool t4) are past their limit or idle; all have been idle for 7 h`"""
     keeper = vm.keeper
     whose = keeper.whose if keeper is not None else "its pool"
     if len(vms) == 1:
@@ -135,7 +135,7 @@ def _idle(vms: Sequence[WatchedVm], now: datetime) -> str:
     if len(idle) < len(vms):
         return f"; {len(idle)} of them are known to be idle"
     weak = " by CPU and network alone" if any(one.is_weak for one in idle) else ""
-    return f"; all of them have been idle for {span_text(elapsed(max(one.since for one in idle), now))}{weak}"
+    return f"; all have been idle for {span_text(elapsed(max(one.since for one in idle), now))}{weak}"
 
 
 def pool_of(key: InstanceKey, keeper: Keeper | None) -> Pool | None:
