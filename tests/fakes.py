@@ -17,6 +17,7 @@ from costguard.errors import (
     SlackUncertain,
 )
 from costguard.model.instance import InstanceKey, Shape, Status
+from costguard.model.keeper import Keeper
 from costguard.model.message import Content, Posted
 from costguard.model.observation import Observation, Presence, Sighting
 from costguard.model.person import Person
@@ -95,6 +96,10 @@ class FakeActuator:
 
     def stop(self, project: str, zone: str, instance: str, request_id: str) -> str:
         return self._begin("stop", Status.STOPPING, project, zone, instance, request_id)
+
+    def stop_kept(self, keeper: Keeper, address: tuple[str, str, str], gce_id: str, request_id: str) -> str:
+        """Notes it as `stop_kept group`; the keeper keeps the VM, which comes to rest."""
+        return self._begin(f"stop_kept {keeper.kind}", Status.STOPPING, *address[:2], gce_id, request_id)
 
     def _begin(self, verb: str, status: Status, project: str, zone: str, instance: str, request_id: str) -> str:
         self.calls.append((verb, instance, request_id))

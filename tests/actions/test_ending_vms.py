@@ -11,8 +11,10 @@ from tests.fakes import FakeActuator, FakeVm
 
 import costguard
 from costguard.actions import ending_vms
+from costguard.actions.ending_vms import OwnStops
 from costguard.errors import KeptByAnother
 from costguard.model.instance import Status
+from costguard.model.keeper import KeeperKind
 from costguard.model.observation import Sighting
 
 ADDRESS = ("acme", "us-central1-a", "vm-1")
@@ -65,6 +67,78 @@ def test_a_rule_stops_no_vm_whose_keeper_is_not_known_and_a_user_does() -> None:
     assert cloud.calls == []
     ending_vms.stop(cloud, ADDRESS, seen, "request-1")
     assert cloud.calls == [("stop", "1001", "request-1")]
+
+
+OWN = frozenset({KeeperKind.GROUP, KeeperKind.WORKBENCH, KeeperKind.WORKSTATION})
+BOOK = {"notebooks-product": "workbench-instances", "resource-name": "ana-book"}
+DESK = {
+    "goog-workstations": "",
+    "workstation_id": "ana",
+    "workstation_config_id": "gpu",
+    "workstation_cluster_id": "dev",
+}
+
+
+@pytest.mark.parametrize(
+    ("labels", "origin", "kind"),
+    [
+        ({}, GROUP, KeeperKind.GROUP),
+        ({}, {"created-by": "projects/1/regions/us-central1/instanceGroupManagers/trainers"}, KeeperKind.GROUP),
+        (BOOK, {"notebooks-api": "PROD"}, KeeperKind.WORKBENCH),
+        (DESK, {}, KeeperKind.WORKSTATION),
+    ],
+)
+@pytest.mark.parametrize("by_rule", [True, False])
+def test_where_the_settings_allow_it_its_keeper_stops_it(
+    labels: dict[str, str], origin: dict[str, str], kind: KeeperKind, by_rule: bool
+) -> None:
+    """Its keeper is asked and never `instances.stop`; of other kinds, or without the setting, nothing is."""
+    cloud, seen = google(), sighting(labels, origin)
+    for kinds in (frozenset[KeeperKind](), OWN - {kind}):
+        with pytest.raises(KeptByAnother, match=f'allow it by enforcement.stop_through = \\["{kind}"\\]'):
+            ending_vms.stop(cloud, ADDRESS, seen, "request-1", by_rule=by_rule, own_stops=OwnStops(cloud, kinds))
+    assert cloud.calls == []
+    ending_vms.stop(cloud, ADDRESS, seen, "request-1", by_rule=by_rule, own_stops=OwnStops(cloud, {kind}))
+    assert cloud.calls == [(f"stop_kept {kind}", "1001", "request-1")]
+
+
+@pytest.mark.parametrize(
+    ("labels", "origin"),
+    [
+        ({"goog-gke-node": "", "goog-k8s-cluster-name": "train"}, GROUP),
+        ({}, {"created-by": "projects/1/zones/us-central1-a/instanceGroupManagers/gke-train-t4-82e0c046-grp"}),
+        ({"goog-dataproc-cluster-name": "etl"}, GROUP),
+        ({"batch-job-uid": "eval-1"}, GROUP),
+        ({}, {"created-by": "projects/1/zones/us-central1-a/instanceGroupManagers/"}),
+        ({}, {"created-by": "instanceGroupManagers"}),
+        ({"notebooks-product": "workbench-instances"}, {"notebooks-api": "PROD"}),
+        (BOOK, {}),
+        ({"goog-caip-notebook": ""}, {"notebooks-api": "PROD", "proxy-url": "x"}),
+        (DESK | {"workstation_config_id": ""}, {}),
+        ({"skypilot-cluster-name": "sky-a"}, {}),
+    ],
+    ids=[
+        "GKE node",
+        "GKE node without labels",
+        "Dataproc",
+        "Batch",
+        "path without a name",
+        "odd path",
+        "Workbench without a name",
+        "labels alone say Workbench",
+        "user-managed notebook",
+        "workstation without a configuration",
+        "SkyPilot",
+    ],
+)
+def test_all_that_the_call_needs_is_known_or_it_is_refused_as_ever(
+    labels: dict[str, str], origin: dict[str, str]
+) -> None:
+    """No node of GKE or Dataproc is stopped by the group beneath its cluster either."""
+    cloud = google()
+    with pytest.raises(KeptByAnother) as caught:
+        ending_vms.stop(cloud, ADDRESS, sighting(labels, origin), "request-1", own_stops=OwnStops(cloud, OWN))
+    assert (cloud.calls, "stop_through" in str(caught.value)) == ([], False)
 
 
 def test_any_other_vm_is_ended_by_its_numeric_id() -> None:

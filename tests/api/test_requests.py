@@ -16,12 +16,14 @@ from tests.authenticators import FixedAuthenticator, make_principal
 from tests.fakes import HandClock
 
 from costguard.access import requests
+from costguard.access.rules import Rules
 from costguard.access.tokens import NewToken, TokenService
 from costguard.api.app import create_app
 from costguard.db.tables import lifetimes
 from costguard.db.transaction import Database
 from costguard.events import audit_log
 from costguard.model.access import Permission, Principal, Role, Via
+from costguard.model.keeper import KeeperKind
 from costguard.model.reminder import Request, RequestKind, Subject, SubjectKind
 
 MASTER = make_principal()
@@ -36,10 +38,10 @@ STARTED = NOW - timedelta(hours=9)
 
 
 class Api:
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, rules: Rules = LISTED) -> None:
         self.database, self.woken, self._authenticator = database, list[bool](), FixedAuthenticator(OWNER)
         deps = replace(
-            deps_of(database), rules=LISTED, authenticator=self._authenticator, wake=lambda: self.woken.append(True)
+            deps_of(database), rules=rules, authenticator=self._authenticator, wake=lambda: self.woken.append(True)
         )
         self._client = TestClient(create_app(deps))
 
@@ -209,3 +211,19 @@ def test_a_stop_of_a_vm_that_another_keeps_is_refused_with_what_to_do_instead(ap
         assert answer.json()["next"] == f"Instead, stop its cluster with `{command}`."
     assert api.open == []
     assert api.post("keep", {"hours": 4}, vm="node").status_code == 202
+
+
+def test_a_stop_of_a_groups_vm_is_taken_where_the_settings_allow_it(sqlite_database: Database) -> None:
+    """The VM then counts as one that can be stopped, for agents over MCP as well; else the answer names the setting."""
+    group = {"created-by": "projects/1/zones/us-central1-a/instanceGroupManagers/trainers"}
+    refusing = Api(sqlite_database)
+    refusing.vm("member", owner=ADA, origin=group)
+    refused = refusing.post("stop", vm="member")
+    assert (refused.status_code, refusing.open) == (409, [])
+    assert 'enforcement.stop_through = ["group"]' in refused.json()["next"]
+    shown = refusing.client(OWNER).get("/api/v1/instances/lab/member").json()["instance"]["never_stopped"]
+    assert "managed instance group trainers" in shown
+    allowing = Api(sqlite_database, replace(LISTED, stop_through=frozenset({KeeperKind.GROUP})))
+    assert allowing.client(OWNER).get("/api/v1/instances/lab/member").json()["instance"]["never_stopped"] == ""
+    assert allowing.post("stop", vm="member").status_code == 202
+    assert [request.kind for request in allowing.open] == [RequestKind.STOP]

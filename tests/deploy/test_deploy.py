@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import trove_classifiers
 
-from costguard.gce import actions
+from costguard.gce import actions, kept
 from costguard.settings import example, load
 from costguard.settings.environment import CONFIG, DATABASE, VARIABLES, WEBHOOK_SECRET
 
@@ -161,6 +161,21 @@ def test_role_for_stopping_holds_what_the_code_asks_for() -> None:
     calls = re.findall(r'\.begin\("(\w+)"', inspect.getsource(actions.ComputeActuator))
     assert calls
     assert role["includedPermissions"] == sorted({f"compute.instances.{verb}" for verb in calls})
+    assert role["stage"] == "GA"
+
+
+def test_role_for_stops_of_keepers_holds_what_the_code_asks_for() -> None:
+    """Reads are `get`, a listing of a group's VMs too; `stopInstances` is an update of the group."""
+    role = parsed("iam-role-stop-kept.yaml")
+    source = inspect.getsource(kept.KeptStops)
+    calls = {"get", "list_managed_instances", "stop_instances"}
+    assert calls == set(re.findall(r'client, "(\w+)"', source))
+    wanted = ["compute.instanceGroupManagers.get", "compute.instanceGroupManagers.update"]
+    assert source.count(':stop"') == 1
+    wanted += [
+        f"{name}.{verb}" for name in ("notebooks.instances", "workstations.workstations") for verb in ("get", "stop")
+    ]
+    assert role["includedPermissions"] == wanted
     assert role["stage"] == "GA"
 
 

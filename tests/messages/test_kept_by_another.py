@@ -15,12 +15,14 @@ from costguard.access.rules import Rules
 from costguard.db.transaction import Database
 from costguard.ledger.accrual import accrual_at
 from costguard.messages import cards
+from costguard.model.keeper import KeeperKind
 from costguard.model.message import ListContent, ReminderContent, ReminderState, StateKind, VmCard
 from costguard.model.reminder import RequestKind, Subject, SubjectKind, Target
 from costguard.slack.render import render
 
 NODE = {"goog-gke-node": "", "goog-k8s-cluster-name": "train", "goog-k8s-node-pool-name": "t4"}
 GROUP = {"created-by": "projects/1/zones/us-central1-a/instanceGroupManagers/gke-train-t4-grp"}
+NO_RULES = Rules({})
 COMMAND = "gcloud container clusters resize train --node-pool t4 --num-nodes 0 --location LOCATION --project lab"
 
 
@@ -31,13 +33,13 @@ def office(sqlite_database: Database) -> Iterator[SlackHandlers]:
     office.handler.close()
 
 
-def card(database: Database, **given: Any) -> VmCard:
+def card(database: Database, rules: Rules = NO_RULES, **given: Any) -> VmCard:
     with database.write() as connection:
         vm = rows.instance(connection, "gke-1", **given)
         life = rows.lifetime(connection, vm, NOW - timedelta(hours=9))
     with database.read() as connection:
         subject = Subject(SubjectKind.RUN, vm, life)
-        result = cards.card(connection, accrual_at(connection, NOW), Rules({}), subject, NOW, "")
+        result = cards.card(connection, accrual_at(connection, NOW), rules, subject, NOW, "")
     assert result is not None
     return result
 
@@ -52,6 +54,14 @@ def test_its_reminder_has_no_stop_button_and_says_why(sqlite_database: Database)
     assert "gke-1 belongs to GKE cluster train (node pool t4), so Costguard does not stop it" in text
     assert f"`{COMMAND}`" in text
     assert "Stop now" not in text
+
+
+def test_a_groups_vm_has_one_where_the_settings_allow_it(sqlite_database: Database) -> None:
+    """The group's own stop is behind the button."""
+    group = {"created-by": "projects/1/zones/us-central1-a/instanceGroupManagers/trainers"}
+    shown = card(sqlite_database, Rules({}, stop_through=frozenset({KeeperKind.GROUP})), origin=group)
+    assert shown.never_stopped == ""
+    assert RequestKind.STOP in [button.kind for button in cards.buttons(shown, NOW, cards.zone_of(None, Rules({})))]
 
 
 def test_any_other_reminder_has_one(sqlite_database: Database) -> None:

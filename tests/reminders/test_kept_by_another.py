@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from tests.builders import seen
 from tests.reminders.last_check_setup import Judged, judged_at
@@ -9,11 +11,13 @@ from tests.reminders.reminded import DUE, HOUR, asked, planned, rules, sent, sto
 
 from costguard.db.transaction import Database
 from costguard.ledger import fleet_rows
-from costguard.model.action import RefuseRequest, SendReminder, StopInstance
+from costguard.model.action import RefuseRequest, SendReminder, StopInstance, StopOutcome
 from costguard.model.instance import InstanceKey
+from costguard.model.keeper import KeeperKind
 from costguard.model.reminder import RequestKind
 from costguard.reminders.decide import decide
 from costguard.reminders.not_stopped import StopBlocker, why_not_stopped
+from costguard.reminders.stop_case import ByTheRules
 
 GROUP = {"created-by": "projects/1/zones/us-central1-a/instanceGroupManagers/trainers"}
 NODE = {"goog-gke-node": "", "goog-k8s-cluster-name": "train", "goog-k8s-node-pool-name": "t4"}
@@ -91,6 +95,49 @@ def test_a_stop_by_rule_ends_at_the_last_check_where_the_keeper_is_not_known(jud
     outcome = judged.carry_out(decided)
     assert (outcome.result, judged.google.calls) == ("not_needed", [])
     assert "who keeps it is not known" in outcome.text
+
+
+ALLOWED = rules(stopping(stop_after=1), stop_through=frozenset({KeeperKind.GROUP}))
+
+
+def test_a_rule_stops_a_groups_vm_where_the_settings_allow_it_and_no_node() -> None:
+    """A node of GKE has a group too, and is left alone under the same settings."""
+    plan = planned(vm(origin=GROUP, sent=WARNED), DUE + 5 * HOUR, ALLOWED)
+    assert [type(action) for action in plan.actions] == [StopInstance]
+    node = planned(vm(labels=NODE, origin=GROUP, sent=WARNED), DUE + 5 * HOUR, ALLOWED)
+    assert StopInstance not in [type(action) for action in node.actions]
+
+
+def test_a_person_may_stop_a_groups_vm_where_the_settings_allow_it() -> None:
+    """The group's own words and the setting are gone with the refusal."""
+    request = asked(RequestKind.STOP)
+    plan = planned(vm(origin=GROUP, requests=(request,)), DUE + HOUR, ALLOWED)
+    assert [type(action) for action in plan.actions] == [StopInstance]
+
+
+def test_the_reason_that_a_groups_vm_is_not_stopped_names_the_setting_or_its_rule() -> None:
+    """Allowed, it is a VM like any other; else the sentence says what would allow it."""
+    refused = why_not_stopped(vm(origin=GROUP), STOPS, (), {}, None, DUE)
+    assert refused.cause is StopBlocker.KEEPER
+    assert 'enforcement.stop_through = ["group"]' in refused.sentence(DUE)
+    allowed = why_not_stopped(vm(origin=GROUP), ALLOWED, (), {}, None, DUE)
+    assert allowed.cause is not StopBlocker.KEEPER
+
+
+@pytest.mark.parametrize("by_rule", [True, False], ids=["rule", "request"])
+def test_a_groups_vm_is_stopped_by_its_group(judged: Judged, by_rule: bool) -> None:
+    """The executor asks the group alone, and the stop is settled like any other when the ledger sees it at rest."""
+    judged.rules = replace(judged.rules, stop_through=frozenset({KeeperKind.GROUP}))
+    action = judged.decided() if by_rule else judged.scene.stop_by_ana(judged.subject)
+    judged.google.vms[action.key.project, action.zone, action.name].origin = dict(GROUP)
+    check = {"still_due": ByTheRules(judged.rules)} if by_rule else {}
+    executor = judged.scene.executor(through=judged.rules.stop_through, **check)
+    (outcome,) = executor.carry_out([action])
+    assert outcome.result == "asked"
+    assert [(verb, gce_id) for verb, gce_id, _ in judged.google.calls] == [("stop_kept group", "1001")]
+    judged.scene.come_to_rest()
+    executor.settle()
+    assert judged.scene.stop(judged.subject).outcome is StopOutcome.DONE
 
 
 def test_it_can_still_be_kept_and_claimed() -> None:

@@ -44,6 +44,10 @@ BOT = {"COSTGUARD_SLACK_TOKEN": "xoxb-1-2-three"}
         ("reminders.contact = 'lead'\n" + SLACK, 'given "lead", expected a mail address'),
         ("enforcement.protect_projects = ['ml-trainin']\n" + SLACK, "ml-training (did you mean ml-training?)"),
         (
+            "enforcement.stop_through = ['group', 'gke']\n" + SLACK,
+            "enforcement.stop_through[1]: given \"gke\", expected a keeper that has a stop of its own: 'group'",
+        ),
+        (
             "enforcement.protect_names = ['DB']\n" + SLACK,
             'enforcement.protect_names[0]: given "DB", expected a VM\'s name',
         ),

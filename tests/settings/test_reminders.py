@@ -9,6 +9,7 @@ from tests.settings.reading import read
 
 from costguard.access.rules import Access, Protection
 from costguard.model.budget import Scope
+from costguard.model.keeper import KeeperKind
 from costguard.model.money import Money
 from costguard.model.reminder import Enforcement, QuietRule, ReminderRule, StorageRule, Team
 
@@ -82,6 +83,7 @@ def test_who_may_do_what_and_what_is_spared(tmp_path: Path) -> None:
         '[access]\nviewers = ["@Example.com"]\noperators = ["Ops@example.com"]\nadmins = []\n'
         '[enforcement]\nshadow = false\nprotect_label = "spare"\nprotect_projects = ["ml-serving"]\n'
         'protect_names = ["*-prod", "db-[0-9]"]\n'
+        'stop_through = ["group"]\n'
         '[teams.z]\nmembers = ["Ana@example.com"]\noperators = ["ben@example.com"]\nprojects = ["ml-training"]\n'
         'channel = "#z"\n[teams.a]\n'
         '[budgets.z]\nlimit = 9\nperiod = "day"\ncontact = "Eve@example.com"\nscope = { team = "z" }\n'
@@ -91,6 +93,7 @@ def test_who_may_do_what_and_what_is_spared(tmp_path: Path) -> None:
         frozenset({"@example.com"}), frozenset({"ops@example.com"}), frozenset(), frozenset({"ben@example.com"})
     )
     assert rules.protection == Protection("spare", frozenset({"ml-serving"}), ("*-prod", "db-[0-9]"))
+    assert rules.stop_through == {KeeperKind.GROUP}
     assert not rules.is_shadow
     members, operators = frozenset({"ana@example.com"}), frozenset({"ben@example.com"})
     assert rules.teams == (Team("z", members, operators, frozenset({"ml-training"}), "#z"), Team("a"))

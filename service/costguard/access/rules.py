@@ -8,6 +8,7 @@ from datetime import timedelta
 
 from costguard.model.budget import Budget
 from costguard.model.job import Terms
+from costguard.model.keeper import KeeperKind
 from costguard.model.money import Money
 from costguard.model.preset import Preset
 from costguard.model.reminder import QuietRule, StorageRule, Team
@@ -68,6 +69,7 @@ class Rules:
     spend_labels: tuple[str, ...] = ()  # VM labels that spend is added up by, day by day
     access: Access = field(default_factory=Access)
     protection: Protection = field(default_factory=Protection)
+    stop_through: frozenset[KeeperKind] = frozenset()  # keepers whose VMs are stopped by the keeper's own stop
     is_shadow: bool = True  # rules stop nothing: it is recorded what they would have stopped
     jobs: JobRules = field(default_factory=JobRules)
 

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 from fastapi import Query as Parameter
 from pydantic import BeforeValidator, Field
 
+from costguard.access.rules import Rules
 from costguard.api import cursors
 from costguard.api.deps import Given
 from costguard.api.fields import (
@@ -87,9 +88,8 @@ class InstanceOut(Out):
     job: str = read_from("instance.job")
     created_by: str = read_from("instance.created_by", description="The creator's account; empty when unknown.")
     keeper: KeeperOut = read_from("instance.kept", description="The keeper of the VM, with the evidence.")
-    never_stopped: str = read_from(
-        "instance.never_stopped",
-        description="The reason why nothing stops it, and what to do instead; empty: it can be stopped.",
+    never_stopped: str = Field(
+        description="The reason why nothing stops it, and what to do instead; empty: it can be stopped."
     )
     machine_type: str = read_from("instance.shape.machine_type")
     vcpus: int = read_from("instance.shape.vcpus")
@@ -270,6 +270,10 @@ class LifetimeQuery(Query):
     cursor: Text | None = None
 
 
+def _instance(view: fleet.InstanceView, rules: Rules) -> InstanceOut:
+    return InstanceOut.read(view, never_stopped=view.instance.never_stopped(rules.stop_through))
+
+
 @router.get("/instances", summary="List instances with their cost", operation_id="listInstances")
 def instances(deps: Given, query: Annotated[InstanceQuery, Parameter()]) -> FleetResponse:
     """Lists every VM with its hourly cost and its cost so far, and the parts of the fleet that cannot be read."""
@@ -305,7 +309,7 @@ def instances(deps: Given, query: Annotated[InstanceQuery, Parameter()]) -> Flee
         totals=FleetTotalsOut.read(page.totals),
         price_note=accrual.price_note,
         unread=unread_parts(looks),
-        instances=[InstanceOut.read(row) for row in page.rows],
+        instances=[_instance(row, deps.rules) for row in page.rows],
         next_cursor=None if end is None else cursors.encode(query.sort, int(end.gone), end.rank, end.name, end.id),
     )
 
@@ -333,7 +337,7 @@ def instance(deps: Given, project: Project, gce_id: GceId) -> InstanceResponse:
         why_not = gather.why_not_stopped(connection, deps.rules, instance_id, view.idle, accrual.now)
     return InstanceResponse(
         as_of=accrual.now,
-        instance=InstanceOut.read(view),
+        instance=_instance(view, deps.rules),
         price_note=accrual.note_of(view.instance.shape, view.instance.zone, view.instance.provisioning_model),
         not_stopped=NotStoppedOut.read(why_not, sentence=why_not.sentence(accrual.now)),
         lifetimes=[

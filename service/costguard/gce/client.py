@@ -16,6 +16,7 @@ from costguard.gce.actions import ComputeActuator, ComputeLauncher
 from costguard.gce.advice import preemption_rate
 from costguard.gce.disks import DiskDetails, DiskListing, list_disks
 from costguard.gce.errors import NoAnswer, code_of
+from costguard.gce.kept import KEPT_SCOPES, KeptStops
 from costguard.gce.listing import InstanceListing, Remembered, join, list_instances, unread_of
 from costguard.gce.machine_types import MachineTypes
 from costguard.gce.monitoring import read_usage
@@ -23,6 +24,7 @@ from costguard.gce.official import Official
 from costguard.gce.operations import list_operations
 from costguard.gce.session import Deadline, Http
 from costguard.model.instance import InstanceKey, Shape
+from costguard.model.keeper import Keeper
 from costguard.model.observation import Observation, Presence, Sighting, Unread
 from costguard.model.utilisation import Usage
 
@@ -84,6 +86,15 @@ class ComputeCloud:
         )
         self._official = Official(self._http, timeout_s=min(timeout_s, 10.0))
         self._actuator = ComputeActuator(self._official)
+        self._services = Http(
+            endpoint,
+            credentials=credentials,
+            timeout_s=timeout_s,
+            wait=wait or self._closing.wait,
+            adapter=adapter,
+            scopes=KEPT_SCOPES,
+        )
+        self._kept = KeptStops(self._official, self._services, monotonic)
         self._types = MachineTypes(self._official.machine_type, monotonic)
         self.launcher = ComputeLauncher(self._official, self._types)
         self._budget_s = budget_s
@@ -95,6 +106,7 @@ class ComputeCloud:
         """Cut short every wait before a repeated request, and let the connections go."""
         self._closing.set()
         self._http.close()
+        self._services.close()
 
     def observe(self, project: str, operations_since: datetime | None) -> Observation:
         """Look at one project. Never raises a CloudError: what could not be read is in `unread`.
@@ -207,6 +219,10 @@ class ComputeCloud:
 
     def stop(self, project: str, zone: str, instance: str, request_id: str) -> str:
         return self._actuator.stop(project, zone, instance, request_id)
+
+    def stop_kept(self, keeper: Keeper, address: tuple[str, str, str], gce_id: str, request_id: str) -> str:
+        """Stops it by its keeper's own API. See `KeptStops`."""
+        return self._kept.stop(keeper, address, gce_id, request_id)
 
 
 def _is_about_all(error: CloudError) -> bool:

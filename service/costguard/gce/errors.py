@@ -53,6 +53,12 @@ COMPUTE = Service("Compute Engine", "compute.googleapis.com", "roles/compute.vie
 STOPPING = Service(
     "Compute Engine", COMPUTE.host, "roles/compute.instanceAdmin.v1", role_file="deploy/iam-role-stop.yaml"
 )
+_KEPT_ROLE = "deploy/iam-role-stop-kept.yaml"
+GROUPS = Service("Compute Engine", COMPUTE.host, "roles/compute.instanceAdmin.v1", role_file=_KEPT_ROLE)
+WORKBENCH = Service("Workbench", "notebooks.googleapis.com", "roles/notebooks.runner", role_file=_KEPT_ROLE)
+WORKSTATIONS = Service(
+    "Cloud Workstations", "workstations.googleapis.com", "roles/workstations.admin", role_file=_KEPT_ROLE
+)
 LAUNCHING = Service(
     "Compute Engine",
     COMPUTE.host,

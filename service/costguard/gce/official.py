@@ -66,7 +66,7 @@ class Official:
     def region(self, project: str, region: str) -> Any:
         """A region with its quotas, as Google's client gives it."""
         what = f"Reading the quotas of region {region}"
-        region_body = self._call("RegionsClient", "get", what, project, LAUNCHING, project=project, region=region)
+        region_body = self.call("RegionsClient", "get", what, project, LAUNCHING, project=project, region=region)
         _must_be("region", region_body, region, f"{what} of project {project}")
         return region_body
 
@@ -79,7 +79,7 @@ class Official:
             "types": ["PREEMPTION"],
         }
         request = {"project": project, "region": zone.rsplit("-", 1)[0], "capacity_history_request_resource": wanted}
-        return self._call("AdviceClient", "capacity_history", what, project, COMPUTE, request=request)
+        return self.call("AdviceClient", "capacity_history", what, project, COMPUTE, request=request)
 
     def insert(self, project: str, zone: str, body: Mapping[str, Any], request_id: str) -> str:
         """Ask once for a VM, described in the words of Google's client. The operation's id."""
@@ -91,7 +91,7 @@ class Official:
             project=project, zone=zone, instance_resource=body, request_id=request_id
         )
         try:
-            return self._begun("insert_unary", what, project, LAUNCHING, request, body["name"])
+            return self.begun("InstancesClient", "insert", what, project, LAUNCHING, request, body["name"])
         except NotFound as error:
             raise RequestRefused(
                 error.message, "Change what is asked for: it names something that is not there."
@@ -107,16 +107,21 @@ class Official:
             # Without it Google refuses to stop a VM that has local SSDs; to keep their data is billed, and for many
             # machine types impossible.
             request["discard_local_ssd"] = True
-        return self._begun(f"{verb}_unary", what, project, service, request, instance)
+        return self.begun("InstancesClient", verb, what, project, service, request, instance)
 
-    def _begun(self, method: str, what: str, project: str, service: Service, request: Any, instance: str) -> str:
+    def begun(
+        self, client: str, verb: str, what: str, project: str, service: Service, request: Any, instance: str
+    ) -> str:
+        """Asks once for a change of `instance`, or of a group of this name. The operation's id."""
         # Without "_unary" the client builds a second one for the operation, which asks Google whatever the endpoint.
-        operation = self._call("InstancesClient", method, what, project, service, request=request)
+        operation = self.call(client, f"{verb}_unary", what, project, service, request=request)
         if not operation.id or operation.kind != "compute#operation":
             raise NoAnswer(f"{what} of project {project}: the answer names no operation, so it may have begun.")
         # Every operation names its kind and its target; another is the answer to another request.
         targets = {operation.target_link.rpartition("/")[2], str(operation.target_id or "")} - {""}
-        is_other = operation.operation_type not in ("", method.removesuffix("_unary"))
+        # A group's are called `compute.instanceGroupManagers.resize` (a recorded one of kubernetes/autoscaler).
+        kind = operation.operation_type.rpartition(".")[2]
+        is_other = kind.lower() not in ("", verb.replace("_", ""))
         if is_other or (targets and instance not in targets):
             came = f"the {operation.operation_type or 'operation'} of {operation.target_link or operation.target_id}"
             raise NoAnswer(
@@ -126,9 +131,17 @@ class Official:
         return str(operation.id)
 
     def _get(self, client: str, what: str, project: str, zone: str, service: Service = COMPUTE, **names: str) -> Any:
-        return self._call(client, "get", what, project, service, project=project, zone=zone, **names)
+        return self.call(client, "get", what, project, service, project=project, zone=zone, **names)
 
-    def _call(self, client: str, method: str, what: str, subject: str, service: Service, **given: Any) -> Any:
+    def listed(self, client: str, method: str, what: str, subject: str, service: Service, **given: Any) -> list[Any]:
+        """All members of a list that comes in pages."""
+        pages = self.call(client, method, what, subject, service, **given)
+        try:
+            return list(pages)
+        except Exception as error:  # of a page after the first
+            raise from_exception(error, subject, what, self._http.account, service) from error
+
+    def call(self, client: str, method: str, what: str, subject: str, service: Service, **given: Any) -> Any:
         try:
             return getattr(self._client(client), method)(**given, timeout=self._timeout_s, retry=None)
         except CloudError:

@@ -1,4 +1,4 @@
-"""GET requests for JSON, with few retries under one deadline."""
+"""Requests for JSON: what is read is asked a few times under one deadline, and a change once."""
 
 from __future__ import annotations
 
@@ -63,6 +63,7 @@ class Http:
         timeout_s: float,
         wait: Callable[[float], bool],
         adapter: BaseAdapter | None = None,
+        scopes: Sequence[str] = _SCOPES,
     ) -> None:
         self.base = (endpoint or GOOGLE).rstrip("/")
         self._is_google = endpoint is None
@@ -70,6 +71,7 @@ class Http:
         self._credentials = credentials
         self._timeout_s = timeout_s
         self._wait = wait
+        self._scopes = scopes
         self.adapter = adapter
         self._idle: queue.LifoQueue[requests.Session] = queue.LifoQueue()
         self._lock = threading.Lock()
@@ -105,7 +107,7 @@ class Http:
         tries = 0
         while True:
             try:
-                return self._get(path, params, project, what, deadline, service)
+                return self._asked(path, params, project, what, deadline, service)
             except CloudError as error:
                 tries += 1
                 pause = _BACKOFF.after(tries, jitter=random.uniform(0.5, 1.0)).total_seconds()
@@ -113,8 +115,21 @@ class Http:
                 if tries >= _TRIES or not is_worth_retrying(error) or pause >= deadline.left_s or self._wait(pause):
                     raise
 
-    def _get(
-        self, path: str, params: Params, project: str, what: str, deadline: Deadline, service: Service
+    def post_json(
+        self, path: str, body: Mapping[str, Any], *, project: str, what: str, deadline: Deadline, service: Service
+    ) -> dict[str, Any]:
+        """Asks once for a change. CloudUnavailable: it may have begun; after any other CloudError it has not."""
+        return self._asked(path, {}, project, what, deadline, service, body)
+
+    def _asked(
+        self,
+        path: str,
+        params: Params,
+        project: str,
+        what: str,
+        deadline: Deadline,
+        service: Service,
+        sent: Mapping[str, Any] | None = None,
     ) -> dict[str, Any]:
         import requests
         import urllib3
@@ -122,7 +137,7 @@ class Http:
 
         base = f"https://{service.host}" if self._is_google else self.base
         try:
-            status, body, retry_after = self._fetch(f"{base}{path}", params, what, deadline)
+            status, body, retry_after = self._fetch(f"{base}{path}", params, what, deadline, sent)
         except (requests.RequestException, urllib3.exceptions.HTTPError, GoogleAuthError, OSError) as error:
             raise from_exception(error, project, what, self.account, service) from error
         if status != 200:
@@ -132,19 +147,26 @@ class Http:
         try:
             answer = orjson.loads(body)
         except orjson.JSONDecodeError as error:
+            if sent is not None:
+                raise NoAnswer(f"{what} of project {project}: the answer is not JSON, so it may have begun.") from error
             raise BadAnswer(f"{what} of project {project}: the answer is not JSON ({error}).") from error
         if not isinstance(answer, dict):
+            if sent is not None:
+                raise NoAnswer(f"{what} of project {project}: the answer is no JSON object, so it may have begun.")
             raise BadAnswer(f"{what} of project {project}: the answer is not a JSON object.")
         return answer
 
-    def _fetch(self, url: str, params: Params, what: str, deadline: Deadline) -> tuple[int, bytes, float]:
-        """Status, body, and the seconds of Retry-After."""
+    def _fetch(
+        self, url: str, params: Params, what: str, deadline: Deadline, sent: Mapping[str, Any] | None
+    ) -> tuple[int, bytes, float]:
+        """Status, body, and the seconds of Retry-After. `sent` is the body of a POST; None: a GET."""
         if deadline.left_s <= 0:
             raise NoAnswer(f"{what}: the time for this look was used up before the request.", _SLOW)
         timeout = min(self._timeout_s, deadline.left_s)
+        given: dict[str, Any] = {"params": params, "timeout": timeout, "stream": True, "allow_redirects": False}
         with (
             self._session() as session,
-            session.get(url, params=params, timeout=timeout, stream=True, allow_redirects=False) as response,
+            session.get(url, **given) if sent is None else session.post(url, json=sent, **given) as response,
         ):
             body = bytearray()
             # requests' timeout starts again with every packet: a trickle would hold us for ever.
@@ -190,7 +212,7 @@ class Http:
             if self._credentials is None:
                 import google.auth
 
-                self._credentials, _ = google.auth.default(scopes=_SCOPES)
+                self._credentials, _ = google.auth.default(scopes=self._scopes)
             return self._credentials
 
 

@@ -36,7 +36,7 @@ from costguard.ledger.labels.label_history import label_value
 from costguard.ledger.projects import ProjectLook
 from costguard.ledger.rows import shape_of
 from costguard.model.instance import InstanceKey, ProvisioningModel, Shape, Status
-from costguard.model.keeper import KEEPER_LABEL, Keeper, label_of_cluster
+from costguard.model.keeper import KEEPER_LABEL, Keeper, KeeperKind, label_of_cluster
 from costguard.model.money import Money
 from costguard.model.observation import Unread
 
@@ -124,10 +124,13 @@ class FleetInstance:
     terminates_at: datetime | None  # when Google's own run-time limit fires
     unread: str  # why the last look could not read the VM's zone; "" when it could
 
-    @property
-    def never_stopped(self) -> str:
-        """Explains why no rule and no request stops it, and what to do instead; "" where nothing of the kind holds."""
-        return self.kept.refusal(self.name, self.key.project) if self.kept.kind.keeps else ""
+    def never_stopped(self, through: Collection[KeeperKind]) -> str:
+        """Explains why no rule and no request stops it, and what to do instead; "" where nothing of the kind holds.
+
+        `through`: the keepers whose own stop the settings allow.
+        """
+        keeper = self.keeper
+        return "" if keeper is None or keeper.is_stopped_by(through) else keeper.refusal(self.name, self.key.project)
 
     @property
     def keeper(self) -> Keeper | None:

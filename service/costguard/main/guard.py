@@ -314,7 +314,8 @@ def built(
     marking = Marking(database, clock)
     marking.settle_in()
     parts = messaging(settings, rules, database, clock, meters.message, monotonic)
-    live = LiveExecutor(database, cloud, clock, ByTheRules(rules, lambda: listening.answers_since), monotonic)
+    still_due = ByTheRules(rules, lambda: listening.answers_since)
+    live = LiveExecutor(database, cloud, clock, still_due, monotonic, rules.stop_through)
     reconciler = Reconciler(
         database,
         cloud,

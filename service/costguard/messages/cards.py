@@ -131,7 +131,7 @@ def card(
         idle=view.idle,
         url=f"{url.rstrip('/')}/vm/{vm.key.project}/{vm.key.gce_id}" if url else "",
         on_stop=note.on_stop,
-        never_stopped=vm.never_stopped,
+        never_stopped=vm.never_stopped(rules.stop_through),
         disk_note=note.disk_note,
         price_note=accrual.note_of(vm.shape, vm.zone, vm.provisioning_model) or "",
     )

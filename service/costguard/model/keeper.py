@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from shlex import quote
@@ -43,6 +43,7 @@ class KeeperKind(StrEnum):
         return _KINDS_IN_WORDS.get(self, self.value)
 
 
+STOPPED_THROUGH = (KeeperKind.GROUP, KeeperKind.WORKBENCH, KeeperKind.WORKSTATION)  # which have a stop for one VM
 _KEEPS_NOTHING = frozenset({KeeperKind.JOB, KeeperKind.NOBODY, KeeperKind.UNKNOWN})
 
 
@@ -95,6 +96,22 @@ class Keeper:
         service = self.product.partition(" ")[0] or _SERVICES[self.kind]
         return f"only {service} knows what runs on it, and may replace it on a fresh boot disk"
 
+    @property
+    def has_own_stop(self) -> bool:
+        """Says whether an API of its keeper stops this one VM, and all that the call has to name is known.
+
+        A node of GKE has none, though a group keeps it: the cluster decides about its nodes.
+        """
+        if self.doubt or not self.name or not self.place:
+            return False
+        if self.kind is KeeperKind.WORKSTATION:
+            return bool(self.cluster and self.pool)
+        return self.kind is KeeperKind.GROUP or (self.kind is KeeperKind.WORKBENCH and self.product != USER_MANAGED)
+
+    def is_stopped_by(self, through: Collection[KeeperKind]) -> bool:
+        """Says whether Costguard stops its VM by the keeper's own stop; `through`: the kinds that settings name."""
+        return self.kind in through and self.has_own_stop
+
     def instead(self, vm: str, project: str) -> str:
         """The command by which a person stops it; capitals stand for what nothing says."""
         if self.kind is KeeperKind.TOOL:
@@ -146,7 +163,8 @@ class Keeper:
         if self.kind is KeeperKind.COMPOSER:
             return f"make its environment smaller, or delete it; `{self.instead(vm, project)}` shows it"
         what = "its whole node pool" if self.kind is KeeperKind.GKE else _WHAT.get(self.kind, "it")
-        return f"stop {what} with `{self.instead(vm, project)}`"
+        allowing = f' (or allow it by enforcement.stop_through = ["{self.kind}"])' if self.has_own_stop else ""
+        return f"stop {what} with `{self.instead(vm, project)}`{allowing}"
 
     def stored(self) -> dict[str, Any]:
         """The fields that the ledger keeps, without empty ones; `cluster_pool` is `train/t4`."""

@@ -8,6 +8,7 @@ from typing import IO, Any, Protocol
 
 from costguard.model.data import StoredSize
 from costguard.model.instance import InstanceKey, Shape
+from costguard.model.keeper import Keeper
 from costguard.model.launch import OperationAnswer, Quota, VmRequest
 from costguard.model.message import Content, Posted
 from costguard.model.observation import Observation, Presence, Sighting
@@ -73,6 +74,13 @@ class Actuator(Protocol):
 
     def stop(self, project: str, zone: str, instance: str, request_id: str) -> str:
         """Begin to stop it. The operation's id."""
+        ...
+
+    def stop_kept(self, keeper: Keeper, address: tuple[str, str, str], gce_id: str, request_id: str) -> str:
+        """Begin to stop the VM of this id by its keeper's own API. The operation's id.
+
+        KeptByAnother where the keeper does not know it, or would undo the stop: nothing was asked then.
+        """
         ...
 
 

@@ -189,7 +189,7 @@ def _enforce(
     preset = decision_context.preset(vm)
     if preset is None or preset.reminders.enforcement is Enforcement.REMIND or vm.running_since is None:
         return None, "", None
-    if (keeper := vm.keeper) is not None:
+    if (keeper := vm.keeper) is not None and not keeper.is_stopped_by(decision_context.rules.stop_through):
         return None, f"; it belongs to {keeper.whose}, so it is never stopped; it is only reminded of", None
     if vm.doubt:
         return None, f"; who keeps it is not known, so no rule stops it: {vm.doubt.rstrip('.')}", None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
@@ -25,6 +25,7 @@ from costguard.model.action import (
     StopInstance,
     StopOutcome,
 )
+from costguard.model.keeper import KeeperKind
 from costguard.model.ports import Actuator, Clock
 from costguard.reminders import answering, stop_rows
 from costguard.reminders.stop_case import StillDue
@@ -66,10 +67,13 @@ class LiveExecutor:
         clock: Clock,
         still_due: StillDue,
         monotonic: Callable[[], float] = time.monotonic,
+        through: Collection[KeeperKind] = (),
     ) -> None:
+        """`through`: the keepers whose VMs are stopped by the keeper's own API."""
         self._database = database
         self._actuator = actuator
         self._still_due = still_due
+        self._through = through
         self._executor = _one_by_one(database, clock, monotonic)
 
     def carry_out(
@@ -84,12 +88,14 @@ class LiveExecutor:
         with self._database.read() as connection:
             waiting = stop_rows.open_stops(connection)
         steps = [
-            ResumeStep(self._actuator, self._still_due, "", str(record.subject), stop=record) for record in waiting
+            ResumeStep(self._actuator, self._still_due, "", str(record.subject), stop=record, through=self._through)
+            for record in waiting
         ]
         self._executor.carry_out((), steps, fence, stop)
 
     def _order(self, action: StopInstance) -> OrderStep:
-        return OrderStep(self._actuator, self._still_due, action.key.project, str(action.subject), action=action)
+        project, subject = action.key.project, str(action.subject)
+        return OrderStep(self._actuator, self._still_due, project, subject, action=action, through=self._through)
 
 
 class ShadowExecutor:

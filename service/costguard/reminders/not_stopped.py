@@ -103,7 +103,7 @@ def why_not_stopped(
     context = PlanContext(rules, people, now)
     if (diagnosis := _state(vm, unread)) is not None:
         return diagnosis
-    if (keeper := vm.keeper) is not None:
+    if (keeper := vm.keeper) is not None and not keeper.is_stopped_by(rules.stop_through):
         reason = f"it belongs to {keeper.whose}, and {keeper.effect}"
         return StopDiagnosis(StopBlocker.KEEPER, reason, step=keeper.advice(vm.name, vm.key.project))
     if vm.doubt and not vm.job:

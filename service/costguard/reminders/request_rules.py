@@ -65,9 +65,9 @@ def refusal(
 
     An unowned VM may be claimed by its team's operators, or by any operator if it has no team. A claim that no one had
     time to object to gives no right to stop: neither to the claimant, nor to the claimant's team. Nobody, an admin
-    neither, stops a VM that a group or a service of Google keeps.
+    neither, stops a VM that a group or a service of Google keeps, unless the settings allow its keeper's own stop.
     """
-    if kind is RequestKind.STOP and (keeper := vm.keeper) is not None:
+    if kind is RequestKind.STOP and (keeper := kept(vm, rules)) is not None:
         return keeper.refusal(vm.name, vm.key.project)
     team = team_of(vm.key.project, vm.owner, rules.teams)
     refused = roles.refusal(kind, by, vm.name, vm.owner, team, rules.access, authority, vm.job)
@@ -83,6 +83,12 @@ def refusal(
     if not is_claimant and roles.operates(by, "", before, rules.access, authority):
         return None
     return hold_text(vm.name, ownership, channel_of(before, rules))
+
+
+def kept(vm: RequestedVm, rules: Rules) -> Keeper | None:
+    """Returns the keeper that forbids every stop of this VM; None: nothing does, or its own stop may be used."""
+    keeper = vm.keeper
+    return None if keeper is None or keeper.is_stopped_by(rules.stop_through) else keeper
 
 
 def is_held(ownership: Ownership, now: datetime) -> bool:

@@ -210,7 +210,7 @@ def _refused(
             "Its events say what became of it.",
             kind="vm-not-as-seen",
         )
-    if new.kind is RequestKind.STOP and (keeper := row.keeper) is not None:
+    if new.kind is RequestKind.STOP and (keeper := request_rules.kept(row, rules)) is not None:
         advice = keeper.advice(name, row.key.project)
         return Conflict(keeper.why(name), f"Instead, {advice}.", kind="kept-by-another")
     if refused := refusal(rules, new.kind, actor, row, ownership_of(connection, row), new.at):

@@ -5,7 +5,7 @@ INTENDED: it has certainly not begun. UNKNOWN: it may have. ASKED: Google accept
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
@@ -19,6 +19,7 @@ from costguard.events import audit_log
 from costguard.ledger import lifetimes
 from costguard.model.action import StopInstance, StopOutcome
 from costguard.model.backoff import Backoff
+from costguard.model.keeper import KeeperKind
 from costguard.model.observation import Sighting
 from costguard.model.ports import Actuator
 from costguard.model.record import KnownInstance
@@ -127,6 +128,7 @@ class LookStep(StepDefaults):
     sighting: Sighting | None = None
     result: Result | None = None
     asks: AskStep | None = None
+    through: Collection[KeeperKind] = field(default=(), kw_only=True)  # keepers whose own stop the settings allow
     urgency: Urgency = field(default=Urgency.STOP, init=False)
     begins_with: CallKind = field(default=CallKind.READ, init=False)
 
@@ -249,7 +251,9 @@ class AskStep(StepDefaults):
         case = self.case
         address = (*case.address, case.name)
         by_rule, uuid = case.stop.request_id is None, case.stop.request_uuid
-        self.operation = ending_vms.stop(self.look.actuator, address, self.sighting, uuid, by_rule=by_rule)
+        google = self.look.actuator
+        own_stops = ending_vms.OwnStops(google, self.look.through)
+        self.operation = ending_vms.stop(google, address, self.sighting, uuid, by_rule=by_rule, own_stops=own_stops)
 
     def settle(self, connection: Connection, now: datetime, error: CloudError | None) -> bool:
         case = self.case

@@ -12,8 +12,10 @@ from zoneinfo import ZoneInfo, available_timezones
 from pydantic import AfterValidator, BeforeValidator
 
 from costguard.access.rules import Protection
+from costguard.model.keeper import STOPPED_THROUGH, KeeperKind
 from costguard.model.money import Money
 from costguard.model.reminder import QuietRule, StorageRule, Team
+from costguard.model.words import list_text
 from costguard.settings.problems import Raw, SettingProblem, check_known, did_you_mean, table, watched_projects
 from costguard.settings.values import (
     Channel,
@@ -90,6 +92,15 @@ def name_pattern(value: str) -> str:
     return value
 
 
+def stopped_through(value: object) -> KeeperKind:
+    kind = next((kind for kind in STOPPED_THROUGH if kind.value == value), None)
+    if kind is None:
+        raise ValueError(
+            f"a keeper that has a stop of its own: {list_text([f'{kind.value!r}' for kind in STOPPED_THROUGH])}"
+        )
+    return kind
+
+
 TimeZone = Annotated[str, AfterValidator(time_zone)]
 
 
@@ -133,6 +144,7 @@ class EnforcementSection(Section):
     protect_label: LabelKey = "costguard-protect"
     protect_projects: Annotated[tuple[ProjectId, ...], Listed] = ()
     protect_names: Annotated[tuple[Annotated[str, AfterValidator(name_pattern)], ...], Listed] = ()
+    stop_through: Annotated[tuple[Annotated[KeeperKind, BeforeValidator(stopped_through)], ...], Listed] = ()
 
     @property
     def protection(self) -> Protection:

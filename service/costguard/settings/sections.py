@@ -103,6 +103,7 @@ class Settings(Section):
             spend_labels=self.spend.labels,
             access=replace(self.access.access, team_operators=team_operators),
             protection=self.enforcement.protection,
+            stop_through=frozenset(self.enforcement.stop_through),
             is_shadow=self.enforcement.shadow,
             jobs=replace(self.jobs.rules, trackers=self.trackers.names),
         )
