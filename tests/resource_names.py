@@ -2,6 +2,9 @@
 
 from collections.abc import Mapping
 
+from costguard.model.instance import ProvisioningModel
+from costguard.model.price import PriceKey
+
 _OF_THE_GUARD: Mapping[str, str] = {
     "shared:f1-micro": "f1-micro:whole",
     "shared:g1-small": "g1-small:whole",
@@ -13,3 +16,11 @@ _OF_THE_GUARD: Mapping[str, str] = {
 def guards_name(resource: str) -> str:
     """The guard's word for a resource of the simulated price list."""
     return _OF_THE_GUARD.get(resource, resource)
+
+
+def guards_key(resource: str, region: str, is_spot: bool) -> PriceKey:
+    """The guard's key of a price. It holds the address of a Spot VM as a resource of its own."""
+    if resource == "external-ip" and is_spot:
+        return PriceKey("external-ip:spot", region, ProvisioningModel.STANDARD)
+    model = ProvisioningModel.SPOT if is_spot else ProvisioningModel.STANDARD
+    return PriceKey(guards_name(resource), region, model)

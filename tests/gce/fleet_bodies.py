@@ -225,6 +225,7 @@ _INSTANCE_MASK: _Mask = {
         )
     ),
     "disks": dict.fromkeys(("source", "type", "diskSizeGb", "boot", "autoDelete")),
+    "networkInterfaces": {"accessConfigs": dict.fromkeys(("type", "natIP"))},
     "guestAccelerators": dict.fromkeys(("acceleratorType", "acceleratorCount")),
     "scheduling": dict.fromkeys(("preemptible", "provisioningModel", "maxRunDuration", "terminationTime")),
 }

@@ -12,7 +12,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import orjson
 import pytest
-from tests.resource_names import guards_name
+from tests.resource_names import guards_key
 
 from costguard.errors import PriceSourceError
 from costguard.gce.prices import ESTIMATED, CatalogPrices
@@ -138,6 +138,9 @@ def sku(
         ("SSD backed Local Storage attached to Spot Preemptible VMs in Paris", "OnDemand", "local-ssd", SPOT),
         ("SSD backed Local Storage attached to Spot Preemptible VMs", "Preemptible", "local-ssd", SPOT),
         ("VM state: preserved memory in Netherlands", "OnDemand", "suspended-memory", STANDARD),
+        ("External IP Charge on a Standard VM", "OnDemand", "external-ip", STANDARD),
+        ("External IP Charge on a Spot Preemptible VM", "OnDemand", "external-ip:spot", STANDARD),
+        ("External IP Charge on a Spot Preemptible VM", "Preemptible", "external-ip:spot", STANDARD),
     ],
 )
 def test_real_wordings_are_understood(description: str, usage: str, resource: str, model: ProvisioningModel) -> None:
@@ -163,7 +166,8 @@ def test_real_wordings_are_understood(description: str, usage: str, resource: st
         ("Nvidia Tesla T4 Virtual Workstation GPU running in Americas", "OnDemand"),
         ("Licensing Fee for Windows Server 2022 (CPU cost)", "OnDemand"),
         ("VM state: preserved local SSD in Bangkok", "OnDemand"),
-        ("External IP Charge on a Spot Preemptible VM", "OnDemand"),
+        ("External IP Charge on a Google Cloud VPN Tunnel", "OnDemand"),
+        ("Static Ip Charge", "OnDemand"),
         ("A2 Instance Core running in Americas", "Preemptible"),
     ],
 )
@@ -190,6 +194,16 @@ def test_one_sku_prices_every_region_that_it_covers() -> None:
         )
         for region in ("us-east1", "us-west1")
     ]
+
+
+def test_an_address_is_priced_everywhere_at_once_after_its_free_hours() -> None:
+    """As read from the catalogue on 4 September 2026: `global`, 0 to 720 hours free, then 0.005."""
+    tiers = [
+        {"startUsageAmount": start, "unitPrice": {"currencyCode": "USD", "units": "0", "nanos": nanos}}
+        for start, nanos in ((0, 0), (720, 5_000_000))
+    ]
+    (price,) = prices_of_sku(sku("External IP Charge on a Standard VM", regions=("global",), tiers=tiers))
+    assert (price.key, price.rate_nanos) == (PriceKey("external-ip", "global", STANDARD), 5_000_000)
 
 
 def test_the_price_is_the_first_paid_tier() -> None:
@@ -275,13 +289,9 @@ def test_the_whole_catalogue_of_the_simulated_cloud_is_understood() -> None:
         return 200, orjson.dumps(skus_page(price_list, NOW, 400, wanted.get("pageToken")))
 
     with served(answer) as (url, requests):
-        rates = {
-            (price.key.resource, price.key.region, price.key.provisioning_model is SPOT): price.rate_nanos
-            for price in CatalogPrices(url).fetch()
-            if ESTIMATED not in price.source
-        }
+        rates = {price.key: price.rate_nanos for price in CatalogPrices(url).fetch() if ESTIMATED not in price.source}
     sold = {
-        (guards_name(resource), region, spot): price_list.rate(resource, region, spot, NOW)[0]
+        guards_key(resource, region, spot): price_list.rate(resource, region, spot, NOW)[0]
         for resource, region, spot in price_list.sold()
     }
     assert rates == sold

@@ -170,3 +170,20 @@ def test_every_quoted_failure_of_an_insert_is_read(connect: Connect) -> None:
         (),
     ]
     assert read[3].error_message == "Quota 'CPUS_ALL_REGIONS' exceeded."
+
+
+@pytest.mark.parametrize(
+    ("name", "addresses", "kept"),
+    [
+        ("instance_g4_spot_stopping_under_preemption.json", 1, 0),
+        # Off, and listed without their numbers: these were released.
+        ("instance-start__get-aggregated-instances_1.json", 1, 0),
+        ("instance-pause-resume__get-aggregated-instances_2.json", 1, 0),
+        # Off, with the number: it is kept.
+        ("zones_us_central1_a_instances_stopped_node.json", 1, 1),
+    ],
+)
+def test_external_addresses_are_counted_as_google_lists_them(name: str, addresses: int, kept: int) -> None:
+    raw = next(_of_kind(dict(_answers())[name], "compute#instance"))
+    vm = instance_from("p", "us-central1-b", raw, {}, Shapes(_rule))[0]
+    assert (vm.external_addresses, vm.kept_addresses) == (addresses, kept)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from tests.resource_names import guards_name
+from tests.resource_names import guards_key
 
 from costguard.db.transaction import Database
 from costguard.gce.prices import CatalogPrices, snapshot_prices
@@ -42,7 +42,6 @@ def test_the_served_catalogue_replaces_the_snapshot_and_is_followed(sqlite_datab
     rates = [price.rate_nanos for moment in (START, change) if (price := book.at(key, moment))]
     assert rates == [140_000_000, 150_000_000]
     for resource, region, is_spot in world.prices.sold():
-        model = ProvisioningModel.SPOT if is_spot else ProvisioningModel.STANDARD
-        in_force = book.at(PriceKey(guards_name(resource), region, model), change)
+        in_force = book.at(guards_key(resource, region, is_spot), change)
         assert in_force is not None
         assert in_force.rate_nanos == world.prices.rate(resource, region, is_spot, change)[0]

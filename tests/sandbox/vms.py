@@ -19,6 +19,11 @@ T4: dict[str, Any] = {
 SPOT: dict[str, Any] = {"scheduling": {"provisioningModel": "SPOT", "onHostMaintenance": "TERMINATE"}}
 
 
+ADDRESS: dict[str, Any] = {
+    "networkInterfaces": [{"network": "global/networks/default", "accessConfigs": [{"type": "ONE_TO_ONE_NAT"}]}]
+}
+
+
 def new_world(start: datetime = START, **options: Any) -> World:
     return World(ManualClock(start), projects=[PROJECT, "acme-research"], **options)
 

@@ -6,16 +6,16 @@ import random
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
-from tests.resource_names import guards_name
+from tests.resource_names import guards_key
 from tests.scenario.fleet import ZONES
 
 from costguard.gce.convert import Shapes, instance_from
 from costguard.gce.disks import disk_details
 from costguard.gce.machine_types import MachineShape
 from costguard.gce.operations import operation_from
-from costguard.model.instance import InstanceKey, ProvisioningModel, Shape
+from costguard.model.instance import InstanceKey, Shape
 from costguard.model.observation import Observation, Presence, Unread
-from costguard.model.price import Price, PriceKey, Unit
+from costguard.model.price import EVERYWHERE, Price, Unit
 from costguard_sandbox.gce.catalogue.prices import unit_of
 from costguard_sandbox.gce.render import disk_resource, instance_resource
 from costguard_sandbox.world import World
@@ -99,9 +99,8 @@ class DirectPrices:
     def fetch(self) -> Sequence[Price]:
         prices = []
         for resource, region, spot in self._world.prices.sold():
-            if region in _REGIONS and resource not in self.hidden:
+            if region in (*_REGIONS, EVERYWHERE) and resource not in self.hidden:
                 since, nanos = self._world.prices.history(resource, region, spot)[-1]
-                model = ProvisioningModel.SPOT if spot else ProvisioningModel.STANDARD
-                key = PriceKey(guards_name(resource), region, model)
+                key = guards_key(resource, region, spot)
                 prices.append(Price(key, Unit(unit_of(resource)), nanos, since, "catalog"))
         return prices

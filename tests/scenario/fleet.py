@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any
+from zlib import crc32
 
 from costguard_sandbox.gce.catalogue.prices import PriceList
 from costguard_sandbox.gce.errors import Refused
@@ -66,7 +67,7 @@ def body(name: str, zone: str, machine: str, gpu: tuple[str, int] | None = None,
                 },
             }
         ],
-        "networkInterfaces": [{"network": "global/networks/default"}],
+        "networkInterfaces": [{"network": "global/networks/default", "accessConfigs": _addresses(name)}],
         "scheduling": scheduling,
         "labels": given.get("labels", {}),
     }
@@ -76,6 +77,11 @@ def body(name: str, zone: str, machine: str, gpu: tuple[str, int] | None = None,
             {"acceleratorType": f"zones/{zone}/acceleratorTypes/{kind}", "acceleratorCount": count}
         ]
     return wanted
+
+
+def _addresses(name: str) -> list[dict[str, str]]:
+    """Every second VM has an ephemeral address. Whether a static one is kept while its VM is off, a look must see."""
+    return [{"type": "ONE_TO_ONE_NAT"}] if crc32(name.encode()) % 2 else []
 
 
 class Life:

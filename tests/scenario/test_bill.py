@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from sqlalchemy import delete, select
-from tests.sandbox.vms import PROJECT, SPOT, T4, new_world, up
+from tests.sandbox.vms import ADDRESS, PROJECT, SPOT, T4, new_world, up
 from tests.scenario.direct import DirectCloud, DirectPrices
 
 from costguard.access.rules import Rules
@@ -61,12 +61,13 @@ class _WorldClock:
 
 @pytest.fixture(scope="module")
 def world() -> World:
-    """Nine VMs with and without T4s, some Spot, for nine days."""
+    """Nine VMs with and without T4s, some Spot, for nine days; every second one has an external address."""
     made = new_world(BEGAN - timedelta(days=1))
     made.advance(timedelta(days=1))
     for number in range(VMS):
         machine, more = (("n1-standard-4", T4), ("e2-standard-4", {}), ("n1-standard-2", {}))[number % 3]
-        up(made, f"vm-{number}", machine, **{**more, **(SPOT if number % 4 == 3 else {})})
+        address = ADDRESS if number % 2 else {}
+        up(made, f"vm-{number}", machine, **{**more, **(SPOT if number % 4 == 3 else {}), **address})
     return made
 
 

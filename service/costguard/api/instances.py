@@ -199,10 +199,18 @@ class LifetimeDetailOut(LifetimeOut):
 
 
 class StorageOut(Out):
+    """A disk, the saved memory of a suspended VM, or external IPv4 addresses in use."""
+
     id: int = read_from("stored.id")
-    name: str = read_from("stored.span.name", description="The disk's name, or `memory` for saved memory.")
+    name: str = read_from(
+        "stored.span.name",
+        description="The disk's name, `saved memory` or `external address`.",
+    )
     resource: str | None = read_from("stored.span.resource")
-    size_gib: Annotated[str, _decimal(1024)] = read_from("stored.span.size_mib", description="GiB, as a decimal.")
+    size_gib: Annotated[str, _decimal(1024)] = read_from(
+        "stored.span.stored_mib", description="GiB, as a decimal; 0 of addresses."
+    )
+    addresses: int = read_from("stored.span.addresses", description="The number of external addresses; 0 of storage.")
     zone: str = read_from("stored.span.zone")
     started_at: Moment = read_from("stored.span.started_at")
     ended_at: Moment | None = read_from("stored.span.ended_at")

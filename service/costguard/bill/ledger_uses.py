@@ -18,7 +18,7 @@ from costguard.ledger.spans import is_archived_by_day
 from costguard.ledger.storage import MEMORY
 from costguard.model.bill import BilledKind
 from costguard.model.instance import ProvisioningModel
-from costguard.model.lifetime import Attribution
+from costguard.model.lifetime import ADDRESS, Attribution
 
 _FETCH = 2000  # rows of the database held at a time
 _DAY = timedelta(days=1)
@@ -123,9 +123,9 @@ def _figures(charged: Table, resource: Column[Any]) -> tuple[ColumnElement[Any],
 
 
 def _disk(row: Row[Any]) -> str:
-    """The disk's name; "" for a run and for saved memory, which are the VM's."""
+    """The disk's name; "" for a run, saved memory and addresses, which are the VM's."""
     name: str = getattr(row, "disk", "")
-    return "" if name == MEMORY else name
+    return "" if name in (MEMORY, ADDRESS) else name
 
 
 def _ledger_use(thing: BilledThing, resource: str, use: _Use) -> LedgerUse:

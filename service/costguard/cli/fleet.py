@@ -108,7 +108,7 @@ def ps(
 
 
 def show(vm: Vm, project: Project = None, url: Url = DEFAULT_URL, as_json: AsJson = False) -> None:
-    """Show a VM: every lifetime and disk, charge by charge, with the price it was billed at."""
+    """Show a VM: every lifetime, disk and external address, charge by charge, with the price it was billed at."""
     server = ServerClient(url)
     instance = find_vm(server, vm, project)
     render(server.get("instances", instance["project"], instance["gce_id"]), as_json, show_vm)
@@ -308,7 +308,12 @@ def show_vm(console: Console, answer: Answer) -> None:
         show_lifetime(console, lifetime)
     for disk in answer["storage"]:
         ended = when(disk["ended_at"]) or "now"
-        show_charges(console, f"{disk['name']}, {disk['size_gib']} GiB, {when(disk['started_at'])} to {ended}", disk)
+        show_charges(console, f"{disk['name']}, {_size(disk)}, {when(disk['started_at'])} to {ended}", disk)
+
+
+def _size(store: Answer) -> str:
+    count = store.get("addresses", 0)  # servers of an earlier version do not send it
+    return f"{count} in use" if count else f"{store['size_gib']} GiB"
 
 
 def _kept_by(vm: Answer) -> Iterator[tuple[str, str]]:

@@ -111,11 +111,12 @@ def _instance(
     scheduling = raw.get("scheduling") or {}
     limit = scheduling.get("maxRunDuration")
     fires = ((raw.get("resourceStatus") or {}).get("scheduling") or {}).get("terminationTimestamp")
+    status, addresses = status_of(word(raw["status"])), _external_addresses(raw.get("networkInterfaces") or ())
     seen = SeenInstance(
         key=InstanceKey(project, gce_id),
         name=word(raw["name"]),
         zone=zone,
-        status=status_of(word(raw["status"])),
+        status=status,
         created_at=moment(raw["creationTimestamp"]),
         shape=shapes.of(zone, raw, scratch_gib),
         provisioning_model=_model(scheduling),
@@ -130,8 +131,18 @@ def _instance(
         max_run_duration=_duration(limit) if limit else None,
         graceful_stop=bool((scheduling.get("gracefulShutdown") or {}).get("enabled")),
         origin=_origin(raw.get("metadata")),
+        external_addresses=len(addresses),
+        kept_addresses=sum(map(bool, addresses)) if status in _OFF else 0,
     )
     return _fingerprinted(seen), tuple(keys)
+
+
+_OFF = frozenset({Status.STOPPED, Status.SUSPENDED})
+
+
+def _external_addresses(interfaces: Sequence[Mapping[str, Any]]) -> list[Any]:
+    """Lists the external IPv4 addresses of a VM; None: one that it has while it runs. IPv6 ones are elsewhere."""
+    return [access.get("natIP") for interface in interfaces for access in interface.get("accessConfigs") or ()]
 
 
 def _origin(metadata: Any) -> Mapping[str, str]:

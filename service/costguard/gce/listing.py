@@ -25,7 +25,7 @@ INSTANCES = AggregatedList(
     "compute#instanceAggregatedList",
     "id,name,status,creationTimestamp,lastStartTimestamp,lastStopTimestamp,lastSuspendedTimestamp,"
     "machineType,labels,metadata/items(key,value),disks(source,type,diskSizeGb,boot,autoDelete),"
-    "guestAccelerators(acceleratorType,acceleratorCount),"
+    "networkInterfaces/accessConfigs(type,natIP),guestAccelerators(acceleratorType,acceleratorCount),"
     "scheduling(preemptible,provisioningModel,maxRunDuration,terminationTime,gracefulShutdown/enabled),"
     "resourceStatus/scheduling/terminationTimestamp",
 )

@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from costguard.model.instance import ProvisioningModel
-from costguard.model.price import Price, PriceKey, Unit
+from costguard.model.price import EVERYWHERE, Price, PriceKey, Unit, is_address
 
 # Sold at other terms, or on top of something else: Google says OnDemand of most of these too.
 _OTHER_TERMS: Final = re.compile(
@@ -82,6 +82,9 @@ _DISKS: Final = {
 _LOCAL_SSD: Final = re.compile(
     r"ssd backed local storage(?P<spot> attached to (?:spot )?preemptible vms?)?" + _MAYBE_PLACE
 )
+# Google, VPC pricing: an address in use costs a Spot VM half. Both are sold for all regions at once; that of Spot says
+# OnDemand. The first hours of a month, which are free once for a billing account, are nobody's in particular.
+_ADDRESS: Final = re.compile(r"external ip charge on a (?:standard vm|(?P<spot>spot preemptible vm))")
 _SAVED_MEMORY: Final = re.compile(r"vm state: .*\b(memory|ram)\b.*")
 
 
@@ -104,7 +107,7 @@ def subject(description: str, usage_type: str) -> tuple[str, ProvisioningModel] 
         return None
     resource, is_spot = resource_and_model
     # Some Spot SKUs (of local SSD, of A4) are categorised as OnDemand: the words know better.
-    if usage_type == "Preemptible" and not is_spot:
+    if usage_type == "Preemptible" and not is_spot and not is_address(resource):
         return None
     return resource, ProvisioningModel.SPOT if is_spot else ProvisioningModel.STANDARD
 
@@ -123,6 +126,8 @@ def _resource(words: str) -> tuple[str, bool] | None:
         return f"disk:{_DISKS.get(disk['name'], disk['name'].replace(' ', '-'))}", False
     if local := _LOCAL_SSD.fullmatch(words):
         return "local-ssd", local["spot"] is not None
+    if address := _ADDRESS.fullmatch(words):
+        return f"external-ip{':spot' if address['spot'] else ''}", False
     return ("suspended-memory", False) if _SAVED_MEMORY.fullmatch(words) else None
 
 
@@ -151,7 +156,7 @@ def _prices(sku: Mapping[str, Any]) -> Iterator[Price]:
     if in_force_from.tzinfo is None:
         raise ValueError(f"{pricing['effectiveTime']} has no time zone")
     for region in sku["serviceRegions"]:
-        if region != "global":
+        if region != EVERYWHERE or is_address(priced[0]):
             key = PriceKey(priced[0], region, priced[1])
             yield Price(key, unit, rate_nanos, in_force_from, "catalog", sku["skuId"])
 

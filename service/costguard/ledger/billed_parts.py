@@ -30,7 +30,12 @@ _EIGHTHS_OF_A_GPU: Final = {"g4-standard-6": 1, "g4-standard-12": 2, "g4-standar
 _EXTENDED_ABOVE: Final = {"n1": Fraction(13, 2), "n2": Fraction(8), "n2d": Fraction(8)}
 
 _PARTS: Final = {"core": "vCPU", "ram": "memory"}
-_ALONE: Final = {"local-ssd": "Local SSD", "suspended-memory": "Memory of suspended VMs"}
+_ALONE: Final = {
+    "local-ssd": "Local SSD",
+    "suspended-memory": "Memory of suspended VMs",
+    "external-ip": "External address",
+    "external-ip:spot": "External address of a Spot VM",
+}
 
 # Families of machine types whose SKUs have another name.
 _FAMILIES: Final = (("a3-megagpu-", "a3plus"), ("a3-ultragpu-", "a3ultra"))

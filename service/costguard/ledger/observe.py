@@ -9,6 +9,7 @@ from datetime import datetime
 from hashlib import blake2b
 
 from costguard.keepers.reading import recorded_keeper
+from costguard.ledger.addresses import addresses_of
 from costguard.ledger.narrate import tell
 from costguard.ledger.owner import OwnerRules, classify, owner_of
 from costguard.ledger.storage import MEMORY, disks_of, saved_memory_of
@@ -16,7 +17,7 @@ from costguard.ledger.timeline import ENDS, Run, ages_of, created_by, deleted_at
 from costguard.model.event import Event
 from costguard.model.instance import InstanceKey, ProvisioningModel, SeenInstance, Shape, Status
 from costguard.model.launch import Recipe
-from costguard.model.lifetime import Attribution, EndReason, Lifetime, StorageSpan
+from costguard.model.lifetime import ADDRESS, Attribution, EndReason, Lifetime, StorageSpan
 from costguard.model.observation import SeenOperation
 from costguard.model.preset import Preset
 from costguard.model.record import InstanceRecord, KnownInstance, LaunchedFor
@@ -241,7 +242,7 @@ def _storage(facts: KnownFacts, record: InstanceRecord, runs: Sequence[Run]) -> 
     disks = [
         replace(span, ended_at=None) if span.ended_at is not None and span.ended_at == went_at else span
         for span in before
-        if span.name != MEMORY
+        if span.name not in (MEMORY, ADDRESS)
     ]
     if seen is not None and (record.gone_at is None or not was_seen):
         since = read_at if was_seen else _account_from(facts, record, runs)
@@ -259,7 +260,29 @@ def _storage(facts: KnownFacts, record: InstanceRecord, runs: Sequence[Run]) -> 
             for span in disks
         ]
     memory = saved_memory_of(key, runs, operations, record.shape.memory_mib, record.zone, record.gone_at, seen, read_at)
-    return tuple(span for span in [*disks, *_merged(before, memory)] if span not in before)
+    addresses = _addresses(facts, record, runs)
+    return tuple(span for span in [*disks, *_merged(before, memory), *addresses] if span not in before)
+
+
+def _addresses(facts: KnownFacts, record: InstanceRecord, runs: Sequence[Run]) -> list[StorageSpan]:
+    stored, seen = facts.stored, facts.seen
+    request = facts.launched.request if facts.launched is not None and stored is None else None
+    spans = addresses_of(
+        record.key,
+        [span for span in (stored.storage if stored else ()) if span.name == ADDRESS],
+        stored.lifetimes if stored else (),
+        runs,
+        seen,
+        facts.operations,
+        (record.provisioning_model, record.zone),
+        facts.read_at,
+        requested=int(request is not None and request.recipe.external_address),
+    )
+    gone_at = record.gone_at
+    return [
+        replace(span, ended_at=max(gone_at, span.started_at)) if gone_at is not None and span.ended_at is None else span
+        for span in spans
+    ]
 
 
 def _boot_disk(key: InstanceKey, record: InstanceRecord, recipe: Recipe) -> StorageSpan:

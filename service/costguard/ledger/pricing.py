@@ -19,7 +19,7 @@ from costguard.ledger.price_book import PriceBook
 from costguard.model.instance import LIST_PRICED, ProvisioningModel, Shape
 from costguard.model.lifetime import Charge, EndReason, Lifetime, StorageSpan
 from costguard.model.money import Money
-from costguard.model.price import Price, PriceAge, PriceKey
+from costguard.model.price import EVERYWHERE, Price, PriceAge, PriceKey, is_address
 
 MINIMUM = timedelta(seconds=60)
 """The least that a run is billed, and the time within which a preempted Spot VM is free."""
@@ -109,7 +109,7 @@ def bill_lifetime(lifetime: Lifetime, book: PriceBook, until: datetime, since: d
 
 
 def bill_storage(span: StorageSpan, book: PriceBook, until: datetime, since: datetime | None = None) -> Bill:
-    """The charges of a disk, or of a suspended VM's memory, within [since, until). Never a Spot price."""
+    """The charges of a disk, a suspended VM's memory or external addresses, within [since, until)."""
     if span.resource is None:
         return Bill(
             (),
@@ -117,7 +117,7 @@ def bill_storage(span: StorageSpan, book: PriceBook, until: datetime, since: dat
             "(compute.disks.list, compute.machineTypes.get).",
         )
     end = until if span.ended_at is None else min(until, span.ended_at)
-    key = PriceKey(span.resource, _region(span.zone), ProvisioningModel.STANDARD)
+    key = _storage_key(span.resource, _region(span.zone))
     return _bill(
         [(BilledPart(span.resource, Fraction(span.size_mib, 1024)), key)], book, _later(span.started_at, since), end
     )
@@ -160,8 +160,14 @@ def storage_rate_per_hour(
     """Returns the hourly cost of storage in the month that `at` lies in; None when it has no price."""
     if resource is None:
         return None
-    key = PriceKey(resource, region, ProvisioningModel.STANDARD)
+    key = _storage_key(resource, region)
     return _rate([(BilledPart(resource, Fraction(size_mib, 1024)), key)], book, at)
+
+
+def _storage_key(resource: str, region: str) -> PriceKey:
+    """Storage costs Spot VMs the same; an address of theirs is a resource of its own."""
+    place = EVERYWHERE if is_address(resource) else region
+    return PriceKey(resource, place, ProvisioningModel.STANDARD)
 
 
 def _rate(keyed: Sequence[tuple[BilledPart, PriceKey]], book: PriceBook, at: datetime) -> Money | None:

@@ -201,7 +201,10 @@ def _parts(
 ) -> dict[str, ColumnElement[int]]:
     none = literal(0)
     if spans is storage_spans:
-        return {"machine_nanos": none, "gpu_nanos": none, "storage_nanos": amount, "seconds": none}
+        # An address is a part of the VM, although it has spans of its own.
+        of_vm = resource.startswith("external-ip")
+        machine, storage = case((of_vm, amount), else_=0), case((of_vm, 0), else_=amount)
+        return {"machine_nanos": machine, "gpu_nanos": none, "storage_nanos": storage, "seconds": none}
     is_gpu = resource.startswith("gpu:")
     # Each run has one of these: its seconds are the run's.
     is_of_a_run = or_(*(resource.endswith(ending) for ending in OF_A_RUN))

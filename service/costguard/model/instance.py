@@ -137,6 +137,8 @@ class SeenInstance:
     max_run_duration: timedelta | None = None
     graceful_stop: bool = False  # a stop operation starts before billing ends
     origin: Mapping[str, str] = field(default_factory=dict)  # metadata that says who keeps it: see keepers/origin.py
+    external_addresses: int = 0  # IPv4, which it has while it runs
+    kept_addresses: int = 0  # those of a VM that is off: they are static
 
     @property
     def region(self) -> str:

@@ -64,22 +64,37 @@ class Lifetime:
         return elapsed(self.started_at, self.ended_at or now)
 
 
+ADDRESS = "external address"  # no disk can have this name
+ONE_ADDRESS = 1024
+"""The size of a span for each of its external addresses: a GiB bills as one, and so does an address."""
+
+
 @dataclass(frozen=True, slots=True)
 class StorageSpan:
-    """A time during which storage of one kind and size was billed to a VM, running or not.
+    """A time during which storage of one kind and size, or external addresses, were billed to a VM.
 
-    `resource` is a billed resource such as `disk:pd-balanced` or `suspended-memory`.
+    `resource` is a billed resource such as `disk:pd-balanced`, `suspended-memory` or `external-ip`.
     """
 
     key: InstanceKey
-    name: str  # the disk's name, or "saved memory" for the saved memory of a suspended VM
+    name: str  # the disk's name, "saved memory" of a suspended VM, or ADDRESS
     resource: str | None  # None: the disk's type is not known, so it cannot be priced
-    size_mib: int  # whole disks are GiB, but memory need not be
+    size_mib: int  # whole disks are GiB, but memory need not be; ONE_ADDRESS for each address
     zone: str
     started_at: datetime
     ended_at: datetime | None = None
     id: int | None = None
-    disk_id: str | None = None  # Google's; None: saved memory, or the list of disks did not say it
+    disk_id: str | None = None  # Google's; None: no disk, or the list of disks did not say it
+
+    @property
+    def stored_mib(self) -> int:
+        """Returns the size of the storage; 0 of addresses."""
+        return 0 if self.name == ADDRESS else self.size_mib
+
+    @property
+    def addresses(self) -> int:
+        """Returns how many external addresses it is; 0 of storage."""
+        return self.size_mib // ONE_ADDRESS if self.name == ADDRESS else 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,9 +33,19 @@ OF_A_RUN = (":core", ":whole")
 """The suffixes of resources of which every running VM has one kind: their seconds are the run's."""
 
 
+EVERYWHERE = "global"
+"""The region of what costs the same in all of them: external addresses in use."""
+
+
+def is_address(resource: str) -> bool:
+    """Says whether the resource is an external address in use."""
+    return resource.startswith("external-ip")
+
+
 @dataclass(frozen=True, slots=True)
 class PriceKey:
-    """Resources: `n1:core`, `n1:ram`, `gpu:nvidia-tesla-t4`, `local-ssd`, `disk:pd-ssd`, `suspended-memory`.
+    """Resources: `n1:core`, `n1:ram`, `gpu:nvidia-tesla-t4`, `local-ssd`, `disk:pd-ssd`, `suspended-memory`,
+    `external-ip` (whose region is `global`).
 
     `f1-micro:whole` is a VM with all that it has, `gpu:nvidia-b200:whole` a GPU with its share of the VM around it.
     """

@@ -24,7 +24,7 @@ from costguard.model.access import Permission, Principal
 from costguard.model.instance import InstanceKey
 from costguard.model.lifetime import Lifetime
 from costguard.model.money import Priced
-from costguard.model.price import Price
+from costguard.model.price import Price, is_address
 from costguard.model.reminder import ReminderRule, RequestKind
 from costguard.pages.folding import Folded, folded
 from costguard.pages.page import Form, Given, Source, page_router
@@ -80,6 +80,7 @@ class VmPage:
     runs: int  # in all
     strip: RunStrip | None  # None: it has not run within a month
     storage: Sequence[StorageView]
+    addresses_from: datetime | None  # from when on an external address is recorded, of a VM that ran before
     prices: Mapping[int, Price]
     events: Sequence[Folded]
     messages: Sequence[LogEntry]
@@ -139,6 +140,7 @@ def vm_page(source: Source, key: InstanceKey, now: datetime, me: Principal | Non
         accrual = accrual_at(connection, now)
         instance_id, row = _row(connection, accrual, source, key, me)
         lifetimes = history.lifetimes_of(connection, accrual, instance_id)
+        storage = history.storage_of(connection, accrual, instance_id)
         return VmPage(
             row=row,
             price_note=_price_note(accrual, row),
@@ -146,7 +148,8 @@ def vm_page(source: Source, key: InstanceKey, now: datetime, me: Principal | Non
             lifetimes=lifetimes[:_RUNS],
             runs=len(lifetimes),
             strip=_strip([run.stored.lifetime for run in lifetimes], now),
-            storage=history.storage_of(connection, accrual, instance_id),
+            storage=storage,
+            addresses_from=_addresses_from(lifetimes, storage),
             prices=prices.by_id(connection),
             events=folded(audit_log.read(connection, project=key.project, gce_id=key.gce_id, limit=_EVENTS)),
             messages=message_log.of_vm(connection, instance_id, [run.stored.id for run in lifetimes], _MESSAGES),
@@ -175,6 +178,13 @@ def _row(
 def _price_note(accrual: Accrual, row: Row) -> str | None:
     vm = row.view.instance
     return accrual.note_of(vm.shape, vm.zone, vm.provisioning_model)
+
+
+def _addresses_from(runs: Sequence[LifetimeView], storage: Sequence[StorageView]) -> datetime | None:
+    """Returns the moment before which nothing tells whether it had an address; None where there is no such time."""
+    recorded = [one.stored.span.started_at for one in storage if one.stored.span.addresses]
+    began = [run.stored.lifetime.started_at for run in runs]
+    return min(recorded) if recorded and began and min(began) < min(recorded) else None
 
 
 def _strip(lifetimes: Sequence[Lifetime], now: datetime) -> RunStrip | None:
@@ -206,6 +216,8 @@ def question(
         instance_id, row = _row(connection, accrual, source, key, me)
         storage_rate = Priced()
         for _, resource, size_mib, zone in stored_fleet.open_storage(connection, [instance_id]):
+            if resource is not None and is_address(resource):
+                continue  # one in use is mostly released with the stop
             storage_rate += priced(accrual.storage_rate(resource, size_mib, zone))
     vm, decision = row.view.instance, row.decision
     offer = next((offer for offer in row.offers if offer.kind is wanted), None)

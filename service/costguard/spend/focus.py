@@ -17,7 +17,7 @@ from typing import Final, TypeAlias
 from costguard.model.billing_month import billing_month
 from costguard.model.instance import InstanceKey, ProvisioningModel
 from costguard.model.lifetime import Attribution, Charge
-from costguard.model.price import OF_A_RUN, Price, Unit
+from costguard.model.price import OF_A_RUN, Price, Unit, is_address
 
 VERSION: Final = "1.2"
 CURRENCY: Final = "USD"
@@ -93,6 +93,8 @@ def focus_row(charged: FocusCharge, billing_account: str = UNKNOWN) -> tuple[Val
     of_vm = (
         f"//compute.googleapis.com/projects/{charged.key.project}/zones/{charged.zone}/instances/{charged.key.gce_id}"
     )
+    of_address = is_address(charge.resource)
+    disk = "" if of_address else charged.disk
     values: dict[str, Value] = {
         "AvailabilityZone": charged.zone,
         "BillingAccountId": billing_account,
@@ -118,10 +120,10 @@ def focus_row(charged: FocusCharge, billing_account: str = UNKNOWN) -> tuple[Val
         "PublisherName": _GOOGLE,
         "RegionId": region,
         "RegionName": region,
-        # The ledger knows a disk by its VM and name.
-        "ResourceId": f"{of_vm}/disks/{charged.disk}" if charged.disk else of_vm,
-        "ResourceName": charged.disk or charged.name,
-        "ResourceType": "Disk" if charged.disk else "Virtual machine",
+        # The ledger knows a disk by its VM and name. The address of a VM has neither, and is no disk.
+        "ResourceId": f"{of_vm}/disks/{disk}" if disk else of_vm,
+        "ResourceName": disk or charged.name,
+        "ResourceType": "External address" if of_address else "Disk" if disk else "Virtual machine",
         "ServiceCategory": "Compute",
         "ServiceName": "Compute Engine",
         "ServiceSubcategory": "Virtual Machines",
@@ -164,6 +166,8 @@ def _consumed(charge: Charge) -> tuple[str, Decimal]:
 def _hours_of(resource: str) -> str:
     if resource.startswith("gpu:"):
         return "GPU-Hours"
+    if is_address(resource):
+        return "Address-Hours"
     if resource.endswith(OF_A_RUN):
         return "vCPU-Hours" if resource.endswith(":core") else "Instance-Hours"
     return "GiB-Hours"

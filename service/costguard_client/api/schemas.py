@@ -2673,15 +2673,19 @@ class StopSavingsOut(TypedDict):
 
 
 class StorageOut(TypedDict):
+    """A disk, the saved memory of a suspended VM, or external IPv4 addresses in use."""
+
+    addresses: int
+    """The number of external addresses; 0 of storage."""
     charges: list[ChargeOut]
     cost: Amount
     ended_at: str | None
     id: int
     name: str
-    """The disk's name, or `memory` for saved memory."""
+    """The disk's name, `saved memory` or `external address`."""
     resource: str | None
     size_gib: str
-    """GiB, as a decimal."""
+    """GiB, as a decimal; 0 of addresses."""
     started_at: str
     unpriced: str
     zone: str

@@ -146,14 +146,20 @@ def _interfaces(project_link: str, vm: VM) -> list[dict[str, Any]]:
                     "kind": "compute#accessConfig",
                     "type": "ONE_TO_ONE_NAT",
                     "name": access.get("name", "external-nat"),
-                    # An ephemeral address is released while the VM is stopped.
-                    **({"natIP": vm.nat_ip} if vm.runs and vm.runs[-1].ended is None else {}),
+                    # An ephemeral address is released while the VM is stopped; a static one is given by its number.
+                    **_nat_ip(vm, access),
                     "networkTier": access.get("networkTier", "PREMIUM"),
                 }
                 for access in given["accessConfigs"]
             ]
         shown.append(interface)
     return shown
+
+
+def _nat_ip(vm: VM, access: Mapping[str, Any]) -> dict[str, str]:
+    is_running = bool(vm.runs) and vm.runs[-1].ended is None
+    natted = access.get("natIP") or (vm.nat_ip if is_running else None)
+    return {"natIP": natted} if natted else {}
 
 
 def _attached(zone_link: str, held: Attachment) -> dict[str, Any]:

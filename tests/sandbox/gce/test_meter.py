@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import Any
 
 import pytest
-from tests.sandbox.vms import HOUR, MINUTE, PROJECT, SPOT, START, ZONE, body, new_world, up
+from tests.sandbox.vms import ADDRESS, HOUR, MINUTE, PROJECT, SPOT, START, ZONE, body, new_world, up
 
 from costguard_sandbox.gce.meter import bill, disk_bills
 from costguard_sandbox.gce.vm import VM, Run
@@ -308,3 +308,33 @@ def test_disk_of_its_own_bills_before_it_is_attached() -> None:
     assert loose.disk.name == "data"
     assert loose.resources["disk:pd-standard"].seconds == seconds(made.insert_time, attach.end_time)
     assert billed(world, vm, "disk:pd-standard")[0] == seconds(attach.end_time, world.now)
+
+
+def test_an_ephemeral_address_is_billed_while_its_vm_runs() -> None:
+    """By the second, at 0.005 dollars an hour: there is no least minute."""
+    world = new_world()
+    vm = up(world, **ADDRESS)
+    world.advance(HOUR)
+    stop = world.stop(PROJECT, "vm")
+    world.advance(HOUR)
+    ran = seconds(vm.last_start, stop.start_time)
+    assert billed(world, vm, "external-ip") == (ran, cost(5_000_000, 1, ran))
+
+
+def test_an_address_costs_a_spot_vm_half() -> None:
+    world = new_world()
+    vm = up(world, **ADDRESS, **SPOT)
+    world.advance(HOUR)
+    ran = seconds(vm.last_start, world.now)
+    assert billed(world, vm, "external-ip") == (ran, cost(2_500_000, 1, ran))
+
+
+def test_a_static_address_is_billed_while_its_vm_is_stopped() -> None:
+    """Google: in use "whether the instance is running or stopped"."""
+    world = new_world()
+    interface = {"network": "global/networks/default", "accessConfigs": [{"natIP": "203.0.113.9"}]}
+    vm = up(world, networkInterfaces=[interface])
+    world.stop(PROJECT, "vm")
+    world.advance(HOUR)
+    had = seconds(vm.last_start, world.now)
+    assert billed(world, vm, "external-ip") == (had, cost(5_000_000, 1, had))

@@ -31,6 +31,7 @@ from costguard.ledger.running.running_total_rows import Group, Kind, OpenSpans, 
 from costguard.model.budget import Scope
 from costguard.model.instance import InstanceKey, ProvisioningModel, Shape
 from costguard.model.lifetime import Lifetime, StorageSpan
+from costguard.model.price import is_address
 
 _DAY = timedelta(days=1)
 _HOUR_SECONDS = 3600
@@ -99,7 +100,9 @@ def _rate(accrual: Accrual, span: Lifetime | StorageSpan) -> tuple[int, int, int
         whole, gpu = accrual.rate(*kind), accrual.gpu_rate(*kind)
         return None if whole is None or gpu is None else (whole.nanos - gpu.nanos, gpu.nanos, 0)
     rate = accrual.storage_rate(span.resource, span.size_mib, span.zone)
-    return None if rate is None else (0, 0, rate.nanos)
+    if rate is None:
+        return None
+    return (rate.nanos, 0, 0) if is_address(span.resource or "") else (0, 0, rate.nanos)
 
 
 def rate_of_kind(accrual: Accrual, kind: Kind) -> int | None:

@@ -10,7 +10,7 @@ from fractions import Fraction
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from costguard_sandbox.gce.catalogue.prices import NoRate, PriceList, is_storage
+from costguard_sandbox.gce.catalogue.prices import EVERYWHERE, SOLD_EVERYWHERE, NoRate, PriceList, is_storage
 from costguard_sandbox.gce.catalogue.regions import project_number
 from costguard_sandbox.gce.catalogue.skus import sku_names
 from costguard_sandbox.gce.meter.bill import segments
@@ -119,8 +119,9 @@ def _hours(
     except NoRate:
         return
     # Disks and saved memory cost Spot VMs the same, under the same SKU.
-    spot = span.spot and (span.resource, billed.region, True) in names
-    sku_id, sku_text = names[span.resource, billed.region, spot]
+    region = EVERYWHERE if span.resource in SOLD_EVERYWHERE else billed.region
+    spot = span.spot and (span.resource, region, True) in names
+    sku_id, sku_text = names[span.resource, region, spot]
     for start, end, _ in cuts:
         price = Decimal(prices.rate(span.resource, billed.region, span.spot, start)[0]).scaleb(-9)
         began = start

@@ -54,6 +54,9 @@ _SPOT_A3: Mapping[str, tuple[int, int, int]] = {
 STORAGE_BASE_REGIONS = ("asia-east1", "europe-west1", "us-central1", "us-east1", "us-west1")
 """Disks cost the same in these regions: one SKU without a place name covers them all."""
 _STORAGE_ELSEWHERE = 1100
+EVERYWHERE = "global"
+SOLD_EVERYWHERE = frozenset({"external-ip"})
+"""Recorded: SKUs C054-7F72-A02E and 4AF8-7C1F-39C4 have the one service region `global`."""
 _BUILT_IN = {
     "a2": ("nvidia-tesla-a100", "nvidia-a100-80gb"),
     "a3": ("nvidia-h100-80gb",),
@@ -159,6 +162,8 @@ BASE: Mapping[str, Price] = {
     "disk:pd-ssd": Price(170_000_000, None, _DISKS),
     "disk:pd-extreme": Price(125_000_000, None, _DISKS),
     "disk:hyperdisk-balanced": Price(80_000_000, None, _DISKS),
+    # An address in use costs the same everywhere: see `EVERYWHERE`.
+    "external-ip": Price(5_000_000, 2_500_000, _CATALOG_2026, _CATALOG_2026),
     # 0.000232877 a GiB-hour of a month of 730: the price of SSD persistent disk.
     "suspended-memory": Price(170_000_000, None, _PAGE),
 }
@@ -183,13 +188,17 @@ def first_prices() -> Mapping[tuple[str, str, bool], int]:
     for region in REGIONS:
         gpus = {name for zone in zones_of(region) for name in ACCELERATOR_TYPES[zone]}
         for resource, price in BASE.items():
-            if not _sold(resource, gpus):
+            if resource in SOLD_EVERYWHERE or not _sold(resource, gpus):
                 continue
             standard, spot = _EXACT.get((resource, region), (price.standard, price.spot))
             factor = 1000 if (resource, region) in _EXACT else _factor(resource, region)
             prices[resource, region, False] = _scaled(standard, factor)
             if spot is not None:
                 prices[resource, region, True] = _spot_a3(resource, region) or _scaled(spot, factor)
+    for resource in SOLD_EVERYWHERE:
+        one = BASE[resource]
+        assert one.spot is not None  # an address of a Spot VM costs half
+        prices[resource, EVERYWHERE, False], prices[resource, EVERYWHERE, True] = one.standard, one.spot
     return prices
 
 
@@ -227,7 +236,7 @@ class PriceList:
 
     def __init__(self, regions: Collection[str] = REGIONS) -> None:
         self._timelines: dict[tuple[str, str, bool], Timeline] = {
-            key: ((OPENING, nanos),) for key, nanos in first_prices().items() if key[1] in regions
+            key: ((OPENING, nanos),) for key, nanos in first_prices().items() if key[1] in (*regions, EVERYWHERE)
         }
 
     def rate(self, resource: str, region: str, spot: bool, at: datetime) -> tuple[int, str]:
@@ -260,6 +269,7 @@ class PriceList:
 
     @staticmethod
     def _key(resource: str, region: str, spot: bool) -> tuple[str, str, bool]:
+        region = EVERYWHERE if resource in SOLD_EVERYWHERE else region
         return resource, region, spot and (resource == "local-ssd" or not is_storage(resource))
 
 

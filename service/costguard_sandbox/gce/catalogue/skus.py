@@ -7,6 +7,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from costguard_sandbox.gce.catalogue.prices import (
+    EVERYWHERE,
+    SOLD_EVERYWHERE,
     STORAGE_BASE_REGIONS,
     NoRate,
     PriceList,
@@ -198,6 +200,9 @@ def _sold(price_list: PriceList, at: datetime) -> Iterator[dict[str, Any]]:
 
 def _places(resource: str, by_region: dict[str, Timeline]) -> Iterator[tuple[str, tuple[str, ...]]]:
     """(place, regions) of each SKU: Google's groups of regions share one while they share their prices."""
+    if resource in SOLD_EVERYWHERE:
+        yield "", (EVERYWHERE,)
+        return
     group_name, group = ("", STORAGE_BASE_REGIONS) if is_storage(resource) else ("Americas", AMERICAS)
     alike: dict[Timeline, list[str]] = defaultdict(list)
     for region in () if has_sku_per_region(resource) else group:
@@ -219,6 +224,8 @@ def describe(resource: str, place: str, *, spot: bool) -> tuple[str, str, str]:
         name, group = _STORAGE[resource]
         name += " attached to Spot Preemptible VMs" if spot else ""
         return f"{name} in {place}" if place else name, "Storage", group
+    if resource in SOLD_EVERYWHERE:
+        return f"External IP Charge on a {'Spot Preemptible' if spot else 'Standard'} VM", "Network", "IpAddress"
     head, _, tail = resource.partition(":")
     if head in ("gpu", "slice"):
         name = GPUS[tail] if head == "gpu" else "1/8 vGPU no lssd"
@@ -235,8 +242,8 @@ def describe(resource: str, place: str, *, spot: bool) -> tuple[str, str, str]:
 
 
 def usage_type(resource: str, *, spot: bool) -> str:
-    """The category's usageType; the catalogue of 2026 has OnDemand for the Spot B200, too."""
-    return "Preemptible" if spot and resource != "gpu:nvidia-b200" else "OnDemand"
+    """The category's usageType; the catalogue of 2026 has OnDemand for the Spot B200 and a Spot VM's address, too."""
+    return "Preemptible" if spot and resource not in ("gpu:nvidia-b200", *SOLD_EVERYWHERE) else "OnDemand"
 
 
 def uses_newer_places(resource: str) -> bool:
@@ -333,8 +340,6 @@ def _storage(price_list: PriceList, make: MakeSku) -> Iterator[dict[str, Any]]:
         "Commitment v1: Local SSD in Americas for 1 Year", committed, AMERICAS, "GiBy.mo", ((0, 50_400_000),), since
     )
     for description, family, group, nanos in (
-        ("External IP Charge on a Spot Preemptible VM", "Network", "IpAddress", 2_500_000),
-        ("External IP Charge on a Standard VM", "Network", "IpAddress", 5_000_000),
         ("Licensing Fee for Windows Server 2022 Datacenter (CPU cost)", "License", "WindowsServer2022", 46_000_000),
         ("Licensing Fee for NVIDIA Tesla T4 Virtual Workstation (GPU cost)", "License", "NvidiaVws", 200_000_000),
     ):

@@ -127,6 +127,7 @@ def whole_seconds(began: datetime, ended: datetime) -> int:
 def spans(vm: VM, until: datetime) -> Iterator[Span]:
     """Everything that the VM bills for until a moment."""
     yield from _running(vm, until)
+    yield from _addresses(vm, until)
     yield from _suspended(vm, until)
     yield from _disks(vm, until)
 
@@ -149,6 +150,23 @@ def _running(vm: VM, until: datetime) -> Iterator[Span]:
             ended = until if ended is None else min(ended, until)
             if ended > run.began:
                 yield Span(_sold_as(part.resource, model), part.quantity, vm.is_spot, run.began, ended)
+
+
+def _addresses(vm: VM, until: datetime) -> Iterator[Span]:
+    """Google, VPC pricing, "External IP addresses": by the second in use, IPv6 free, half for Spot VMs.
+
+    An ephemeral address is in use while its VM runs; a static one is "in use if it is associated with a VM instance,
+    whether the instance is running or stopped".
+    """
+    interfaces = vm.given.get("networkInterfaces") or ()
+    given = [access for interface in interfaces for access in interface.get("accessConfigs") or ()]
+    static = sum(bool(access.get("natIP")) for access in given)
+    for place, run in enumerate(vm.runs):
+        ended = min(run.ended or until, until)
+        following = vm.runs[place + 1].began if place + 1 < len(vm.runs) else vm.deleted_at or until
+        for count, end in ((len(given) - static, ended), (static, min(following, until))):
+            if count and end > run.began:
+                yield Span("external-ip", Fraction(count), vm.is_spot, run.began, end)
 
 
 def _sold_as(resource: str, model: str) -> str:

@@ -93,7 +93,7 @@ def test_reserved_and_flexible_starts_are_unpriced() -> None:
     world.advance(timedelta(minutes=5))
     reserved, flexible = (bill(vm, world.prices, world.now) for vm in world.every_vm())
     assert reserved.unpriced == ["reservation_bound:gpu:nvidia-gb200"]
-    assert set(reserved.resources) == set(flexible.resources) == {"disk:pd-balanced"}
+    assert set(reserved.resources) == set(flexible.resources) == {"disk:pd-balanced", "external-ip"}
     assert "flex_start:gpu:nvidia-h100-80gb" in flexible.unpriced
 
 
