@@ -92,7 +92,7 @@ DESK = {
 def test_where_the_settings_allow_it_its_keeper_stops_it(
     labels: dict[str, str], origin: dict[str, str], kind: KeeperKind, by_rule: bool
 ) -> None:
-    """Its keeper is asked and never `instances.stop`; of other kinds, or without the setting, nothing is."""
+    """The keeper is asked and never `instances.stop`; of other kinds, or without the setting, nothing is."""
     cloud, seen = google(), sighting(labels, origin)
     for kinds in (frozenset[KeeperKind](), OWN - {kind}):
         with pytest.raises(KeptByAnother, match=f'allow it by enforcement.stop_through = \\["{kind}"\\]'):

@@ -69,8 +69,8 @@ def group_answers(place: str, **changes: Any) -> Callable[[Asked], Answer]:
         **changes.get("operation", {}),
     }
 
-    def answer(asked: Asked) -> Answer:
-        verb = asked.path.rpartition("/")[2]
+    def answer(call: Asked) -> Answer:
+        verb = call.path.rpartition("/")[2]
         if verb == "listManagedInstances":
             return json_answer({"managedInstances": [other, member]})
         if verb == "stopInstances":
@@ -93,14 +93,14 @@ def test_a_groups_vm_is_stopped_by_its_group(connect: Connect, path: str, place:
     setup = connect(group_answers(place))
     assert stop(setup, keeper(created_by=path)) == "7558996788000226430"
     group = f"/compute/v1/projects/demo/{place}/instanceGroupManagers/trainers"
-    assert [asked.path for asked in setup.server.requests] == [
+    assert [request.path for request in setup.server.requests] == [
         group,
         f"{group}/listManagedInstances",
         f"{group}/stopInstances",
     ]
-    asked = setup.server.requests[-1]
-    assert asked.body == {"instances": [f"{ROOT}/zones/us-central1-a/instances/trainer-x1"]}
-    assert asked.query["requestId"] == REQUEST
+    request = setup.server.requests[-1]
+    assert request.body == {"instances": [f"{ROOT}/zones/us-central1-a/instances/trainer-x1"]}
+    assert request.query["requestId"] == REQUEST
 
 
 @pytest.mark.parametrize(
@@ -154,7 +154,7 @@ def test_an_answer_that_is_none_may_have_begun(connect: Connect, refused: Answer
 
 def service_answers(shown: dict[str, Any], begun: Answer | None = None) -> Callable[[Asked], Answer]:
     operation = {"name": "projects/demo/locations/us-central1-a/operations/operation-17-c1", "done": False}
-    return lambda asked: (begun or json_answer(operation)) if asked.path.endswith(":stop") else json_answer(shown)
+    return lambda call: (begun or json_answer(operation)) if call.path.endswith(":stop") else json_answer(shown)
 
 
 BOOK_SHOWN: dict[str, Any] = {"state": "ACTIVE", "gceSetup": {"instanceId": "1001", "machineType": "g2-standard-8"}}
@@ -170,11 +170,11 @@ def book() -> Keeper:
 
 
 def test_a_workbench_instance_is_stopped_by_workbench(connect: Connect) -> None:
-    """By its own name, which is not the VM's."""
+    """It is called by its own name, which is not the VM's."""
     setup = connect(service_answers(BOOK_SHOWN))
     assert stop(setup, book()) == "operation-17-c1"
     path = "/v2/projects/demo/locations/us-central1-a/instances/ana-book"
-    assert [(asked.path, asked.body) for asked in setup.server.requests] == [(path, None), (f"{path}:stop", {})]
+    assert [(request.path, request.body) for request in setup.server.requests] == [(path, None), (f"{path}:stop", {})]
 
 
 def test_a_workstation_is_stopped_by_cloud_workstations(connect: Connect) -> None:
@@ -182,7 +182,7 @@ def test_a_workstation_is_stopped_by_cloud_workstations(connect: Connect) -> Non
     setup = connect(service_answers(DESK_SHOWN))
     assert stop(setup, keeper(DESK)) == "operation-17-c1"
     path = "/v1/projects/demo/locations/us-central1/workstationClusters/dev/workstationConfigs/gpu/workstations/ana"
-    assert [(asked.path, asked.body) for asked in setup.server.requests] == [
+    assert [(request.path, request.body) for request in setup.server.requests] == [
         (path, None),
         (f"{path}:stop", {"etag": "e-5"}),
     ]

@@ -197,7 +197,7 @@ def test_one_sku_prices_every_region_that_it_covers() -> None:
 
 
 def test_an_address_is_priced_everywhere_at_once_after_its_free_hours() -> None:
-    """As read from the catalogue on 4 September 2026: `global`, 0 to 720 hours free, then 0.005."""
+    """This was read from the catalogue on 4 September 2026: `global`, 0 to 720 hours free, then 0.005."""
     tiers = [
         {"startUsageAmount": start, "unitPrice": {"currencyCode": "USD", "units": "0", "nanos": nanos}}
         for start, nanos in ((0, 0), (720, 5_000_000))

@@ -126,7 +126,7 @@ def test_the_reason_that_a_groups_vm_is_not_stopped_names_the_setting_or_its_rul
 
 @pytest.mark.parametrize("by_rule", [True, False], ids=["rule", "request"])
 def test_a_groups_vm_is_stopped_by_its_group(judged: Judged, by_rule: bool) -> None:
-    """The executor asks the group alone, and the stop is settled like any other when the ledger sees it at rest."""
+    """The executor asks the group alone, and the stop is settled like any other when the ledger sees it stopped."""
     judged.rules = replace(judged.rules, stop_through=frozenset({KeeperKind.GROUP}))
     action = judged.decided() if by_rule else judged.scene.stop_by_ana(judged.subject)
     judged.google.vms[action.key.project, action.zone, action.name].origin = dict(GROUP)

@@ -311,7 +311,7 @@ def test_disk_of_its_own_bills_before_it_is_attached() -> None:
 
 
 def test_an_ephemeral_address_is_billed_while_its_vm_runs() -> None:
-    """By the second, at 0.005 dollars an hour: there is no least minute."""
+    """Each second counts, at 0.005 dollars an hour: there is no least minute."""
     world = new_world()
     vm = up(world, **ADDRESS)
     world.advance(HOUR)
