@@ -21,7 +21,7 @@ from costguard.model.keeper import Keeper, KeeperKind
 KEPT_SCOPES = ("https://www.googleapis.com/auth/cloud-platform",)
 
 _BUDGET_S = 20.0  # of a look and a stop together
-_AT_REST = ("", "NONE", "VERIFYING", "STOPPING")  # what a group may be doing with a VM that is to be stopped
+_MAY_STOP = ("", "NONE", "VERIFYING", "STOPPING")  # actions of a group on a VM that it lets us stop
 
 
 class KeptStops:
@@ -67,7 +67,7 @@ class KeptStops:
         member = next((member for member in members if str(member.id) == gce_id), None)
         if member is None:
             raise _unknown_to(keeper, vm)
-        if member.current_action not in _AT_REST:
+        if member.current_action not in _MAY_STOP:
             raise CloudError(f"{vm} is not stopped now: its group's action {member.current_action} is under way.")
         request = {**names, "request_id": request_id, _BODIES[scope]: {"instances": [member.instance]}}
         what = f"The stop of instance {vm} by {where}"

@@ -83,7 +83,7 @@ _LOCAL_SSD: Final = re.compile(
     r"ssd backed local storage(?P<spot> attached to (?:spot )?preemptible vms?)?" + _MAYBE_PLACE
 )
 # Google, VPC pricing: an address in use costs a Spot VM half. Both are sold for all regions at once; that of Spot says
-# OnDemand. The first hours of a month, which are free once for a billing account, are nobody's in particular.
+# OnDemand. The first hours of a month, which are free once for a billing account, belong to no VM.
 _ADDRESS: Final = re.compile(r"external ip charge on a (?:standard vm|(?P<spot>spot preemptible vm))")
 _SAVED_MEMORY: Final = re.compile(r"vm state: .*\b(memory|ram)\b.*")
 
