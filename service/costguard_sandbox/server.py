@@ -15,7 +15,7 @@ from starlette.responses import Response
 
 from costguard_sandbox import bigquery, control
 from costguard_sandbox.gce.errors import Refused
-from costguard_sandbox.gce.routes import batch, disks, instances, monitoring, operations, places
+from costguard_sandbox.gce.routes import batch, disks, groups, instances, monitoring, operations, places, workbench
 from costguard_sandbox.gce.routes.call import refusal
 from costguard_sandbox.guest import metadata
 from costguard_sandbox.serving import QuickServer
@@ -28,7 +28,8 @@ _BACKGROUND_EVERY_S = 0.5
 
 
 def create_app(world: World) -> Starlette:
-    """Compute Engine under /compute/v1, also in batches, the price catalogue under /v1, Cloud Monitoring under /v3.
+    """Compute Engine under /compute/v1, also in batches, the price catalogue under /v1, Cloud Monitoring under /v3,
+    Workbench under /v2.
 
     Metadata servers are under /metadata, Slack is under /slack, BigQuery under /bigquery/v2, and the
     sandbox's own routes are under /sandbox.
@@ -37,6 +38,8 @@ def create_app(world: World) -> Starlette:
         *instances.routes(world),
         *operations.routes(world),
         *disks.routes(world),
+        *groups.routes(world),
+        *workbench.routes(world),
         *places.routes(world),
         *monitoring.routes(world),
         *control.routes(world),

@@ -17,6 +17,7 @@ from costguard_sandbox.gce.disks import Storage
 from costguard_sandbox.gce.errors import already_exists, bad_request, invalid, invalid_usage, not_found
 from costguard_sandbox.gce.faults import CloudFaults
 from costguard_sandbox.gce.filters import compile_filter
+from costguard_sandbox.gce.group_requests import GroupRequests
 from costguard_sandbox.gce.groups import Groups, service_agent
 from costguard_sandbox.gce.guests import Guests, MetadataWatches
 from costguard_sandbox.gce.insertion import Factory, read_insert
@@ -27,6 +28,7 @@ from costguard_sandbox.gce.render import instance_resource
 from costguard_sandbox.gce.system_events import EVENTS, PREEMPT_IN_START, Reclaim, SystemEvents
 from costguard_sandbox.gce.timeline import Timeline
 from costguard_sandbox.gce.vm import VM, Disk, Load, Status
+from costguard_sandbox.gce.workbench import Workbench
 
 DEFAULT_USER = "ana@example.com"
 Settled = Callable[[], AbstractContextManager[object]]
@@ -98,7 +100,11 @@ class Cloud:
         self._bulk_inserts = BulkInserts(self.operations, self._lifecycle, self._insert_one, self.instances)
         parts = (self.timeline, self._lifecycle, self.guests, self.metadata_watches, self.operations)
         self._system_events = SystemEvents(*parts, lambda vm: self.storage.renew_boot_disk(vm))
-        self.groups = Groups(self.timeline, self._system_events.repair, self._insert_again)
+        self.groups = Groups(self.timeline, seed, self._system_events.repair, self._insert_again)
+        self.group_requests = GroupRequests(
+            self.timeline, seed, self.operations, self._lifecycle, self.groups, self.request, self._insert_for_group
+        )
+        self.workbench = Workbench(self.timeline, seed, self.request)
         self.storage = Storage(
             self.timeline,
             self._lifecycle,
@@ -214,10 +220,13 @@ class Cloud:
         vm = self._factory.vm(project, zone, wanted, self.timeline.now, self.storage.live)
         return self._begin_insert(vm, user, group=group)
 
+    def _insert_for_group(self, project: str, zone: str, body: Mapping[str, Any]) -> None:
+        self._insert_one(project, zone, body, service_agent(project), "")
+
     def _insert_again(self, vm: VM) -> None:
         """Makes a VM that was deleted again, in its group's name, if nobody took its name meanwhile."""
         if (vm.project, vm.zone, vm.name) not in self._vms:
-            self._insert_one(vm.project, vm.zone, vm.given, service_agent(vm.project), "")
+            self._insert_for_group(vm.project, vm.zone, vm.given)
 
     def _begin_insert(self, vm: VM, user: str, request_id: str = "", group: str = "") -> Child:
         operation = self.operations.begin("insert", vm.target, user, request_id, group)
@@ -228,6 +237,8 @@ class Cloud:
         self._ever.append(vm)
         self._by_id[vm.id] = vm
         self._by_name.setdefault((vm.project, vm.name), []).append(vm)
+        self.groups.joined(vm, user == service_agent(vm.project))
+        self.workbench.joined(vm)
         self.storage.adopt(vm)
         self._changed(vm)
         self._lifecycle.accept(operation, vm)
@@ -354,6 +365,7 @@ class Cloud:
         self.changes += 1
         self.usage.follow(vm)
         self.groups.changed(vm)
+        self.workbench.changed(vm)
 
     def _disk_changed(self, vm: VM | None) -> None:
         self.changes += 1

@@ -215,8 +215,9 @@ class Lifecycle:
 
         def stopped() -> None:
             if vm.transition == number:
+                if vm.runs and vm.runs[-1].ended is None:  # a VM that others stopped has its stamp of that
+                    vm.last_stop = self._now
                 self._end_run(vm, Status.STOPPING)
-                vm.last_stop = self._now
                 self._show(vm, Status.PROVISIONING)
                 made.append(insert())
                 made[0].begin(self._now)

@@ -36,6 +36,8 @@ _DURATIONS: Mapping[str, tuple[tuple[float, float], ...]] = {
     "recreate up": ((0, 12), (1, 12)),
     # How long before the end of a start a preemption came: two recordings, of about 0.7 and 7.6 s.
     "lost start": ((0, 0.3), (0.5, 0.74), (1, 7.6)),
+    # How soon a group looks after a VM that others stopped or deleted. Ours: no recording says it.
+    "group looks": ((0, 60), (1, 120)),
     "repair": ((0, 60), (1, 180)),
     "late": ((0, 0), (1, 29)),
     "guest shutdown": ((0, 5), (0.5, 25), (1, 85)),
