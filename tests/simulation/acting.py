@@ -38,7 +38,7 @@ def stops_for_nobody(story: Story) -> Iterator[str]:
             yield f"a stop of {topic.vm.name} ({topic.subject}) was asked for at {at}, and nobody wanted it"
             continue
         row = next((one for one in topic.stops if one.request_uuid == stop.request_id), ordered[-1])
-        if row.request_uuid != stop.request_id:
+        if row.request_uuid != stop.request_id and stop.by != ":stop":
             yield f"a stop of {topic.vm.name} ({topic.subject}) was asked for at {at} under an id that is not its own"
         if row.request_id is None and (grounds := _grounds(topic, at)) not in row.rule:
             yield f"a stop of {topic.vm.name} ({topic.subject}) was asked for at {at} by {row.rule}: {grounds}"
@@ -73,14 +73,20 @@ def work_is_stopped_by_rule(life: Life, connection: Connection) -> Iterator[str]
 
 
 def kept_vms_are_left_alone(life: Life) -> list[str]:
-    """No way of the guard stops or deletes a VM of a managed group, of GKE, Dataproc, Batch or Dataflow.
+    """No way of the guard stops or deletes a kept VM behind its keeper, or by a stop of it that is not allowed.
 
-    Its group would recreate it on a fresh boot disk. What Google was asked for counts, whether it arrived or not.
+    Its group would recreate it on a fresh boot disk, and Workbench would show an orphan. What Google was asked for
+    counts, whether it arrived or not.
     """
     life.counts["VMs that another keeps"] = len(life.fleet.kept)
-    kept = {str(vm_id) for vm_id in life.fleet.kept}
-    stops = [stop for stop in life.wire.stops if stop.vm_id in kept]
-    wrong = [f"a stop of {stop.vm_id} was asked for at {stop.at}, which another keeps" for stop in stops]
+    kept = {str(vm_id): kind for vm_id, kind in life.fleet.kept.items()}
+    allowed = _OWN_STOPS if life.plan.aim.stops_through else {}
+    wrong = [
+        f"a stop ({stop.by}) of {stop.vm_id} was asked for at {stop.at}, which {kept.get(stop.vm_id, 'nothing')} keeps"
+        for stop in life.wire.stops
+        if stop.by != (allowed.get(kept[stop.vm_id], "") if stop.vm_id in kept else "stop")
+    ]
+    life.counts["stops asked of keepers"] = sum(stop.by != "stop" for stop in life.wire.stops)
     ended = job_vms.asked_by_the_guard(life.world, "stop", "suspend", "delete") if kept else ()
     wrong += [
         f"a {one.kind} of {one.target_id} began, which another keeps"
@@ -88,7 +94,13 @@ def kept_vms_are_left_alone(life: Life) -> list[str]:
         if one.target_id in life.fleet.kept
     ]
     repairs = life.world.groups.repairs
-    return wrong + ([f"{repairs} VMs were recreated by their groups"] if repairs else [])
+    wrong += [f"{repairs} VMs were recreated by their groups"] if repairs else []
+    return wrong + [
+        f"Workbench does not know that its VM {vm_id} is down" for vm_id, _ in life.world.workbench.orphaned
+    ]
+
+
+_OWN_STOPS = {"group": "stopInstances", "workbench": ":stop"}
 
 
 def _grounds(topic: Topic, at: datetime) -> str:

@@ -59,6 +59,9 @@ class Aim:
     answers: float = 0.0  # the chance that someone answers a message while a guard stands still
     mutes: float = 0.0  # the chance that nobody hears an agent for hours, while its command goes on
     grouped: float = 0.0  # the share of people's VMs that a managed group or a service of Google keeps
+    keepers: tuple[str, ...] = ("group", "gke", "old gke", "dataproc", "batch", "dataflow")  # which of them
+    pools: int = 0  # node pools of the second project, whose autoscaler removes idle nodes
+    stops_through: bool = False  # the settings allow the stops of groups and Workbench
     moods: int = 0  # how often people's notebooks come to be idle and work again; some have no Ops Agent
     agentless: float = 0.0  # the share of notebooks that are never worked on, and never have an Ops Agent
     wishes: tuple[float, float] = (0.2, 30)  # hours from a job's submission to what people want of it
@@ -117,6 +120,11 @@ AIMS: Mapping[str, Aim] = {
     "groups": Aim(
         (), people=5, jobs=0, events=0, days=3, hours=5, pages=0.25, presses={"keep:4": 0.1, "stop": 0.3},
         presets=(6, 0, 0, 5, 4), moods=4, grouped=0.5, is_often=True, is_hasty=True,
+    ),
+    "keepers": Aim(
+        (), people=5, jobs=0, events=0, days=3, hours=5, pages=0.25, presses={"keep:4": 0.1, "stop": 0.3},
+        presets=(6, 0, 0, 5, 4), moods=4, grouped=0.6, keepers=("group", "group", "workbench", "workbench", "gke"),
+        pools=2, stops_through=True, is_often=True, is_hasty=True,
     ),
     "idleness": Aim(
         (), people=4, jobs=0, events=0, days=2, hours=5, presses={"keep:4": 0.1}, presets=(6, 0, 0, 0, 1), moods=4,

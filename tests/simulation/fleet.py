@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
 from tests.scenario.fleet import HOUR, body, price_list
@@ -16,7 +17,8 @@ from tests.simulation.settings import PROJECT, WILD, ZONES
 from costguard_sandbox.clock import ManualClock
 from costguard_sandbox.gce import changes
 from costguard_sandbox.gce.errors import Refused
-from costguard_sandbox.gce.groups import service_agent
+from costguard_sandbox.gce.groups import Group, service_agent
+from costguard_sandbox.gce.pools import make_pool
 from costguard_sandbox.gce.render import fingerprint
 from costguard_sandbox.gce.vm import VM, Load, Status
 from costguard_sandbox.world import World
@@ -79,14 +81,33 @@ class Fleet:
     moods: int = 0
     agentless: float = 0.0
     grouped: float = 0.0
-    kept: set[int] = field(default_factory=set)  # numbers of VMs that a group or a service of Google keeps
+    keepers: tuple[str, ...] = ()
+    pools: list[Group] = field(default_factory=list)
+    of_people: dict[int, str] = field(default_factory=dict)  # what keeps a VM, by its number
 
     def plan(self, plan: Plan) -> None:
         self.presets, self.moods, self.agentless = plan.aim.presets, plan.aim.moods, plan.aim.agentless
-        self.grouped = plan.aim.grouped
+        self.grouped, self.keepers = plan.aim.grouped, plan.aim.keepers
         for planned in plan.vms:
             one = _Life(self, plan.lot("vm", planned.number))
             self.world.at(planned.at, one.create)
+        for number in range(plan.aim.pools):
+            self.world.at(plan.start + HOUR, partial(self._make_pool, plan.lot("pool", number), number))
+
+    @property
+    def kept(self) -> Mapping[int, str]:
+        """What keeps VMs, by their numbers: `group`, `gke`, ... The autoscaler of a pool removes nodes by itself."""
+        return self.of_people | {vm.id: "gke" for pool in self.pools for vm in pool.ever}
+
+    def _make_pool(self, chance: random.Random, number: int) -> None:
+        zone = chance.choice(ZONES)
+        template = body("node", zone, **_MACHINES["t4"], spot=False, labels={})
+        pool = make_pool(self.world, WILD, zone, "train", f"t4-{number}", template, chance.randint(2, 4), smallest=1)
+        self.pools.append(pool)
+        for vm in pool.ever:
+            idle_at = self.world.timeline.now + chance.uniform(1, 60) * HOUR
+            self.world.at(idle_at, partial(vm.loads.append, (idle_at, Load.IDLE)))
+            self.happened["made by a node pool"] += 1
 
     def protect(self, name: str, zone: str) -> None:
         """Labels it, as its owner would, at this very moment."""
@@ -142,8 +163,7 @@ class _Life:
         made = Made(kind, owner, is_protected, is_spot, self._lasts(kind))
         wanted = body(name, zone, **_MACHINES[kind], spot=is_spot, labels=labels)
         is_kept = self.fleet.grouped > 0 and chance.random() < self.fleet.grouped
-        if is_kept:
-            self._belong(wanted, zone)
+        keeper = self._belong(wanted, zone) if is_kept else ""
         user = f"{owner}@example.com" if owner else _PROGRAM
         if not self._try("made", lambda: self.world.insert(PROJECT, zone, wanted, user)):
             return
@@ -153,7 +173,7 @@ class _Life:
             return  # there was no room for it, as its operation says
         self.fleet.made[vm.id] = made
         if is_kept:
-            self.fleet.kept.add(vm.id)
+            self.fleet.of_people[vm.id] = keeper
         if is_protected:
             self.fleet.protected[vm.id] = vm.created_at
         self._later(made.lasts, "deleted", vm, lambda: self._ask("delete", vm))
@@ -162,14 +182,21 @@ class _Life:
         elif made.preset == "notebook":
             self._idle(vm)
 
-    def _belong(self, wanted: dict[str, Any], zone: str) -> None:
-        """Gives VMs to a managed group, of GKE or not, or to a service that labels its VMs."""
-        kind = self.chance.choice(("group", "gke", "old gke", "dataproc", "batch", "dataflow"))
+    def _belong(self, wanted: dict[str, Any], zone: str) -> str:
+        """Gives VMs to a managed group, of GKE or not, or to a service that labels its VMs. The kind of the keeper."""
+        kind = self.chance.choice(self.fleet.keepers)
         wanted["labels"] |= _SERVICES.get(kind, {})
         if kind in ("group", "gke", "old gke"):
             group = f"projects/7/zones/{zone}/instanceGroupManagers/{'gke-train-' if kind != 'group' else ''}t4-grp"
             wanted["metadata"] = {"items": [{"key": "created-by", "value": group}]}
+        if kind == "workbench":
+            wanted["labels"] |= {
+                "notebooks-product": "workbench-instances",
+                "resource-name": f"book-of-{wanted['name']}",
+            }
+            wanted["metadata"] = {"items": [{"key": "notebooks-api", "value": "PROD"}]}
         self.fleet.happened[f"made by {kind}"] += 1
+        return kind
 
     def _lasts(self, kind: str) -> timedelta:
         """Some are short, most are forgotten; what nobody stops and costs much is deleted after some days."""
@@ -231,7 +258,7 @@ class _Life:
         if verb == "start" and vm.status is not Status.TERMINATED:
             return
         owner = self.fleet.made[vm.id].owner
-        if vm.id in self.fleet.kept:  # its own group resizes
+        if vm.id in self.fleet.of_people:  # its own group resizes
             self.world.request(verb, PROJECT, vm.zone, vm.name, service_agent(PROJECT))
             return
         self.world.request(verb, PROJECT, vm.zone, vm.name, f"{owner}@example.com" if owner else _PROGRAM)

@@ -108,6 +108,8 @@ HASTY_TABLES: dict[str, Any] = {
     "presets": {name: {**preset, **_OF_PRESETS.get(name, {})} for name, preset in _TABLES["presets"].items()},
 }
 HASTY = Settings.of(HASTY_TABLES)
+_THROUGH = {**HASTY_TABLES["enforcement"], "stop_through": ["group", "workbench"]}
+THROUGH = Settings.of({**HASTY_TABLES, "enforcement": _THROUGH})
 _JOB = {**HASTY_TABLES["presets"]["job"], **_IMPATIENT}
 STRICT = Settings.of({**HASTY_TABLES, "presets": {**HASTY_TABLES["presets"], "job": _JOB}})
 RULES = SETTINGS.rules()
@@ -140,6 +142,8 @@ def changed(lot: random.Random) -> Settings:
 
 def settings_of(aim: Aim, *, has_budgets: bool) -> Settings:
     """Returns the settings of lives with this aim."""
+    if aim.stops_through:
+        return THROUGH
     if aim.is_strict or aim.is_hasty:
         return STRICT if aim.is_strict else HASTY
     return TIGHT if has_budgets and not aim.mutes else SETTINGS

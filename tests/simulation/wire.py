@@ -9,7 +9,7 @@ import io
 import urllib.request
 import urllib.response
 from collections import Counter
-from collections.abc import Callable, Coroutine, Mapping, MutableMapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping, MutableMapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -18,6 +18,7 @@ from functools import partial
 from typing import Any, cast
 from urllib.parse import parse_qs, unquote, urlsplit
 
+import orjson
 import requests
 import urllib3
 from requests.adapters import BaseAdapter
@@ -45,11 +46,16 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """A stop as the guard asked for it, whether or not Google ever had it. `vm_id` is the VM's number."""
+    """A stop as the guard asked for it, whether or not Google ever had it. `vm_id` is the VM's number.
+
+    `by` is what was asked: `stop` of the VM itself, `stopInstances` of its group, or `:stop` of Workbench, which takes
+    no request ids.
+    """
 
     at: datetime
     vm_id: str
     request_id: str
+    by: str = "stop"
 
 
 class _Connection:
@@ -141,9 +147,8 @@ class Wire:
         name = f"{method} {parts.path.rsplit('/', 1)[-1] if method != 'GET' else ''}".strip()
         self.step(f"before {name}")
         self.calls[name] += 1
-        if name == "POST stop":
-            request_id = parse_qs(parts.query).get("requestId", [""])[0]
-            self.stops.append(Stop(self._world.now, parts.path.split("/")[-2], request_id))
+        if method == "POST":
+            self.stops += self._stops(parts.path, parse_qs(parts.query).get("requestId", [""])[0], body)
         if method == "GET":
             self.looked(parts.path)
         scope = {
@@ -170,6 +175,20 @@ class Wire:
         if method == "GET":
             connection.answer.body = self.reworded(parts.path, connection.answer.body)
         return connection.answer
+
+    def _stops(self, path: str, request_id: str, body: bytes) -> Iterator[Stop]:
+        """The stops that a request asks for, of VMs by their number."""
+        world, parts = self._world, path.split("/")
+        if parts[-1] == "stop":
+            yield Stop(world.now, parts[-2], request_id)
+        elif parts[-1] == "stopInstances":
+            for url in orjson.loads(body)["instances"]:
+                _, zone, _, name = url.split("/")[-4:]
+                vm = world.instance(parts[parts.index("projects") + 1], name, zone)
+                yield Stop(world.now, str(vm.id), request_id, "stopInstances")
+        elif parts[1] == "v2" and parts[-1].endswith(":stop"):
+            notebook = world.workbench.find(parts[3], parts[5], parts[-1].removesuffix(":stop"))
+            yield Stop(world.now, str(notebook.vm.id), request_id, ":stop")
 
     def _drive(self, work: Coroutine[Any, Any, None], timers: _Timers, patience_s: float) -> None:
         while not self._goes_on(work, timers):

@@ -55,6 +55,7 @@ class Group:
     target_size: int = 0
     target_stopped: int = 0
     vms: list[VM] = field(default_factory=list)
+    ever: list[VM] = field(default_factory=list)  # deleted ones too
 
     @property
     def id(self) -> int:
@@ -113,6 +114,7 @@ class Groups:
             self.declare(Group(*key, self._timeline.now, vm.given, vm.name.rpartition("-")[0] or vm.name))
         group = self._groups[key]
         group.vms.append(vm)
+        group.ever.append(vm)
         if not is_group:
             group.target_size += 1
 
