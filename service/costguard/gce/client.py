@@ -51,6 +51,7 @@ class _LastLook:
     instances: dict[str, Remembered] = field(default_factory=dict)
     disks: dict[str, tuple[tuple[Any, ...], DiskDetails]] = field(default_factory=dict)
     disk_listing: DiskListing | None = None  # the last whole one, which may serve again
+    joined_disks: DiskListing | None = None  # with which every VM in `instances` was joined
     disks_listed_s: float = 0.0
     order_holds: bool = False
 
@@ -145,6 +146,7 @@ class ComputeCloud:
             disks.details,
             memory.instances,
             lambda zone, name: self._types.shape(project, zone, name),
+            are_old_disks=disks is memory.joined_disks,
         )
         if (
             early
@@ -153,6 +155,7 @@ class ComputeCloud:
         ):
             memory.disk_listing = None  # a disk may have been made since its page was read: the next look lists again
         missed_some = bool(listing.incomplete or listing.unread_zones or fleet.garbled)
+        memory.joined_disks = None if missed_some else disks
         memory.instances = {**memory.instances, **fleet.instances} if missed_some else fleet.instances
         unread_parts = unread_of(project, listing, fleet, disks)
         if done.unread:

@@ -125,14 +125,17 @@ def join(
     disks: dict[str, DiskDetails],
     before: dict[str, Remembered],
     shape_of: Callable[[str, str], MachineShape | None],
+    *,
+    are_old_disks: bool = False,
 ) -> Fleet:
     """Instances with their disks. What has not changed since `before` is the same object again.
 
-    What waits is let go as it is converted.
+    What waits is let go as it is converted. `are_old_disks`: all of `before` was joined with these very disks.
     """
     fleet = Fleet()
     for remembered in listing.same:
-        fleet.instances[remembered.seen.key.gce_id] = _refreshed(remembered, disks)
+        as_now = remembered if are_old_disks else _refreshed(remembered, disks)
+        fleet.instances[remembered.seen.key.gce_id] = as_now
     shapes = Shapes(shape_of)
     listing.waiting.reverse()
     while listing.waiting:
