@@ -171,6 +171,7 @@ def test_address_costs_googles_price_and_spot_half(model: ProvisioningModel, res
 
 
 def test_addresses_are_billed_by_the_second_as_a_part_of_the_vm() -> None:
+    """Ninety seconds of an hour's half cent are 125,000 nano-dollars: the sum is the meter's to the last one."""
     started_at = datetime(2026, 11, 1, 10, tzinfo=UTC)
     span = StorageSpan(KEY, ADDRESS, IN_USE, 2 * ONE_ADDRESS, "us-central1-a", started_at, started_at.replace(second=9))
     bill = bill_storage(span, SHIPPED, started_at.replace(hour=12))

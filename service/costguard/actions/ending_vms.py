@@ -22,7 +22,7 @@ class StopsKept(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class OwnStops:
-    """The keepers whose own stop the settings allow, and who asks it of Google."""
+    """The keepers whose own stop the settings allow, and the client that asks it of Google."""
 
     google: StopsKept
     kinds: Collection[KeeperKind]

@@ -322,6 +322,7 @@ def test_an_ephemeral_address_is_billed_while_its_vm_runs() -> None:
 
 
 def test_an_address_costs_a_spot_vm_half() -> None:
+    """The catalogue has an SKU of its own for it."""
     world = new_world()
     vm = up(world, **ADDRESS, **SPOT)
     world.advance(HOUR)
