@@ -144,6 +144,7 @@ def test_run_whose_end_is_corrected_takes_its_address_along() -> None:
 
 
 def test_vm_without_an_address_has_no_span_of_one() -> None:
+    """It runs and stops as any other."""
     books = _Books()
     books.look("10:05", _running(0), operation("insert", "09:59", "10:00"))
     books.look("12:05", seen(Status.STOPPED, last_stopped_at="12:00"), operation("stop", "12:00", "12:01"))
@@ -171,7 +172,7 @@ def test_address_costs_googles_price_and_spot_half(model: ProvisioningModel, res
 
 
 def test_addresses_are_billed_by_the_second_as_a_part_of_the_vm() -> None:
-    """Ninety seconds of an hour's half cent are 125,000 nano-dollars: the sum is the meter's to the last one."""
+    """Two addresses for nine seconds cost 25,000 nano-dollars, and no day holds them as storage."""
     started_at = datetime(2026, 11, 1, 10, tzinfo=UTC)
     span = StorageSpan(KEY, ADDRESS, IN_USE, 2 * ONE_ADDRESS, "us-central1-a", started_at, started_at.replace(second=9))
     bill = bill_storage(span, SHIPPED, started_at.replace(hour=12))

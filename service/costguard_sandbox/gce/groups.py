@@ -71,7 +71,7 @@ class Group:
 
     @property
     def path(self) -> str:
-        """As the metadata of its VMs have it: with the project's number."""
+        """Returns its path with the project's number, as the metadata of its VMs have it."""
         return f"projects/{project_number(self.project)}/{self.scope}/instanceGroupManagers/{self.name}"
 
 

@@ -170,7 +170,7 @@ def test_groups_look_as_googles_description_says(served: Served) -> None:
 
 @pytest.mark.parametrize("verb", ["stop", "delete"])
 def test_a_group_repairs_a_vm_60_to_120_s_after_others_ended_it(verb: str) -> None:
-    """Between the two the VM is down, whatever the seed; a group that does nothing on failure leaves it so."""
+    """The VM is down in between, whatever the seed; a group that does nothing on failure leaves it so."""
     for seed in range(5):
         world = new_world(seed=seed)
         group = make_group(world, PROJECT, f"zones/{ZONE}", "trainers", body("template"), 1)
