@@ -10,6 +10,10 @@ _OF_THE_GUARD: Mapping[str, str] = {
     "shared:g1-small": "g1-small:whole",
     "gpu:nvidia-b200": "gpu:nvidia-b200:whole",
     "slice:nvidia-rtx-pro-6000": "gpu:nvidia-rtx-pro-6000-1/8:whole",
+    "tpu:ct5lp": "gpu:v5e:whole",
+    "tpu:ct5p": "gpu:v5p:whole",
+    "tpu:ct6e": "gpu:v6e:whole",
+    "tpu:tpu7x": "gpu:tpu7x:whole",
 }
 
 
@@ -19,8 +23,14 @@ def guards_name(resource: str) -> str:
 
 
 def guards_key(resource: str, region: str, is_spot: bool) -> PriceKey:
-    """The guard's key of a price. It holds the address of a Spot VM as a resource of its own."""
+    """The guard's key for a price of the simulated list, where Flex-start is part of the resource's name.
+
+    The guard holds the address of a Spot VM as a resource of its own.
+    """
     if resource == "external-ip" and is_spot:
         return PriceKey("external-ip:spot", region, ProvisioningModel.STANDARD)
+    bare = resource.removeprefix("flex_start:")
     model = ProvisioningModel.SPOT if is_spot else ProvisioningModel.STANDARD
-    return PriceKey(guards_name(resource), region, model)
+    if bare != resource:
+        model = ProvisioningModel.FLEX_START
+    return PriceKey(guards_name(bare), region, model)

@@ -103,6 +103,18 @@ def test_attached_gpus_win_over_built_in_ones() -> None:
     assert (built_in.gpu_type, built_in.gpu_count) == ("nvidia-tesla-a100", 2)
 
 
+@pytest.mark.parametrize(
+    ("google", "ours"),
+    [("ct6e", "v6e"), ("tpu-v5p", "v5p"), ("tpu-v6e-slice", "v6e"), ("ct5lp", "v5e"), ("tpu7x", "tpu7x")],
+)
+def test_tpus_are_named_by_their_generation(google: str, ours: str) -> None:
+    """Compute Engine's older shapes, its newer ones and GKE name the same chip in three ways."""
+    link = f"{ROOT}/zones/{ZONE}/acceleratorTypes/{google}"
+    chips = [{"acceleratorType": link, "acceleratorCount": 4}]
+    shape = seen(machineType="zones/z/machineTypes/ct6e-standard-4t", guestAccelerators=chips).shape
+    assert (shape.gpu_type, shape.gpu_count, shape.has_tpus) == (ours, 4, True)
+
+
 def test_local_ssds() -> None:
     """Scratch disks are local SSDs of 375 GiB unless they say otherwise, and are not persistent disks."""
     scratch = [{"type": "SCRATCH"}, {"type": "SCRATCH", "diskSizeGb": "375"}]

@@ -39,6 +39,12 @@ from costguard.gce.machine_types import MachineShape, MachineTypes, by_rule, par
         ("g4-standard-6", (6, 22528, "nvidia-rtx-pro-6000", 1, 0)),
         ("g4-standard-48", (48, 184320, "nvidia-rtx-pro-6000", 1, 0)),
         ("g4-standard-384", (384, 1474560, "nvidia-rtx-pro-6000", 8, 0)),
+        ("ct5lp-hightpu-4t", (112, 196608, "v5e", 4, 0)),
+        ("ct5p-hightpu-1t-tpu", (52, 114688, "v5p", 1, 0)),
+        ("ct5p-hightpu-4t", (208, 458752, "v5p", 4, 0)),
+        ("ct6e-standard-1t", (44, 180224, "v6e", 1, 0)),
+        ("ct6e-standard-8t-tpu", (360, 1474560, "v6e", 8, 0)),
+        ("tpu7x-standard-4t", (224, 983040, "tpu7x", 4, 0)),
         ("custom-4-5120", (4, 5120, None, 0, 0)),
         ("n2-custom-8-65536-ext", (8, 65536, None, 0, 0)),
         ("e2-custom-small-4096", (2, 4096, None, 0, 0)),
@@ -50,7 +56,7 @@ def test_known_by_rule(name: str, shape: tuple[object, ...]) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["t2d-standard-8", "n1-standard-3", "n2-standard-8-lssd", "g4-standard-44", "projects"]
+    "name", ["t2d-standard-8", "n1-standard-3", "n2-standard-8-lssd", "g4-standard-44", "ct6e-standard-2t", "projects"]
 )
 def test_not_known_by_rule(name: str) -> None:
     """A size or a family that the rules do not name is asked for, never guessed."""

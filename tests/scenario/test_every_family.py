@@ -52,11 +52,43 @@ def test_ledger_and_meter_price_every_type_alike(model: str) -> None:
     assert unlike == {}
 
 
-def _bill(vm: SeenInstance, book: PriceBook, until: datetime) -> int:
+def test_tpus_by_flex_start_cost_what_the_meter_says() -> None:
+    """v5e and v6e have a flex-start price in the catalogue; TPU v5p and TPU7x have none there, and are unpriced."""
+    world = World(ManualClock(START), projects=[PROJECT])
+    flexible = {"provisioningModel": "FLEX_START", "onHostMaintenance": "TERMINATE"}
+    for name in [
+        name for name, machine in MACHINE_TYPES.items() if machine.accelerators[:1] and name[:2] in ("ct", "tp")
+    ]:
+        insert(world, name, flexible)
+    world.advance(timedelta(hours=6))
+    with running(world) as url:
+        cloud = ComputeCloud(url, ManualClock(world.now), wait=Waits())
+        seen = {vm.name: vm for vm in cloud.observe(PROJECT, None).instances}
+        book = PriceBook(CatalogPrices(url).fetch())
+        cloud.close()
+    priced = {}
+    for vm in world.every_vm():
+        metered = bill(vm, world.prices, world.now)
+        ours = bill_lifetime(_run(seen[vm.name]), book, world.now)
+        if metered.unpriced:
+            assert ours.unpriced.startswith("No price is known for gpu:"), vm.name
+            assert ours.charges == ()
+        else:
+            priced[vm.shape.machine_type] = ours.amount.nanos
+            parts = [one.exact for name, one in metered.resources.items() if not name.startswith("disk:")]
+            machine = sum(parts, Fraction(0))
+            assert abs(ours.amount.nanos - machine) < _A_CENT
+    assert set(priced) == {f"ct5lp-hightpu-{n}t" for n in (1, 4, 8)} | {f"ct6e-standard-{n}t" for n in (1, 4, 8)}
+
+
+def _run(vm: SeenInstance) -> Lifetime:
     assert vm.last_started_at is not None
+    return Lifetime(vm.key, vm.last_started_at, vm.shape, vm.provisioning_model, vm.zone)
+
+
+def _bill(vm: SeenInstance, book: PriceBook, until: datetime) -> int:
     assert vm.provisioning_model in (ProvisioningModel.STANDARD, ProvisioningModel.SPOT)
-    run = Lifetime(vm.key, vm.last_started_at, vm.shape, vm.provisioning_model, vm.zone)
-    charge = bill_lifetime(run, book, until)
+    charge = bill_lifetime(_run(vm), book, until)
     assert charge.unpriced == "", vm.name
     assert charge.amount.nanos > 0, vm.name
     return charge.amount.nanos

@@ -15,7 +15,7 @@ import orjson
 
 from costguard.gce.disks import DiskDetails, disk_key
 from costguard.gce.fields import Garbled, last_part, moment, moment_or_none, short, word
-from costguard.gce.machine_types import MachineShape
+from costguard.gce.machine_types import MachineShape, accelerator
 from costguard.keepers.origin import origin_of
 from costguard.model.instance import AttachedDisk, InstanceKey, ProvisioningModel, SeenInstance, Shape, Status
 
@@ -62,10 +62,11 @@ class Shapes:
         shape = self._shape_of(zone, machine_type)
         vcpus, memory_mib, gpu_type, gpu_count, built_in_gib = shape or (0, 0, None, 0, 0)
         if accelerators:
-            gpu_type, gpu_count = _type_name(accelerators[0]["acceleratorType"]), 0
-            for accelerator in accelerators:
-                if _type_name(accelerator["acceleratorType"]) == gpu_type:
-                    gpu_count += int(accelerator["acceleratorCount"])
+            google, gpu_count = _type_name(accelerators[0]["acceleratorType"]), 0
+            for one in accelerators:
+                if _type_name(one["acceleratorType"]) == google:
+                    gpu_count += int(one["acceleratorCount"])
+            gpu_type = accelerator(google)
         # Built-in local SSDs are listed among the disks of newer VMs, and are not for some types.
         return _shared_shape(machine_type, vcpus, memory_mib, gpu_type, gpu_count, max(scratch_gib, built_in_gib))
 

@@ -96,10 +96,40 @@ _ODD = {
     "g4-standard-96": MachineShape(96, 360 * _GIB, _RTX_PRO, 2),
     "g4-standard-192": MachineShape(192, 720 * _GIB, _RTX_PRO, 4),
     "g4-standard-384": MachineShape(384, 1440 * _GIB, _RTX_PRO, 8),
+    # TPUs: cloud.google.com/compute/docs/tpus/tpu-machines, 26 August 2026; the smaller v5p and v5e as
+    # machineTypes.list has them.
+    "ct5lp-hightpu-1t": MachineShape(24, 48 * _GIB, "v5e", 1),
+    "ct5lp-hightpu-4t": MachineShape(112, 192 * _GIB, "v5e", 4),
+    "ct5lp-hightpu-8t": MachineShape(224, 384 * _GIB, "v5e", 8),
+    "ct5p-hightpu-1t": MachineShape(52, 112 * _GIB, "v5p", 1),
+    "ct5p-hightpu-2t": MachineShape(104, 224 * _GIB, "v5p", 2),
+    "ct5p-hightpu-4t": MachineShape(208, 448 * _GIB, "v5p", 4),
+    "ct6e-standard-1t": MachineShape(44, 176 * _GIB, "v6e", 1),
+    "ct6e-standard-4t": MachineShape(180, 720 * _GIB, "v6e", 4),
+    "ct6e-standard-8t": MachineShape(360, 1440 * _GIB, "v6e", 8),
+    "tpu7x-standard-4t": MachineShape(224, 960 * _GIB, "tpu7x", 4),
 }
 _SIZED = re.compile(r"([a-z0-9]+)-(standard|highmem|highcpu)-(\d+)(-lssd)?")
 _WITHOUT_SSD = re.compile(r"(a3-.+)-nolssd")
 _CUSTOM = re.compile(r"(?:[a-z0-9]+-)?custom-(\d+)-(\d+)(?:-ext)?")
+_TPU = re.compile(r"((?:ct\w+|tpu7x)-.+)-tpu")  # Compute Engine sells the same shapes under both names
+# Google's names of TPU accelerator types: those of machine types, of Compute Engine's newer shapes and of GKE.
+_TPU_TYPES = {
+    "ct4p": "v4",
+    "ct5lp": "v5e",
+    "ct5p": "v5p",
+    "ct6e": "v6e",
+    "tpu7x": "tpu7x",
+    "tpu-v4": "v4",
+    "tpu-v5e": "v5e",
+    "tpu-v5p": "v5p",
+    "tpu-v6e": "v6e",
+    "tpu-tpu7x": "tpu7x",
+    "tpu-v4-podslice": "v4",
+    "tpu-v5-lite-podslice": "v5e",
+    "tpu-v5p-slice": "v5p",
+    "tpu-v6e-slice": "v6e",
+}
 _SHARED_CUSTOM = re.compile(r"e2-custom-(?:micro|small|medium)-(\d+)")
 
 
@@ -112,6 +142,11 @@ def partition_gib(name: str) -> int:
     return next((gib for names, gib in _LARGER_PARTITIONS if names.fullmatch(name)), _PARTITION_GIB)
 
 
+def accelerator(google: str) -> str:
+    """An accelerator type as Costguard names it: GPUs as Google does, TPUs by their generation (`ct6e` is `v6e`)."""
+    return _TPU_TYPES.get(google, google)
+
+
 @cache
 def by_rule(name: str) -> MachineShape | None:
     """The shape that a type's name tells, or None: then Compute Engine has to be asked."""
@@ -119,6 +154,8 @@ def by_rule(name: str) -> MachineShape | None:
         return _ODD[name]
     if (match := _WITHOUT_SSD.fullmatch(name)) and match[1] in _ODD:
         return _ODD[match[1]]._replace(local_ssd_gib=0)
+    if (match := _TPU.fullmatch(name)) and match[1] in _ODD:
+        return _ODD[match[1]]
     if match := _CUSTOM.fullmatch(name):
         return MachineShape(int(match[1]), int(match[2]))
     if match := _SHARED_CUSTOM.fullmatch(name):

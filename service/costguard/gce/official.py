@@ -8,7 +8,7 @@ from typing import Any
 
 from costguard.errors import BadAnswer, CloudError, NotFound, RequestRefused
 from costguard.gce.errors import COMPUTE, LAUNCHING, STOPPING, NoAnswer, Service, from_exception, missing_resource
-from costguard.gce.machine_types import MachineShape, partition_gib
+from costguard.gce.machine_types import MachineShape, accelerator, partition_gib
 from costguard.gce.session import Http
 
 _MOST_AT_ONCE = 32  # threads that ask
@@ -34,7 +34,7 @@ class Official:
         return MachineShape(
             vcpus=answer.guest_cpus,
             memory_mib=answer.memory_mb,
-            gpu_type=gpu.guest_accelerator_type.rsplit("/", 1)[-1] if gpu else None,
+            gpu_type=accelerator(gpu.guest_accelerator_type.rsplit("/", 1)[-1]) if gpu else None,
             gpu_count=gpu.guest_accelerator_count if gpu else 0,
             local_ssd_gib=answer.bundled_local_ssds.partition_count * partition_gib(name),
         )

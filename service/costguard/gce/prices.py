@@ -19,7 +19,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
-from costguard.model.instance import LIST_PRICED
+from costguard.model.instance import ProvisioningModel
 from costguard.model.money import Money
 from costguard.model.price import Unit
 
@@ -54,7 +54,7 @@ def snapshot_prices(file: Path = _FILE) -> tuple[Price, ...]:
 
 
 def _prices(figure: dict[str, Any], snapshot: dict[str, Any]) -> Iterator[Price]:
-    for model in LIST_PRICED:
+    for model in ProvisioningModel:
         for place, dollars in figure.get(model.value, {}).items():
             for region in _REGIONS.get(place, (place,)):
                 yield Price(

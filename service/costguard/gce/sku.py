@@ -52,6 +52,10 @@ _RTX: Final = re.compile(r"rtx 6000 96gb" + _SPOT_VMS + _PLACE)
 # A GPU with its share of the VM around it: such VMs have no SKUs for vCPUs, memory or local SSD.
 _SLICE: Final = re.compile(_SPOT + r"a4x? nvidia (?P<name>g?b\d00) \(1 gpu slice\)" + _PLACE)
 _EIGHTH: Final = re.compile(r"1/8 vgpu no lssd" + _SPOT_VMS + _PLACE)
+# A TPU chip with its share of the VM. Flex-start drops the "Tpu": "DWS Defined Duration V6e running in Columbus".
+# Words read from the catalogue in June and August 2026, and "TPU7x running in Americas".
+_TPU: Final = re.compile(r"tpu(?P<name>v5e|v5p|v6e|7x)" + _SPOT_VMS + _PLACE)
+_FLEX_TPU: Final = re.compile(r"dws defined duration (?:tpu)?(?P<name>v5e|v5p|v6e|7x)" + _PLACE)
 _RTX_PRO: Final = "nvidia-rtx-pro-6000"
 _GPUS: Final = {
     "t4": "nvidia-tesla-t4",
@@ -100,6 +104,8 @@ def prices_of_sku(sku: Any) -> Iterator[Price]:
 def subject(description: str, usage_type: str) -> tuple[str, ProvisioningModel] | None:
     """The resource that a SKU's words are about, and for which kind of VM."""
     words = " ".join(description.lower().split())
+    if (flex := _FLEX_TPU.fullmatch(words)) and usage_type == "OnDemand":
+        return _tpu(flex["name"]), ProvisioningModel.FLEX_START
     if _OTHER_TERMS.search(words) or usage_type not in ("OnDemand", "Preemptible"):
         return None
     resource_and_model = _resource(words)
@@ -137,11 +143,17 @@ def _gpu(words: str) -> tuple[str, bool] | None:
         return None if name is None else (f"gpu:{name}", gpu["spot"] is not None)
     if rtx := _RTX.fullmatch(words):
         return f"gpu:{_RTX_PRO}", rtx["spot"] is not None
+    if tpu := _TPU.fullmatch(words):
+        return _tpu(tpu["name"]), tpu["spot"] is not None
     if part := _SLICE.fullmatch(words):
         return f"gpu:nvidia-{part['name']}:whole", part["spot"] is not None
     if part := _EIGHTH.fullmatch(words):
         return f"gpu:{_RTX_PRO}-1/8:whole", part["spot"] is not None
     return None
+
+
+def _tpu(name: str) -> str:
+    return f"gpu:{'tpu7x' if name == '7x' else name}:whole"
 
 
 def _prices(sku: Mapping[str, Any]) -> Iterator[Price]:

@@ -3,7 +3,9 @@
 Google's rules, as its catalogue's SKUs show them: most VMs pay for vCPUs, memory, GPUs and local SSD; f1-micro and
 g1-small have one price for all (cloud.google.com/compute/vm-instance-pricing#sharedcore); the SKU of a B200 or GB200
 ("1 gpu slice"), and that of an eighth of an RTX PRO 6000 ("1/8 vGPU"), cover the VM around the GPU, local SSD included
-(dstackai/gpuhunt and SpareCores/sc-crawler bill them so, and a4-highgpu-8g has no other SKU).
+(dstackai/gpuhunt and SpareCores/sc-crawler bill them so, and a4-highgpu-8g has no other SKU). So does the SKU of a TPU
+chip: the catalogue has no core or memory of a TPU machine type, and cloud.google.com/compute/docs/tpus/tpu-machines no
+local SSD.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Final
 
-from costguard.model.instance import Shape, gpu_words
+from costguard.model.instance import TPUS, Shape, gpu_words
 
 # cloud.google.com/compute/docs/general-purpose-machines: these show two vCPUs and bill a share of one. Of the custom
 # ones nothing is published; the shares are those of the predefined ones.
@@ -96,7 +98,7 @@ def _as_a_whole(shape: Shape) -> BilledPart | None:
         return BilledPart(f"{shape.machine_type}:whole", Fraction(1))
     if shape.gpu_type is None or shape.gpu_count <= 0:
         return None
-    if shape.family in _SLICED_FAMILIES:
+    if shape.family in _SLICED_FAMILIES or shape.has_tpus:
         return BilledPart(f"gpu:{shape.gpu_type}:whole", Fraction(shape.gpu_count))
     eighths = _EIGHTHS_OF_A_GPU.get(shape.machine_type)
     return BilledPart(f"gpu:{shape.gpu_type}-1/8:whole", Fraction(eighths)) if eighths else None
@@ -111,11 +113,12 @@ def _price_family(shape: Shape) -> str:
 
 
 def resource_words(resource: str) -> str:
-    """`T4 GPU`, `N1 vCPU`, `N1 memory`, `f1-micro VM`, `pd-ssd disk`"""
+    """`T4 GPU`, `v6e TPU chip with its share of the VM`, `N1 vCPU`, `N1 memory`, `f1-micro VM`, `pd-ssd disk`"""
     family, _, part = resource.partition(":")
     part, _, whole = part.partition(":")
     if family == "gpu":
-        return f"{gpu_words(part)} GPU{' with its share of the VM' if whole else ''}"
+        kind = "TPU chip" if part in TPUS else "GPU"
+        return f"{gpu_words(part)} {kind}{' with its share of the VM' if whole else ''}"
     if part == "whole":
         return f"{family} VM"
     if family == "disk":

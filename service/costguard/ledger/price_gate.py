@@ -17,7 +17,7 @@ from costguard.model.price import Price, Unit, is_address
 FURTHEST_AHEAD = timedelta(days=31)
 
 # How many times more, or less, a price may become at once. Google moves Spot prices up to once a month.
-_WILDEST = {ProvisioningModel.STANDARD: 3, ProvisioningModel.SPOT: 10}
+_WILDEST = {ProvisioningModel.STANDARD: 3, ProvisioningModel.SPOT: 10, ProvisioningModel.FLEX_START: 3}
 
 # Google's list price of a GPU differs between regions, but never by half: such a figure is a mistake.
 _CHEAPEST_REGION = Fraction(3, 5)

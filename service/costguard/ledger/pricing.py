@@ -93,7 +93,7 @@ def bill_lifetime(lifetime: Lifetime, book: PriceBook, until: datetime, since: d
             "there, or the service account may not read machine types (compute.machineTypes.get). "
             "The server's log says which.",
         )
-    if lifetime.provisioning_model not in LIST_PRICED:
+    if not _has_list_price(lifetime.shape, lifetime.provisioning_model):
         return Bill(
             (),
             f"It is a {lifetime.provisioning_model.in_words} VM, which Google bills at a price of its own that "
@@ -106,6 +106,11 @@ def bill_lifetime(lifetime: Lifetime, book: PriceBook, until: datetime, since: d
     ]
     exact = end if lifetime.ended_at is None else min(end, lifetime.ended_at)
     return _bill(keyed, book, _later(lifetime.started_at, since), end, exact)
+
+
+def _has_list_price(shape: Shape, model: ProvisioningModel) -> bool:
+    """Of what flex-start sells, Costguard reads the prices of TPUs alone."""
+    return model in LIST_PRICED or (model is ProvisioningModel.FLEX_START and shape.has_tpus)
 
 
 def bill_storage(span: StorageSpan, book: PriceBook, until: datetime, since: datetime | None = None) -> Bill:

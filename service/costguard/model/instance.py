@@ -36,7 +36,8 @@ _BILLS_MACHINE = frozenset({Status.RUNNING, Status.PENDING_STOP})
 class ProvisioningModel(StrEnum):
     """The way in which a VM is sold (cloud.google.com/compute/docs/instances/provisioning-models).
 
-    The last two have prices of their own, and only the first two are launched by Costguard.
+    The last two have prices of their own, of which those of TPUs by flex-start are read; only the first two are
+    launched by Costguard.
     """
 
     STANDARD = "standard"  # on demand, or in a reservation that is billed at the on-demand price
@@ -72,7 +73,8 @@ class InstanceKey:
 class Shape:
     """The parts of a VM, as far as they are known and billed.
 
-    `vcpus` and `memory_mib` are 0 when the machine type is not known: such a VM cannot be priced.
+    `vcpus` and `memory_mib` are 0 when the machine type is not known: such a VM cannot be priced. The GPU type of a VM
+    with TPUs is their generation (`v6e`), and the count is of chips.
     """
 
     machine_type: str
@@ -87,20 +89,28 @@ class Shape:
         return self.vcpus > 0 and self.memory_mib > 0
 
     @property
+    def has_tpus(self) -> bool:
+        return self.gpu_type in TPUS and self.gpu_count > 0
+
+    @property
     def family(self) -> str:
         """`a2` of `a2-highgpu-1g`; custom types without a family are N1 (`custom-4-5120`)."""
         first = self.machine_type.split("-", 1)[0]
         return "n1" if first in {"custom", "f1", "g1"} else first
 
 
+TPUS = frozenset({"v4", "v5e", "v5p", "v6e", "tpu7x"})
+"""The generations of TPU, as Google's documents write them: accelerator types that are no GPUs."""
+
+
 def gpu_name(gpu_type: str) -> str:
-    """An accelerator type without its maker: `t4`, `h100-80gb`."""
+    """An accelerator type without its maker: `t4`, `h100-80gb`, `v6e`."""
     return gpu_type.removeprefix("nvidia-").removeprefix("tesla-")
 
 
 def gpu_words(gpu_type: str) -> str:
-    """`T4`, `H100 80GB`"""
-    return gpu_name(gpu_type).replace("-", " ").upper()
+    """`T4`, `H100 80GB`, `v6e`"""
+    return gpu_type if gpu_type in TPUS else gpu_name(gpu_type).replace("-", " ").upper()
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,7 +47,8 @@ class PriceKey:
     """Resources: `n1:core`, `n1:ram`, `gpu:nvidia-tesla-t4`, `local-ssd`, `disk:pd-ssd`, `suspended-memory`,
     `external-ip` (whose region is `global`).
 
-    `f1-micro:whole` is a VM with all that it has, `gpu:nvidia-b200:whole` a GPU with its share of the VM around it.
+    `f1-micro:whole` is a VM with all that it has, `gpu:nvidia-b200:whole` a GPU, and
+    `gpu:v6e:whole` a TPU chip, with its share of the VM around it.
     """
 
     resource: str

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
+from costguard_sandbox.gce.catalogue.machine_types import TPUS
 from costguard_sandbox.gce.catalogue.regions import gpu_quota_metric, region_of
 from costguard_sandbox.gce.faults import CloudFaults
 from costguard_sandbox.gce.operations import Failure
@@ -17,7 +18,7 @@ def demand(vm: VM) -> dict[str, int]:
     """The quotas that a running VM uses, in its region and across regions."""
     cpus = "PREEMPTIBLE_CPUS" if vm.is_spot else "CPUS"
     wanted: dict[str, int] = {cpus: vm.shape.vcpus, "CPUS_ALL_REGIONS": vm.shape.vcpus}
-    if vm.shape.gpu_count:
+    if vm.shape.gpu_count and vm.shape.gpu_type not in TPUS:  # whose quotas the Cloud Quotas API alone has
         metric = gpu_quota_metric(vm.shape.gpu_type, spot=vm.is_spot)
         if metric:
             wanted[metric] = vm.shape.gpu_count

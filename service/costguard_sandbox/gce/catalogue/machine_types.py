@@ -21,6 +21,9 @@ _EVERY_MODEL = ("STANDARD", "SPOT", "FLEX_START", "RESERVATION_BOUND")
 _A100, _A100_80, _L4 = "nvidia-tesla-a100", "nvidia-a100-80gb", "nvidia-l4"
 _H100, _H100_MEGA, _H200 = "nvidia-h100-80gb", "nvidia-h100-mega-80gb", "nvidia-h200-141gb"
 _B200, _GB200, _RTX_PRO = "nvidia-b200", "nvidia-gb200", "nvidia-rtx-pro-6000"
+_V5E, _V5P, _V6E, _TPU7X = "ct5lp", "ct5p", "ct6e", "tpu7x"
+TPUS = (_V5E, _V5P, _V6E, _TPU7X)
+"""Accelerator types that are TPUs: v5e, v5p, v6e and TPU7x, as Compute Engine names them."""
 # "GPU machine types": a3-highgpu-1g, -2g and -4g "you must create ... by using Spot VMs or Flex-start VMs".
 _SMALL_A3 = ("SPOT", "FLEX_START")
 # The same page: A3 Ultra and A4 by reservation, Spot, Flex-start or a resize request, so never on demand.
@@ -113,6 +116,11 @@ _ACCELERATORS: Mapping[str, tuple[str, int, str]] = {
         8,
         "us-central1-b us-east1-b us-west1-c us-east4-b europe-west1-b europe-west4-c asia-south2-a asia-southeast1-b",
     ),
+    # "TPU regions and zones"; Google describes these types by their names.
+    _V5E: (_V5E, 8, "us-central1-a us-west4-a us-west4-b us-east5-b europe-west4-b"),
+    _V5P: (_V5P, 4, "us-central1-a us-east5-a europe-west4-b"),
+    _V6E: (_V6E, 8, "us-central1-b us-east1-d us-east5-a us-east5-b europe-west4-a asia-northeast1-b"),
+    _TPU7X: (_TPU7X, 4, "us-central1-c"),
 }
 ACCELERATOR_TYPES: Mapping[str, tuple[str, ...]] = {
     zone: tuple(sorted(name for name, (_, _, zones) in _ACCELERATORS.items() if zone in zones.split()))
@@ -224,6 +232,15 @@ MACHINE_TYPES: Mapping[str, MachineType] = {
         _gpu("g4-standard-96", 96, 360, _RTX_PRO, 2),
         _gpu("g4-standard-192", 192, 720, _RTX_PRO, 4),
         _gpu("g4-standard-384", 384, 1440, _RTX_PRO, 8),
+        # "TPU machines", of 26 August 2026; v5e as machineTypes.list has it.
+        _gpu("ct5lp-hightpu-1t", 24, 48, _V5E, 1),
+        _gpu("ct5lp-hightpu-4t", 112, 192, _V5E, 4),
+        _gpu("ct5lp-hightpu-8t", 224, 384, _V5E, 8),
+        _gpu("ct5p-hightpu-4t", 208, 448, _V5P, 4),
+        _gpu("ct6e-standard-1t", 44, 176, _V6E, 1),
+        _gpu("ct6e-standard-4t", 180, 720, _V6E, 4),
+        _gpu("ct6e-standard-8t", 360, 1440, _V6E, 8),
+        _gpu("tpu7x-standard-4t", 224, 960, _TPU7X, 4),
     ]
 }
 
@@ -318,5 +335,7 @@ def _description(machine: MachineType) -> str:
     if fraction := _GPU_FRACTIONS.get(machine.name):
         return f"Graphics Optimized: {fraction} NVIDIA RTX PRO 6000 GPU, {size}"
     for name, count in machine.accelerators:
+        if name in TPUS:
+            return f"Accelerator Optimized: {count} {name} TPU chip{'s' if count > 1 else ''}, {size}"
         return f"Accelerator Optimized: {count} {_ACCELERATORS[name][0]} GPU{'s' if count > 1 else ''}, {size}"
     return size

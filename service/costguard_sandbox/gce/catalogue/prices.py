@@ -33,12 +33,16 @@ _FACTORS: Mapping[str, int] = {
 }
 _ELSEWHERE = 1100
 # Google's figures that do not follow the region's factor.
-_EXACT: Mapping[tuple[str, str], tuple[int, int]] = {
+_EXACT: Mapping[tuple[str, str], tuple[int, int | None]] = {
     ("gpu:nvidia-tesla-t4", "asia-east1"): (350_000_000, 140_000_000),
     ("gpu:nvidia-tesla-v100", "asia-east1"): (2_480_000_000, 879_200_000),
     ("gpu:nvidia-tesla-t4", "europe-west4"): (367_500_000, 140_000_000),
     ("gpu:nvidia-l4", "europe-west4"): (588_040_000, 210_600_000),
     ("gpu:nvidia-tesla-v100", "europe-west4"): (2_604_000_000, 714_800_000),
+    ("tpu:ct5lp", "us-west4"): (1_200_000_000, 494_237_000),
+    ("flex_start:tpu:ct5lp", "us-west4"): (600_000_000, None),
+    ("tpu:ct6e", "europe-west4"): (2_970_000_000, 1_782_000_000),
+    ("flex_start:tpu:ct6e", "europe-west4"): (1_350_000_000, None),
 }
 # Spot A3 High in eight regions, (core, memory, GPU), as the Cloud Billing Catalog had it (Source.CATALOG_2025).
 _SPOT_A3: Mapping[str, tuple[int, int, int]] = {
@@ -156,6 +160,13 @@ BASE: Mapping[str, Price] = {
     "gpu:nvidia-rtx-pro-6000": Price(1_095_650_000, 438_260_000, _CATALOG_2026, _SPLIT),
     # An eighth of a GPU with its cores and memory, for g4-standard-6, -12 (two) and -24 (four).
     "slice:nvidia-rtx-pro-6000": Price(646_880_000, 258_750_000, _CATALOG_2026, _INVENTED),
+    # A TPU chip with its share of the VM: there are no other SKUs of a TPU VM. v6e in us-east5 on 7 August 2026.
+    "tpu:ct5lp": Price(1_200_000_000, 494_237_000, _CATALOG_2026, _CATALOG_2026),
+    "tpu:ct5p": Price(4_200_000_000, 1_680_000_000, _PAGE, _INVENTED),
+    "tpu:ct6e": Price(2_700_000_000, 1_403_300_000, _CATALOG_2026, _CATALOG_2026),
+    "tpu:tpu7x": Price(12_000_000_000, 4_800_000_000, _CATALOG_2026, _INVENTED),
+    "flex_start:tpu:ct5lp": Price(600_000_000, None, _CATALOG_2026),
+    "flex_start:tpu:ct6e": Price(1_350_000_000, None, _CATALOG_2026),
     "local-ssd": Price(80_000_000, 32_000_000, _DISKS, _INVENTED),
     "disk:pd-standard": Price(40_000_000, None, _DISKS),
     "disk:pd-balanced": Price(100_000_000, None, _DISKS),
@@ -209,8 +220,8 @@ def _spot_a3(resource: str, region: str) -> int | None:
 
 def _sold(resource: str, gpus: set[str]) -> bool:
     head, _, tail = resource.partition(":")
-    if head in ("gpu", "slice"):
-        return tail in gpus
+    if head in ("gpu", "slice", "tpu", "flex_start"):
+        return tail.removeprefix("tpu:") in gpus
     return head not in _BUILT_IN or not gpus.isdisjoint(_BUILT_IN[head])
 
 

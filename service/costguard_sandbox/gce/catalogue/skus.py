@@ -78,6 +78,7 @@ _SPOT_GPUS = {
     "nvidia-h100-mega-80gb": "Nvidia H100 80GB Mega GPU attached to Spot Preemptible VMs",
     "nvidia-b200": "Spot Preemptible A4 Nvidia B200 (1 gpu slice)",
 }
+TPUS = {"ct5lp": "TpuV5e", "ct5p": "TpuV5p", "ct6e": "TpuV6e", "tpu7x": "TPU7x"}
 _STORAGE = {
     "disk:pd-standard": ("Storage PD Capacity", "PDStandard"),
     "disk:pd-balanced": ("Balanced PD Capacity", "SSD"),
@@ -232,6 +233,11 @@ def describe(resource: str, place: str, *, spot: bool) -> tuple[str, str, str]:
         if spot:
             name = _SPOT_GPUS.get(tail, f"{name} attached to Spot Preemptible VMs")
         return f"{name} running in {place}", "Compute", "GPU"
+    if head == "tpu":
+        return f"{TPUS[tail]}{' attached to Spot Preemptible VMs' if spot else ''} running in {place}", "Compute", "TPU"
+    if head == "flex_start":
+        chip = TPUS[tail.removeprefix("tpu:")].removeprefix("Tpu")
+        return f"DWS Defined Duration {chip} running in {place}", "Compute", "TPU"
     if head == "shared":
         name, group = _SHARED[tail]
         return f"{'Spot Preemptible ' if spot else ''}{name} running in {place}", "Compute", group
@@ -249,7 +255,7 @@ def usage_type(resource: str, *, spot: bool) -> str:
 def uses_newer_places(resource: str) -> bool:
     """Says whether its SKUs use the place names of newer machine families."""
     head, _, tail = resource.partition(":")
-    return head in _NEWER or (head in ("gpu", "slice") and tail in _NEWER_GPUS)
+    return head in (*_NEWER, "tpu", "flex_start") or (head in ("gpu", "slice") and tail in _NEWER_GPUS)
 
 
 def has_sku_per_region(resource: str) -> bool:
@@ -279,7 +285,26 @@ def lookalikes(price_list: PriceList, at: datetime, make: MakeSku) -> Iterator[d
             for description, group, usage_type, per_mille in variants:
                 category = ("Compute", group, usage_type)
                 yield make(description, category, regions, unit, ((0, nanos * per_mille // 1000),), since)
+    yield from _tpus(price_list, at, make)
     yield from _storage(price_list, make)
+
+
+def _tpus(price_list: PriceList, at: datetime, make: MakeSku) -> Iterator[dict[str, Any]]:
+    """Recorded beside "TpuV6e running in Columbus", 2.70 a chip: three of the four say OnDemand."""
+    place, region = "Columbus", "us-east5"
+    try:
+        nanos, _ = price_list.rate("tpu:ct6e", region, False, at)
+    except NoRate:
+        return
+    since = price_list.history("tpu:ct6e", region, False)[0][0]
+    for description, usage_type, per_mille in (
+        (f"Capacity Optimized TpuV6e running in {place}", "OnDemand", 1000),
+        (f"Reserved V6e TPU in {place} in Calendar Mode", "OnDemand", 700),
+        (f"Reserved TpuV6e in {place} in Calendar Mode", "OnDemand", 700),
+        (f"Commitment v1: TpuV6e running in {place} for 1 Year", "Commit1Yr", 700),
+    ):
+        rate = ((0, nanos * per_mille // 1000),)
+        yield make(description, ("Compute", "TPU", usage_type), (region,), "h", rate, since)
 
 
 def _machine_parts() -> Iterator[tuple[str, str, str]]:

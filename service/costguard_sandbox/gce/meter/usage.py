@@ -28,6 +28,9 @@ _SERIES = (("a3-megagpu-", "a3plus"), ("a3-ultragpu-", "a3ultra"))
 # Cloud Billing Catalog of 2026: "A4 Nvidia B200 (1 gpu slice)" is the only SKU that A4 has. On Google's page a Spot
 # a4-highgpu-8g with its 12,000 GiB of local SSD costs eight times one of them: it covers everything.
 _GPU_COVERS_ALL = frozenset({"nvidia-b200", "nvidia-gb200"})
+# Cloud Billing Catalog of 2026: "TpuV6e running in Columbus" and alike, resource group TPU, are the only SKUs that TPU
+# machine types have: no cores, no memory.
+_CHIP_COVERS_ALL = frozenset({"ct5lp", "ct5p", "ct6e", "tpu7x"})
 # Cloud Billing Catalog of 2026: "1/8 vGPU no lssd" covers cores, memory and GPU of a g4-standard-6.
 _EIGHTHS: Mapping[str, int] = {"g4-standard-6": 1, "g4-standard-12": 2, "g4-standard-24": 4}
 # Google, VM instance pricing, "Billing model": "All vCPUs, GPUs, and GB of memory are charged a minimum of 1 minute".
@@ -57,6 +60,9 @@ def parts_of(shape: Shape) -> Iterator[Part]:
         return
     if shape.gpu_type in _GPU_COVERS_ALL:
         yield Part(f"gpu:{shape.gpu_type}", Fraction(shape.gpu_count))
+        return
+    if shape.gpu_type in _CHIP_COVERS_ALL:
+        yield Part(f"tpu:{shape.gpu_type}", Fraction(shape.gpu_count))
         return
     if shape.machine_type in _WHOLE_PRICE:
         yield Part(f"shared:{shape.machine_type}", Fraction(1))
@@ -172,7 +178,8 @@ def _addresses(vm: VM, until: datetime) -> Iterator[Span]:
 def _sold_as(resource: str, model: str) -> str:
     """Google, VM instance pricing: Flex-start and reservations in calendar mode have prices of their own.
 
-    The simulated catalogue has none of them, so such usage is unpriced rather than priced wrongly.
+    Of them the simulated catalogue has TPUs by flex-start alone; other such usage is unpriced rather than priced
+    wrongly.
     """
     return f"{model.lower()}:{resource}" if model in ("FLEX_START", "RESERVATION_BOUND") else resource
 
