@@ -45,6 +45,15 @@ def test_shape_decides(gpu_type: str | None, gpu_count: int, expected: str) -> N
     assert classify({}, shape(gpu_type, gpu_count), PRESETS) == expected
 
 
+def test_tpus_match_by_their_generation() -> None:
+    """A preset of v6e takes VMs with v6e chips, as many as it says, and no GPU VM."""
+    presets = (preset("tpu", Match(gpu_types=frozenset({"v6e"}), gpu_count_min=4)), *PRESETS)
+    assert classify({}, shape("v6e", 4), presets) == "tpu"
+    assert classify({}, shape("v6e", 1), presets) == "other"
+    assert classify({}, shape("v5p", 4), presets) == "multi-gpu"
+    assert classify({}, shape("nvidia-l4", 4), presets) == "multi-gpu"
+
+
 def test_label_wins() -> None:
     """The preset that a VM's label names wins over what its GPUs would match."""
     assert classify({PRESET_LABEL: "a100"}, shape("nvidia-tesla-t4", 1), PRESETS) == "a100"

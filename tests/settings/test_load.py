@@ -58,6 +58,20 @@ def test_single_keys_of_a_shipped_preset(tmp_path: Path) -> None:
     assert t4.match.labels == {"stage": "dev"}
 
 
+@pytest.mark.parametrize(
+    ("written", "matched"),
+    [
+        ('accelerator = "v6e"', {"v6e"}),
+        ('accelerator = "nvidia-l4"', {"nvidia-l4"}),
+        ('accelerator = "tpu7x"\nmatch.gpu_types = ["v5p", "nvidia-l4"]', {"tpu7x", "v5p", "nvidia-l4"}),
+    ],
+)
+def test_an_accelerator_is_a_gpu_or_a_tpu(tmp_path: Path, written: str, matched: set[str]) -> None:
+    """One word for both, and the list of GPU types goes on to work beside it."""
+    presets = read(tmp_path, SMALLEST + f'[presets.mine]\nlimit = "4h"\nmatch.{written}\n').preset_list()
+    assert {one.name: one.match.gpu_types for one in presets}["mine"] == matched
+
+
 def test_order_of_presets(tmp_path: Path) -> None:
     """The file's presets are tried first, in its order; then the shipped ones that it leaves alone."""
     text = SMALLEST + '[presets.z]\nlimit = "never"\n[presets.other]\nlimit = "1h"\n[presets.a100]\nlimit = "2h"\n'

@@ -80,6 +80,14 @@ def test_all_problems_at_once(tmp_path: Path) -> None:
             GOOD + "[presets.t4]\nmatch.gpu_types = ['T4']\n",
             'presets.t4.match.gpu_types[0]: given "T4", expected an acc',
         ),
+        (
+            GOOD + "[presets.v9]\nlimit = '8h'\nmatch.accelerator = 'v9z'\n",
+            'presets.v9.match.accelerator: given "v9z", expected an accelerator type: a GPU as Google writes it',
+        ),
+        (
+            GOOD + "[presets.t4]\nlaunch.gpu_type = 'v6e'\n",
+            'presets.t4.launch.gpu_type: given "v6e", expected an acc',
+        ),
         (GOOD + "[presets.other]\nmatch.gpu_count_min = 2\n", "costguard.toml:4: presets.other.match: no such key"),
         (
             GOOD + "[owners]\nclusters = { 'train/' = 'ana@example.com' }\n",
@@ -221,7 +229,9 @@ def test_keys_and_patterns() -> None:
     assert not {"token", "slack.token", "slack.signing_secret"} & set(setting_keys())
     assert pattern_of(("presets", "t4", "limit")) == "presets.NAME.limit"
     assert pattern_of(("budgets", "x", "scope", "owner")) == "budgets.NAME.scope.owner"
-    assert keys_in(("presets", "t4", "match")) == ["gpu_count_max", "gpu_count_min", "gpu_types", "labels"]
+    assert keys_in(("presets", "t4", "match")) == [
+        *("accelerator", "gpu_count_max", "gpu_count_min", "gpu_types", "labels")
+    ]
     assert keys_in(("presets",)) == []
 
 

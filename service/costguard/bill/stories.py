@@ -7,11 +7,11 @@ from fractions import Fraction
 from shlex import quote
 
 from costguard.bill.lines import BillLine, Reason
-from costguard.ledger.billed_parts import resource_words
+from costguard.ledger.billed_parts import accelerator_kind, resource_words
 from costguard.model.bill import BilledKind
 from costguard.model.money import Money, money_text
 
-_UNITS = (("gpu:", "GPU"), ("disk:", "GiB"), ("local-ssd", "GiB"), ("suspended-memory", "GiB"))
+_UNITS = (("disk:", "GiB"), ("local-ssd", "GiB"), ("suspended-memory", "GiB"))
 
 
 def story(line: BillLine) -> str:
@@ -30,11 +30,11 @@ def used_text(used: Fraction, resource: str) -> str:
     """`86,400 vCPU seconds`, `48.5 GiB hours`."""
     if resource.endswith(":core"):
         return f"{round(used):,} vCPU seconds"
-    if resource.endswith(":whole") and not resource.startswith("gpu:"):
+    if kind := accelerator_kind(resource):
+        return f"{round(used):,} {kind} seconds"
+    if resource.endswith(":whole"):
         return f"{round(used):,} seconds"
     unit = next((name for start, name in _UNITS if resource.startswith(start)), "GiB")
-    if unit == "GPU":
-        return f"{round(used):,} GPU seconds"
     return f"{_tenths(used / 3600)} {unit} hours"
 
 

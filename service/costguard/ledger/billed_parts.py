@@ -112,12 +112,20 @@ def _price_family(shape: Shape) -> str:
     return f"{shape.family}-custom" if "custom-" in shape.machine_type else shape.family
 
 
+def accelerator_kind(resource: str) -> str | None:
+    """`GPU` or `TPU`; None for a resource that is no accelerator."""
+    family, _, part = resource.partition(":")
+    if family != "gpu":
+        return None
+    return "TPU" if part.partition(":")[0] in TPUS else "GPU"
+
+
 def resource_words(resource: str) -> str:
     """`T4 GPU`, `v6e TPU chip with its share of the VM`, `N1 vCPU`, `N1 memory`, `f1-micro VM`, `pd-ssd disk`"""
     family, _, part = resource.partition(":")
     part, _, whole = part.partition(":")
     if family == "gpu":
-        kind = "TPU chip" if part in TPUS else "GPU"
+        kind = "TPU chip" if accelerator_kind(resource) == "TPU" else "GPU"
         return f"{gpu_words(part)} {kind}{' with its share of the VM' if whole else ''}"
     if part == "whole":
         return f"{family} VM"

@@ -21,7 +21,7 @@ from costguard.ledger.owner import OwnerSource
 from costguard.ledger.running.burn_rates import priced
 from costguard.model import moments
 from costguard.model.attempt import Attempt, AttemptState
-from costguard.model.instance import InstanceKey, ProvisioningModel, Shape, gpu_name
+from costguard.model.instance import InstanceKey, ProvisioningModel, Shape, gpu_words
 from costguard.model.job import Job, JobKind
 from costguard.model.message import Button, VmCard
 from costguard.model.money import Priced
@@ -206,7 +206,7 @@ def what(shape: Shape, model: ProvisioningModel) -> str:
     """`a2-highgpu-1g, 1 x A100, Spot`."""
     parts = [shape.machine_type]
     if shape.gpu_type:
-        parts.append(f"{shape.gpu_count} x {gpu_name(shape.gpu_type).upper().replace('-', ' ')}")
+        parts.append(f"{shape.gpu_count} x {gpu_words(shape.gpu_type)}")
     if model is not ProvisioningModel.STANDARD:
         parts.append(model.in_words)
     return ", ".join(parts)

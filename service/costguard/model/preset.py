@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 
+from costguard.model.instance import TPUS
 from costguard.model.launch import Recipe
 from costguard.model.reminder import ReminderRule
 from costguard.model.utilisation import IdleRule
@@ -19,6 +20,11 @@ class Match:
     gpu_types: frozenset[str] = frozenset()
     gpu_count_min: int = 0
     gpu_count_max: int | None = None
+
+    @property
+    def of_tpus(self) -> bool:
+        """Says whether it recognises VMs by TPUs alone."""
+        return bool(self.gpu_types) and self.gpu_types <= TPUS
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,9 +15,9 @@ from costguard.model.utilisation import IdleRule
 from costguard.settings.jobs import LaunchSection
 from costguard.settings.problems import Raw, SettingProblem, table, unexpected
 from costguard.settings.values import (
+    Accelerator,
     Duration,
     DurationOrNever,
-    GpuType,
     LabelValue,
     Listed,
     Section,
@@ -40,7 +40,8 @@ Percent = Annotated[int, Field(ge=1, le=100)]
 
 class PresetMatch(Section):
     labels: Annotated[Mapping[str, LabelValue], AfterValidator(_label_keys)] = Field(default_factory=dict)
-    gpu_types: Annotated[tuple[GpuType, ...], Listed] = ()
+    accelerator: Accelerator | None = None
+    gpu_types: Annotated[tuple[Accelerator, ...], Listed] = ()
     gpu_count_min: Annotated[int, Field(ge=0, le=64)] = 0
     gpu_count_max: Annotated[int, Field(ge=0, le=64)] | None = None
 
@@ -84,7 +85,7 @@ class PresetSection(Section):
     def preset(self, name: str) -> Preset:
         match = Match(
             labels=dict(self.match.labels),
-            gpu_types=frozenset(self.match.gpu_types),
+            gpu_types=frozenset((*self.match.gpu_types, *(one for one in (self.match.accelerator,) if one))),
             gpu_count_min=self.match.gpu_count_min,
             gpu_count_max=self.match.gpu_count_max,
         )

@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict
 
 from costguard.model.duration import read_span
+from costguard.model.instance import TPUS
 from costguard.model.money import Money
 
 T = TypeVar("T")
@@ -144,6 +145,12 @@ gpu_type = matching(
 )
 
 
+accelerator = matching(
+    r"[a-z][a-z0-9]*(?:-[a-z0-9]+)+|" + "|".join(sorted(TPUS)),
+    f"an accelerator type: a GPU as Google writes it, such as nvidia-l4, or one of the TPUs {', '.join(sorted(TPUS))}",
+)
+
+
 label_key = matching(
     r"[a-z][a-z0-9_-]{0,62}", "a label key: small letters, digits, hyphens and underscores, beginning with a letter"
 )
@@ -257,4 +264,5 @@ MailAddress = Annotated[str, AfterValidator(mail_address)]
 LowerAddress = Annotated[str, AfterValidator(lower_address)]
 Channel = Annotated[str, AfterValidator(channel)]
 GpuType = Annotated[str, AfterValidator(gpu_type)]
+Accelerator = Annotated[str, AfterValidator(accelerator)]
 Endpoint = Annotated[str, AfterValidator(endpoint)]

@@ -14,6 +14,7 @@ from decimal import ROUND_HALF_EVEN, Context, Decimal
 from fractions import Fraction
 from typing import Final, TypeAlias
 
+from costguard.ledger.billed_parts import accelerator_kind
 from costguard.model.billing_month import billing_month
 from costguard.model.instance import InstanceKey, ProvisioningModel
 from costguard.model.lifetime import Attribution, Charge
@@ -164,8 +165,8 @@ def _consumed(charge: Charge) -> tuple[str, Decimal]:
 
 
 def _hours_of(resource: str) -> str:
-    if resource.startswith("gpu:"):
-        return "GPU-Hours"
+    if kind := accelerator_kind(resource):
+        return f"{kind}-Hours"
     if is_address(resource):
         return "Address-Hours"
     if resource.endswith(OF_A_RUN):
