@@ -41,7 +41,7 @@ def shape(machine_type: str) -> Shape:
 
 
 def test_the_recorded_catalogue_gives_three_prices_and_no_look_alike() -> None:
-    """In this order or turned round, one price for each way of buying a v6e chip in Columbus, to the last digit."""
+    """The rows may come in any order: one price for each way of buying a v6e chip in Columbus, to the last digit."""
     rows = [
         sku(words, nanos, units=str(units), usage=usage, regions=("us-east5",))
         for words, usage, units, nanos in COLUMBUS
@@ -75,7 +75,7 @@ def test_the_recorded_catalogue_gives_three_prices_and_no_look_alike() -> None:
     ],
 )
 def test_the_words_of_the_catalogue(words: str, usage: str, priced: tuple[str, ProvisioningModel] | None) -> None:
-    """On demand, Spot and flex-start are told from reservations, commitments and calendar mode."""
+    """Prices on demand, of Spot and of flex-start differ from reservations, commitments and calendar mode."""
     assert subject(words, usage) == priced
 
 

@@ -1,4 +1,4 @@
-"""What people read about a VM with TPUs: its generation and chips, and never GPUs."""
+"""People read the generation and the chips of a VM with TPUs, and never GPUs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FOUR = Shape("ct6e-standard-4t", 180, 720 * 1024, "v6e", 4)
 
 
 def test_a_tpu_is_shown_by_its_generation_and_chips() -> None:
-    """In Slack, on pages and in tables, in each place's own form."""
+    """Slack, pages and tables have each its own form."""
     answer: dict[str, Any] = {"gpu_type": "v6e", "gpu_count": 4, "machine_type": "ct6e-standard-4t"}
     assert what(FOUR, ProvisioningModel.FLEX_START) == "ct6e-standard-4t, 4 x v6e, flex-start"
     assert on_a_page(FOUR) == "4 × v6e"

@@ -67,7 +67,7 @@ def test_single_keys_of_a_shipped_preset(tmp_path: Path) -> None:
     ],
 )
 def test_an_accelerator_is_a_gpu_or_a_tpu(tmp_path: Path, written: str, matched: set[str]) -> None:
-    """One word for both, and the list of GPU types goes on to work beside it."""
+    """The word is the same for both, and the list of GPU types goes on to work."""
     presets = read(tmp_path, SMALLEST + f'[presets.mine]\nlimit = "4h"\nmatch.{written}\n').preset_list()
     assert {one.name: one.match.gpu_types for one in presets}["mine"] == matched
 

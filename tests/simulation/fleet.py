@@ -96,7 +96,7 @@ class Fleet:
 
     @property
     def kept(self) -> Mapping[int, str]:
-        """Names what keeps VMs, by their numbers: `group`, `gke`, ... The autoscaler of a pool removes nodes by itself."""
+        """Names what keeps VMs, by their numbers: `group`, `gke`, ... A pool's autoscaler removes nodes by itself."""
         return self.of_people | {vm.id: "gke" for pool in self.pools for vm in pool.ever}
 
     def _make_pool(self, chance: random.Random, number: int) -> None:

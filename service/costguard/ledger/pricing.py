@@ -109,7 +109,7 @@ def bill_lifetime(lifetime: Lifetime, book: PriceBook, until: datetime, since: d
 
 
 def _has_list_price(shape: Shape, model: ProvisioningModel) -> bool:
-    """Of what flex-start sells, Costguard reads the prices of TPUs alone."""
+    """Says whether a price is read for this way of buying: of flex-start, for TPUs alone."""
     return model in LIST_PRICED or (model is ProvisioningModel.FLEX_START and shape.has_tpus)
 
 

@@ -290,7 +290,7 @@ def lookalikes(price_list: PriceList, at: datetime, make: MakeSku) -> Iterator[d
 
 
 def _tpus(price_list: PriceList, at: datetime, make: MakeSku) -> Iterator[dict[str, Any]]:
-    """Recorded beside "TpuV6e running in Columbus", 2.70 a chip: three of the four say OnDemand."""
+    """Recorded next to "TpuV6e running in Columbus", 2.70 a chip: three of the four say OnDemand."""
     place, region = "Columbus", "us-east5"
     try:
         nanos, _ = price_list.rate("tpu:ct6e", region, False, at)
