@@ -184,6 +184,7 @@ def test_every_quoted_failure_of_an_insert_is_read(connect: Connect) -> None:
     ],
 )
 def test_external_addresses_are_counted_as_google_lists_them(name: str, addresses: int, kept: int) -> None:
+    """An interface without an access configuration has none."""
     raw = next(_of_kind(dict(_answers())[name], "compute#instance"))
     vm = instance_from("p", "us-central1-b", raw, {}, Shapes(_rule))[0]
     assert (vm.external_addresses, vm.kept_addresses) == (addresses, kept)

@@ -67,6 +67,7 @@ def _stopped(count: int = 0) -> SeenInstance:
 
 
 def test_ephemeral_address_bills_while_its_vm_runs() -> None:
+    """It is released with the stop."""
     books = _Books()
     books.look("10:05", _running(), operation("insert", "09:59", "10:00"))
     assert books.times == [("10:00", None)]
@@ -89,6 +90,7 @@ def test_static_address_bills_on_while_its_vm_is_stopped() -> None:
 
 
 def test_address_is_not_billed_before_the_look_that_first_recorded_it() -> None:
+    """Nothing says since when a run that was known before has had it."""
     books = _Books()
     books.look("10:05", _running(0), operation("insert", "09:59", "10:00"))
     books.look("11:00", _running(1))
@@ -96,6 +98,7 @@ def test_address_is_not_billed_before_the_look_that_first_recorded_it() -> None:
 
 
 def test_address_that_is_added_and_taken_away_bills_in_between() -> None:
+    """Operations say when each came and went."""
     books = _Books()
     books.look("10:05", _running(0), operation("insert", "09:59", "10:00"))
     books.look("11:05", _running(1), operation("addAccessConfig", "11:01", "11:02"))
@@ -104,6 +107,7 @@ def test_address_that_is_added_and_taken_away_bills_in_between() -> None:
 
 
 def test_second_address_begins_a_span_of_two() -> None:
+    """The span of one ends there."""
     books = _Books()
     books.look("10:05", _running(1), operation("insert", "09:59", "10:00"))
     books.look("11:05", _running(2))
@@ -112,6 +116,7 @@ def test_second_address_begins_a_span_of_two() -> None:
 
 
 def test_run_that_came_and_went_between_looks_had_the_address_of_before() -> None:
+    """No look saw the run, and its configuration is that of the run before."""
     books = _Books()
     books.look("10:05", _running(), operation("insert", "09:59", "10:00"))
     news = [operation("stop", "11:00", "11:01"), operation("start", "11:10", "11:11")]
@@ -120,6 +125,7 @@ def test_run_that_came_and_went_between_looks_had_the_address_of_before() -> Non
 
 
 def test_static_address_that_is_given_back_ends_with_the_look_that_missed_it() -> None:
+    """No operation on the VM tells of it."""
     books = _Books()
     books.look("10:05", _running(), operation("insert", "09:59", "10:00"))
     books.look("12:05", _stopped(1), operation("stop", "12:00", "12:01"))
@@ -135,6 +141,7 @@ def test_vm_first_seen_off_had_its_address_while_it_ran() -> None:
 
 
 def test_run_whose_end_is_corrected_takes_its_address_along() -> None:
+    """Both end at the same moment."""
     books = _Books()
     books.look("10:05", _running(), operation("insert", "09:59", "10:00"))
     books.look("12:05", _stopped())
