@@ -57,11 +57,16 @@ def test_its_reminder_has_no_stop_button_and_says_why(sqlite_database: Database)
 
 
 def test_a_groups_vm_has_one_where_the_settings_allow_it(sqlite_database: Database) -> None:
-    """The group's own stop is behind the button."""
+    """The group's own stop is behind the button, which says so before it is confirmed."""
     group = {"created-by": "projects/1/zones/us-central1-a/instanceGroupManagers/trainers"}
     shown = card(sqlite_database, Rules({}, stop_through=frozenset({KeeperKind.GROUP})), origin=group)
     assert shown.never_stopped == ""
-    assert RequestKind.STOP in [button.kind for button in cards.buttons(shown, NOW, cards.zone_of(None, Rules({})))]
+    buttons = cards.buttons(shown, NOW, cards.zone_of(None, Rules({})))
+    (effect,) = (button.effect for button in buttons if button.kind is RequestKind.STOP)
+    assert effect == (
+        "gke-1 will be stopped by its group trainers, whose size falls by one. "
+        "Its disks stay and are billed; data in memory and on local SSDs is lost."
+    )
 
 
 def test_any_other_reminder_has_one(sqlite_database: Database) -> None:

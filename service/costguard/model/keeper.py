@@ -112,6 +112,11 @@ class Keeper:
         """Says whether Costguard stops its VM by the keeper's own stop; `through`: the kinds that settings name."""
         return self.kind in through and self.has_own_stop
 
+    def own_stop(self, vm: str) -> str:
+        """Describes the effect of its keeper's own stop, as a sentence for whoever is about to ask for it."""
+        by = _SERVICES.get(self.kind) or f"its group {self.name}, whose size falls by one"
+        return f"{vm} will be stopped by {by}. Its disks stay and are billed; data in memory and on local SSDs is lost."
+
     def instead(self, vm: str, project: str) -> str:
         """The command by which a person stops it; capitals stand for what nothing says."""
         if self.kind is KeeperKind.TOOL:

@@ -35,7 +35,7 @@ class VmCard:
     limit: timedelta | None
     idle: Evidence | None
     url: str = ""  # its page on the dashboard, where people can reach one
-    on_stop: str = ""  # what a stop of it does, where it works on a job
+    on_stop: str = ""  # what a stop of it does, where it works on a job or its keeper stops it
     price_note: str = ""  # how old its prices are, where they came with Costguard
     never_stopped: str = ""  # why Costguard does not stop it, and what to do instead, where another keeps it
     disk_note: str = ""  # why it is stopped and what ends its bill, where it was launched for a job
