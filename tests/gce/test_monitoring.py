@@ -38,7 +38,7 @@ def test_a_request_for_each_metric_and_page(connect: Connect) -> None:
     (samples,) = usage.of("1", Metric.GPU)
     assert [sample.value for sample in samples] == [150, 325, 400]
     assert samples[-1] == Sample(START - timedelta(minutes=1), 400)
-    assert (len(setup.server.requests), usage.unread) == (7, {})
+    assert (len(setup.server.requests), usage.unread) == (8, {})
 
 
 def test_either_version_of_dcgm_tells_what_the_multiprocessors_do(connect: Connect) -> None:
@@ -55,6 +55,24 @@ def test_either_version_of_dcgm_tells_what_the_multiprocessors_do(connect: Conne
     usage = connect(answer).cloud.usage("demo", START - HOUR, START)
     (samples,) = usage.of("1", Metric.SM)
     assert [sample.value for sample in samples] == [7500, 200]
+
+
+def test_the_duty_cycle_of_tpus_is_read_by_worker(connect: Connect) -> None:
+    """Workers are a resource of their own: a worker whose id is a VM's is that VM, with a series a chip."""
+
+    def worker(number: str, chip: str, value: float) -> dict[str, Any]:
+        labels = {"worker_id": number, "location": "us-east5-b"}
+        return {**series(value), "resource": {"labels": labels}, "metric": {"labels": {"accelerator_id": chip}}}
+
+    def answer(request: Asked) -> Answer:
+        if "duty_cycle" not in request.query["filter"]:
+            return json_answer({})
+        assert 'resource.type = "tpu.googleapis.com/GceTpuWorker"' in request.query["filter"]
+        return json_answer({"timeSeries": [worker("1", "0", 97.5), worker("1", "1", 3), worker("t1v-n-0", "0", 50)]})
+
+    usage = connect(answer).cloud.usage("demo", START - HOUR, START)
+    assert [[sample.value for sample in chip] for chip in usage.of("1", Metric.TPU)] == [[9750], [300]]
+    assert usage.unread == {}
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)
 RULE = IdleRule(gpu_below=500, cpu_below=500, window=HOUR)
 RUN = MeasuredRun(KEY.gce_id, A100, at("06:00"))
 FOUR = MeasuredRun(KEY.gce_id, Shape("a2-highgpu-4g", 48, 348160, "nvidia-tesla-a100", 4), at("06:00"))
+TPUS = MeasuredRun(KEY.gce_id, Shape("ct6e-standard-4t", 180, 737280, "v6e", 4), at("06:00"))
 NO_GPU = MeasuredRun(KEY.gce_id, Shape("n2-standard-4", 4, 16384), at("06:00"))
 NO_AGENT = "no GPU figures: the Ops Agent is not installed"
 
@@ -56,6 +57,38 @@ def test_an_idle_gpu() -> None:
     assert idle.since == at("09:01")
     assert idle.sentence == "GPU under 5 % for 2 h 55 min (max 3 %)"
     assert (idle.gpu_mean, idle.gpu_max) == (300, 300)
+
+
+def with_tpu(*chips: Series, cpu: int = 0) -> Usage:
+    return Usage(PROJECT, {**outside(cpu=cpu, network=0), **({(KEY.gce_id, Metric.TPU): chips} if chips else {})})
+
+
+def test_a_vm_with_tpus_is_idle_by_their_duty_cycle() -> None:
+    """All four chips under the threshold for the window, whatever the CPU did."""
+    idle = judged(with_tpu(*[line(120)] * 4, cpu=9000), TPUS)
+    assert (idle.state, idle.is_weak, idle.since) == (IdleState.IDLE, False, at("09:01"))
+    assert idle.sentence == "TPU under 5 % for 2 h 55 min (max 1 %)"
+
+
+def test_one_chip_at_work_is_work() -> None:
+    """A training keeps its VM, however idle the CPU is meanwhile."""
+    busy = judged(with_tpu(line(9000), *[line(0)] * 3), TPUS)
+    assert (busy.state, busy.sentence) == (IdleState.BUSY, "TPU up to 90 % in the last 1 h (22 % on average)")
+
+
+@pytest.mark.parametrize(
+    ("measured", "said"),
+    [
+        (with_tpu(), "TPU use is not known: Cloud Monitoring has no duty cycle of its chips"),
+        (with_tpu(line(0)), "TPU use is not known whole: only 1 of 4 TPU chips are measured"),
+        (with_tpu(line(0, ended=at("10:30"))), "TPU use is not known: Cloud Monitoring has stopped telling it"),
+        (Usage(PROJECT, outside(0, 0), {Metric.TPU: "Google said no."}), "TPU use is not known: Google said no."),
+    ],
+)
+def test_a_quiet_cpu_makes_no_tpu_idle(measured: Usage, said: str) -> None:
+    """Without the duty cycle of each chip it is unknown, never idle, though CPU and network do nothing."""
+    unknown = judged(measured, TPUS)
+    assert (unknown.state, unknown.sentence) == (IdleState.UNKNOWN, said)
 
 
 def test_a_busy_gpu() -> None:

@@ -16,9 +16,7 @@ from costguard.gce.session import Deadline, Http
 from costguard.model.utilisation import Metric, Sample, Series, Usage
 
 _MOST_PAGES = 200
-_FIELDS = (
-    "timeSeries(metric/labels,resource/labels/instance_id,points(interval/endTime,value)),nextPageToken,executionErrors"
-)
+_FIELDS = "timeSeries(metric/labels,resource/labels,points(interval/endTime,value)),nextPageToken,executionErrors"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +29,8 @@ class _Asked:
     reducer: str
     scale: int
     also_by: str = ""
+    resource: str = "gce_instance"
+    vm_label: str = "instance_id"  # of the resource: the VM's id
     is_optional: bool = False  # a metric that Google knows in a project only after its first point
 
 
@@ -52,6 +52,21 @@ _ASKED: Mapping[Metric, tuple[_Asked, ...]] = {
     Metric.SM: tuple(
         _Asked(f"workload.googleapis.com/{name}", 60, "ALIGN_MAX", "REDUCE_MAX", 10_000, _BY_GPU, is_optional=True)
         for name in ("dcgm.gpu.profiling.sm_utilization", "gpu.dcgm.sm.utilization")
+    ),
+    # Written in percent for workers, labelled resource_container, location and worker_id. Nothing promises that the id
+    # of a worker is its VM's: a series of another id is of no VM, and changes nothing.
+    Metric.TPU: (
+        _Asked(
+            "tpu.googleapis.com/accelerator/duty_cycle",
+            60,
+            "ALIGN_MAX",
+            "REDUCE_MAX",
+            100,
+            "metric.labels.accelerator_id",
+            "tpu.googleapis.com/GceTpuWorker",
+            "worker_id",
+            is_optional=True,
+        ),
     ),
 }
 # The answers for a type that no VM of the project has ever written: 404 `Cannot find metric(s) that match type = ...`,
@@ -92,13 +107,13 @@ def _read(
     """Adds the query's points to `points`."""
     what = f"Reading {query.type}"
     params: dict[str, str | list[str]] = {
-        "filter": f'metric.type = "{query.type}" AND resource.type = "gce_instance"',
+        "filter": f'metric.type = "{query.type}" AND resource.type = "{query.resource}"',
         "interval.startTime": _text(since),
         "interval.endTime": _text(until),
         "aggregation.alignmentPeriod": f"{query.period_s}s",
         "aggregation.perSeriesAligner": query.aligner,
         "aggregation.crossSeriesReducer": query.reducer,
-        "aggregation.groupByFields": [label for label in ("resource.labels.instance_id", query.also_by) if label],
+        "aggregation.groupByFields": [one for one in (f"resource.labels.{query.vm_label}", query.also_by) if one],
         "prettyPrint": "false",
         "fields": _FIELDS,
     }
@@ -131,8 +146,8 @@ def _read(
 
 def _add(points_by_vm: _Points, series: Mapping[str, Any], query: _Asked) -> None:
     """A series may go on on the next page: its points are gathered by what it is of."""
-    gce_id = series["resource"]["labels"]["instance_id"]
-    number = (series.get("metric") or {}).get("labels", {}).get("gpu_number", "")
+    gce_id = series["resource"]["labels"][query.vm_label]
+    number = (series.get("metric") or {}).get("labels", {}).get(query.also_by.rpartition(".")[2], "")
     points = points_by_vm.setdefault((gce_id, number), {})
     for point in series.get("points") or ():
         at, value = moment(point["interval"]["endTime"]), _value(point["value"], query.scale)

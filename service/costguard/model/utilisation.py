@@ -12,6 +12,7 @@ class Metric(StrEnum):
     GPU = "gpu"  # basis points of each GPU's time in which some kernel ran; measured by the Ops Agent alone
     SM = "sm"  # basis points of each GPU's multiprocessors that worked; where DCGM or our agent reads them
     POWER = "power"  # basis points of the most power over idle that was seen of each GPU; our agent alone reads it
+    TPU = "tpu"  # basis points of each TPU chip's time in which it worked: its duty cycle
     CPU = "cpu"  # basis points of all vCPUs; measured from outside
     RECEIVED = "received"  # bytes a second
     SENT = "sent"
@@ -40,7 +41,7 @@ class Usage:
     unread: Mapping[Metric, str] = field(default_factory=dict)
 
     def of(self, gce_id: str, metric: Metric) -> tuple[Series, ...]:
-        """Returns the series of a metric: one of each GPU, and at most one of the other metrics."""
+        """Returns the series of a metric: one of each GPU or TPU chip, and at most one of the other metrics."""
         return self.series.get((gce_id, metric), ())
 
 
@@ -65,7 +66,7 @@ class Evidence:
     """The idle state of a VM, with its evidence.
 
     `is_weak`, of a VM with GPUs: idle by CPU and network alone, or busy by them or by utilisation alone, which one busy
-    multiprocessor fills.
+    multiprocessor fills. `gpu_mean` and `gpu_max` are those of TPU chips where a VM has them.
     """
 
     state: IdleState

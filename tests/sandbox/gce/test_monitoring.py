@@ -10,7 +10,7 @@ import pytest
 import requests
 from tests.sandbox.vms import HOUR, MINUTE, PROJECT, START, T4, new_world, up
 
-from costguard_sandbox.gce.routes.monitoring import CPU, GPU, RECEIVED, SENT, SM_V1, SM_V2, VISIBLE_AFTER
+from costguard_sandbox.gce.routes.monitoring import CPU, GPU, RECEIVED, SENT, SM_V1, SM_V2, TPU, VISIBLE_AFTER
 from costguard_sandbox.gce.vm import Load
 from costguard_sandbox.server import running
 from costguard_sandbox.world import World
@@ -73,6 +73,25 @@ def ends(series: dict[str, Any]) -> list[datetime]:
 
 def values(series: dict[str, Any]) -> list[float]:
     return [float(next(iter(point["value"].values()))) for point in series["points"]]
+
+
+def test_tpus_have_a_duty_cycle_by_worker_and_no_gpu_use() -> None:
+    """One series a chip, on the resource of TPU workers; the Ops Agent finds no GPU there."""
+    world = new_world()
+    body = {
+        "machineType": "zones/us-east5-a/machineTypes/ct6e-standard-4t",
+        "scheduling": {"onHostMaintenance": "TERMINATE"},
+    }
+    vm = up(world, "tpu", zone="us-east5-a", **body)
+    world.advance(HOUR)
+    with running(world) as url:
+        workers = listed(
+            url, TPU, filter=f'metric.type = "{TPU}" AND resource.type = "tpu.googleapis.com/GceTpuWorker"'
+        )
+        assert listed(url, TPU) == listed(url, GPU) == []
+    assert [one["metric"]["labels"]["accelerator_id"] for one in workers] == ["0", "1", "2", "3"]
+    assert {one["resource"]["labels"]["worker_id"] for one in workers} == {str(vm.id)}
+    assert all(0 <= value <= 100 for one in workers for value in values(one))
 
 
 def test_a_series_as_google_shows_it(url: str, world: World) -> None:

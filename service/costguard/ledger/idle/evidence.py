@@ -45,7 +45,8 @@ def evidence(run: MeasuredRun, rule: IdleRule, usage: Usage, now: datetime, befo
 
     The multiprocessors (SMs) of the GPUs decide where they are measured, else the GPUs' utilisation: idle where it is
     low, and weakly busy where it is high, as one busy SM of 132 reads as 100 %. Without either, CPU and network decide,
-    which for a VM with GPUs is weak evidence.
+    which for a VM with GPUs is weak evidence. TPUs are judged by their own duty cycle alone: without it a VM is
+    unknown, since a training on TPUs may leave the CPU to wait.
     """
     return _continued(_judged(run, rule, usage, now, before), usage, run, rule, before)
 
@@ -53,10 +54,12 @@ def evidence(run: MeasuredRun, rule: IdleRule, usage: Usage, now: datetime, befo
 def _judged(run: MeasuredRun, rule: IdleRule, usage: Usage, now: datetime, before: Before | None) -> Evidence:
     if run.shape.gpu_count == 0:
         return _by_cpu(run, rule, usage, now)
+    last = None if before is None else before.evidence
+    if run.shape.has_tpus:
+        return _by_tpu(run, rule, usage, now, last)
     by_sm = _by_sm(run, rule, usage, now)
     if by_sm is not None:
         return by_sm
-    last = None if before is None else before.evidence
     if Metric.GPU in usage.unread:
         return _unknown(now, f"GPU use is not known: {usage.unread[Metric.GPU]}", last)
     lived = _lived(run, usage.of(run.gce_id, Metric.GPU), now)
@@ -70,6 +73,15 @@ def _judged(run: MeasuredRun, rule: IdleRule, usage: Usage, now: datetime, befor
     judged = _by_cpu(run, rule, usage, now)
     is_weak = judged.state is not IdleState.UNKNOWN
     return replace(judged, sentence=f"{judged.sentence}; {_NO_AGENT}", is_weak=is_weak)
+
+
+def _by_tpu(run: MeasuredRun, rule: IdleRule, usage: Usage, now: datetime, last: Evidence | None) -> Evidence:
+    if Metric.TPU in usage.unread:
+        return _unknown(now, f"TPU use is not known: {usage.unread[Metric.TPU]}", last)
+    lived = _lived(run, usage.of(run.gce_id, Metric.TPU), now)
+    if not lived:
+        return _unknown(now, "TPU use is not known: Cloud Monitoring has no duty cycle of its chips", last)
+    return _by_duty(run, rule, lived, now)
 
 
 def _by_sm(run: MeasuredRun, rule: IdleRule, usage: Usage, now: datetime) -> Evidence | None:
@@ -111,21 +123,34 @@ def _by_gpu(
     run: MeasuredRun, rule: IdleRule, lived: Sequence[Series], drawn: Sequence[Series], now: datetime
 ) -> Evidence:
     """`drawn` is the power, which tells work from kernels that wait; it makes no VM idle."""
-    begin = now - rule.window
+    judged = _by_duty(run, rule, lived, now)
+    if judged.state is not IdleState.BUSY:
+        return judged
+    return replace(judged, sentence=f"{judged.sentence}{_useful(_mean_since(drawn, now - rule.window))}")
+
+
+def _by_duty(run: MeasuredRun, rule: IdleRule, lived: Sequence[Series], now: datetime) -> Evidence:
+    """By the time in which anything ran on its GPUs or TPU chips."""
+    name, begin = _name(run.shape), now - rule.window
     inside = [sample.value for series in lived for sample in series if sample.at > begin]
     if not inside:
-        return _unknown(now, "GPU use is not known: the Ops Agent has stopped telling it")
-    mean, most, power = sum(inside) // len(inside), max(inside), _mean_since(drawn, begin)
+        teller = "Cloud Monitoring" if run.shape.has_tpus else "the Ops Agent"
+        return _unknown(now, f"{name} use is not known: {teller} has stopped telling it")
+    mean, most = sum(inside) // len(inside), max(inside)
     window = span_text(rule.window)
     if most >= rule.gpu_below:
-        sentence = f"GPU up to {_percent(most)} in the last {window} ({_percent(mean)} on average){_useful(power)}"
+        sentence = f"{name} up to {_percent(most)} in the last {window} ({_percent(mean)} on average)"
         return Evidence(
             IdleState.BUSY, _first_busy(lived, rule.gpu_below, begin), sentence, gpu_mean=mean, gpu_max=most
         )
     if missing := _missing(run, lived, max(1, run.shape.gpu_count), rule.window, now):
-        return replace(_unknown(now, f"GPU use is not known whole: {missing}"), gpu_mean=mean, gpu_max=most)
+        return replace(_unknown(now, f"{name} use is not known whole: {missing}"), gpu_mean=mean, gpu_max=most)
     since = max(_quiet_since(run, series, rule.gpu_below) for series in lived)
     return Evidence(IdleState.IDLE, since, "", gpu_mean=mean, gpu_max=_most(lived, since))
+
+
+def _name(shape: Shape) -> str:
+    return "TPU" if shape.has_tpus else "GPU"
 
 
 def _by_cpu(run: MeasuredRun, rule: IdleRule, usage: Usage, now: datetime) -> Evidence:
@@ -172,14 +197,14 @@ def _continued(judged: Evidence, usage: Usage, run: MeasuredRun, rule: IdleRule,
         return judged
     newest = max(
         sample.at
-        for metric in (Metric.SM, Metric.GPU, Metric.CPU)
+        for metric in (Metric.SM, Metric.GPU, Metric.TPU, Metric.CPU)
         for series in usage.of(run.gce_id, metric)
         for sample in series[-1:]
     )
-    return replace(judged, sentence=_idle_sentence(judged, rule, newest - judged.since))
+    return replace(judged, sentence=_idle_sentence(judged, rule, newest - judged.since, _name(run.shape)))
 
 
-def _idle_sentence(judged: Evidence, rule: IdleRule, lasted: timedelta) -> str:
+def _idle_sentence(judged: Evidence, rule: IdleRule, lasted: timedelta, name: str) -> str:
     span = span_text(timedelta(minutes=lasted // timedelta(minutes=1)))
     if judged.sm_max is not None:
         text = f"under {_percent(rule.sm_below)} of the GPU's SMs busy for {span} (max {_percent(judged.sm_max)})"
@@ -187,7 +212,7 @@ def _idle_sentence(judged: Evidence, rule: IdleRule, lasted: timedelta) -> str:
             return text
         return f"{text}, though its utilisation reads {_percent(judged.gpu_max)}"
     if judged.gpu_max is not None:
-        return f"GPU under {_percent(rule.gpu_below)} for {span} (max {_percent(judged.gpu_max)})"
+        return f"{name} under {_percent(rule.gpu_below)} for {span} (max {_percent(judged.gpu_max)})"
     most = f" (max {_percent(judged.cpu_max)})" if judged.cpu_max is not None else ""
     text = f"CPU under {_percent(rule.cpu_below)} for {span}{most}, and next to no network"
     return f"{text}; {_NO_AGENT}" if judged.is_weak else text
@@ -212,7 +237,7 @@ def _missing(run: MeasuredRun, measured: Sequence[Series], wanted: int, window: 
     if not measured:
         return "nothing was measured"
     if len(measured) < wanted:
-        return f"only {len(measured)} of {wanted} GPUs are measured"
+        return f"only {len(measured)} of {wanted} {'TPU chips' if run.shape.has_tpus else 'GPUs'} are measured"
     for series in measured:
         inside = [sample.at for sample in series if sample.at > now - window - GAP]
         if not inside or now - inside[-1] > LAG:

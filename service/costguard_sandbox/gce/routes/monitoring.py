@@ -12,6 +12,7 @@ from typing import Any
 
 from starlette.routing import Route
 
+from costguard_sandbox.gce.catalogue.machine_types import TPUS
 from costguard_sandbox.gce.cloud import Cloud
 from costguard_sandbox.gce.errors import Refused
 from costguard_sandbox.gce.filters import BadFilter, compile_filter
@@ -27,10 +28,13 @@ SENT = "compute.googleapis.com/instance/network/sent_bytes_count"
 # https://docs.cloud.google.com/monitoring/agent/ops-agent/third-party-nvidia
 SM_V1 = "workload.googleapis.com/dcgm.gpu.profiling.sm_utilization"
 SM_V2 = "workload.googleapis.com/gpu.dcgm.sm.utilization"
+# Of TPUs: monitored resource tpu.googleapis.com/GceTpuWorker, in percent, one series a chip.
+TPU = "tpu.googleapis.com/accelerator/duty_cycle"
 _BUSY = (Load.BUSY, Load.BUSY_DCGM)
 _LOADS = tuple(Load)
 _SPINS = (Load.SPIN, Load.SPIN_DCGM)
-_WRITES = {SM_V1: (Load.BUSY_DCGM,), SM_V2: (Load.SPIN_DCGM,), GPU: tuple(set(Load) - {Load.NO_AGENT})}
+_AGENT = tuple(set(Load) - {Load.NO_AGENT})
+_WRITES = {SM_V1: (Load.BUSY_DCGM,), SM_V2: (Load.SPIN_DCGM,), GPU: _AGENT, TPU: _AGENT}
 # "Profiling metrics are not collected from NVIDIA GPU models P100 and P4" (same page).
 _NO_PROFILING = ("nvidia-tesla-p100", "nvidia-tesla-p4")
 
@@ -67,6 +71,10 @@ class MetricType:
     def is_of_gpus(self) -> bool:
         return self.name in (GPU, SM_V1, SM_V2)
 
+    @property
+    def resource(self) -> str:
+        return "tpu.googleapis.com/GceTpuWorker" if self.name == TPU else "gce_instance"
+
     def range(self, load: Load) -> tuple[float, float]:
         if load in _SPINS:
             return self.spin or self.idle
@@ -78,6 +86,7 @@ METRICS: Mapping[str, MetricType] = {
     # One of the 40 multiprocessors of a T4; a fraction, averaged over all of them.
     SM_V1: MetricType(SM_V1, "GAUGE", "DOUBLE", "1", (0.3, 0.7), (0, 0.001), spin=(0.024, 0.025)),
     SM_V2: MetricType(SM_V2, "GAUGE", "DOUBLE", "1", (0.3, 0.7), (0, 0.001), spin=(0.024, 0.025)),
+    TPU: MetricType(TPU, "GAUGE", "DOUBLE", "%", (70, 98), (0, 1)),
     CPU: MetricType(CPU, "GAUGE", "DOUBLE", "10^2.%", (0.3, 0.6), (0.002, 0.012)),
     RECEIVED: MetricType(RECEIVED, "DELTA", "INT64", "By", (60e6, 300e6), (9e3, 60e3)),
     SENT: MetricType(SENT, "DELTA", "INT64", "By", (5e6, 20e6), (6e3, 40e3)),
@@ -138,6 +147,12 @@ def series_of(vms: Sequence[VM], metric: MetricType) -> Iterator[Series]:
     """The metric's series of these VMs, one for each VM or GPU."""
     for vm in vms:
         resource = {"project_id": vm.project, "instance_id": str(vm.id), "zone": vm.zone}
+        if metric.name == TPU or (metric.is_of_gpus and vm.shape.gpu_type in TPUS):
+            worker = {"project_id": vm.project, "location": vm.zone, "worker_id": str(vm.id)}
+            chips = vm.shape.gpu_count if metric.name == TPU and vm.shape.gpu_type in TPUS else 0
+            for chip in map(str, range(chips)):
+                yield Series(metric, {"accelerator_id": chip}, worker, vm, chip)
+            continue
         if not metric.is_of_gpus:
             labels = {"instance_name": vm.name}
             if metric.name != CPU:
@@ -316,7 +331,7 @@ def _chosen(
         if keep(
             {
                 "metric": {"type": metric.name, "labels": one.metric_labels},
-                "resource": {"type": "gce_instance", "labels": one.resource_labels},
+                "resource": {"type": metric.resource, "labels": one.resource_labels},
             }
         )
     ]
@@ -354,7 +369,7 @@ def _shown(one: Aligned, moments: list[datetime], metric: MetricType, aggregatio
     lasts = (aggregation.period or MINUTE) if is_delta else timedelta(0)
     return {
         "metric": {"labels": one.metric_labels, "type": metric.name},
-        "resource": {"type": "gce_instance", "labels": one.resource_labels},
+        "resource": {"type": metric.resource, "labels": one.resource_labels},
         "metricKind": "DELTA" if is_delta else "GAUGE",
         "valueType": "INT64" if is_whole else "DOUBLE",
         "points": [
