@@ -34,6 +34,14 @@ _MACHINES: tuple[dict[str, Any], ...] = (
     {"machine": "c4-standard-4"},
 )
 
+TPUS: tuple[dict[str, Any], ...] = (
+    {"machine": "ct6e-standard-4t", "zone": "europe-west4-a"},
+    {"machine": "ct6e-standard-1t", "zone": "europe-west4-a", "flex": True},
+    {"machine": "ct5lp-hightpu-8t", "zone": "us-central1-a"},
+    {"machine": "tpu7x-standard-4t", "zone": "us-central1-c"},
+)
+"""Machines with TPUs, where they are sold; only the lives get them that ask for them."""
+
 
 def price_list() -> PriceList:
     """The prices of a few regions: with all 42 a guard takes six times as long to read the catalogue."""
@@ -41,10 +49,14 @@ def price_list() -> PriceList:
 
 
 def body(name: str, zone: str, machine: str, gpu: tuple[str, int] | None = None, **given: Any) -> dict[str, Any]:
-    """Makes a client's request: `spot`, `labels`, `limit` and `grace` (seconds), `action`, `disk_gib`, `disk_type`."""
-    has_gpu = gpu is not None or machine.startswith(("a2", "a3", "g2"))
+    """Makes a client's request: `spot`, `flex`, `labels`, `limit` and `grace` (seconds), `action`, `disk_gib`,
+    `disk_type`.
+    """
+    has_gpu = gpu is not None or machine.startswith(("a2", "a3", "g2", "ct", "tpu"))
     scheduling: dict[str, Any] = {"onHostMaintenance": "TERMINATE" if has_gpu else "MIGRATE"}
-    if given.get("spot"):
+    if given.get("flex"):
+        scheduling |= {"provisioningModel": "FLEX_START", "automaticRestart": False}
+    elif given.get("spot"):
         action = given.get("action", "STOP")
         scheduling |= {"provisioningModel": "SPOT", "automaticRestart": False, "instanceTerminationAction": action}
         scheduling["onHostMaintenance"] = "TERMINATE"
@@ -86,6 +98,8 @@ def _addresses(name: str) -> list[dict[str, str]]:
 
 class Life:
     """Everything that happens to the fleet between two moments, decided by one seed."""
+
+    machines = _MACHINES
 
     def __init__(self, world: World, seed: int, size: int, projects: tuple[str, ...] = PROJECTS) -> None:
         self._world = world
@@ -141,7 +155,7 @@ class Life:
             return
         # A handful of names, so that they are used again and again for other VMs.
         name = f"{chance.choice(('train', 'eval', 'notebook', 'sweep'))}-{chance.randrange(self._size)}"
-        kind = chance.choice(_MACHINES)
+        kind = dict(chance.choice(self.machines))
         given: dict[str, Any] = {"spot": chance.random() < 0.5, "labels": {"owner": chance.choice(("ana", "ben"))}}
         given |= {"disk_gib": chance.choice((50, 100, 500)), "disk_type": chance.choice(("pd-balanced", "pd-ssd"))}
         if chance.random() < 0.2:
@@ -150,7 +164,8 @@ class Life:
             given["action"] = "DELETE"
         if self.graceful and chance.random() < self.graceful:
             given["grace"] = 600
-        zone = chance.choice(ZONES)
+        drawn = chance.choice(ZONES)
+        zone = kind.pop("zone", drawn)
         wanted = body(name, zone, **kind, **given)
         self._try("create", lambda: self._world.insert(project, zone, wanted, self._person()))
 

@@ -10,7 +10,7 @@ from sqlalchemy import func, select
 from tests.accrued import assert_totals_hold
 from tests.scenario.books import assert_consistent, estimates, total_spend
 from tests.scenario.direct import DirectCloud, DirectPrices
-from tests.scenario.fleet import HOUR, MINUTE, PROJECTS, Life
+from tests.scenario.fleet import HOUR, MINUTE, PROJECTS, TPUS, Life
 from tests.within import charge_due
 
 from costguard.access.rules import Rules
@@ -79,14 +79,36 @@ class _HardLife(Life):
                 return
 
 
-@pytest.mark.parametrize(("seed", "step"), [(2, 9 * MINUTE), (3, 40 * MINUTE), (5, 5 * HOUR)])
-def test_a_hard_life_is_accounted_for_exactly(sqlite_database: Database, seed: int, step: timedelta) -> None:
-    """Spend equals the meter for open VMs too, nothing is an estimate, and nothing that runs is taken for ended."""
+_TPUS_IN_EACH_WAY = {("ct6e", "FLEX_START"), ("ct6e", "SPOT"), ("ct5lp", "STANDARD")}
+
+
+class _HardLifeWithTpus(_HardLife):
+    """Most of its VMs have TPUs: on demand, as Spot and by flex-start."""
+
+    machines = (*TPUS, *TPUS, *TPUS, *_HardLife.machines)
+
+
+@pytest.mark.parametrize(
+    ("life", "seed", "step"),
+    [
+        (_HardLife, 2, 9 * MINUTE),
+        (_HardLife, 3, 40 * MINUTE),
+        (_HardLife, 5, 5 * HOUR),
+        (_HardLifeWithTpus, 7, 12 * HOUR),
+    ],
+)
+def test_a_hard_life_is_accounted_for_exactly(
+    sqlite_database: Database, life: type[_HardLife], seed: int, step: timedelta
+) -> None:
+    """Spend equals the meter for open VMs too, nothing is an estimate, and nothing that runs is taken for ended.
+
+    The last life is a month with TPUs in it.
+    """
     world, chance = World(ManualClock(START), projects=PROJECTS, seed=seed), random.Random(seed)
     span = 60 * step
-    _HardLife(world, seed, 5).plan(START, START + span, every=span / 50)
+    life(world, seed, 5).plan(START, START + span, every=span / 50)
     cloud, source, clock = DirectCloud(world, chance, 0.06), DirectPrices(world), _WorldClock(world)
-    source.hidden = {"gpu:nvidia-l4", "disk:pd-ssd"}
+    source.hidden = {"gpu:nvidia-l4", "disk:pd-ssd", "tpu:ct5lp"}
     refresh(sqlite_database, source, world.now)
     for number in range(60):
         world.advance(step * chance.uniform(0.1, 1.9))
@@ -116,4 +138,6 @@ def test_a_hard_life_is_accounted_for_exactly(sqlite_database: Database, seed: i
     seen_vms = [vm for vm in world.every_vm() if str(vm.id) in seen]
     metered = sum(bill.nanos for bill in bills(seen_vms, world.prices, world.now))
     assert abs(spent - metered) < CENT // 2
+    ways = {(vm.shape.gpu_type, vm.scheduling["provisioningModel"]) for vm in seen_vms}
+    assert (ways >= _TPUS_IN_EACH_WAY) == (life is _HardLifeWithTpus)
     assert opened == sum(vm.status is Status.RUNNING for vm in world.every_vm())
