@@ -15,7 +15,17 @@ from starlette.responses import Response
 
 from costguard_sandbox import bigquery, control
 from costguard_sandbox.gce.errors import Refused
-from costguard_sandbox.gce.routes import batch, disks, groups, instances, monitoring, operations, places, workbench
+from costguard_sandbox.gce.routes import (
+    batch,
+    belongings,
+    disks,
+    groups,
+    instances,
+    monitoring,
+    operations,
+    places,
+    workbench,
+)
 from costguard_sandbox.gce.routes.call import refusal
 from costguard_sandbox.guest import metadata
 from costguard_sandbox.serving import QuickServer
@@ -37,6 +47,7 @@ def create_app(world: World) -> Starlette:
     routes = [
         *instances.routes(world),
         *operations.routes(world),
+        *belongings.routes(world),
         *disks.routes(world),
         *groups.routes(world),
         *workbench.routes(world),

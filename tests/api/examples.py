@@ -94,6 +94,7 @@ ASKED: dict[str, tuple[str, str, Any]] = {
     "getForecast": ("GET", "/api/v1/forecast?owner=ada@lab.example", None),
     "listReminders": ("GET", "/api/v1/reminders", None),
     "previewReminders": ("GET", "/api/v1/reminders/preview", None),
+    "listLoose": ("GET", "/api/v1/loose", None),
     "getSavings": ("GET", "/api/v1/savings", None),
     "getGoodput": ("GET", "/api/v1/goodput?group_by=preset,owner", None),
     "getEnforcement": ("GET", "/api/v1/enforcement", None),

@@ -15,6 +15,7 @@ from tests.bill import stored_bill
 from tests.fakes import HandClock
 from tests.jobs.archives import MemoryArchives
 from tests.jobs.job_service import JobSetup
+from tests.loose import loose_things
 from tests.pages import job_story
 from tests.reminders import reminder_rows
 from tests.sweeps import sweep_story
@@ -105,6 +106,7 @@ def make_story(database: Database) -> Story:
         rules=office.rules,
         jobs=office.it,
         sweeps=office.sweeps,
+        loose=loose_things(plain.clock),
         agent_events=AgentEvents(database, plain.clock, AGENTS, lambda: None),
         is_stopping=lambda: True,
         code=code,

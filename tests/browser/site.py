@@ -14,6 +14,7 @@ from tests.api.rows import H100, NOW
 from tests.authenticators import signed_in
 from tests.bill import stored_bill
 from tests.jobs import job_service
+from tests.loose import loose_things
 from tests.pages import job_story
 from tests.reminders import reminder_rows
 from tests.sweeps import sweep_story
@@ -150,6 +151,7 @@ def tell(database: Database, authenticator: RequestAuthenticator | None = None) 
         "spend-label": "/spend?group_by=label:experiment",
         "spend-of-label": "/spend?label=experiment%3Dwarm-up",
         "savings": "/savings",
+        "loose": "/loose",
         "bill": "/bill",
         "budgets": "/budgets",
         "presets": "/presets",
@@ -253,6 +255,7 @@ def _app(database: Database, authenticator: RequestAuthenticator, output: OpenFo
         outbox_trouble=lambda: OutboxTrouble(),
         jobs=job_service.JobSetup(database, RULES).it,
         output=output,
+        loose=loose_things(Standstill()),
     )
     app = create_app(deps)
     add_pages(app, deps)

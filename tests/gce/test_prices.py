@@ -139,6 +139,10 @@ def sku(
         ("SSD backed Local Storage attached to Spot Preemptible VMs", "Preemptible", "local-ssd", SPOT),
         ("VM state: preserved memory in Netherlands", "OnDemand", "suspended-memory", STANDARD),
         ("External IP Charge on a Standard VM", "OnDemand", "external-ip", STANDARD),
+        ("Static Ip Charge", "OnDemand", "static-ip", STANDARD),
+        ("Static Ip Charge in Japan", "OnDemand", "static-ip", STANDARD),
+        ("Storage PD Snapshot in Mumbai", "OnDemand", "snapshot", STANDARD),
+        ("Storage PD Snapshot in US", "OnDemand", "snapshot", STANDARD),
         ("External IP Charge on a Spot Preemptible VM", "OnDemand", "external-ip:spot", STANDARD),
         ("External IP Charge on a Spot Preemptible VM", "Preemptible", "external-ip:spot", STANDARD),
     ],
@@ -162,12 +166,12 @@ def test_real_wordings_are_understood(description: str, usage: str, resource: st
         ("Sole Tenancy Premium for N1 Predefined Instance Core running in Virginia", "OnDemand"),
         ("Memory Optimized Upgrade Premium for Memory-optimized Instance Core running in Americas", "OnDemand"),
         ("Regional Balanced PD Capacity", "OnDemand"),
-        ("Storage PD Snapshot in Netherlands", "OnDemand"),
+        ("Storage PD Snapshot Archive in South Carolina", "OnDemand"),
+        ("Storage Machine Image in US", "OnDemand"),
         ("Nvidia Tesla T4 Virtual Workstation GPU running in Americas", "OnDemand"),
         ("Licensing Fee for Windows Server 2022 (CPU cost)", "OnDemand"),
         ("VM state: preserved local SSD in Bangkok", "OnDemand"),
         ("External IP Charge on a Google Cloud VPN Tunnel", "OnDemand"),
-        ("Static Ip Charge", "OnDemand"),
         ("A2 Instance Core running in Americas", "Preemptible"),
     ],
 )
@@ -194,6 +198,12 @@ def test_one_sku_prices_every_region_that_it_covers() -> None:
         )
         for region in ("us-east1", "us-west1")
     ]
+
+
+def test_a_snapshot_in_several_regions_is_priced_by_its_continent() -> None:
+    """`storageLocations` names it so. Several catalogues of 2026 have both SKUs, at prices of their own."""
+    (price,) = prices_of_sku(sku("Storage PD Snapshot in US", unit="GiBy.mo", regions=("us-central1", "us-east1")))
+    assert price.key == PriceKey("snapshot", "us", STANDARD)
 
 
 def test_an_address_is_priced_everywhere_at_once_after_its_free_hours() -> None:

@@ -33,6 +33,7 @@ _EMPTY = (
     "launch",
     "spend",
     "savings",
+    "loose",
     "bill",
     "budgets",
     "presets",

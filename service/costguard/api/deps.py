@@ -26,6 +26,7 @@ from costguard.model.ports import Clock
 from costguard.model.preset import Preset
 from costguard.model.vm_tool import PinnedTool
 from costguard.model.webhook import WebhookState
+from costguard.spend.loose import LooseThings
 from costguard.sweeps.submit import SweepService
 from costguard.web.authentication import RateLimiter, RequestAuthenticator
 from costguard.web.limits import Streams
@@ -77,6 +78,7 @@ class Deps:
     code: CodeArchives | None = None  # None: no jobs are accepted
     jobs: JobService | None = None  # None: no jobs are accepted
     sweeps: SweepService | None = None  # None: no sweeps are accepted
+    loose: LooseThings | None = None  # None: nobody can be asked
     archive: Path | None = None  # the folder of archived records
     billing_account: str | None = None  # None: the settings do not name one
     is_https: bool = False  # whether people reach it over https

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from costguard.errors import CloudError, CredentialsRefused, NotFound, PermissionDenied
@@ -18,6 +19,7 @@ from costguard.gce.disks import DiskDetails, DiskListing, list_disks
 from costguard.gce.errors import NoAnswer, code_of
 from costguard.gce.kept import KEPT_SCOPES, KeptStops
 from costguard.gce.listing import InstanceListing, Remembered, join, list_instances, unread_of
+from costguard.gce.loose import list_loose
 from costguard.gce.machine_types import MachineTypes
 from costguard.gce.monitoring import read_usage
 from costguard.gce.official import Official
@@ -25,6 +27,7 @@ from costguard.gce.operations import list_operations
 from costguard.gce.session import Deadline, Http
 from costguard.model.instance import InstanceKey, Shape
 from costguard.model.keeper import Keeper
+from costguard.model.loose import LooseListing
 from costguard.model.observation import Observation, Presence, Sighting, Unread
 from costguard.model.utilisation import Usage
 
@@ -32,6 +35,7 @@ if TYPE_CHECKING:
     from requests.adapters import BaseAdapter
 
 _USAGE_BUDGET_S = 60.0
+_LOOSE_BUDGET_S = 30.0  # somebody waits for it
 
 log = logging.getLogger(__name__)
 
@@ -190,6 +194,11 @@ class ComputeCloud:
     def preemption_rate(self, project: str, zone: str, machine_type: str) -> float | None:
         """Returns Google's own record of the last month; None where it has none. Raises CloudError."""
         return preemption_rate(self._official, project, zone, machine_type)
+
+    def loose(self, project: str) -> LooseListing:
+        """Lists what bills and nothing uses. Never raises a CloudError: see `LooseListing.unread`."""
+        deadline = Deadline(_LOOSE_BUDGET_S, self._monotonic)
+        return list_loose(self._http, project, deadline, partial(self._types.shape, project))
 
     def usage(self, project: str, since: datetime, until: datetime) -> Usage:
         """Reads Cloud Monitoring's measurements of the project's VMs. Never raises a CloudError: see `Usage.unread`."""

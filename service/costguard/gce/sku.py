@@ -86,6 +86,10 @@ _DISKS: Final = {
 _LOCAL_SSD: Final = re.compile(
     r"ssd backed local storage(?P<spot> attached to (?:spot )?preemptible vms?)?" + _MAYBE_PLACE
 )
+# A snapshot or an image lies in one region, or in several of one continent at a price of their own.
+_STORED: Final = re.compile(r"storage (?:pd )?(?P<kind>snapshot|image)(?: in (?P<place>.+))?")
+_CONTINENTS: Final = {"us": "us", "eu": "eu", "europe": "eu", "asia": "asia"}
+_STATIC: Final = re.compile(r"static ip charge" + _MAYBE_PLACE)
 # Google, VPC pricing: an address in use costs a Spot VM half. Both are sold for all regions at once; that of Spot says
 # OnDemand. The first hours of a month, which are free once for a billing account, belong to no VM.
 _ADDRESS: Final = re.compile(r"external ip charge on a (?:standard vm|(?P<spot>spot preemptible vm))")
@@ -130,8 +134,12 @@ def _resource(words: str) -> tuple[str, bool] | None:
         return gpu
     if disk := _DISK.fullmatch(words):
         return f"disk:{_DISKS.get(disk['name'], disk['name'].replace(' ', '-'))}", False
+    if kept := _STORED.fullmatch(words):
+        return kept["kind"], False
     if local := _LOCAL_SSD.fullmatch(words):
         return "local-ssd", local["spot"] is not None
+    if _STATIC.fullmatch(words):
+        return "static-ip", False
     if address := _ADDRESS.fullmatch(words):
         return f"external-ip{':spot' if address['spot'] else ''}", False
     return ("suspended-memory", False) if _SAVED_MEMORY.fullmatch(words) else None
@@ -167,10 +175,17 @@ def _prices(sku: Mapping[str, Any]) -> Iterator[Price]:
     in_force_from = datetime.fromisoformat(pricing["effectiveTime"])
     if in_force_from.tzinfo is None:
         raise ValueError(f"{pricing['effectiveTime']} has no time zone")
-    for region in sku["serviceRegions"]:
+    for region in _regions(sku):
         if region != EVERYWHERE or is_address(priced[0]):
             key = PriceKey(priced[0], region, priced[1])
             yield Price(key, unit, rate_nanos, in_force_from, "catalog", sku["skuId"])
+
+
+def _regions(sku: Mapping[str, Any]) -> list[str]:
+    """The regions that it covers; of snapshots that lie in several at once, the word that `storageLocations` has."""
+    stored = _STORED.fullmatch(" ".join(sku["description"].lower().split()))
+    continent = _CONTINENTS.get(stored["place"] or "") if stored else None
+    return [continent] if continent else list(sku["serviceRegions"])
 
 
 def _rate_nanos(tiers: list[Mapping[str, Any]]) -> int:

@@ -36,6 +36,9 @@ _ALONE: Final = {
     "local-ssd": "Local SSD",
     "suspended-memory": "Memory of suspended VMs",
     "external-ip": "External address",
+    "static-ip": "Static address that nothing uses",
+    "snapshot": "Snapshot",
+    "image": "Image",
     "external-ip:spot": "External address of a Spot VM",
 }
 

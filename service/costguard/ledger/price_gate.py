@@ -82,7 +82,7 @@ def _wild(new: Price, previous: Price | None, now: datetime) -> str | None:
 def units_of(resource: str) -> tuple[Unit, ...]:
     """The units that a resource is priced in."""
     kind = resource.rsplit(":", 1)[-1]
-    if kind in ("core", "whole") or is_address(resource) or resource.startswith("gpu:"):
+    if kind in ("core", "whole") or is_address(resource) or kind == "static-ip" or resource.startswith("gpu:"):
         return (Unit.HOUR,)
     if kind == "ram":
         return (Unit.GIB_HOUR, Unit.GB_HOUR)

@@ -36,10 +36,12 @@ from costguard.main.vm_tools import vm_tools
 from costguard.main.wire import Begin, Watcher, families_of, metrics_of
 from costguard.messages.slack_health import OutboxTrouble, trouble_of
 from costguard.model.instance import Shape
+from costguard.model.loose import LooseListing
 from costguard.model.ports import Checkpoints, Clock
 from costguard.pages.app import add_pages
 from costguard.pages.sign_in import add_sign_in
 from costguard.settings import Settings
+from costguard.spend.loose import LooseThings
 from costguard.sweeps.quote import SweepAssessor
 from costguard.sweeps.submit import SweepService
 from costguard.trackers.points import TrackedJobs
@@ -112,6 +114,9 @@ class _Cloud:
     def preemption_rate(self, project: str, zone: str, machine_type: str) -> float | None:
         return self._loaded().preemption_rate(project, zone, machine_type)
 
+    def loose(self, project: str) -> LooseListing:
+        return self._loaded().loose(project)
+
     def _loaded(self) -> ComputeCloud:
         with self._lock:
             if self._cloud is None:
@@ -119,6 +124,11 @@ class _Cloud:
 
                 self._cloud = ComputeCloud(self._endpoint, self._clock)
             return self._cloud
+
+
+def _loose(settings: Settings, clock: Clock) -> LooseThings:
+    cloud = _Cloud(settings.compute.endpoint, clock)
+    return LooseThings(cloud.loose, settings.watch.projects, clock.now, settings.owners.rules)
 
 
 _COUNTED_EVERY_S = 2.0
@@ -228,6 +238,7 @@ def _deps(built: _Built, is_stopping: Callable[[], bool]) -> Iterator[Deps]:
             code=jobs.code,
             output=stored_output(settings),
             archive=settings.retention.folder,
+            loose=_loose(settings, clock),
             billing_account=settings.bill.billing_account,
             jobs=jobs.service,
             sweeps=jobs.sweeps,

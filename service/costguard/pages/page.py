@@ -29,6 +29,7 @@ from costguard.ledger import fleet_rows
 from costguard.model.access import Permission, Principal
 from costguard.pages import show
 from costguard.pages.query import BadAddress
+from costguard.spend.loose import LooseThings
 from costguard.sweeps import sweep_rows
 from costguard.sweeps.submit import SweepService
 from costguard.web.memo import memo_of
@@ -68,6 +69,8 @@ class Source(health.HealthSources, Protocol):
     def sweeps(self) -> SweepService | None: ...
     @property
     def output(self) -> OpenFolder | None: ...
+    @property
+    def loose(self) -> LooseThings | None: ...
     @property
     def archive(self) -> Path | None: ...
     @property

@@ -375,6 +375,13 @@ def list_lifetimes(
     )
 
 
+def list_loose(*, project: str | None = None) -> Call[schemas.LooseResponse]:
+    """List what bills and nothing uses. Asks Google for disks, addresses, snapshots, images and reservations
+    that nothing uses, with the command that removes each.
+    """
+    return Call("GET", ("api", "v1", "loose"), {"project": project})
+
+
 def get_me() -> Call[schemas.MeResponse]:
     """Get the caller and their permissions. Describes the caller of this request, by its token or session."""
     return Call("GET", ("api", "v1", "me"))

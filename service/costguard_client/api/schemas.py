@@ -1585,6 +1585,41 @@ class LinksOut(TypedDict):
     """The address of this request."""
 
 
+class LooseOut(TypedDict):
+    command: str
+    """The command that removes it, for a person to run. Costguard does not."""
+    created_at: str
+    kind: Literal["disk", "address", "snapshot", "image", "reservation"]
+    labels: dict[str, str]
+    monthly: str | None
+    """The cost of a month at list prices; null: no price is known."""
+    name: str
+    owner: str
+    """The owner by its labels; empty: none is named."""
+    project: str
+    scope: str
+    """zones/NAME, regions/NAME or global."""
+    since: str
+    """The time since which nothing uses it, as far as Google says, else its creation."""
+    what: str
+    """The type and size, for people."""
+
+
+class LooseResponse(TypedDict):
+    as_of: str
+    """The time at which Google was asked: an answer serves for ten minutes."""
+    cluster_disks: int
+    """Unattached disks that a cluster's volumes may need: they are not loose."""
+    currency: str
+    method: str
+    monthly: Amount
+    """The sum; not complete where something has no price, or was not read."""
+    things: list[LooseOut]
+    """The things, those without a price first, then the dearest."""
+    unpriced: int
+    unread: list[UnreadListOut]
+
+
 class LostOut(TypedDict):
     """The work that has been lost so far."""
 
@@ -3006,6 +3041,15 @@ class UnpricedUseOut(TypedDict):
     name: str
     project: str
     reason: str
+
+
+class UnreadListOut(TypedDict):
+    kind: Literal["disk", "address", "snapshot", "image", "reservation"]
+    permission: str
+    """The permission that reading it takes."""
+    project: str
+    reason: str
+    """The reason why the list could not be read. What is in it is unknown."""
 
 
 class UnreadOut(TypedDict):

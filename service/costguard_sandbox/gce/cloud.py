@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from typing import Any, Self, TypedDict
 
 from costguard_sandbox.clock import WorldClock
+from costguard_sandbox.gce.belongings import Belonging
 from costguard_sandbox.gce.bulk import BulkInserts, Child
 from costguard_sandbox.gce.catalogue.prices import PriceList
 from costguard_sandbox.gce.catalogue.regions import ZONES
@@ -77,6 +78,7 @@ class Cloud:
         ids = Ids(seed)
         self.operations = OperationLog(self.timeline, ids, self.links, operation_retention)
         self.usage = Usage()
+        self.belongings: list[Belonging] = []
         self.changes = 0  # grows with every change of a VM or disk
         self._lock = threading.RLock()
         self._factory = Factory(ids, base_url)

@@ -124,6 +124,13 @@ class Keys:
             raise self.wrong(key, f"tables written as [[{key}]]")
         return [Keys(one, self._where, f"{self._prefix}{key}[{number}].", value) for number, one in enumerate(value, 1)]
 
+    def values(self, key: str) -> dict[str, Any]:
+        """A table that is taken as it is."""
+        value = self._get(key, {}, "a table")
+        if not isinstance(value, dict):
+            raise self.wrong(key, f"a table, not {value!r}")
+        return dict(value)
+
     def labels(self, key: str) -> dict[str, str]:
         value = self._get(key, {}, "a table of labels")
         if not isinstance(value, dict) or not all(isinstance(one, str) for one in value.values()):

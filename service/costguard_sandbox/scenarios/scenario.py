@@ -19,6 +19,7 @@ from costguard_sandbox.gce.faults import CloudFault
 from costguard_sandbox.gce.filters import BadFilter, compile_filter
 from costguard_sandbox.gce.system_events import EVENTS, Reclaim
 from costguard_sandbox.guest.local import LocalGuestSettings
+from costguard_sandbox.scenarios.belongings import ScenarioBelonging, read_belonging
 from costguard_sandbox.scenarios.keys import Keys, ScenarioError
 from costguard_sandbox.scenarios.vms import ScenarioVM, read_load, read_local_vms, read_vm
 from costguard_sandbox.slack.clicks import PlannedClick
@@ -52,6 +53,7 @@ class Scenario:
     seed: int
     projects: tuple[str, ...]
     fleet: tuple[ScenarioVM, ...]
+    belongings: tuple[ScenarioBelonging, ...]
     events: tuple[ScenarioEvent, ...]
     local_vms: LocalGuestSettings | None = None
     runs_vms: bool = False
@@ -87,10 +89,11 @@ def read(text: str, path: Path) -> Scenario:
     if not projects:
         raise keys.wrong("projects", "at least one project id")
     fleet = tuple(read_vm(one, projects) for one in keys.tables("instance"))
+    belongings = tuple(read_belonging(one, projects) for one in keys.tables("belonging"))
     events = tuple(_read_event(one, projects, fleet) for one in keys.tables("event"))
     runs_vms, local_vms = read_local_vms(keys.table("local_vms")) if keys.has("local_vms") else (False, None)
     title, seed = keys.text("title", path.stem), keys.whole("seed", 1)
-    scenario = Scenario(path.stem, title, seed, projects, fleet, events, local_vms, runs_vms)
+    scenario = Scenario(path.stem, title, seed, projects, fleet, belongings, events, local_vms, runs_vms)
     keys.done()
     return scenario
 
@@ -98,7 +101,8 @@ def read(text: str, path: Path) -> Scenario:
 def build(scenario: Scenario, clock: WorldClock, *, wait_moves_clock: bool = False) -> World:
     """A world at the clock's time, after the fleet's history and with the events planned."""
     start = clock.now()
-    oldest = max((vm.started_ago for vm in scenario.fleet), default=timedelta(0))
+    ages = [*(vm.started_ago for vm in scenario.fleet), *(one.made_ago for one in scenario.belongings)]
+    oldest = max(ages, default=timedelta(0))
     world = World(
         clock,
         projects=scenario.projects,
@@ -111,6 +115,8 @@ def build(scenario: Scenario, clock: WorldClock, *, wait_moves_clock: bool = Fal
         world.at(start - vm.started_ago, _guarded(world, f"insert {vm.name}", vm.insert))
         if vm.stopped_ago is not None:
             world.at(start - vm.stopped_ago, _guarded(world, f"stop {vm.name}", vm.stop))
+    for one in scenario.belongings:
+        world.at(start - one.made_ago, _guarded(world, f"make {one.name}", one.make))
     for event in scenario.events:
         world.at(start + event.at, _guarded(world, event.what, event.act))
     with world.settled():

@@ -175,6 +175,9 @@ BASE: Mapping[str, Price] = {
     "disk:hyperdisk-balanced": Price(80_000_000, None, _DISKS),
     # An address in use costs the same everywhere: see `EVERYWHERE`.
     "external-ip": Price(5_000_000, 2_500_000, _CATALOG_2026, _CATALOG_2026),
+    "static-ip": Price(10_000_000, None, _CATALOG_2026),
+    "snapshot": Price(50_000_000, None, _DISKS),
+    "image": Price(50_000_000, None, _DISKS),
     # 0.000232877 a GiB-hour of a month of 730: the price of SSD persistent disk.
     "suspended-memory": Price(170_000_000, None, _PAGE),
 }
@@ -188,8 +191,8 @@ def unit_of(resource: str) -> str:
 
 
 def is_storage(resource: str) -> bool:
-    """Says whether it is storage: disks, local SSD, saved memory."""
-    return resource.startswith("disk:") or resource in ("local-ssd", "suspended-memory")
+    """Says whether it is storage: disks, local SSD, saved memory, snapshots, images."""
+    return resource.startswith("disk:") or resource in ("local-ssd", "suspended-memory", "snapshot", "image")
 
 
 @cache

@@ -87,6 +87,8 @@ _STORAGE = {
     "disk:hyperdisk-balanced": ("Hyperdisk Balanced Capacity", "SSD"),
     "local-ssd": ("SSD backed Local Storage", "LocalSSD"),
     "suspended-memory": ("VM state: preserved memory", "VmState"),
+    "snapshot": ("Storage PD Snapshot", "PDSnapshot"),
+    "image": ("Storage Image", "StorageImage"),
 }
 # machine type -> (description, resourceGroup): those that have one SKU for cores and memory together.
 _SHARED = {
@@ -205,6 +207,7 @@ def _places(resource: str, by_region: dict[str, Timeline]) -> Iterator[tuple[str
         yield "", (EVERYWHERE,)
         return
     group_name, group = ("", STORAGE_BASE_REGIONS) if is_storage(resource) else ("Americas", AMERICAS)
+    group_name = "" if resource == "static-ip" else group_name
     alike: dict[Timeline, list[str]] = defaultdict(list)
     for region in () if has_sku_per_region(resource) else group:
         if region in by_region:
@@ -227,6 +230,8 @@ def describe(resource: str, place: str, *, spot: bool) -> tuple[str, str, str]:
         return f"{name} in {place}" if place else name, "Storage", group
     if resource in SOLD_EVERYWHERE:
         return f"External IP Charge on a {'Spot Preemptible' if spot else 'Standard'} VM", "Network", "IpAddress"
+    if resource == "static-ip":  # recorded: "Static Ip Charge" of the American regions, "Static Ip Charge in Japan"
+        return f"Static Ip Charge in {place}" if place else "Static Ip Charge", "Network", "IpAddress"
     head, _, tail = resource.partition(":")
     if head in ("gpu", "slice"):
         name = GPUS[tail] if head == "gpu" else "1/8 vGPU no lssd"
@@ -352,7 +357,6 @@ def _storage(price_list: PriceList, make: MakeSku) -> Iterator[dict[str, Any]]:
         ("Regional Storage PD Capacity", "PDStandard", 80_000_000),
         ("Regional Balanced PD Capacity", "SSD", 200_000_000),
         ("Regional SSD backed PD Capacity", "SSD", 340_000_000),
-        ("Storage PD Snapshot", "PDSnapshot", 50_000_000),
         ("VM state: preserved local SSD", "VmState", 80_000_000),
     ):
         category = ("Storage", group, "OnDemand")

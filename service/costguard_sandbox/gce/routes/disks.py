@@ -10,6 +10,7 @@ from costguard_sandbox.gce.catalogue import disks, regions
 from costguard_sandbox.gce.cloud import Cloud
 from costguard_sandbox.gce.errors import not_found
 from costguard_sandbox.gce.render import disk_resource
+from costguard_sandbox.gce.routes.belongings import belongings
 from costguard_sandbox.gce.routes.call import ApiCall, compute
 from costguard_sandbox.gce.routes.lists import aggregated_list, known_zone, plain_list, refuse_unreachable, zone_scope
 
@@ -91,11 +92,12 @@ def _type(call: ApiCall) -> Any:
 
 
 def _images(call: ApiCall) -> Any:
-    """A user's project has no images, nor has a public project whose images are not in the catalogue."""
+    """A user's project has those that its scenario gives it, a public project those of the catalogue."""
     publisher = call.params["publisher"]
     if publisher not in disks.PUBLISHERS and publisher not in call.cloud.projects:
         raise not_found(f"projects/{publisher}")
-    return plain_list(call, "compute#imageList", disks.images_of(call.cloud.base_url, publisher))
+    own = belongings(call, "image")
+    return plain_list(call, "compute#imageList", [*own, *disks.images_of(call.cloud.base_url, publisher)])
 
 
 def _image(call: ApiCall) -> Any:

@@ -1,0 +1,73 @@
+"""Loose things: what bills and nothing uses. Costguard removes nothing of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Annotated
+
+from fastapi import Query as Parameter
+from pydantic import Field
+
+from costguard.api.deps import Given
+from costguard.api.fields import CURRENCY, Amount, Moment, Out, Query, Text, Usd, one_of, read_from
+from costguard.api.route import routes
+from costguard.errors import Unavailable
+from costguard.model.loose import LooseKind
+from costguard.spend.loose import METHOD, prices_of
+
+router = routes("spend")
+
+
+class LooseOut(Out):
+    kind: Annotated[str, one_of(LooseKind)] = read_from("thing.kind")
+    project: str = read_from("thing.project")
+    scope: str = read_from("thing.scope", description="zones/NAME, regions/NAME or global.")
+    name: str = read_from("thing.name")
+    what: str = read_from("thing.what", description="The type and size, for people.")
+    owner: str = Field(description="The owner by its labels; empty: none is named.")
+    labels: Mapping[str, str] = read_from("thing.labels")
+    created_at: Moment = read_from("thing.created_at")
+    since: Moment = Field(description="The time since which nothing uses it, as far as Google says, else its creation.")
+    monthly: Usd | None = Field(description="The cost of a month at list prices; null: no price is known.")
+    command: str = Field(description="The command that removes it, for a person to run. Costguard does not.")
+
+
+class UnreadListOut(Out):
+    project: str
+    kind: Annotated[str, one_of(LooseKind)]
+    reason: str = Field(description="The reason why the list could not be read. What is in it is unknown.")
+    permission: str = Field(description="The permission that reading it takes.")
+
+
+class LooseResponse(Out):
+    as_of: Moment = Field(description="The time at which Google was asked: an answer serves for ten minutes.")
+    currency: str = CURRENCY
+    monthly: Amount = Field(description="The sum; not complete where something has no price, or was not read.")
+    things: Sequence[LooseOut] = Field(description="The things, those without a price first, then the dearest.")
+    unpriced: int
+    cluster_disks: int = Field(description="Unattached disks that a cluster's volumes may need: they are not loose.")
+    unread: Sequence[UnreadListOut]
+    method: str = METHOD
+
+
+class LooseQuery(Query):
+    project: Text | None = None
+
+
+@router.get("/loose", summary="List what bills and nothing uses", operation_id="listLoose")
+def loose(deps: Given, query: Annotated[LooseQuery, Parameter()]) -> LooseResponse:
+    """Asks Google for disks, addresses, snapshots, images and reservations that nothing uses, with the command that
+    removes each.
+    """
+    if deps.loose is None:
+        raise Unavailable("This server cannot ask Google what is loose.", "Ask one that watches projects.")
+    report = deps.loose.report(partial(prices_of, deps.database), query.project)
+    return LooseResponse(
+        as_of=report.read_at,
+        monthly=Amount.read(report.total),
+        things=[LooseOut.read(item) for item in report.items],
+        unpriced=report.unpriced,
+        cluster_disks=report.cluster_disks,
+        unread=[UnreadListOut.read(one) for one in report.unread],
+    )

@@ -1,0 +1,61 @@
+"""`costguard loose`: what bills and nothing uses, with the command that removes it."""
+
+from __future__ import annotations
+
+import typer
+from rich.console import Console
+
+from costguard.cli.options import DEFAULT_URL, AsJson, OneProject, Url
+from costguard.cli.server import ServerClient
+from costguard.cli.tables import Answer, Column, amount_text, cell, dollars, render, say, show_table, when
+from costguard.model.words import count_text
+
+_EXAMPLES = """Examples:
+
+  costguard loose                             disks, addresses, snapshots, images and reservations that nothing uses
+
+  costguard loose --project ml-lab --json     one project's, as JSON
+"""
+
+
+def register(app: typer.Typer) -> None:
+    app.command("loose", epilog=_EXAMPLES)(loose)
+
+
+def loose(project: OneProject = None, url: Url = DEFAULT_URL, as_json: AsJson = False) -> None:
+    """List what bills and nothing uses, with its cost a month and the command that removes it.
+
+    Costguard removes nothing of it.
+    """
+    render(ServerClient(url).get("loose", project=project), as_json, show_loose)
+
+
+def show_loose(console: Console, answer: Answer) -> None:
+    if answer["things"]:
+        show_table(console, _COLUMNS, answer["things"])
+        console.print()
+        say(console, "The commands that remove them, which Costguard does not run:")
+        for thing in answer["things"]:
+            say(console, f"  {thing['command']}")
+        console.print()
+    say(console, f"{count_text(len(answer['things']), 'thing')}, {amount_text(answer['monthly'])} a month", "bold")
+    if answer["unpriced"]:
+        say(console, f"NO PRICE IS KNOWN of {answer['unpriced']}: their cost is in no amount.", "bold red")
+    if count := answer["cluster_disks"]:
+        disks = count_text(count, "unattached disk is", "unattached disks are")
+        say(console, f"{disks} not listed: a cluster's volumes may need {'it' if count == 1 else 'them'}.")
+    for one in answer["unread"]:
+        say(console, f"NOT READ: {one['reason']} It takes {one['permission']}.", "bold red")
+
+
+_COLUMNS = (
+    Column("Name", "name"),
+    Column("What", "what"),
+    Column("Project", "project", spare=2),
+    Column("Place", lambda row: row["scope"].partition("/")[2] or row["scope"], spare=3),
+    Column("Owner", lambda row: row["owner"] or "unowned", spare=4),
+    Column("Since", lambda row: when(row["since"]), spare=1),
+    Column(
+        "A month", lambda row: cell("unknown", "bold red") if row["monthly"] is None else dollars(row["monthly"]), True
+    ),
+)

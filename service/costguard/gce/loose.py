@@ -1,0 +1,229 @@
+"""Lists what bills in a project and nothing uses: disks, addresses, snapshots, images, reservations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from fractions import Fraction
+from typing import Any
+from urllib.parse import quote
+
+from costguard.errors import BadAnswer, CloudError
+from costguard.gce.disks import disk_details
+from costguard.gce.fields import Garbled, last_part, moment, moment_or_none, word
+from costguard.gce.machine_types import MachineShape
+from costguard.gce.pages import AggregatedList
+from costguard.gce.session import Deadline, Http
+from costguard.model.instance import Shape
+from costguard.model.loose import LooseKind, LooseListing, LooseThing, UnreadList
+
+_GIB = 2**30
+_MOST_PAGES = 200
+_DISKS = AggregatedList(
+    "disks",
+    "compute#diskAggregatedList",
+    "name,type,sizeGb,creationTimestamp,lastDetachTimestamp,users,labels,description",
+)
+_ADDRESSES = AggregatedList(
+    "addresses",
+    "compute#addressAggregatedList",
+    "name,status,addressType,ipVersion,creationTimestamp,labels",
+)
+_RESERVATIONS = AggregatedList(
+    "reservations",
+    "compute#reservationAggregatedList",
+    "name,creationTimestamp,specificReservation(count,inUseCount,instanceProperties"
+    "(machineType,guestAccelerators(acceleratorType,acceleratorCount),localSsds/diskSizeGb))",
+)
+_SNAPSHOT_FIELDS = "name,creationTimestamp,storageBytes,snapshotType,sourceDisk,autoCreated,storageLocations,labels"
+_IMAGE_FIELDS = "name,creationTimestamp,archiveSizeBytes,family,storageLocations,labels"
+
+ShapeOf = Callable[[str, str], MachineShape | None]  # of a zone and a machine type; None: not known
+_Made = LooseThing | None
+PERMISSIONS = {
+    LooseKind.DISK: "compute.disks.list",
+    LooseKind.ADDRESS: "compute.addresses.list",
+    LooseKind.SNAPSHOT: "compute.snapshots.list",
+    LooseKind.IMAGE: "compute.images.list",
+    LooseKind.RESERVATION: "compute.reservations.list",
+}
+
+
+def list_loose(http: Http, project: str, deadline: Deadline, shape_of: ShapeOf) -> LooseListing:
+    """Never raises a CloudError: a list that could not be read is in `unread`, with the permission that it takes."""
+    things: list[LooseThing] = []
+    unread: list[UnreadList] = []
+    cluster_disks = 0
+    for kind in LooseKind:
+        try:
+            for scope, raw in _members(http, project, deadline, kind, unread):
+                if kind is LooseKind.DISK and _may_be_a_clusters(raw) and not raw.get("users"):
+                    cluster_disks += 1
+                elif (thing := _thing(kind, project, scope, raw, shape_of)) is not None:
+                    things.append(thing)
+        except CloudError as error:
+            unread.append(UnreadList(project, kind, str(error), PERMISSIONS[kind]))
+        except (Garbled, KeyError, TypeError, ValueError, AttributeError) as error:
+            why = f"One of the {kind.value}s of project {project} could not be understood: {error!r}."
+            unread.append(UnreadList(project, kind, why, PERMISSIONS[kind]))
+    return LooseListing(project, tuple(things), cluster_disks, tuple(unread))
+
+
+def _members(
+    http: Http, project: str, deadline: Deadline, kind: LooseKind, unread: list[UnreadList]
+) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    if kind in (LooseKind.SNAPSHOT, LooseKind.IMAGE):
+        fields = _SNAPSHOT_FIELDS if kind is LooseKind.SNAPSHOT else _IMAGE_FIELDS
+        yield from (("global", raw) for raw in _plain(http, project, deadline, f"{kind.value}s", fields))
+        return
+    of_kind = {LooseKind.DISK: _DISKS, LooseKind.ADDRESS: _ADDRESSES, LooseKind.RESERVATION: _RESERVATIONS}[kind]
+    for page in of_kind.pages(http, project, deadline):
+        for scope, why in page.unread.items():
+            where = f"{scope or 'a part'} of project {project} could not be read: {why}."
+            unread.append(UnreadList(project, kind, where, PERMISSIONS[kind]))
+        for scope, members in page.holdings:
+            yield from ((scope, raw) for raw in members)
+
+
+def _plain(http: Http, project: str, deadline: Deadline, collection: str, fields: str) -> Iterator[Mapping[str, Any]]:
+    """Yields the members of a list of the whole project. Raises CloudError."""
+    what = f"Listing {collection}"
+    params = {"maxResults": "500", "prettyPrint": "false", "fields": f"kind,nextPageToken,items({fields})"}
+    path = f"/compute/v1/projects/{quote(project, safe=':')}/global/{collection}"
+    for _ in range(_MOST_PAGES):
+        answer = http.get_json(path, params, project=project, what=what, deadline=deadline)
+        if answer.get("kind") != f"compute#{collection[:-1]}List":
+            raise BadAnswer(f"{what} of project {project}: the answer calls itself {answer.get('kind')!r}.")
+        yield from answer.get("items") or ()
+        if not (token := answer.get("nextPageToken")):
+            return
+        params["pageToken"] = str(token)
+    raise BadAnswer(f"{what} of project {project}: the list has no end; it was left after {_MOST_PAGES} pages.")
+
+
+def _may_be_a_clusters(raw: Mapping[str, Any]) -> bool:
+    """Says whether a disk may be a volume of a cluster, which needs it though no VM has it at the moment.
+
+    GKE's driver labels its volumes `goog-gke-volume`, and writes `kubernetes.io/created-for/...` into descriptions;
+    volumes are named `pvc-...` by it, and `gke-...-pvc-...` by the older one.
+    """
+    name = str(raw.get("name") or "")
+    return (
+        "goog-gke-volume" in (raw.get("labels") or {})
+        or "kubernetes.io/created-for/" in str(raw.get("description") or "")
+        or name.startswith("pvc-")
+        or "-pvc-" in name
+    )
+
+
+def _thing(kind: LooseKind, project: str, scope: str, raw: Mapping[str, Any], shape_of: ShapeOf) -> _Made:
+    """The thing; None where something uses it, or it costs nothing. Raises what a garbled answer raises."""
+    match kind:
+        case LooseKind.DISK:
+            return _disk(project, scope, raw)
+        case LooseKind.ADDRESS:
+            return _address(project, scope, raw)
+        case LooseKind.RESERVATION:
+            return _reservation(project, scope, raw, shape_of)
+        case _:
+            return _stored(kind, project, raw)
+
+
+def _disk(project: str, scope: str, raw: Mapping[str, Any]) -> _Made:
+    if raw.get("users"):
+        return None
+    details = disk_details(raw)
+    is_regional = scope.startswith("regions/")
+    return LooseThing(
+        kind=LooseKind.DISK,
+        project=project,
+        scope=scope,
+        name=word(raw["name"]),
+        what=f"{'regional ' if is_regional else ''}{details.disk_type} disk, {details.size_gib:,} GiB",
+        created_at=details.created_at,
+        # One that was never attached is unused since it was made.
+        unused_since=moment_or_none(raw.get("lastDetachTimestamp")) or details.created_at,
+        labels=raw.get("labels") or {},
+        resource=None if is_regional else f"disk:{details.disk_type}",
+        region=_region(scope),
+        quantity=Fraction(details.size_gib),
+    )
+
+
+def _address(project: str, scope: str, raw: Mapping[str, Any]) -> _Made:
+    """Google charges for external IPv4 addresses alone."""
+    is_free = raw.get("addressType", "EXTERNAL") != "EXTERNAL" or raw.get("ipVersion", "IPV4") != "IPV4"
+    if raw.get("status") != "RESERVED" or is_free:
+        return None
+    return LooseThing(
+        kind=LooseKind.ADDRESS,
+        project=project,
+        scope=scope,
+        name=word(raw["name"]),
+        what=f"{'global' if scope == 'global' else 'static'} external address",
+        created_at=moment(raw["creationTimestamp"]),
+        labels=raw.get("labels") or {},
+        resource="static-ip",
+        region=_region(scope),
+    )
+
+
+def _stored(kind: LooseKind, project: str, raw: Mapping[str, Any]) -> LooseThing:
+    """Reads a snapshot or an image. Of archived snapshots no price is known."""
+    held = int(raw.get("storageBytes" if kind is LooseKind.SNAPSHOT else "archiveSizeBytes") or 0)
+    is_archive = raw.get("snapshotType") == "ARCHIVE"
+    source = f" of {last_part(raw['sourceDisk'])}" if raw.get("sourceDisk") else ""
+    by = ", made by a schedule" if raw.get("autoCreated") else ""
+    places: list[Any] = raw.get("storageLocations") or []
+    return LooseThing(
+        kind=kind,
+        project=project,
+        scope="global",
+        name=word(raw["name"]),
+        what=f"{'archived ' if is_archive else ''}{kind.value}{source}, {_gib(held)} GiB{by}",
+        created_at=moment(raw["creationTimestamp"]),
+        labels=raw.get("labels") or {},
+        resource=None if is_archive or not held or len(places) != 1 else kind.value,
+        region=str(places[0]) if len(places) == 1 else "",
+        quantity=Fraction(held, _GIB),
+    )
+
+
+def _gib(held: int) -> str:
+    tenths = (held * 10 + _GIB // 2) // _GIB
+    return f"{tenths // 10:,}.{tenths % 10}" if held else "?"
+
+
+def _reservation(project: str, scope: str, raw: Mapping[str, Any], shape_of: ShapeOf) -> _Made:
+    specific = raw.get("specificReservation")
+    if not specific:
+        return None  # an aggregate one: it is of TPUs, and says its use otherwise
+    count, used = int(specific["count"]), int(specific.get("inUseCount") or 0)
+    if used >= count:
+        return None
+    made = specific["instanceProperties"]
+    machine_type = last_part(made["machineType"])
+    return LooseThing(
+        kind=LooseKind.RESERVATION,
+        project=project,
+        scope=scope,
+        name=word(raw["name"]),
+        what=f"{count - used:,} of {count:,} reserved {machine_type} unused",
+        created_at=moment(raw["creationTimestamp"]),
+        region=_region(scope),
+        quantity=Fraction(count - used),
+        shape=_shape(machine_type, made, shape_of(scope.removeprefix("zones/"), machine_type)),
+        used=used,
+    )
+
+
+def _shape(machine_type: str, made: Mapping[str, Any], machine: MachineShape | None) -> Shape:
+    vcpus, memory_mib, gpu_type, gpu_count, built_in_gib = machine or (0, 0, None, 0, 0)
+    for accelerator in made.get("guestAccelerators") or ():
+        gpu_type, gpu_count = last_part(accelerator["acceleratorType"]), int(accelerator["acceleratorCount"])
+    scratch_gib = sum(int(disk["diskSizeGb"]) for disk in made.get("localSsds") or ())
+    return Shape(machine_type, vcpus, memory_mib, gpu_type, gpu_count, max(scratch_gib, built_in_gib))
+
+
+def _region(scope: str) -> str:
+    place = scope.partition("/")[2]
+    return place.rpartition("-")[0] if scope.startswith("zones/") else place or scope

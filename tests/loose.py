@@ -1,0 +1,49 @@
+"""Loose things for pages and examples: a disk, an address, an image without a price, and a list that was not read."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from fractions import Fraction
+
+from costguard.ledger.owner import OwnerRules
+from costguard.model.loose import LooseKind, LooseListing, LooseThing, UnreadList
+from costguard.model.ports import Clock
+from costguard.spend.loose import LooseThings
+
+_MADE = datetime(2026, 10, 2, 9, tzinfo=UTC)
+_ZONE, _REGION = "zones/us-central1-a", "us-central1"
+_DISK = LooseThing(
+    LooseKind.DISK,
+    "lab",
+    _ZONE,
+    "imagenet-old",
+    "pd-balanced disk, 2,000 GiB",
+    _MADE,
+    unused_since=_MADE + timedelta(days=20),
+    labels={"owner": "ada"},
+    resource="disk:pd-balanced",
+    region=_REGION,
+    quantity=Fraction(2000),
+)
+_ADDRESS = LooseThing(
+    LooseKind.ADDRESS,
+    "lab",
+    f"regions/{_REGION}",
+    "tensorboard",
+    "static external address",
+    _MADE,
+    resource="static-ip",
+    region=_REGION,
+)
+_IMAGE = LooseThing(LooseKind.IMAGE, "lab", "global", "trainer-cuda-11", "image, 20.0 GiB", _MADE)
+_UNREAD = UnreadList(
+    "lab",
+    LooseKind.RESERVATION,
+    "Listing reservations of project lab: Compute Engine answered 403: Required permission is missing.",
+    "compute.reservations.list",
+)
+
+
+def loose_things(clock: Clock) -> LooseThings:
+    listing = LooseListing("lab", (_DISK, _ADDRESS, _IMAGE), cluster_disks=3, unread=(_UNREAD,))
+    return LooseThings(lambda _project: listing, ("lab",), clock.now, OwnerRules(domain="lab.example"))

@@ -1,0 +1,210 @@
+"""What bills and nothing uses, as the simulated Compute Engine lists it: named, priced, and never a cluster's."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from tests.fakes import HandClock
+from tests.gce.conftest import Waits
+
+from costguard.gce.client import ComputeCloud
+from costguard.gce.prices import CatalogPrices
+from costguard.ledger.owner import OwnerRules
+from costguard.ledger.price_book import PriceBook
+from costguard.model.loose import LooseKind, LooseListing, LooseThing, UnreadList
+from costguard.spend.loose import KEPT_FOR, LooseReport, LooseThings, command_of, report_of
+from costguard_sandbox.clock import ManualClock
+from costguard_sandbox.gce.belongings import Belonging
+from costguard_sandbox.server import running
+from costguard_sandbox.world import World
+
+START = datetime(2026, 11, 2, 8, tzinfo=UTC)
+ZONE, REGION = "us-central1-a", "us-central1"
+RULES = OwnerRules(domain="example.com")
+GIB = 2**30
+
+
+@dataclass
+class Project:
+    world: World
+    cloud: ComputeCloud
+    url: str
+
+    def disk(self, name: str, **more: Any) -> None:
+        body = {"name": name, "sizeGb": "100", "type": f"zones/{ZONE}/diskTypes/pd-ssd", **more}
+        self.world.storage.insert("demo", ZONE, body, "ana@example.com", "")
+        self.world.advance(timedelta(minutes=1))
+
+    def has(self, kind: str, name: str, place: str = "global", **fields: Any) -> None:
+        self.world.belongings.append(Belonging(kind, "demo", place, name, self.world.now, fields))
+
+    def report(self) -> LooseReport:
+        book = PriceBook(CatalogPrices(self.url).fetch())
+        return report_of(self.world.now, [self.cloud.loose("demo")], RULES, book)
+
+
+@pytest.fixture
+def project() -> Iterator[Project]:
+    world, waits = World(ManualClock(START)), Waits()
+    with running(world) as url:
+        cloud = ComputeCloud(url, ManualClock(START), wait=waits)
+        yield Project(world, cloud, url)
+        cloud.close()
+
+
+def _only(report: LooseReport, name: str) -> tuple[str, Decimal | None, str]:
+    (item,) = [item for item in report.items if item.thing.name == name]
+    monthly = None if item.monthly is None else item.monthly.dollars
+    return item.thing.what, monthly, item.command
+
+
+def test_disk_that_nothing_uses_is_listed_with_its_owner_and_price(project: Project) -> None:
+    project.disk("old", labels={"owner": "ana"})
+    report = project.report()
+    assert _only(report, "old") == (
+        "pd-ssd disk, 100 GiB",
+        Decimal("17"),
+        f"gcloud compute disks delete old --zone={ZONE} --project=demo",
+    )
+    assert [item.owner for item in report.items] == ["ana@example.com"]
+
+
+def test_attached_disk_is_not_loose_and_a_detached_one_is_since_then(project: Project) -> None:
+    body = {
+        "name": "vm",
+        "machineType": f"zones/{ZONE}/machineTypes/n1-standard-4",
+        "disks": [{"boot": True, "autoDelete": False, "initializeParams": {"sourceImage": "debian-12"}}],
+        "networkInterfaces": [{"network": "global/networks/default"}],
+    }
+    project.world.insert("demo", ZONE, body)
+    project.world.advance(timedelta(minutes=5))
+    assert project.report().items == []
+    deletion = project.world.delete("demo", "vm")
+    project.world.advance(timedelta(hours=1))
+    (item,) = project.report().items
+    assert item.thing.unused_since is not None
+    assert abs(item.since - deletion.insert_time) < timedelta(minutes=5)
+
+
+@pytest.mark.parametrize(
+    ("name", "more"),
+    [
+        ("volume", {"labels": {"goog-gke-volume": ""}}),
+        ("volume", {"description": '{"kubernetes.io/created-for/pvc/name":"data","storage.gke.io/created-by":"pd"}'}),
+        ("pvc-5d1c0f3e-6f0e-4a3b-9d57-2f6c1d9e8a41", {}),
+        ("gke-train-1a2b-pvc-5d1c0f3e-6f0e-4a3b-9d57-2f6c1d9e8a41", {}),
+    ],
+)
+def test_volume_that_a_cluster_may_need_is_never_loose(project: Project, name: str, more: dict[str, Any]) -> None:
+    project.disk(name, **more)
+    report = project.report()
+    assert report.items == []
+    assert report.cluster_disks == 1
+
+
+def test_reserved_addresses_are_loose_and_used_internal_and_ipv6_ones_are_not(project: Project) -> None:
+    project.has("address", "loose", REGION, status="RESERVED", addressType="EXTERNAL")
+    project.has("address", "used", REGION, status="IN_USE", addressType="EXTERNAL")
+    project.has("address", "internal", REGION, status="RESERVED", addressType="INTERNAL")
+    project.has("address", "free", REGION, status="RESERVED", addressType="EXTERNAL", ipVersion="IPV6")
+    report = project.report()
+    assert [item.thing.name for item in report.items] == ["loose"]
+    assert _only(report, "loose") == (
+        "static external address",
+        Decimal("7.30"),  # 730 hours at 0.01
+        f"gcloud compute addresses delete loose --region={REGION} --project=demo",
+    )
+
+
+def test_snapshots_and_images_are_priced_by_what_they_hold(project: Project) -> None:
+    source = f"projects/demo/zones/{ZONE}/disks/data"
+    held: dict[str, Any] = {"storageBytes": str(20 * GIB), "storageLocations": [REGION]}
+    project.has("snapshot", "kept", sourceDisk=source, autoCreated=True, **held)
+    project.has("snapshot", "cold", snapshotType="ARCHIVE", **held)
+    project.has("image", "old", archiveSizeBytes=str(10 * GIB), storageLocations=[REGION])
+    report = project.report()
+    assert _only(report, "kept") == (
+        "snapshot of data, 20.0 GiB, made by a schedule",
+        Decimal(1),
+        "gcloud compute snapshots delete kept --project=demo",
+    )
+    assert _only(report, "old")[1:] == (Decimal("0.5"), "gcloud compute images delete old --project=demo")
+    assert _only(report, "cold")[1] is None
+    assert report.unpriced == 1
+    assert not report.total.whole
+    assert report.total.amount.dollars == Decimal("1.5")
+
+
+def test_unused_part_of_a_reservation_costs_what_its_vms_would(project: Project) -> None:
+    made = {"machineType": "n1-standard-4"}
+    part = {"count": "4", "inUseCount": "3", "instanceProperties": made}
+    project.has("reservation", "part", ZONE, specificReservation=part)
+    project.has("reservation", "full", ZONE, specificReservation={**part, "inUseCount": "4"})
+    project.has("reservation", "empty", ZONE, specificReservation={**part, "inUseCount": "0"})
+    report = project.report()
+    hourly = 4 * Decimal("0.031611") + 15 * Decimal("0.004237")
+    assert _only(report, "part") == (
+        "1 of 4 reserved n1-standard-4 unused",
+        730 * hourly,
+        f"gcloud compute reservations update part --vm-count=3 --zone={ZONE} --project=demo",
+    )
+    assert _only(report, "empty")[1:] == (
+        4 * 730 * hourly,
+        f"gcloud compute reservations delete empty --zone={ZONE} --project=demo",
+    )
+    assert len(report.items) == 2
+
+
+def test_list_that_may_not_be_read_is_unknown_with_its_permission(project: Project) -> None:
+    project.has("address", "loose", REGION, status="RESERVED", addressType="EXTERNAL")
+    project.world.faults.add(kind="forbidden", project="demo")
+    report = project.report()
+    assert report.items == []
+    assert {(one.kind, one.permission) for one in report.unread} >= {
+        (LooseKind.DISK, "compute.disks.list"),
+        (LooseKind.ADDRESS, "compute.addresses.list"),
+        (LooseKind.SNAPSHOT, "compute.snapshots.list"),
+        (LooseKind.RESERVATION, "compute.reservations.list"),
+    }
+    assert all("403" in one.reason for one in report.unread)
+    assert not report.total.whole
+
+
+def test_zone_that_does_not_answer_is_unknown_and_the_rest_is_listed(project: Project) -> None:
+    project.has("address", "loose", REGION, status="RESERVED", addressType="EXTERNAL")
+    project.world.faults.add(kind="unreachable_zone", zone="europe-west4-a")
+    report = project.report()
+    assert [item.thing.name for item in report.items] == ["loose"]
+    assert any("zones/europe-west4-a" in one.reason for one in report.unread)
+
+
+def test_names_are_quoted_for_a_shell() -> None:
+    thing = LooseThing(LooseKind.DISK, "example.com:lab", f"zones/{ZONE}", "a; rm -rf ~", "disk", START)
+    command = command_of(thing)
+    assert shlex.split(command) == [
+        *("gcloud", "compute", "disks", "delete", "a; rm -rf ~"),
+        *(f"--zone={ZONE}", "--project=example.com:lab"),
+    ]
+
+
+def test_google_is_asked_again_only_after_a_while() -> None:
+    clock, asked = HandClock(START), []
+
+    def source(project: str) -> LooseListing:
+        asked.append(project)
+        return LooseListing(project, unread=(UnreadList(project, LooseKind.DISK, "No.", "compute.disks.list"),))
+
+    things = LooseThings(source, ("one", "two"), clock.now, RULES)
+    book = PriceBook(())
+    assert len(things.report(lambda: book).unread) == 2
+    assert len(things.report(lambda: book, "one").unread) == 1
+    assert sorted(asked) == ["one", "two"]
+    clock.advance(KEPT_FOR)
+    things.report(lambda: book)
+    assert len(asked) == 4
