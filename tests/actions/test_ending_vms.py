@@ -95,7 +95,7 @@ def test_where_the_settings_allow_it_its_keeper_stops_it(
     """The keeper is asked and never `instances.stop`; of other kinds, or without the setting, nothing is."""
     cloud, seen = google(), sighting(labels, origin)
     for kinds in (frozenset[KeeperKind](), OWN - {kind}):
-        with pytest.raises(KeptByAnother, match=f'allow it by enforcement.stop_through = \\["{kind}"\\]'):
+        with pytest.raises(KeptByAnother, match=f'let Costguard do so by enforcement.stop_through = \\["{kind}"\\]'):
             ending_vms.stop(cloud, ADDRESS, seen, "request-1", by_rule=by_rule, own_stops=OwnStops(cloud, kinds))
     assert cloud.calls == []
     ending_vms.stop(cloud, ADDRESS, seen, "request-1", by_rule=by_rule, own_stops=OwnStops(cloud, {kind}))

@@ -45,7 +45,7 @@ BOT = {"COSTGUARD_SLACK_TOKEN": "xoxb-1-2-three"}
         ("enforcement.protect_projects = ['ml-trainin']\n" + SLACK, "ml-training (did you mean ml-training?)"),
         (
             "enforcement.stop_through = ['group', 'gke']\n" + SLACK,
-            "enforcement.stop_through[1]: given \"gke\", expected a keeper that has a stop of its own: 'group'",
+            'enforcement.stop_through[1]: given "gke", expected a keeper that has a stop of its own: "group"',
         ),
         (
             "enforcement.protect_names = ['DB']\n" + SLACK,

@@ -168,7 +168,9 @@ class Keeper:
         if self.kind is KeeperKind.COMPOSER:
             return f"make its environment smaller, or delete it; `{self.instead(vm, project)}` shows it"
         what = "its whole node pool" if self.kind is KeeperKind.GKE else _WHAT.get(self.kind, "it")
-        allowing = f' (or allow it by enforcement.stop_through = ["{self.kind}"])' if self.has_own_stop else ""
+        allowing = (
+            f' (or let Costguard do so by enforcement.stop_through = ["{self.kind}"])' if self.has_own_stop else ""
+        )
         return f"stop {what} with `{self.instead(vm, project)}`{allowing}"
 
     def stored(self) -> dict[str, Any]:

@@ -95,9 +95,8 @@ def name_pattern(value: str) -> str:
 def stopped_through(value: object) -> KeeperKind:
     kind = next((kind for kind in STOPPED_THROUGH if kind.value == value), None)
     if kind is None:
-        raise ValueError(
-            f"a keeper that has a stop of its own: {list_text([f'{kind.value!r}' for kind in STOPPED_THROUGH])}"
-        )
+        names = list_text([f'"{kind.value}"' for kind in STOPPED_THROUGH])
+        raise ValueError(f"a keeper that has a stop of its own: {names}")
     return kind
 
 

@@ -260,6 +260,7 @@ class Cloud:
                 raise invalid_usage(f"Resource cannot be deleted if it's protected against deletion. {what}")
             operation = self.operations.begin(verb, vm.target, user, request_id)
             self.groups.asked(verb, vm, user == service_agent(project))
+            self.workbench.asked(verb, vm, user)
             self._lifecycle.accept(operation, vm)
             return operation
 

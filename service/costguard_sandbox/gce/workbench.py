@@ -66,6 +66,11 @@ class Workbench:
         notebook = Notebook(vm, labels.get("resource-name") or vm.name, "PROVISIONING", self._timeline.now)
         self._notebooks[vm.project, vm.zone, notebook.name] = self._of_vms[vm.id] = notebook
 
+    def asked(self, verb: str, vm: VM, user: str) -> None:
+        """Notes a stop that others ask of an instance's VM. A deletion takes the instance with it."""
+        if vm.id in self._of_vms and verb in ("stop", "suspend") and user != notebooks_agent(vm.project):
+            self.orphaned.add((vm.id, len(vm.runs)))
+
     def changed(self, vm: VM) -> None:
         notebook = self._of_vms.get(vm.id)
         if notebook is None:
@@ -78,8 +83,6 @@ class Workbench:
             self._show(notebook, "ACTIVE")
         elif vm.status is Status.TERMINATED and notebook.state == "STOPPING":
             self._show(notebook, "STOPPED")
-        elif vm.status is Status.STOPPING and notebook.state == "ACTIVE":
-            self.orphaned.add((vm.id, len(vm.runs)))
 
     def of(self, project: str) -> Iterator[Notebook]:
         return (notebook for (owner, _, _), notebook in sorted(self._notebooks.items()) if owner == project)
