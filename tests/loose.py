@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from fractions import Fraction
 
 from costguard.ledger.owner import OwnerRules
-from costguard.model.loose import LooseKind, LooseListing, LooseThing, UnreadList
+from costguard.model.observation import LooseKind, LooseListing, LooseThing, UnreadList
 from costguard.model.ports import Clock
 from costguard.spend.loose import LooseThings
 

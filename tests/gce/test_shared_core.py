@@ -15,7 +15,7 @@ import pytest
 
 from costguard.gce.machine_types import by_rule
 from costguard.gce.prices import snapshot_prices
-from costguard.ledger.billed_parts import parts_of_shape
+from costguard.ledger.billed.machine_parts import parts_of_shape
 from costguard.ledger.price_book import PriceBook
 from costguard.ledger.pricing import bill_lifetime, rate_per_hour
 from costguard.model.instance import InstanceKey, ProvisioningModel, Shape

@@ -15,7 +15,7 @@ from tests.gce.test_prices import pages, served, sku
 from costguard.gce.machine_types import by_rule
 from costguard.gce.prices import CatalogPrices, snapshot_prices
 from costguard.gce.sku import subject
-from costguard.ledger.billed_parts import resource_words
+from costguard.ledger.billed.machine_parts import resource_words
 from costguard.ledger.price_book import PriceBook
 from costguard.ledger.price_gate import judge
 from costguard.ledger.pricing import gpu_rate_per_hour, rate_per_hour

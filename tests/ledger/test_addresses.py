@@ -11,7 +11,7 @@ from tests.builders import KEY, at, operation, seen
 
 from costguard.gce.prices import snapshot_prices
 from costguard.ledger.accrual import figures_of
-from costguard.ledger.addresses import IN_USE, IN_USE_ON_SPOT
+from costguard.ledger.billed.addresses import IN_USE, IN_USE_ON_SPOT
 from costguard.ledger.observe import Belonging, KnownFacts, account
 from costguard.ledger.owner import OwnerRules
 from costguard.ledger.price_book import PriceBook

@@ -86,7 +86,7 @@ def test_one_chip_at_work_is_work() -> None:
     ],
 )
 def test_a_quiet_cpu_makes_no_tpu_idle(measured: Usage, said: str) -> None:
-    """Without the duty cycle of each chip it is unknown, never idle, though CPU and network do nothing."""
+    """A TPU VM is unknown without the duty cycle of each chip, never idle, though CPU and network do nothing."""
     unknown = judged(measured, TPUS)
     assert (unknown.state, unknown.sentence) == (IdleState.UNKNOWN, said)
 

@@ -7,9 +7,9 @@ from typing import Any
 
 from tests.builders import A100, KEY, T4, at, event, operation, seen
 
+from costguard.ledger.billed.storage import MEMORY
 from costguard.ledger.observe import Belonging, Entry, KnownFacts, account
 from costguard.ledger.owner import OwnerRules
-from costguard.ledger.storage import MEMORY
 from costguard.model.instance import AttachedDisk, InstanceKey, SeenInstance, Shape, Status
 from costguard.model.lifetime import StorageSpan
 from costguard.model.observation import SeenOperation

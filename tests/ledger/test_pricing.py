@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import pytest
 
-from costguard.ledger.billed_parts import parts_of_shape
+from costguard.ledger.billed.machine_parts import parts_of_shape
 from costguard.ledger.price_book import PriceBook
 from costguard.ledger.pricing import (
     amount_of,

@@ -7,9 +7,9 @@ from datetime import datetime
 
 from tests.builders import A100, KEY, at, event, operation, seen
 
+from costguard.ledger.billed.storage import MEMORY
 from costguard.ledger.observe import Belonging, Entry, KnownFacts, account
 from costguard.ledger.owner import OwnerRules
-from costguard.ledger.storage import MEMORY
 from costguard.model.instance import ProvisioningModel, SeenInstance, Status
 from costguard.model.lifetime import EndReason, Lifetime, StorageSpan
 from costguard.model.observation import SeenOperation

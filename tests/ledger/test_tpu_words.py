@@ -9,7 +9,7 @@ import pytest
 
 from costguard.bill.stories import used_text
 from costguard.cli.ledger import gpu as in_a_table
-from costguard.ledger.billed_parts import accelerator_kind
+from costguard.ledger.billed.machine_parts import accelerator_kind
 from costguard.messages.cards import what
 from costguard.model.instance import ProvisioningModel, Shape, gpu_words
 from costguard.pages.show import gpu as on_a_page

@@ -13,7 +13,7 @@ from costguard.access.rules import JobRules
 from costguard.gce.machine_types import by_rule
 from costguard.gce.prices import snapshot_prices
 from costguard.jobs.submit.submission import OVERRIDES
-from costguard.ledger.billed_parts import parts_of_shape
+from costguard.ledger.billed.machine_parts import parts_of_shape
 from costguard.model.budget import AtLimit, Scope
 from costguard.model.instance import LIST_PRICED, ProvisioningModel, Shape
 from costguard.model.job import Terms

@@ -1,4 +1,4 @@
-"""What bills and nothing uses, as the simulated Compute Engine lists it: named, priced, and never a cluster's."""
+"""Loose things of the simulated Compute Engine are named and priced, and never a cluster's."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from costguard.gce.client import ComputeCloud
 from costguard.gce.prices import CatalogPrices
 from costguard.ledger.owner import OwnerRules
 from costguard.ledger.price_book import PriceBook
-from costguard.model.loose import LooseKind, LooseListing, LooseThing, UnreadList
+from costguard.model.observation import LooseKind, LooseListing, LooseThing, UnreadList
 from costguard.spend.loose import KEPT_FOR, LooseReport, LooseThings, command_of, report_of
 from costguard_sandbox.clock import ManualClock
 from costguard_sandbox.gce.belongings import Belonging
@@ -65,6 +65,7 @@ def _only(report: LooseReport, name: str) -> tuple[str, Decimal | None, str]:
 
 
 def test_disk_that_nothing_uses_is_listed_with_its_owner_and_price(project: Project) -> None:
+    """The label of the disk names the owner, and its type the price."""
     project.disk("old", labels={"owner": "ana"})
     report = project.report()
     assert _only(report, "old") == (
@@ -76,6 +77,7 @@ def test_disk_that_nothing_uses_is_listed_with_its_owner_and_price(project: Proj
 
 
 def test_attached_disk_is_not_loose_and_a_detached_one_is_since_then(project: Project) -> None:
+    """`lastDetachTimestamp` is the moment."""
     body = {
         "name": "vm",
         "machineType": f"zones/{ZONE}/machineTypes/n1-standard-4",
@@ -102,6 +104,7 @@ def test_attached_disk_is_not_loose_and_a_detached_one_is_since_then(project: Pr
     ],
 )
 def test_volume_that_a_cluster_may_need_is_never_loose(project: Project, name: str, more: dict[str, Any]) -> None:
+    """Volumes are counted apart."""
     project.disk(name, **more)
     report = project.report()
     assert report.items == []
@@ -109,6 +112,7 @@ def test_volume_that_a_cluster_may_need_is_never_loose(project: Project, name: s
 
 
 def test_reserved_addresses_are_loose_and_used_internal_and_ipv6_ones_are_not(project: Project) -> None:
+    """External IPv4 addresses alone cost money."""
     project.has("address", "loose", REGION, status="RESERVED", addressType="EXTERNAL")
     project.has("address", "used", REGION, status="IN_USE", addressType="EXTERNAL")
     project.has("address", "internal", REGION, status="RESERVED", addressType="INTERNAL")
@@ -123,6 +127,7 @@ def test_reserved_addresses_are_loose_and_used_internal_and_ipv6_ones_are_not(pr
 
 
 def test_snapshots_and_images_are_priced_by_what_they_hold(project: Project) -> None:
+    """`storageBytes` and `archiveSizeBytes` are billed, not the size of the disk."""
     source = f"projects/demo/zones/{ZONE}/disks/data"
     held: dict[str, Any] = {"storageBytes": str(20 * GIB), "storageLocations": [REGION]}
     project.has("snapshot", "kept", sourceDisk=source, autoCreated=True, **held)
@@ -142,6 +147,7 @@ def test_snapshots_and_images_are_priced_by_what_they_hold(project: Project) -> 
 
 
 def test_unused_part_of_a_reservation_costs_what_its_vms_would(project: Project) -> None:
+    """The VMs that nobody uses are `count` less `inUseCount`."""
     made = {"machineType": "n1-standard-4"}
     part = {"count": "4", "inUseCount": "3", "instanceProperties": made}
     project.has("reservation", "part", ZONE, specificReservation=part)
@@ -162,6 +168,7 @@ def test_unused_part_of_a_reservation_costs_what_its_vms_would(project: Project)
 
 
 def test_list_that_may_not_be_read_is_unknown_with_its_permission(project: Project) -> None:
+    """The other lists are shown."""
     project.has("address", "loose", REGION, status="RESERVED", addressType="EXTERNAL")
     project.world.faults.add(kind="forbidden", project="demo")
     report = project.report()
@@ -177,6 +184,7 @@ def test_list_that_may_not_be_read_is_unknown_with_its_permission(project: Proje
 
 
 def test_zone_that_does_not_answer_is_unknown_and_the_rest_is_listed(project: Project) -> None:
+    """A partial answer makes nothing gone."""
     project.has("address", "loose", REGION, status="RESERVED", addressType="EXTERNAL")
     project.world.faults.add(kind="unreachable_zone", zone="europe-west4-a")
     report = project.report()
@@ -185,6 +193,7 @@ def test_zone_that_does_not_answer_is_unknown_and_the_rest_is_listed(project: Pr
 
 
 def test_names_are_quoted_for_a_shell() -> None:
+    """A name with odd characters ends no command."""
     thing = LooseThing(LooseKind.DISK, "example.com:lab", f"zones/{ZONE}", "a; rm -rf ~", "disk", START)
     command = command_of(thing)
     assert shlex.split(command) == [
@@ -194,17 +203,18 @@ def test_names_are_quoted_for_a_shell() -> None:
 
 
 def test_google_is_asked_again_only_after_a_while() -> None:
-    clock, asked = HandClock(START), []
+    """An answer is kept for ten minutes."""
+    clock, projects = HandClock(START), []
 
     def source(project: str) -> LooseListing:
-        asked.append(project)
+        projects.append(project)
         return LooseListing(project, unread=(UnreadList(project, LooseKind.DISK, "No.", "compute.disks.list"),))
 
     things = LooseThings(source, ("one", "two"), clock.now, RULES)
     book = PriceBook(())
     assert len(things.report(lambda: book).unread) == 2
     assert len(things.report(lambda: book, "one").unread) == 1
-    assert sorted(asked) == ["one", "two"]
+    assert sorted(projects) == ["one", "two"]
     clock.advance(KEPT_FOR)
     things.report(lambda: book)
-    assert len(asked) == 4
+    assert len(projects) == 4

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from decimal import Decimal
 from http import HTTPStatus
 from typing import Annotated, Any, Literal
 
 from fastapi import Query as Parameter
-from pydantic import BeforeValidator, Field
+from pydantic import Field
 
 from costguard.access.rules import Rules
 from costguard.api import cursors
@@ -29,9 +28,8 @@ from costguard.api.fields import (
     one_of,
     read_from,
 )
-from costguard.api.keeper import KeeperOut
 from costguard.api.route import routes
-from costguard.api.vm_id import GceId, Project
+from costguard.api.vm_parts import GceId, IdleOut, KeeperOut, Project, decimal_of
 from costguard.ledger import fleet_rows, history, prices, projects
 from costguard.ledger.accrual import accrual_at
 from costguard.ledger.history import LifetimeView, StorageView
@@ -44,7 +42,6 @@ from costguard.model.lifetime import EndReason
 from costguard.model.mending import command_for
 from costguard.model.money import Money
 from costguard.model.price import Price, Unit
-from costguard.model.utilisation import IdleState
 from costguard.reminders import gather
 from costguard.reminders.not_stopped import StopBlocker
 from costguard.spend import fleet
@@ -54,22 +51,6 @@ router = routes("instances")
 
 _CURSOR = (int, int, str, int)
 _LATEST = 2**53  # microseconds since 1970: the year 2255
-
-
-def _decimal(parts: int) -> BeforeValidator:
-    """A decimal from a count of so many parts of one."""
-    return BeforeValidator(lambda count: f"{(Decimal(count) / parts).normalize():f}")
-
-
-class IdleOut(Out):
-    state: Annotated[str, one_of(IdleState)] = Field(
-        description="busy, idle or unknown. A VM that was not measured is unknown, never idle."
-    )
-    since: Moment
-    evidence: str = read_from("sentence", examples=["GPU under 5 % for 2 h 10 min (max 3 %)"])
-    is_weak: bool = Field(
-        description="True: a VM with GPUs is idle or busy by CPU and network alone, or busy by utilisation alone."
-    )
 
 
 class InstanceOut(Out):
@@ -154,7 +135,7 @@ class ChargeOut(Out):
     """All charges of one billed resource at one price."""
 
     resource: str = Field(examples=["gpu:nvidia-tesla-t4"])
-    quantity: Annotated[str, _decimal(1000)] = read_from(
+    quantity: Annotated[str, decimal_of(1000)] = read_from(
         "quantity_millis", description="The number of vCPUs, GiB or GPUs, as a decimal.", examples=["4", "3.75"]
     )
     rate: Usd | None = Field(description="Dollars per unit; null: the price is no longer known.")
@@ -207,7 +188,7 @@ class StorageOut(Out):
         description="The disk's name, `saved memory` or `external address`.",
     )
     resource: str | None = read_from("stored.span.resource")
-    size_gib: Annotated[str, _decimal(1024)] = read_from(
+    size_gib: Annotated[str, decimal_of(1024)] = read_from(
         "stored.span.stored_mib", description="GiB, as a decimal; 0 of addresses."
     )
     addresses: int = read_from("stored.span.addresses", description="The number of external addresses; 0 of storage.")

@@ -13,7 +13,7 @@ from costguard.api.deps import Given
 from costguard.api.fields import CURRENCY, Amount, Moment, Out, Query, Text, Usd, one_of, read_from
 from costguard.api.route import routes
 from costguard.errors import Unavailable
-from costguard.model.loose import LooseKind
+from costguard.model.observation import LooseKind
 from costguard.spend.loose import METHOD, prices_of
 
 router = routes("spend")

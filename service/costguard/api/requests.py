@@ -17,7 +17,7 @@ from costguard.api import cursors
 from costguard.api.deps import Deps, Given
 from costguard.api.fields import Address, Body, BodyMoment, Moment, Out, Query, Text, one_of, read_from
 from costguard.api.route import CHECKED, WRITTEN, Client, Key, acting, routes, via_of
-from costguard.api.vm_id import GceId, Project
+from costguard.api.vm_parts import GceId, Project
 from costguard.ledger import fleet_rows
 from costguard.model.access import Permission, Principal
 from costguard.model.instance import InstanceKey

@@ -14,8 +14,8 @@ from sqlalchemy import Column, ColumnElement, Connection, Row, Select, Table, or
 from costguard.bill.lines import BilledThing, LedgerUse, UseShare
 from costguard.db.tables import charge_days, charges, instances, lifetimes, prices, storage_spans
 from costguard.ledger.accrual import stand_by_day
+from costguard.ledger.billed.storage import MEMORY
 from costguard.ledger.spans import is_archived_by_day
-from costguard.ledger.storage import MEMORY
 from costguard.model.bill import BilledKind
 from costguard.model.instance import ProvisioningModel
 from costguard.model.lifetime import ADDRESS, Attribution

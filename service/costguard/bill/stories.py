@@ -7,7 +7,7 @@ from fractions import Fraction
 from shlex import quote
 
 from costguard.bill.lines import BillLine, Reason
-from costguard.ledger.billed_parts import accelerator_kind, resource_words
+from costguard.ledger.billed.machine_parts import accelerator_kind, resource_words
 from costguard.model.bill import BilledKind
 from costguard.model.money import Money, money_text
 

@@ -1,4 +1,4 @@
-"""`costguard sign-in`, `costguard token` and `costguard session`: who has access."""
+"""`costguard sign-in`, `costguard token` and `costguard session`: who has access; and `costguard mcp`, for agents."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ from costguard.cli.command_line import CommandLine
 from costguard.cli.options import DEFAULT_URL, AsJson, Config, Limit, Url, access_settings_of, print_json
 from costguard.cli.server import THIS_COMPUTER, ServerClient, WrongUsage
 from costguard.cli.tables import Answer, Column, cell, clean_lines, render, say, show_table, when
+from costguard.errors import CostguardError
 from costguard.model.access import Permission, Role
-from costguard_client import profile
+from costguard_client import Client, profile
 
 if TYPE_CHECKING:
     from costguard.main.local_access import ServerTokens
@@ -61,6 +62,7 @@ def register(app: typer.Typer) -> None:
     app.command("sign-in", epilog=_SIGN_IN)(sign_in)
     app.add_typer(token, name="token")
     app.add_typer(session, name="session")
+    app.command("mcp", epilog="Example:  costguard mcp --url https://costguard.lab.example")(mcp)
 
 
 def sign_in(
@@ -284,3 +286,16 @@ def _show_sessions(console: Console, answer: Answer) -> None:
         show_table(console, _SESSIONS, answer["sessions"])
     else:
         say(console, "Nobody is signed in: `costguard sign-in` prints a link.")
+
+
+def mcp(url: Url = DEFAULT_URL) -> None:
+    """Let an agent read, explain and quote by the Model Context Protocol, and ask to keep or stop VMs."""
+    try:
+        from costguard_client.mcp.offer import run
+    except ModuleNotFoundError as error:
+        if (error.name or "costguard").partition(".")[0] == "costguard":
+            raise
+        raise CostguardError(
+            "The library for the Model Context Protocol is not installed.", "Run `pip install 'costguard[mcp]'`."
+        ) from None
+    run(Client(url, program="mcp"))

@@ -24,7 +24,6 @@ from costguard.cli import (
     goodput,
     ledger,
     loose,
-    mcp,
     places,
     read,
     reminders,
@@ -74,7 +73,7 @@ _PANELS: Mapping[str, Sequence[Any]] = {
     "Jobs": (launch, quotes, jobs, sweeps, diagnosis, goodput, places, traces),
     "Money": (spend, budgets, loose, bill, ledger),
     "Files of a training, without a server": (checkpoints, progress, read, replay),
-    "Access and agents": (access, mcp),
+    "Access and agents": (access,),
     "Where the server runs": (serve, backups, checks),
 }
 for _panel, _modules in _PANELS.items():

@@ -27,15 +27,14 @@ from costguard.gce.operations import list_operations
 from costguard.gce.session import Deadline, Http
 from costguard.model.instance import InstanceKey, Shape
 from costguard.model.keeper import Keeper
-from costguard.model.loose import LooseListing
-from costguard.model.observation import Observation, Presence, Sighting, Unread
+from costguard.model.observation import LooseListing, Observation, Presence, Sighting, Unread
 from costguard.model.utilisation import Usage
 
 if TYPE_CHECKING:
     from requests.adapters import BaseAdapter
 
 _USAGE_BUDGET_S = 60.0
-_LOOSE_BUDGET_S = 30.0  # somebody waits for it
+_LOOSE_BUDGET_S = 30.0  # a user waits for it
 
 log = logging.getLogger(__name__)
 

@@ -14,7 +14,7 @@ from costguard.gce.machine_types import MachineShape
 from costguard.gce.pages import AggregatedList
 from costguard.gce.session import Deadline, Http
 from costguard.model.instance import Shape
-from costguard.model.loose import LooseKind, LooseListing, LooseThing, UnreadList
+from costguard.model.observation import LooseKind, LooseListing, LooseThing, UnreadList
 
 _GIB = 2**30
 _MOST_PAGES = 200

@@ -9,10 +9,10 @@ from datetime import datetime
 from hashlib import blake2b
 
 from costguard.keepers.reading import recorded_keeper
-from costguard.ledger.addresses import addresses_of
+from costguard.ledger.billed.addresses import addresses_of
+from costguard.ledger.billed.storage import MEMORY, disks_of, saved_memory_of
 from costguard.ledger.narrate import tell
 from costguard.ledger.owner import OwnerRules, classify, owner_of
-from costguard.ledger.storage import MEMORY, disks_of, saved_memory_of
 from costguard.ledger.timeline import ENDS, Run, ages_of, created_by, deleted_at, runs_of
 from costguard.model.event import Event
 from costguard.model.instance import InstanceKey, ProvisioningModel, SeenInstance, Shape, Status
@@ -268,13 +268,12 @@ def _addresses(facts: KnownFacts, record: InstanceRecord, runs: Sequence[Run]) -
     stored, seen = facts.stored, facts.seen
     request = facts.launched.request if facts.launched is not None and stored is None else None
     spans = addresses_of(
-        record.key,
+        record,
         [span for span in (stored.storage if stored else ()) if span.name == ADDRESS],
         stored.lifetimes if stored else (),
         runs,
         seen,
         facts.operations,
-        (record.provisioning_model, record.zone),
         facts.read_at,
         requested=int(request is not None and request.recipe.external_address),
     )

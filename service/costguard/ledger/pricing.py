@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
 
-from costguard.ledger.billed_parts import BilledPart, parts_of_shape
+from costguard.ledger.billed.machine_parts import BilledPart, parts_of_shape
 from costguard.ledger.price_book import PriceBook
 from costguard.model.instance import LIST_PRICED, ProvisioningModel, Shape
 from costguard.model.lifetime import Charge, EndReason, Lifetime, StorageSpan

@@ -36,7 +36,7 @@ from costguard.main.vm_tools import vm_tools
 from costguard.main.wire import Begin, Watcher, families_of, metrics_of
 from costguard.messages.slack_health import OutboxTrouble, trouble_of
 from costguard.model.instance import Shape
-from costguard.model.loose import LooseListing
+from costguard.model.observation import LooseListing
 from costguard.model.ports import Checkpoints, Clock
 from costguard.pages.app import add_pages
 from costguard.pages.sign_in import add_sign_in
@@ -195,13 +195,8 @@ class _Built:
 
 @contextmanager
 def _deps(built: _Built, is_stopping: Callable[[], bool]) -> Iterator[Deps]:
-    settings, clock, database, watcher, speed = (
-        built.settings,
-        built.clock,
-        built.database,
-        built.watcher,
-        built.begin.speed,
-    )
+    settings, clock, database = built.settings, built.clock, built.database
+    watcher, speed = built.watcher, built.begin.speed
     rules, receivers = settings.rules(), settings.webhook_list()
     slack_intake = None
     if settings.slack is not None:

@@ -113,7 +113,7 @@ class Keeper:
         return self.kind in through and self.has_own_stop
 
     def own_stop(self, vm: str) -> str:
-        """Describes the effect of its keeper's own stop, as a sentence for whoever is about to ask for it."""
+        """Describes the effect of its keeper's own stop, as a sentence for a user who is about to ask for it."""
         by = _SERVICES.get(self.kind) or f"its group {self.name}, whose size falls by one"
         return f"{vm} will be stopped by {by}. Its disks stay and are billed; data in memory and on local SSDs is lost."
 

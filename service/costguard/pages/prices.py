@@ -12,7 +12,7 @@ from starlette.responses import HTMLResponse
 from costguard.db import health_rows
 from costguard.ledger import prices
 from costguard.ledger.accrual import book_of
-from costguard.ledger.billed_parts import resource_words
+from costguard.ledger.billed.machine_parts import resource_words
 from costguard.ledger.price_book import PriceBook
 from costguard.ledger.prices import ListedRefusal
 from costguard.model.budget import Scope

@@ -14,7 +14,7 @@ from decimal import ROUND_HALF_EVEN, Context, Decimal
 from fractions import Fraction
 from typing import Final, TypeAlias
 
-from costguard.ledger.billed_parts import accelerator_kind
+from costguard.ledger.billed.machine_parts import accelerator_kind
 from costguard.model.billing_month import billing_month
 from costguard.model.instance import InstanceKey, ProvisioningModel
 from costguard.model.lifetime import Attribution, Charge
@@ -91,11 +91,9 @@ def focus_row(charged: FocusCharge, billing_account: str = UNKNOWN) -> tuple[Val
     cost, rate = charge.amount.dollars, Decimal(price.rate_nanos).scaleb(-9)
     used_unit, used = _consumed(charge)
     sku = price.sku_id or _own_sku(price)
-    of_vm = (
-        f"//compute.googleapis.com/projects/{charged.key.project}/zones/{charged.zone}/instances/{charged.key.gce_id}"
-    )
-    of_address = is_address(charge.resource)
-    disk = "" if of_address else charged.disk
+    key = charged.key
+    of_vm = f"//compute.googleapis.com/projects/{key.project}/zones/{charged.zone}/instances/{key.gce_id}"
+    disk = "" if (of_address := is_address(charge.resource)) else charged.disk
     values: dict[str, Value] = {
         "AvailabilityZone": charged.zone,
         "BillingAccountId": billing_account,
@@ -121,7 +119,7 @@ def focus_row(charged: FocusCharge, billing_account: str = UNKNOWN) -> tuple[Val
         "PublisherName": _GOOGLE,
         "RegionId": region,
         "RegionName": region,
-        # The ledger knows a disk by its VM and name. The address of a VM has neither, and is no disk.
+        # A disk is known by its VM and name; an address has neither.
         "ResourceId": f"{of_vm}/disks/{disk}" if disk else of_vm,
         "ResourceName": disk or charged.name,
         "ResourceType": "External address" if of_address else "Disk" if disk else "Virtual machine",
@@ -133,8 +131,8 @@ def focus_row(charged: FocusCharge, billing_account: str = UNKNOWN) -> tuple[Val
         "SkuPriceDetails": json.dumps({"x_PriceSource": price.source}, ensure_ascii=False),
         # Google has no id for a price: the SKU, and from when on it is in force.
         "SkuPriceId": f"{sku}/{_stamp(price.in_force_from)}",
-        "SubAccountId": charged.key.project,
-        "SubAccountName": charged.key.project,
+        "SubAccountId": key.project,
+        "SubAccountName": key.project,
         "SubAccountType": "Project",
         "Tags": _tags(charged),
         **dict.fromkeys(("BilledCost", "ContractedCost", "EffectiveCost", "ListCost"), cost),

@@ -17,8 +17,8 @@ from costguard.ledger.owner import OwnerRules, owner_of
 from costguard.ledger.price_book import PriceBook
 from costguard.ledger.pricing import rate_per_hour
 from costguard.model.instance import ProvisioningModel
-from costguard.model.loose import LooseKind, LooseListing, LooseThing, UnreadList
 from costguard.model.money import Money, Priced
+from costguard.model.observation import LooseKind, LooseListing, LooseThing, UnreadList
 from costguard.model.price import PriceKey, Unit
 
 HOURS_A_MONTH = 730
@@ -58,8 +58,8 @@ class LooseReport:
     @property
     def total(self) -> Priced:
         """Returns the sum of what has a price; not whole where something has none, or was not read."""
-        known = sum(item.monthly.nanos for item in self.items if item.monthly is not None)
-        return Priced(Money(known), not self.unread and not self.unpriced)
+        nanos = sum(item.monthly.nanos for item in self.items if item.monthly is not None)
+        return Priced(Money(nanos), not self.unread and not self.unpriced)
 
     @property
     def unpriced(self) -> int:
@@ -73,7 +73,7 @@ class LooseSource(Protocol):
 
 
 class LooseThings:
-    """Asks Google when somebody asks for it, and keeps the answer for a few minutes. Thread-safe."""
+    """Asks Google when a user asks for it, and keeps the answer for a few minutes. Thread-safe."""
 
     def __init__(
         self, source: LooseSource, projects: Sequence[str], now: Callable[[], datetime], owners: OwnerRules

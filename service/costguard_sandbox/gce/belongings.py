@@ -1,4 +1,4 @@
-"""What a project has next to VMs and disks: addresses, snapshots, images and reservations, as scenarios give them."""
+"""Holds what a project has next to VMs and disks: addresses, snapshots, images and reservations of scenarios."""
 
 from __future__ import annotations
 

@@ -107,16 +107,8 @@ class Cloud:
             self.timeline, seed, self.operations, self._lifecycle, self.groups, self.request, self._insert_for_group
         )
         self.workbench = Workbench(self.timeline, seed, self.request)
-        self.storage = Storage(
-            self.timeline,
-            self._lifecycle,
-            self.operations,
-            self._factory,
-            self.usage,
-            self.guests,
-            self.settled,
-            self._disk_changed,
-        )
+        held = (self.timeline, self._lifecycle, self.operations, self._factory, self.usage, self.guests)
+        self.storage = Storage(*held, self.settled, self._disk_changed)
 
     # Serving.
 

@@ -50,3 +50,19 @@ def invalid(field: str, value: object, why: str) -> Refused:
 
 def condition_not_met(message: str) -> Refused:
     return Refused(412, "conditionNotMet", message)
+
+
+def never_written(name: str) -> Refused:
+    """A `workload` metric has no descriptor in a project before its first point."""
+    hint = "If a metric was created recently, it could take up to 10 minutes to become available."
+    message = f'Cannot find metric(s) that match type = "{name}". {hint} Please try again soon.'
+    return Refused(404, "", message, status="NOT_FOUND")
+
+
+def bad_argument(message: str) -> Refused:
+    return Refused(400, "", message, status="INVALID_ARGUMENT")
+
+
+def bad_value(field: str, given: str, why: str = "") -> Refused:
+    """Refuses a value in Google's words, such as `Field filter had an invalid value of "x": ...`."""
+    return bad_argument(f'Field {field} had an invalid value of "{given}"' + (f": {why}" if why else "."))

@@ -1,4 +1,4 @@
-"""What scenarios put next to their VMs: disks that no VM has, addresses, snapshots, images, reservations."""
+"""Reads what scenarios put next to their VMs: disks of no VM, addresses, snapshots, images, reservations."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from costguard.jobs.rows import place_rows
 from costguard.jobs.submit.offers import HourlyRate
 from costguard.jobs.submit.submission import models_of
 from costguard.ledger.accrual import Accrual, region_of
-from costguard.ledger.billed_parts import is_billed_as_gpus
+from costguard.ledger.billed.machine_parts import is_billed_as_gpus
 from costguard.model.attempt import Outcome
 from costguard.model.instance import LIST_PRICED, ProvisioningModel, Shape
 from costguard.model.launch import Quota, Recipe

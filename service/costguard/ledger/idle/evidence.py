@@ -130,7 +130,7 @@ def _by_gpu(
 
 
 def _by_duty(run: MeasuredRun, rule: IdleRule, lived: Sequence[Series], now: datetime) -> Evidence:
-    """By the time in which anything ran on its GPUs or TPU chips."""
+    """Judges by the time in which anything ran on its GPUs or TPU chips."""
     name, begin = _name(run.shape), now - rule.window
     inside = [sample.value for series in lived for sample in series if sample.at > begin]
     if not inside:

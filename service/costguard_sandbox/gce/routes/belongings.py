@@ -22,7 +22,7 @@ def routes(cloud: Cloud) -> list[Route]:
 
 
 def belongings(call: ApiCall, kind: str) -> list[dict[str, Any]]:
-    """What the project has of a kind, by name."""
+    """Returns the things of a kind that the project has, by name."""
     mine = (one for one in call.cloud.belongings if (one.kind, one.project) == (kind, call.project))
     return sorted((one.resource(call.cloud.links) for one in mine), key=lambda row: str(row["name"]))
 

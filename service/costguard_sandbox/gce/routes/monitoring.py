@@ -14,7 +14,7 @@ from starlette.routing import Route
 
 from costguard_sandbox.gce.catalogue.machine_types import TPUS
 from costguard_sandbox.gce.cloud import Cloud
-from costguard_sandbox.gce.errors import Refused
+from costguard_sandbox.gce.errors import bad_argument, bad_value, never_written
 from costguard_sandbox.gce.filters import BadFilter, compile_filter
 from costguard_sandbox.gce.responses import BadPageToken, page_token_at, position_of
 from costguard_sandbox.gce.routes.call import ApiCall, compute
@@ -252,22 +252,6 @@ def reduced(series: Iterable[Aligned], aggregation: Aggregation) -> list[Aligned
         answer.points = {at: reduce([one.points[at] for one in members if at in one.points]) for at in moments}
         answers.append(answer)
     return answers
-
-
-def never_written(name: str) -> Refused:
-    """A `workload` metric has no descriptor in a project before its first point."""
-    hint = "If a metric was created recently, it could take up to 10 minutes to become available."
-    message = f'Cannot find metric(s) that match type = "{name}". {hint} Please try again soon.'
-    return Refused(404, "", message, status="NOT_FOUND")
-
-
-def bad_argument(message: str) -> Refused:
-    return Refused(400, "", message, status="INVALID_ARGUMENT")
-
-
-def bad_value(field: str, given: str, why: str = "") -> Refused:
-    """Refuses a value in Google's words, such as `Field filter had an invalid value of "x": ...`."""
-    return bad_argument(f'Field {field} had an invalid value of "{given}"' + (f": {why}" if why else "."))
 
 
 def _group(one: Aligned, paths: tuple[str, ...]) -> tuple[tuple[str, str], ...]:

@@ -11,6 +11,7 @@ from starlette.routing import Route
 from tests.sandbox.gce.conformance.discovery import problems, problems_of
 from tests.sandbox.gce.conformance.fleet import PROJECT, ZONE, body, every_operation, make_world, spot_t4
 
+from costguard_sandbox.gce.pools import make_group
 from costguard_sandbox.server import create_app, running
 from costguard_sandbox.world import World
 
@@ -35,6 +36,7 @@ def readable_paths(world: World) -> list[str]:
         "instances": [vm.name for vm in world.instances(PROJECT)],
         "disks": ["t4"],
         "diskTypes": ["pd-balanced", "local-ssd", "hyperdisk-throughput"],
+        "instanceGroupManagers": ["trainers"],
         "images": ["debian-12-bookworm-v20261110"],
         "networks": ["default"],
         "subnetworks": ["default"],
@@ -70,6 +72,8 @@ def wrong_with(path: str, answer: dict[str, Any]) -> list[str]:
 
 def test_every_readable_resource_conforms(world: World, cloud: httpx2.Client) -> None:
     """Google's schema holds for every route, and for every state of a VM or operation."""
+    for scope in (f"zones/{ZONE}", "regions/us-central1"):
+        make_group(world, PROJECT, scope, "trainers", body("template"), 1)
     paths = readable_paths(world)
     assert len(paths) > 40
     statuses, kinds, wrong = set(), set(), []

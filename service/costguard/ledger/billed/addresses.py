@@ -13,9 +13,10 @@ from datetime import datetime
 from itertools import pairwise
 
 from costguard.ledger.timeline import Run
-from costguard.model.instance import InstanceKey, ProvisioningModel, SeenInstance, Status
+from costguard.model.instance import ProvisioningModel, SeenInstance, Status
 from costguard.model.lifetime import ADDRESS, ONE_ADDRESS, Lifetime, StorageSpan
 from costguard.model.observation import SeenOperation
+from costguard.model.record import InstanceRecord
 
 IN_USE = "external-ip"
 IN_USE_ON_SPOT = "external-ip:spot"
@@ -25,29 +26,27 @@ _OFF = (Status.STOPPED, Status.SUSPENDED)
 
 
 def addresses_of(
-    key: InstanceKey,
+    vm: InstanceRecord,
     stored: Sequence[StorageSpan],
     lifetimes: Iterable[Lifetime],
     runs: Sequence[Run],
     seen: SeenInstance | None,
     operations: Sequence[SeenOperation],
-    sold: tuple[ProvisioningModel, str],
     read_at: datetime,
     requested: int = 0,
 ) -> list[StorageSpan]:
     """Returns all spans of addresses of a VM, as its runs and its listing now have them.
 
-    `stored` and `lifetimes` are those of before, `sold` its provisioning model and zone, `requested` the addresses of a
-    VM that no look saw. Of a run that a look has shown without an address, nothing tells since when it
-    has the one that it has now: that is billed from this look on.
+    `stored` and `lifetimes` are those of before, `requested` the addresses of a VM that no look saw. Of a run that a
+    look has shown without an address, nothing tells since when it has the one that it has now: that is billed from this
+    look on.
     """
-    model, zone = sold
-    resource = IN_USE_ON_SPOT if model is ProvisioningModel.SPOT else IN_USE
+    resource = IN_USE_ON_SPOT if vm.provisioning_model is ProvisioningModel.SPOT else IN_USE
     spans = sorted(stored, key=lambda span: span.started_at)
     count = seen.external_addresses if seen is not None else spans[-1].addresses if spans else requested
     # Without a machine type, nobody had seen the VM.
     ends = {life.started_at: life.ended_at for life in lifetimes if life.shape.machine_type}
-    current = StorageSpan(key, ADDRESS, resource, count * ONE_ADDRESS, zone, read_at)
+    current = StorageSpan(vm.key, ADDRESS, resource, count * ONE_ADDRESS, vm.zone, read_at)
     changed_at = max((op.ended_at for op in operations if op.kind in _CHANGES and op.ended_at), default=None)
     result: list[StorageSpan] = [span for span in spans if not runs or span.started_at < runs[0].started_at]
     for run, following in pairwise([*runs, None]):

@@ -7,7 +7,7 @@ from fractions import Fraction
 import pytest
 
 from costguard.gce.machine_types import by_rule
-from costguard.ledger.billed_parts import is_billed_as_gpus, parts_of_shape, resource_words
+from costguard.ledger.billed.machine_parts import is_billed_as_gpus, parts_of_shape, resource_words
 from costguard.model.instance import Shape
 from costguard.model.price import OF_A_RUN
 

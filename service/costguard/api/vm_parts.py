@@ -1,0 +1,61 @@
+"""Parts that several answers about VMs share: the VM that a path names, its keeper, and whether it is idle."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from decimal import Decimal
+from typing import Annotated
+
+from fastapi import Depends, Path
+from pydantic import BeforeValidator, Field
+
+from costguard.api.deps import Given
+from costguard.api.fields import Moment, Out, Text, one_of, read_from
+from costguard.ledger import fleet_rows
+from costguard.model.keeper import KeeperKind
+from costguard.model.utilisation import IdleState
+
+Project = Annotated[Text, Path()]
+
+
+def _named(
+    deps: Given, project: Project, gce_id: Annotated[Text, Path(description="Google's numeric id, or the VM's name.")]
+) -> str:
+    with deps.database.read() as connection:
+        return fleet_rows.gce_id_of(connection, project, gce_id)
+
+
+GceId = Annotated[str, Depends(_named)]  # also where the path has its name
+
+
+class KeeperOut(Out):
+    """The group, service, tool or job that keeps a VM, behind whose back nothing stops it."""
+
+    kind: Annotated[str, one_of(KeeperKind)] = read_from(
+        "kind",
+        description="nobody: it was read, and nothing keeps it. unknown: what would say it could not be read.",
+    )
+    name: str = read_from("name", description="The cluster, environment, job, notebook or group it is part of.")
+    cluster: str
+    pool: str = read_from("pool", description="The node pool of GKE, or the configuration of a workstation.")
+    group: str = read_from("group", description="The path of the managed instance group that recreates it.")
+    place: str = read_from("place", description="The zone or region of what keeps it.")
+    product: str = read_from("product", description="The tool, or the kind of notebook.")
+    evidence: Sequence[str] = read_from("evidence", description="The labels and metadata items that say so.")
+    doubt: str = read_from("doubt", description="A sentence where they prove less than they say; mostly empty.")
+
+
+def decimal_of(parts: int) -> BeforeValidator:
+    """A decimal from a count of so many parts of one."""
+    return BeforeValidator(lambda count: f"{(Decimal(count) / parts).normalize():f}")
+
+
+class IdleOut(Out):
+    state: Annotated[str, one_of(IdleState)] = Field(
+        description="busy, idle or unknown. A VM that was not measured is unknown, never idle."
+    )
+    since: Moment
+    evidence: str = read_from("sentence", examples=["GPU under 5 % for 2 h 10 min (max 3 %)"])
+    is_weak: bool = Field(
+        description="True: a VM with GPUs is idle or busy by CPU and network alone, or busy by utilisation alone."
+    )
