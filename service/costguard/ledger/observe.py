@@ -244,6 +244,8 @@ def _storage(facts: KnownFacts, record: InstanceRecord, runs: Sequence[Run]) -> 
         for span in before
         if span.name not in (MEMORY, ADDRESS)
     ]
+    if was_seen and stored is not None and seen is not None:
+        disks = _from_an_earlier_run(disks, stored.lifetimes, seen, _account_from(facts, record, runs))
     if seen is not None and (record.gone_at is None or not was_seen):
         since = read_at if was_seen else _account_from(facts, record, runs)
         changed = disks_of(key, disks, seen, operations, since, not was_seen, read_at)
@@ -282,6 +284,25 @@ def _addresses(facts: KnownFacts, record: InstanceRecord, runs: Sequence[Run]) -
         replace(span, ended_at=max(gone_at, span.started_at)) if gone_at is not None and span.ended_at is None else span
         for span in spans
     ]
+
+
+def _from_an_earlier_run(
+    disks: Sequence[StorageSpan], lifetimes: Sequence[Lifetime], seen: SeenInstance, since: datetime
+) -> list[StorageSpan]:
+    """Disks that were counted from the first run that was known, from `since` once an earlier one came to light.
+
+    Not every operation can be read in each look: the first one may miss those that tell of earlier runs.
+    """
+    first = min((life.started_at for life in lifetimes), default=since)
+    created = {disk.name: disk.created_at for disk in seen.disks}
+    counted: list[StorageSpan] = []
+    for span in disks:
+        begins = max(since, created.get(span.name) or first)
+        if span.started_at == first and begins < first and span.ended_at != first:
+            counted.append(replace(span, ended_at=span.started_at))
+            span = replace(span, id=None, started_at=begins)
+        counted.append(span)
+    return counted
 
 
 def _boot_disk(key: InstanceKey, record: InstanceRecord, recipe: Recipe) -> StorageSpan:
