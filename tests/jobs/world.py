@@ -37,7 +37,7 @@ from costguard.model.job import CheckpointPlan, Job, JobKind, JobSpec, JobState,
 from costguard.model.launch import OperationAnswer, Quota, Recipe, VmRequest
 from costguard.model.observation import Sighting
 from costguard.model.ports import Checkpoints
-from costguard.model.price import Price, PriceKey, Unit
+from costguard.model.price import EVERYWHERE, Price, PriceKey, Unit
 from costguard.sweeps.gather import common_ceilings
 from costguard_vm.model.checkpoint import (
     Checkpoint,
@@ -389,12 +389,12 @@ def _checkpoint(location: str, step: int, written_at: datetime, torn: bool) -> C
 
 
 def price_list() -> Iterator[Price]:
+    since, usual = at("2026-01-01T00:00"), ProvisioningModel.STANDARD
+    for address, nanos in (("external-ip", 5_000_000), ("external-ip:spot", 2_500_000)):
+        yield Price(PriceKey(address, EVERYWHERE, usual), Unit.HOUR, nanos, since, "test")
     for number, region in enumerate(("us-central1", "us-east1")):
-        for model, share in ((ProvisioningModel.SPOT, 1), (ProvisioningModel.STANDARD, 3)):
+        for model, share in ((ProvisioningModel.SPOT, 1), (usual, 3)):
             resources = (("n1:core", 10_000_000), ("n1:ram", 1_000_000), ("gpu:nvidia-tesla-t4", 100_000_000))
             for resource, nanos in resources:
-                rate = nanos * share + number
-                yield Price(PriceKey(resource, region, model), Unit.HOUR, rate, at("2026-01-01T00:00"), "test")
-            disk = PriceKey("disk:pd-balanced", region, ProvisioningModel.STANDARD)
-            if model is ProvisioningModel.STANDARD:
-                yield Price(disk, Unit.GIB_MONTH, 100_000_000, at("2026-01-01T00:00"), "test")
+                yield Price(PriceKey(resource, region, model), Unit.HOUR, nanos * share + number, since, "test")
+        yield Price(PriceKey("disk:pd-balanced", region, usual), Unit.GIB_MONTH, 100_000_000, since, "test")

@@ -28,7 +28,7 @@ from costguard.model.money import Priced
 from costguard.model.person import AccountLookup
 from costguard.model.reminder import RequestKind, Subject, SubjectKind
 from costguard.model.utilisation import Evidence, IdleState
-from costguard.model.words import list_text
+from costguard.model.words import count_text, list_text
 from costguard.spend import fleet
 from costguard.spend.fleet import InstanceView
 
@@ -158,7 +158,7 @@ def of_pool(
     cluster = quote(keeper.where, safe="/")
     return replace(
         speaker,
-        name=f"{len(views)} VMs of {keeper.whose}",
+        name=f"{count_text(len(views), 'VM')} of {keeper.whose}",
         zone=list_text(sorted({view.instance.zone for view in views})),
         what=", ".join(f"{count} x ({kind})" for kind, count in kinds.most_common()),
         since=min(view.started_at for view in views if view.started_at is not None),
@@ -177,9 +177,9 @@ def _idle_together(views: Sequence[InstanceView]) -> Evidence | None:
         return None
     last = max(idle, key=lambda evidence: evidence.since)
     if len(idle) < len(views):
-        sentence = f"{len(idle)} of {len(views)} VMs are idle; the others are busy, or it is not known."
+        sentence = f"{len(idle)} of {count_text(len(views), 'VM')} are idle; the others are busy, or it is not known."
         return Evidence(IdleState.UNKNOWN, last.since, sentence)
-    sentence = f"All {len(views)} VMs are idle. The last that became so: {last.sentence}"
+    sentence = f"All {count_text(len(views), 'VM')} are idle. The last that became so: {last.sentence}"
     return Evidence(IdleState.IDLE, last.since, sentence, any(evidence.is_weak for evidence in idle))
 
 

@@ -124,7 +124,7 @@ def _why(vm: WatchedVm, vms: Sequence[WatchedVm], late: int, due: DueMoment, now
     whose = keeper.whose if keeper is not None else "its pool"
     if len(vms) == 1:
         return f"{due.why}, the only VM of {whose}"
-    count = f"all {len(vms)} VMs" if late == len(vms) else f"{late} of {count_text(len(vms), 'VM')}"
+    count = f"{'all' if late == len(vms) else f'{late} of'} {count_text(len(vms), 'VM')}"
     return f"{count} of {whose} are past their limit or idle{_idle(vms, now)}; the first is {due.why}"
 
 

@@ -78,7 +78,7 @@ def values(series: dict[str, Any]) -> list[float]:
 def test_tpus_have_a_duty_cycle_by_worker_and_no_gpu_use() -> None:
     """Each chip has a series, on the resource of TPU workers; the Ops Agent finds no GPU there."""
     world = new_world()
-    body = {
+    body: dict[str, Any] = {
         "machineType": "zones/us-east5-a/machineTypes/ct6e-standard-4t",
         "scheduling": {"onHostMaintenance": "TERMINATE"},
     }
