@@ -81,23 +81,18 @@ class ComputeCloud:
     ) -> None:
         self._clock = clock
         self._closing = threading.Event()
-        self._http = Http(
+        http = partial(
+            Http,
             endpoint,
             credentials=credentials,
             timeout_s=timeout_s,
             wait=wait or self._closing.wait,
             adapter=adapter,
         )
+        self._http = http()
         self._official = Official(self._http, timeout_s=min(timeout_s, 10.0))
         self._actuator = ComputeActuator(self._official)
-        self._services = Http(
-            endpoint,
-            credentials=credentials,
-            timeout_s=timeout_s,
-            wait=wait or self._closing.wait,
-            adapter=adapter,
-            scopes=KEPT_SCOPES,
-        )
+        self._services = http(scopes=KEPT_SCOPES)
         self._kept = KeptStops(self._official, self._services, monotonic)
         self._types = MachineTypes(self._official.machine_type, monotonic)
         self.launcher = ComputeLauncher(self._official, self._types)

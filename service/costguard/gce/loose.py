@@ -39,13 +39,6 @@ _IMAGE_FIELDS = "name,creationTimestamp,archiveSizeBytes,family,storageLocations
 
 ShapeOf = Callable[[str, str], MachineShape | None]  # of a zone and a machine type; None: not known
 _Made = LooseThing | None
-PERMISSIONS = {
-    LooseKind.DISK: "compute.disks.list",
-    LooseKind.ADDRESS: "compute.addresses.list",
-    LooseKind.SNAPSHOT: "compute.snapshots.list",
-    LooseKind.IMAGE: "compute.images.list",
-    LooseKind.RESERVATION: "compute.reservations.list",
-}
 
 
 def list_loose(http: Http, project: str, deadline: Deadline, shape_of: ShapeOf) -> LooseListing:
@@ -61,10 +54,10 @@ def list_loose(http: Http, project: str, deadline: Deadline, shape_of: ShapeOf) 
                 elif (thing := _thing(kind, project, scope, raw, shape_of)) is not None:
                     things.append(thing)
         except CloudError as error:
-            unread.append(UnreadList(project, kind, str(error), PERMISSIONS[kind]))
+            unread.append(UnreadList(project, kind, str(error), _permission(kind)))
         except (Garbled, KeyError, TypeError, ValueError, AttributeError) as error:
-            why = f"One of the {kind.value}s of project {project} could not be understood: {error!r}."
-            unread.append(UnreadList(project, kind, why, PERMISSIONS[kind]))
+            why = f"One of the {kind.collection} of project {project} could not be understood: {error!r}."
+            unread.append(UnreadList(project, kind, why, _permission(kind)))
     return LooseListing(project, tuple(things), cluster_disks, tuple(unread))
 
 
@@ -73,15 +66,19 @@ def _members(
 ) -> Iterator[tuple[str, Mapping[str, Any]]]:
     if kind in (LooseKind.SNAPSHOT, LooseKind.IMAGE):
         fields = _SNAPSHOT_FIELDS if kind is LooseKind.SNAPSHOT else _IMAGE_FIELDS
-        yield from (("global", raw) for raw in _plain(http, project, deadline, f"{kind.value}s", fields))
+        yield from (("global", raw) for raw in _plain(http, project, deadline, kind.collection, fields))
         return
     of_kind = {LooseKind.DISK: _DISKS, LooseKind.ADDRESS: _ADDRESSES, LooseKind.RESERVATION: _RESERVATIONS}[kind]
     for page in of_kind.pages(http, project, deadline):
         for scope, why in page.unread.items():
             where = f"{scope or 'a part'} of project {project} could not be read: {why}."
-            unread.append(UnreadList(project, kind, where, PERMISSIONS[kind]))
+            unread.append(UnreadList(project, kind, where, _permission(kind)))
         for scope, members in page.holdings:
             yield from ((scope, raw) for raw in members)
+
+
+def _permission(kind: LooseKind) -> str:
+    return f"compute.{kind.collection}.list"
 
 
 def _plain(http: Http, project: str, deadline: Deadline, collection: str, fields: str) -> Iterator[Mapping[str, Any]]:

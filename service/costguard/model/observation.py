@@ -98,6 +98,11 @@ class LooseKind(StrEnum):
     IMAGE = "image"
     RESERVATION = "reservation"
 
+    @property
+    def collection(self) -> str:
+        """Google's name for the list of them, in addresses, permissions and gcloud's commands."""
+        return f"{self.value}es" if self is LooseKind.ADDRESS else f"{self.value}s"
+
 
 @dataclass(frozen=True, slots=True)
 class LooseThing:

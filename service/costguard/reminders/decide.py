@@ -27,7 +27,7 @@ from costguard.reminders.ladder import (
     past_limit,
     why_running,
 )
-from costguard.reminders.pools import Spoken, speakers
+from costguard.reminders.pools import Spoken, speakers, whose_pool
 from costguard.reminders.request_rules import settle
 from costguard.reminders.watched import Decision, FleetPlan, WatchedVm, subject_of
 
@@ -106,7 +106,9 @@ def _decide(
         decision_context.preset(vm), vm.age_from or vm.running_since, decision_context.now
     )
     if spoken is not None and spoken.vm.key != vm.key:
-        reason = f"{due.why}; it is asked about together with {spoken.vm.name}, as {_whose(vm)} only stops as a whole"
+        reason = (
+            f"{due.why}; it is asked about together with {spoken.vm.name}, as {whose_pool(vm)} only stops as a whole"
+        )
         return Decision(vm.key, vm.name, reason, late, subject, due_at), answers
     if spoken is not None:
         due = spoken.due
@@ -120,10 +122,6 @@ def _decide(
 
 def _is_unread(vm: WatchedVm, unread: frozenset[str]) -> bool:
     return vm.zone in unread or "*" in unread
-
-
-def _whose(vm: WatchedVm) -> str:
-    return vm.keeper.whose if vm.keeper is not None else "its pool"
 
 
 def _left_alone(vm: WatchedVm, due: DueMoment | None, decision_context: PlanContext) -> str:

@@ -12,10 +12,10 @@ from costguard.model.duration import elapsed, span_text
 from costguard.model.instance import InstanceKey
 from costguard.model.keeper import Keeper
 from costguard.model.money import Money
-from costguard.model.reminder import Claim, Keep, Sent, Subject, SubjectKind
+from costguard.model.reminder import Claim, Keep, Sent, Subject
 from costguard.model.words import count_text
 from costguard.reminders.ladder import DueMoment
-from costguard.reminders.watched import Pool, WatchedVm
+from costguard.reminders.watched import Pool, WatchedVm, subject_of
 
 POOL_KEYS = "reminder/pool/"  # how the keys of messages about pools begin
 
@@ -103,13 +103,9 @@ def speakers(dues: Iterable[tuple[WatchedVm, DueMoment | None]], now: datetime) 
 def _spoken(pool: Pool, vms: Sequence[WatchedVm], late: Sequence[tuple[WatchedVm, DueMoment]], now: datetime) -> Spoken:
     first = min(late, key=lambda one: (one[1].at, one[0].instance_id))
     last = vms[0].sent[-1].key if vms[0].sent else ""
-    vm, _ = next((one for one in late if last.startswith(key_of(pool, _subject(one[0])))), first)
+    vm, _ = next((one for one in late if last.startswith(f"{prefix_of(pool)}{subject_of(one[0])}/")), first)
     due = replace(first[1], why=_why(vm, vms, len(late), first[1], now))
     return Spoken(vm, due, tuple(sorted(one.instance_id for one in vms)))
-
-
-def _subject(vm: WatchedVm) -> Subject:
-    return Subject(SubjectKind.RUN, vm.instance_id, vm.lifetime_id)
 
 
 def _sum(vms: Iterable[WatchedVm]) -> Money | None:
@@ -120,12 +116,16 @@ def _sum(vms: Iterable[WatchedVm]) -> Money | None:
 
 def _why(vm: WatchedVm, vms: Sequence[WatchedVm], late: int, due: DueMoment, now: datetime) -> str:
     """`all 90 VMs of GKE cluster train (node pool t4) are past their limit or idle; all have been idle for 7 h`"""
-    keeper = vm.keeper
-    whose = keeper.whose if keeper is not None else "its pool"
+    whose = whose_pool(vm)
     if len(vms) == 1:
         return f"{due.why}, the only VM of {whose}"
     count = f"{'all' if late == len(vms) else f'{late} of'} {count_text(len(vms), 'VM')}"
     return f"{count} of {whose} are past their limit or idle{_idle(vms, now)}; the first is {due.why}"
+
+
+def whose_pool(vm: WatchedVm) -> str:
+    """`GKE cluster train (node pool t4)`"""
+    return vm.keeper.whose if vm.keeper is not None else "its pool"
 
 
 def _idle(vms: Sequence[WatchedVm], now: datetime) -> str:

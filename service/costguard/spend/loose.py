@@ -139,18 +139,9 @@ def _monthly(thing: LooseThing, book: PriceBook, at: datetime) -> Money | None:
     return Money(round(price.rate_nanos * thing.quantity * times))
 
 
-_NOUNS = {
-    LooseKind.DISK: "disks",
-    LooseKind.ADDRESS: "addresses",
-    LooseKind.SNAPSHOT: "snapshots",
-    LooseKind.IMAGE: "images",
-    LooseKind.RESERVATION: "reservations",
-}
-
-
 def command_of(thing: LooseThing) -> str:
     """The command that removes it, quoted for a shell; of a reservation in part use, the one that leaves that part."""
-    words = ["gcloud", "compute", _NOUNS[thing.kind]]
+    words = ["gcloud", "compute", thing.kind.collection]
     if thing.used:
         words += ["update", thing.name, f"--vm-count={thing.used}"]
     else:
