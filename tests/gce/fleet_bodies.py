@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
+from enum import Enum
 from typing import Any
 
 import orjson
@@ -171,14 +172,30 @@ def full_operation(number: int, project: str = "fleet") -> dict[str, Any]:
     }
 
 
-def pages(
-    collection: str, count: int, *, masked: bool, project: str = "fleet", are_new: bool = False
-) -> Iterator[bytes]:
-    """The pages of an aggregated list: 500 a page, full and indented, or only what Costguard asks for.
+class Mask(Enum):
+    """The part of each VM that a page holds."""
+
+    FULL = "all of it, indented"
+    FIRST = "what a first look asks for"
+    LATER = "what later looks ask for: of the metadata the fingerprint alone"
+    BARE = "as before keepers and addresses: no metadata, no network interfaces"
+
+
+def mask_of(fields: str | None) -> Mask:
+    if fields is None:
+        return Mask.FULL
+    return Mask.FIRST if "items(key" in fields else Mask.LATER
+
+
+def pages(collection: str, count: int, mask: Mask, *, project: str = "fleet", are_new: bool = False) -> Iterator[bytes]:
+    """The pages of an aggregated list, 500 a page.
 
     VMs that `are_new` were never stopped since their operations made them.
     """
+    masked = mask is not Mask.FULL
     make, keep = _MADE[collection]
+    if collection == "instances":
+        keep = _INSTANCE_MASKS[mask]
     kind = f"compute#{collection[:-1]}AggregatedList"
     numbers: Sequence[int] = range(count)
     if collection == "operations":  # newest first, as they are asked for
@@ -211,7 +228,7 @@ def _empty(collection: str, scope: str, masked: bool) -> dict[str, Any]:
 
 
 _Mask = dict[str, "_Mask | None"]
-_INSTANCE_MASK: _Mask = {
+_BARE_MASK: _Mask = {
     **dict.fromkeys(
         (
             "id",
@@ -225,16 +242,26 @@ _INSTANCE_MASK: _Mask = {
         )
     ),
     "disks": dict.fromkeys(("source", "type", "diskSizeGb", "boot", "autoDelete")),
-    "networkInterfaces": {"accessConfigs": dict.fromkeys(("type", "natIP"))},
     "guestAccelerators": dict.fromkeys(("acceleratorType", "acceleratorCount")),
     "scheduling": dict.fromkeys(("preemptible", "provisioningModel", "maxRunDuration", "terminationTime")),
+}
+_LATER_MASK: _Mask = {
+    **_BARE_MASK,
+    "networkInterfaces": {"accessConfigs": {"natIP": None}},
+    "metadata": {"fingerprint": None},
+}
+_INSTANCE_MASKS: dict[Mask, _Mask] = {
+    Mask.FULL: {},
+    Mask.FIRST: {**_LATER_MASK, "metadata": {"fingerprint": None, "items": dict.fromkeys(("key", "value"))}},
+    Mask.LATER: _LATER_MASK,
+    Mask.BARE: _BARE_MASK,
 }
 _DISK_MASK: _Mask = dict.fromkeys(("name", "type", "sizeGb", "creationTimestamp"))
 _OPERATION_MASK: _Mask = dict.fromkeys(
     ("id", "name", "operationType", "targetId", "targetLink", "user", "status", "insertTime", "startTime", "endTime")
 )
 _MADE = {
-    "instances": (full_instance, _INSTANCE_MASK),
+    "instances": (full_instance, _LATER_MASK),
     "disks": (full_disk, _DISK_MASK),
     "operations": (full_operation, _OPERATION_MASK),
 }

@@ -17,6 +17,7 @@ from costguard.gce.actions import ComputeActuator, ComputeLauncher
 from costguard.gce.advice import preemption_rate
 from costguard.gce.disks import DiskDetails, DiskListing, list_disks
 from costguard.gce.errors import NoAnswer, code_of
+from costguard.gce.garbage import not_searched
 from costguard.gce.kept import KEPT_SCOPES, KeptStops
 from costguard.gce.listing import InstanceListing, Remembered, join, list_instances, unread_of
 from costguard.gce.loose import list_loose
@@ -115,7 +116,7 @@ class ComputeCloud:
         """
         with self._lock:
             memory = self._memories.setdefault(project, _LastLook())
-        with memory.lock:
+        with memory.lock, not_searched():
             return self._look(project, operations_since, memory)
 
     def _look(self, project: str, since: datetime | None, memory: _LastLook) -> Observation:

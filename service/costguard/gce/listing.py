@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import quote
 
 import orjson
 
@@ -20,16 +21,26 @@ from costguard.keepers.origin import is_of_origin
 from costguard.model.instance import SeenInstance
 from costguard.model.observation import Unread
 
-INSTANCES = AggregatedList(
-    "instances",
-    "compute#instanceAggregatedList",
-    "id,name,status,creationTimestamp,lastStartTimestamp,lastStopTimestamp,lastSuspendedTimestamp,"
-    "machineType,labels,metadata/items(key,value),disks(source,type,diskSizeGb,boot,autoDelete),"
-    "networkInterfaces/accessConfigs(type,natIP),guestAccelerators(acceleratorType,acceleratorCount),"
-    "scheduling(preemptible,provisioningModel,maxRunDuration,terminationTime,gracefulShutdown/enabled),"
-    "resourceStatus/scheduling/terminationTimestamp",
-)
+_METADATA = "metadata(fingerprint,items(key,value))"
 
+
+def _instances(metadata: str) -> AggregatedList:
+    return AggregatedList(
+        "instances",
+        "compute#instanceAggregatedList",
+        "id,name,status,creationTimestamp,lastStartTimestamp,lastStopTimestamp,lastSuspendedTimestamp,"
+        f"machineType,labels,{metadata},disks(source,type,diskSizeGb,boot,autoDelete),"
+        "networkInterfaces/accessConfigs/natIP,guestAccelerators(acceleratorType,acceleratorCount),"
+        "scheduling(preemptible,provisioningModel,maxRunDuration,terminationTime,gracefulShutdown/enabled),"
+        "resourceStatus/scheduling/terminationTimestamp",
+    )
+
+
+# A start-up script or a node's settings make metadata the most of an answer: 3 KB of 4, or 20 of 21. A mask cannot
+# choose items by key, but "the fingerprint changes after every request to modify or update metadata" (compute v1,
+# discovery document, Metadata), so that later looks ask for that alone.
+_WITH_METADATA, _WITHOUT_METADATA = _instances(_METADATA), _instances("metadata/fingerprint")
+_FEW_NEW, _NEW_SHARE = 20, 500  # VMs whose metadata is asked for one by one: a page lists 500
 
 _HELD_PARSED = 20_000
 
@@ -41,7 +52,11 @@ class Remembered:
     digest: int
     disk_keys: tuple[str, ...]
     disk_details: tuple[DiskDetails | None, ...]
+    metadata_fingerprint: str
     seen: SeenInstance
+
+
+_Waiting = tuple[str, int, Any]  # zone, digest, JSON as a value or as text
 
 
 @dataclass(slots=True)
@@ -49,7 +64,8 @@ class InstanceListing:
     """The result of the instance pages. New or changed VMs wait as JSON until the disks are known."""
 
     same: list[Remembered] = field(default_factory=list)
-    waiting: list[tuple[str, int, Any]] = field(default_factory=list)  # zone, digest, JSON as a value or as text
+    waiting: list[_Waiting] = field(default_factory=list)
+    unread_metadata: list[_Waiting] = field(default_factory=list)  # as values; their metadata is still to be asked for
     unread_zones: dict[str, str] = field(default_factory=dict)
     incomplete: str = ""  # why VMs of any zone may be missing
     error: CloudError | None = None
@@ -61,22 +77,68 @@ def list_instances(
 ) -> InstanceListing:
     """Never raises a CloudError: what came before a failure is kept, the failure is in `error`.
 
-    `begun` is called once the first page came.
+    `begun` is called once the first page came. Where VMs are known from `before`, only metadata that is new is read.
     """
+    if before:
+        few = max(_FEW_NEW, len(before) // _NEW_SHARE)
+        listing = _listed(_WITHOUT_METADATA, http, project, deadline, before, begun, few)
+        if len(listing.unread_metadata) <= few and _metadata_read(http, project, deadline, listing):
+            return listing
+        begun = _nothing
+    return _listed(_WITH_METADATA, http, project, deadline, before, begun, 0)
+
+
+def _nothing() -> None: ...
+
+
+def _listed(
+    instances: AggregatedList,
+    http: Http,
+    project: str,
+    deadline: Deadline,
+    before: dict[str, Remembered],
+    begun: Callable[[], None],
+    few: int,
+) -> InstanceListing:
+    """Ends early once the metadata of more than a few VMs would have to be asked for."""
     listing = InstanceListing()
+    has_metadata = instances is _WITH_METADATA
     try:
-        for page in INSTANCES.pages(http, project, deadline):
+        for page in instances.pages(http, project, deadline):
             listing.pages += 1
             if listing.pages == 1:
                 begun()
-            _take(page, listing, before)
+            _take(page, listing, before, has_metadata)
+            if len(listing.unread_metadata) > few:
+                break
     except CloudError as error:
         listing.error = error
         listing.incomplete = str(error)
     return listing
 
 
-def _take(page: Page, listing: InstanceListing, before: dict[str, Remembered]) -> None:
+def _metadata_read(http: Http, project: str, deadline: Deadline, listing: InstanceListing) -> bool:
+    """Asks for the metadata of the VMs that lack it; False where one of them could not be read."""
+    while listing.unread_metadata:
+        zone, digest, raw = listing.unread_metadata.pop()
+        try:
+            answer = http.get_json(
+                f"/compute/v1/projects/{quote(project, safe=':')}/zones/{quote(zone)}/instances/{raw['id']}",
+                {"fields": f"id,{_METADATA}", "prettyPrint": "false"},
+                project=project,
+                what="Reading the metadata of a new VM",
+                deadline=deadline,
+            )
+        except CloudError:
+            return False
+        if answer.get("id") != raw["id"]:
+            return False
+        raw["metadata"] = answer.get("metadata")
+        _wait(listing, zone, digest, raw, _items_taken(raw))
+    return True
+
+
+def _take(page: Page, listing: InstanceListing, before: dict[str, Remembered], has_metadata: bool) -> None:
     for scope, why in page.unread.items():
         if (zone := zone_of(scope)) is not None:
             listing.unread_zones.setdefault(zone, why)
@@ -85,30 +147,53 @@ def _take(page: Page, listing: InstanceListing, before: dict[str, Remembered]) -
     for scope, members in page.holdings:
         zone = zone_of(scope) or ""
         for raw in members:
-            _trim(raw)
-            text = orjson.dumps(raw)
-            digest = hash(text)
+            items = _items_taken(raw)
+            digest = hash(orjson.dumps(raw))
             gce_id = raw.get("id") if isinstance(raw, dict) else None
             remembered = before.get(gce_id) if isinstance(gce_id, str) else None
+            fingerprint = _fingerprint_in(raw)
             # A VM whose machine type is not known is converted again: by now it may be.
             if (
                 remembered
                 and remembered.digest == digest
                 and remembered.seen.zone == zone
                 and remembered.seen.shape.is_known
+                and (fingerprint or "metadata" not in raw)
             ):
                 listing.same.append(remembered)
+                continue
+            if items is None and remembered and remembered.metadata_fingerprint == fingerprint != "":
+                items = [{"key": key, "value": value} for key, value in remembered.seen.origin.items()]
+            if items is not None or has_metadata or not (gce_id and str(gce_id).isdecimal() and zone):
+                _wait(listing, zone, digest, raw, items)
             else:
-                # Of a large fleet the text is held: parsed, it takes three times as much.
-                listing.waiting.append((zone, digest, raw if len(listing.waiting) < _HELD_PARSED else text))
+                listing.unread_metadata.append((zone, digest, raw))
 
 
-def _trim(raw: Any) -> None:
-    """Lets go of metadata that nothing is decided by: start-up scripts and a node's kubelet settings, often 20 KB."""
+def _wait(listing: InstanceListing, zone: str, digest: int, raw: Any, items: Any) -> None:
+    if items:
+        raw["metadata"]["items"] = items
+    # Of a large fleet the text is held: parsed, it takes three times as much.
+    listing.waiting.append((zone, digest, raw if len(listing.waiting) < _HELD_PARSED else orjson.dumps(raw)))
+
+
+def _items_taken(raw: Any) -> Any:
+    """Takes the metadata items out of a VM, and returns those that show a keeper; None where it has none to take.
+
+    Start-up scripts and a node's settings, often 20 KB, are let go.
+    """
     metadata = raw.get("metadata") if isinstance(raw, dict) else None
-    items = metadata.get("items") if isinstance(metadata, dict) else None
-    if isinstance(items, list):
-        raw["metadata"] = {"items": [item for item in items if not isinstance(item, dict) or is_of_origin(item)]}
+    items = metadata.pop("items", None) if isinstance(metadata, dict) else None
+    if not isinstance(items, list):
+        return items
+    return [item for item in items if not isinstance(item, dict) or is_of_origin(item)]
+
+
+def _fingerprint_in(raw: Any) -> str:
+    """The fingerprint of its metadata; empty where it has none, and then nothing tells whether they changed."""
+    metadata = raw.get("metadata") if isinstance(raw, dict) else None
+    fingerprint = metadata.get("fingerprint") if isinstance(metadata, dict) else None
+    return fingerprint if isinstance(fingerprint, str) else ""
 
 
 @dataclass(slots=True)
@@ -155,7 +240,7 @@ def join(
             seen = with_disks(seen, keys, {k: f for k, f in zip(keys, details, strict=True) if f})
         if old is not None and old.seen == seen:
             seen = old.seen
-        fleet.instances[seen.key.gce_id] = Remembered(digest, keys, details, seen)
+        fleet.instances[seen.key.gce_id] = Remembered(digest, keys, details, _fingerprint_in(raw), seen)
     return fleet
 
 
@@ -165,9 +250,8 @@ def _refreshed(remembered: Remembered, disks: dict[str, DiskDetails]) -> Remembe
     )
     if details == remembered.disk_details:
         return remembered
-    return Remembered(
-        remembered.digest, remembered.disk_keys, details, with_disks(remembered.seen, remembered.disk_keys, disks)
-    )
+    seen = with_disks(remembered.seen, remembered.disk_keys, disks)
+    return Remembered(remembered.digest, remembered.disk_keys, details, remembered.metadata_fingerprint, seen)
 
 
 def unread_of(project: str, listing: InstanceListing, fleet: Fleet, disks: DiskListing) -> list[Unread]:
