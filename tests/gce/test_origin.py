@@ -117,7 +117,7 @@ def test_metadata_are_read_once(connect: Connect) -> None:
 
 
 def test_a_vm_whose_labels_change_keeps_its_origin(sandbox: Sandbox) -> None:
-    """Its metadata are the same, and what they said stays true without being read again."""
+    """A VM keeps what its metadata said, which is not read again."""
     sandbox.insert("node", metadata={"items": ITEMS})
     (before,) = sandbox.look().instances
     change = changes.labels({"purpose": "other"}, fingerprint({}))
