@@ -1,0 +1,1 @@
+"""Says what a set-up needs of Google Cloud, Slack and its own computer, and what of it is there."""

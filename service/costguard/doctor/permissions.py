@@ -1,0 +1,253 @@
+"""Every permission that Costguard uses at Google: by feature, with its role, its reason, and where to ask about it.
+
+The one list. `PERMISSIONS` holds all; `needed(features, place)` those of the features that a set-up uses; `ROLES` the
+roles that grant them, of which those with a `file` are custom roles whose files in `deploy/` a test compares with this
+list; `held_by(role)` a role's permissions. A new call of an adapter adds its permission here, in the role's
+file, and in service/docs/security.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Feature(StrEnum):
+    """A part of the product that a set-up uses or leaves out."""
+
+    WATCH = "watch"  # always
+    IDLE = "idle"
+    LOOSE = "loose"
+    STOP = "stop"
+    STOP_GROUPS = "stop-groups"
+    STOP_WORKBENCH = "stop-workbench"
+    STOP_WORKSTATIONS = "stop-workstations"
+    LAUNCH = "launch"
+    CODE = "code"  # archives of code in a bucket
+    OUTPUT = "output"  # whole output in a bucket
+    BILL = "bill"
+
+
+class GrantedOn(StrEnum):
+    """The resource on which a permission is granted, and can be asked about with testIamPermissions."""
+
+    PROJECT = "project"  # each watched project
+    SERVICE_ACCOUNT = "service account"  # that VMs of jobs run as
+    BUCKET = "bucket"
+    TABLE = "table"  # of the billing export: datasets have no testIamPermissions in BigQuery v2
+    BILLED_PROJECT = "billed project"  # that queries of the bill are billed to
+
+
+@dataclass(frozen=True, slots=True)
+class GoogleRole:
+    """A role that grants permissions: a custom one, with a `file` in `deploy/`, or one of Google's."""
+
+    name: str
+    file: str = ""
+    title: str = ""
+    description: str = ""
+
+    def in_project(self, project: str) -> str:
+        """The role as `gcloud` takes it."""
+        return f"projects/{project}/roles/{self.name}" if self.file else self.name
+
+
+@dataclass(frozen=True, slots=True)
+class GooglePermission:
+    name: str
+    feature: Feature
+    place: GrantedOn
+    role: GoogleRole
+    reason: str
+
+    @property
+    def api(self) -> str:
+        """The API that the calls go to, which must be enabled."""
+        return api_of(self.name)
+
+
+def api_of(permission: str) -> str:
+    """Google names a permission after its service: `compute.disks.list` is of compute.googleapis.com."""
+    return f"{permission.partition('.')[0]}.googleapis.com"
+
+
+READ_ROLE = GoogleRole(
+    "costguard",
+    "iam-role.yaml",
+    "Costguard",
+    "Reads VMs, disks, operations, utilisation and what nothing uses, to account for what they cost.",
+)
+STOP_ROLE = GoogleRole(
+    "costguardStop",
+    "iam-role-stop.yaml",
+    "Costguard, stopping VMs",
+    "Stops VMs when a person requests it, or by a rule that was turned on.",
+)
+STOP_KEPT_ROLE = GoogleRole(
+    "costguardStopKept",
+    "iam-role-stop-kept.yaml",
+    "Costguard, stopping VMs by their keepers",
+    "Stops VMs of managed instance groups, Workbench and Cloud Workstations by their own APIs.",
+)
+LAUNCH_ROLE = GoogleRole(
+    "costguardLaunch",
+    "iam-role-launch.yaml",
+    "Costguard, running jobs",
+    "Creates, stops, starts and deletes the VMs of jobs.",
+)
+ACT_AS_ROLE = GoogleRole("roles/iam.serviceAccountUser")
+CODE_ROLE = GoogleRole("roles/storage.objectUser")
+OUTPUT_ROLE = GoogleRole("roles/storage.objectViewer")
+BILL_ROLE = GoogleRole("roles/bigquery.dataViewer")
+QUERY_ROLE = GoogleRole("roles/bigquery.jobUser")
+
+ROLES = (
+    *(READ_ROLE, STOP_ROLE, STOP_KEPT_ROLE, LAUNCH_ROLE),
+    *(ACT_AS_ROLE, CODE_ROLE, OUTPUT_ROLE, BILL_ROLE, QUERY_ROLE),
+)
+
+
+def _each(
+    feature: Feature, place: GrantedOn, role: GoogleRole, reasons: Mapping[str, str]
+) -> tuple[GooglePermission, ...]:
+    return tuple(GooglePermission(name, feature, place, role, reason) for name, reason in reasons.items())
+
+
+PERMISSIONS: tuple[GooglePermission, ...] = (
+    *_each(
+        Feature.WATCH,
+        GrantedOn.PROJECT,
+        READ_ROLE,
+        {
+            "compute.instances.list": "the VMs in each zone",
+            "compute.instances.get": "one VM right before a stop, and whether one is gone",
+            "compute.disks.list": "disks bill too, also of stopped VMs",
+            "compute.machineTypes.get": "what a machine type is made of, for its price",
+            "compute.zoneOperations.list": "when VMs started and ended, by whom, preemptions",
+            "compute.regionOperations.list": "the same for VMs created in bulk",
+            "compute.globalOperations.list": "the same for operations of the whole project",
+            "serviceusage.services.get": "whether the APIs are enabled, asked when a set-up is checked",
+        },
+    ),
+    *_each(Feature.IDLE, GrantedOn.PROJECT, READ_ROLE, {"monitoring.timeSeries.list": "whether VMs are idle"}),
+    *_each(
+        Feature.LOOSE,
+        GrantedOn.PROJECT,
+        READ_ROLE,
+        {
+            "compute.addresses.list": "reserved addresses that nothing uses",
+            "compute.snapshots.list": "snapshots",
+            "compute.images.list": "images of your own",
+            "compute.reservations.list": "what is reserved and not used",
+        },
+    ),
+    *_each(Feature.STOP, GrantedOn.PROJECT, STOP_ROLE, {"compute.instances.stop": "to stop"}),
+    *_each(
+        Feature.STOP_GROUPS,
+        GrantedOn.PROJECT,
+        STOP_KEPT_ROLE,
+        {
+            "compute.instanceGroupManagers.get": "whether the group has this very VM, and no autoscaler",
+            "compute.instanceGroupManagers.update": "`stopInstances`: the VM stays in its group, on its disk",
+        },
+    ),
+    *_each(
+        Feature.STOP_WORKBENCH,
+        GrantedOn.PROJECT,
+        STOP_KEPT_ROLE,
+        {
+            "notebooks.instances.get": "whether the Workbench instance has this very VM",
+            "notebooks.instances.stop": "to stop it",
+        },
+    ),
+    *_each(
+        Feature.STOP_WORKSTATIONS,
+        GrantedOn.PROJECT,
+        STOP_KEPT_ROLE,
+        {
+            "workstations.workstations.get": "whether the workstation has this very VM",
+            "workstations.workstations.stop": "to stop it",
+        },
+    ),
+    *_each(
+        Feature.LAUNCH,
+        GrantedOn.PROJECT,
+        LAUNCH_ROLE,
+        {
+            "compute.instances.create": "a VM for each attempt",
+            "compute.instances.setLabels": "its labels: owner and job",
+            "compute.instances.setMetadata": "the agent, its instructions and its token",
+            "compute.instances.setServiceAccount": "the account it runs as",
+            "compute.instances.get": "what became of a request whose answer was lost",
+            "compute.instances.start": "to start a kept VM whose disk holds the checkpoints",
+            "compute.instances.stop": "to keep the disk of a job that ended",
+            "compute.instances.delete": "the VM of an attempt that is over",
+            "compute.disks.create": "its boot disk",
+            "compute.images.useReadOnly": "from an image",
+            "compute.subnetworks.use": "its network",
+            "compute.subnetworks.useExternalIp": "its external address, where the preset gives one",
+            "compute.regions.get": "quotas, so that zones without quota are skipped",
+            "compute.zoneOperations.get": "the result of an insert, a start, a stop, a delete",
+            "compute.acceleratorTypes.get": "whether a zone has the GPU of a preset, asked when a set-up is checked",
+            "compute.images.get": "whether the image of a preset is there, in the same way",
+            "compute.images.getFromFamily": "the same for a family of images",
+        },
+    ),
+    *_each(
+        Feature.LAUNCH,
+        GrantedOn.PROJECT,
+        READ_ROLE,
+        {
+            "compute.advice.capacityHistory": "how often Spot VMs were preempted in zones without history of your own",
+            "compute.projects.get": "quotas across regions and VMs' default account, asked when a set-up is checked",
+        },
+    ),
+    *_each(
+        Feature.LAUNCH,
+        GrantedOn.SERVICE_ACCOUNT,
+        ACT_AS_ROLE,
+        {"iam.serviceAccounts.actAs": "to make VMs that run as this account"},
+    ),
+    *_each(
+        Feature.CODE,
+        GrantedOn.BUCKET,
+        CODE_ROLE,
+        {
+            "storage.objects.create": "to store archives of code",
+            "storage.objects.get": "to hand them to VMs",
+            "storage.objects.list": "to find those that no open job needs",
+            "storage.objects.delete": "to delete those after 30 days",
+        },
+    ),
+    *_each(
+        Feature.OUTPUT,
+        GrantedOn.BUCKET,
+        OUTPUT_ROLE,
+        {
+            "storage.objects.get": "to show the output that VMs store",
+            "storage.objects.list": "to find it",
+        },
+    ),
+    *_each(
+        Feature.BILL,
+        GrantedOn.TABLE,
+        BILL_ROLE,
+        {"bigquery.tables.get": "the table's columns", "bigquery.tables.getData": "its rows"},
+    ),
+    *_each(Feature.BILL, GrantedOn.BILLED_PROJECT, QUERY_ROLE, {"bigquery.jobs.create": "to run the query"}),
+)
+
+
+def needed(features: Collection[Feature], place: GrantedOn) -> list[GooglePermission]:
+    """The permissions of these features at such a place, each once, with the first feature that needs it."""
+    once: dict[str, GooglePermission] = {}
+    for permission in PERMISSIONS:
+        if permission.place is place and permission.feature in features:
+            once.setdefault(permission.name, permission)
+    return list(once.values())
+
+
+def held_by(role: GoogleRole) -> list[str]:
+    """The names of the permissions in a role, sorted, as its file lists them."""
+    return sorted({permission.name for permission in PERMISSIONS if permission.role is role})
