@@ -46,17 +46,23 @@ def test_linter_of_images_sees_the_file(tmp_path: Path) -> None:
     assert "DL3007" in lint(tool("hadolint"), "Dockerfile", cwd=tmp_path)
 
 
-def test_linter_of_workflows_finds_nothing() -> None:
+def lint_workflow(text: str, folder: Path) -> str:
+    """Returns what actionlint says. It knows inputs of actions by their versions, not by the commits that pin them."""
+    file = folder / ".github/workflows/workflow.yaml"
+    file.parent.mkdir(parents=True)
+    file.write_text(re.sub(r"@[0-9a-f]{40} # (v\d+)\.\d+\.\d+", r"@\1", text))
+    return lint(tool("actionlint"), "-shellcheck=", "-pyflakes=", str(file.relative_to(folder)), cwd=folder)
+
+
+def test_linter_of_workflows_finds_nothing(tmp_path: Path) -> None:
     """actionlint: syntax, types of expressions, the inputs of each action, and actions that no longer run."""
-    assert lint(tool("actionlint"), "-shellcheck=", "-pyflakes=", str(WORKFLOW.relative_to(EXAMPLE))) == ""
+    assert lint_workflow(WORKFLOW.read_text(), tmp_path) == ""
 
 
 def test_linter_of_workflows_sees_the_file(tmp_path: Path) -> None:
     """An input that an action does not take is found."""
-    folder = tmp_path / ".github/workflows"
-    folder.mkdir(parents=True)
-    (folder / "images.yaml").write_text(WORKFLOW.read_text().replace("target: ${{", "targets: ${{"))
-    assert 'input "targets" is not defined' in lint(tool("actionlint"), ".github/workflows/images.yaml", cwd=tmp_path)
+    wrong = WORKFLOW.read_text().replace("target: ${{", "targets: ${{")
+    assert 'input "targets" is not defined' in lint_workflow(wrong, tmp_path)
 
 
 def workflow() -> dict[Any, Any]:
