@@ -61,3 +61,33 @@ def test_read_stragglers_names_the_columns_that_are_missing(tmp_path: Path) -> N
     steps.write_text("a,b\n1,2\n")
     wrong = CliRunner().invoke(app, ["read", "stragglers", str(steps)])
     assert "it has a, b" in str(wrong.exception)
+
+
+def test_read_error_prints_the_kind_what_lacks_and_the_command(tmp_path: Path) -> None:
+    """An answer that was pasted, as an object."""
+    answer = tmp_path / "answer.txt"
+    answer.write_text("googleapi: Error 403: Required 'compute.zones.list' permission for 'projects/p-1', forbidden")
+    read = json.loads(CliRunner().invoke(app, ["read", "error", str(answer), "--json"]).output)
+    assert (read["kind"], read["service"], read["missing"]["permissions"]) == (
+        "permission",
+        "compute",
+        ["compute.zones.list"],
+    )
+    assert "gcloud projects add-iam-policy-binding p-1" in read["mend"]
+
+
+def test_read_error_takes_standard_input_and_says_it_in_sentences() -> None:
+    """A person reads what happened, and what mends it."""
+    body = '{"ok": false, "error": "missing_scope", "needed": "chat:write", "provided": "channels:read"}'
+    said = CliRunner().invoke(app, ["read", "error", "-"], input=body, env={"COLUMNS": "300"}).output
+    assert "The app lacks chat:write in Slack; it has channels:read." in said
+    assert "install the app again" in said
+
+
+def test_read_error_makes_no_guess_about_an_error_it_does_not_know(tmp_path: Path) -> None:
+    """The error's own words."""
+    answer = tmp_path / "answer.txt"
+    answer.write_text("The flux is out of phase")
+    said = CliRunner().invoke(app, ["read", "error", str(answer)], env={"COLUMNS": "200"}).output
+    assert "The flux is out of phase." in said
+    assert "Costguard does not know this error" in said

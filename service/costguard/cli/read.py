@@ -1,4 +1,4 @@
-"""`costguard read`: why a run ended, which worker of it straggles, and who keeps a VM, from files of your own."""
+"""`costguard read`: why a run ended, which worker straggles, who keeps a VM, what an error means; from files."""
 
 from __future__ import annotations
 
@@ -100,6 +100,37 @@ def instance(file: LogFile, as_json: AsJson = False) -> None:
         say(console(), f"Costguard does not stop it: {keeper.effect}. Instead, {keeper.advice(name, 'PROJECT')}.")
     if keeper.evidence:
         say(console(), f"Evidence: {list_text(keeper.evidence)}.", "dim")
+
+
+_ERROR_EXAMPLES = """Examples:
+
+  gcloud compute instances create vm-1 2>&1 | costguard read error -
+
+  costguard read error answer.json --json
+"""
+
+
+@read.command("error", epilog=_ERROR_EXAMPLES)
+def error(file: LogFile, as_json: AsJson = False) -> None:
+    """Say what an error of Google's or Slack's means, and the command that mends it.
+
+    FILE is an answer's body, an exception, what gcloud or Terraform printed, or an entry of the audit log. With --json:
+    kind (api_disabled, permission, scope, billing, quota, stockout, reservation, org_policy, vpc_service_controls,
+    credentials, slack_scope, slack_channel, slack_token, rate_limited, request, not_found or unknown), service,
+    missing (what lacks, by name), mend, sentence. Of an unknown error it gives the error's own words, and no guess.
+    """
+    from costguard.refusals.normal_form import MOST_READ as MOST_OF_AN_ERROR
+    from costguard.refusals.reader import explain
+
+    with opened(file) as source:
+        reading = explain(source.read(MOST_OF_AN_ERROR))
+    if as_json:
+        print(json.dumps(reading.as_json()))
+        return
+    say(console(), reading.sentence, "bold")
+    say(console(), reading.mend or "Costguard does not know this error: these are its own words.")
+    who = "" if reading.service == "unknown" else f" of {reading.service}"
+    say(console(), f"Kind: {reading.kind.value}{who}.", "dim")
 
 
 _WORKER, _AT = ("worker", "rank"), ("time", "step")

@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
+from costguard import credentials
 from costguard.cli.job import repository
 from costguard.cli.job.repository import RepositoryState
 from costguard.cli.job.work_directory import WorkFile, size_text, work_files
 from costguard.cli.server import ServerClient
 from costguard.errors import Invalid
-from costguard.jobs.submit import credentials
 from costguard.model.words import count_text
 
 _LEVEL = 6

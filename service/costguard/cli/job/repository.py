@@ -8,8 +8,8 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
+from costguard import credentials
 from costguard.errors import CostguardError
-from costguard.jobs.submit import credentials
 
 MOST_DIFF = 16_000  # characters
 _MOST_READ = 1 << 20

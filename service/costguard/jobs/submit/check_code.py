@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from costguard.jobs.submit import credentials
+from costguard import credentials
 from costguard.jobs.submit.submission import MOST_DIFF, JobRefusal, shown
 from costguard.model.job import JobSpec
 from costguard_vm.model.code_archive import IN_IMAGE

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import combinations, product
 from urllib.parse import urlsplit
 
-from costguard.jobs.submit import credentials
+from costguard import credentials
 from costguard.jobs.submit.submission import JobRefusal, shown
 from costguard.model.job import Job, JobSpec
 from costguard_vm.model.checkpoint import names_a_file

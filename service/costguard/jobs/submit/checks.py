@@ -11,7 +11,8 @@ from datetime import datetime, timedelta
 from itertools import islice, pairwise
 from urllib.parse import urlsplit
 
-from costguard.jobs.submit import check_data, credentials
+from costguard import credentials
+from costguard.jobs.submit import check_data
 from costguard.jobs.submit.check_code import code_problems
 from costguard.jobs.submit.check_travel import travel_problems
 from costguard.jobs.submit.options import free_texts, option_problems, unused_by_dev

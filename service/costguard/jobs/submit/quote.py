@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 
 from sqlalchemy import Connection
 
+from costguard import credentials
 from costguard.access.rules import Rules
 from costguard.db.transaction import Database
 from costguard.deadlines.hazards import ZoneCounts
@@ -21,7 +22,7 @@ from costguard.jobs.rows import budget_holds, job_rows
 from costguard.jobs.rows.fleet_history import FleetHistory
 from costguard.jobs.rows.zone_advice import ZoneAdvice
 from costguard.jobs.rows.zone_history import VMKind
-from costguard.jobs.submit import check_data, checks, credentials, egress, offers, places
+from costguard.jobs.submit import check_data, checks, egress, offers, places
 from costguard.jobs.submit import offers as policy
 from costguard.jobs.submit import submission as recipe
 from costguard.jobs.submit import submission as roles

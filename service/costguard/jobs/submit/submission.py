@@ -8,10 +8,10 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Final
 
+from costguard import credentials
 from costguard.access.roles import lapsed, operates, role_for
 from costguard.access.rules import Access, Rules
 from costguard.access.teams import team_of
-from costguard.jobs.submit import credentials
 from costguard.model.access import Authority, Permission, Role
 from costguard.model.instance import ProvisioningModel, Shape
 from costguard.model.job import JobKind, JobSpec

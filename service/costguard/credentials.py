@@ -1,4 +1,4 @@
-"""Finds credentials that were written where everyone can read them: in a command or an environment variable."""
+"""Finds credentials where they do not belong: in a command, an environment variable, or the text of an error."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from math import log2
 _SHAPES = (
     ("an AWS access key", re.compile(r"\b(?:AKIA|ASIA)[0-9A-Z]{16}\b")),
     ("a Google API key", re.compile(r"\bAIza[\w-]{35}")),
-    ("a Google access token", re.compile(r"\bya29\.[\w-]{20,}")),
+    ("a Google access token", re.compile(r"\bya29\.[\w.-]{20,}")),
+    ("a Google refresh token", re.compile(r"(?<![\w/])1//0[\w-]{20,}")),
     ("a Google client secret", re.compile(r"\bGOCSPX-[\w-]{20,}")),
     ("a Hugging Face token", re.compile(r"\bhf_[A-Za-z0-9]{20,}")),
     ("a GitHub token", re.compile(r"\b(?:gh[pousr]_[A-Za-z0-9]{30,}|github_pat_\w{22,})")),
@@ -81,6 +82,31 @@ def hidden(text: str) -> str:
             is_key = False
         kept.append(f"{line[:1] if line[:1] in ('+', '-') else ''}[hidden: {kind}]" if kind else line)
     return "\n".join(kept)
+
+
+_KEY_BLOCK = re.compile(
+    r"-----BEGIN [A-Z ]*PRIVATE KEY-----.{0,6000}?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.DOTALL
+)
+_BEARER = re.compile(r"\b(Bearer|Basic)\s{1,3}[\w.~+/=-]{12,4000}", re.IGNORECASE)
+_NAMED = re.compile(
+    r"""(?<![\w.-])([\w-]{0,30}(?:token|secret|password|passwd|key)["']?\s{0,3}[:=]\s{0,3}["']?)([^\s"',;&}]{6,4000})""",
+    re.IGNORECASE,
+)
+_REST = r"[\w.~+/=-]{0,4000}"
+
+
+def masked(text: str) -> str:
+    """The text with a word in the place of each thing that looks like a credential, and all else as it was."""
+    text = _KEY_BLOCK.sub("[hidden: a private key]", text)
+    for kind, shape in _SHAPES:
+        text = re.sub(f"(?:{shape.pattern}){_REST}", f"[hidden: {kind}]", text)
+    text = _BEARER.sub(r"\1 [hidden: a token]", text)
+    return _NAMED.sub(_masked_pair, text)
+
+
+def _masked_pair(pair: re.Match[str]) -> str:
+    name = pair[1].rstrip(" :=\"'")
+    return f"{pair[1]}[hidden: a secret]" if _of_pair(name, pair[2]) else pair[0]
 
 
 def _of_pair(name: str, value: str) -> str | None:
