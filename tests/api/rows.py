@@ -10,6 +10,7 @@ from sqlalchemy import Connection, insert, select
 from tests.rolled_up import total_days
 
 from costguard.db import tables
+from costguard.model.price import EVERYWHERE, is_address
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 EARLIER = datetime(2026, 1, 1, tzinfo=UTC)
@@ -23,6 +24,8 @@ RATES = {
     ("n1:ram", "spot", "GiBy.h"): 1_000_000,
     ("gpu:nvidia-tesla-t4", "spot", "h"): 110_000_000,
     ("disk:pd-standard", "standard", "GiBy.mo"): 41_200_000,
+    ("external-ip", "standard", "h"): 5_000_000,
+    ("external-ip:spot", "standard", "h"): 2_500_000,
 }
 N1 = {"machine_type": "n1-standard-4", "vcpus": 4, "memory_mib": 15 * 1024, "local_ssd_gib": 0}
 T4 = {**N1, "gpu_type": "nvidia-tesla-t4", "gpu_count": 1}
@@ -40,7 +43,7 @@ def prices(connection: Connection, rates: Mapping[tuple[str, str, str], int] | N
     rows = [
         {
             "resource": resource,
-            "region": "us-central1",
+            "region": EVERYWHERE if is_address(resource) else "us-central1",
             "provisioning_model": model,
             "unit": unit,
             "rate_nanos": rate,

@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
+from tests.api import rows
 from tests.api.conftest import deps_of
 from tests.api.rows import NOW
 from tests.authenticators import ADMIT_ALL, keyed
 from tests.jobs import job_rows
-from tests.jobs.job_service import B200, RULES, JobSetup, Store, priced
+from tests.jobs.job_service import B200, RULES, T4, JobSetup, Store, priced
 
 from costguard.access.rules import Access
 from costguard.api.app import create_app
@@ -20,6 +21,7 @@ from costguard.db.transaction import Database
 from costguard.jobs.rows import job_rows as jobs
 from costguard.jobs.rows.job_rows import JobFilters
 from costguard.model.job import JobState
+from costguard.model.price import is_address
 
 BODY = {"preset": "t4", "owner": "ada@lab.example", "command": ["python", "train.py"]}
 SECRET = "hf_" + "aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY3z"  # of no account
@@ -224,7 +226,7 @@ def test_a_quote_says_whether_deadline_and_ceiling_can_be_met(api: Api) -> None:
         "2026-11-20T20:00:00Z",
         "1.50",
     )
-    assert ahead["least"]["cost"] == "1.69"
+    assert ahead["least"]["cost"] == "1.715"
     assert [refusal["where"] for refusal in quoted["refusals"]] == ["deadline", "ceiling"]
     launched = api.post("jobs", {name: value for name, value in {**request, **limits}.items() if name != "hours"})
     assert launched.status_code == 422
@@ -251,19 +253,41 @@ def test_a_quote_shows_prices_and_what_would_be_refused(api: Api) -> None:
         1,
     )
     place = quote["places"][0]
-    assert place["spot"] == {"machine": "0.055", "gpu": "0.11", "disk": "0.004", "total": "0.169", "unpriced": ""}
-    assert (place["zone"], place["on_demand"]["total"], place["note"]) == ("us-central1-a", "0.534", "")
+    parts = {"machine": "0.055", "gpu": "0.11", "disk": "0.004", "address": "0.0025"}
+    assert place["spot"] == {**parts, "total": "0.1715", "unpriced": ""}
+    assert (place["on_demand"]["address"], place["on_demand"]["total"]) == ("0.005", "0.539")
+    assert (place["zone"], place["note"]) == ("us-central1-a", "")
     assert quote["first"] == quote["cheapest"]
     assert quote["first"] == {
         "zone": "us-central1-a",
         "provisioning_model": "spot",
-        "rate_per_hour": "0.169",
-        "cost": "1.69",
+        "rate_per_hour": "0.1715",
+        "cost": "1.715",
     }
     assert (quote["saving_percent"], quote["warnings"]) == (68, [])
     refused = api.post("quotes", {"preset": "h100", "owner": "ada"}).json()
     assert (refused["machine"], refused["places"], refused["first"]) == (None, [], None)
     assert [refusal["where"] for refusal in refused["refusals"]] == ["preset", "owner"]
+
+
+def test_a_quote_without_the_price_of_an_address_names_it(sqlite_database: Database) -> None:
+    """An address whose price is not known costs something: the whole has no price then, and is not less."""
+    with sqlite_database.write() as connection:
+        rows.prices(connection, {key: rate for key, rate in rows.RATES.items() if not is_address(key[0])})
+        rows.project(connection, "lab")
+    quote = Api(JobSetup(sqlite_database)).post("quotes", {"preset": "t4"}).json()
+    spot = quote["places"][0]["spot"]
+    assert (spot["disk"], spot["address"], spot["total"]) == ("0.004", None, None)
+    assert spot["unpriced"] == "its external address"
+    assert quote["first"]["rate_per_hour"] is None
+
+
+def test_a_preset_without_addresses_is_quoted_without_them(api: Api) -> None:
+    """An address that a VM does not have costs nothing; that is not the same as unknown."""
+    bare = replace(RULES.presets["t4"], launch=replace(T4, external_address=False))
+    api.office.rules = replace(RULES, presets={"t4": bare})
+    spot = api.post("quotes", {"preset": "t4"}).json()["places"][0]["spot"]
+    assert (spot["address"], spot["total"], spot["unpriced"]) == ("0.00", "0.169", "")
 
 
 def test_a_cancel_may_wait_for_the_next_checkpoint(api: Api) -> None:

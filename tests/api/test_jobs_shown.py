@@ -24,6 +24,7 @@ from costguard.model.attempt import AgentState, AttemptState, Exit, Interruption
 from costguard.model.drill import Drill, DrillResult, DrillState
 from costguard.model.instance import ProvisioningModel
 from costguard.model.job import CheckpointPlan, JobKind, JobState, SeenCheckpoint
+from costguard.model.launch import AddressChoice
 from costguard.model.money import Money
 from costguard.trackers import rows as tracker_rows
 
@@ -57,6 +58,7 @@ def with_job(database: Database) -> Database:
         interruptions.add(connection, lost)
         second = job_rows.attempt(
             connection,
+            address=AddressChoice(False, "subnetwork train of us-central1 has Cloud NAT nat-1"),
             number=2,
             zone="us-central1-b",
             resume_from="gs://lab/run/checkpoint-500",
@@ -113,7 +115,10 @@ def test_a_job_is_shown_with_all_that_happened_to_it(with_job: Database, client:
         "If its VM were preempted now, it would resume from step 800, gs://lab/run/checkpoint-800: "
         "12 min of work ($0.05) would be done again."
     )
-    assert answer["ssh_command"] == "gcloud compute ssh cg-j7k2m9q4-2 --zone us-central1-b --project lab"
+    shell = "gcloud compute ssh cg-j7k2m9q4-2 --zone us-central1-b --project lab --tunnel-through-iap"
+    assert answer["ssh_command"] == shell
+    nat = {"is_external": False, "why": "subnetwork train of us-central1 has Cloud NAT nat-1"}
+    assert (first["address"], second["address"]) == (None, nat)
     assert answer["notebook_command"] is None
     assert client.get(f"/api/v1/jobs/{ID}/attempts").json()["attempts"] == answer["attempts"]
 

@@ -51,8 +51,8 @@ def test_a_quote_is_a_table_of_zones(launching: Run) -> None:
     shown = launching("quote", "t4", "--hours", "10")
     assert shown.returncode == 0, shown.stderr
     (first,) = (line.split() for line in shown.stdout.splitlines() if line.startswith("us-central1-a"))
-    assert first[1:3] == ["$0.169", "$0.534"]
-    assert "Now: $1.69 for 10 hours in us-central1-a, Spot, $0.169 an hour" in shown.stdout
+    assert first[1:3] == ["$0.172", "$0.539"]
+    assert "Now: $1.72 for 10 hours in us-central1-a, Spot, $0.172 an hour" in shown.stdout
 
 
 def test_what_happened_to_jobs_is_shown(sqlite_database: Database, run: Run) -> None:

@@ -201,6 +201,8 @@ def test_never_mind_takes_a_cancel_after_a_checkpoint_back(script: Script) -> No
     assert len(script.asked) == 1
 
 
+SPOT_PARTS = {"machine": "0.2", "gpu": "0.9", "disk": "0.0075", "address": "0.0025"}
+USUAL_PARTS = {"machine": "0.5", "gpu": "2.9", "disk": "0.005", "address": "0.005"}
 QUOTE: dict[str, Any] = {
     "preset": "a100",
     "hours": "40",
@@ -215,14 +217,35 @@ QUOTE: dict[str, Any] = {
     "places": [
         {
             "zone": "us-central1-a",
-            "spot": {"machine": "0.2", "gpu": "0.9", "disk": "0.01", "total": "1.11", "unpriced": ""},
-            "on_demand": {"machine": "0.5", "gpu": "2.9", "disk": "0.01", "total": "3.41", "unpriced": ""},
+            "spot": {
+                "machine": "0.2",
+                "gpu": "0.9",
+                "disk": "0.0075",
+                "address": "0.0025",
+                "total": "1.11",
+                "unpriced": "",
+            },
+            "on_demand": {
+                "machine": "0.5",
+                "gpu": "2.9",
+                "disk": "0.005",
+                "address": "0.005",
+                "total": "3.41",
+                "unpriced": "",
+            },
             "note": "",
         },
         {
             "zone": "us-central1-b",
             "spot": {"machine": None, "gpu": None, "disk": None, "total": None, "unpriced": "no price"},
-            "on_demand": {"machine": "0.5", "gpu": "2.9", "disk": "0.01", "total": "3.41", "unpriced": ""},
+            "on_demand": {
+                "machine": "0.5",
+                "gpu": "2.9",
+                "disk": "0.005",
+                "address": "0.005",
+                "total": "3.41",
+                "unpriced": "",
+            },
             "note": "out of stock 5 min ago",
         },
     ],
@@ -243,7 +266,7 @@ def test_a_quote_shows_each_zone_and_what_is_left_of_the_budgets() -> None:
     show_quote(Console(file=out, width=200), QUOTE)
     shown = out.getvalue()
     first, second = (line.split() for line in shown.splitlines() if line.startswith("us-central1-"))
-    assert first == ["us-central1-a", "$1.11", "$3.41", "$0.900", "$0.200", "$0.010"]
+    assert first == ["us-central1-a", "$1.11", "$3.41", "$0.900", "$0.200", "$0.008", "$0.0025"]
     assert second[:3] == ["us-central1-b", "unpriced", "$3.41"]
     assert "out of stock 5 min ago" in shown
     assert "Now: $44.40 for 40 hours in us-central1-a, Spot, $1.11 an hour" in shown

@@ -76,7 +76,7 @@ def test_file_is_launched_without_naming_the_subcommand(run: Run, file: Path) ->
 def test_dry_run_prints_the_cost_and_launches_nothing(run: Run, file: Path) -> None:
     """The cost is of each member, and of all of them together."""
     done = run("sweep", "launch", str(file), "--dry-run", "--hours", "10", **ADA)
-    assert "4 members of 10 h each: $6.76." in done.stdout
+    assert "4 members of 10 h each: $6.86." in done.stdout
     assert "the last ends after 20 h" in done.stdout
     assert "No sweep fits" in run("sweep", "list").stdout
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import trove_classifiers
 
-from costguard.gce import actions, kept
+from costguard.gce import actions, kept, networks
 from costguard.settings import example, load
 from costguard.settings.environment import CONFIG, DATABASE, VARIABLES, WEBHOOK_SECRET
 
@@ -196,6 +196,8 @@ def test_role_for_launching_holds_what_the_code_asks_for() -> None:
         "subnetwork": "subnetworks.use",
         "access_configs": "subnetworks.useExternalIp",
     }
+    called = re.findall(r'"(\w+)Client", "(\w+)"', inspect.getsource(networks))
+    wanted |= {f"compute.{resource.lower()}.{verb}" for resource, verb in called}
     body = inspect.getsource(actions)
     wanted |= {f"compute.{permission}" for part, permission in parts.items() if f'"{part}"' in body}
     wanted |= {"compute.acceleratorTypes.get", "compute.images.get", "compute.images.getFromFamily"}  # of the doctor

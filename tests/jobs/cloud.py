@@ -15,9 +15,17 @@ from typing import Any
 
 from tests.fakes import HandClock
 
-from costguard.errors import AlreadyExists, CloudError, CloudUnavailable, NotFound, RateLimited, RequestRefused
+from costguard.errors import (
+    AlreadyExists,
+    CloudError,
+    CloudUnavailable,
+    NotFound,
+    PermissionDenied,
+    RateLimited,
+    RequestRefused,
+)
 from costguard.model.instance import InstanceKey, ProvisioningModel, SeenInstance, Shape, Status
-from costguard.model.launch import OperationAnswer, Quota, VmRequest
+from costguard.model.launch import OperationAnswer, Quota, VmRequest, WayOut
 from costguard.model.observation import Observation, OperationStatus, Presence, SeenOperation, Sighting
 
 GUARD = "guard@acme.iam.gserviceaccount.com"
@@ -78,6 +86,8 @@ class CloudOfVms:
         self.spot_stockouts: set[str] = set()
         self.used_up: set[str] = set()
         self.refusals: dict[str, str] = {}
+        self.nats: dict[str, str] = {}  # the Cloud NAT of each region
+        self.hidden: set[str] = set()  # regions whose networks may not be read
         self.deaf = self.mute = 0
         self.asked_for: list[tuple[str, str]] = []  # name and request id of each insert, lost ones too
         self.per_minute: int | None = None
@@ -172,6 +182,13 @@ class CloudOfVms:
     def quotas(self, project: str, region: str) -> Mapping[str, Quota]:
         with self._called("quotas", project, changes=False):
             return {}
+
+    def way_out(self, project: str, region: str, network: str, subnetwork: str) -> WayOut:
+        with self._called("way_out", project, changes=False):
+            assert network
+            if region in self.hidden:
+                raise PermissionDenied(f"The service account may not read the routers of {region}.", "Grant it.")
+            return WayOut(f"{subnetwork or 'default'} of {region}", self.nats.get(region, ""))
 
     # Google's list, as a pass reads it.
 

@@ -11,11 +11,13 @@ from typing import Any
 from tests.api import rows
 from tests.api.rows import NOW
 from tests.fakes import HandClock
+from tests.jobs.cloud import CloudOfVms
 
 from costguard.access.rules import JobRules, Rules, by_name
 from costguard.db.transaction import Database
 from costguard.errors import CheckpointError, CloudUnavailable, NotFound
 from costguard.jobs.rows.zone_advice import ZoneAdvice
+from costguard.jobs.submit.addresses import AddressFinder
 from costguard.jobs.submit.code import CodeArchives
 from costguard.jobs.submit.quote import Assessor
 from costguard.jobs.submit.submit import JobService, LaunchTargets, Overrides, Submission
@@ -70,7 +72,7 @@ SHAPES = {
 }
 SPEC = JobSpec(JobKind.TRAINING, "t4", "", "ada@lab.example", command=("python", "train.py"))
 # A Spot VM: 4 x 0.01 + 15 x 0.001 + 0.11 for the T4, and 0.004 for the disk.
-SPOT, ON_DEMAND = "0.169", "0.534"
+SPOT, ON_DEMAND = "0.1715", "0.539"
 
 
 def asked(overrides: Overrides | None = None, **changed: Any) -> Submission:
@@ -174,6 +176,12 @@ class JobSetup:
     cannot_ask: bool = False
     advice: ZoneAdvice | None = None
     lacking: frozenset[str] = frozenset()  # zones in which Google offers no machine type that is asked for
+    network: CloudOfVms | None = None  # None: nobody asks for ways out
+
+    @property
+    def _launching(self) -> LaunchTargets:
+        addresses = None if self.network is None else AddressFinder(self.network.way_out, self.clock)
+        return LaunchTargets(self.projects, self._shape, self.advice, addresses)
 
     @property
     def code(self) -> CodeArchives:
@@ -181,7 +189,7 @@ class JobSetup:
 
     @property
     def sweeps(self) -> SweepService:
-        launching = LaunchTargets(self.projects, self._shape, self.advice)
+        launching = self._launching
         assessor = Assessor(self.database, self.clock, self.rules, launching, self.store, self.buckets, self.code)
         of_sweeps = SweepAssessor(self.database, self.clock, self.rules, assessor)
         return SweepService(
@@ -190,7 +198,7 @@ class JobSetup:
 
     @property
     def it(self) -> JobService:
-        launching = LaunchTargets(self.projects, self._shape, self.advice)
+        launching = self._launching
         return JobService(
             self.database,
             self.clock,

@@ -22,7 +22,7 @@ from costguard.model.money import Money
 FREE = Money.of(0)
 FALLS_BACK = replace(RECIPE, falls_back_to_on_demand=True)
 RATES = {
-    (zone, model): HourlyRate(Money.of(dollars), FREE, FREE)
+    (zone, model): HourlyRate(Money.of(dollars), FREE, FREE, FREE)
     for zone, model, dollars in ((A, SPOT, "1"), (B, SPOT, "1.2"), (A, ON_DEMAND, "3"), (B, ON_DEMAND, "3.1"))
 }
 

@@ -18,7 +18,7 @@ NOW = at("12:00")
 FREE = Money.of(0)
 # Ten hours cost $10 or $20 on Spot, $30 or $40 on-demand.
 RATES = {
-    (zone, model): HourlyRate(Money.of(dollars), FREE, FREE)
+    (zone, model): HourlyRate(Money.of(dollars), FREE, FREE, FREE)
     for zone, model, dollars in ((A, SPOT, 1), (B, SPOT, 2), (A, ON_DEMAND, 3), (B, ON_DEMAND, 4))
 }
 BOTH = (SPOT, ON_DEMAND)

@@ -310,9 +310,9 @@ def test_who_may_cancel() -> None:
 
 SPOT, USUAL = ProvisioningModel.SPOT, ProvisioningModel.STANDARD
 RATES = {
-    ("us-central1-a", SPOT): HourlyRate(Money.of("0.50"), Money.of("0.75"), Money.of("0.01")),
-    ("us-central1-a", USUAL): HourlyRate(Money.of("1"), Money.of("3"), Money.of("0.02")),
-    ("us-central1-b", SPOT): HourlyRate(Money.of("0.10"), None, Money.of("0.01")),
+    ("us-central1-a", SPOT): HourlyRate(Money.of("0.50"), Money.of("0.75"), Money.of("0.0075"), Money.of("0.0025")),
+    ("us-central1-a", USUAL): HourlyRate(Money.of("1"), Money.of("3"), Money.of("0.015"), Money.of("0.005")),
+    ("us-central1-b", SPOT): HourlyRate(Money.of("0.10"), None, Money.of("0.0075"), Money.of("0.0025")),
     ("us-central1-b", USUAL): HourlyRate(),
 }
 

@@ -331,10 +331,10 @@ def test_a_quote_says_what_it_costs_where_and_stores_nothing(office: JobSetup) -
     )
     assert (first.spot.total, first.on_demand.total) == (Money.of(SPOT), Money.of(ON_DEMAND))
     assert result.first is not None
-    assert (result.first.zone, result.first.cost) == ("us-central1-a", Money.of("1.69"))
+    assert (result.first.zone, result.first.cost) == ("us-central1-a", Money.of("1.715"))
     assert (result.cheapest, result.saving_percent, result.refusals) == (result.first, 68, [])
     (budget,) = result.budgets
-    assert (budget.left, budget.left_after) == (Money.of(10), Money.of("8.31"))
+    assert (budget.left, budget.left_after) == (Money.of(10), Money.of("8.285"))
     assert (stored(office), reported(office)) == (0, [])
 
 

@@ -34,7 +34,7 @@ from costguard.model.attempt import STANDING_BY, Attempt
 from costguard.model.event import Event
 from costguard.model.instance import ProvisioningModel, Shape
 from costguard.model.job import CheckpointPlan, Job, JobKind, JobSpec, JobState, Terms
-from costguard.model.launch import OperationAnswer, Quota, Recipe, VmRequest
+from costguard.model.launch import OperationAnswer, Quota, Recipe, VmRequest, WayOut
 from costguard.model.observation import Sighting
 from costguard.model.ports import Checkpoints
 from costguard.model.price import EVERYWHERE, Price, PriceKey, Unit
@@ -141,6 +141,9 @@ class FragileLauncher:
     def quotas(self, project: str, region: str) -> Mapping[str, Quota]:
         with self._stepping():
             return self.cloud.quotas(project, region)
+
+    def way_out(self, project: str, region: str, network: str, subnetwork: str) -> WayOut:
+        return self.cloud.way_out(project, region, network, subnetwork)  # an end here is as one around the quotas
 
     @contextmanager
     def _stepping(self) -> Iterator[None]:
@@ -352,11 +355,12 @@ class World:
 
     def until_up(self, name: str, turns: int = 30) -> None:
         """Turns until this VM runs and the guard knows it."""
+        job_id = name.split("-")[1]
         for _ in range(turns):
             self.step()
-            if self.is_up(name) and any(one.name == name and one.gce_id for one in self.attempts(_job_of(name))):
+            if self.is_up(name) and any(one.name == name and one.gce_id for one in self.attempts(job_id)):
                 return
-        raise AssertionError(f"{name} did not come up: {self.job(_job_of(name)).reason}")
+        raise AssertionError(f"{name} did not come up: {self.job(job_id).reason}")
 
 
 @contextmanager
@@ -364,10 +368,6 @@ def world(url: str, **given: Any) -> Iterator[World]:
     with closing(FragileDatabase.open(url)) as database:
         assert isinstance(database, FragileDatabase)
         yield World(database, **given).begin()
-
-
-def _job_of(name: str) -> str:
-    return name.split("-")[1]
 
 
 def metadata(settings: Mapping[str, object], token: str, with_drivers: bool) -> Mapping[str, str]:

@@ -20,8 +20,8 @@ from costguard.gce.client import ComputeCloud
 from costguard.gce.prices import CatalogPrices
 from costguard.jobs.reports.agent_events import KEY_NAME, AgentEvents, AgentTokens
 from costguard.jobs.reports.listening import Listening
-from costguard.jobs.submit.quote import LaunchTargets
 from costguard.jobs.submit.submit import JobService
+from costguard.jobs.submit.targets import LaunchTargets
 from costguard.ledger import price_refresh
 from costguard.main.checkpoints import data_places
 from costguard.main.guard import built

@@ -128,7 +128,7 @@ def test_ceiling_that_pays_for_some_members_is_a_warning(office: JobSetup) -> No
     office.sweeps.submit(order(template=template), Money.of("4"), None, "api")
     with office.database.read() as connection:
         (event,) = audit_log.read(connection, kind="SweepSubmitted")
-    assert "4 members cost at least $6.76, and its ceiling is $4.00: some would not finish." in event.event.text
+    assert "4 members cost at least $6.86, and its ceiling is $4.00: some would not finish." in event.event.text
 
 
 def test_budget_holds_for_all_members_together(office: JobSetup) -> None:
@@ -144,8 +144,8 @@ def test_budget_holds_for_all_members_together(office: JobSetup) -> None:
 def test_quote_is_of_each_member_and_of_all(office: JobSetup) -> None:
     """The quote has the ceiling as the most that it takes of a budget, and how long it takes with so many at once."""
     quoted = office.sweeps.quote(order(), FORTY, timedelta(hours=10))
-    assert [str(one.first.cost) for one in quoted.members if one.first is not None] == ["$1.69"] * 4
-    assert quoted.total == Money.of("6.76")
+    assert [str(one.first.cost) for one in quoted.members if one.first is not None] == ["$1.72"] * 4
+    assert quoted.total == Money.of("6.86")
     assert quoted.span == timedelta(hours=20)
     assert quoted.refusals == ()
 

@@ -10,7 +10,7 @@ from typing import TypeVar
 from costguard.actions.execute import CallKind
 from costguard.errors import RateLimited
 from costguard.model.backoff import Backoff
-from costguard.model.launch import OperationAnswer, Quota, VmRequest
+from costguard.model.launch import OperationAnswer, Quota, VmRequest, WayOut
 from costguard.model.observation import Sighting
 from costguard.model.ports import Clock, Launcher
 
@@ -69,6 +69,9 @@ class PacedLauncher:
 
     def quotas(self, project: str, region: str) -> Mapping[str, Quota]:
         return self._paced(project, CallKind.READ, lambda: self._launcher.quotas(project, region))
+
+    def way_out(self, project: str, region: str, network: str, subnetwork: str) -> WayOut:
+        return self._paced(project, CallKind.READ, lambda: self._launcher.way_out(project, region, network, subnetwork))
 
     def _paced(self, project: str, kind: CallKind, ask: Callable[[], _Answer]) -> _Answer:
         until = self.paused_until(project, kind)

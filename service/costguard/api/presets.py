@@ -68,7 +68,9 @@ class RecipeOut(Out):
     service_account: str = Field(description="The service account of its VMs; empty: the VM cannot call Google APIs.")
     network: str
     subnetwork: str
-    external_address: bool
+    external_address: bool | None = Field(
+        description="Whether VMs get an external IPv4 address; null: only where their subnetwork has no Cloud NAT."
+    )
     labels: Mapping[str, str]
 
 

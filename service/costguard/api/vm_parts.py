@@ -59,3 +59,10 @@ class IdleOut(Out):
     is_weak: bool = Field(
         description="True: a VM with GPUs is idle or busy by CPU and network alone, or busy by utilisation alone."
     )
+
+
+class AddressOut(Out):
+    """The external IPv4 address of a VM."""
+
+    is_external: bool = Field(description="Whether the VM gets one.")
+    why: str = Field(description="The reason, such as the Cloud NAT of its subnetwork.")

@@ -11,10 +11,11 @@ from costguard.gce.convert import status_of
 from costguard.gce.errors import LAUNCHING
 from costguard.gce.fields import Garbled, moment_or_none
 from costguard.gce.machine_types import MachineTypes
+from costguard.gce.networks import way_out
 from costguard.gce.official import Official
 from costguard.keepers.origin import origin_of
 from costguard.model.instance import ProvisioningModel
-from costguard.model.launch import OperationAnswer, Quota, Recipe, VmRequest
+from costguard.model.launch import OperationAnswer, Quota, Recipe, VmRequest, WayOut
 from costguard.model.observation import Sighting
 
 
@@ -97,7 +98,7 @@ def _network(zone: str, recipe: Recipe) -> dict[str, Any]:
     if subnetwork and "/" not in subnetwork:
         subnetwork = f"regions/{zone.rpartition('-')[0]}/subnetworks/{subnetwork}"
     interface: dict[str, Any] = {"subnetwork": subnetwork} if subnetwork else {"network": recipe.network}
-    if recipe.external_address:
+    if recipe.external_address is not False:
         interface["access_configs"] = [_ADDRESS]
     return interface
 
@@ -158,6 +159,10 @@ class ComputeLauncher:
         """The region's, by metric, as Google counts them now."""
         read = self._official.region(project, region)
         return {quota.metric: Quota(quota.metric, quota.limit, quota.usage) for quota in read.quotas}
+
+    def way_out(self, project: str, region: str, network: str, subnetwork: str) -> WayOut:
+        """Returns how VMs without external addresses get out of this subnetwork; "" is the one Google would choose."""
+        return way_out(self._official, project, region, network, subnetwork)
 
 
 def _said(error: Any) -> str:

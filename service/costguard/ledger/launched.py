@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pydantic import TypeAdapter
@@ -55,12 +55,18 @@ def unseen(
     """Zone and recipe of the jobs' VMs that only operations tell of, by the VM's id."""
     zones = {gce_id: done[0].zone for gce_id, done in operations.items() if gce_id not in seen_ids}
     vms = [_Vm(gce_id, zone, operations[gce_id][0].target_name) for gce_id, zone in zones.items()]
-    of_jobs = {gce_id: one.job for gce_id, one in _launched(connection, project, vms).items()}
+    launches = _launched(connection, project, vms)
     recipes: dict[str, Recipe] = {}
-    for some in chunks(set(of_jobs.values())):
+    for some in chunks({one.job for one in launches.values()}):
         for row in connection.execute(select(jobs.c.id, jobs.c.recipe).where(jobs.c.id.in_(some))):
             recipes[row.id] = _RECIPE.validate_python(row.recipe)
-    return {gce_id: (zones[gce_id], recipes[job]) for gce_id, job in of_jobs.items()}
+    return {gce_id: (zones[gce_id], _with_choice(recipes[one.job], one)) for gce_id, one in launches.items()}
+
+
+def _with_choice(recipe: Recipe, launched_for: LaunchedFor) -> Recipe:
+    """The recipe with what was decided about this VM's external address."""
+    has_address = launched_for.has_address
+    return recipe if has_address is None else replace(recipe, external_address=has_address)
 
 
 def _vms(
@@ -98,7 +104,8 @@ def _launched(connection: Connection, project: str, vms: Sequence[_Vm]) -> dict[
         attempt = by_id.get(vm.gce_id) or by_name.get((vm.attempt, vm.zone))
         if attempt is not None:
             model = ProvisioningModel(attempt.provisioning_model)
-            launches[vm.gce_id] = LaunchedFor(attempt.job_id, attempt.owner, model)
+            has_address = None if attempt.address is None else bool(attempt.address["is_external"])
+            launches[vm.gce_id] = LaunchedFor(attempt.job_id, attempt.owner, model, has_address=has_address)
     return launches
 
 
@@ -106,6 +113,6 @@ def _launched(connection: Connection, project: str, vms: Sequence[_Vm]) -> dict[
 def _attempts(column: ColumnElement[str], project: str, values: list[str]) -> Select[Any]:
     columns = attempts.c
     attempt = (columns.name, columns.zone, columns.gce_id, columns.job_id, columns.provisioning_model)
-    query = select(*attempt, jobs.c.owner)
+    query = select(*attempt, columns.address, jobs.c.owner)
     query = query.join_from(attempts, jobs, jobs.c.id == columns.job_id)
     return query.where(columns.project == project, column.in_(values))

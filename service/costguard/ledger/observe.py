@@ -277,7 +277,7 @@ def _addresses(facts: KnownFacts, record: InstanceRecord, runs: Sequence[Run]) -
         seen,
         facts.operations,
         facts.read_at,
-        requested=int(request is not None and request.recipe.external_address),
+        requested=int(request is not None and request.recipe.external_address is not False),
     )
     gone_at = record.gone_at
     return [

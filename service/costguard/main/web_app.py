@@ -26,9 +26,11 @@ from costguard.db.state import state
 from costguard.db.transaction import Database
 from costguard.jobs.reports.agent_events import KEY_NAME, AgentEvents, AgentTokens
 from costguard.jobs.rows.zone_advice import ZoneAdvice
+from costguard.jobs.submit.addresses import AddressFinder
 from costguard.jobs.submit.code import CodeArchives
-from costguard.jobs.submit.quote import Assessor, LaunchTargets
+from costguard.jobs.submit.quote import Assessor
 from costguard.jobs.submit.submit import JobService
+from costguard.jobs.submit.targets import LaunchTargets
 from costguard.main.access import authenticator_of, sign_in_pages
 from costguard.main.checkpoints import checkpoints, code_archives, data_places, stored_output
 from costguard.main.ids import new_job_id, new_sweep_id
@@ -36,6 +38,7 @@ from costguard.main.vm_tools import vm_tools
 from costguard.main.wire import Begin, Watcher, families_of, metrics_of
 from costguard.messages.slack_health import OutboxTrouble, trouble_of
 from costguard.model.instance import Shape
+from costguard.model.launch import WayOut
 from costguard.model.observation import LooseListing
 from costguard.model.ports import Checkpoints, Clock
 from costguard.pages.app import add_pages
@@ -96,11 +99,12 @@ _PATIENCE = timedelta(seconds=2)  # of a quote, with Google's advice on zones, o
 
 def _launching(settings: Settings, clock: Clock) -> LaunchTargets:
     cloud = _Cloud(settings.compute.endpoint, clock)
-    return LaunchTargets(settings.watch.projects, cloud.shape, ZoneAdvice(cloud.preemption_rate, _PATIENCE))
+    advice, addresses = ZoneAdvice(cloud.preemption_rate, _PATIENCE), AddressFinder(cloud.way_out, clock)
+    return LaunchTargets(settings.watch.projects, cloud.shape, advice, addresses)
 
 
 class _Cloud:
-    """The shapes of machine types, and advice on zones. Google's client is loaded for the first that is asked for."""
+    """Shapes of machine types, ways out, advice on zones. Google's client is loaded for the first that is asked for."""
 
     def __init__(self, endpoint: str | None, clock: Clock) -> None:
         self._endpoint = endpoint
@@ -113,6 +117,9 @@ class _Cloud:
 
     def preemption_rate(self, project: str, zone: str, machine_type: str) -> float | None:
         return self._loaded().preemption_rate(project, zone, machine_type)
+
+    def way_out(self, project: str, region: str, network: str, subnetwork: str) -> WayOut:
+        return self._loaded().launcher.way_out(project, region, network, subnetwork)
 
     def loose(self, project: str) -> LooseListing:
         return self._loaded().loose(project)

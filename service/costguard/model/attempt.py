@@ -11,6 +11,7 @@ from costguard.model.data import DataTransfer
 from costguard.model.generation import FIRST, AttemptName
 from costguard.model.hang import Hang
 from costguard.model.instance import ProvisioningModel
+from costguard.model.launch import AddressChoice
 from costguard.model.metric import SeenMetric
 from costguard.model.money import Money
 from costguard.model.progress import SeenProgress
@@ -144,7 +145,7 @@ class Attempt:
     state: AttemptState
     intended_at: datetime
     generation: int = FIRST  # of the database that held its intent
-    rate: Money | None = None  # an hour, machine and disk, as estimated then
+    rate: Money | None = None  # an hour, machine, disk and address, as estimated then
     resume_from: str = ""  # "" starts from the beginning
     resume_step: int | None = None
     resume_why: str = ""  # why it is not simply the newest complete checkpoint; "" where it is
@@ -166,6 +167,7 @@ class Attempt:
     tries: int = 0  # of the present call to Google
     try_after: datetime | None = None
     error: str = ""  # of the last call
+    address: AddressChoice | None = None  # None: as its job's recipe says, or it was adopted
     follows: int | None = None  # the number of the attempt that ran while this one's VM was made ready
     ready_at: datetime | None = None  # when its agent first said that nothing but the guard's word was missing
     released_at: datetime | None = None  # when that word was given

@@ -33,7 +33,7 @@ class Recipe:
     scopes: tuple[str, ...] = ("https://www.googleapis.com/auth/cloud-platform",)
     network: str = "global/networks/default"
     subnetwork: str = ""  # "" leaves the choice to Google
-    external_address: bool = True
+    external_address: bool | None = None  # None: decided at each launch, by what is read of the subnetwork
     installs_drivers: bool = True  # asks a Deep Learning image to install the GPU's driver
     labels: Mapping[str, str] = field(default_factory=dict)
 
@@ -43,8 +43,32 @@ class Recipe:
 
 
 @dataclass(frozen=True, slots=True)
+class WayOut:
+    """A subnetwork, and how a VM without an external address gets out of it."""
+
+    subnetwork: str  # with its region, in words
+    nat: str = ""  # the Cloud NAT that covers it; "" for none
+    reaches_google: bool = False  # by Private Google Access
+
+
+@dataclass(frozen=True, slots=True)
+class AddressChoice:
+    """A decision on whether a VM gets an external IPv4 address, with its reason."""
+
+    is_external: bool
+    why: str
+
+    @property
+    def in_words(self) -> str:
+        return f"{'external' if self.is_external else 'no external'} address: {self.why}"
+
+
+@dataclass(frozen=True, slots=True)
 class VmRequest:
-    """A request for a VM. A repeat with the same request id and the same contents is harmless."""
+    """A request for a VM. A repeat with the same request id and the same contents is harmless.
+
+    Unless the recipe says False, the VM has an external address.
+    """
 
     name: str
     recipe: Recipe

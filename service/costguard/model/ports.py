@@ -9,7 +9,7 @@ from typing import IO, Any, Protocol
 from costguard.model.data import StoredSize
 from costguard.model.instance import InstanceKey, Shape
 from costguard.model.keeper import Keeper
-from costguard.model.launch import OperationAnswer, Quota, VmRequest
+from costguard.model.launch import OperationAnswer, Quota, VmRequest, WayOut
 from costguard.model.message import Content, Posted
 from costguard.model.observation import Observation, Presence, Sighting
 from costguard.model.person import Person
@@ -117,6 +117,10 @@ class Launcher(Protocol):
 
     def quotas(self, project: str, region: str) -> Mapping[str, Quota]:
         """Returns the quotas by metric, as Google counts them now."""
+        ...
+
+    def way_out(self, project: str, region: str, network: str, subnetwork: str) -> WayOut:
+        """Returns how VMs without external addresses get out of this subnetwork; "" is the one Google would choose."""
         ...
 
 

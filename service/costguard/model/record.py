@@ -53,6 +53,7 @@ class LaunchedFor:
     owner: str
     provisioning_model: ProvisioningModel
     request: VmRequested | None = None
+    has_address: bool | None = None  # external; None: nothing was decided about it
 
 
 @dataclass(frozen=True, slots=True)

@@ -197,7 +197,7 @@ class LaunchSection(Section):
     scopes: Annotated[tuple[Scope, ...], Listed] = ("https://www.googleapis.com/auth/cloud-platform",)
     network: VmNetwork = "global/networks/default"
     subnetwork: Subnetwork | None = None
-    external_address: bool = True
+    external_address: bool | None = None  # None: decided at each launch
     labels: Annotated[Mapping[str, LabelValue], AfterValidator(own_labels)] = Field(default_factory=dict)
     overrides: Annotated[tuple[Override, ...], Listed] = (
         "zones",

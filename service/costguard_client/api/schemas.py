@@ -30,6 +30,15 @@ class AchievedSavingOut(TypedDict):
     """The share by which a step costs less now; negative if it costs more."""
 
 
+class AddressOut(TypedDict):
+    """The external IPv4 address of a VM."""
+
+    is_external: bool
+    """Whether the VM gets one."""
+    why: str
+    """The reason, such as the Cloud NAT of its subnetwork."""
+
+
 class AliveResponse(TypedDict):
     status: Literal["alive"]
 
@@ -71,6 +80,8 @@ class AtRiskOut(TypedDict):
 class AttemptOut(TypedDict):
     """A VM of a job, with the reports of its agent's latest run."""
 
+    address: AddressOut | None
+    """Null: it was launched before this was decided, or adopted."""
     asked_at: str | None
     disk: DiskOut | None
     """The VM's disk by the last report; null: not known."""
@@ -96,7 +107,7 @@ class AttemptOut(TypedDict):
     max_run_seconds: int
     name: str
     noticed_at: str | None
-    """The time at which the VM was notified of its preemption."""
+    """The time of its notice of preemption."""
     number: int
     outcome: (
         Literal[
@@ -851,6 +862,8 @@ class HangOut(TypedDict):
 class HourlyRateOut(TypedDict):
     """A rate in dollars per hour; null where there is no price."""
 
+    address: str | None
+    """Its external address; 0 where it has none."""
     disk: str | None
     gpu: str | None
     machine: str | None
@@ -2181,6 +2194,8 @@ class QuotedMemberOut(TypedDict):
 
 
 class QuotedPlaceOut(TypedDict):
+    address: AddressOut | None
+    """As it would be decided now; null: nobody looked."""
     note: str
     """Recent stockouts and preemptions there; empty where there were none that count."""
     on_demand: HourlyRateOut
@@ -2238,7 +2253,8 @@ class ReadyResponse(TypedDict):
 class RecipeOut(TypedDict):
     disk_gib: int
     disk_type: str
-    external_address: bool
+    external_address: bool | None
+    """Whether VMs get an external IPv4 address; null: only where their subnetwork has no Cloud NAT."""
     falls_back_to_on_demand: bool
     """Whether on-demand is used once every zone is out of Spot stock."""
     gpu_count: int

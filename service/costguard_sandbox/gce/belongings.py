@@ -1,4 +1,4 @@
-"""Holds what a project has next to VMs and disks: addresses, snapshots, images and reservations of scenarios."""
+"""Holds what a project has next to VMs and disks: addresses, snapshots, images, reservations, routers, subnetworks."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from costguard_sandbox.clock import pacific
 from costguard_sandbox.gce.catalogue.regions import stable_id
 
-KINDS = ("address", "snapshot", "image", "reservation")
+KINDS = ("address", "snapshot", "image", "reservation", "router", "subnetwork")
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from costguard.api.deps import Deps, Given
 from costguard.api.fields import Moment, Out, Provisioning, Seconds, Usd, one_of, read_from
+from costguard.api.vm_parts import AddressOut
 from costguard.errors import CostguardError, Forbidden
 from costguard.jobs.decide.disk import DiskState, disk_of
 from costguard.jobs.reports.agent_events import AgentEvent, AgentEvents, AgentReport, EventsAnswer
@@ -123,6 +124,7 @@ class AttemptOut(Out):
     reason: str
     rate_per_hour: Usd | None = read_from("rate")
     max_run_seconds: Seconds = read_from("max_run")
+    address: AddressOut | None = Field(description="Null: it was launched before this was decided, or adopted.")
     resume_from: str = Field(description="The checkpoint that it resumed from; empty: it starts from the beginning.")
     resume_step: int | None
     resume_why: str = Field(
@@ -144,9 +146,7 @@ class AttemptOut(Out):
     heard_at: Moment | None = read_from("agent.at")
     step: int | None = read_from("agent.step")
     step_at: Moment | None = read_from("agent.step_at")
-    noticed_at: Moment | None = read_from(
-        "agent.noticed_at", description="The time at which the VM was notified of its preemption."
-    )
+    noticed_at: Moment | None = read_from("agent.noticed_at", description="The time of its notice of preemption.")
     stop_asked_at: Moment | None
     stop_why: str
     exit: ExitOut | None = read_from("agent.exit")

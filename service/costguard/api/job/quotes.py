@@ -12,6 +12,7 @@ from costguard.api.fields import CURRENCY, Moment, Out, PriceNote, Provisioning,
 from costguard.api.job.bodies import QuoteBody
 from costguard.api.job.jobs import owner_of
 from costguard.api.route import CHECKED, WRITTEN, routes
+from costguard.api.vm_parts import AddressOut
 from costguard.jobs.submit.offers import Chance
 from costguard.jobs.submit.quote import JobQuote
 from costguard.jobs.submit.submit import available_service
@@ -43,6 +44,7 @@ class HourlyRateOut(Out):
     machine: Usd | None
     gpu: Usd | None
     disk: Usd | None
+    address: Usd | None = Field(description="Its external address; 0 where it has none.")
     total: Usd | None
     unpriced: str = Field(description="The parts that have no price; empty where all have one.")
 
@@ -51,6 +53,7 @@ class QuotedPlaceOut(Out):
     zone: str
     spot: HourlyRateOut
     on_demand: HourlyRateOut
+    address: AddressOut | None = Field(description="As it would be decided now; null: nobody looked.")
     note: str = Field(description="Recent stockouts and preemptions there; empty where there were none that count.")
 
 

@@ -308,6 +308,9 @@ def _show_attempts(console: Console, answer: Answer) -> None:
     for attempt in answer["attempts"]:
         if why := attempt["resume_why"]:
             say(console, f"Attempt {attempt['number']} resumed from {attempt['resume_from']}, because {why}.")
+        if address := attempt.get("address"):  # servers of an earlier version do not send it
+            has = "an external address" if address["is_external"] else "no external address"
+            say(console, f"Attempt {attempt['number']} has {has}: {address['why']}.")
     span = span_text(last - first)
     say(
         console, f"The bar is {span} long: {_BOOTING} requested and booting, {_WORKING} running, {_SAVED} saved.", "dim"

@@ -13,7 +13,7 @@ from costguard.cli.job.page import MODELS
 from costguard.cli.options import DEFAULT_URL, AsJson, Url
 from costguard.cli.server import ServerClient
 from costguard.cli.tables import Answer, Column, dollars, rate, render, say, say_price_note, show_table
-from costguard.model.money import about_text
+from costguard.model.money import Money, about_text, exact_text
 from costguard.model.words import count_text
 
 _EXAMPLES = """Examples:
@@ -80,6 +80,14 @@ def _rate(amount: str | None, unpriced: str) -> str:
     return unpriced if amount is None else rate(amount)
 
 
+def _address(hourly: Answer) -> str:
+    """Two of Google's prices of an address differ in the fourth place. Servers of an earlier version send none."""
+    amount = hourly.get("address")
+    if amount is None:
+        return "-"
+    return exact_text(Money.of(amount)) if Money.of(amount) else "none"
+
+
 _ZONES = (
     Column("Zone", "zone"),
     Column("Spot $/h", lambda place: _rate(place["spot"]["total"], "unpriced"), right=True),
@@ -87,6 +95,7 @@ _ZONES = (
     Column("GPU", lambda place: _rate(place["spot"]["gpu"], "-"), right=True, spare=3),
     Column("Machine", lambda place: _rate(place["spot"]["machine"], "-"), right=True, spare=2),
     Column("Disk", lambda place: _rate(place["spot"]["disk"], "-"), right=True, spare=1),
+    Column("Address", lambda place: _address(place["spot"]), right=True, spare=4),
     Column("Note", "note", prose=True),
 )
 
@@ -97,7 +106,7 @@ def show_quote(console: Console, answer: Answer) -> None:
         say(console, f"{answer['preset']}: {_machine(machine)}", "bold")
     if answer["places"]:
         show_table(console, _ZONES, answer["places"])
-        say(console, "GPU, machine and disk are Spot prices. The first zone is tried first.", "dim")
+        say(console, "GPU, machine, disk and address are Spot prices. The first zone is tried first.", "dim")
     say_price_note(console, answer)
     console.print()
     first, cheapest = answer["first"], answer["cheapest"]

@@ -139,6 +139,8 @@ attempts = Table(
     Column("accepted_through", BigInteger, nullable=False, server_default=text("0")),
     Column("metric", Json),  # NULL: none was printed yet
     Column("progress", Json),  # NULL: nothing was read of it yet
+    # Whether its VM gets an external address, and why; NULL: as its job's recipe says.
+    Column("address", JsonOrNull),
     Column("hang", JsonOrNull),  # NULL: its command makes progress, as far as is known
     UniqueConstraint("job_id", "number"),
     UniqueConstraint("name", "project"),  # in this order an agent, which knows its name alone, is found by it too

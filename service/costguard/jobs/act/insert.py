@@ -81,6 +81,7 @@ class InsertStep(StepDefaults):
                 resume_why=self.point.why,
                 image=_image(self.view),
                 follows=follows,
+                address=action.address,
             ),
         )
         if self.attempt is None:

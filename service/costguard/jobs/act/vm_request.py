@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
 from costguard.jobs.decide import resume
@@ -14,7 +14,7 @@ from costguard.ledger.owner import OwnerRules
 from costguard.model.attempt import ATTEMPT_LABEL, Attempt
 from costguard.model.generation import GENERATION_LABEL, REQUEST_LABEL
 from costguard.model.job import CheckpointPlan, Job, JobKind, JobSpec
-from costguard.model.launch import VmRequest
+from costguard.model.launch import Recipe, VmRequest
 from costguard.model.options.job import JOB_OPTIONS
 from costguard.model.output import output_folder
 from costguard.model.vm_tool import PY_SPY, RCLONE, PinnedTool
@@ -55,7 +55,7 @@ class VmMaker:
         plan = job.spec.checkpoint
         return VmRequest(
             name=attempt.name,
-            recipe=job.recipe,
+            recipe=recipe_of(job, attempt),
             provisioning_model=attempt.provisioning_model,
             max_run=attempt.max_run,
             keeps_disk=plan is not None and plan.is_on_disk,
@@ -113,6 +113,13 @@ class VmMaker:
         if job.spec.stacks and (tool := self.tools.get(PY_SPY)):
             settings.update(py_spy_sha256=tool.sha256, py_spy_machine=tool.machine)
         return self.metadata(settings, self.token_of(attempt.name), job.recipe.installs_drivers)
+
+
+def recipe_of(job: Job, attempt: Attempt) -> Recipe:
+    """Returns its job's recipe with what was decided for this attempt; as it is where nothing was."""
+    if attempt.address is None:
+        return job.recipe
+    return replace(job.recipe, external_address=attempt.address.is_external)
 
 
 def settings_for(

@@ -222,7 +222,15 @@ def _next_vm(
     place = chosen.place
     number = run.attempt.number
     return LaunchAttempt(
-        view.job.id, view.next_number, place.zone, place.provisioning_model, longest, chosen.reason, place.rate, number
+        view.job.id,
+        view.next_number,
+        place.zone,
+        place.provisioning_model,
+        longest,
+        chosen.reason,
+        place.rate,
+        number,
+        place.address,
     )
 
 

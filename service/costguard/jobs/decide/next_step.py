@@ -72,7 +72,14 @@ def next_vm(view: JobView, places: Sequence[LaunchPlace], context: JobContext) -
         return Proposal(without_vm(view), chosen.reason, next_at=chosen.until)
     place, number = chosen.place, view.next_number
     launch = LaunchAttempt(
-        view.job.id, number, place.zone, place.provisioning_model, chosen.max_run, chosen.reason, place.rate
+        view.job.id,
+        number,
+        place.zone,
+        place.provisioning_model,
+        chosen.max_run,
+        chosen.reason,
+        place.rate,
+        address=place.address,
     )
     asks = f"requesting a VM in {place.zone} ({place.provisioning_model.in_words}, {an_hour(place.rate)})"
     before = _ended(view)

@@ -10,7 +10,7 @@ from fractions import Fraction
 from costguard.jobs.decide.view import JobView, an_hour
 from costguard.model.attempt import Outcome
 from costguard.model.instance import ProvisioningModel
-from costguard.model.launch import Quota, Recipe
+from costguard.model.launch import AddressChoice, Quota, Recipe
 from costguard.model.money import ZERO, Money
 from costguard.model.words import count_text
 
@@ -84,10 +84,11 @@ class LaunchPlace:
 
     zone: str
     provisioning_model: ProvisioningModel
-    rate: Money | None = None  # an hour of machine and disk
+    rate: Money | None = None  # an hour of machine, disk and address
     score: Score = field(default_factory=Score)
     reasons: tuple[str, ...] = ()
     passed_over: str = ""
+    address: AddressChoice | None = None  # None: nobody looked
 
 
 def scores(history: Iterable[PlaceEvent], now: datetime) -> Mapping[Where, Score]:

@@ -11,6 +11,7 @@ from costguard.model.attempt import AgentState, Attempt, AttemptState, Interrupt
 from costguard.model.generation import Generation
 from costguard.model.instance import ProvisioningModel, Status
 from costguard.model.job import Job, JobState, SeenCheckpoint, Terms
+from costguard.model.launch import AddressChoice
 from costguard.model.lifetime import EndReason
 from costguard.model.money import ZERO, Money, Priced, rate_text
 
@@ -237,6 +238,7 @@ class LaunchAttempt:
     reason: str  # why here
     rate: Money | None = None
     follows: int | None = None  # the attempt that runs on while this one's VM is made ready
+    address: AddressChoice | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -181,7 +181,8 @@ def _row(job: Job, cost: Priced, tried: Sequence[Attempt], ended: Sequence[Inter
 def _ssh(job: Job, last: Attempt | None) -> str:
     if last is None or last.state not in _UP or job.state.is_over:
         return ""
-    return f"gcloud compute ssh {last.name} --zone {last.zone} --project {last.project}"
+    tunnel = " --tunnel-through-iap" if last.address is not None and not last.address.is_external else ""
+    return f"gcloud compute ssh {last.name} --zone {last.zone} --project {last.project}{tunnel}"
 
 
 def _risk(row: JobRow, checkpoint: SeenCheckpoint | None, now: datetime) -> WorkAtRisk | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, NamedTuple, TypedDict, Unpack
@@ -20,6 +20,7 @@ from costguard.jobs.decide import agent_fields
 from costguard.model.attempt import AgentState, Attempt, AttemptState, Exit, Outcome
 from costguard.model.generation import FIRST
 from costguard.model.instance import ProvisioningModel
+from costguard.model.launch import AddressChoice
 from costguard.model.metric import SeenMetric
 from costguard.model.money import Money
 
@@ -30,7 +31,6 @@ _TEXTS = frozenset({"machine", "output", "transfers"})
 
 # Of a thousand attempts their outputs alone are tens of megabytes.
 WITHOUT_TEXTS = tuple(column for column in attempts.c if column.name not in _TEXTS)
-
 
 # Thousands are read for a list, and calling an enum is slow.
 _STATES = {state.value: state for state in AttemptState}
@@ -75,6 +75,7 @@ def attempt_of(row: Row[*tuple[Any, ...]], *, with_texts: bool = False) -> Attem
         tries=row.tries,
         try_after=row.try_after,
         error=row.error,
+        address=None if row.address is None else AddressChoice(**row.address),
         follows=row.follows,
         ready_at=row.ready_at,
         released_at=row.released_at,
@@ -145,6 +146,7 @@ class NewAttempt:
     resume_why: str = ""
     image: str = ""
     follows: int | None = None
+    address: AddressChoice | None = None
 
 
 class Changes(TypedDict, total=False):
@@ -207,6 +209,7 @@ def intend(connection: Connection, new: NewAttempt) -> Attempt | None:
         "resume_why": storable(new.resume_why),
         "image": storable(new.image),
         "follows": new.follows,
+        "address": None if new.address is None else storable(asdict(new.address)),
         "state": AttemptState.INTENDED.value,
         "intended_at": new.intended_at,
     }

@@ -29,10 +29,11 @@ _BOUND = "JobBoundFound"
 
 def launched(job: Job, attempt: Attempt, now: datetime) -> Event:
     rate = f", {about_text(rate_text(attempt.rate))} an hour" if attempt.rate is not None else ""
+    address = f"; {attempt.address.in_words}" if attempt.address is not None else ""
     text = (
         f"Attempt {attempt.number} of job {job.title} was asked of Google: {_model(attempt)} "
         f"{job.recipe.machine_type} in {attempt.zone}{rate}, for at most {span_text(attempt.max_run)}; "
-        f"{begins(attempt)}."
+        f"{begins(attempt)}{address}."
     )
     return of_attempt("AttemptLaunched", job, attempt, now, text, "launched")
 

@@ -130,22 +130,28 @@ def _what(spec: JobSpec, offer: PlaceOffer) -> str:
 
 @dataclass(frozen=True, slots=True)
 class HourlyRate:
-    """Dollars an hour by part; None where a part has no price. Without GPUs theirs is nothing."""
+    """Dollars an hour by part; None where a part has no price. What a VM does not have costs nothing."""
 
     machine: Money | None = None  # vCPUs, memory, local SSD
     gpu: Money | None = None
     disk: Money | None = None
+    address: Money | None = None  # external, IPv4
 
     @property
     def total(self) -> Money | None:
-        if self.machine is None or self.gpu is None or self.disk is None:
+        if self.machine is None or self.gpu is None or self.disk is None or self.address is None:
             return None
-        return self.machine + self.gpu + self.disk
+        return self.machine + self.gpu + self.disk + self.address
 
     @property
     def unpriced(self) -> str:
         """Names the parts without a price, in words; "" where all have one."""
-        parts = (("the machine", self.machine), ("its GPUs", self.gpu), ("the disk", self.disk))
+        parts = (
+            ("the machine", self.machine),
+            ("its GPUs", self.gpu),
+            ("the disk", self.disk),
+            ("its external address", self.address),
+        )
         return ", ".join(name for name, amount in parts if amount is None)
 
 

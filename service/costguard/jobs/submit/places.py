@@ -17,13 +17,16 @@ from costguard.errors import CloudError
 from costguard.jobs.decide.placement import REMEMBERED, LaunchPlace, PlaceEvent, Score, Where, lost_zone, places, scores
 from costguard.jobs.decide.view import JobView
 from costguard.jobs.rows import place_rows
+from costguard.jobs.submit.addresses import AddressFinder
 from costguard.jobs.submit.offers import HourlyRate
 from costguard.jobs.submit.submission import models_of
 from costguard.ledger.accrual import Accrual, region_of
+from costguard.ledger.billed.addresses import address_in_use
 from costguard.ledger.billed.machine_parts import is_billed_as_gpus
 from costguard.model.attempt import Outcome
 from costguard.model.instance import LIST_PRICED, ProvisioningModel, Shape
-from costguard.model.launch import Quota, Recipe
+from costguard.model.launch import AddressChoice, Quota, Recipe
+from costguard.model.lifetime import ONE_ADDRESS
 from costguard.model.money import Money
 from costguard.model.ports import Clock, Launcher
 
@@ -72,31 +75,57 @@ Shapes: TypeAlias = Callable[[str, str, str], Shape | None]
 
 
 def rates(
-    recipe: Recipe, machine: Shape | None, zones: Iterable[str], accrual: Accrual
+    recipe: Recipe,
+    machine: Shape | None,
+    zones: Iterable[str],
+    accrual: Accrual,
+    choices: Mapping[str, AddressChoice] | None = None,
 ) -> dict[tuple[str, ProvisioningModel], HourlyRate]:
-    """Spot and on-demand in each zone. `machine` is what the recipe's machine type is made of."""
-    return {(zone, model): _rate(recipe, machine, zone, model, accrual) for zone in zones for model in LIST_PRICED}
+    """Spot and on-demand in each zone. `machine` is what the recipe's machine type is made of.
+
+    `choices` are by region, of external addresses: where none is known, the VM is taken to have one.
+    """
+    having = {region: choice.is_external for region, choice in (choices or {}).items()}
+    return {
+        (zone, model): _rate(
+            recipe, machine, zone, model, accrual, having.get(region_of(zone), recipe.external_address is not False)
+        )
+        for zone in zones
+        for model in LIST_PRICED
+    }
 
 
 def hourly(
-    recipe: Recipe, machine: Shape | None, zones: Iterable[str], accrual: Accrual
+    recipe: Recipe,
+    machine: Shape | None,
+    zones: Iterable[str],
+    accrual: Accrual,
+    choices: Mapping[str, AddressChoice] | None = None,
 ) -> dict[tuple[str, ProvisioningModel], Money | None]:
-    """Machine, GPUs and disk in one figure; None where a part has no price."""
-    return {place: rate.total for place, rate in rates(recipe, machine, zones, accrual).items()}
+    """Machine, GPUs, disk and external address in one figure; None where a part has no price."""
+    return {place: rate.total for place, rate in rates(recipe, machine, zones, accrual, choices).items()}
 
 
-def _rate(recipe: Recipe, machine: Shape | None, zone: str, model: ProvisioningModel, accrual: Accrual) -> HourlyRate:
+def _rate(
+    recipe: Recipe,
+    machine: Shape | None,
+    zone: str,
+    model: ProvisioningModel,
+    accrual: Accrual,
+    has_address: bool,
+) -> HourlyRate:
     disk = accrual.storage_rate(f"disk:{recipe.disk_type}", recipe.disk_gib * 1024, zone)
+    address = accrual.storage_rate(address_in_use(model), ONE_ADDRESS, zone) if has_address else Money()
     if machine is None:
-        return HourlyRate(disk=disk)
+        return HourlyRate(disk=disk, address=address)
     shape = recipe.shape(machine)
     if shape.gpu_type is None:
-        return HourlyRate(accrual.rate(shape, zone, model), Money(), disk)
+        return HourlyRate(accrual.rate(shape, zone, model), Money(), disk, address)
     whole = accrual.rate(shape, zone, model)
     bare = (
         Money() if is_billed_as_gpus(shape) else accrual.rate(replace(shape, gpu_type=None, gpu_count=0), zone, model)
     )
-    return HourlyRate(bare, whole - bare if whole is not None and bare is not None else None, disk)
+    return HourlyRate(bare, whole - bare if whole is not None and bare is not None else None, disk, address)
 
 
 _QUOTAS_SERVE = timedelta(seconds=60)
@@ -120,12 +149,13 @@ def may_launch(view: JobView) -> bool:
 
 
 class PlaceFinder:
-    """Asks Google for quotas and machine types, and remembers the answers. What is not known holds nothing up."""
+    """Asks Google for quotas, machine types and ways out, and remembers the answers. The unknown holds nothing up."""
 
     def __init__(self, launcher: Launcher, shapes: Shapes, clock: Clock) -> None:
         self._launcher = launcher
         self._shapes = shapes
         self._clock = clock
+        self._addresses = AddressFinder(launcher.way_out, clock)
         self._quotas: dict[tuple[str, str], tuple[datetime, Mapping[str, Quota]]] = {}
         self._known: dict[tuple[str, str, str], Shape] = {}
 
@@ -136,17 +166,20 @@ class PlaceFinder:
         )
         rates: dict[object, Mapping[tuple[str, ProvisioningModel], Money | None]] = {}
         by_job: dict[str, list[LaunchPlace]] = {}
-        for view in views:
+        addresses = self._addresses.choices([(view.job.spec, view.job.recipe) for view in views])
+        for view, choices in zip(views, addresses, strict=True):
             job, recipe = view.job, view.job.recipe
             kind = (job.spec.project, recipe.machine_type, recipe.gpu_type, recipe.gpu_count)
-            key = (*kind, recipe.disk_type, recipe.disk_gib, recipe.zones)
+            with_addresses = tuple(choice.is_external for choice in choices.values())
+            key = (*kind, recipe.disk_type, recipe.disk_gib, recipe.zones, with_addresses)
             if key not in rates:
-                rates[key] = hourly(recipe, self._shape(job.spec.project, recipe), recipe.zones, accrual)
+                rates[key] = hourly(recipe, self._shape(job.spec.project, recipe), recipe.zones, accrual, choices)
             regions = {region_of(zone) for zone in recipe.zones}
             quotas = {region: self._quotas[job.spec.project, region][1] for region in regions}
-            by_job[job.id] = places(
+            ranked = places(
                 recipe, rates[key], place_scores, quotas, lost_zone(view), accrual.now, recipe.falls_back_to_on_demand
             )
+            by_job[job.id] = [replace(place, address=choices[region_of(place.zone)]) for place in ranked]
         return by_job
 
     def _shape(self, project: str, recipe: Recipe) -> Shape | None:

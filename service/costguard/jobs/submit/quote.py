@@ -20,7 +20,6 @@ from costguard.jobs.decide.start_times import planned_start
 from costguard.jobs.decide.work_left import START
 from costguard.jobs.rows import budget_holds, job_rows
 from costguard.jobs.rows.fleet_history import FleetHistory
-from costguard.jobs.rows.zone_advice import ZoneAdvice
 from costguard.jobs.rows.zone_history import VMKind
 from costguard.jobs.submit import check_data, checks, egress, offers, places
 from costguard.jobs.submit import offers as policy
@@ -30,15 +29,16 @@ from costguard.jobs.submit.code import CodeArchives
 from costguard.jobs.submit.data_look import look_at_data
 from costguard.jobs.submit.expected import ExpectedJobCost, expected_job_cost, unusual_beginning
 from costguard.jobs.submit.offers import Feasibility, HourlyRate, HourlyRates, PlaceOffer, feasibility
-from costguard.jobs.submit.places import Shapes, rates
+from costguard.jobs.submit.places import rates
 from costguard.jobs.submit.question import question_of
 from costguard.jobs.submit.submission import JobRefusal, Overrides, Submission, models_of, shown
-from costguard.ledger.accrual import Accrual, accrual_at
+from costguard.jobs.submit.targets import LaunchTargets
+from costguard.ledger.accrual import Accrual, accrual_at, region_of
 from costguard.model.access import Authority
 from costguard.model.data import DataMove
 from costguard.model.instance import ProvisioningModel, Shape
 from costguard.model.job import JobKind, JobSpec
-from costguard.model.launch import Recipe
+from costguard.model.launch import AddressChoice, Recipe
 from costguard.model.money import Money
 from costguard.model.ports import Checkpoints, Clock, DataPlaces
 from costguard.model.preset import Preset
@@ -55,6 +55,7 @@ class PlaceQuote:
     spot: HourlyRate
     on_demand: HourlyRate
     note: str
+    address: AddressChoice | None = None  # None: nobody looked
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +82,11 @@ class JobQuote:
     expected: ExpectedJobCost | None = None  # of a job with a deadline
     price_note: str | None = None  # how old prices are that came with Costguard
     question: str = ""  # what a person should confirm first; "" nothing
+
+    @property
+    def first_place(self) -> PlaceQuote | None:
+        """Returns the place in which it would start now; None: nowhere."""
+        return next((place for place in self.places if self.first is not None and place.zone == self.first.zone), None)
 
 
 def quote(database: Database, rules: Rules, case: Assessment, hours: timedelta, now: datetime) -> JobQuote:
@@ -110,6 +116,7 @@ def quote(database: Database, rules: Rules, case: Assessment, hours: timedelta, 
                 case.rates[zone, ProvisioningModel.SPOT],
                 case.rates[zone, ProvisioningModel.STANDARD],
                 _note(zone, tried),
+                case.addresses.get(region_of(zone)),
             )
             for zone in zones
         ],
@@ -184,21 +191,12 @@ def _refusals(case: Assessment) -> list[JobRefusal]:
 
 
 @dataclass(frozen=True, slots=True)
-class LaunchTargets:
-    """Where VMs may be launched, and what Google says a machine type is made of, and of zones without history."""
-
-    projects: tuple[str, ...]
-    shapes: Shapes
-    advice: ZoneAdvice | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class Assessment:
     """A submission, looked at from all sides. `recipe` is None where its preset has none that could be launched.
 
     `resume` is the complete checkpoint that lies at its location already. `warnings` speak against it, and refuse
     nothing. `moves` are its inputs and outputs, with what moving them costs. `start` is the most that a start takes, as
-    measured if it was, and `counts` what was seen of its zones.
+    measured if it was, `counts` what was seen of its zones, `addresses` whether its VMs would get external ones.
     """
 
     spec: JobSpec
@@ -212,6 +210,7 @@ class Assessment:
     moves: tuple[DataMove, ...] = ()
     start: timedelta = START
     counts: Mapping[str, ZoneCounts] = field(default_factory=dict)
+    addresses: Mapping[str, AddressChoice] = field(default_factory=dict)  # by region
 
     @property
     def download_cost(self) -> Money:
@@ -276,9 +275,10 @@ class Assessor:
         refusals += recipe.unsold(made, submission.overrides)
         data = look_at_data(spec, self._data, frozenset(refusal.where for refusal in refusals))
         priced = egress.with_costs(spec, data.moves)
+        addresses = self._launching.address_choices(spec, made)
         with self._database.read() as connection:
             accrual = accrual_at(connection, self._clock.now())
-            hourly_rates = rates(made, machine, made.zones, accrual)
+            hourly_rates = rates(made, machine, made.zones, accrual, addresses)
             if spec.outputs:
                 refusals += check_data.taken_problems(spec, job_rows.open_jobs(connection))
             seen = self._history.read(connection, self._clock.now())
@@ -297,7 +297,7 @@ class Assessor:
         refused = (*refusals, *unreadable, *(one for one in data.refusals if one.where not in refused_before))
         counts = seen.counts.get(VMKind.of_recipe(made), {})
         return Assessment(
-            spec, made, machine, hourly_rates, resume, warnings, ahead, refused, data.moves, start, counts
+            spec, made, machine, hourly_rates, resume, warnings, ahead, refused, data.moves, start, counts, addresses
         )
 
     def advised(self, case: Assessment) -> Assessment:

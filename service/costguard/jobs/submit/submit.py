@@ -19,8 +19,9 @@ from costguard.jobs.decide.disk import saves_on_disk
 from costguard.jobs.rows import attempts, drills, job_events, job_rows, kept_disks
 from costguard.jobs.submit import egress, submission, wishes
 from costguard.jobs.submit.code import CodeArchives
-from costguard.jobs.submit.quote import Assessment, Assessor, JobQuote, LaunchTargets, quote
+from costguard.jobs.submit.quote import Assessment, Assessor, JobQuote, quote
 from costguard.jobs.submit.submission import JobRefusal, Overrides, Submission, without_credentials
+from costguard.jobs.submit.targets import LaunchTargets
 from costguard.model.access import Authority
 from costguard.model.drill import Drill
 from costguard.model.event import Event

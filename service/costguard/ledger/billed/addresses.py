@@ -25,6 +25,11 @@ _CHANGES = ("addAccessConfig", "deleteAccessConfig")
 _OFF = (Status.STOPPED, Status.SUSPENDED)
 
 
+def address_in_use(model: ProvisioningModel) -> str:
+    """The billed resource of an external address of a VM that is bought this way."""
+    return IN_USE_ON_SPOT if model is ProvisioningModel.SPOT else IN_USE
+
+
 def addresses_of(
     vm: InstanceRecord,
     stored: Sequence[StorageSpan],
@@ -41,7 +46,7 @@ def addresses_of(
     look has shown without an address, nothing tells since when it has the one that it has now: that is billed from this
     look on.
     """
-    resource = IN_USE_ON_SPOT if vm.provisioning_model is ProvisioningModel.SPOT else IN_USE
+    resource = address_in_use(vm.provisioning_model)
     spans = sorted(stored, key=lambda span: span.started_at)
     count = seen.external_addresses if seen is not None else spans[-1].addresses if spans else requested
     # Without a machine type, nobody had seen the VM.

@@ -13,6 +13,7 @@ from costguard_sandbox.gce.catalogue import machine_types, regions
 from costguard_sandbox.gce.cloud import Cloud
 from costguard_sandbox.gce.errors import invalid, not_found
 from costguard_sandbox.gce.render import last_part
+from costguard_sandbox.gce.routes.belongings import belongings
 from costguard_sandbox.gce.routes.call import ApiCall, compute
 from costguard_sandbox.gce.routes.lists import aggregated_list, known_zone, plain_list, zone_scope
 
@@ -42,6 +43,7 @@ def routes(cloud: Cloud) -> list[Route]:
         compute(f"{project}/aggregated/subnetworks", _all_subnetworks, cloud),
         compute(f"{project}/regions/{{region}}/subnetworks", _subnetworks, cloud),
         compute(f"{project}/regions/{{region}}/subnetworks/{{name}}", _subnetwork, cloud),
+        compute(f"{project}/regions/{{region}}/routers", _routers, cloud),
     ]
 
 
@@ -174,23 +176,38 @@ def _network(call: ApiCall) -> Any:
 
 
 def _all_subnetworks(call: ApiCall) -> Any:
-    rows = [_subnetwork_row(call, region) for region in regions.REGIONS]
+    rows = [row for region in regions.REGIONS for row in _subnetwork_rows(call, region)]
     return aggregated_list(call, "compute#subnetworkAggregatedList", "subnetworks", rows, _REGION_SCOPES, _region_scope)
 
 
 def _subnetworks(call: ApiCall) -> Any:
-    return plain_list(call, "compute#subnetworkList", [_subnetwork_row(call, _known_region(call))])
+    return plain_list(call, "compute#subnetworkList", _subnetwork_rows(call, _known_region(call)))
 
 
 def _subnetwork(call: ApiCall) -> Any:
     region = _known_region(call)
-    if call.params["name"] != regions.DEFAULT_NETWORK:
-        raise not_found(f"projects/{call.project}/regions/{region}/subnetworks/{call.params['name']}")
-    return _subnetwork_row(call, region)
+    name = call.params["name"]
+    for row in _subnetwork_rows(call, region):
+        if row["name"] == name:
+            return row
+    raise not_found(f"projects/{call.project}/regions/{region}/subnetworks/{name}")
 
 
-def _subnetwork_row(call: ApiCall, region: str) -> dict[str, Any]:
-    return regions.subnetwork_resource(call.cloud.base_url, call.project, region)
+def _subnetwork_rows(call: ApiCall, region: str) -> list[dict[str, Any]]:
+    """The default network's, with what a scenario says of it, and the scenario's own."""
+    rows = {regions.DEFAULT_NETWORK: regions.subnetwork_resource(call.cloud.base_url, call.project, region)}
+    for row in _of_region(call, "subnetwork", region):
+        rows[row["name"]] = {**rows[regions.DEFAULT_NETWORK], **row}
+    return list(rows.values())
+
+
+def _routers(call: ApiCall) -> Any:
+    """docs.cloud.google.com/compute/docs/reference/rest/v1/routers/list. Their NATs are as a scenario has them."""
+    return plain_list(call, "compute#routerList", _of_region(call, "router", _known_region(call)))
+
+
+def _of_region(call: ApiCall, kind: str, region: str) -> list[dict[str, Any]]:
+    return [row for row in belongings(call, kind) if last_part(row["region"]) == region]
 
 
 def _region_scope(row: Mapping[str, Any]) -> str:

@@ -1,0 +1,29 @@
+"""Where jobs may be launched, and what is read from Google before anything is asked of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from costguard.jobs.rows.zone_advice import ZoneAdvice
+from costguard.jobs.submit.addresses import AddressFinder
+from costguard.jobs.submit.places import Shapes
+from costguard.model.job import JobSpec
+from costguard.model.launch import AddressChoice, Recipe
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchTargets:
+    """Where VMs may be launched, and what Google says a machine type is made of, and of zones without history."""
+
+    projects: tuple[str, ...]
+    shapes: Shapes
+    advice: ZoneAdvice | None = None
+    addresses: AddressFinder | None = None
+
+    def address_choices(self, spec: JobSpec, recipe: Recipe) -> Mapping[str, AddressChoice]:
+        """Returns by region whether VMs would get external addresses; empty where Google is not asked."""
+        if self.addresses is None or spec.project not in self.projects:
+            return {}
+        (choices,) = self.addresses.choices([(spec, recipe)])
+        return choices
