@@ -51,6 +51,8 @@ OF_GOOGLE: Mapping[str, tuple[str, ...]] = {
     rf"GET {_P}{_Z}/machineTypes{_N}": ("compute.machineTypes.get",),
     rf"GET {_P}{_Z}/instances{_N}": ("compute.instances.get",),
     rf"POST {_P}/regions{_N}/advice/capacityHistory": ("compute.advice.capacityHistory",),
+    rf"GET {_P}/regions{_N}/(subnetworks){_N}": ("compute.{0}.get",),
+    rf"GET {_P}/regions{_N}/(routers)": ("compute.{0}.list",),
     rf"GET {_P}/regions{_N}": ("compute.regions.get",),
     rf"GET {_P}{_Z}/operations{_N}": ("compute.zoneOperations.get",),
     rf"POST {_P}{_Z}/instances{_N}/(start|stop)": ("compute.instances.{0}",),
@@ -143,6 +145,7 @@ def test_launching_and_stopping_take_what_their_roles_hold(asking: Asking) -> No
     seen = launcher.look("demo", ZONE, SPOT.name)
     assert seen is not None
     launcher.quotas("demo", "us-central1")
+    launcher.way_out("demo", "us-central1", "default", "")
     launcher.stop("demo", ZONE, seen.gce_id, str(UUID(int=2)))
     asking.world.advance(timedelta(minutes=5))
     launcher.start("demo", ZONE, seen.gce_id, str(UUID(int=3)))

@@ -187,6 +187,8 @@ PERMISSIONS: tuple[GooglePermission, ...] = (
             "compute.images.useReadOnly": "from an image",
             "compute.subnetworks.use": "its network",
             "compute.subnetworks.useExternalIp": "its external address, where the preset gives one",
+            "compute.subnetworks.get": "whether VMs of the subnetwork reach Google without an external address",
+            "compute.routers.list": "whether it has Cloud NAT, so that they need none",
             "compute.regions.get": "quotas, so that zones without quota are skipped",
             "compute.zoneOperations.get": "the result of an insert, a start, a stop, a delete",
             "compute.acceleratorTypes.get": "whether a zone has the GPU of a preset, asked when a set-up is checked",
