@@ -296,7 +296,8 @@ def _what_is_over_says_so(story: Story, verdict: Verdict) -> None:
             verdict.wrong.append(f"{post.key} has buttons in the end: over {topic.over_at}")
         if is_over and ":black_square_for_stop:" not in str(post.message.blocks):
             verdict.wrong.append(f"{post.key} does not say that it is over since {topic.over_at}")
-        if not buttons and not is_over and not is_answered:
+        is_stopping = any(stop.settled_at is None for stop in topic.stops)
+        if not buttons and not is_over and not is_answered and not is_stopping:
             verdict.wrong.append(f"{post.key} has no buttons, and nobody answered it")
 
 
