@@ -64,7 +64,7 @@ JOURNEY = (
     Step("costguard reminders preview", "finetune-cleo"),
     Step("costguard spend", "$"),
     # README.md, "Watch your project in shadow mode"
-    Step("costguard config init > costguard.toml", ""),
+    Step("costguard init --project PROJECT", "Wrote costguard.toml"),
     Step("costguard config check", "The settings are correct."),
     Step("costguard pass", "debug-ana"),
     # jobs.md
@@ -196,7 +196,7 @@ class Newcomer:
         self._pause = threading.Event()
         clean = {name: value for name, value in os.environ.items() if not name.startswith("COSTGUARD_")}
         self._environ = {**clean, **environ}
-        self._after: Mapping[str, Callable[[], None]] = {"costguard config init > costguard.toml": self._name_a_project}
+        self._after: Mapping[str, Callable[[], None]] = {"costguard init --project PROJECT": self._let_any_port_do}
 
     def does(self, step: Step) -> list[str]:
         """Returns what was not as it should be. Where a step waits, it is typed again each second, as people do."""
@@ -236,13 +236,10 @@ class Newcomer:
             lines.until(wanted)
 
     def _words(self, command: str) -> list[str]:
-        return shlex.split(_OF_THE_JOB.sub(JOB, command))[1:]
+        """A project stands for PROJECT, and the demo's cloud for Google."""
+        words = shlex.split(_OF_THE_JOB.sub(JOB, command).replace("PROJECT", "acme-training"))[1:]
+        return [*words, "--endpoint", self._cloud] if words[0] == "init" else words
 
-    def _name_a_project(self) -> None:
-        """Follows README's advice on the settings; Google is the demo's cloud, and any port will do."""
-        file = self._folder / "costguard.toml"
-        text = re.sub(r"^projects = .*", 'projects = ["acme-training"]', file.read_text(), flags=re.MULTILINE)
-        for section in ("compute", "prices"):
-            head, at, rest = text.partition(f"\n[{section}]\n")
-            text = head + at + re.sub(r"^# endpoint = .*", f'endpoint = "{self._cloud}"', rest, count=1, flags=re.M)
-        file.write_text(text.replace('# listen = "127.0.0.1:8765"', 'listen = "127.0.0.1:0"'))
+    def _let_any_port_do(self) -> None:
+        with (self._folder / "costguard.toml").open("a") as file:
+            file.write('[server]\nlisten = "127.0.0.1:0"\n')

@@ -1,4 +1,4 @@
-"""The settings file that `costguard config init` prints, with every key and its default, and the variables read."""
+"""The settings file that `costguard config example` prints, with every key and its default, and the variables read."""
 
 from __future__ import annotations
 

@@ -167,7 +167,7 @@ def test_not_toml(tmp_path: Path) -> None:
 
 def test_unreadable_files(tmp_path: Path) -> None:
     """A file that is absent, a folder, or no text is an error that says what to do."""
-    with pytest.raises(SettingsError, match="config init"):
+    with pytest.raises(SettingsError, match="costguard init"):
         load(tmp_path / "absent.toml", {})
     with pytest.raises(SettingsError, match="cannot be read"):
         load(tmp_path, {})

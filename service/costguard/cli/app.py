@@ -14,7 +14,6 @@ import typer
 from costguard import __version__
 from costguard.cli import (
     access,
-    backups,
     bill,
     budgets,
     checks,
@@ -37,6 +36,7 @@ from costguard.cli import (
 from costguard.cli.command_line import CommandLine
 from costguard.cli.job import checkpoints, diagnosis, jobs, launch, progress, quotes
 from costguard.cli.server import WrongUsage
+from costguard.cli.setup import backups, init
 from costguard.cli.tables import clean_lines
 from costguard.errors import CostguardError, ServerUnreachable
 
@@ -74,7 +74,7 @@ _PANELS: Mapping[str, Sequence[Any]] = {
     "Money": (spend, budgets, loose, bill, ledger),
     "Files of a training, without a server": (checkpoints, progress, read, replay),
     "Access and agents": (access,),
-    "Where the server runs": (serve, backups, checks),
+    "Where the server runs": (init, serve, backups, checks),
 }
 for _panel, _modules in _PANELS.items():
     app.panel = _panel

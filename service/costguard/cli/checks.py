@@ -85,9 +85,9 @@ def _problems(error: SettingsError) -> list[str]:
     return [line.strip() for line in several] or [head]
 
 
-@config.command("init", epilog="Example:  costguard config init > costguard.toml")
-def init(as_json: AsJson = False) -> None:
-    """Print a commented settings file with every key and its default."""
+@config.command("example", epilog="Example:  costguard config example | less")
+def print_example(as_json: AsJson = False) -> None:
+    """Print a commented settings file with every key and its default; `costguard init` writes one that fits a fleet."""
     from costguard.settings import example
 
     print_json({"settings": example()}) if as_json else print(example(), end="")

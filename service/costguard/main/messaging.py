@@ -62,7 +62,7 @@ def slack_of(settings: Settings) -> SlackSection:
     if settings.slack is None:
         raise SettingsError(
             "The settings have no [slack] section, so nobody can be reminded.",
-            'Add [slack] with channel = "#your-channel"; `costguard config init` shows how.',
+            'Add [slack] with channel = "#your-channel"; `costguard config example` shows how.',
         )
     return settings.slack
 

@@ -107,7 +107,7 @@ def _read(where: Path) -> str:
     except FileNotFoundError:
         raise SettingsError(
             f"{where}: there is no settings file here.",
-            f"Make one with `costguard config init > {where}`, or name another with --config or {environment.CONFIG}.",
+            f"Make one with `costguard init --output {where}`, or name another with --config or {environment.CONFIG}.",
         ) from None
     except UnicodeDecodeError as error:
         raise SettingsError(f"{where}: byte {error.start} is not UTF-8 text.", "Save the file as UTF-8.") from None

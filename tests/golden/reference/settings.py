@@ -33,7 +33,7 @@ _HEAD = """# Settings
 <!-- Generated: python -m tests.golden reference -->
 
 One TOML file: `costguard.toml` in the folder where Costguard is started, or the file that `--config` or
-`COSTGUARD_CONFIG` names. `costguard config init > costguard.toml` prints a commented one. `costguard config check`
+`COSTGUARD_CONFIG` names. `costguard config example > costguard.toml` prints a commented one. `costguard config check`
 reports every mistake at once, each with its line, the value found and the value expected. Costguard does not start
 with a mistake in it.
 
