@@ -8,14 +8,15 @@ FLYTE := .cache/flyte
 TRACKERS := .cache/trackers
 PIPELINE := .cache/pipeline
 FOCUS := .cache/focus
+DEPLOY_CHECKS := .cache/deploy
 FOCUS_PYTHON ?= python3.12
 # uv writes no bytecode by default, and then every start pays for compiling it.
 export UV_COMPILE_BYTECODE := 1
 export UV_LINK_MODE := copy
 
-.PHONY: trackers soak help demo test check golden bench load audit bounds mutants trainers flyte sweep lowest pictures lock clean pipeline replay curves alive deadlines focus upgrades paths
+.PHONY: deploy-checks trackers soak help demo test check golden bench load audit bounds mutants trainers flyte sweep lowest pictures lock clean pipeline replay curves alive deadlines focus upgrades paths
 help: ## list the targets
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
 
 $(VENV)/installed: requirements.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Costguard needs Python 3.11 or later; set PYTHON=/path/to/python3.11"; exit 1; }
@@ -166,6 +167,19 @@ $(FOCUS)/installed: tests/focus/requirements.txt $(VENV)/installed-dev
 focus: $(FOCUS)/installed ## export a random ledger as FOCUS 1.2 and have FinOps' validator read it
 	@nice $(BIN)/python -m tests.focus $(FOCUS)/venv
 
+$(DEPLOY_CHECKS)/installed: tests/deploy/checks/requirements.txt $(VENV)/installed-dev
+	@echo "Installing checkov, zizmor and others into $(DEPLOY_CHECKS) (once; 110 packages, 700 MB)..."
+	@mkdir -p $(DEPLOY_CHECKS) && $(PYTHON) -m venv --clear $(DEPLOY_CHECKS)/venv
+	@if [ -x $(BIN)/uv ]; then \
+	  UV_COMPILE_BYTECODE=0 $(BIN)/uv pip install --quiet --python $(DEPLOY_CHECKS)/venv/bin/python --require-hashes -r tests/deploy/checks/requirements.txt ; \
+	else \
+	  $(DEPLOY_CHECKS)/venv/bin/python -m pip install --quiet --require-hashes -r tests/deploy/checks/requirements.txt ; \
+	fi
+	@touch $@
+
+deploy-checks: $(DEPLOY_CHECKS)/installed ## plan deploy/terraform with a stand-in provider, and have linters read all of deploy/
+	@COSTGUARD_DEPLOY_CHECKS=$(abspath $(DEPLOY_CHECKS))/venv nice $(BIN)/python -m pytest -q -n0 tests/deploy $(ARGS)
+
 replay: $(VENV)/installed-dev ## replay the policies for deadlines over the series in TRACES, one of five parts: make replay PART=one-zone; without PART, write service/docs/deadlines.md's table and plot from all parts
 	@nice $(BIN)/python -m tests.deadlines $(if $(PART),--part $(PART) $(TRACES),--write) $(ARGS)
 
@@ -182,6 +196,7 @@ lock: $(VENV)/installed ## write the locked requirements again
 	@$(BIN)/uv pip compile --quiet --generate-hashes --no-emit-index-url --no-header --universal --python-version 3.11 tests/pipeline/requirements.in -o tests/pipeline/requirements.txt
 	@$(BIN)/uv pip compile --quiet --generate-hashes --no-emit-index-url --no-header --universal --python-version 3.11 tests/trackers/requirements.in -o tests/trackers/requirements.txt
 	@$(BIN)/uv pip compile --quiet --generate-hashes --no-emit-index-url --no-header --universal --python-version 3.12 tests/focus/requirements.in -o tests/focus/requirements.txt
+	@$(BIN)/uv pip compile --quiet --generate-hashes --no-emit-index-url --no-header --universal --python-version 3.11 tests/deploy/checks/requirements.in -o tests/deploy/checks/requirements.txt
 
 clean: ## remove everything that was installed or built
 	@rm -rf $(VENV) .venv-lowest .cache build dist bench.json
