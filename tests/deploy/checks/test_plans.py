@@ -28,7 +28,11 @@ WATCHING: dict[str, Any] = {
 VM = {**WATCHING, "where": "vm", "package": WHEEL}
 CLOUD_RUN = {**WATCHING, "where": "cloud-run", "image": IMAGE}
 ELSEWHERE = {**WATCHING, "where": "elsewhere"}
-JOBS = {"launch": True, "vm_accounts": ["trainer@ml-lab-prod.iam.gserviceaccount.com"], "code_bucket": "acme-code"}
+JOBS: dict[str, Any] = {
+    "launch": True,
+    "vm_accounts": ["trainer@ml-lab-prod.iam.gserviceaccount.com"],
+    "code_bucket": "acme-code",
+}
 READING = re.compile(r"[a-z]+\.[A-Za-z]+\.(get|list)|compute\.advice\.capacityHistory")
 
 
