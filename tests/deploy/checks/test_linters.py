@@ -63,7 +63,10 @@ def findings(*arguments: str) -> set[tuple[str, str]]:
 
 def said(*command: str) -> str:
     """Returns what a linter of the environment prints where it finds something."""
-    full = [str(ENVIRONMENT / "bin" / command[0]), *command[1:]]
+    program = ENVIRONMENT / "bin" / command[0]
+    if not program.exists():
+        pytest.skip(f"{command[0]} has no wheel for this platform")
+    full = [str(program), *command[1:]]
     done = subprocess.run(full, cwd=ROOT, capture_output=True, text=True, check=False, timeout=300)
     return done.stdout + done.stderr if done.returncode else ""
 
