@@ -48,7 +48,8 @@ locals {
     for permission in flatten([for role in local.roles : role.permissions]) : "${split(".", permission)[0]}.googleapis.com"
   ])
   own_apis = concat(
-    ["cloudbilling.googleapis.com", "iam.googleapis.com", "secretmanager.googleapis.com"],
+    ["cloudbilling.googleapis.com", "cloudresourcemanager.googleapis.com", "iam.googleapis.com"],
+    var.where != "elsewhere" ? ["secretmanager.googleapis.com"] : [],
     var.where == "vm" ? ["compute.googleapis.com", "iap.googleapis.com"] : [],
     var.where == "cloud-run" ? ["compute.googleapis.com", "iap.googleapis.com", "run.googleapis.com", "sqladmin.googleapis.com", "servicenetworking.googleapis.com"] : [],
     var.organization != "" ? ["logging.googleapis.com", "pubsub.googleapis.com"] : [],
@@ -87,6 +88,7 @@ resource "google_project_iam_custom_role" "costguard" {
   description = local.roles[each.value.role].description
   permissions = local.roles[each.value.role].permissions
   stage       = "GA"
+  depends_on  = [google_project_service.own]
 }
 
 resource "google_project_iam_member" "costguard" {
