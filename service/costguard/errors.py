@@ -117,9 +117,13 @@ class SettingsError(CostguardError):
 
 
 class CloudError(CostguardError):
-    """Google Cloud did not do what was asked. `retry_after`: the seconds after which it says to ask again; 0: none."""
+    """Google Cloud did not do what was asked. `retry_after`: the seconds after which it says to ask again; 0: none.
+
+    `refusal` is its kind, as costguard.refusals has it; "" where no answer came.
+    """
 
     retry_after = 0.0
+    refusal = ""
 
 
 class CredentialsRefused(CloudError):

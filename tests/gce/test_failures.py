@@ -15,6 +15,7 @@ from tests.gce.conftest import Connect, Ticking, Waits
 from tests.gce.server import Answer, google_error, json_answer
 
 from costguard.gce.client import ComputeCloud
+from costguard.model.mending import command_for, with_command
 from costguard.model.observation import Observation
 
 EAST = "us-east1-b"
@@ -32,7 +33,7 @@ def names(look: Observation) -> list[str]:
     ("answer", "code", "said"),
     [
         (google_error(403, "forbidden"), "permission", "or roles/compute.viewer, on project p"),
-        (google_error(403, "accessNotConfigured"), "permission", "gcloud services enable"),
+        (google_error(403, "accessNotConfigured"), "api_disabled", "gcloud services enable compute.googleapis.com"),
         (google_error(401, "authError"), "credentials", "gcloud auth application-default login"),
         (google_error(404, "notFound"), "not_found", "Check that project p exists"),
     ],
@@ -45,6 +46,38 @@ def test_a_project_that_cannot_be_read(connect: Connect, answer: Answer, code: s
     assert said in look.unread[0].reason
     assert (look.instances, look.instances_complete, look.operations_through_at) == ((), False, None)
     assert setup.server.paths() == ["instances"]
+
+
+_PERIMETER = "Request is prohibited by organization's policy. vpcServiceControlsUniqueIdentifier: abcdefgh"
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (_PERIMETER, "vpc_service_controls", "vpcServiceControlsUniqueId"),
+        ("Constraint constraints/gcp.restrictServiceUsage violated for project p.", "org_policy", "org-policies"),
+        ("Request had insufficient authentication scopes.", "scope", "set-service-account"),
+        ("Project p has billing disabled. Please enable it.", "billing", "gcloud billing projects link p"),
+    ],
+)
+def test_a_denial_that_no_role_mends_is_not_called_a_missing_role(
+    connect: Connect, words: str, code: str, said: str
+) -> None:
+    """The kind counts it; its reason names the command that mends it, and none that grants a role."""
+    look = connect(cloud_of(instances=google_error(403, "forbidden", words))).cloud.observe("p", None)
+    assert codes(look) == {"project": code}
+    assert said in look.unread[0].reason
+    assert "add-iam-policy-binding" not in with_command("p", look.unread[0])
+    assert "iam-role" not in look.unread[0].reason
+
+
+def test_a_denial_without_a_cause_gets_no_command(connect: Connect) -> None:
+    """403 alone has too many causes for a guess."""
+    look = connect(cloud_of(instances=google_error(403, "mystery", "The flux is out of phase"))).cloud.observe(
+        "p", None
+    )
+    assert "The flux is out of phase" in look.unread[0].reason
+    assert command_for("p", look.unread[0]) == ""
 
 
 def test_other_projects_go_on(connect: Connect) -> None:
@@ -181,7 +214,7 @@ def test_a_proxy_s_error_page(connect: Connect) -> None:
     """The markup of an error page is kept from people; its status is shown."""
     look = connect(cloud_of(instances=Answer(b"<html>Bad gateway</html>", 502))).cloud.observe("p", None)
     assert codes(look) == {"instances": "unavailable"}
-    assert "answered 502: no explanation." in look.unread[0].reason
+    assert "answered 502: a page of HTML" in look.unread[0].reason
 
 
 def test_a_token_that_leads_nowhere(connect: Connect) -> None:

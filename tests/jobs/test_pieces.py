@@ -35,6 +35,8 @@ from costguard_vm.model.checkpoint import Checkpoint, CheckpointLook, Checkpoint
         ("QUOTA_EXCEEDED", Outcome.QUOTA),
         ("INVALID_FIELD_VALUE", Outcome.REFUSED),
         ("RESOURCE_NOT_FOUND", Outcome.REFUSED),
+        ("SERVICE_ACCOUNT_ACCESS_DENIED", Outcome.REFUSED),
+        ("VM_EXTERNAL_IP_ACCESS_POLICY_CONSTRAINT", Outcome.LOST),
         ("INTERNAL_ERROR", Outcome.LOST),
         ("", Outcome.LOST),
     ],
@@ -44,11 +46,48 @@ def test_what_an_operations_error_means(code: str, outcome: Outcome) -> None:
     assert outcome_of(OperationAnswer(True, "", code, "")) is outcome
 
 
+def test_googles_words_decide_where_its_code_does_not() -> None:
+    """An account that may not be used or a policy refuses again; words about room mean another place."""
+    said = {
+        "Constraint constraints/compute.vmExternalIpAccess violated for project 7.": Outcome.REFUSED,
+        "The zone 'projects/p/zones/z' does not have enough resources available.": Outcome.STOCKOUT,
+        "The flux is out of phase.": Outcome.LOST,
+    }
+    assert {words: outcome_of(OperationAnswer(True, "", "A_NEW_CODE", words)) for words in said} == said
+
+
 def test_an_error_in_googles_words() -> None:
-    """The text has the code, for people who search for it."""
-    reported = OperationAnswer(True, "", "QUOTA_EXCEEDED", "Quota 'GPUS'  exceeded.")
-    assert words_of(reported) == "Quota 'GPUS' exceeded (QUOTA_EXCEEDED)"
+    """The text has the code, for people who search for it; an error without words has the code alone."""
+    reported = OperationAnswer(True, "", "ZONE_RESOURCE_POOL_EXHAUSTED", "The zone has no  room.")
+    assert words_of(reported) == "The zone has no room (ZONE_RESOURCE_POOL_EXHAUSTED)"
     assert words_of(OperationAnswer(True, "", "INTERNAL_ERROR", "")) == "Google says INTERNAL_ERROR"
+
+
+@pytest.mark.parametrize(
+    ("code", "words", "step"),
+    [
+        (
+            "QUOTA_EXCEEDED",
+            "Quota 'NVIDIA_T4_GPUS' exceeded.  Limit: 1.0 in region us-central1.",
+            "--project=lab --quota-id=NVIDIA-T4-GPUS-per-project-region --dimensions=region=us-central1",
+        ),
+        (
+            "SERVICE_ACCOUNT_ACCESS_DENIED",
+            "The user does not have access to service account 'vm@lab.iam.gserviceaccount.com'.",
+            "gcloud iam service-accounts add-iam-policy-binding vm@lab.iam.gserviceaccount.com",
+        ),
+        (
+            "CONDITION_NOT_MET",
+            "Constraint constraints/compute.vmExternalIpAccess violated for project 7.",
+            "`external_address = false` in the preset",
+        ),
+    ],
+)
+def test_what_mends_a_failed_launch_follows_googles_words(code: str, words: str, step: str) -> None:
+    """The job's thread and page get the step with the reason."""
+    said = words_of(OperationAnswer(True, "", code, words), "lab")
+    assert said.startswith(" ".join(words.split()).rstrip("."))
+    assert step in said
 
 
 def test_a_process_that_stood_still_asks_nothing(sqlite_url: str) -> None:

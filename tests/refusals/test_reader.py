@@ -212,3 +212,86 @@ def test_hostile_input_is_read_in_bounds(answer: Any) -> None:
     reading = explain(answer)
     assert len(reading.sentence) < 1000
     assert reading.sentence.isprintable()
+
+
+@pytest.mark.parametrize(
+    ("reason", "kind"),
+    [
+        ("SERVICE_DISABLED", "api_disabled"),
+        ("BILLING_DISABLED", "billing"),
+        ("API_KEY_INVALID", "credentials"),
+        ("API_KEY_SERVICE_BLOCKED", "credentials"),
+        ("RATE_LIMIT_EXCEEDED", "rate_limited"),
+        ("RESOURCE_QUOTA_EXCEEDED", "quota"),
+        ("USER_PROJECT_DENIED", "permission"),
+        ("CONSUMER_SUSPENDED", "unknown"),
+        ("CONSUMER_INVALID", "not_found"),
+        ("SECURITY_POLICY_VIOLATED", "vpc_service_controls"),
+        ("ACCESS_TOKEN_EXPIRED", "credentials"),
+        ("ACCESS_TOKEN_SCOPE_INSUFFICIENT", "scope"),
+        ("ACCOUNT_STATE_INVALID", "credentials"),
+        ("CREDENTIALS_MISSING", "credentials"),
+        ("RESOURCE_PROJECT_INVALID", "not_found"),
+        ("RESOURCE_USAGE_RESTRICTION_VIOLATED", "org_policy"),
+        ("ORG_RESTRICTION_VIOLATION", "org_policy"),
+        ("LOCATION_ORG_POLICY_VIOLATED", "org_policy"),
+        ("LOCATION_POLICY_VIOLATED", "org_policy"),
+        ("GCP_SUSPENDED", "unknown"),
+        ("IAM_PERMISSION_DENIED", "permission"),
+    ],
+)
+def test_each_reason_of_googles_has_its_kind(reason: str, kind: str) -> None:
+    """The reasons of google/api/error_reason.proto, with a message that says nothing but "permission denied"."""
+    info = {"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": reason, "domain": "googleapis.com"}
+    for named in ("metadata", "metadatas"):
+        details = [{**info, named: {"service": "tpu.googleapis.com", "consumer": "projects/p-1"}}]
+        answer = {
+            "error": {"code": 403, "message": "Permission denied.", "status": "PERMISSION_DENIED", "details": details}
+        }
+        reading = explain(answer)
+        assert (reading.kind, reading.service, reading.missing.project) == (kind, "tpu", "p-1")
+
+
+@pytest.mark.parametrize(
+    ("code", "message", "kind"),
+    [
+        ("AccessDenied", "Access denied.", "permission"),
+        ("NoSuchBucket", "The specified bucket does not exist.", "not_found"),
+        ("NoSuchKey", "The specified key does not exist.", "not_found"),
+        ("UserProjectAccountProblem", "User project billing account not in good standing.", "billing"),
+        ("SignatureDoesNotMatch", "The request signature we calculated does not match.", "credentials"),
+        ("SlowDown", "Please reduce your request rate.", "rate_limited"),
+        ("InvalidArgument", "Invalid argument.", "request"),
+    ],
+)
+def test_an_error_of_cloud_storage_in_xml(code: str, message: str, kind: str) -> None:
+    """Codes of https://cloud.google.com/storage/docs/xml-api/reference-status."""
+    answer = f"<?xml version='1.0' encoding='UTF-8'?><Error><Code>{code}</Code><Message>{message}</Message></Error>"
+    reading = explain(answer.encode())
+    assert (reading.kind, reading.service, reading.said) == (kind, "storage", message)
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "named"),
+    [
+        (
+            'Operation denied by custom org policy: ["customConstraints/custom.noGpu": "No GPUs"].',
+            "org_policy",
+            "customConstraints/custom.noGpu",
+        ),
+        (
+            "ERROR: (gcloud.projects.describe) User [a@example.com] does not have permission to access projects "
+            "instance [p-1] (or it may not exist): The caller does not have permission",
+            "permission",
+            "a@example.com",
+        ),
+        ("Permission denied: Consumer 'projects/p-1' has been suspended.", "unknown", "suspended"),
+        ("Insufficient Permission", "scope", "cloud-platform"),
+        ("Permission 'orgpolicy.policy.get' denied on resource", "permission", "roles/orgpolicy.policyViewer"),
+    ],
+)
+def test_words_that_look_like_another_kind(text: str, kind: str, named: str) -> None:
+    """A policy, an account, a suspension and a scope are read by what they name."""
+    reading = explain(text)
+    assert reading.kind == kind
+    assert named in str(reading.as_json())

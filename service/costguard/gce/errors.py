@@ -5,9 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
-
-import orjson
 
 from costguard.errors import (
     AlreadyExists,
@@ -20,21 +17,18 @@ from costguard.errors import (
     RateLimited,
     RequestRefused,
 )
+from costguard.refusals.explanation import Explanation, RefusalKind
+from costguard.refusals.reader import explain
 
-_RATE_LIMIT_REASONS = frozenset(
-    {"rateLimitExceeded", "userRateLimitExceeded", "quotaExceeded", "RATE_LIMIT_EXCEEDED", "concurrentLimitExceeded"}
-)
-_API_OFF_REASONS = frozenset({"accessNotConfigured", "SERVICE_DISABLED"})
-_NOT_YET_REASONS = frozenset({"resourceNotReady", "RESOURCE_NOT_READY"})
+_LOOKED_AT = 4096  # bytes of an answer
+_LIMITS = frozenset({RefusalKind.RATE_LIMITED, RefusalKind.QUOTA})
+_NOT_YET = re.compile("resourceNotReady|RESOURCE_NOT_READY")
 _MISSING = re.compile(r"resource '([^']+)' was not found", re.IGNORECASE)
 # Read by itself it is a 404: The resource 'projects/p/zones/z/machineTypes/m' was not found. In an insert it is a 400:
 # Invalid value for field 'resource.machineType': 'zones/z/machineTypes/m'. Machine type with name 'm' does not exist in
 # zone 'z' (seen in taskcluster/community-tc-config#75).
 _MACHINE_TYPE = re.compile(
     r"zones/(?P<zone>[^/']+)/machineTypes/(?P<name>[^/']+)'(?: was not found|\. .*does not exist)", re.IGNORECASE
-)
-_SIGN_IN = (
-    "Run `gcloud auth application-default login`, or point GOOGLE_APPLICATION_CREDENTIALS at a valid credentials file."
 )
 
 
@@ -84,7 +78,9 @@ _CODES: tuple[tuple[type[CloudError], str], ...] = (
 
 
 def code_of(error: CloudError) -> str:
-    """The short, stable word under which an error is counted."""
+    """The short, stable word under which an error is counted: of a denial, its kind."""
+    if isinstance(error, PermissionDenied) and error.refusal:
+        return error.refusal
     return next((code for kind, code in _CODES if isinstance(error, kind)), "bad_answer")
 
 
@@ -101,8 +97,9 @@ def from_status(
     status: int, body: bytes, project: str, what: str, account: str = "", service: Service = COMPUTE
 ) -> CloudError:
     """The error that an HTTP answer other than 200 stands for."""
-    message, reasons = _google_error(body)
-    return _error(status, message or "no explanation", reasons, project, what, account, service)
+    reading = explain(body, status=status, service=service.host, project=project, account=account)
+    is_later = _NOT_YET.search(body[:_LOOKED_AT].decode(errors="replace")) is not None
+    return _error(reading, project, what, account, service, is_later=is_later)
 
 
 def from_exception(
@@ -115,12 +112,18 @@ def from_exception(
     if isinstance(error, auth.TransportError) or (isinstance(error, auth.RefreshError) and error.retryable):
         return NoAnswer(f"{what} of project {project}: no access token could be fetched ({_brief(error)}).")
     if isinstance(error, auth.GoogleAuthError):
-        return CredentialsRefused(
-            f"{what} of project {project}: Google refused our credentials ({_brief(error)}).", _SIGN_IN
+        reading = explain(f"{type(error).__name__}: {error}", status=401, project=project)
+        refused = CredentialsRefused(
+            f"{what} of project {project}: Google refused our credentials ({_brief(error)}).", reading.mend
         )
+        refused.refusal = reading.kind.value
+        return refused
     if isinstance(error, api.GoogleAPICallError) and error.code is not None:
-        reasons = {str(part.get("reason", "")) for part in error.errors if isinstance(part, dict)}
-        return _error(int(error.code), error.message or _brief(error), reasons, project, what, account, service)
+        status = int(error.code)
+        parts = {"message": error.message or _brief(error), "errors": error.errors, "details": error.details}
+        reading = explain({"error": parts}, status=status, service=service.host, project=project, account=account)
+        is_later = _NOT_YET.search(str(error.errors)) is not None
+        return _error(reading, project, what, account, service, is_later=is_later)
     return NoAnswer(
         f"{what} of project {project}: no answer from {service.name} ({_brief(error)}).",
         "Check the network, and the endpoint if one is set; it is tried again at the next pass.",
@@ -128,37 +131,60 @@ def from_exception(
 
 
 def _error(
-    status: int, message: str, reasons: set[str], project: str, what: str, account: str, service: Service
+    reading: Explanation, project: str, what: str, account: str, service: Service, *, is_later: bool
 ) -> CloudError:
-    said = f"{what} of project {project}: {service.name} answered {status}: {_cut(message).rstrip('.')}."
-    if status == 429 or (status == 403 and reasons & _RATE_LIMIT_REASONS):
-        return RateLimited(said, "Read less often (a longer interval between passes), or ask Google for more quota.")
+    """`is_later`: what it is about is not ready yet."""
+    status, words = reading.status, reading.said.rstrip(".") or "no explanation"
+    said = f"{what} of project {project}: {service.name} answered {status}: {words}."
+    error = _of_status(reading, said, project, account, service, is_later=is_later)
+    error.refusal = reading.kind.value
+    return error
+
+
+def _of_status(
+    reading: Explanation, said: str, project: str, account: str, service: Service, *, is_later: bool
+) -> CloudError:
+    status, kind = reading.status, reading.kind
+    if status == 429 or (status == 403 and kind in _LIMITS):
+        return RateLimited(said, reading.mend)
     if status == 401:
-        return CredentialsRefused(said, _SIGN_IN)
-    if status == 403 and reasons & _API_OFF_REASONS:
-        return PermissionDenied(said, f"Run `gcloud services enable {service.host} --project {project}`.")
+        return CredentialsRefused(said, reading.mend)
     if status == 403:
-        grantee = account or "the account that Costguard runs as"
-        return PermissionDenied(
-            said, f"Grant the role of {service.role_file}, or {service.role}, on project {project} to {grantee}."
-        )
-    unknown_type = _MACHINE_TYPE.search(message)
+        return PermissionDenied(said, _way_in(reading, project, account, service))
+    unknown_type = _MACHINE_TYPE.search(reading.said)
     if unknown_type is not None and status in (400, 404):
         zone, name = unknown_type["zone"], unknown_type["name"]
-        kind = RequestRefused if service.tells_refusals else NotFound
-        return kind(f"Unknown machine type {name} in zone {zone} of project {project}.", _machine_types_of(zone))
-    if status == 404 and (missing := missing_resource(message)).count("/") > 1:
-        return NotFound(said, f"Check how {missing.rpartition('/')[2]} is spelt, and where it is.")
+        refused = RequestRefused if service.tells_refusals else NotFound
+        return refused(f"Unknown machine type {name} in zone {zone} of project {project}.", _machine_types_of(zone))
+    if status == 404 and missing_resource(reading.said).count("/") > 1:
+        return NotFound(said, reading.mend)
     if status == 404:
         return NotFound(said, f"Check that project {project} exists and is spelt so, or stop watching it.")
     if status >= 500 or status == 408:
         return CloudUnavailable(said, "It is tried again at the next pass.")
     if service.tells_refusals and status == 409:
         return AlreadyExists(said, "It is looked at whose it is.")
+    if service.tells_refusals and kind is RefusalKind.ORG_POLICY:
+        return RequestRefused(said, f"{reading.sentence} {reading.mend}")
     # A resource that is not ready yet will be: only a permanent refusal is reported as one.
-    if service.tells_refusals and status == 400 and not reasons & _NOT_YET_REASONS:
-        return RequestRefused(said, "Change what is asked for: Google would refuse it again.")
-    return BadAnswer(said, f"Check the spelling of project {project} and the endpoint, if one is set.")
+    if service.tells_refusals and status == 400 and not is_later:
+        return RequestRefused(said, reading.mend or "Change what is asked for: Google would refuse it again.")
+    if kind in (RefusalKind.UNKNOWN, RefusalKind.REQUEST):
+        return BadAnswer(said, f"Check the spelling of project {project} and the endpoint, if one is set.")
+    return BadAnswer(said, f"{reading.sentence} {reading.mend}")
+
+
+def _way_in(reading: Explanation, project: str, account: str, service: Service) -> str:
+    """Says what mends a denial: our own role for what it is made for, else what the kind of denial asks for."""
+    if reading.kind is RefusalKind.UNKNOWN:
+        return "The answer does not say what is missing: ask an administrator of the project."
+    own = f"{service.host.partition('.')[0]}."
+    if reading.kind is not RefusalKind.PERMISSION:
+        return f"{reading.sentence} {reading.mend}"
+    if not all(permission.startswith(own) for permission in reading.missing.permissions):
+        return reading.mend
+    grantee = account or "the account that Costguard runs as"
+    return f"Grant the role of {service.role_file}, or {service.role}, on project {project} to {grantee}."
 
 
 def missing_resource(message: str) -> str:
@@ -172,17 +198,6 @@ def missing_resource(message: str) -> str:
 def _machine_types_of(zone: str) -> str:
     offered = f"gcloud compute machine-types list --zones {zone}"
     return f"Check how it is spelt, or choose one that Google offers there (`{offered}` lists them)."
-
-
-def _google_error(body: bytes) -> tuple[str, set[str]]:
-    try:
-        error: Any = orjson.loads(body)["error"]
-        message = str(error.get("message", ""))
-        parts = [*error.get("errors", ()), *error.get("details", ())]
-        return message, {str(part["reason"]) for part in parts if isinstance(part, dict) and "reason" in part}
-    except (ValueError, KeyError, TypeError, AttributeError):
-        # A proxy's page: its markup helps nobody.
-        return "" if body.lstrip().startswith(b"<") else body[:200].decode(errors="replace"), set()
 
 
 def _brief(error: BaseException) -> str:

@@ -39,7 +39,7 @@ _PROJECT = (
         rf"""(?:project_number|projectNumber|project_id|projectId|containerInfo)["']?[:=]\s{{0,9}}["']?({_ID})"""
     ),
     re.compile(rf"[?&]project=({_ID})"),
-    re.compile(rf"\b[Pp]roject\s(?:#|'|\"|projects/|number\s)?({_ID})(?=['\"\s,;:.)(]|$)"),
+    re.compile(rf"\b[Pp]roject(?:s instance)?\s(?:#|'|\"|\[|projects/|number\s)?({_ID})(?=['\"\s,;:.)(\]]|$)"),
     re.compile(rf"\bprojects/({_ID})"),
     re.compile(rf"projects?:\s['\"]?({_ID})['\"]?\n"),
 )
@@ -82,7 +82,7 @@ _EMAIL = r"[\w.+-]{1,100}@[\w-]{1,80}(?:\.[\w-]{1,60}){1,6}"
 _PRINCIPAL = (
     re.compile(rf"""principalEmail["']?\s{{0,9}}[:=]\s{{0,9}}["']?({_EMAIL})"""),
     re.compile(rf"({_EMAIL}) (?:does not|doesn't|do not|is not|lacks?|needs?)\b"),
-    re.compile(rf"(?:[Uu]ser|account|principal|caller) ['\"]?({_EMAIL})['\"]? (?:does not|doesn't|is not|lacks?)"),
+    re.compile(rf"(?:[Uu]ser|account|principal|caller) ['\"\[]?({_EMAIL})['\"\]]? (?:does not|doesn't|is not|lacks?)"),
 )
 _ACCOUNT = re.compile(rf"(?:service account|serviceAccounts/)\s?['\"]?({_EMAIL})")
 _RESOURCE = (
@@ -100,7 +100,7 @@ _RESOURCE = (
     re.compile(r"'([^']{3,300})'\. The referenced \w{2,40} resource cannot be found"),
     re.compile(r"<?(?:BucketName|Bucket)>?:? ([a-z0-9][\w.-]{2,62})"),
 )
-_CONSTRAINT = re.compile(r"constraints/[a-zA-Z]{2,40}\.[\w.]{2,100}\w")
+_CONSTRAINT = re.compile(r"(?:customC|c)onstraints/[a-zA-Z]{2,40}\.[\w.]{2,100}\w")
 _BARE_CONSTRAINT = re.compile(
     r"(?:[Cc]onstraint|policy) ['\"]?((?:compute|iam|gcp|storage|sql|run|ainotebooks)\.[\w.]{2,100}\w)"
 )
@@ -118,7 +118,7 @@ _DENIED_IN_AUDIT = re.compile(r"(?<![\w.])permission[\"']?: [\"']?([a-z][a-zA-Z0
 
 _NUMBER = r"['\"]?(-?\d[\d,]{0,20}(?:\.\d{1,9})?)['\"]?"
 _METRIC = (
-    re.compile(r"Quota(?: limit)? ['\"]?([A-Za-z][\w.-]{2,100})['\"]? (?:has been )?exceeded", re.IGNORECASE),
+    re.compile(r"Quota(?: limit)? ['\"]?([A-Za-z][\w.-]{2,100})['\"]?\s{1,9}(?:has been )?exceeded", re.IGNORECASE),
     re.compile(r"quota metrics exceed quota limits: ([\w./,\s-]{3,300}?)(?=[\"'\n]|$)"),
     re.compile(r"resource ['\"]([A-Z][\w]{2,100})['\"]: request requires"),
     re.compile(r"quota metric ['\"]([^'\"]{2,100})['\"]"),

@@ -34,14 +34,14 @@ _PERIMETER = _any(
     r"RESOURCES_NOT_IN_SAME_SERVICE_PERIMETER", r"NO_MATCHING_ACCESS_LEVEL", r"service perimeter",
 )  # fmt: skip
 _POLICY = _any(
-    r"(?<![\w])constraints/[a-z]", r"violates? (?:the )?(?:organi[sz]ation(?:al)? policy|constraint)",
+    r"(?<![\w])(?:custom)?[cC]onstraints/[a-z]", r"violates? (?:the )?(?:organi[sz]ation(?:al)? policy|constraint)",
     r"\borg(?:anization)? polic(?:y|ies)\b(?! api| service| administrator)", r"ORG_POLICY",
-    r"LOCATION_POLICY_VIOLATED", r"ORG_RESTRICTION_VIOLATION", r"RESOURCE_USAGE_RESTRICTION_VIOLATED",
+    r"LOCATION_(?:TAX_)?POLICY_VIOLATED", r"ORG_RESTRICTION_VIOLATION", r"RESOURCE_USAGE_RESTRICTION_VIOLATED",
     r"SYSTEM_PARAMETER_UNSUPPORTED_POLICY",
     r"(?:denied|blocked|refused|prohibited) by (?:an? )?(?:IAM )?(?:deny|organi[sz]ation(?:al)?|"
     r"principal access boundary) polic",
     r"\bdeny polic(?:y|ies)\b", r"principal access boundary", r"constraint .{1,80} violated",
-    r"CONTEXT_AWARE_ACCESS|context-aware access",
+    r"USER_BLOCKED_BY_ADMIN|TLS_\w{3,20}_VIOLATED|CONTEXT_AWARE_ACCESS|context-aware access",
     r"(?:iam|compute|storage|gcp|sql|run)\.(?:managed|restrict|disable|require|"
     r"allowed)[A-Za-z.]{2,60}\b.{0,40}\b(?:violat|enforce)",
 )  # fmt: skip
@@ -55,10 +55,11 @@ _OAUTH = _any(
     r"ACCESS_TOKEN_(?:EXPIRED|TYPE_UNSUPPORTED)", r"CREDENTIALS_MISSING",
     r"SERVICE_ACCOUNT_(?:DISABLED|DELETED)", r"ACCOUNT_STATE_INVALID", r"SESSION_COOKIE_(?:INVALID|EXPIRED)",
     r"LOGIN_COOKIE",
-    r"API[_ ]KEY[_ ](?:INVALID|EXPIRED|SERVICE_BLOCKED|HTTP_REFERRER_BLOCKED|IP_ADDRESS_BLOCKED)",
+    r"API[_ ]KEY[_ ](?:INVALID|EXPIRED|\w{2,30}_BLOCKED)",
     r"API key (?:not valid|expired|not found)", r"invalid (?:authentication )?credentials",
     r"invalid authentication credential", r"authentication credentials? (?:were|was|is) (?:not|missing)",
-    r"\bauthError\b", r"missing required authentication", r"login required", r"Anonymous (?:caller|user)",
+    r"\bauthError\b", r"missing required authentication", r"login required", r"SignatureDoesNotMatch",
+    r"InvalidAccessKeyId|InvalidSecurity|RequestTimeTooSkewed|ExpiredToken", r"Anonymous (?:caller|user)",
     r"token (?:has been |is |was )?(?:expired|revoked)",
     r"service account .{0,80}(?:is disabled|does not exist\b.{0,20}token)",
     r"problem refreshing your current auth tokens", r"Failed to retrieve http://metadata\.google\.internal",
@@ -69,7 +70,7 @@ _IMPERSONATION = _any(
 )  # fmt: skip
 _SCOPE = _any(
     r"ACCESS_TOKEN_SCOPE_INSUFFICIENT", r"insufficient authentication scopes?", r"insufficient_?scopes?\b",
-    r"\binvalid_scope\b", r"correct permission scopes",
+    r"\binvalid_scope\b", r"denied while getting Drive credentials", r"correct permission scopes",
     r"(?:required|missing|needs? the|lacks? the) (?:oauth )?scopes?\b",
     r"scopes? (?:is|are) (?:insufficient|missing|not granted)",
     # Compute Engine's words for a VM's scopes: they name no permission, as a denial by IAM does.
@@ -77,14 +78,14 @@ _SCOPE = _any(
 )  # fmt: skip
 _BILLING = _any(
     r"BILLING_(?:DISABLED|NOT_FOUND|NOT_OPEN|NOT_ENABLED)", r"UREQ_PROJECT_BILLING", r"billingNotEnabled",
-    r"\baccountDisabled\b", r"requires? billing to be enabled",
+    r"\baccountDisabled\b", r"AccountProblem", r"requires? billing to be enabled",
     r"billing (?:must|has to|needs to) be enabled", r"(?:has|have) billing disabled",
     r"billing is (?:disabled|not enabled)", r"billing (?:has not been|was not|not) enabled",
     r"billing account\b.{0,120}\b(?:is|are|was|has been|been) (?:disabled|closed|absent|not found|"
     r"not open|not valid|invalid|suspended|delinquent|not in good standing|not active|inactive|past due)",
     r"(?:absent|closed|delinquent|disabled|suspended|invalid) billing account",
     r"enable billing (?:on|for) (?:the )?project", r"billing account .{0,60}not (?:found|open)",
-    r"no (?:open |active )?billing account",
+    r"no (?:open |active )?billing account", r"(?:has|have) not configured billing",
 )  # fmt: skip
 _API_OFF = _any(
     r"SERVICE_DISABLED", r"accessNotConfigured", r"Access Not Configured", r"has not been used in project",
@@ -95,7 +96,8 @@ _API_OFF = _any(
 )  # fmt: skip
 _STOCK = _any(
     r"RESOURCE_POOL_EXHAUSTED", r"does\s+not\s+have\s+enough\s+resources\s+available",
-    r"no more capacity in the zone", r"\bresource_availability\b", r"\bSTOCKOUT",
+    r"no more capacity in the zone", r"not\s+currently\s+have\s+sufficient\s+capacity",
+    r"\bresource_availability\b", r"\bSTOCKOUT",
     r"is\s+currently\s+unavailable\s+in\s+the\s+[\w-]{3,40}\s+(?:zone|region)", r"Insufficient capacity",
     r"not enough (?:capacity|resources)", r"resources? (?:is|are) (?:exhausted|unavailable) in (?:the )?zone",
     r"out of (?:capacity|stock)", r"GCE_STOCKOUT", r"(?:currently )?lacks? (?:the )?capacity",
@@ -162,6 +164,12 @@ _WRONG = _any(
 )  # fmt: skip
 
 
+# Google has stopped the project itself: no role and no account of the project's mends it.
+SUSPENDED = _any(
+    r"CONSUMER_SUSPENDED", r"GCP_SUSPENDED", r"has been suspended", r"(?:project|consumer|account) is suspended"
+)
+
+
 def kind_in(answer: Answer) -> RefusalKind:
     """The kind of an answer of Google's. UNKNOWN where nothing in it says what is wrong."""
     text, status = answer.text, answer.status
@@ -173,6 +181,8 @@ def kind_in(answer: Answer) -> RefusalKind:
         return RefusalKind.VPC_SERVICE_CONTROLS
     if _POLICY.search(text) and not is_about_policies and not _API_OFF.search(text):
         return RefusalKind.ORG_POLICY
+    if SUSPENDED.search(text) and not _BILLING.search(text):
+        return RefusalKind.UNKNOWN
     if _OAUTH.search(text) and not _IMPERSONATION.search(text):
         return RefusalKind.CREDENTIALS
     for kind, pattern in _ROWS:
@@ -183,7 +193,9 @@ def kind_in(answer: Answer) -> RefusalKind:
 
 def _of_page(status: int) -> RefusalKind:
     """A page says what its status says and no more."""
-    return {404: RefusalKind.NOT_FOUND, 429: RefusalKind.RATE_LIMITED}.get(status, RefusalKind.UNKNOWN)
+    return {401: RefusalKind.CREDENTIALS, 404: RefusalKind.NOT_FOUND, 429: RefusalKind.RATE_LIMITED}.get(
+        status, RefusalKind.UNKNOWN
+    )
 
 
 def _of_status(status: int) -> RefusalKind:

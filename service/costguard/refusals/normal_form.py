@@ -73,11 +73,17 @@ def unwrap(answer: bytes | str | Mapping[str, Any], status: int = 0) -> Answer:
         title = _TITLE.search(text)
         said = _line(masked(title[1])) if title is not None else "a page of HTML, and not an answer of the API"
         return Answer(said, said, status or _status(said), is_page=True)
-    text = "\n".join(_lines(parsed)) if parsed is not None else _ELEMENT.sub(r"\1: \2\n", text)
+    text = "\n".join(_lines(parsed)) if parsed is not None else _of_xml(text)
     text = masked(_plain(text))
     said = _message(parsed) if parsed is not None else ""
     said = _line(masked(_plain(said))) if said else _said_in(text)
     return Answer(text, said, status or _status(text))
+
+
+def _of_xml(text: str) -> str:
+    """Elements as lines. Of Google's services only Cloud Storage answers in XML."""
+    lines = _ELEMENT.sub(r"\1: \2\n", text)
+    return f"{lines}\nCloud Storage" if re.search(r"<Error>\s{0,9}<Code>", text) else lines
 
 
 def _parsed(answer: bytes | str) -> Any | None:

@@ -77,6 +77,8 @@ def _of_slack(code: str, read: Answer) -> Explanation:
             f"Slack limits how often it is called: {code}.",
             "Wait as many seconds as its header Retry-After says.",
         )
+    elif kind is RefusalKind.NOT_FOUND:
+        mend = "Check the id that was sent: Slack has nothing of this name, or the app may not see it."
     elif kind is RefusalKind.REQUEST:
         mend = "The call itself is wrong: change what is sent; to try again does not help."
     return Explanation(kind, SLACK, sentence, mend, missing, read.status, code)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from costguard.refusals.case import Case, Words
+from costguard.refusals.kinds import SUSPENDED
 
 _REQUESTS = (
     (r"fingerprint", "Read the resource again, and repeat the change with its present fingerprint."),
@@ -74,4 +75,6 @@ def _unknown_service(case: Case) -> Words:
 
 def unknown(case: Case) -> Words:
     """The service's own words, and no guess."""
+    if SUSPENDED.search(case.text):
+        return case.sentence, "Google has suspended the project: ask Google's support why. No role helps."
     return case.sentence if case.said else "The answer says nothing that can be read.", ""

@@ -62,7 +62,7 @@ def rate_limited(case: Case) -> Words:
     limit = f" ({lack.name or lack.metric})" if lack is not None and (lack.name or lack.metric) else ""
     return (
         f"Requests to {case.name} come faster than it allows{limit}{case.in_project}.",
-        "Wait, and ask less often (a longer interval between passes); a higher limit can be asked for in "
+        "Wait, and ask less often (a longer interval between passes); a higher quota can be asked for in "
         "IAM & Admin > Quotas.",
     )
 

@@ -29,6 +29,7 @@ _OF_SERVICE = re.compile(r"of service ['\"]?([a-z][a-z0-9-]{1,60})\.googleapis\.
 _ACTIVATION = re.compile(r"/apis?/(?:api|library)/([a-z][a-z0-9-]{1,60})\.googleapis\.com")
 _COMMAND = re.compile(r"\(gcloud\.((?:alpha\.|beta\.)?)([a-z][a-z-]{1,40})(?:\.([a-z][a-z-]{1,40}))?")
 _ANY = re.compile(r"(?<![\w.-])([a-z][a-z0-9-]{2,60})\.googleapis\.com(?![\w.-])")
+_REGION = re.compile(r"^[a-z]{2,20}-[a-z]{2,20}\d{1,2}-")  # us-central1-aiplatform.googleapis.com
 _NO_APIS = frozenset({"type", "www", "console", "developers", "googleapis", "metadata", "accounts"})
 
 # Phrases that one service alone uses; the first that is found counts.
@@ -37,13 +38,17 @@ _PHRASES = tuple(
     for name, patterns in {
         "oauth2": (
             r"oauth2\.googleapis\.com/token", "oauth2/v4/token", "invalid_grant", "invalid_rapt", "rapt_required",
-            "invalid_client", "unauthorized_client", "default credentials", "DefaultCredentialsError",
+            "invalid_client", "unauthorized_client", "deleted_client", "default credentials", "DefaultCredentialsError",
             "automatically determine credentials",
         ),
+        "cloudresourcemanager": (r"(?:setting|applying|retrieving) IAM policy for (?:project|folder|organization)",),
+        "iam": (r"IAM policy for service account",),
+        "monitoring": ("permission to see metric", "Stackdriver"),
         "dataproc": ("Auto zone placement", "dataproc"),
         "serviceusage": (r"Services? '?\[[\w., -]{1,200}\]'? not found or permission denied",),
         "container": (
-            "GKE cluster", "Labels could not be set due to fingerprint mismatch", r"container\.clusters",
+            "GKE cluster", r"\bpod\b.{0,80}(?:schedul|quota|scale)", "Node scale up",
+            "Labels could not be set due to fingerprint mismatch", r"container\.clusters",
             "Insufficient (?:regional|project|global) quota to satisfy request",
         ),
         "tpu": (
@@ -54,9 +59,9 @@ _PHRASES = tuple(
         "run": (r"\b(?:Mem|Cpu|Nvidia\w{1,30})AllocPerProjectRegion", r"run\.services"),
         "bigquery": (r"\bBigQuery\b", r"bigquery\."),
         "storage": (
-            "Cloud Storage", r"\bgs://", "gsutil", "billing account for the owning project", r"storage\.googleapis",
-            r"[\s.]storage\.(?:objects|buckets)\.", "AccessDeniedException: 403", "HMAC", "NoSuchBucket", "NoSuchKey",
-            "UserProjectMissing",
+            "Cloud Storage", r"\bgs://", "gsutil", "billing account for the owning project", "project to be billed",
+            r"storage\.googleapis", r"[\s.]storage\.(?:objects|buckets)\.", "AccessDeniedException: 403", "HMAC",
+            "NoSuchBucket", "NoSuchKey", "UserProjectMissing",
         ),
         "compute": (
             "Compute Engine", "ZONE_RESOURCE_POOL", "compute#", "SERVICE_ACCOUNT_ACCESS_DENIED", "VM instance",
@@ -79,7 +84,7 @@ def service_in(text: str, permissions: tuple[str, ...] = (), api: str = "") -> s
         return api.removesuffix(".googleapis.com")
     for pattern in (_FIELD, _OF_SERVICE, _HOST, _WWW):
         for match in pattern.finditer(text):
-            if (name := match[1].lower()) not in _NO_APIS:
+            if (name := _REGION.sub("", match[1].lower())) not in _NO_APIS:
                 return name
     if name := _of_command(text):
         return name

@@ -17,6 +17,11 @@ TOKEN: Mapping[str, str] = {
     "invalid_auth": "Check Costguard's Slack token: it must be the app's bot token (xoxb-...), whole.",
     "account_inactive": _NEW_TOKEN,
     "token_revoked": _NEW_TOKEN,
+    "invalid_refresh_token": _NEW_TOKEN,
+    "invalid_token": _NEW_TOKEN,  # this and those below as incoming webhooks answer
+    "no_active_hooks": _NEW_TOKEN,
+    "no_service": _NEW_TOKEN,
+    "team_disabled": _NEW_TOKEN,
     "token_expired": "Turn token rotation off in the app's settings, install it again, and set the new bot token.",
     "not_allowed_token_type": "Use the app's bot token (xoxb-...), and its app-level token (xapp-...) for the socket.",
     "no_permission": _ASK_ADMIN,
@@ -33,6 +38,9 @@ _LEFT = "They cannot receive messages: name another owner or contact in the sett
 CHANNEL: Mapping[str, str] = {
     "channel_not_found": f"Check the channel in the settings. If it is private, {INVITE[0].lower()}{INVITE[1:]}",
     "not_in_channel": INVITE,
+    "channel_is_archived": "Unarchive that channel, or name another one in the settings.",
+    "posting_to_general_channel_denied": "Let apps post in that channel, or name another one in the settings.",
+    "action_prohibited": "Let apps post in that channel, or name another one in the settings.",
     "is_archived": "Unarchive that channel, or name another one in the settings; to try again does not help.",
     "restricted_action": f"Let apps post in that channel, or name another one. {INVITE}",
     "restricted_action_read_only_channel": "Let the app post in that channel, or name another one in the settings.",
@@ -48,9 +56,11 @@ LIMITED = ("ratelimited", "rate_limited", "message_limit_exceeded")
 UNCERTAIN = ("internal_error", "fatal_error", "request_timeout", "service_unavailable")
 SCOPE = "missing_scope"
 # What is wrong with the call itself, beginning so.
-_CALL = re.compile(r"(?:invalid|missing|too|msg|no_text|block|bad|deprecated|json|not_a|unsupported|unknown_method)_?")
+_CALL = re.compile(
+    r"(?:invalid|missing|too|msg|no_text|block|bad|cant|deprecated|json|not_a|unsupported|unknown_method)_?"
+)
 
-_IN_ANSWER = re.compile(r"""["']?\berror["']?\s{0,9}[:=]\s{0,9}["']?([a-z][a-z0-9_]{2,60})\b""", re.IGNORECASE)
+_IN_ANSWER = re.compile(r"""(?<![\w])["']?[Ee]rror["']?\s{0,9}[:=]\s{0,9}["']?([a-z][a-z0-9_]{2,60})\b""")
 _NOT_OK = re.compile(r"""(?<![\w])["']?ok["']?\s{0,9}[:=]\s{0,9}(?:false|False)\b""", re.IGNORECASE)
 _SLACK = re.compile(r"slack|An API error occurred", re.IGNORECASE)
 _KNOWN = frozenset({*TOKEN, *CHANNEL, *LIMITED, SCOPE, "invalid_form_data", "invalid_arguments", "msg_too_long"})
@@ -63,7 +73,8 @@ def code_in(text: str) -> str:
     An answer of Slack's has `ok: false`; a client's text says Slack, or "An API error occurred" as Slack's own does.
     """
     is_whole = text.strip() in _KNOWN
-    if _NOT_OK.search(text) and (match := _IN_ANSWER.search(text)):
+    refused = _NOT_OK.search(text)
+    if refused is not None and (match := _IN_ANSWER.search(text, refused.start()) or _IN_ANSWER.search(text)):
         return match[1]
     if is_whole or _SLACK.search(text):
         match = _ANY_CODE.search(text)
@@ -81,6 +92,8 @@ def kind_of_code(code: str) -> RefusalKind:
         return RefusalKind.SLACK_CHANNEL
     if code in LIMITED:
         return RefusalKind.RATE_LIMITED
+    if code.endswith("_not_found"):
+        return RefusalKind.NOT_FOUND
     return RefusalKind.REQUEST if _CALL.match(code) else RefusalKind.UNKNOWN
 
 

@@ -9,11 +9,11 @@ from email.utils import parsedate_to_datetime
 
 from costguard.errors import SlackError
 from costguard.model.message import NotificationContent
+from costguard.refusals.slack_codes import INVITE
 from costguard.slack.client import SCOPES, SlackNotifier
 from costguard.slack.web_api import ENDPOINT, WebApi
 
 MOST_SKEW_SECONDS = 60  # Slack's requests are refused when they are 300 seconds old
-_INVITE = "Invite the app in that channel: /invite @costguard"
 _TEST = NotificationContent(
     icon="test",
     title="Costguard is connected",
@@ -108,7 +108,7 @@ def _channel(web: WebApi, notifier: SlackNotifier, channel: str) -> Finding:
     if info.get("is_archived"):
         return Finding(False, f"{channel} is archived.", "Unarchive it, or name another channel in the settings.")
     if not info.get("is_member") and not info.get("is_im"):
-        return Finding(False, f"The app is not in {channel}.", _INVITE)
+        return Finding(False, f"The app is not in {channel}.", INVITE)
     return Finding(True, f"The app is in {channel}.")
 
 

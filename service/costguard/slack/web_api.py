@@ -1,7 +1,7 @@
 """Slack's Web API: calls by the SDK's client, and what went wrong with them as Costguard's errors.
 
 The question that matters is whether a failed call may have been done: a message must neither be lost nor sent twice.
-Slack's codes are those of https://docs.slack.dev/reference/methods/chat.postMessage#errors and its siblings.
+What Slack's codes mean, and what mends each, stands in costguard.refusals.
 """
 
 from __future__ import annotations
@@ -27,43 +27,9 @@ from costguard.errors import (
     SlackUnavailable,
     SlackUncertain,
 )
+from costguard.refusals.explanation import RefusalKind
+from costguard.refusals.slack_codes import CHANNEL, LIMITED, TOKEN, UNCERTAIN, kind_of_code, of_scope
 
-_NEW_TOKEN = "Install the app to the workspace again, give Costguard its new bot token, and restart it."  # noqa: S105
-_ASK_ADMIN = "Ask an admin of the workspace to allow the app there."
-_REFUSED: Mapping[str, str] = {
-    "not_authed": "Give Costguard the app's bot token (xoxb-...).",
-    "invalid_auth": "Check Costguard's Slack token: it must be the app's bot token (xoxb-...), whole.",
-    "account_inactive": _NEW_TOKEN,
-    "token_revoked": _NEW_TOKEN,
-    "token_expired": "Turn token rotation off in the app's settings, install it again, and set the new bot token.",
-    "not_allowed_token_type": "Use the app's bot token (xoxb-...), and its app-level token (xapp-...) for the socket.",
-    "no_permission": _ASK_ADMIN,
-    "org_login_required": _ASK_ADMIN,
-    "ekm_access_denied": _ASK_ADMIN,
-    "enterprise_is_restricted": _ASK_ADMIN,
-    "team_access_not_granted": _ASK_ADMIN,
-    "access_denied": _ASK_ADMIN,
-    "accesslimited": _ASK_ADMIN,
-    "two_factor_setup_required": _ASK_ADMIN,
-}
-_INVITE = "Invite the app in that channel: /invite @costguard"
-_LEFT = "They cannot receive messages: name another owner or contact in the settings, or restore their account."
-_CHANNEL: Mapping[str, str] = {
-    "channel_not_found": f"Check the channel in the settings. If it is private, {_INVITE[0].lower()}{_INVITE[1:]}",
-    "not_in_channel": _INVITE,
-    "is_archived": "Unarchive that channel, or name another one in the settings.",
-    "restricted_action": f"Let apps post in that channel, or name another one. {_INVITE}",
-    "restricted_action_read_only_channel": "Let the app post in that channel, or name another one in the settings.",
-    "restricted_action_thread_only_channel": "Let the app post in that channel, or name another one in the settings.",
-    "restricted_action_non_threadable_channel": "Allow threads in that channel, or name another one in the settings.",
-    "messages_tab_disabled": "Turn the Messages tab on, under App Home in the app's settings.",
-    "user_disabled": _LEFT,
-    "user_not_found": _LEFT,
-    "user_not_visible": _LEFT,
-    "cannot_dm_bot": _LEFT,
-}
-_UNCERTAIN = ("internal_error", "fatal_error", "request_timeout", "service_unavailable")
-_LIMITED = ("ratelimited", "rate_limited", "message_limit_exceeded")
 _BACK_OFF = 30.0  # seconds, where Slack does not say how long
 _LONGEST_BACK_OFF = 3600.0
 _NETWORK = (errno.ECONNREFUSED, errno.ENETUNREACH, errno.EHOSTUNREACH, errno.ENETDOWN)
@@ -101,7 +67,7 @@ def _answered(wrong: SlackApiError, call: str, *, acts: bool) -> SlackError:
     status = int(answer.status_code)
     body: Mapping[str, Any] = answer.data if isinstance(answer.data, dict) else {}
     code = str(body.get("error") or "")[:100]
-    if status == 429 or code in _LIMITED:
+    if status == 429 or code in LIMITED:
         return SlackLimited(f"Slack limits {call}.", _retry_after(answer.headers))
     if status >= 500:
         return _lost(f"Slack answered {call} with {status}.", acts=acts)
@@ -115,20 +81,16 @@ def _answered(wrong: SlackApiError, call: str, *, acts: bool) -> SlackError:
 
 def _of_code(code: str, body: Mapping[str, Any], call: str, *, acts: bool) -> SlackError:
     message = f"Slack refused {call}: {code}."
-    if code in _UNCERTAIN:
+    if code in UNCERTAIN:
         return _lost(message, code, acts=acts)
-    if code == "missing_scope":
-        needed = str(body.get("needed") or "a scope")
-        return SlackRefused(
-            f"Slack refused {call}: the app lacks {needed}.",
-            f"Add {needed} to the bot token's scopes under OAuth & Permissions, then install the app again; "
-            "deploy/slack-manifest.yaml has them all.",
-            code,
-        )
-    if code in _REFUSED:
-        return SlackRefused(message, _REFUSED[code], code)
-    if code in _CHANNEL:
-        return ChannelRefused(message, _CHANNEL[code], code)
+    kind = kind_of_code(code)
+    if kind is RefusalKind.SLACK_SCOPE:
+        needed = str(body.get("needed") or "")
+        return SlackRefused(f"Slack refused {call}: the app lacks {needed or 'a scope'}.", of_scope(needed)[1], code)
+    if kind is RefusalKind.SLACK_TOKEN:
+        return SlackRefused(message, TOKEN[code], code)
+    if kind is RefusalKind.SLACK_CHANNEL:
+        return ChannelRefused(message, CHANNEL[code], code)
     if code == "team_added_to_org":
         return SlackUnavailable(message, f"The workspace is being moved. {_TRIED_AGAIN}", code)
     return SlackError(f"{message}{_remarks(body)}", "", code)

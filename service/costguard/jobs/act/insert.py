@@ -268,7 +268,7 @@ class WatchInsertStep(AttemptStep):
         if error is not None:
             return self._later(connection, now, error)
         if answer is not None and answer.error_code and not self._is_there():
-            outcome, words = self._outcome(answer), words_of(answer)
+            outcome, words = self._outcome(answer), words_of(answer, attempt.project)
             return end(connection, job, attempt, outcome, words, now, zones_available=answer.zones_available)
         if self._is_there() and self.seen is not None:
             return adopted(connection, job, attempt, self.seen.gce_id, now)

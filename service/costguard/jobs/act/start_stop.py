@@ -197,7 +197,7 @@ class WatchStartStep(AttemptStep):
     def settle(self, connection: Connection, now: datetime, error: CloudError | None) -> bool:
         attempt, answer = self.attempt, self.answer
         if error is None and answer is not None and answer.error_code:
-            return back_to_rest(connection, attempt, words_of(answer), retry_at(attempt.restarts, now))
+            return back_to_rest(connection, attempt, words_of(answer, attempt.project), retry_at(attempt.restarts, now))
         is_up = self.seen is not None and self.seen.status in _UP
         if error is None and ((answer is not None and answer.is_done) or is_up):
             return up_again(connection, self.job, attempt, now)

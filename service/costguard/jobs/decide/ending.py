@@ -20,8 +20,11 @@ from costguard.model.job import Job, JobKind, Terms
 from costguard.model.launch import OperationAnswer
 from costguard.model.lifetime import EndReason
 from costguard.model.moments import clock_text
+from costguard.refusals.explanation import Explanation, RefusalKind
+from costguard.refusals.reader import explain
 
 NAME_TAKEN = "RESOURCE_ALREADY_EXISTS"
+_SERVICE = "compute.googleapis.com"
 
 _STOCKOUTS = (
     "ZONE_RESOURCE_POOL_EXHAUSTED",
@@ -55,21 +58,49 @@ _REFUSALS = (
 )
 
 
+# What Google's words say where it gives neither a code of these nor a status.
+_BY_KIND = {
+    RefusalKind.STOCKOUT: Outcome.STOCKOUT,
+    RefusalKind.QUOTA: Outcome.QUOTA,
+    **dict.fromkeys(
+        (
+            RefusalKind.API_DISABLED,
+            RefusalKind.BILLING,
+            RefusalKind.ORG_POLICY,
+            RefusalKind.PERMISSION,
+            RefusalKind.RESERVATION,
+            RefusalKind.SCOPE,
+            RefusalKind.VPC_SERVICE_CONTROLS,
+        ),
+        Outcome.REFUSED,
+    ),
+}
+# A stockout passes by itself, and a limit of requests, too.
+_PASSES = frozenset({RefusalKind.STOCKOUT, RefusalKind.RATE_LIMITED, RefusalKind.UNKNOWN})
+
+
 def outcome_of(answer: OperationAnswer) -> Outcome:
     """Returns how the attempt ended. An unknown error counts as LOST: it is tried again, though not for ever."""
     code = answer.error_code.upper()
     for outcome, codes in ((Outcome.STOCKOUT, _STOCKOUTS), (Outcome.QUOTA, _QUOTAS), (Outcome.REFUSED, _REFUSALS)):
         if code.startswith(codes):
             return outcome
-    return _STATUSES.get(code, Outcome.LOST)
+    return _STATUSES.get(code) or _BY_KIND.get(_explained(answer).kind, Outcome.LOST)
 
 
-def words_of(answer: OperationAnswer) -> str:
-    """Google's words without a full stop, with its code where the words do not hold it."""
+def words_of(answer: OperationAnswer, project: str = "") -> str:
+    """Google's words with its code where the words do not hold it, and what mends it; without a full stop."""
     said = " ".join(answer.error_message.split()).rstrip(".")
     if not said:
         return f"Google says {answer.error_code}"
-    return said if answer.error_code in said else f"{said} ({answer.error_code})"
+    words = said if answer.error_code in said else f"{said} ({answer.error_code})"
+    reading = _explained(answer, project)
+    return words if reading.kind in _PASSES or not reading.mend else f"{words}. {reading.mend.rstrip('.')}"
+
+
+def _explained(answer: OperationAnswer, project: str = "") -> Explanation:
+    error = {"code": answer.error_code, "message": answer.error_message}
+    return explain({"errors": [error]}, service=_SERVICE, project=project)
 
 
 _VERBS = {EndReason.STOPPED: "stopped", EndReason.SUSPENDED: "suspended", EndReason.DELETED: "deleted"}
