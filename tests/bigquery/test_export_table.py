@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import closing
 from datetime import UTC, date, datetime, timedelta
@@ -14,9 +15,9 @@ from tests.bill.exports import row
 from tests.sandbox.gce.test_billing_export import export_of, world_of
 from tests.sandbox.vms import new_world
 
-from costguard.bigquery.client import ExportTable
+from costguard.bigquery.client import ExportTable, from_answer
 from costguard.bill.export_row import read_row
-from costguard.errors import BadAnswer, CloudUnavailable, NotFound, RequestRefused
+from costguard.errors import BadAnswer, CloudUnavailable, NotFound, PermissionDenied, RequestRefused
 from costguard_sandbox.bigquery import DETAILED_SCHEMA, FOCUS_SCHEMA, Table
 from costguard_sandbox.gce.billing.focus import focus_row
 from costguard_sandbox.server import running
@@ -182,3 +183,20 @@ def test_small_costs_come_in_e_notation_and_stay_exact(url: str, world: World) -
     (one,) = read(url)
     assert one.cost_nanos == 528_000
     assert "5.28E-4" in str(world.bigquery.results["job_0"].rows)
+
+
+@pytest.mark.parametrize(
+    ("words", "step"),
+    [
+        ("Access Denied: User does not have bigquery.jobs.create permission in project p.", "roles/bigquery.jobUser"),
+        ("VPC Service Controls: Request is prohibited by organization's policy.", "ingress or egress rule"),
+        ("BigQuery API has not been used in project 7 before or it is disabled.", "gcloud services enable bigquery"),
+    ],
+)
+def test_a_denial_says_what_mends_it(words: str, step: str) -> None:
+    """Roles are named where they are what lacks."""
+    body = json.dumps({"error": {"code": 403, "message": words, "errors": [{"reason": "accessDenied"}]}})
+    error = from_answer(403, body.encode(), "p.d.t")
+    assert isinstance(error, PermissionDenied)
+    assert step in error.what_next
+    assert ("roles/" in error.what_next) is (step == "roles/bigquery.jobUser")

@@ -277,3 +277,16 @@ def test_the_stub_stores(bucket: StubBucket, scheme: str) -> None:
     assert bytes(obstore.get(opened, "run/x").bytes()) == b"0123456789"
     assert bytes(obstore.get_range(opened, "run/x", start=2, end=5)) == b"234"
     assert obstore.list_with_delimiter(opened)["common_prefixes"] == ["run"]
+
+
+def test_a_bucket_in_a_perimeter_is_not_called_a_missing_role(bucket: StubBucket) -> None:
+    """No role on the bucket lets a request through a perimeter, or opens a billing account."""
+    perimeter = "Request is prohibited by organization's policy. vpcServiceControlsUniqueIdentifier: abcdefgh"
+    closed = "The billing account for the owning project is disabled in state closed"
+    for words, step in ((perimeter, "ingress or egress rule"), (closed, "gcloud billing projects link")):
+        body = f"<Error><Code>AccessDenied</Code><Message>{words}</Message></Error>"
+        bucket.refuse = lambda *_, body=body: (403, body)
+        with pytest.raises(CheckpointLocationRefused) as refused:
+            reach(bucket).look("gs://bkt/run", LookFor())
+        assert step in refused.value.what_next
+        assert "storage.objectViewer" not in refused.value.what_next

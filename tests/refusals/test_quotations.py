@@ -1,6 +1,7 @@
 """The reader of errors against what people quoted in public issue threads, each with its source.
 
-The quotations were collected and labelled before the reader's rules were written, and before it read one of them.
+Those of the first look were collected before the rules were written, those of the second and third while they stood:
+docs/errors.md comes to its figures by what the reader said of these at first sight.
 """
 
 from __future__ import annotations

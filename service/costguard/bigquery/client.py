@@ -24,6 +24,8 @@ from costguard.errors import (
 )
 from costguard.model.backoff import Backoff
 from costguard.model.words import count_text
+from costguard.refusals.explanation import RefusalKind
+from costguard.refusals.reader import explain
 
 GOOGLE = "https://bigquery.googleapis.com"
 _SCOPES = ("https://www.googleapis.com/auth/bigquery",)  # the least that jobs.query takes
@@ -203,6 +205,7 @@ def _job_error(errors: list[Any], table: str) -> CloudError:
 # Codes and reasons: docs.cloud.google.com/bigquery/docs/error-messages.
 _LIMIT_REASONS = frozenset({"rateLimitExceeded", "quotaExceeded", "jobRateLimitExceeded"})
 _TOO_LARGE = "bytesBilledLimitExceeded"
+_SERVICE = "bigquery.googleapis.com"
 
 
 def from_answer(status: int, body: bytes, table: str) -> CloudError:
@@ -217,14 +220,18 @@ def from_reasons(status: int, message: str, reasons: set[str], table: str) -> Cl
         return RequestRefused(said, "Nothing was billed. Raise bill.most_bytes, or read fewer days at a time.")
     if status == 429 or reasons & _LIMIT_REASONS:
         return RateLimited(said, "It is tried again at the next reading.")
+    parts = [{"reason": reason} for reason in sorted(reasons)]
+    reading = explain({"error": {"message": message, "errors": parts}}, status=status, service=_SERVICE)
     if status == 401:
-        return CredentialsRefused(said, "Run `gcloud auth application-default login`, or give a service account.")
-    if status == 403:
+        return CredentialsRefused(said, reading.mend)
+    if status == 403 and reading.kind in (RefusalKind.PERMISSION, RefusalKind.UNKNOWN):
         return PermissionDenied(
             said,
             "Grant roles/bigquery.jobUser on the project that queries are billed to, and "
             "roles/bigquery.dataViewer on the export's dataset.",
         )
+    if status == 403:
+        return PermissionDenied(said, f"{reading.sentence} {reading.mend}")
     if status == 404:
         return NotFound(said, "Check bill.table, as the BigQuery page of the console shows it, and bill.location.")
     if status >= 500 or status == 408:

@@ -15,6 +15,8 @@ from costguard.errors import (
     CheckpointLocationUnavailable,
     CheckpointLocationWrong,
 )
+from costguard.refusals.explanation import RefusalKind
+from costguard.refusals.reader import explain
 from costguard_vm.checkpoints.layouts.plain import STEP
 from costguard_vm.model.checkpoint import Framework, LookFor
 
@@ -54,7 +56,7 @@ def of_store(wrong: Exception, where: Location) -> CheckpointError:
             f"{where}: there are no credentials that it accepts ({shown}).", _KEYS[where.scheme]
         )
     if code == "403":
-        return CheckpointLocationRefused(f"{where}: it may not be read ({shown}).", _ALLOW[where.scheme])
+        return CheckpointLocationRefused(f"{where}: it may not be read ({shown}).", _way_in(text, where))
     if code == "404":
         return CheckpointLocationMissing(
             f"There is no bucket {where.bucket} at {where.scheme}://.", "Check its name, its endpoint and its region."
@@ -73,6 +75,14 @@ def of_store(wrong: Exception, where: Location) -> CheckpointError:
     if "dns error" in source:
         return CheckpointLocationUnavailable(f"{where}: {store} cannot be found by its name.", _NETWORK)
     return CheckpointLocationUnavailable(f"{where}: {store} does not answer ({shown}).", _NETWORK)
+
+
+def _way_in(text: str, where: Location) -> str:
+    """Says what mends a denial: a role, unless a policy, a perimeter or a closed account is in the way."""
+    reading = explain(text, status=403, service="storage.googleapis.com")
+    if where.scheme != "gs" or reading.kind in (RefusalKind.PERMISSION, RefusalKind.UNKNOWN):
+        return _ALLOW[where.scheme]
+    return f"{reading.sentence} {reading.mend}"
 
 
 def of_system(wrong: OSError, where: Location) -> CheckpointError:

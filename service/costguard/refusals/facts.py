@@ -70,7 +70,7 @@ _NO_PROJECT = frozenset(
 _ZONE = (
     re.compile(r"""(?<![\w.])zone["']?\s{0,9}[:=]\s{0,9}["']?([a-z]{2,20}-[a-z]{2,20}\d{1,2}-[a-z])(?![\w-])"""),
     re.compile(r"zones?[/: ]['\"]?([a-z]{2,20}-[a-z]{2,20}\d{1,2}-[a-z])(?![\w-])"),
-    re.compile(r"(?:in|the)\s(?:the\s)?([a-z]{2,20}-[a-z]{2,20}\d{1,2}-[a-z])(?![\w-])"),
+    re.compile(r"(?:in|the|fulfill request:)\s(?:the\s)?([a-z]{2,20}-[a-z]{2,20}\d{1,2}-[a-z])(?![\w-])"),
     re.compile(r"(?:in region|regions/|region:?)\s?['\"]?([a-z]{2,20}-[a-z]{2,20}\d{1,2})(?![\w-])"),
 )
 _ZONES_AVAILABLE = (
@@ -120,7 +120,7 @@ _NUMBER = r"['\"]?(-?\d[\d,]{0,20}(?:\.\d{1,9})?)['\"]?"
 _METRIC = (
     re.compile(r"Quota(?: limit)? ['\"]?([A-Za-z][\w.-]{2,100})['\"]?\s{1,9}(?:has been )?exceeded", re.IGNORECASE),
     re.compile(r"quota metrics exceed quota limits: ([\w./,\s-]{3,300}?)(?=[\"'\n]|$)"),
-    re.compile(r"resource ['\"]([A-Z][\w]{2,100})['\"]: request requires"),
+    re.compile(r"resource:? ['\"]([A-Z][\w]{2,100})['\"](?:: request|\. The request) requires"),
     re.compile(r"quota metric ['\"]([^'\"]{2,100})['\"]"),
     re.compile(r"quota (?:limit )?(?:on|for) ['\"]?([A-Za-z][\w./-]{2,120})", re.IGNORECASE),
     re.compile(r"[Mm]etric(?: name)?[\"']?\s{0,9}[:=]\s{0,9}[\"']?([\w./-]{3,120})"),
@@ -162,7 +162,7 @@ def missing_in(answer: Answer, kind: RefusalKind) -> Lacks:
         zone=_first(_ZONE, text),
         zones_available=_zones(text) if kind is RefusalKind.STOCKOUT else (),
         identifier=_identifier(text) if kind is RefusalKind.VPC_SERVICE_CONTROLS else "",
-        billing_account=_found(_BILLING_ACCOUNT, text) if kind is RefusalKind.BILLING else "",
+        billing_account=_found(_BILLING_ACCOUNT, text),
     )
 
 

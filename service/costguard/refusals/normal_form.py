@@ -17,11 +17,14 @@ _KEPT = 32 << 10  # characters of each end of a longer text: the error stands at
 _MOST_PARTS, _DEEPEST = 5_000, 60
 _LONGEST_VALUE = 8_000
 _SAID = 400  # characters
+_LOOKED_THROUGH = 8_000  # for them, at each end
 
 # What a caller asked for says nothing of why it was refused, and may name everything that could be refused.
 _NOT_READ = frozenset({"request", "requestMetadata", "labels", "annotations", "requestAttributes", "http_request"})
 _ANSI = re.compile(r"\x1b\[[0-9;?]{0,20}[A-Za-z]")
 _CONTROL = re.compile(r"[^\S\n]|[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ufeff│╵╷]")
+_FOLDED = re.compile(r"\\\n\s{0,40}\\?")  # a long line of YAML
+_ESCAPED_QUOTE = re.compile(r"\\{1,16}(?=[\"'])")
 _QUOTES = str.maketrans({"‘": "'", "’": "'", "“": '"', "”": '"', "`": "'"})
 _ELEMENT = re.compile(r"<(\w{1,40})>([^<>]{0,2000})</\1>")
 _IS_HTML = re.compile(r"\s{0,200}<(?:!doctype\s+html|html|head|body)", re.IGNORECASE)
@@ -110,6 +113,8 @@ def _text(answer: bytes | str | Mapping[str, Any]) -> str:
 def _plain(text: str) -> str:
     """Escapes undone, as in JSON within a string, and nothing left that is not printed."""
     text = _CONTROL.sub(" ", _ANSI.sub("", text.encode("utf-8", "replace").decode())).translate(_QUOTES)
+    if "\\" in text:
+        text = _ESCAPED_QUOTE.sub("", _FOLDED.sub(" ", text))
     for _ in range(3):
         if "\\" not in text:
             break
@@ -194,9 +199,10 @@ _IN_TEXT = (
 
 def _said_in(text: str) -> str:
     """The service's own words in a text: what clients put around them is left out."""
-    for pattern in _IN_TEXT:
-        if match := pattern.search(text):
-            return _line(match[match.lastindex or 1])
+    for part in (text[:_LOOKED_THROUGH], text[-_LOOKED_THROUGH:]):
+        for pattern in _IN_TEXT:
+            if match := pattern.search(part):
+                return _line(match[match.lastindex or 1])
     return _line(text)
 
 

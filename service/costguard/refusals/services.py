@@ -30,7 +30,7 @@ _ACTIVATION = re.compile(r"/apis?/(?:api|library)/([a-z][a-z0-9-]{1,60})\.google
 _COMMAND = re.compile(r"\(gcloud\.((?:alpha\.|beta\.)?)([a-z][a-z-]{1,40})(?:\.([a-z][a-z-]{1,40}))?")
 _ANY = re.compile(r"(?<![\w.-])([a-z][a-z0-9-]{2,60})\.googleapis\.com(?![\w.-])")
 _REGION = re.compile(r"^[a-z]{2,20}-[a-z]{2,20}\d{1,2}-")  # us-central1-aiplatform.googleapis.com
-_NO_APIS = frozenset({"type", "www", "console", "developers", "googleapis", "metadata", "accounts"})
+_NO_APIS = frozenset({"type", "www", "console", "developers", "googleapis", "metadata", "accounts", "auth"})
 
 # Phrases that one service alone uses; the first that is found counts.
 _PHRASES = tuple(
@@ -47,7 +47,8 @@ _PHRASES = tuple(
         "dataproc": ("Auto zone placement", "dataproc"),
         "serviceusage": (r"Services? '?\[[\w., -]{1,200}\]'? not found or permission denied",),
         "container": (
-            "GKE cluster", r"\bpod\b.{0,80}(?:schedul|quota|scale)", "Node scale up",
+            r"GKE cluster(?!.{0,120}Google Compute Engine: Required)", "Node scale up",
+            r"\bpod\b.{0,80}(?:schedul|quota|scale)",
             "Labels could not be set due to fingerprint mismatch", r"container\.clusters",
             "Insufficient (?:regional|project|global) quota to satisfy request",
         ),
