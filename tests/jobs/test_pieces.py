@@ -90,6 +90,19 @@ def test_what_mends_a_failed_launch_follows_googles_words(code: str, words: str,
     assert step in said
 
 
+def test_the_events_of_a_job_say_what_mends_a_refused_launch(sqlite_url: str) -> None:
+    """An attempt that a quota ended has the step with its project, which thread and page show."""
+    with world(sqlite_url) as w:
+        w.cloud.used_up |= {"us-central1-a", "us-central1-b", "us-central1-c", "us-east1-c"}
+        w.submit()
+        for _ in range(4):
+            w.step()
+        ended = w.attempts()[0]
+        assert ended.outcome is Outcome.QUOTA
+        assert "Limit: 1" in ended.reason
+        assert f"--project={ended.project} --quota-id=PREEMPTIBLE-NVIDIA-T4-GPUS-per-project-region" in ended.reason
+
+
 def test_a_process_that_stood_still_asks_nothing(sqlite_url: str) -> None:
     """Another guard may have taken over meanwhile: the lease is checked again, and then the name looked at first."""
 
