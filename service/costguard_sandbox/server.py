@@ -24,6 +24,7 @@ from costguard_sandbox.gce.routes import (
     monitoring,
     operations,
     places,
+    rights,
     workbench,
 )
 from costguard_sandbox.gce.routes.call import refusal
@@ -39,7 +40,7 @@ _BACKGROUND_EVERY_S = 0.5
 
 def create_app(world: World) -> Starlette:
     """Compute Engine under /compute/v1, also in batches, the price catalogue under /v1, Cloud Monitoring under /v3,
-    Workbench under /v2.
+    Workbench under /v2, and what an account may do where each service has it.
 
     Metadata servers are under /metadata, Slack is under /slack, BigQuery under /bigquery/v2, and the
     sandbox's own routes are under /sandbox.
@@ -53,6 +54,7 @@ def create_app(world: World) -> Starlette:
         *workbench.routes(world),
         *places.routes(world),
         *monitoring.routes(world),
+        *rights.routes(world),
         *control.routes(world),
         *metadata.routes(world),
         *web_api.routes(world.slack),

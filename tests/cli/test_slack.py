@@ -1,4 +1,4 @@
-"""`costguard slack test`, as a person types it, against a simulated workspace."""
+"""The doctor's part of Slack, and `costguard slack samples`, as a person types them, against a simulated workspace."""
 
 from __future__ import annotations
 
@@ -47,58 +47,60 @@ def settings(world: World, tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.fixture
-def slack_test(typist: Typist) -> Run:
-    """`costguard slack test --config PATH ARGUMENTS`."""
+def typed(typist: Typist) -> Run:
+    """`costguard ARGUMENTS --config PATH`."""
     secrets = {"COSTGUARD_SLACK_TOKEN": BOT_TOKEN, "COSTGUARD_SLACK_SIGNING_SECRET": SIGNING_SECRET}
 
-    def slack_test(path: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-        return typist.type(["slack", "test", "--config", str(path), *arguments], {**os.environ, **secrets})
+    def typed(path: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+        return typist.type([*arguments, "--config", str(path)], {**os.environ, **secrets})
 
-    return slack_test
+    return typed
 
 
-def test_all_is_well(settings: Path, world: World, slack_test: Run) -> None:
-    """Where nothing is missing every line says so, the exit code is 0, and nothing was written."""
-    done = slack_test(settings)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "NOT" not in done.stdout
-    assert "#gpu-costs" in done.stdout
+def test_all_is_well(settings: Path, world: World, typed: Run) -> None:
+    """Where nothing is missing no line says so, and nothing was written: that it can be is unknown, and exits 2."""
+    done = typed(settings, "doctor", "--only", "slack")
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert "needs:" not in done.stdout
+    assert "The app is in #gpu-costs." in done.stdout
     assert world.slack.messages("gpu-costs") == []
 
 
-def test_a_message_on_request(settings: Path, world: World, slack_test: Run) -> None:
-    """People see one message, and only where it was asked for."""
-    assert slack_test(settings, "--message").returncode == 0
+def test_a_message_on_request(settings: Path, world: World, typed: Run) -> None:
+    """People see one message, edited, and only where it was asked for; then all is known, and exits 0."""
+    done = typed(settings, "doctor", "--only", "slack", "--post")
+    assert done.returncode == 0, done.stdout + done.stderr
     (message,) = world.slack.messages("gpu-costs")
     assert "Costguard is connected" in message.versions[-1].text
+    assert len(message.versions) == 2
 
 
-def test_what_is_missing(settings: Path, world: World, slack_test: Run) -> None:
+def test_what_is_missing(settings: Path, world: World, typed: Run) -> None:
     """An archived channel is named, with what to do, and the exit code is 1; as JSON too."""
     world.slack.archive("gpu-costs")
-    done = slack_test(settings, "--json")
+    done = typed(settings, "doctor", "--only", "slack", "--json")
     assert done.returncode == 1
-    wrong = [finding for finding in json.loads(done.stdout)["findings"] if not finding["ok"]]
-    assert len(wrong) == 1
-    assert "#gpu-costs" in wrong[0]["finding"]
-    assert wrong[0]["next"]
+    answer = json.loads(done.stdout)
+    (wrong,) = [finding for finding in answer["findings"] if finding["state"] == "needs"]
+    assert (answer["state"], wrong["name"]) == ("needs", "channel #gpu-costs")
+    assert wrong["command"]
 
 
-def test_without_slack_in_the_settings(tmp_path: Path, slack_test: Run) -> None:
+def test_without_slack_in_the_settings(tmp_path: Path, typed: Run) -> None:
     """It says what to write into the settings file."""
     path = tmp_path / "costguard.toml"
-    path.write_text('[watch]\nprojects = ["acme-training"]\n')
-    done = slack_test(path)
+    path.write_text('[watch]\nprojects = ["acme-training"]\n[reminders]\ncontact = "ana@example.com"\n')
+    done = typed(path, "slack", "samples")
     assert done.returncode == 1
     assert "[slack]" in done.stderr
 
 
-def test_samples_go_to_a_person_whom_slack_knows(settings: Path, world: World, slack_test: Run) -> None:
+def test_samples_go_to_a_person_whom_slack_knows(settings: Path, world: World, typed: Run) -> None:
     """An unknown address is named, and nothing was written; without any address the command says how to give one."""
-    done = slack_test(settings, "--send", "--as", "nobody@example.com")
+    done = typed(settings, "slack", "samples", "--as", "nobody@example.com")
     assert done.returncode == 1
-    assert "NOT  No one in the Slack workspace has the address nobody@example.com." in done.stdout
+    assert "needs:   No one in the Slack workspace has the address nobody@example.com." in done.stdout
     settings.write_text(settings.read_text().replace('contact = "ana@example.com"', ""))
-    done = slack_test(settings, "--send")
+    done = typed(settings, "slack", "samples")
     assert (done.returncode, "--as" in done.stderr) == (2, True)
     assert world.slack.messages("gpu-costs", ephemeral=True) == []

@@ -1,4 +1,4 @@
-"""`costguard slack test --send` over HTTP to a simulated workspace: who gets what, and what its buttons do."""
+"""`costguard slack samples` over HTTP to a simulated workspace: who gets what, and what its buttons do."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from tests.scenario.slack_story import shown
 
 from costguard.access.rules import Rules
 from costguard.db.transaction import Database
+from costguard.doctor.finding import Finding
 from costguard.main.slack_samples import send_samples
 from costguard.messages.kinds import by_kind
 from costguard.messages.reminder import ReminderComposer
@@ -20,7 +21,6 @@ from costguard.messages.samples import samples
 from costguard.model.interaction import ButtonClick, JobClick
 from costguard.model.person import Person
 from costguard.settings import Settings, load
-from costguard.slack.checkup import Finding
 from costguard.slack.payloads import unpack, unpack_job
 from costguard_sandbox.clock import ManualClock
 from costguard_sandbox.server import running

@@ -1,4 +1,4 @@
-"""`costguard slack test` says when owners could not press anything."""
+"""`costguard doctor` says when owners could not press anything."""
 
 from __future__ import annotations
 
@@ -37,4 +37,4 @@ def test_owners_without_a_role_are_noticed(
     settings = validate(wanted, secrets, Path("test"))
     finding = slack_checkup(settings, START, with_message=False)[-1]
     assert finding.is_ok is is_ok
-    assert is_ok or "[access]" in finding.what_next
+    assert is_ok or "[access]" in finding.command

@@ -16,8 +16,8 @@ from costguard.cli import (
     access,
     bill,
     budgets,
-    checks,
     demo,
+    doctor,
     events,
     fleet,
     goodput,
@@ -74,7 +74,7 @@ _PANELS: Mapping[str, Sequence[Any]] = {
     "Money": (spend, budgets, loose, bill, ledger),
     "Files of a training, without a server": (checkpoints, progress, read, replay),
     "Access and agents": (access,),
-    "Where the server runs": (init, serve, backups, checks),
+    "Where the server runs": (init, doctor, serve, backups),
 }
 for _panel, _modules in _PANELS.items():
     app.panel = _panel

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sqlalchemy import Column, MetaData, String, Table, select
+from sqlalchemy import Column, Connection, MetaData, String, Table, inspect, select
 
 from costguard.db.transaction import Database
 from costguard.errors import StoreError
@@ -20,11 +20,16 @@ def bring_up_to_date(url: str) -> None:
         upgrade(url)
 
 
+def revision_in(connection: Connection) -> str | None:
+    """Returns the revision of a database; None where there are no tables yet."""
+    return connection.scalar(select(_version.c.version_num)) if inspect(connection).has_table(_version.name) else None
+
+
 def _is_at_head(url: str) -> bool:
     database = Database.open(url)
     try:
         with database.read() as connection:
-            return connection.scalar(select(_version.c.version_num)) == HEAD
+            return revision_in(connection) == HEAD
     except StoreError:  # no database or no tables yet; what else it may be, the migration tells
         return False
     finally:

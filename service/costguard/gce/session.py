@@ -36,6 +36,10 @@ _CHUNK = 1 << 16
 _HEADERS = {"User-Agent": "costguard (gzip)", "Accept": "application/json"}
 
 
+class _NoJson(BadAnswer):
+    """A 200 whose body is no JSON object."""
+
+
 class Deadline:
     """The moment by which all requests of one look must be over."""
 
@@ -76,6 +80,7 @@ class Http:
         self._idle: queue.LifoQueue[requests.Session] = queue.LifoQueue()
         self._lock = threading.Lock()
         self._closed = False
+        self.date = ""  # of the last answer, as its header says it
 
     @property
     def account(self) -> str:
@@ -104,10 +109,19 @@ class Http:
 
         Google's services have hosts of their own; an endpoint that was given serves them all.
         """
+        return self._repeated(deadline, lambda: self._asked(path, params, project, what, deadline, service))
+
+    def ask_json(
+        self, path: str, body: Mapping[str, Any], *, project: str, what: str, deadline: Deadline, service: Service
+    ) -> dict[str, Any]:
+        """Reads what Google answers to a POST that changes nothing; asked a few times like `get_json`."""
+        return self._repeated(deadline, lambda: self._asked(path, {}, project, what, deadline, service, body))
+
+    def _repeated(self, deadline: Deadline, ask: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         tries = 0
         while True:
             try:
-                return self._asked(path, params, project, what, deadline, service)
+                return ask()
             except CloudError as error:
                 tries += 1
                 pause = _BACKOFF.after(tries, jitter=random.uniform(0.5, 1.0)).total_seconds()
@@ -119,7 +133,10 @@ class Http:
         self, path: str, body: Mapping[str, Any], *, project: str, what: str, deadline: Deadline, service: Service
     ) -> dict[str, Any]:
         """Asks once for a change. CloudUnavailable: it may have begun; after any other CloudError it has not."""
-        return self._asked(path, {}, project, what, deadline, service, body)
+        try:
+            return self._asked(path, {}, project, what, deadline, service, body)
+        except _NoJson as error:
+            raise NoAnswer(f"{error.message.rstrip('.')}, so it may have begun.") from error
 
     def _asked(
         self,
@@ -147,13 +164,9 @@ class Http:
         try:
             answer = orjson.loads(body)
         except orjson.JSONDecodeError as error:
-            if sent is not None:
-                raise NoAnswer(f"{what} of project {project}: the answer is not JSON, so it may have begun.") from error
-            raise BadAnswer(f"{what} of project {project}: the answer is not JSON ({error}).") from error
+            raise _NoJson(f"{what} of project {project}: the answer is not JSON ({error}).") from error
         if not isinstance(answer, dict):
-            if sent is not None:
-                raise NoAnswer(f"{what} of project {project}: the answer is no JSON object, so it may have begun.")
-            raise BadAnswer(f"{what} of project {project}: the answer is not a JSON object.")
+            raise _NoJson(f"{what} of project {project}: the answer is not a JSON object.")
         return answer
 
     def _fetch(
@@ -168,6 +181,7 @@ class Http:
             self._session() as session,
             session.get(url, **given) if sent is None else session.post(url, json=sent, **given) as response,
         ):
+            self.date = response.headers.get("Date", "")
             body = bytearray()
             # requests' timeout starts again with every packet: a trickle would hold us for ever.
             while chunk := response.raw.read1(_CHUNK, decode_content=True):

@@ -12,6 +12,7 @@ from costguard import __version__
 from costguard.access.roles import without_role
 from costguard.access.rules import Rules
 from costguard.db.transaction import Database
+from costguard.doctor.finding import Finding, Topic, needs, ok
 from costguard.errors import SettingsError
 from costguard.messages.digest import DigestWatch
 from costguard.messages.digest_schedule import DigestRule
@@ -24,7 +25,7 @@ from costguard.model.ports import Clock
 from costguard.model.webhook import WebhookResponse
 from costguard.settings import Settings
 from costguard.settings.slack import SlackSection
-from costguard.slack.checkup import Finding, Setup, check_up
+from costguard.slack.checkup import Setup, check_up
 from costguard.slack.client import SlackNotifier
 from costguard.slack.web_api import ENDPOINT
 from costguard.webhooks.client import HttpPoster
@@ -67,8 +68,13 @@ def slack_of(settings: Settings) -> SlackSection:
     return settings.slack
 
 
-def slack_checkup(settings: Settings, now: datetime, *, with_message: bool) -> list[Finding]:
-    """Checks Slack; with a message, one is posted to the channel. Raises SettingsError."""
+def slack_checkup(
+    settings: Settings, now: datetime, *, with_message: bool, accepted_at: datetime | None = None
+) -> list[Finding]:
+    """Checks Slack; with a message, one is posted to the channel, and edited. Raises SettingsError.
+
+    `accepted_at`: when Slack last took a message; None where that is not known.
+    """
     slack = slack_of(settings)
     teams = [section.channel for section in settings.teams.values() if section.channel]
     setup = Setup(
@@ -78,6 +84,7 @@ def slack_checkup(settings: Settings, now: datetime, *, with_message: bool) -> l
         address=settings.reminders.contact or "",
         signing_secret=slack.signing_secret.get_secret_value() if slack.signing_secret is not None else "",
         app_token=slack.app_token.get_secret_value() if slack.socket_mode and slack.app_token is not None else "",
+        accepted_at=accepted_at,
     )
     return [*check_up(setup, now, post_to=slack.channel if with_message else ""), _owners_role(settings)]
 
@@ -92,9 +99,10 @@ def _owners_role(settings: Settings) -> Finding:
         has_role = not without_role(f"someone@{domain}", rules.access, ())
         whom, add = f"Not everybody at @{domain}", f'viewers = ["@{domain}"]'
     if has_role:
-        return Finding(True, "Owners have a role, so they may use buttons.")
-    return Finding(
-        False,
+        return ok(Topic.SLACK, "roles", "Owners have a role, so they may use buttons.")
+    return needs(
+        Topic.SLACK,
+        "roles",
         f"{whom} has a role, and Slack's buttons and /gpu are for people with one.",
         f"Add {add} under [access]; reminders reach owners without it, too.",
     )

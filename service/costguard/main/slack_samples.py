@@ -1,4 +1,4 @@
-"""`costguard slack test --send`: a sample of each kind of message, sent to one person."""
+"""`costguard slack samples`: a sample of each kind of message, sent to one person."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from datetime import datetime
 from typing import TypeAlias
 
+from costguard.doctor.finding import Finding, Topic, needs, ok
 from costguard.errors import SlackError, SlackLimited
 from costguard.main.messaging import slack_of
 from costguard.messages import pacing, samples
@@ -13,7 +14,6 @@ from costguard.model import moments
 from costguard.model.message import Content, EphemeralContent, ListContent
 from costguard.model.person import Person
 from costguard.settings import Settings
-from costguard.slack.checkup import Finding
 from costguard.slack.client import SlackNotifier
 from costguard.slack.web_api import ENDPOINT
 
@@ -28,8 +28,8 @@ def send_samples(settings: Settings, address: str, now: datetime, pause: Pause) 
     try:
         person = notifier.person_of(address)
         if person is None:
-            what_next = "Give --as the address of your Slack account."
-            yield Finding(False, f"No one in the Slack workspace has the address {address}.", what_next)
+            words = f"No one in the Slack workspace has the address {address}."
+            yield needs(Topic.SLACK, "person", words, "Give --as the address of your Slack account.")
             return
         zone = moments.zone_of(person.time_zone, settings.reminders.time_zone)
         every = samples.samples(person, now, zone)
@@ -37,9 +37,9 @@ def send_samples(settings: Settings, address: str, now: datetime, pause: Pause) 
         direct.send(samples.introduction(len(every)))
         for sample in every:
             direct.send(sample.content, is_reply=sample.is_reply)
-            yield Finding(True, f"Sent to {address}: {sample.what}.")
+            yield ok(Topic.SLACK, sample.what, f"Sent to {address}: {sample.what}.")
     except SlackError as wrong:
-        yield Finding(False, wrong.message, wrong.what_next)
+        yield needs(Topic.SLACK, "message", wrong.message, wrong.what_next)
 
 
 class _DirectMessages:

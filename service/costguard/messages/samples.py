@@ -1,4 +1,4 @@
-"""A sample of each kind of message, for `costguard slack test --send`: made-up facts, worded and shown as real ones."""
+"""A sample of each kind of message, for `costguard slack samples`: made-up facts, worded and shown as real ones."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ class JobChoice(StrEnum):
     NEVER_MIND = "never_mind"
 
 
-SAMPLE_JOB = "sample"  # of `costguard slack test --send`: ids of jobs are longer
+SAMPLE_JOB = "sample"  # of `costguard slack samples`: ids of jobs are longer
 
 
 @dataclass(frozen=True, slots=True)

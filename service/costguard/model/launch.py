@@ -97,3 +97,13 @@ class Quota:
     metric: str
     limit: float
     usage: float
+
+
+def gpu_metrics(gpu_type: str, model: ProvisioningModel) -> list[str]:
+    """The metrics of the quotas that a GPU may count against, the narrower first: of a Spot T4
+    PREEMPTIBLE_NVIDIA_T4_GPUS and NVIDIA_T4_GPUS. The memory is part of the A100's and the H100's type, and of one's
+    metric.
+    """
+    stem = gpu_type.replace("nvidia-tesla-", "nvidia-").upper().replace("-", "_")
+    common = f"{'NVIDIA_H100' if stem == 'NVIDIA_H100_80GB' else stem}_GPUS"
+    return [f"PREEMPTIBLE_{common}", common] if model is ProvisioningModel.SPOT else [common]

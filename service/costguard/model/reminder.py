@@ -38,7 +38,7 @@ class Subject:
         return cls(SubjectKind(kind), int(instance_id), int(lifetime_id))
 
 
-# Of `costguard slack test --send`: no row has the number 0.
+# Of `costguard slack samples`: no row has the number 0.
 SAMPLE_RUN, SAMPLE_REST = Subject(SubjectKind.RUN, 0, 0), Subject(SubjectKind.REST, 0, 0)
 
 

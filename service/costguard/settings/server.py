@@ -91,6 +91,7 @@ class ServerSection(Section):
 
 
 class DatabaseSection(Section):
+    backups: str | None = None  # the folder of backups, whose age `costguard doctor` looks at
     url: Annotated[SecretStr, BeforeValidator(_secret_url)] = SecretStr("sqlite:///costguard.db")
 
 

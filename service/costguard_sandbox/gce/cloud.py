@@ -26,6 +26,7 @@ from costguard_sandbox.gce.lifecycle import Lifecycle
 from costguard_sandbox.gce.operations import Failure, Ids, Operation, OperationLog
 from costguard_sandbox.gce.quotas import Usage, exceeded
 from costguard_sandbox.gce.render import instance_resource
+from costguard_sandbox.gce.rights import Rights
 from costguard_sandbox.gce.system_events import EVENTS, PREEMPT_IN_START, Reclaim, SystemEvents
 from costguard_sandbox.gce.timeline import Timeline
 from costguard_sandbox.gce.vm import VM, Disk, Load, Status
@@ -73,6 +74,7 @@ class Cloud:
         self.projects = list(projects)
         self.wait_moves_clock = wait_moves_clock
         self.faults = CloudFaults(seed)
+        self.rights = Rights()
         self.prices = PriceList()
         self.timeline = Timeline(clock, begins)
         ids = Ids(seed)

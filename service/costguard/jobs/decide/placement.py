@@ -10,7 +10,7 @@ from fractions import Fraction
 from costguard.jobs.decide.view import JobView, an_hour
 from costguard.model.attempt import Outcome
 from costguard.model.instance import ProvisioningModel
-from costguard.model.launch import AddressChoice, Quota, Recipe
+from costguard.model.launch import AddressChoice, Quota, Recipe, gpu_metrics
 from costguard.model.money import ZERO, Money
 from costguard.model.words import count_text
 
@@ -31,17 +31,8 @@ def used_up(recipe: Recipe, zone: str, model: ProvisioningModel, quotas: Mapping
 
 def _quota(gpu_type: str, model: ProvisioningModel, of_region: Mapping[str, Quota]) -> Quota | None:
     """Spot VMs count against the quota for preemptible GPUs once one was granted, and against the common one before."""
-    metric = f"{_stem(gpu_type)}_GPUS"
-    preemptible = of_region.get(f"PREEMPTIBLE_{metric}")
-    if model is ProvisioningModel.SPOT and preemptible is not None and preemptible.limit > 0:
-        return preemptible
-    return of_region.get(metric)
-
-
-def _stem(gpu_type: str) -> str:
-    """`NVIDIA_T4` for nvidia-tesla-t4. The memory is part of the A100's and the H100's type, and of one's metric."""
-    stem = gpu_type.replace("nvidia-tesla-", "nvidia-").upper().replace("-", "_")
-    return "NVIDIA_H100" if stem == "NVIDIA_H100_80GB" else stem
+    *preemptible, common = (of_region.get(metric) for metric in gpu_metrics(gpu_type, model))
+    return next((one for one in preemptible if one is not None and one.limit > 0), common)
 
 
 STOCKOUT_HALF_LIFE = timedelta(minutes=30)

@@ -21,11 +21,10 @@ from costguard_sandbox.gce.faults import LONGEST_SILENCE_S, CloudFault, server_e
 from costguard_sandbox.gce.filters import BadFilter
 from costguard_sandbox.gce.render import instance_resource
 from costguard_sandbox.gce.responses import MAX_RESULTS, BadMask, BadPageToken, compile_mask, position_of
+from costguard_sandbox.gce.rights import ACCOUNT
 from costguard_sandbox.serving import HalfResponse, drop_connection
 
 USER_HEADER = "x-sandbox-user"
-# Requests without a user are those of a service account.
-_PROGRAM = "costguard@acme-operations.iam.gserviceaccount.com"
 _CUT = b'{"kind": "compute#instanceAggregatedList", "items": {"zones/us-cen'
 _HTML = b"<!DOCTYPE html><html><head><title>Sign in</title></head><body>Sign in to go on</body></html>"
 
@@ -40,12 +39,12 @@ class ApiCall:
     params: Mapping[str, str]
     query: QueryParams
     body: Mapping[str, Any]
-    user: str = _PROGRAM
+    user: str = ACCOUNT
 
     @property
     def project(self) -> str:
         """The project of the path, or the one that publishes images."""
-        return self.params.get("project") or self.params["publisher"]
+        return self.params.get("project") or self.params.get("publisher", "")
 
     @property
     def request_id(self) -> str:
@@ -171,7 +170,7 @@ def _call(request: Request, cloud: Cloud, raw: bytes, *, takes_body: bool = True
         params=request.path_params,
         query=request.query_params,
         body=body,
-        user=request.headers.get(USER_HEADER, _PROGRAM),
+        user=request.headers.get(USER_HEADER, ACCOUNT),
     )
 
 

@@ -1,10 +1,12 @@
-"""`costguard config`, `costguard slack test` and `costguard webhooks test`: the setup, checked without a server."""
+"""`costguard doctor`, `config`, `slack samples` and `webhooks test`: the set-up, checked without a server."""
 
 from __future__ import annotations
 
 import os
 import sys
 import threading
+from collections import Counter
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -13,6 +15,8 @@ from costguard.cli.command_line import CommandLine
 from costguard.cli.options import AsJson, Config, print_json, settings_of
 from costguard.cli.server import WrongUsage
 from costguard.cli.tables import clean, clean_lines, console, say
+from costguard.doctor.finding import CheckState, Finding, Topic, worst
+from costguard.doctor.permissions import Feature
 from costguard.errors import SettingsError, StoreError
 
 if TYPE_CHECKING:
@@ -22,14 +26,19 @@ config = CommandLine(no_args_is_help=True, help="The settings file.")
 slack = CommandLine(no_args_is_help=True, help="The connection to Slack.")
 webhooks = CommandLine(no_args_is_help=True, help="Receivers of events.")
 
-_SLACK_EXAMPLES = """Examples:
+_DOCTOR_EXAMPLES = """Examples:
 
-  costguard slack test              check, and post nothing
+  costguard doctor                      check all that the settings use, and change nothing
 
-  costguard slack test --message    also post a message to the channel
+  costguard doctor --with stop          also what people need to stop VMs while rules are in shadow mode
 
-  costguard slack test --send       also send you a sample of each kind of message, as direct messages
+  costguard doctor --post               also post a message to the Slack channel, and edit it
+
+  costguard doctor --only slack --json  one part, for a script
 """
+_EXITS = {CheckState.OK: 0, CheckState.NEEDS: 1, CheckState.UNKNOWN: 2}
+_STYLES = {CheckState.OK: "", CheckState.NEEDS: "bold red", CheckState.UNKNOWN: "bold yellow"}
+_WIDTH = len("unknown: ")
 _WEBHOOKS_EXAMPLES = """Examples:
 
   costguard webhooks test pager           post a test to webhooks.pager, and show the answer
@@ -39,9 +48,38 @@ _WEBHOOKS_EXAMPLES = """Examples:
 
 
 def register(app: typer.Typer) -> None:
+    app.command("doctor", epilog=_DOCTOR_EXAMPLES)(doctor)
     app.add_typer(slack, name="slack")
     app.add_typer(webhooks, name="webhooks")
     app.add_typer(config, name="config")
+
+
+def doctor(
+    path: Config = None,
+    only: Annotated[
+        list[Topic] | None, typer.Option("--only", help="Show this part alone; may be repeated.", show_default="all")
+    ] = None,
+    more: Annotated[
+        list[Feature] | None,
+        typer.Option(
+            "--with", help="Check also what this feature needs, which the settings do not use; may be repeated."
+        ),
+    ] = None,
+    post: Annotated[bool, typer.Option("--post", help="Post one message to the Slack channel, and edit it.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Check what the set-up needs at Google, in Slack and here: permissions, APIs, quotas, presets, buckets, disk.
+
+    One line a check: `ok`, `needs` with the command that mends it, or `unknown` with why. It changes nothing.
+    Exits 1 when something is needed, 2 when something is unknown and nothing is needed. Run it where the server runs.
+    """
+    from costguard.clock import SystemClock
+    from costguard.main.doctor import examined
+
+    config = str(path) if path is not None else ""
+    findings = examined(settings_of(path), SystemClock().now, more=more or (), post=post, config=config)
+    shown = [one for one in findings if only is None or one.topic in only]
+    _show_findings(shown, as_json=as_json)
 
 
 @config.command("check", epilog="Example:  costguard config check --config costguard.toml")
@@ -93,50 +131,32 @@ def print_example(as_json: AsJson = False) -> None:
     print_json({"settings": example()}) if as_json else print(example(), end="")
 
 
-@slack.command("test", epilog=_SLACK_EXAMPLES)
-def slack_test(
+@slack.command("samples", epilog="Example:  costguard slack samples --as ana@example.com")
+def slack_samples(
     path: Config = None,
-    with_message: Annotated[bool, typer.Option("--message", help="Post also a message to the channel.")] = False,
-    send: Annotated[
-        bool, typer.Option("--send", help="Send you also a sample of each kind of message, at once and to nobody else.")
-    ] = False,
     who: Annotated[
         str,
         typer.Option(
             "--as",
             metavar="ADDRESS",
             envvar="COSTGUARD_OWNER",
-            help="Your address, for --send. Default: reminders.contact.",
+            help="Your address. Default: reminders.contact.",
         ),
     ] = "",
     as_json: AsJson = False,
 ) -> None:
-    """Check token, scopes, channels and how button clicks arrive. Exits 1 when something is missing.
+    """Send you, and nobody else, a sample of each kind of message, as direct messages and at once.
 
-    Run it where the server runs.
+    `costguard doctor --only slack` checks token, scopes and channels. Run it where the server runs.
     """
     from costguard.clock import SystemClock
-    from costguard.main.messaging import slack_checkup
     from costguard.main.slack_samples import send_samples
 
-    settings, now = settings_of(path), SystemClock().now()
-    if send and not (who := who or settings.reminders.contact or ""):
+    settings = settings_of(path)
+    if not (who := who or settings.reminders.contact or ""):
         raise WrongUsage("Costguard does not know who you are.", "Name yourself with --as, or set reminders.contact.")
-    findings = slack_checkup(settings, now, with_message=with_message)
-    if send and findings[0].is_ok:  # the token is good
-        findings += send_samples(settings, who, now, threading.Event().wait)
-    if as_json:
-        print_json(
-            {"findings": [{"ok": one.is_ok, "finding": one.sentence, "next": one.what_next} for one in findings]}
-        )
-    else:
-        out = console()
-        for one in findings:
-            say(out, f"{'ok ' if one.is_ok else 'NOT'}  {clean(one.sentence)}", "" if one.is_ok else "bold red")
-            if one.what_next:
-                say(out, f"     {clean(one.what_next)}")
-    if not all(one.is_ok for one in findings):
-        raise typer.Exit(1)
+    sent = list(send_samples(settings, who, SystemClock().now(), threading.Event().wait))
+    _show_findings(sent, as_json=as_json)
 
 
 @webhooks.command("test", epilog=_WEBHOOKS_EXAMPLES)
@@ -164,3 +184,36 @@ def webhooks_test(
         say(console(), f"NOT  {clean(refusal(answer))}", "bold red")
     if not answer.is_accepted:
         raise typer.Exit(1)
+
+
+def _show_findings(findings: Sequence[Finding], *, as_json: bool) -> None:
+    """Prints them, and raises Exit: 1 where something is needed, 2 where something is unknown and nothing is needed."""
+    state = worst(findings)
+    if as_json:
+        print_json({"state": state, "findings": [_json(one) for one in findings]})
+    else:
+        _print(findings)
+    if code := _EXITS[state]:
+        raise typer.Exit(code)
+
+
+def _json(one: Finding) -> dict[str, str | None]:
+    return {
+        "topic": one.topic,
+        "name": one.name,
+        "where": one.where or None,
+        "state": one.state,
+        "sentence": one.sentence,
+        "command": one.command or None,
+    }
+
+
+def _print(findings: Sequence[Finding]) -> None:
+    out = console()
+    for one in findings:
+        word = one.state if one.is_ok else f"{one.state}:"
+        say(out, f"{word:<{_WIDTH}}{clean(one.sentence)}", _STYLES[one.state])
+        if one.command:
+            say(out, f"{'':<{_WIDTH}}{clean(one.command)}")
+    counts = Counter(one.state for one in findings)
+    say(out, f"{counts[CheckState.OK]} ok, {counts[CheckState.NEEDS]} needed, {counts[CheckState.UNKNOWN]} unknown.")
