@@ -18,6 +18,7 @@ from costguard.api.deps import DaemonStatus
 from costguard.db import lease
 from costguard.db.tables import archives
 from costguard.db.transaction import Database
+from costguard.doctor.finding import SetupReport, Topic, needs, ok, unknown
 from costguard.messages.slack_health import OutboxTrouble
 from costguard.model.webhook import WebhookState
 
@@ -143,3 +144,26 @@ def test_it_answers_while_the_database_does_not(client_with: Callable[..., TestC
     text = read(client_with(database=LockedDatabase()))
     assert "The database x is locked. Stop the other process." in text
     assert "does not answer" in text
+
+
+def test_the_set_up_is_shown_with_what_mends_it(database: Database, client_with: Callable[..., TestClient]) -> None:
+    """What is needed comes with its command, what is unknown with why, and what is well is folded away."""
+    report = SetupReport(
+        NOW,
+        [
+            ok(Topic.CREDENTIALS, "account", "Costguard is guard@ops.iam.gserviceaccount.com at Google."),
+            needs(
+                Topic.APIS, "monitoring", "It is off in lab.", "gcloud services enable monitoring --project=lab", "lab"
+            ),
+            unknown(Topic.QUOTAS, "us-east1", "Quotas of us-east1 in lab: no answer within 6 s.", "lab"),
+        ],
+    )
+    text = read(client_with(setup=lambda: report))
+    for part in (
+        "1 of 3 checks are ok",
+        "needs It is off in lab. gcloud services enable monitoring --project=lab",
+        "unknown Quotas of us-east1 in lab: no answer within 6 s.",
+        "Costguard is guard@ops.iam.gserviceaccount.com at Google.",
+    ):
+        assert part in text
+    assert "It was not checked here. costguard doctor" in read(client_with())

@@ -87,6 +87,7 @@ _ROUTERS = (
     configuration.router,
     configuration.problems_router,
     health.router,
+    health.setup_router,
     metrics.router,
     tokens.router,
     tokens.admin_router,

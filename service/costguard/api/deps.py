@@ -15,6 +15,7 @@ from sqlalchemy import Connection
 from costguard.access.rules import Rules
 from costguard.daemon.health import ANSWER, OneQuestion, VitalSigns
 from costguard.db.transaction import Database
+from costguard.doctor.finding import SetupReport
 from costguard.jobs.listing.output import OpenFolder
 from costguard.jobs.reports.agent_events import AgentEvents
 from costguard.jobs.submit.code import CodeArchives
@@ -90,6 +91,7 @@ class Deps:
     meters: Meters = field(default_factory=Meters)
     sharing: Sharing | None = None  # None: every response is made for one caller alone
     other_metrics: Callable[[], Iterable[Metric]] = tuple  # of the watching and the other serving processes
+    setup: Callable[[], SetupReport | None] = lambda: None  # what the set-up needs; None: it was not checked (yet)
     socket_trouble: Callable[[], str] = str  # why Socket Mode does not work; "" when it does
 
     @property

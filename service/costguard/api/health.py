@@ -1,4 +1,4 @@
-"""Health: whether the process is alive, and whether its answers can be trusted."""
+"""Health: whether the process is alive, whether its answers can be trusted, and what the set-up needs."""
 
 from __future__ import annotations
 
@@ -12,10 +12,13 @@ from pydantic import Field
 from costguard.api.deps import Given
 from costguard.api.fields import Moment, Out, Seconds, read_from
 from costguard.api.instances import UnreadOut, unread_parts
+from costguard.api.route import routes
 from costguard.daemon.health import Verdict, health
+from costguard.doctor.finding import CheckState, Topic, worst
 from costguard.model.access import Permission, Principal
 
 router = APIRouter(tags=["health"])
+setup_router = routes("health")
 
 
 class AliveResponse(Out):
@@ -104,3 +107,33 @@ def readyz(deps: Given, request: Request, response: Response) -> Readiness:
         return ReadyResponse(status=report.verdict)
     unread = unread_parts([state.look for state in report.projects])
     return ReadyDetailResponse.read(report, version=deps.version, unread=unread)
+
+
+class FindingOut(Out):
+    topic: Topic
+    name: str = Field(description="Stable, such as `compute.disks.list`.")
+    where: str = Field(description="A project, a bucket, a channel; empty where it is about all.")
+    state: CheckState
+    sentence: str
+    command: str = Field(description="What mends it, or would find it out; empty where nothing is to be done.")
+
+
+class SetupOut(Out):
+    """The findings of a check. Without any, the check has not ended, or this server makes none."""
+
+    as_of: Moment | None
+    state: CheckState | None = Field(description="The worst of all; null while nothing is known.")
+    findings: Sequence[FindingOut]
+
+
+@setup_router.get("/doctor", summary="Read what the set-up needs", operation_id="getSetup")
+def setup(deps: Given) -> SetupOut:
+    """Google, Slack and the server's own computer, as they were when the server started.
+
+    `unknown` is what could not be asked. `costguard doctor`, where the server runs, asks again.
+    """
+    report = deps.setup()
+    if report is None:
+        return SetupOut(as_of=None, state=None, findings=[])
+    findings = [FindingOut.read(one) for one in report.findings]
+    return SetupOut(as_of=report.as_of, state=worst(report.findings), findings=findings)

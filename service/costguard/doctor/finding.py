@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from enum import StrEnum
 
 
@@ -57,6 +58,14 @@ class NotAnswered:
     def is_refused(self) -> bool:
         """The account may not ask it."""
         return self.code == "permission"
+
+
+@dataclass(frozen=True, slots=True)
+class SetupReport:
+    """The findings of one check, in their order, and when it ended."""
+
+    as_of: datetime
+    findings: Sequence[Finding]
 
 
 def ok(topic: Topic, name: str, sentence: str, where: str = "") -> Finding:

@@ -10,23 +10,28 @@ from contextlib import contextmanager
 from datetime import timedelta
 from functools import partial
 
-from costguard.clock import ScaledClock
+import structlog
+
+from costguard.clock import ScaledClock, SystemClock
 from costguard.daemon.reconcile import PassReport
 from costguard.daemon.retention import turns as archive_turns
 from costguard.daemon.schedule import Daemon
 from costguard.daemon.shutdown import Shutdown, ended_by_signals
 from costguard.daemon.work import JOBS, DaemonWork, PriceTask, SideTask, Signs
+from costguard.doctor.finding import CheckState
 from costguard.errors import CostguardError
 from costguard.main.bill import comparer, reading
 from costguard.main.guard import Guard, opened
 from costguard.main.slack_intake import SlackIntake, build_slack_intake
 from costguard.main.supervisor import Supervisor, end_hung
 from costguard.main.web_process import WebProcesses
-from costguard.main.wire import Asked, Begin, Pace, State, families_of
+from costguard.main.wire import Asked, Begin, Checked, Pace, State, families_of
 from costguard.model.ports import Clock
 from costguard.settings import Settings
 from costguard.settings.environment import of_serving
 from costguard.web.memory import few_arenas, give_back
+
+log = structlog.get_logger(__name__)
 
 _JOBS_EVERY = timedelta(seconds=5)  # of the guard's clock...
 _JOBS_AT_MOST_EVERY = timedelta(seconds=1)  # ...but never more often in real time
@@ -150,6 +155,7 @@ class GuardService:
         parts = (guard.settings, guard.rules, guard.database, guard.clock)
         slack_intake = build_slack_intake(*parts, daemon.ask_for_pass, by_socket=True)
         metrics = guard.meters.registry
+        setup = SetupCheck(guard.settings, guard.speed)
         guard.listening.expect(_DATABASE, _WEB)
         web.begin(
             _begin(guard),
@@ -157,12 +163,14 @@ class GuardService:
             lambda: families_of(metrics.collect()),
             _wakes(daemon),
             partial(guard.listening.sign, _WEB),
+            setup.checked,
         )
         # What is there by now stays to the end. Looking through it for garbage would hold up everything by a fifth of
         # a second now and then.
         gc.freeze()
         web.has_served(_FIRST_ANSWER_S)
         daemon.start()
+        setup.start()
         try:
             if slack_intake is not None:
                 slack_intake.open()
@@ -186,6 +194,36 @@ class GuardService:
             steps["clicks in Slack"] = slack_intake.close
         is_over = self._shutdown.run(steps, lambda: daemon.running, _FINISHING_S + _RELEASING_S)
         self.has_ended = is_over and not daemon.running
+
+
+class SetupCheck:
+    """Checks the set-up in a thread, so that nothing waits for it. A clock that was sped up is no clock to check by."""
+
+    def __init__(self, settings: Settings, speed: float = 1.0) -> None:
+        self._settings = settings
+        self._is_real = speed == 1.0
+        self._checked: Checked | None = None
+
+    def start(self) -> None:
+        if self._is_real:
+            threading.Thread(target=self._run, name="doctor", daemon=True).start()
+
+    def checked(self) -> Checked | None:
+        return self._checked
+
+    def _run(self) -> None:
+        from costguard.main.doctor import examined  # only here: the server is up before it is loaded
+
+        clock = SystemClock()
+        try:
+            findings = examined(self._settings, clock.now)
+        except Exception:  # a fault of ours in it must not look like a check that found nothing
+            log.exception("setup_not_checked")
+            return
+        self._checked = Checked(as_of=clock.now(), findings=tuple(findings))
+        for one in findings:
+            if one.state is CheckState.NEEDS:
+                log.warning("setup_needs", what=one.name, where=one.where, why=one.sentence, mends_it=one.command)
 
 
 def _came_up(web: WebProcesses, shutdown: Shutdown) -> bool:

@@ -235,6 +235,7 @@ def _deps(built: _Built, is_stopping: Callable[[], bool]) -> Iterator[Deps]:
             slack_refused=refused,
             outbox_trouble=lambda: _outbox_trouble(settings, database, watcher),
             socket_trouble=lambda: watcher.state.socket_trouble,
+            setup=lambda: watcher.setup,
             agent_events=jobs.agent_events,
             tools=vm_tools(),
             code=jobs.code,

@@ -19,7 +19,20 @@ from typing import NamedTuple, Protocol
 import structlog
 
 from costguard.main.listening import address_of, listening
-from costguard.main.wire import Alive, Asked, Begin, Counts, Family, Message, State, Wake, Wire, families_of, metrics_of
+from costguard.main.wire import (
+    Alive,
+    Asked,
+    Begin,
+    Checked,
+    Counts,
+    Family,
+    Message,
+    State,
+    Wake,
+    Wire,
+    families_of,
+    metrics_of,
+)
 from costguard.model.backoff import Backoff
 from costguard.settings.environment import is_secret
 from costguard.web.meters import summed
@@ -109,14 +122,15 @@ class WebProcesses:
         metrics: Callable[[], tuple[Family, ...]],
         wake: Mapping[Asked, Callable[[], None]],
         alive: Callable[[], None] = lambda: None,
+        checked: Callable[[], Checked | None] = lambda: None,
     ) -> None:
-        """Has them serve. `state` and `metrics` are asked from threads, and answer whatever the database does.
+        """Has them serve. `state`, `metrics` and `checked` are asked from threads, whatever the database does.
 
         `alive` is called every second while agents' reports are answered.
         """
 
         def start(process: WebProcess, sign: Callable[[], None] = lambda: None) -> None:
-            process.begin(begin, state, lambda: (metrics(), self._counted_but_by(process)), wake, sign)
+            process.begin(begin, state, lambda: (metrics(), self._counted_but_by(process)), wake, sign, checked)
 
         def start_others() -> None:
             if not self._first.has_served():
@@ -202,14 +216,15 @@ class WebProcess:
         metrics: Callable[[], tuple[tuple[Family, ...], tuple[Family, ...]]],
         wake: Mapping[Asked, Callable[[], None]],
         alive: Callable[[], None] = lambda: None,
+        checked: Callable[[], Checked | None] = lambda: None,
     ) -> None:
-        """Has it serve. `state` and `metrics`, the watch's and the others', are asked from a thread.
+        """Has it serve. `state`, `checked`, and `metrics`, the watch's and the others', are asked from a thread.
 
         `alive` is called every second while it answers requests.
         """
         self._alive = alive
         self._threads = [
-            threading.Thread(target=self._say, args=(begin, state, metrics), name="web-say", daemon=True),
+            threading.Thread(target=self._say, args=(begin, state, metrics, checked), name="web-say", daemon=True),
             threading.Thread(target=self._watch, args=(wake,), name="web-watch", daemon=True),
         ]
         for thread in self._threads:
@@ -309,19 +324,24 @@ class WebProcess:
         begin: Begin,
         state: Callable[[], State],
         metrics: Callable[[], tuple[tuple[Family, ...], tuple[Family, ...]]],
+        checked: Callable[[], Checked | None],
     ) -> None:
         """Sends messages. Those to a process that ended are lost: the next one begins from the beginning."""
         heard_by: _Run | None = None
         said, said_at_s = State(), 0.0
         counted: tuple[Family, ...] = ()
+        sent: Checked | None = None
         while True:
-            run, now = self._run, state()
+            run, now, setup = self._run, state(), checked()
             is_new = run is not heard_by
             if is_new or now != said or time.monotonic() - said_at_s >= _SAY_AT_LEAST_EVERY_S:
                 words: list[Message] = [begin] if is_new else []
                 watched, others = metrics()
                 if others != counted or is_new:
                     words.append(Counts(metrics=others))
+                if setup is not None and (is_new or setup is not sent):
+                    words.append(setup)
+                    sent = setup
                 _send(run, [*words, now.model_copy(update={"metrics": watched})])
                 counted = others
                 heard_by, said, said_at_s = run, now, time.monotonic()

@@ -17,6 +17,8 @@ from prometheus_client.core import Metric
 from prometheus_client.samples import Sample
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, TypeAdapter
 
+from costguard.doctor.finding import Finding, SetupReport
+
 _SILENT_AFTER = timedelta(seconds=10)  # it speaks every second
 
 log = structlog.get_logger(__name__)
@@ -38,6 +40,7 @@ class Watcher:
         self._is_alive = False
         self._counts: Counts | None = None
         self.state = State()
+        self.setup: SetupReport | None = None  # None: it was not checked (yet)
         self.others: tuple[Family, ...] = ()  # what other serving processes have counted
 
     def start(self) -> None:
@@ -74,6 +77,8 @@ class Watcher:
                     self.state = message
                 elif isinstance(message, Counts):
                     self.others = message.metrics
+                elif isinstance(message, Checked):
+                    self.setup = SetupReport(message.as_of, message.findings)
                 self._heard_at_s = self._monotonic()
         except (OSError, ValueError) as error:
             log.error("watching_process_not_understood", error=str(error))
@@ -161,6 +166,14 @@ class Counts(_Message):
     metrics: tuple[Family, ...]
 
 
+class Checked(_Message):
+    """Carries what the check of the set-up found, once it has ended."""
+
+    kind: Literal["checked"] = "checked"
+    as_of: datetime
+    findings: tuple[Finding, ...]
+
+
 class Wake(_Message):
     """The serving process stored something that the watching one should act on now."""
 
@@ -174,7 +187,7 @@ class Alive(_Message):
     kind: Literal["alive"] = "alive"
 
 
-Message = Begin | State | Counts | Wake | Alive
+Message = Begin | State | Counts | Checked | Wake | Alive
 _MESSAGES: TypeAdapter[Message] = TypeAdapter(
     Annotated[Message, Field(discriminator="kind")],
     config=ConfigDict(hide_input_in_errors=True),  # the models' own does not reach here, and an input holds secrets

@@ -14,6 +14,7 @@ from costguard.daemon import health
 from costguard.daemon.health import Health, ProjectState, Verdict
 from costguard.db import health_rows as stored_health
 from costguard.db.health_rows import ArchiveFiles
+from costguard.doctor.finding import Finding, SetupReport
 from costguard.errors import StoreError
 from costguard.model.duration import span_text
 from costguard.model.mending import command_for
@@ -74,6 +75,8 @@ class HealthPage:
     prices_are_old: bool
     refused: Mapping[str, int]  # from Slack, by reason
     database: DatabaseInfo | None
+    setup: SetupReport | None  # None: it was not checked (yet)
+    lacking: Sequence[Finding]  # of the set-up, what is needed or unknown
 
 
 @router.get("/health")
@@ -85,7 +88,7 @@ def show_health(request: Request, pages: Given) -> HTMLResponse:
 
 def _gathered(source: Source) -> HealthPage:
     report = health.health(source)
-    daemon = next(iter(report.holders), None)
+    daemon, setup = next(iter(report.holders), None), source.setup()
     return HealthPage(
         report=report,
         sentence=_SENTENCES[report.verdict],
@@ -96,6 +99,8 @@ def _gathered(source: Source) -> HealthPage:
         prices_are_old=report.prices_age is not None and report.prices_age > OLD,
         refused=report.slack_refused,
         database=_database(source) if report.has_answered else None,
+        setup=setup,
+        lacking=[one for one in setup.findings if not one.is_ok] if setup is not None else (),
     )
 
 

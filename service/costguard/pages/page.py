@@ -21,6 +21,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from costguard.access.rules import Rules
 from costguard.daemon import health
 from costguard.db.transaction import Database
+from costguard.doctor.finding import SetupReport
 from costguard.errors import CostguardError
 from costguard.jobs.listing.output import OpenFolder
 from costguard.jobs.rows import job_rows
@@ -73,6 +74,8 @@ class Source(health.HealthSources, Protocol):
     def loose(self) -> LooseThings | None: ...
     @property
     def archive(self) -> Path | None: ...
+    @property
+    def setup(self) -> Callable[[], SetupReport | None]: ...
     @property
     def wake(self) -> Callable[[], None]: ...
 

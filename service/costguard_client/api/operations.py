@@ -40,6 +40,13 @@ def put_code(sha256: str) -> Call[schemas.ArchiveOut]:
     return Call("PUT", ("api", "v1", "code", sha256))
 
 
+def get_setup() -> Call[schemas.SetupOut]:
+    """Read what the set-up needs. Google, Slack and the server's own computer, as they were when the server
+    started. `unknown` is what could not be asked. `costguard doctor`, where the server runs, asks again.
+    """
+    return Call("GET", ("api", "v1", "doctor"))
+
+
 def get_enforcement(
     *, from_: date | str | None = None, to: date | str | None = None
 ) -> Call[schemas.EnforcementResponse]:

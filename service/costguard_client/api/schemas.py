@@ -349,6 +349,9 @@ class ChargeOut(TypedDict):
     """`h`, `GiBy.h` or `GiBy.mo` (the calendar month in US Pacific time)."""
 
 
+CheckState = Literal["ok", "needs", "unknown"]
+
+
 class CheckpointBody(TypedDict):
     """Where the command saves, how that is recognised, and how it resumes."""
 
@@ -705,6 +708,18 @@ class ExpectedCostOut(TypedDict):
     preemptions: float
     """The mean number of preemptions of a run."""
     runs: int
+
+
+class FindingOut(TypedDict):
+    command: str
+    """What mends it, or would find it out; empty where nothing is to be done."""
+    name: str
+    """Stable, such as `compute.disks.list`."""
+    sentence: str
+    state: CheckState
+    topic: Topic
+    where: str
+    """A project, a bucket, a channel; empty where it is about all."""
 
 
 class FleetResponse(TypedDict):
@@ -2509,6 +2524,15 @@ class SessionsResponse(TypedDict):
     sessions: list[SessionOut]
 
 
+class SetupOut(TypedDict):
+    """The findings of a check. Without any, the check has not ended, or this server makes none."""
+
+    as_of: str | None
+    findings: list[FindingOut]
+    state: CheckState | None
+    """The worst of all; null while nothing is known."""
+
+
 class ShadowChoiceOut(TypedDict):
     act: Literal["start_spot", "start_on_demand", "stay", "wait"]
     policy: str
@@ -2979,6 +3003,9 @@ class TokensResponse(TypedDict):
     as_of: str
     next_cursor: str | None
     tokens: list[TokenOut]
+
+
+Topic = Literal["credentials", "permissions", "apis", "presets", "quotas", "buckets", "bill", "slack", "server"]
 
 
 class TraceOut(TypedDict):
