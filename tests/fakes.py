@@ -18,6 +18,7 @@ from costguard.errors import (
 )
 from costguard.model.instance import InstanceKey, Shape, Status
 from costguard.model.keeper import Keeper
+from costguard.model.launch import OperationAnswer
 from costguard.model.message import Content, Posted
 from costguard.model.observation import Observation, Presence, Sighting
 from costguard.model.person import Person
@@ -85,6 +86,8 @@ class FakeActuator:
         self.troubles: list[CloudError | None] = []
         self.lost: list[CloudError | None] = []
         self.looks: list[CloudError | None] = []
+        self.operations_read: list[tuple[str, str, str]] = []  # the keeper, the VM's name, the operation
+        self.kept_answer: OperationAnswer | None = None
         self._operations: dict[str, str] = {}
 
     def look(self, project: str, zone: str, name: str) -> Sighting | None:
@@ -100,6 +103,11 @@ class FakeActuator:
     def stop_kept(self, keeper: Keeper, address: tuple[str, str, str], gce_id: str, request_id: str) -> str:
         """Notes it as `stop_kept group`; the keeper keeps the VM, which comes to rest."""
         return self._begin(f"stop_kept {keeper.kind}", Status.STOPPING, *address[:2], gce_id, request_id)
+
+    def kept_operation(self, keeper: Keeper, address: tuple[str, str, str], operation: str) -> OperationAnswer | None:
+        self.operations_read.append((keeper.kind.value, address[2], operation))
+        _raise_next(self.troubles)
+        return self.kept_answer
 
     def _begin(self, verb: str, status: Status, project: str, zone: str, instance: str, request_id: str) -> str:
         self.calls.append((verb, instance, request_id))

@@ -171,11 +171,13 @@ def test_role_for_stops_of_keepers_holds_what_the_code_asks_for() -> None:
     calls = {"get", "list_managed_instances", "stop_instances"}
     assert calls == set(re.findall(r'client, "(\w+)"', source))
     wanted = ["compute.instanceGroupManagers.get", "compute.instanceGroupManagers.update"]
-    assert source.count(':stop"') == 1
-    wanted += [
-        f"{name}.{verb}" for name in ("notebooks.instances", "workstations.workstations") for verb in ("get", "stop")
-    ]
-    assert role["includedPermissions"] == wanted
+    read = re.findall(r'"(\w+)OperationsClient"', source)
+    wanted += [f"compute.{scope.lower()}Operations.get" for scope in read]
+    assert source.count(':stop"') == source.count("/operations/{operation}") == 1
+    services = ("notebooks.instances", "workstations.workstations")
+    wanted += [f"{name}.{verb}" for name in services for verb in ("get", "stop")]
+    wanted += [f"{name.partition('.')[0]}.operations.get" for name in services]
+    assert role["includedPermissions"] == sorted(wanted)
     assert role["stage"] == "GA"
 
 

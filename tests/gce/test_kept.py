@@ -165,6 +165,20 @@ DESK_SHOWN: dict[str, Any] = {
 }
 
 
+DESK_FAILED: dict[str, Any] = {
+    "name": "projects/demo/locations/us-central1/operations/operation-17-c1",
+    "done": True,
+    "error": {"code": 13, "message": "The stop did not work out."},
+}
+GROUP_FAILED: dict[str, Any] = {
+    "kind": "compute#operation",
+    "id": "7001",
+    "operationType": "compute.instanceGroupManagers.stopInstances",
+    "status": "DONE",
+    "error": {"errors": [{"code": "INTERNAL_ERROR", "message": "The stop did not work out."}]},
+}
+
+
 def book() -> Keeper:
     return keeper(BOOK, notebooks_api="PROD")
 
@@ -232,3 +246,31 @@ def test_a_keeper_without_a_stop_of_its_own_is_refused(connect: Connect) -> None
     with pytest.raises(KeptByAnother, match="GKE cluster train"):
         stop(setup, keeper({"goog-gke-node": "", "goog-k8s-cluster-name": "train"}, created_by=ZONAL))
     assert setup.server.requests == []
+
+
+@pytest.mark.parametrize(
+    ("kept", "path", "shown"),
+    [
+        (book(), "/v2/projects/demo/locations/us-central1-a/operations/operation-17-c1", DESK_FAILED),
+        (keeper(DESK), "/v1/projects/demo/locations/us-central1/operations/operation-17-c1", DESK_FAILED),
+        (keeper(created_by=ZONAL), "/compute/v1/projects/demo/zones/us-central1-a/operations/7001", GROUP_FAILED),
+        (keeper(created_by=REGIONAL), "/compute/v1/projects/demo/regions/us-central1/operations/7001", GROUP_FAILED),
+    ],
+    ids=["Workbench", "Cloud Workstations", "zonal group", "regional group"],
+)
+def test_an_operation_that_failed_says_so_in_googles_words(
+    connect: Connect, kept: Keeper, path: str, shown: dict[str, Any]
+) -> None:
+    """Long-running operations have one status (google.rpc.Status), those of Compute Engine a list of errors."""
+    setup = connect(lambda _: json_answer(shown))
+    answer = setup.cloud.kept_operation(kept, ADDRESS, path.rpartition("/")[2])
+    assert [request.path for request in setup.server.requests] == [path]
+    assert answer is not None
+    assert (answer.is_done, answer.error_message) == (True, "The stop did not work out.")
+
+
+def test_an_operation_that_google_forgot_is_none(connect: Connect) -> None:
+    """Google keeps them for some days."""
+    setup = connect(lambda _: google_error(404, "notFound"))
+    assert setup.cloud.kept_operation(book(), ADDRESS, "operation-17-c1") is None
+    assert setup.cloud.kept_operation(keeper(created_by=ZONAL), ADDRESS, "7001") is None

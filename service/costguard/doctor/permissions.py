@@ -102,6 +102,8 @@ OUTPUT_ROLE = GoogleRole("roles/storage.objectViewer")
 BILL_ROLE = GoogleRole("roles/bigquery.dataViewer")
 QUERY_ROLE = GoogleRole("roles/bigquery.jobUser")
 
+_WHETHER_IT_FAILED = "whether a stop that was accepted failed after all"
+
 ROLES = (
     *(READ_ROLE, STOP_ROLE, STOP_KEPT_ROLE, LAUNCH_ROLE),
     *(ACT_AS_ROLE, CODE_ROLE, OUTPUT_ROLE, BILL_ROLE, QUERY_ROLE),
@@ -150,6 +152,8 @@ PERMISSIONS: tuple[GooglePermission, ...] = (
         {
             "compute.instanceGroupManagers.get": "whether the group has this very VM, and no autoscaler",
             "compute.instanceGroupManagers.update": "`stopInstances`: the VM stays in its group, on its disk",
+            "compute.zoneOperations.get": _WHETHER_IT_FAILED,
+            "compute.regionOperations.get": _WHETHER_IT_FAILED,
         },
     ),
     *_each(
@@ -159,6 +163,7 @@ PERMISSIONS: tuple[GooglePermission, ...] = (
         {
             "notebooks.instances.get": "whether the Workbench instance has this very VM",
             "notebooks.instances.stop": "to stop it",
+            "notebooks.operations.get": _WHETHER_IT_FAILED,
         },
     ),
     *_each(
@@ -168,6 +173,7 @@ PERMISSIONS: tuple[GooglePermission, ...] = (
         {
             "workstations.workstations.get": "whether the workstation has this very VM",
             "workstations.workstations.stop": "to stop it",
+            "workstations.operations.get": _WHETHER_IT_FAILED,
         },
     ),
     *_each(

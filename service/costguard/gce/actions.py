@@ -142,18 +142,8 @@ class ComputeLauncher:
 
     def operation(self, project: str, zone: str, operation: str) -> OperationAnswer | None:
         """Returns the progress of an operation; None where Google does not know it (any more)."""
-        answer = self._official.operation(project, zone, operation)
-        if answer is None:
-            return None
-        error = next(iter(answer.error.errors), None)
-        return OperationAnswer(
-            is_done=answer.status == answer.Status.DONE,
-            target_id=str(answer.target_id or ""),
-            # Some failures have nothing but an HTTP status.
-            error_code=error.code if error else str(answer.http_error_status_code or ""),
-            error_message=(_said(error) if error else "") or answer.http_error_message,
-            zones_available=_zones_available(error) if error else (),
-        )
+        body = self._official.operation(project, zone, operation)
+        return None if body is None else answer_of(body)
 
     def quotas(self, project: str, region: str) -> Mapping[str, Quota]:
         """The region's, by metric, as Google counts them now."""
@@ -163,6 +153,19 @@ class ComputeLauncher:
     def way_out(self, project: str, region: str, network: str, subnetwork: str) -> WayOut:
         """Returns how VMs without external addresses get out of this subnetwork; "" is the one Google would choose."""
         return way_out(self._official, project, region, network, subnetwork)
+
+
+def answer_of(operation: Any) -> OperationAnswer:
+    """Reads an operation as Google's client gives it."""
+    error = next(iter(operation.error.errors), None)
+    return OperationAnswer(
+        is_done=operation.status == operation.Status.DONE,
+        target_id=str(operation.target_id or ""),
+        # Some failures have nothing but an HTTP status.
+        error_code=error.code if error else str(operation.http_error_status_code or ""),
+        error_message=(_said(error) if error else "") or operation.http_error_message,
+        zones_available=_zones_available(error) if error else (),
+    )
 
 
 def _said(error: Any) -> str:

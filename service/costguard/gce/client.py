@@ -28,6 +28,7 @@ from costguard.gce.operations import list_operations
 from costguard.gce.session import Deadline, Http
 from costguard.model.instance import InstanceKey, Shape
 from costguard.model.keeper import Keeper
+from costguard.model.launch import OperationAnswer
 from costguard.model.observation import LooseListing, Observation, Presence, Sighting, Unread
 from costguard.model.utilisation import Usage
 
@@ -230,6 +231,10 @@ class ComputeCloud:
     def stop_kept(self, keeper: Keeper, address: tuple[str, str, str], gce_id: str, request_id: str) -> str:
         """Stops it by its keeper's own API. See `KeptStops`."""
         return self._kept.stop(keeper, address, gce_id, request_id)
+
+    def kept_operation(self, keeper: Keeper, address: tuple[str, str, str], operation: str) -> OperationAnswer | None:
+        """Returns the progress of what `stop_kept` began. See `KeptStops`."""
+        return self._kept.operation(keeper, address, operation)
 
 
 def _is_about_all(error: CloudError) -> bool:

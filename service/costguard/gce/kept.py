@@ -10,11 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from costguard.errors import BadAnswer, CloudError, KeptByAnother, PermissionDenied
+from costguard.errors import BadAnswer, CloudError, KeptByAnother, NotFound, PermissionDenied
+from costguard.gce.actions import answer_of
 from costguard.gce.errors import GROUPS, WORKBENCH, WORKSTATIONS, NoAnswer, Service
 from costguard.gce.official import Official
 from costguard.gce.session import Deadline, Http
 from costguard.model.keeper import Keeper, KeeperKind
+from costguard.model.launch import OperationAnswer
 
 # No narrower scope covers Workbench and Cloud Workstations: notebooks.v2 and workstations.v1 of Google's API discovery.
 # What a token may do is in the roles of its account.
@@ -45,6 +47,31 @@ class KeptStops:
             advice = keeper.advice(address[2], address[0])
             raise PermissionDenied(error.message, f"{error.what_next} Or {advice}.") from error
         raise KeptByAnother(keeper.refusal(address[2], address[0]))
+
+    def operation(self, keeper: Keeper, address: tuple[str, str, str], operation: str) -> OperationAnswer | None:
+        """Returns the progress of an operation that a stop began; None where Google does not know it any more."""
+        project = address[0]
+        try:
+            if keeper.kind is KeeperKind.GROUP:
+                return self._operation_of_group(keeper, project, operation)
+            service, version = (WORKBENCH, "v2") if keeper.kind is KeeperKind.WORKBENCH else (WORKSTATIONS, "v1")
+            path = f"/{version}/projects/{project}/locations/{keeper.place}/operations/{operation}"
+            deadline = Deadline(_BUDGET_S, self._monotonic)
+            shown = self._read(path, project, f"Reading operation {operation}", deadline, service)
+        except NotFound:
+            return None
+        return OperationAnswer(
+            is_done=shown.get("done") is True,
+            error_code=str((shown.get("error") or {}).get("code") or ""),
+            error_message=_text(shown, "error", "message"),
+        )
+
+    def _operation_of_group(self, keeper: Keeper, project: str, operation: str) -> OperationAnswer:
+        *_, scope, place, _, _ = keeper.group.split("/")
+        client = "ZoneOperationsClient" if scope == "zones" else "RegionOperationsClient"
+        names = {"project": project, scope.removesuffix("s"): place, "operation": operation}
+        body = self._official.call(client, "get", f"Reading operation {operation}", project, GROUPS, request=names)
+        return answer_of(body)
 
     def _of_group(self, keeper: Keeper, address: tuple[str, str, str], gce_id: str, request_id: str) -> str:
         """`stopInstances` takes the VM out of the group's target size: it stays in the group, on its disk."""

@@ -83,6 +83,10 @@ class Actuator(Protocol):
         """
         ...
 
+    def kept_operation(self, keeper: Keeper, address: tuple[str, str, str], operation: str) -> OperationAnswer | None:
+        """Returns the progress of an operation that `stop_kept` began; None where Google does not know it any more."""
+        ...
+
 
 class Launcher(Protocol):
     """Creates and deletes the VMs of jobs. Every method raises CloudError; repeats with the same id are harmless.

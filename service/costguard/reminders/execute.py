@@ -28,6 +28,7 @@ from costguard.model.action import (
 from costguard.model.keeper import KeeperKind
 from costguard.model.ports import Actuator, Clock
 from costguard.reminders import answering, stop_rows
+from costguard.reminders.kept_operation import OperationStep
 from costguard.reminders.stop_case import StillDue
 from costguard.reminders.stops import OrderStep, ResumeStep, new_stop
 
@@ -91,7 +92,9 @@ class LiveExecutor:
             ResumeStep(self._actuator, self._still_due, "", str(record.subject), stop=record, through=self._through)
             for record in waiting
         ]
-        self._executor.carry_out((), steps, fence, stop)
+        accepted = [record for record in waiting if record.outcome is StopOutcome.ASKED]
+        looks = [OperationStep(self._actuator, record) for record in accepted]
+        self._executor.carry_out((), [*steps, *looks], fence, stop)
 
     def _order(self, action: StopInstance) -> OrderStep:
         project, subject = action.key.project, str(action.subject)

@@ -36,7 +36,7 @@ from costguard.reminders.stop_case import (
 )
 from costguard.reminders.stop_rows import NewStop, StopRecord
 
-_LONGEST = timedelta(hours=3)  # a graceful one may take an hour
+LONGEST = timedelta(hours=3)  # a graceful one may take an hour
 
 
 def settled(connection: Connection, case: StopCase, now: datetime) -> tuple[StopOutcome, str] | None:
@@ -61,7 +61,7 @@ def is_to_be_asked(connection: Connection, case: StopCase, now: datetime) -> boo
         return stop.try_after <= now
     failed = failed_operation(connection, case)
     if failed is None:
-        if now - stop.intended_at > _LONGEST:
+        if now - stop.intended_at > LONGEST:
             words = "Google accepted it hours ago, and the VM still runs. Look at it in Google's console."
             fail(connection, case, words, now)
         return False

@@ -30,7 +30,7 @@ from costguard_sandbox.gce.rights import Rights
 from costguard_sandbox.gce.system_events import EVENTS, PREEMPT_IN_START, Reclaim, SystemEvents
 from costguard_sandbox.gce.timeline import Timeline
 from costguard_sandbox.gce.vm import VM, Disk, Load, Status
-from costguard_sandbox.gce.workbench import Workbench
+from costguard_sandbox.gce.workbench import Workbench, Workstations
 
 DEFAULT_USER = "ana@example.com"
 Settled = Callable[[], AbstractContextManager[object]]
@@ -108,7 +108,8 @@ class Cloud:
         self.group_requests = GroupRequests(
             self.timeline, seed, self.operations, self._lifecycle, self.groups, self.request, self._insert_for_group
         )
-        self.workbench = Workbench(self.timeline, seed, self.request)
+        self.workbench = Workbench(self.timeline, seed, self.request, self.faults)
+        self.workstations = Workstations(self.timeline, seed, self.request, self.faults)
         held = (self.timeline, self._lifecycle, self.operations, self._factory, self.usage, self.guests)
         self.storage = Storage(*held, self.settled, self._disk_changed)
 
@@ -234,7 +235,8 @@ class Cloud:
         self._by_id[vm.id] = vm
         self._by_name.setdefault((vm.project, vm.name), []).append(vm)
         self.groups.joined(vm, user == service_agent(vm.project))
-        self.workbench.joined(vm)
+        for service in (self.workbench, self.workstations):
+            service.joined(vm)
         self.storage.adopt(vm)
         self._changed(vm)
         self._lifecycle.accept(operation, vm)
@@ -254,7 +256,8 @@ class Cloud:
                 raise invalid_usage(f"Resource cannot be deleted if it's protected against deletion. {what}")
             operation = self.operations.begin(verb, vm.target, user, request_id)
             self.groups.asked(verb, vm, user == service_agent(project))
-            self.workbench.asked(verb, vm, user)
+            for service in (self.workbench, self.workstations):
+                service.asked(verb, vm, user)
             self._lifecycle.accept(operation, vm)
             return operation
 
@@ -362,7 +365,8 @@ class Cloud:
         self.changes += 1
         self.usage.follow(vm)
         self.groups.changed(vm)
-        self.workbench.changed(vm)
+        for service in (self.workbench, self.workstations):
+            service.changed(vm)
 
     def _disk_changed(self, vm: VM | None) -> None:
         self.changes += 1

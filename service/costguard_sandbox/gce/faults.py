@@ -34,6 +34,7 @@ _KINDS: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "slow": (("seconds",), _AIMED),
     "garbage": ((), ("what", "when", *_AIMED)),
     "misprinted_prices": ((), ("misprint",)),
+    "operation_error": ((), ("project", "count")),
     "failing_page": (("page",), ("code", "count", "path", "project")),
 }
 # Whether a request takes effect: when its answer is lost, if at all, and `seconds` later, when nobody waits any more.
@@ -186,6 +187,11 @@ class CloudFaults(ActiveFaults[CloudFault]):
             if fault.page == page and fault.applies_to(project, path=path):
                 self.count_down(fault)
                 raise server_error(fault.code)
+
+    def operation_error(self, project: str) -> str:
+        """Returns the error of an operation of Workbench or Cloud Workstations; "" where it succeeds."""
+        met = self._met("operation_error", project)
+        return "" if met is None else "An internal error has occurred."
 
     def stockout(self, project: str, zone: str, shape: Shape, *, spot: bool) -> Failure | None:
         for fault in self._of("stockout"):

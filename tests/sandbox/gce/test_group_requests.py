@@ -59,11 +59,21 @@ class Served:
 
     def stop(self, vm: VM, request_id: str = ONE) -> str:
         """Stops it by its keeper's own API, as the guard would."""
+        return self.cloud.stop_kept(self.keeper(vm), (PROJECT, vm.zone, vm.name), str(vm.id), request_id)
+
+    def ended(self, vm: VM, operation: str) -> str | None:
+        """Returns the error of an operation of its keeper, "" without one; None while it is under way."""
+        answer = self.cloud.kept_operation(self.keeper(vm), (PROJECT, vm.zone, vm.name), operation)
+        if answer is None:
+            return "forgotten"
+        return answer.error_message if answer.is_done else None
+
+    def keeper(self, vm: VM) -> Keeper:
         sighting = self.cloud.look(PROJECT, vm.zone, vm.name)
         assert sighting is not None
         keeper = keeper_of(sighting.labels, sighting.origin, vm.zone)
         assert keeper is not None
-        return self.cloud.stop_kept(keeper, (PROJECT, vm.zone, vm.name), str(vm.id), request_id)
+        return keeper
 
 
 @pytest.fixture
@@ -263,5 +273,53 @@ def test_the_guard_stops_a_workbench_instance_whose_state_follows(served: Served
     served.world.advance(5 * MINUTE)
     served.world.stop(PROJECT, "vm-17")
     served.world.advance(5 * MINUTE)
-    assert (vm.status, notebook.state, notebook.is_orphan) == (Status.TERMINATED, "ACTIVE", True)
+    assert (vm.status, notebook.state) == (Status.TERMINATED, "ACTIVE")
+    assert served.world.workbench.is_orphan(notebook)
     assert len(served.world.workbench.orphaned) == 1
+
+
+DESK: dict[str, str] = {
+    "goog-workstations": "",
+    "workstation_id": "ana",
+    "workstation_config_id": "gpu",
+    "workstation_cluster_id": "dev",
+    "workstation_location": "us-central1",
+}
+
+
+def test_the_guard_stops_a_workstation_whose_state_follows(served: Served) -> None:
+    """The service stops its VM in its own name; the operation is done once the VM is down."""
+    vm = up(served.world, "workstations-1", labels=DESK)
+    (desk,) = served.world.workstations.of(PROJECT)
+    assert desk.state == "STATE_RUNNING"
+    operation = served.stop(vm)
+    assert served.ended(vm, operation) is None
+    with pytest.raises(CloudUnavailable, match="is STATE_STOPPING"):
+        served.stop(vm)
+    served.world.advance(5 * MINUTE)
+    assert (vm.status, desk.state, served.world.workstations.orphaned) == (Status.TERMINATED, "STATE_STOPPED", set())
+    assert served.ended(vm, operation) == ""
+
+
+@pytest.mark.parametrize("labels", [BOOK["labels"], DESK], ids=["Workbench", "Cloud Workstations"])
+def test_an_operation_of_a_service_may_be_accepted_and_fail(served: Served, labels: dict[str, str]) -> None:
+    """The VM runs on, and the operation has the error."""
+    vm = up(served.world, "vm-17", labels=labels)
+    served.world.faults.add("operation_error", project=PROJECT, count=1)
+    operation = served.stop(vm)
+    served.world.advance(5 * MINUTE)
+    assert vm.runs[-1].ended is None
+    assert served.ended(vm, operation) == "An internal error has occurred."
+    assert served.ended(vm, "operation-1") == "forgotten"
+    served.stop(vm)
+    served.world.advance(5 * MINUTE)
+    assert vm.status is Status.TERMINATED
+
+
+@of_both_scopes
+def test_the_operation_of_a_group_is_read_in_its_zone_or_region(served: Served, scope: str) -> None:
+    """A group's operation is done when the request is taken."""
+    vm, _ = served.group(scope).vms
+    operation = served.stop(vm)
+    served.world.advance(MINUTE)
+    assert served.ended(vm, operation) == ""
