@@ -15,7 +15,7 @@ from costguard.access.rules import Rules
 from costguard.db.transaction import Database
 from costguard.ledger.accrual import accrual_at
 from costguard.messages import cards
-from costguard.model.keeper import KeeperKind
+from costguard.model.keeper import Keeper, KeeperKind
 from costguard.model.message import ListContent, ReminderContent, ReminderState, StateKind, VmCard
 from costguard.model.reminder import RequestKind, Subject, SubjectKind, Target
 from costguard.slack.render import render
@@ -64,9 +64,15 @@ def test_a_groups_vm_has_one_where_the_settings_allow_it(sqlite_database: Databa
     buttons = cards.buttons(shown, NOW, cards.zone_of(None, Rules({})))
     (effect,) = (button.effect for button in buttons if button.kind is RequestKind.STOP)
     assert effect == (
-        "gke-1 will be stopped by its group trainers, whose size falls by one. "
-        "Its disks stay and are billed; data in memory and on local SSDs is lost."
+        "gke-1 will be stopped by its group trainers, whose size falls by one; if it has an autoscaler, "
+        "nothing is stopped. Its disks stay and are billed; data in memory and on local SSDs is lost."
     )
+
+
+def test_the_effect_of_a_groups_stop_fits_into_slacks_question() -> None:
+    """Slack cuts it after 300 characters; names of VMs and groups have up to 63."""
+    keeper = Keeper(KeeperKind.GROUP, "g" * 63, "us-central1")
+    assert len(keeper.own_stop("v" * 63)) <= 300
 
 
 def test_any_other_reminder_has_one(sqlite_database: Database) -> None:

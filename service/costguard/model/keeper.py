@@ -113,8 +113,13 @@ class Keeper:
         return self.kind in through and self.has_own_stop
 
     def own_stop(self, vm: str) -> str:
-        """Describes the effect of its keeper's own stop, as a sentence for a user who is about to ask for it."""
-        by = _SERVICES.get(self.kind) or f"its group {self.name}, whose size falls by one"
+        """Describes the effect of its keeper's own stop, as a sentence for a user who is about to ask for it.
+
+        Whether a group has an autoscaler is read when the stop is asked for; Slack shows 300 characters.
+        """
+        by = _SERVICES.get(self.kind) or (
+            f"its group {self.name}, whose size falls by one; if it has an autoscaler, nothing is stopped"
+        )
         return f"{vm} will be stopped by {by}. Its disks stay and are billed; data in memory and on local SSDs is lost."
 
     def instead(self, vm: str, project: str) -> str:
