@@ -20,6 +20,7 @@ from costguard_sandbox.gce.filters import BadFilter, compile_filter
 from costguard_sandbox.gce.system_events import EVENTS, Reclaim
 from costguard_sandbox.guest.local import LocalGuestSettings
 from costguard_sandbox.scenarios.belongings import ScenarioBelonging, read_belonging
+from costguard_sandbox.scenarios.kept import ScenarioGroup, read_group, read_notebook, read_pool
 from costguard_sandbox.scenarios.keys import Keys, ScenarioError
 from costguard_sandbox.scenarios.vms import ScenarioVM, read_load, read_local_vms, read_vm
 from costguard_sandbox.slack.clicks import PlannedClick
@@ -53,6 +54,7 @@ class Scenario:
     seed: int
     projects: tuple[str, ...]
     fleet: tuple[ScenarioVM, ...]
+    groups: tuple[ScenarioGroup, ...]
     belongings: tuple[ScenarioBelonging, ...]
     events: tuple[ScenarioEvent, ...]
     local_vms: LocalGuestSettings | None = None
@@ -88,12 +90,15 @@ def read(text: str, path: Path) -> Scenario:
             raise keys.wrong("projects", f"project ids of 6 to 30 characters a-z, 0-9 and -, not {project!r}")
     if not projects:
         raise keys.wrong("projects", "at least one project id")
-    fleet = tuple(read_vm(one, projects) for one in keys.tables("instance"))
+    plain = [read_vm(one, projects) for one in keys.tables("instance")]
+    fleet = (*plain, *(read_notebook(one, projects) for one in keys.tables("notebook")))
+    groups = [read_group(one, projects) for one in keys.tables("group")]
+    groups += [read_pool(one, projects) for one in keys.tables("pool")]
     belongings = tuple(read_belonging(one, projects) for one in keys.tables("belonging"))
     events = tuple(_read_event(one, projects, fleet) for one in keys.tables("event"))
     runs_vms, local_vms = read_local_vms(keys.table("local_vms")) if keys.has("local_vms") else (False, None)
     title, seed = keys.text("title", path.stem), keys.whole("seed", 1)
-    scenario = Scenario(path.stem, title, seed, projects, fleet, belongings, events, local_vms, runs_vms)
+    scenario = Scenario(path.stem, title, seed, projects, fleet, tuple(groups), belongings, events, local_vms, runs_vms)
     keys.done()
     return scenario
 
@@ -101,7 +106,8 @@ def read(text: str, path: Path) -> Scenario:
 def build(scenario: Scenario, clock: WorldClock, *, wait_moves_clock: bool = False) -> World:
     """A world at the clock's time, after the fleet's history and with the events planned."""
     start = clock.now()
-    ages = [*(vm.started_ago for vm in scenario.fleet), *(one.made_ago for one in scenario.belongings)]
+    made: tuple[ScenarioGroup | ScenarioBelonging, ...] = (*scenario.groups, *scenario.belongings)
+    ages = [*(vm.started_ago for vm in scenario.fleet), *(one.made_ago for one in made)]
     oldest = max(ages, default=timedelta(0))
     world = World(
         clock,
@@ -115,7 +121,7 @@ def build(scenario: Scenario, clock: WorldClock, *, wait_moves_clock: bool = Fal
         world.at(start - vm.started_ago, _guarded(world, f"insert {vm.name}", vm.insert))
         if vm.stopped_ago is not None:
             world.at(start - vm.stopped_ago, _guarded(world, f"stop {vm.name}", vm.stop))
-    for one in scenario.belongings:
+    for one in made:
         world.at(start - one.made_ago, _guarded(world, f"make {one.name}", one.make))
     for event in scenario.events:
         world.at(start + event.at, _guarded(world, event.what, event.act))

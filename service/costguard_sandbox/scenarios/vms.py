@@ -51,15 +51,25 @@ def read_vm(keys: Keys, projects: tuple[str, ...], *, in_past: bool = True) -> S
     if stopped is not None and stopped >= started:
         raise keys.wrong("stopped", "a time after it was started")
     load = read_load(keys) if keys.has("load") else Load.BUSY
-    body = _body(keys, zone, name)
+    body = _checked(keys, zone, name)
     keys.done()
+    return ScenarioVM(project, zone, name, creator, body, started, stopped, load)
+
+
+def read_template(keys: Keys, zone: str) -> dict[str, Any]:
+    """Reads what a group makes its VMs of: the body of an insert, whose name is the group's to give."""
+    return _checked(keys, zone, "template")
+
+
+def _checked(keys: Keys, zone: str, name: str) -> dict[str, Any]:
+    body = _body(keys, zone, name)
     try:
         read_insert(zone, body)
     except Refused as refused:
         raise keys.wrong(
             "machine_type", f"a VM that Compute Engine would create, but it answers: {refused.message}"
         ) from None
-    return ScenarioVM(project, zone, name, creator, body, started, stopped, load)
+    return body
 
 
 def read_load(keys: Keys) -> Load:
