@@ -14,7 +14,7 @@ from costguard_sandbox.gce.catalogue.skus import SERVICE, skus_page
 from costguard_sandbox.gce.cloud import Cloud
 from costguard_sandbox.gce.errors import Refused, bad_request, not_found
 from costguard_sandbox.gce.filters import BadFilter
-from costguard_sandbox.gce.meter import bills, disk_bills
+from costguard_sandbox.gce.meter import bills, disk_bills, node_bills
 from costguard_sandbox.gce.routes.call import ApiCall, compute, control
 from costguard_sandbox.gce.system_events import EVENTS, Reclaim
 from costguard_sandbox.gce.vm import Load
@@ -73,7 +73,7 @@ def _projects(call: ApiCall) -> Any:
 
 
 def _meter(call: ApiCall) -> Any:
-    """The bills of all VMs there ever were, and of disks while they were unattached, until `until` or now."""
+    """The bills of all VMs and TPU nodes there ever were, and of disks while they were unattached, until `until`."""
     cloud = call.cloud
     until = _moment(call.query["until"]) if "until" in call.query else cloud.timeline.now
     project = call.query.get("project")
@@ -81,11 +81,13 @@ def _meter(call: ApiCall) -> Any:
     vm_bills = bills(vms, cloud.prices, until)
     disks = [disk for disk in cloud.storage.ever if project in (None, disk.project)]
     unattached = disk_bills(disks, vms, cloud.prices, until)
+    nodes = node_bills([one for one in cloud.tpus.ever if project in (None, one.project)], cloud.prices, until)
     return {
         "until": until.isoformat(timespec="milliseconds"),
-        "nanos": sum(one.nanos for one in (*vm_bills, *unattached)),
+        "nanos": sum(one.nanos for one in (*vm_bills, *unattached, *nodes)),
         "instances": [one.shown() for one in vm_bills],
         "disks": [one.shown() for one in unattached],
+        "tpu_nodes": [one.shown() for one in nodes],
     }
 
 

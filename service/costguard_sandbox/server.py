@@ -25,6 +25,7 @@ from costguard_sandbox.gce.routes import (
     operations,
     places,
     rights,
+    tpus,
     workbench,
 )
 from costguard_sandbox.gce.routes.call import refusal
@@ -40,7 +41,7 @@ _BACKGROUND_EVERY_S = 0.5
 
 def create_app(world: World) -> Starlette:
     """Compute Engine under /compute/v1, also in batches, the price catalogue under /v1, Cloud Monitoring under /v3,
-    Workbench under /v2, and what an account may do where each service has it.
+    Workbench and Cloud TPU under /v2, and what an account may do where each service has it.
 
     Metadata servers are under /metadata, Slack is under /slack, BigQuery under /bigquery/v2, and the
     sandbox's own routes are under /sandbox.
@@ -52,6 +53,7 @@ def create_app(world: World) -> Starlette:
         *disks.routes(world),
         *groups.routes(world),
         *workbench.routes(world),
+        *tpus.routes(world),
         *places.routes(world),
         *monitoring.routes(world),
         *rights.routes(world),

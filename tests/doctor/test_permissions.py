@@ -63,6 +63,10 @@ OF_GOOGLE: Mapping[str, tuple[str, ...]] = {
         *("compute.disks.create", "compute.images.useReadOnly"),
         *("compute.subnetworks.use", "compute.subnetworks.useExternalIp"),
     ),
+    # docs.cloud.google.com/iam/docs/roles-permissions/tpu: queued resources have none of their own.
+    rf"GET /v2/projects/[^/]+/locations{_N}/(?:nodes|queuedResources)": ("tpu.nodes.list",),
+    rf"GET /v2/projects/[^/]+/locations{_N}/nodes{_N}": ("tpu.nodes.get",),
+    rf"GET /v2/projects/[^/]+/locations{_N}/operations": ("tpu.operations.list",),
     r"GET /v3/projects/[^/]+/timeSeries": ("monitoring.timeSeries.list",),
 }
 # Asked by `costguard doctor`, whose own tests take each of them away.
@@ -111,7 +115,7 @@ def asking() -> Iterator[Asking]:
     clock, calls = ManualClock(START), Calls()
     world = World(clock)
     with running(world) as url:
-        cloud = ComputeCloud(url, clock, wait=Waits(), adapter=calls)
+        cloud = ComputeCloud(url, clock, wait=Waits(), adapter=calls, tpu_nodes=True)
         yield Asking(world, cloud, calls)
         cloud.close()
 
@@ -124,6 +128,8 @@ def test_reading_takes_what_the_role_for_reading_holds(asking: Asking) -> None:
     """A look, what is loose, utilisation, a VM's parts, preemptions and one VM: every reading call there is."""
     cloud = asking.cloud
     cloud.launcher.insert("demo", ZONE, SPOT, str(UUID(int=1)))
+    asking.world.tpus.enabled.add("demo")
+    asking.world.tpus.create("demo", ZONE, "tpu", {"acceleratorType": "v6e-8"})
     asking.world.advance(timedelta(minutes=5))
     asking.calls.made.clear()
     cloud.observe("demo", None)
@@ -133,6 +139,7 @@ def test_reading_takes_what_the_role_for_reading_holds(asking: Asking) -> None:
         cloud.shape("demo", ZONE, "n9-unknown-8")  # of those that Costguard knows by rule it asks nothing
     cloud.preemption_rate("demo", ZONE, "a2-highgpu-1g")
     cloud.presence(InstanceKey("demo", "1"), ZONE, SPOT.name)
+    cloud.presence(InstanceKey("demo", "tpu.1"), ZONE, "tpu")
     assert asking.calls.permissions() == _in_projects(READ_ROLE)
 
 
@@ -191,6 +198,8 @@ def test_each_permission_has_a_reason_and_is_listed_once_a_feature_and_place() -
 
 def test_watching_changes_nothing() -> None:
     """The features that are not about stopping, launching or buckets only get, list and read advice."""
-    names = [one.name for one in needed({Feature.WATCH, Feature.IDLE, Feature.LOOSE}, GrantedOn.PROJECT)]
+    names = [
+        one.name for one in needed({Feature.WATCH, Feature.IDLE, Feature.LOOSE, Feature.TPU_NODES}, GrantedOn.PROJECT)
+    ]
     assert names
     assert all(re.fullmatch(r"[a-z]+\.[A-Za-z]+\.(get|list)", name) for name in names)

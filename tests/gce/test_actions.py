@@ -23,7 +23,7 @@ from costguard.errors import (
     PermissionDenied,
     RateLimited,
 )
-from costguard.gce.client import ComputeCloud
+from costguard.gce.client import ComputeCloud, Patience
 from costguard.model.instance import Status
 from costguard.model.ports import Actuator
 from costguard_sandbox.clock import ManualClock
@@ -174,7 +174,7 @@ def test_an_answer_that_never_comes(connect: Connect) -> None:
         late.wait(30)
         return json_answer({"kind": "compute#operation", "id": "7"})
 
-    setup = connect(answer, timeout_s=1)
+    setup = connect(answer, patience=Patience(request_s=1))
     try:
         with pytest.raises(CloudUnavailable):
             setup.cloud.stop("p", ZONE, "101", ONE)

@@ -14,7 +14,7 @@ from tests.gce.bodies import ZONE, cloud_of, disk, instance, page
 from tests.gce.conftest import Connect, Ticking, Waits
 from tests.gce.server import Answer, google_error, json_answer
 
-from costguard.gce.client import ComputeCloud
+from costguard.gce.client import ComputeCloud, Patience
 from costguard.model.mending import command_for, with_command
 from costguard.model.observation import Observation
 
@@ -119,7 +119,7 @@ def test_google_says_how_long_to_wait(connect: Connect) -> None:
     good = page("instances", {f"zones/{ZONE}": [instance()]})
     for seconds, tries in ((40, 2), (3600, 1)):
         limited = replace(google_error(429, "rateLimitExceeded"), headers={"Retry-After": str(seconds)})
-        setup = connect(cloud_of(instances=[limited, good]), budget_s=100.0)
+        setup = connect(cloud_of(instances=[limited, good]), patience=Patience(look_s=100.0))
         look = setup.cloud.observe("p", None)
         assert setup.server.paths().count("instances") == tries
         assert setup.waits.seconds == ([40.0] if tries == 2 else [])
@@ -163,7 +163,7 @@ def test_closing_ends_the_waiting(connect: Connect) -> None:
 def test_the_whole_look_is_bounded(connect: Connect) -> None:
     """Once the time of a look is used up nothing more is requested, and that is reported."""
     ticks = iter(range(0, 100_000, 40))
-    setup = connect(cloud_of(), budget_s=100.0, monotonic=lambda: float(next(ticks)))
+    setup = connect(cloud_of(), patience=Patience(look_s=100.0), monotonic=lambda: float(next(ticks)))
     look = setup.cloud.observe("p", None)
     assert not look.instances_complete or look.operations_through_at is None
     assert set(codes(look).values()) == {"unreachable"}
@@ -194,7 +194,7 @@ def test_a_slow_answer(connect: Connect) -> None:
     """An answer that does not come in time is given up, and the next try may succeed."""
     over = threading.Event()
     good = page("instances", {f"zones/{ZONE}": [instance()]})
-    setup = connect(cloud_of(instances=[Answer(before_body=over.wait), good]), timeout_s=2)
+    setup = connect(cloud_of(instances=[Answer(before_body=over.wait), good]), patience=Patience(request_s=2))
     look = setup.cloud.observe("p", None)
     over.set()
     assert (names(look), len(setup.waits.seconds)) == (["trainer"], 1)

@@ -36,7 +36,7 @@ from costguard.ledger.history import LifetimeView, StorageView
 from costguard.ledger.owner import OwnerSource
 from costguard.ledger.projects import ProjectLook
 from costguard.ledger.spans import ChargeSum, LifetimeFilters
-from costguard.model.instance import InstanceKey, Status
+from costguard.model.instance import InstanceKey, InstanceKind, Status
 from costguard.model.keeper import KeeperKind
 from costguard.model.lifetime import EndReason
 from costguard.model.mending import command_for
@@ -55,7 +55,12 @@ _LATEST = 2**53  # microseconds since 1970: the year 2255
 
 class InstanceOut(Out):
     project: str = read_from("instance.key.project")
-    gce_id: str = read_from("instance.key.gce_id", description="Google's numeric id; names are reused.")
+    gce_id: str = read_from(
+        "instance.key.gce_id", description="Google's numeric id, of a TPU node after `tpu.`; names are reused."
+    )
+    kind: Annotated[str, one_of(InstanceKind)] = read_from(
+        "instance.key.kind", description="A VM of Compute Engine, or a node of the Cloud TPU API."
+    )
     name: str = read_from("instance.name")
     zone: str = read_from("instance.zone")
     status: Annotated[str, one_of(Status)] = read_from(
@@ -73,10 +78,10 @@ class InstanceOut(Out):
         description="The reason why nothing stops it, and what to do instead; empty: it can be stopped."
     )
     machine_type: str = read_from("instance.shape.machine_type")
-    vcpus: int = read_from("instance.shape.vcpus")
-    memory_mib: int = read_from("instance.shape.memory_mib")
-    gpu_type: str | None = read_from("instance.shape.gpu_type")
-    gpu_count: int = read_from("instance.shape.gpu_count")
+    vcpus: int = read_from("instance.shape.vcpus", description="0: not known, as of a TPU node.")
+    memory_mib: int = read_from("instance.shape.memory_mib", description="0: not known, as of a TPU node.")
+    gpu_type: str | None = read_from("instance.shape.gpu_type", description="The type of its GPUs or TPUs.")
+    gpu_count: int = read_from("instance.shape.gpu_count", description="The number of its GPUs or TPU chips.")
     local_ssd_gib: int = read_from("instance.shape.local_ssd_gib")
     provisioning_model: Provisioning = read_from("instance.provisioning_model", description="standard or spot.")
     labels: Mapping[str, str] = read_from("instance.labels")

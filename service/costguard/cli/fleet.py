@@ -51,7 +51,7 @@ from costguard.cli.tables import (
 )
 from costguard.errors import CostguardError, ServerUnreachable
 from costguard.model.duration import span_text
-from costguard.model.instance import Status
+from costguard.model.instance import Status, is_id
 from costguard.model.words import count_text
 
 _PS_EXAMPLES = """Examples:
@@ -116,7 +116,7 @@ def show(vm: Vm, project: Project = None, url: Url = DEFAULT_URL, as_json: AsJso
 
 def find_vm(server: ServerClient, vm: str, projects: Sequence[str] | None, gone: bool = True) -> Answer:
     """The VM with this name or Google id; an existing one comes before one that is gone. Raises CostguardError."""
-    by = {"gce_id": vm} if vm.isdecimal() else {"name": vm}
+    by = {"gce_id": vm} if is_id(vm) else {"name": vm}
     instances = server.get("instances", project=projects, gone=gone, limit=_MOST_NAMESAKES, **by)["instances"]
     present = [instance for instance in instances if instance["gone_at"] is None] or instances
     if not present:

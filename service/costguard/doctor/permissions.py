@@ -19,6 +19,7 @@ class Feature(StrEnum):
     WATCH = "watch"  # always
     IDLE = "idle"
     LOOSE = "loose"
+    TPU_NODES = "tpu-nodes"  # of projects that have enabled the Cloud TPU API, and no others
     STOP = "stop"
     STOP_GROUPS = "stop-groups"
     STOP_WORKBENCH = "stop-workbench"
@@ -76,7 +77,7 @@ READ_ROLE = GoogleRole(
     "costguard",
     "iam-role.yaml",
     "Costguard",
-    "Reads VMs, disks, operations, utilisation and what nothing uses, to account for what they cost.",
+    "Reads VMs, TPU nodes, disks, operations, utilisation and what nothing uses, to account for what they cost.",
 )
 STOP_ROLE = GoogleRole(
     "costguardStop",
@@ -142,6 +143,18 @@ PERMISSIONS: tuple[GooglePermission, ...] = (
             "compute.snapshots.list": "snapshots",
             "compute.images.list": "images of your own",
             "compute.reservations.list": "what is reserved and not used",
+        },
+    ),
+    # Queued resources have no permissions of their own in Google's index (docs.cloud.google.com/iam/docs/
+    # roles-permissions/tpu): their list takes that of nodes.
+    *_each(
+        Feature.TPU_NODES,
+        GrantedOn.PROJECT,
+        READ_ROLE,
+        {
+            "tpu.nodes.list": "nodes and queued resources of the Cloud TPU API",
+            "tpu.nodes.get": "whether a TPU node is gone",
+            "tpu.operations.list": "when TPU nodes were ready and when they ended",
         },
     ),
     *_each(Feature.STOP, GrantedOn.PROJECT, STOP_ROLE, {"compute.instances.stop": "to stop"}),

@@ -10,7 +10,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from costguard.errors import CloudError, CredentialsRefused, NotFound, PermissionDenied
 from costguard.gce.actions import ComputeActuator, ComputeLauncher
@@ -26,7 +26,9 @@ from costguard.gce.monitoring import read_usage
 from costguard.gce.official import Official
 from costguard.gce.operations import list_operations
 from costguard.gce.session import Deadline, Http
-from costguard.model.instance import InstanceKey, Shape
+from costguard.gce.tpu_nodes import TpuLook, TpuMemory, look_at_nodes
+from costguard.gce.tpu_nodes import presence as node_presence
+from costguard.model.instance import InstanceKey, InstanceKind, Shape
 from costguard.model.keeper import Keeper
 from costguard.model.launch import OperationAnswer
 from costguard.model.observation import LooseListing, Observation, Presence, Sighting, Unread
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
 
 _USAGE_BUDGET_S = 60.0
 _LOOSE_BUDGET_S = 30.0  # a user waits for it
+_TPU_BUDGET_S = 30.0
 
 log = logging.getLogger(__name__)
 
@@ -59,14 +62,25 @@ class _LastLook:
     joined_disks: DiskListing | None = None  # with which every VM in `instances` was joined
     disks_listed_s: float = 0.0
     order_holds: bool = False
+    tpu: TpuMemory = field(default_factory=TpuMemory)
+
+
+class Patience(NamedTuple):
+    """Seconds for one request, and for one look at a project as a whole."""
+
+    request_s: float = 30.0
+    look_s: float = 180.0
+
+
+_PATIENCE = Patience()
 
 
 class ComputeCloud:
     """Thread-safe: projects may be looked at in parallel; connections are pooled.
 
     Without an endpoint it is Google, with the machine's default credentials; with one it is another
-    server, reached without credentials unless some are given. `budget_s` bounds one look as a whole. An `adapter`
-    carries requests in the place of sockets.
+    server, reached without credentials unless some are given. With `tpu_nodes`, the nodes and queued resources of the
+    Cloud TPU API are read, too. An `adapter` carries requests in the place of sockets.
     """
 
     def __init__(
@@ -75,30 +89,31 @@ class ComputeCloud:
         clock: _Clock,
         *,
         credentials: Any = None,
-        timeout_s: float = 30.0,
-        budget_s: float = 180.0,
+        patience: Patience = _PATIENCE,
         wait: Callable[[float], bool] | None = None,
         monotonic: Callable[[], float] = time.monotonic,
         adapter: BaseAdapter | None = None,
+        tpu_nodes: bool = False,
     ) -> None:
         self._clock = clock
+        self._tpu_nodes = tpu_nodes
         self._closing = threading.Event()
         http = partial(
             Http,
             endpoint,
             credentials=credentials,
-            timeout_s=timeout_s,
+            timeout_s=patience.request_s,
             wait=wait or self._closing.wait,
             adapter=adapter,
         )
         self._http = http()
-        self._official = Official(self._http, timeout_s=min(timeout_s, 10.0))
+        self._official = Official(self._http, timeout_s=min(patience.request_s, 10.0))
         self._actuator = ComputeActuator(self._official)
         self._services = http(scopes=KEPT_SCOPES)
         self._kept = KeptStops(self._official, self._services, monotonic)
         self._types = MachineTypes(self._official.machine_type, monotonic)
         self.launcher = ComputeLauncher(self._official, self._types)
-        self._budget_s = budget_s
+        self._budget_s = patience.look_s
         self._monotonic = monotonic
         self._memories: dict[str, _LastLook] = {}
         self._lock = threading.Lock()
@@ -124,7 +139,8 @@ class ComputeCloud:
         deadline = Deadline(self._budget_s, self._monotonic)
         read_at = self._clock.now()
         early: list[Future[DiskListing]] = []
-        with ThreadPoolExecutor(1, thread_name_prefix="disks") as pool:
+        with ThreadPoolExecutor(2, thread_name_prefix="disks") as pool:
+            nodes_later = pool.submit(self._nodes, project, memory.tpu) if self._tpu_nodes else None
 
             def begun() -> None:
                 # A first look needs all disks: they are asked for along with the instances.
@@ -139,6 +155,7 @@ class ComputeCloud:
             disks_later = early[0] if early else pool.submit(self._disks, project, deadline, memory, listing)
             done = list_operations(self._http, project, deadline, since, order_holds=memory.order_holds)
             disks = disks_later.result()
+            nodes = nodes_later.result() if nodes_later is not None else TpuLook()
         memory.order_holds = done.order_holds
         fleet = join(
             project,
@@ -164,12 +181,12 @@ class ComputeCloud:
         return Observation(
             project=project,
             read_at=read_at,
-            instances=tuple([remembered.seen for remembered in fleet.instances.values()]),
+            instances=(*(one.seen for one in fleet.instances.values()), *nodes.nodes),
             instances_complete=not listing.incomplete and "" not in garbled_zones,
             unread_zones=frozenset(listing.unread_zones) | garbled_zones - {""},
-            operations=tuple(done.operations.values()),
+            operations=(*done.operations.values(), *nodes.operations),
             operations_through_at=None if done.unread else operations_asked_at,
-            unread=tuple(unread_parts),
+            unread=(*unread_parts, *nodes.unread),
         )
 
     def shape(self, project: str, zone: str, machine_type: str) -> Shape | None:
@@ -200,6 +217,10 @@ class ComputeCloud:
         """Reads Cloud Monitoring's measurements of the project's VMs. Never raises a CloudError: see `Usage.unread`."""
         return read_usage(self._http, project, since, until, Deadline(_USAGE_BUDGET_S, self._monotonic))
 
+    def _nodes(self, project: str, memory: TpuMemory) -> TpuLook:
+        deadline = Deadline(min(_TPU_BUDGET_S, self._budget_s), self._monotonic)
+        return look_at_nodes(self._services, project, deadline, memory, self._monotonic())
+
     def _disks(self, project: str, deadline: Deadline, memory: _LastLook, listing: InstanceListing) -> DiskListing:
         """All disks. While no VM changed, the last whole listing serves for a while: disks change with their VMs."""
         if memory.disk_listing and not listing.waiting and self._monotonic() - memory.disks_listed_s < _DISKS_SERVE_S:
@@ -214,6 +235,8 @@ class ComputeCloud:
 
     def presence(self, key: InstanceKey, zone: str, name: str) -> Presence:
         """Ask for this one VM by its address and compare ids."""
+        if key.kind is InstanceKind.TPU_NODE:
+            return node_presence(self._services, key, zone, name, Deadline(_TPU_BUDGET_S, self._monotonic))
         try:
             instance = self._official.instance(key.project, zone, name)
         except CloudError as error:

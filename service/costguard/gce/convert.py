@@ -135,7 +135,7 @@ def _instance(
         external_addresses=len(addresses),
         kept_addresses=sum(map(bool, addresses)) if status in _OFF else 0,
     )
-    return _fingerprinted(seen), tuple(keys)
+    return fingerprinted(seen), tuple(keys)
 
 
 _OFF = frozenset({Status.STOPPED, Status.SUSPENDED})
@@ -200,14 +200,14 @@ def with_disks(seen: SeenInstance, keys: Iterable[str], disks: Mapping[str, Disk
         else disk
         for disk, details in pairs
     )
-    return seen if new == seen.disks else _fingerprinted(replace(seen, disks=new, fingerprint=""))
+    return seen if new == seen.disks else fingerprinted(replace(seen, disks=new, fingerprint=""))
 
 
 # Raised when the ledger learns to make more of what Google said before: each VM is recorded once more.
 _READ_AS = 1
 
 
-def _fingerprinted(seen: SeenInstance) -> SeenInstance:
+def fingerprinted(seen: SeenInstance) -> SeenInstance:
     # All of the value is digested, whatever it will hold one day; orjson is by far the fastest to write it out.
     key, disks = (seen.key.project, seen.key.gce_id), list(map(_of_disk, seen.disks))
     value = (_READ_AS, _of_instance(seen), key, _of_shape(seen.shape), disks)

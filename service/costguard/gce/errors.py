@@ -53,6 +53,7 @@ WORKBENCH = Service("Workbench", "notebooks.googleapis.com", "roles/notebooks.ru
 WORKSTATIONS = Service(
     "Cloud Workstations", "workstations.googleapis.com", "roles/workstations.admin", role_file=_KEPT_ROLE
 )
+TPU = Service("Cloud TPU", "tpu.googleapis.com", "roles/tpu.viewer")
 LAUNCHING = Service(
     "Compute Engine",
     COMPUTE.host,
@@ -61,6 +62,10 @@ LAUNCHING = Service(
     tells_refusals=True,
 )
 MONITORING = Service("Cloud Monitoring", "monitoring.googleapis.com", "roles/monitoring.viewer")
+
+
+class ServiceOff(PermissionDenied):
+    """The API is not enabled in the project, so nothing of it can be there."""
 
 
 class NoAnswer(CloudUnavailable):
@@ -149,6 +154,8 @@ def _of_status(
         return RateLimited(said, reading.mend)
     if status == 401:
         return CredentialsRefused(said, reading.mend)
+    if status == 403 and kind is RefusalKind.API_DISABLED:
+        return ServiceOff(said, f"Run `gcloud services enable {service.host} --project {project}`.")
     if status == 403:
         return PermissionDenied(said, _way_in(reading, project, account, service))
     unknown_type = _MACHINE_TYPE.search(reading.said)

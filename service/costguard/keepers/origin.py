@@ -15,6 +15,7 @@ WORKBENCH_ITEMS = ("notebooks-api", "notebooks-api-version", "proxy-url")
 DATAPROC_ITEMS = ("dataproc-cluster-name", "dataproc-cluster-uuid", "dataproc-region", "dataproc-role")
 SLURM_ITEMS = ("slurm_cluster_name", "slurm_instance_role")
 BATCH_ITEMS = ("cloudbatch-job-uid",)
+TPU_NODE = "tpu.googleapis.com"  # no metadata item: the list of TPU nodes, of one host ("node") or several ("slice")
 
 _ORIGIN = frozenset(
     {CREATED_BY, JOB_ID, *GKE_ITEMS, *WORKBENCH_ITEMS, *DATAPROC_ITEMS, *SLURM_ITEMS, *BATCH_ITEMS},

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from costguard.keepers.origin import CREATED_BY
+from costguard.keepers.origin import CREATED_BY, TPU_NODE
 from costguard.keepers.services import RULES, VmSigns, group_of
 from costguard.keepers.tools import tool_of
 from costguard.model.attempt import ATTEMPT_LABEL
-from costguard.model.keeper import Keeper, KeeperKind
+from costguard.model.keeper import TPU_SLICE, Keeper, KeeperKind
 
 _MAKERS = {  # labels that say who made a VM, and keep nothing
     "goog-terraform-provisioned": "Terraform",
@@ -45,6 +45,9 @@ def read_keeper(facts: VmFacts) -> Keeper:
     for rule in (*RULES, tool_of):
         if (keeper := rule(signs)) is not None:
             return _doubted(keeper, facts)
+    if TPU_NODE in signs.origin:
+        product = TPU_SLICE if signs.origin[TPU_NODE] == "slice" else ""
+        return Keeper(KeeperKind.TPU, place=facts.zone, product=product, evidence=(TPU_NODE,))
     group, name, place = group_of(signs.origin)
     if group:
         return Keeper(KeeperKind.GROUP, name, place, group=group, evidence=(CREATED_BY,))

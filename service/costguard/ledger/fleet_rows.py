@@ -35,10 +35,10 @@ from costguard.ledger import projects
 from costguard.ledger.labels.label_history import label_value
 from costguard.ledger.projects import ProjectLook
 from costguard.ledger.rows import shape_of
-from costguard.model.instance import InstanceKey, ProvisioningModel, Shape, Status
+from costguard.model.instance import InstanceKey, InstanceKind, ProvisioningModel, Shape, Status, is_id
 from costguard.model.keeper import KEEPER_LABEL, Keeper, KeeperKind, label_of_cluster
 from costguard.model.money import Money
-from costguard.model.observation import Unread
+from costguard.model.observation import TPU_NODES, Unread
 
 BEYOND = 2**62  # above every real rate and time, as a rank
 Place: TypeAlias = tuple[int, str, int]  # of an instance in an order: its rank, and among equals its name and id
@@ -252,7 +252,7 @@ def gce_id_of(connection: Connection, project: str, named: str) -> str:
 
     What names no VM is returned as it is. Raises Conflict where VMs of several zones have the name.
     """
-    if named.isdecimal():
+    if is_id(named):
         return named
     at = instances.c
     of_name = select(at.gce_id).where(at.project == storable(project), at.name == storable(named))
@@ -343,7 +343,7 @@ def _conditions(filters: Filters) -> list[ColumnElement[bool]]:
 
 
 def _known(row: Row[Any], look: ProjectLook | None) -> FleetInstance:
-    unread = "" if look is None or row.gone_at is not None else _unread(look.unread, row.zone)
+    unread = "" if look is None or row.gone_at is not None else _unread(look.unread, row)
     # Present in a look that read its zone means seen then; otherwise only the last whole look is sure.
     last_look = None if look is None else look.last_complete_at if unread else look.last_tried_at
     return FleetInstance(
@@ -370,5 +370,7 @@ def _known(row: Row[Any], look: ProjectLook | None) -> FleetInstance:
     )
 
 
-def _unread(unread: Sequence[Unread], zone: str) -> str:
-    return next((part.reason for part in unread if part.scope in {zone, "instances", "project"}), "")
+def _unread(unread: Sequence[Unread], row: Row[Any]) -> str:
+    is_tpu_node = InstanceKey(row.project, row.gce_id).kind is InstanceKind.TPU_NODE
+    scopes = {"project", TPU_NODES} if is_tpu_node else {row.zone, "instances", "project"}
+    return next((part.reason for part in unread if part.scope in scopes), "")

@@ -13,6 +13,7 @@ from costguard.ledger.billed.addresses import addresses_of
 from costguard.ledger.billed.storage import MEMORY, disks_of, saved_memory_of
 from costguard.ledger.narrate import tell
 from costguard.ledger.owner import OwnerRules, classify, owner_of
+from costguard.ledger.stamps import stamped
 from costguard.ledger.timeline import ENDS, Run, ages_of, created_by, deleted_at, runs_of
 from costguard.model.event import Event
 from costguard.model.instance import InstanceKey, ProvisioningModel, SeenInstance, Shape, Status
@@ -88,6 +89,7 @@ def account(key: InstanceKey, facts: KnownFacts, belonging: Belonging) -> Entry 
     None: there is nothing to record, as for a VM that was gone before this project was watched, or whose creation
     failed.
     """
+    facts = replace(facts, seen=stamped(facts.seen, facts.stored, facts.operations, facts.read_at))
     stored, read_at = facts.stored, facts.read_at
     runs = runs_of(stored.lifetimes if stored else (), facts.operations, facts.seen, read_at, facts.absent)
     gone_at = _gone_at(facts, runs)

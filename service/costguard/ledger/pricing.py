@@ -16,7 +16,7 @@ from fractions import Fraction
 
 from costguard.ledger.billed.machine_parts import BilledPart, parts_of_shape
 from costguard.ledger.price_book import PriceBook
-from costguard.model.instance import LIST_PRICED, ProvisioningModel, Shape
+from costguard.model.instance import LIST_PRICED, InstanceKind, ProvisioningModel, Shape
 from costguard.model.lifetime import Charge, EndReason, Lifetime, StorageSpan
 from costguard.model.money import Money
 from costguard.model.price import EVERYWHERE, Price, PriceAge, PriceKey, is_address
@@ -86,6 +86,8 @@ def bill_lifetime(lifetime: Lifetime, book: PriceBook, until: datetime, since: d
         return Bill()
     if not lifetime.shape.machine_type:
         return Bill((), "It came and went between two looks: nothing tells what it was made of, nor what it cost.")
+    if not lifetime.shape.is_known and lifetime.key.kind is InstanceKind.TPU_NODE:
+        return Bill((), f"How many TPU chips of which kind {lifetime.shape.machine_type} has is not known.")
     if not lifetime.shape.is_known:
         return Bill(
             (),

@@ -276,7 +276,7 @@ def opened(
     clock = clock or SystemClock()
     url = settings.database.url.get_secret_value()
     bring_up_to_date(url)
-    google = ComputeCloud(settings.compute.endpoint, clock, wait=wait)
+    google = ComputeCloud(settings.compute.endpoint, clock, wait=wait, tpu_nodes=settings.watch.tpu_nodes == "watch")
     with closing(google) as cloud, closing(Database.open(url)) as database:
         price_refresh.seed_snapshot(database, snapshot_prices(), clock.now())
         stored: Checkpoints = checkpoints(settings, os.environ)

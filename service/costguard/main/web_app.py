@@ -98,7 +98,7 @@ _PATIENCE = timedelta(seconds=2)  # of a quote, with Google's advice on zones, o
 
 
 def _launching(settings: Settings, clock: Clock) -> LaunchTargets:
-    cloud = _Cloud(settings.compute.endpoint, clock)
+    cloud = _Cloud(settings, clock)
     advice, addresses = ZoneAdvice(cloud.preemption_rate, _PATIENCE), AddressFinder(cloud.way_out, clock)
     return LaunchTargets(settings.watch.projects, cloud.shape, advice, addresses)
 
@@ -106,8 +106,9 @@ def _launching(settings: Settings, clock: Clock) -> LaunchTargets:
 class _Cloud:
     """Shapes of machine types, ways out, advice on zones. Google's client is loaded for the first that is asked for."""
 
-    def __init__(self, endpoint: str | None, clock: Clock) -> None:
-        self._endpoint = endpoint
+    def __init__(self, settings: Settings, clock: Clock) -> None:
+        self._endpoint = settings.compute.endpoint
+        self._tpu_nodes = settings.watch.tpu_nodes == "watch"
         self._clock = clock
         self._lock = threading.Lock()
         self._cloud: ComputeCloud | None = None
@@ -129,12 +130,12 @@ class _Cloud:
             if self._cloud is None:
                 from costguard.gce.client import ComputeCloud  # only here: most who serve never ask Google
 
-                self._cloud = ComputeCloud(self._endpoint, self._clock)
+                self._cloud = ComputeCloud(self._endpoint, self._clock, tpu_nodes=self._tpu_nodes)
             return self._cloud
 
 
 def _loose(settings: Settings, clock: Clock) -> LooseThings:
-    cloud = _Cloud(settings.compute.endpoint, clock)
+    cloud = _Cloud(settings, clock)
     return LooseThings(cloud.loose, settings.watch.projects, clock.now, settings.owners.rules)
 
 

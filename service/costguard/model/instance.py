@@ -61,20 +61,39 @@ LIST_PRICED = (ProvisioningModel.STANDARD, ProvisioningModel.SPOT)
 """The models whose prices Google's catalogue lists for everybody."""
 
 
+class InstanceKind(StrEnum):
+    INSTANCE = "instance"  # of Compute Engine
+    TPU_NODE = "tpu_node"  # of the Cloud TPU API, whose VMs are in a project of Google's
+
+
+TPU_NODE_ID = "tpu."
+"""Begins the id of a TPU node, which Google numbers by itself. The name of no VM has a dot."""
+
+
 @dataclass(frozen=True, slots=True, order=True)
 class InstanceKey:
-    """The permanent identity of a VM. Names and zones are an address, and are reused."""
+    """The permanent identity of a VM or TPU node. Names and zones are an address, and are reused."""
 
     project: str
     gce_id: str
+
+    @property
+    def kind(self) -> InstanceKind:
+        return InstanceKind.TPU_NODE if self.gce_id.startswith(TPU_NODE_ID) else InstanceKind.INSTANCE
+
+
+def is_id(named: str) -> bool:
+    """Says whether this is the id of a VM or TPU node, and not its name."""
+    return named.removeprefix(TPU_NODE_ID).isdecimal()
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
     """The parts of a VM, as far as they are known and billed.
 
-    `vcpus` and `memory_mib` are 0 when the machine type is not known: such a VM cannot be priced. The GPU type of a VM
-    with TPUs is their generation (`v6e`), and the count is of chips.
+    `vcpus` and `memory_mib` are 0 where they are not known: such a VM can be priced by its TPU chips alone. The GPU
+    type of a VM with TPUs is their generation (`v6e`), and the count is of chips. The machine type of a TPU node is its
+    accelerator type (`v5litepod-8`).
     """
 
     machine_type: str
@@ -86,7 +105,8 @@ class Shape:
 
     @property
     def is_known(self) -> bool:
-        return self.vcpus > 0 and self.memory_mib > 0
+        """Says whether it is known what is billed."""
+        return (self.vcpus > 0 and self.memory_mib > 0) or self.has_tpus
 
     @property
     def has_tpus(self) -> bool:
@@ -99,8 +119,12 @@ class Shape:
         return "n1" if first in {"custom", "f1", "g1"} else first
 
 
-TPUS = frozenset({"v4", "v5e", "v5p", "v6e", "tpu7x"})
+TPUS = frozenset({"v2", "v3", "v4", "v5e", "v5p", "v6e", "tpu7x"})
 """The generations of TPU, as Google's documents write them: accelerator types that are no GPUs."""
+
+
+CAPACITY_OPTIMIZED = "-capacity-optimized"
+"""Ends the machine type of a TPU node that is sold so: the SKUs ("Capacity Optimized TpuV6e") are others."""
 
 
 def gpu_name(gpu_type: str) -> str:

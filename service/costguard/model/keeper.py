@@ -27,6 +27,7 @@ class KeeperKind(StrEnum):
     DATAFLOW = "dataflow"
     COMPOSER = "composer"
     WORKSTATION = "workstation"
+    TPU = "tpu"  # the Cloud TPU API, of the VMs of its nodes
     TOOL = "tool"  # SkyPilot, dstack, Slurm, the Cluster Toolkit, Ray
     JOB = "job"  # an attempt of ours
     NOBODY = "nobody"  # it was read, and nothing keeps it
@@ -91,6 +92,8 @@ class Keeper:
         """Describes the effect of a stop behind the keeper's back."""
         if self.kind is KeeperKind.GROUP or self.group:
             return "its group would recreate it on a fresh boot disk, so its data would be lost while it bills on"
+        if self.kind is KeeperKind.TPU:
+            return "its VMs are in a project of Google's, and only the Cloud TPU API stops or deletes them"
         if self.kind in (KeeperKind.WORKBENCH, KeeperKind.WORKSTATION):
             return f"{_SERVICES[self.kind]} has a stop of its own, and would not know of another"
         service = self.product.partition(" ")[0] or _SERVICES[self.kind]
@@ -145,6 +148,9 @@ class Keeper:
             case KeeperKind.WORKSTATION:
                 command = f"workstations stop {name or 'WORKSTATION'} --cluster {cluster or 'CLUSTER'}"
                 command += f" --config {self.pool or 'CONFIG'} --region {place or 'REGION'}"
+            case KeeperKind.TPU:
+                verb = "delete" if self.product == TPU_SLICE else "stop"
+                command = f"compute tpus tpu-vm {verb} {quote(name or vm)} --zone {place or 'ZONE'}"
             case KeeperKind.GROUP:
                 at = f"--zone {place}" if place.count("-") > 1 else f"--region {place or 'REGION'}"
                 command = (
@@ -163,8 +169,8 @@ class Keeper:
         return f"{self._belonging(vm)}, so Costguard does not stop it: {self.effect}.{doubt}"
 
     def _belonging(self, vm: str) -> str:
-        is_itself = self.kind is KeeperKind.WORKBENCH and self.name in ("", vm)
-        return f"{vm} is a {self.product or 'Workbench instance'}" if is_itself else f"{vm} belongs to {self.whose}"
+        is_itself = self.kind in (KeeperKind.WORKBENCH, KeeperKind.TPU) and self.name in ("", vm)
+        return f"{vm} is a {self.product or _TITLES[self.kind]}" if is_itself else f"{vm} belongs to {self.whose}"
 
     def advice(self, vm: str, project: str) -> str:
         """Advises what a person does instead, as a clause with its command."""
@@ -176,7 +182,8 @@ class Keeper:
         allowing = (
             f' (or let Costguard do so by enforcement.stop_through = ["{self.kind}"])' if self.has_own_stop else ""
         )
-        return f"stop {what} with `{self.instead(vm, project)}`{allowing}"
+        verb = "delete" if self.product == TPU_SLICE else "stop"
+        return f"{verb} {what} with `{self.instead(vm, project)}`{allowing}"
 
     def stored(self) -> dict[str, Any]:
         """The fields that the ledger keeps, without empty ones; `cluster_pool` is `train/t4`."""
@@ -220,6 +227,8 @@ class Keeper:
 
 
 USER_MANAGED = "user-managed notebook"
+TPU_SLICE = "TPU slice"
+"""A node of several hosts: nodes.stop of tpu.v2 is "only available with single TPU nodes"."""
 SKYPILOT, DSTACK, SLURM, RAY = "SkyPilot cluster", "dstack instance", "Slurm cluster", "Ray cluster"
 CLUSTER_TOOLKIT = "Cluster Toolkit deployment"
 
@@ -234,6 +243,7 @@ _TITLES = {
     KeeperKind.DATAFLOW: "Dataflow job",
     KeeperKind.COMPOSER: "Composer environment",
     KeeperKind.WORKSTATION: "workstation",
+    KeeperKind.TPU: "TPU node",
     KeeperKind.TOOL: "another tool",
     KeeperKind.JOB: "job",
     KeeperKind.NOBODY: "nobody",
@@ -252,6 +262,7 @@ _SERVICES = {
     KeeperKind.DATAFLOW: "Dataflow",
     KeeperKind.COMPOSER: "Composer",
     KeeperKind.WORKSTATION: "Cloud Workstations",
+    KeeperKind.TPU: "Cloud TPU",
 }
 _KINDS_IN_WORDS = {
     **_SERVICES,

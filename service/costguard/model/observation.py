@@ -40,11 +40,14 @@ class SeenOperation:
     status_message: str | None = None
 
 
+TPU_NODES = "TPU nodes"
+
+
 @dataclass(frozen=True, slots=True)
 class Unread:
     """A part of a project that could not be read. Unread is not absent."""
 
-    scope: str  # a zone, "instances", "disks", "operations", or "project" for all of it
+    scope: str  # a zone, "instances", "disks", "operations", TPU_NODES, or "project" for all of it
     reason: str  # a sentence for people, with what to do next
     code: str  # short and stable, for counting: "unreachable", "permission", "rate_limit", ...
 

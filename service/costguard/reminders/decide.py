@@ -49,7 +49,7 @@ def decide(
     context = PlanContext(rules, people, now, answers_since)
     decisions: list[Decision] = []
     actions: list[Action] = []
-    pooled = [vm for vm in fleet if vm.pool is not None and not _is_unread(vm, unread.get(vm.key.project, frozenset()))]
+    pooled = [vm for vm in fleet if vm.pool is not None and not vm.is_unread(unread.get(vm.key.project, frozenset()))]
     speaking = speakers([(vm, due_of(vm, subject_of(vm), context)) for vm in pooled], now)
     for vm in fleet:
         spoken = speaking.get(vm.pool) if vm.pool is not None else None
@@ -91,8 +91,8 @@ def _decide(
         return Decision(vm.key, vm.name, "gone: there is nothing left to do about it"), settle(
             vm, due, decision_context
         )
-    if _is_unread(vm, unread):
-        reason = f"not known: {vm.zone} could not be read, so nothing is decided about it"
+    if vm.is_unread(unread):
+        reason = f"not known: {vm.part} could not be read, so nothing is decided about it"
         return Decision(vm.key, vm.name, reason, False, subject, due_at, is_known=False), ()
     answers = settle(vm, due, decision_context) if vm.requests else ()
     if answers and not isinstance(answer := answers[-1], RefuseRequest):
@@ -118,10 +118,6 @@ def _decide(
         vm.key, vm.name, step.reason, late, subject, due.at, step.next_at, step.stop_at, together=together
     )
     return decision, (*answers, *step.actions)
-
-
-def _is_unread(vm: WatchedVm, unread: frozenset[str]) -> bool:
-    return vm.zone in unread or "*" in unread
 
 
 def _left_alone(vm: WatchedVm, due: DueMoment | None, decision_context: PlanContext) -> str:

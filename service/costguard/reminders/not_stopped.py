@@ -126,8 +126,9 @@ def _state(vm: WatchedVm, unread: Collection[str]) -> StopDiagnosis | None:
     """Diagnoses by the VM's own state, whatever the rules say."""
     if vm.is_gone:
         return GONE
-    if vm.zone in unread or "*" in unread:
-        return StopDiagnosis(StopBlocker.NOT_READ, f"zone {vm.zone} could not be read, so nothing is decided about it")
+    if vm.is_unread(unread):
+        where = vm.part if vm.part != vm.zone else f"zone {vm.zone}"
+        return StopDiagnosis(StopBlocker.NOT_READ, f"{where} could not be read, so nothing is decided about it")
     if vm.status is Status.PENDING_STOP:
         return StopDiagnosis(StopBlocker.STOPPING, "it is shutting down")
     if vm.running_since is None:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import NamedTuple
 
 from costguard.keepers.reading import keeper_of, why_unknown
 from costguard.model.action import Action, StopOutcome
-from costguard.model.instance import InstanceKey, Status
+from costguard.model.instance import InstanceKey, InstanceKind, Status
 from costguard.model.keeper import Keeper
 from costguard.model.money import Money
+from costguard.model.observation import TPU_NODES
 from costguard.model.reminder import Claim, Keep, Ownership, Request, Sent, Subject, SubjectKind
 from costguard.model.utilisation import Evidence
 
@@ -57,6 +58,15 @@ class WatchedVm:
     job: str = ""  # the training job that it works on; "" as soon as it does not
     is_unknown: bool = False  # it bears our labels, and the ledger holds no intent to launch it
     pool: Pool | None = None  # `sent`, `keeps`, `claims` and `rate` are its whole pool's
+
+    def is_unread(self, unread: Collection[str]) -> bool:
+        """Says whether its list is among these zones and parts of its project that could not be read; "*": all."""
+        return self.part in unread or "*" in unread
+
+    @property
+    def part(self) -> str:
+        """Returns the part of its project that it is listed in: its zone, or all TPU nodes."""
+        return TPU_NODES if self.key.kind is InstanceKind.TPU_NODE else self.zone
 
     @property
     def keeper(self) -> Keeper | None:

@@ -37,6 +37,7 @@ def _distinct(projects: tuple[str, ...]) -> tuple[str, ...]:
 class WatchSection(Section):
     projects: Annotated[tuple[ProjectId, ...], Listed, AfterValidator(_distinct), Field(min_length=1)]
     vms_without_gpu: Literal["watch", "ignore"] = "watch"
+    tpu_nodes: Literal["watch", "ignore"] = "watch"
     every: Annotated[Duration, between(timedelta(seconds=10), timedelta(hours=1))] = timedelta(minutes=1)
     parallel: Annotated[int, Field(ge=1, le=64)] = 8
 

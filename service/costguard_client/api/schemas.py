@@ -929,16 +929,20 @@ class InstanceOut(TypedDict):
     """The time of the preset's limit; null: no limit, or not running."""
     first_seen_at: str
     gce_id: str
-    """Google's numeric id; names are reused."""
+    """Google's numeric id, of a TPU node after `tpu.`; names are reused."""
     gone_at: str | None
     """The time of its deletion, as far as known."""
     gpu_count: int
+    """The number of its GPUs or TPU chips."""
     gpu_type: str | None
+    """The type of its GPUs or TPUs."""
     idle: IdleOut | None
     """The measured use; null: not running, or not measured recently."""
     job: str
     keeper: KeeperOut
     """The keeper of the VM, with the evidence."""
+    kind: Literal["instance", "tpu_node"]
+    """A VM of Compute Engine, or a node of the Cloud TPU API."""
     labels: dict[str, str]
     last_seen_at: str | None
     """The last time it was surely there; null: its project was never read."""
@@ -947,6 +951,7 @@ class InstanceOut(TypedDict):
     local_ssd_gib: int
     machine_type: str
     memory_mib: int
+    """0: not known, as of a TPU node."""
     name: str
     never_stopped: str
     """The reason why nothing stops it, and what to do instead; empty: it can be stopped."""
@@ -986,6 +991,7 @@ class InstanceOut(TypedDict):
     unread: str
     """The reason its zone cannot be read; empty when it can."""
     vcpus: int
+    """0: not known, as of a TPU node."""
     zone: str
 
 
@@ -1385,6 +1391,7 @@ KeeperKind = Literal[
     "dataflow",
     "composer",
     "workstation",
+    "tpu",
     "tool",
     "job",
     "nobody",
@@ -1411,6 +1418,7 @@ class KeeperOut(TypedDict):
         "dataflow",
         "composer",
         "workstation",
+        "tpu",
         "tool",
         "job",
         "nobody",

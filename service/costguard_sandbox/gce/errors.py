@@ -9,7 +9,14 @@ class Refused(Exception):
     """A request that is answered with an error; nothing was changed."""
 
     def __init__(
-        self, code: int, reason: str, message: str, domain: str = "global", status: str = "", retry_after: int = 0
+        self,
+        code: int,
+        reason: str,
+        message: str,
+        domain: str = "global",
+        status: str = "",
+        retry_after: int = 0,
+        details: tuple[dict[str, Any], ...] = (),
     ) -> None:
         super().__init__(message)
         self.code = code
@@ -18,6 +25,7 @@ class Refused(Exception):
         self.domain = domain
         self.status = status
         self.retry_after = retry_after  # seconds; 0: the answer does not say
+        self.details = details
 
     def body(self) -> dict[str, Any]:
         error: dict[str, Any] = {"code": self.code, "message": self.message}
@@ -25,6 +33,8 @@ class Refused(Exception):
             error["errors"] = [{"message": self.message, "domain": self.domain, "reason": self.reason}]
         if self.status:
             error["status"] = self.status
+        if self.details:
+            error["details"] = list(self.details)
         return {"error": error}
 
 

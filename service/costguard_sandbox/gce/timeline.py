@@ -41,6 +41,12 @@ _DURATIONS: Mapping[str, tuple[tuple[float, float], ...]] = {
     "repair": ((0, 60), (1, 180)),
     "late": ((0, 0), (1, 29)),
     "guest shutdown": ((0, 5), (0.5, 25), (1, 85)),
+    # Of TPU nodes. Ours: no recording says them.
+    "tpu create": ((0, 60), (0.5, 120), (1, 400)),
+    "tpu start": ((0, 40), (1, 200)),
+    "tpu stop": ((0, 20), (1, 120)),
+    "tpu delete": ((0, 40), (1, 180)),
+    "tpu queue": ((0, 60), (1, 1800)),
 }
 
 

@@ -16,7 +16,7 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Final
 
-from costguard.model.instance import TPUS, Shape, gpu_words
+from costguard.model.instance import CAPACITY_OPTIMIZED, TPUS, Shape, gpu_words
 
 # cloud.google.com/compute/docs/general-purpose-machines: these show two vCPUs and bill a share of one. Of the custom
 # ones nothing is published; the shares are those of the predefined ones.
@@ -102,7 +102,8 @@ def _as_a_whole(shape: Shape) -> BilledPart | None:
     if shape.gpu_type is None or shape.gpu_count <= 0:
         return None
     if shape.family in _SLICED_FAMILIES or shape.has_tpus:
-        return BilledPart(f"gpu:{shape.gpu_type}:whole", Fraction(shape.gpu_count))
+        sold_as = f"{shape.gpu_type}{CAPACITY_OPTIMIZED if shape.machine_type.endswith(CAPACITY_OPTIMIZED) else ''}"
+        return BilledPart(f"gpu:{sold_as}:whole", Fraction(shape.gpu_count))
     eighths = _EIGHTHS_OF_A_GPU.get(shape.machine_type)
     return BilledPart(f"gpu:{shape.gpu_type}-1/8:whole", Fraction(eighths)) if eighths else None
 

@@ -5,6 +5,28 @@ names its source; recorded rows are those of `tests/sandbox/gce/data/bill_rows.j
 export: before the month's credits, such as sustained use and commitments.
 """
 
-from costguard_sandbox.gce.meter.bill import Bill, DiskBill, ResourceBill, Row, bill, bills, disk_bills, rows
+from costguard_sandbox.gce.meter.bill import (
+    Bill,
+    DiskBill,
+    NodeBill,
+    ResourceBill,
+    Row,
+    bill,
+    bills,
+    disk_bills,
+    node_bills,
+    rows,
+)
 
-__all__ = ["Bill", "DiskBill", "ResourceBill", "Row", "bill", "bills", "disk_bills", "rows"]
+__all__ = [
+    "Bill",
+    "DiskBill",
+    "NodeBill",
+    "ResourceBill",
+    "Row",
+    "bill",
+    "bills",
+    "disk_bills",
+    "node_bills",
+    "rows",
+]

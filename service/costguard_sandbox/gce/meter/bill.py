@@ -18,7 +18,8 @@ from zoneinfo import ZoneInfo
 
 from costguard_sandbox.clock import pacific
 from costguard_sandbox.gce.catalogue.prices import NoRate, PriceList, unit_of
-from costguard_sandbox.gce.meter.usage import Span, between_vms, spans, whole_seconds
+from costguard_sandbox.gce.meter.usage import Span, between_vms, spans, spans_of_node, whole_seconds
+from costguard_sandbox.gce.tpus import TpuNode
 from costguard_sandbox.gce.vm import VM, Disk
 
 _BILLING_TIME = ZoneInfo("America/Los_Angeles")
@@ -153,6 +154,26 @@ class DiskBill(_Sums):
         disk = self.disk
         who = {"project": disk.project, "zone": disk.zone, "id": str(disk.id), "name": disk.name}
         return {**who, "created": pacific(disk.created_at), **_Sums.shown(self)}
+
+
+@dataclass(slots=True, kw_only=True)
+class NodeBill(_Sums):
+    """The bill of a TPU node."""
+
+    node: TpuNode
+
+    def shown(self) -> dict[str, Any]:
+        node = self.node
+        who = {"project": node.project, "zone": node.zone, "id": str(node.id), "name": node.name}
+        return {**who, "created": pacific(node.created_at), **_Sums.shown(self)}
+
+
+def node_bills(nodes: Iterable[TpuNode], prices: PriceList, until: datetime) -> list[NodeBill]:
+    node_bills = [NodeBill(node=node) for node in nodes]
+    for one in node_bills:
+        for span in spans_of_node(one.node, until):
+            one.add(span, one.node.zone.rsplit("-", 1)[0], prices)
+    return node_bills
 
 
 def bill(vm: VM, prices: PriceList, until: datetime, since: datetime | None = None) -> Bill:

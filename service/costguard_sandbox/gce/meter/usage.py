@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from fractions import Fraction
 
+from costguard_sandbox.gce.tpus import TpuNode
 from costguard_sandbox.gce.vm import VM, Disk, Run, Shape
 
 # Google, VM instance pricing, "N1 shared-core machine types": one price an hour, cores and memory inside.
@@ -156,6 +157,22 @@ def _running(vm: VM, until: datetime) -> Iterator[Span]:
             ended = until if ended is None else min(ended, until)
             if ended > run.began:
                 yield Span(_sold_as(part.resource, model), part.quantity, vm.is_spot, run.began, ended)
+
+
+def spans_of_node(node: TpuNode, until: datetime) -> Iterator[Span]:
+    """Google, Cloud TPU pricing: "Charges for Cloud TPU accrue while your TPU node is in a READY state", by the chip.
+
+    Of a reservation a node has prices of its own. Older generations have SKUs of another service, which the simulated
+    catalogue lacks.
+    """
+    resource = f"tpu:{node.slice.chip or node.slice.version.lower()}"
+    for run in node.runs:
+        if _is_free(run, spot=node.is_spot):
+            continue
+        ended = until if run.ended is None else min(max(run.ended, run.began + _LEAST), until)
+        model = "RESERVATION_BOUND" if node.scheduling.get("reserved") else ""
+        if ended > run.began:
+            yield Span(_sold_as(resource, model), Fraction(node.slice.chips), node.is_spot, run.began, ended)
 
 
 def _addresses(vm: VM, until: datetime) -> Iterator[Span]:

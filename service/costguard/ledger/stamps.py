@@ -1,0 +1,41 @@
+"""Finds when a TPU node last started, which its list does not say. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
+
+from costguard.model.instance import InstanceKind, SeenInstance, Status
+from costguard.model.observation import OperationStatus, SeenOperation
+from costguard.model.record import KnownInstance
+
+_STARTS = frozenset({"insert", "start"})
+
+
+def stamped(
+    seen: SeenInstance | None, stored: KnownInstance | None, operations: Sequence[SeenOperation], read_at: datetime
+) -> SeenInstance | None:
+    """Gives a TPU node the stamp of its last start: from an operation, or else from the looks.
+
+    A node that was seen coming up, repaired or off, and is ready now, started by this look. One that nobody saw before
+    and no operation tells of counts from its creation.
+    """
+    if seen is None or seen.key.kind is not InstanceKind.TPU_NODE:
+        return seen
+    started_at = stored.record.last_started_at if stored is not None else None
+    done = [op.ended_at for op in operations if op.kind in _STARTS and _is_done(op) and op.ended_at is not None]
+    latest = max(done, default=None)
+    if latest is not None and (started_at is None or latest > started_at):
+        started_at = latest
+    elif stored is not None and seen.status.bills_machine and not _was_up(stored.record.status):
+        started_at = read_at
+    return replace(seen, last_started_at=started_at)
+
+
+def _is_done(op: SeenOperation) -> bool:
+    return op.status is OperationStatus.DONE and op.error_code is None
+
+
+def _was_up(status: Status) -> bool:
+    return status.bills_machine or status is Status.UNKNOWN
