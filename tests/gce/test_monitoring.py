@@ -38,7 +38,7 @@ def test_a_request_for_each_metric_and_page(connect: Connect) -> None:
     (samples,) = usage.of("1", Metric.GPU)
     assert [sample.value for sample in samples] == [150, 325, 400]
     assert samples[-1] == Sample(START - timedelta(minutes=1), 400)
-    assert (len(setup.server.requests), usage.unread) == (8, {})
+    assert (len(setup.server.requests), usage.unread) == (9, {})
 
 
 def test_either_version_of_dcgm_tells_what_the_multiprocessors_do(connect: Connect) -> None:
@@ -65,13 +65,33 @@ def test_the_duty_cycle_of_tpus_is_read_by_worker(connect: Connect) -> None:
         return {**series(value), "resource": {"labels": labels}, "metric": {"labels": {"accelerator_id": chip}}}
 
     def answer(request: Asked) -> Answer:
-        if "duty_cycle" not in request.query["filter"]:
+        if "tpu.googleapis.com/accelerator/duty_cycle" not in request.query["filter"]:
             return json_answer({})
         assert 'resource.type = "tpu.googleapis.com/GceTpuWorker"' in request.query["filter"]
         return json_answer({"timeSeries": [worker("1", "0", 97.5), worker("1", "1", 3), worker("t1v-n-0", "0", 50)]})
 
     usage = connect(answer).cloud.usage("demo", START - HOUR, START)
     assert [[sample.value for sample in chip] for chip in usage.of("1", Metric.TPU)] == [[9750], [300]]
+    assert usage.unread == {}
+
+
+def test_the_duty_cycle_of_a_gke_node_is_read_by_its_chips(connect: Connect) -> None:
+    """Each chip is named by the VM's id and its number; what is named otherwise is no TPU of a VM."""
+
+    def chip(accelerator: str, value: float) -> dict[str, Any]:
+        labels = {"node_name": "gke-train-tpu-1", "cluster_name": "train", "location": "us-east5"}
+        named = {"accelerator_id": accelerator, "make": "cloud-tpu", "model": "tpu7x", "tpu_topology": "2x2x2"}
+        return {**series(value), "resource": {"labels": labels}, "metric": {"labels": named}}
+
+    def answer(request: Asked) -> Answer:
+        if "kubernetes.io/node/accelerator/duty_cycle" not in request.query["filter"]:
+            return json_answer({})
+        assert 'resource.type = "k8s_node" AND metric.labels.make = "cloud-tpu"' in request.query["filter"]
+        vm = "1234567890123456789"
+        return json_answer({"timeSeries": [chip(f"{vm}-0", 0), chip(f"{vm}-4", 42), chip("GPU", 99)]})
+
+    usage = connect(answer).cloud.usage("demo", START - HOUR, START)
+    assert [[sample.value for sample in one] for one in usage.of("1234567890123456789", Metric.TPU)] == [[0], [4200]]
     assert usage.unread == {}
 
 

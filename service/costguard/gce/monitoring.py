@@ -30,7 +30,8 @@ class _Asked:
     scale: int
     also_by: str = ""
     resource: str = "gce_instance"
-    vm_label: str = "instance_id"  # of the resource: the VM's id
+    vm_label: str = "instance_id"  # of the resource: the VM's id; "": `also_by` begins with it, before a hyphen
+    only: str = ""  # restricts the series further
     is_optional: bool = False  # a metric that Google knows in a project only after its first point
 
 
@@ -53,8 +54,11 @@ _ASKED: Mapping[Metric, tuple[_Asked, ...]] = {
         _Asked(f"workload.googleapis.com/{name}", 60, "ALIGN_MAX", "REDUCE_MAX", 10_000, _BY_GPU, is_optional=True)
         for name in ("dcgm.gpu.profiling.sm_utilization", "gpu.dcgm.sm.utilization")
     ),
-    # Written in percent for workers, labelled resource_container, location and worker_id. Nothing promises that the id
-    # of a worker is its VM's: a series of another id is of no VM, and changes nothing.
+    # Written in percent for workers, labelled resource_container, location and worker_id. No page promises that the id
+    # of a worker is its VM's, nor which TPU node has it (a public rule about idle TPU nodes rests on the same gap): a
+    # series of another id is of no VM, and changes nothing. TPUs of GKE's nodes have a metric of their own, of each
+    # chip whether a pod has it or not. Its accelerator_id is the VM's id, a hyphen and the chip's number, as captured
+    # from GKE's device plugin (dynolog's tpumon and Ray's reporter agent have such lines).
     Metric.TPU: (
         _Asked(
             "tpu.googleapis.com/accelerator/duty_cycle",
@@ -65,6 +69,18 @@ _ASKED: Mapping[Metric, tuple[_Asked, ...]] = {
             "metric.labels.accelerator_id",
             "tpu.googleapis.com/GceTpuWorker",
             "worker_id",
+            is_optional=True,
+        ),
+        _Asked(
+            "kubernetes.io/node/accelerator/duty_cycle",
+            60,
+            "ALIGN_MAX",
+            "REDUCE_MAX",
+            100,
+            "metric.labels.accelerator_id",
+            "k8s_node",
+            "",
+            'metric.labels.make = "cloud-tpu"',
             is_optional=True,
         ),
     ),
@@ -106,14 +122,16 @@ def _read(
 ) -> None:
     """Adds the query's points to `points`."""
     what = f"Reading {query.type}"
+    wanted = (f'metric.type = "{query.type}"', f'resource.type = "{query.resource}"')
+    by_vm = f"resource.labels.{query.vm_label}" if query.vm_label else ""
     params: dict[str, str | list[str]] = {
-        "filter": f'metric.type = "{query.type}" AND resource.type = "{query.resource}"',
+        "filter": " AND ".join(filter(None, (*wanted, query.only))),
         "interval.startTime": _text(since),
         "interval.endTime": _text(until),
         "aggregation.alignmentPeriod": f"{query.period_s}s",
         "aggregation.perSeriesAligner": query.aligner,
         "aggregation.crossSeriesReducer": query.reducer,
-        "aggregation.groupByFields": [one for one in (f"resource.labels.{query.vm_label}", query.also_by) if one],
+        "aggregation.groupByFields": [one for one in (by_vm, query.also_by) if one],
         "prettyPrint": "false",
         "fields": _FIELDS,
     }
@@ -146,8 +164,10 @@ def _read(
 
 def _add(points_by_vm: _Points, series: Mapping[str, Any], query: _Asked) -> None:
     """A series may go on on the next page: its points are gathered by what it is of."""
-    gce_id = series["resource"]["labels"][query.vm_label]
     number = (series.get("metric") or {}).get("labels", {}).get(query.also_by.rpartition(".")[2], "")
+    gce_id = series["resource"]["labels"][query.vm_label] if query.vm_label else number.rpartition("-")[0]
+    if not gce_id:
+        return
     points = points_by_vm.setdefault((gce_id, number), {})
     for point in series.get("points") or ():
         at, value = moment(point["interval"]["endTime"]), _value(point["value"], query.scale)

@@ -10,7 +10,7 @@ import pytest
 import requests
 from tests.sandbox.vms import HOUR, MINUTE, PROJECT, START, T4, new_world, up
 
-from costguard_sandbox.gce.routes.monitoring import CPU, GPU, RECEIVED, SENT, SM_V1, SM_V2, TPU, VISIBLE_AFTER
+from costguard_sandbox.gce.routes.metrics import CPU, GKE_TPU, GPU, RECEIVED, SENT, SM_V1, SM_V2, TPU, VISIBLE_AFTER
 from costguard_sandbox.gce.vm import Load
 from costguard_sandbox.server import running
 from costguard_sandbox.world import World
@@ -92,6 +92,26 @@ def test_tpus_have_a_duty_cycle_by_worker_and_no_gpu_use() -> None:
     assert [one["metric"]["labels"]["accelerator_id"] for one in workers] == ["0", "1", "2", "3"]
     assert {one["resource"]["labels"]["worker_id"] for one in workers} == {str(vm.id)}
     assert all(0 <= value <= 100 for one in workers for value in values(one))
+
+
+def test_tpus_of_a_gke_node_have_gke_s_duty_cycle_alone() -> None:
+    """Each chip is named by its VM's id and number; the filter takes only TPUs."""
+    world = new_world()
+    body: dict[str, Any] = {
+        "machineType": "zones/us-east5-a/machineTypes/ct6e-standard-1t",
+        "scheduling": {"onHostMaintenance": "TERMINATE"},
+        "labels": {"goog-gke-node": "", "goog-k8s-cluster-name": "train"},
+    }
+    vm = up(world, "node", zone="us-east5-a", **body)
+    world.advance(HOUR)
+    wanted = f'metric.type = "{GKE_TPU}" AND resource.type = "k8s_node" AND metric.labels.make = '
+    with running(world) as url:
+        (chip,) = listed(url, GKE_TPU, filter=f'{wanted}"cloud-tpu"')
+        assert listed(url, GKE_TPU, filter=f'{wanted}"nvidia"') == []
+        worker = f'metric.type = "{TPU}" AND resource.type = "tpu.googleapis.com/GceTpuWorker"'
+        assert listed(url, TPU, filter=worker) == []
+    assert chip["metric"]["labels"]["accelerator_id"] == f"{vm.id}-0"
+    assert chip["resource"]["labels"]["cluster_name"] == "train"
 
 
 def test_a_series_as_google_shows_it(url: str, world: World) -> None:
