@@ -1,4 +1,4 @@
-"""Loose things for pages and examples: a disk, an address, an image without a price, and a list that was not read."""
+"""Loose things for pages and examples: one of most kinds, one without a price, and a list that was not read."""
 
 from __future__ import annotations
 
@@ -36,6 +36,14 @@ _ADDRESS = LooseThing(
     region=_REGION,
 )
 _IMAGE = LooseThing(LooseKind.IMAGE, "lab", "global", "trainer-cuda-11", "image, 20.0 GiB", _MADE)
+_QUEUED = LooseThing(
+    LooseKind.QUEUED_RESOURCE,
+    "lab",
+    _ZONE,
+    "sweep-16",
+    "queued resource, suspended: holds the Spot quota of 16 v6e TPU chips",
+    _MADE,
+)
 _UNREAD = UnreadList(
     "lab",
     LooseKind.RESERVATION,
@@ -45,5 +53,5 @@ _UNREAD = UnreadList(
 
 
 def loose_things(clock: Clock) -> LooseThings:
-    listing = LooseListing("lab", (_DISK, _ADDRESS, _IMAGE), cluster_disks=3, unread=(_UNREAD,))
+    listing = LooseListing("lab", (_DISK, _ADDRESS, _IMAGE, _QUEUED), cluster_disks=3, unread=(_UNREAD,))
     return LooseThings(lambda _project: listing, ("lab",), clock.now, OwnerRules(domain="lab.example"))

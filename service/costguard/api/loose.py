@@ -55,10 +55,10 @@ class LooseQuery(Query):
     project: Text | None = None
 
 
-@router.get("/loose", summary="List what bills and nothing uses", operation_id="listLoose")
+@router.get("/loose", summary="List what bills or holds quota, and nothing uses", operation_id="listLoose")
 def loose(deps: Given, query: Annotated[LooseQuery, Parameter()]) -> LooseResponse:
-    """Asks Google for disks, addresses, snapshots, images and reservations that nothing uses, with the command that
-    removes each.
+    """Asks Google for disks, addresses, snapshots, images and reservations that nothing uses, and for queued resources
+    of TPUs that are dead, with the command that removes each.
     """
     if deps.loose is None:
         raise Unavailable("This server cannot ask Google what is loose.", "Ask one that watches projects.")

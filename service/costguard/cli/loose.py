@@ -12,7 +12,8 @@ from costguard.model.words import count_text
 
 _EXAMPLES = """Examples:
 
-  costguard loose                             disks, addresses, snapshots, images and reservations that nothing uses
+  costguard loose                             disks, addresses, snapshots, images and reservations that nothing uses,
+                                              and queued resources of TPUs that hold quota for nothing
 
   costguard loose --project ml-lab --json     one project's, as JSON
 """
@@ -23,7 +24,7 @@ def register(app: typer.Typer) -> None:
 
 
 def loose(project: OneProject = None, url: Url = DEFAULT_URL, as_json: AsJson = False) -> None:
-    """List what bills and nothing uses, with its cost a month and the command that removes it.
+    """List what bills or holds quota, and nothing uses, with its cost a month and the command that removes it.
 
     Costguard removes nothing of it.
     """

@@ -28,6 +28,7 @@ from costguard.gce.operations import list_operations
 from costguard.gce.session import Deadline, Http
 from costguard.gce.tpu_nodes import TpuLook, TpuMemory, look_at_nodes
 from costguard.gce.tpu_nodes import presence as node_presence
+from costguard.gce.tpu_queue import with_tpus
 from costguard.model.instance import InstanceKey, InstanceKind, Shape
 from costguard.model.keeper import Keeper
 from costguard.model.launch import OperationAnswer
@@ -211,7 +212,8 @@ class ComputeCloud:
     def loose(self, project: str) -> LooseListing:
         """Lists what bills and nothing uses. Never raises a CloudError: see `LooseListing.unread`."""
         deadline = Deadline(_LOOSE_BUDGET_S, self._monotonic)
-        return list_loose(self._http, project, deadline, partial(self._types.shape, project))
+        listing = list_loose(self._http, project, deadline, partial(self._types.shape, project))
+        return with_tpus(self._services, project, deadline, listing) if self._tpu_nodes else listing
 
     def usage(self, project: str, since: datetime, until: datetime) -> Usage:
         """Reads Cloud Monitoring's measurements of the project's VMs. Never raises a CloudError: see `Usage.unread`."""

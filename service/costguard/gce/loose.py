@@ -37,6 +37,8 @@ _RESERVATIONS = AggregatedList(
 _SNAPSHOT_FIELDS = "name,creationTimestamp,storageBytes,snapshotType,sourceDisk,autoCreated,storageLocations,labels"
 _IMAGE_FIELDS = "name,creationTimestamp,archiveSizeBytes,family,storageLocations,labels"
 
+_OF_COMPUTE = tuple(kind for kind in LooseKind if kind is not LooseKind.QUEUED_RESOURCE)
+
 ShapeOf = Callable[[str, str], MachineShape | None]  # of a zone and a machine type; None: not known
 _Made = LooseThing | None
 
@@ -46,7 +48,7 @@ def list_loose(http: Http, project: str, deadline: Deadline, shape_of: ShapeOf) 
     things: list[LooseThing] = []
     unread: list[UnreadList] = []
     cluster_disks = 0
-    for kind in LooseKind:
+    for kind in _OF_COMPUTE:
         try:
             for scope, raw in _members(http, project, deadline, kind, unread):
                 if kind is LooseKind.DISK and _may_be_a_clusters(raw) and not raw.get("users"):

@@ -84,6 +84,26 @@ class TpuLook:
     unread: list[Unread] = field(default_factory=list)
 
 
+def members_of(
+    http: Http, project: str, location: str, collection: str, fields: str, deadline: Deadline, problems: list[str]
+) -> Iterator[Any]:
+    """Yields the members of a list. `problems` gets the places that did not answer. Raises CloudError."""
+    what = f"Listing TPU {collection}"
+    params = {"prettyPrint": "false", "fields": fields}
+    path = f"/v2/projects/{quote(project, safe=':')}/locations/{location}/{collection}"
+    for _ in range(_MOST_PAGES):
+        answer = http.get_json(path, params, project=project, what=what, deadline=deadline, service=TPU)
+        problems += [f"{last_part(str(place))} did not answer" for place in answer.get("unreachable") or ()]
+        members = answer.get(collection) or ()
+        if not isinstance(members, list | tuple):
+            raise BadAnswer(f"{what} of project {project}: its {collection} are no list.")
+        yield from members
+        if not (token := answer.get("nextPageToken")):
+            return
+        params["pageToken"] = str(token)
+    raise BadAnswer(f"{what} of project {project}: the list has no end; it was left after {_MOST_PAGES} pages.")
+
+
 def look_at_nodes(http: Http, project: str, deadline: Deadline, memory: TpuMemory, now_s: float) -> TpuLook:
     """Never raises a CloudError. Nodes that are missing from it may be there all the same: see `presence`."""
     look = TpuLook()
@@ -91,7 +111,7 @@ def look_at_nodes(http: Http, project: str, deadline: Deadline, memory: TpuMemor
         return look
     problems: list[str] = []
     try:
-        for raw in _members(http, project, "-", "nodes", _FIELDS, deadline, problems):
+        for raw in members_of(http, project, "-", "nodes", _FIELDS, deadline, problems):
             try:
                 node, path = _node(project, raw)
             except Garbled as error:
@@ -120,26 +140,6 @@ def look_at_nodes(http: Http, project: str, deadline: Deadline, memory: TpuMemor
 
 def _unread(project: str, error: CloudError) -> Unread:
     return Unread(TPU_NODES, f"{error} TPU nodes of {project} are not known.", code_of(error))
-
-
-def _members(
-    http: Http, project: str, location: str, collection: str, fields: str, deadline: Deadline, problems: list[str]
-) -> Iterator[Any]:
-    """Yields the members of a list. `problems` gets the places that did not answer. Raises CloudError."""
-    what = f"Listing TPU {collection}"
-    params = {"prettyPrint": "false", "fields": fields}
-    path = f"/v2/projects/{quote(project, safe=':')}/locations/{location}/{collection}"
-    for _ in range(_MOST_PAGES):
-        answer = http.get_json(path, params, project=project, what=what, deadline=deadline, service=TPU)
-        problems += [f"{last_part(str(place))} did not answer" for place in answer.get("unreachable") or ()]
-        members = answer.get(collection) or ()
-        if not isinstance(members, list | tuple):
-            raise BadAnswer(f"{what} of project {project}: its {collection} are no list.")
-        yield from members
-        if not (token := answer.get("nextPageToken")):
-            return
-        params["pageToken"] = str(token)
-    raise BadAnswer(f"{what} of project {project}: the list has no end; it was left after {_MOST_PAGES} pages.")
 
 
 def _node(project: str, raw: Any) -> tuple[SeenInstance, str]:
@@ -218,7 +218,7 @@ def _read_operations(http: Http, project: str, deadline: Deadline, memory: TpuMe
         answers = [
             raw
             for zone in zones
-            for raw in _members(http, project, zone, "operations", _OPERATION_FIELDS, deadline, problems)
+            for raw in members_of(http, project, zone, "operations", _OPERATION_FIELDS, deadline, problems)
         ]
         # The oldest first: a creation says the id that the others of its node lack.
         for raw in sorted(answers, key=lambda raw: str((raw.get("metadata") or {}).get("createTime"))):

@@ -100,6 +100,11 @@ class LooseKind(StrEnum):
     SNAPSHOT = "snapshot"
     IMAGE = "image"
     RESERVATION = "reservation"
+    QUEUED_RESOURCE = "queued_resource"  # of the Cloud TPU API: a dead one costs nothing, and holds its quota
+
+    @property
+    def words(self) -> str:
+        return self.value.replace("_", " ")
 
     @property
     def collection(self) -> str:

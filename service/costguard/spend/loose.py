@@ -127,6 +127,8 @@ def _item(thing: LooseThing, rules: OwnerRules, book: PriceBook, at: datetime) -
 
 
 def _monthly(thing: LooseThing, book: PriceBook, at: datetime) -> Money | None:
+    if thing.kind is LooseKind.QUEUED_RESOURCE:
+        return Money(0)  # it holds quota, and bills nothing
     if thing.shape is not None:
         rate = rate_per_hour(thing.shape, thing.region, ProvisioningModel.STANDARD, book, at)
         return None if rate is None else Money(round(rate.nanos * HOURS_A_MONTH * thing.quantity))
@@ -141,7 +143,8 @@ def _monthly(thing: LooseThing, book: PriceBook, at: datetime) -> Money | None:
 
 def command_of(thing: LooseThing) -> str:
     """The command that removes it, quoted for a shell; of a reservation in part use, the one that leaves that part."""
-    words = ["gcloud", "compute", thing.kind.collection]
+    is_queued = thing.kind is LooseKind.QUEUED_RESOURCE
+    words = ["gcloud", "compute", *(("tpus", "queued-resources") if is_queued else (thing.kind.collection,))]
     if thing.used:
         words += ["update", thing.name, f"--vm-count={thing.used}"]
     else:

@@ -383,8 +383,9 @@ def list_lifetimes(
 
 
 def list_loose(*, project: str | None = None) -> Call[schemas.LooseResponse]:
-    """List what bills and nothing uses. Asks Google for disks, addresses, snapshots, images and reservations
-    that nothing uses, with the command that removes each.
+    """List what bills or holds quota, and nothing uses. Asks Google for disks, addresses, snapshots, images and
+    reservations that nothing uses, and for queued resources of TPUs that are dead, with the command that
+    removes each.
     """
     return Call("GET", ("api", "v1", "loose"), {"project": project})
 

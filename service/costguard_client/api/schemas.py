@@ -1625,7 +1625,7 @@ class LooseOut(TypedDict):
     command: str
     """The command that removes it, for a person to run. Costguard does not."""
     created_at: str
-    kind: Literal["disk", "address", "snapshot", "image", "reservation"]
+    kind: Literal["disk", "address", "snapshot", "image", "reservation", "queued_resource"]
     labels: dict[str, str]
     monthly: str | None
     """The cost of a month at list prices; null: no price is known."""
@@ -3095,7 +3095,7 @@ class UnpricedUseOut(TypedDict):
 
 
 class UnreadListOut(TypedDict):
-    kind: Literal["disk", "address", "snapshot", "image", "reservation"]
+    kind: Literal["disk", "address", "snapshot", "image", "reservation", "queued_resource"]
     permission: str
     """The permission that reading it takes."""
     project: str
