@@ -29,6 +29,7 @@ MANY = [
     ({"goog-dataproc-cluster-name": "etl"}, {}, "Dataproc cluster etl"),
     ({"batch-job-uid": "b-1", "batch-job-id": "b"}, {}, "Batch job b"),
     ({"goog-dataflow-job-id": "d"}, {}, "Dataflow job d"),
+    ({}, {"tpu.googleapis.com": "node"}, "Cloud TPU"),
 ]
 of_each = pytest.mark.parametrize(("labels", "origin", "whose"), MANY)
 
@@ -63,7 +64,8 @@ def test_nobody_may_ask_for_its_stop_not_even_an_admin(
     plan = planned(vm(labels=labels, origin=origin, requests=(request,)), DUE + HOUR, STOPS)
     refused = [action for action in plan.actions if isinstance(action, RefuseRequest)]
     assert [action.request for action in refused] == [request]
-    assert f"debug-ana belongs to {whose}, so Costguard does not stop it" in refused[0].reason
+    belongs = "is a TPU node" if whose == "Cloud TPU" else f"belongs to {whose}"
+    assert f"debug-ana {belongs}, so Costguard does not stop it" in refused[0].reason
     assert "Instead, stop" in refused[0].reason
     assert "`gcloud " in refused[0].reason
 

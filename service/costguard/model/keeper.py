@@ -72,6 +72,8 @@ class Keeper:
     @property
     def whose(self) -> str:
         """`GKE cluster train (node pool t4)`"""
+        if self.kind is KeeperKind.TPU:
+            return _SERVICES[self.kind]
         pool = f" (node pool {self.pool})" if self.pool and self.kind in _OF_GKE else ""
         return f"{self.product or _TITLES[self.kind]}{f' {self.name}' if self.name else ''}{pool}"
 
