@@ -172,8 +172,24 @@ def test_sudden_gpus_come_with_how_many_run_now(database: Database) -> None:
     assert (result.icon, result.title, result.text) == ("anomaly", "GPUs appeared in lab", "GPUs run in project lab.")
     assert result.figures == {
         "GPUs now": "8 x nvidia-h100-80gb, 2 x nvidia-tesla-t4",
-        "Now": "$1.06 an hour plus unpriced GPUs",
+        "Now": "$1.06 an hour plus what has no price",
     }
+
+
+@pytest.mark.parametrize(("names", "words"), [(["tpu"], "TPUs"), (["one", "tpu"], "GPUs and TPUs")])
+def test_sudden_tpus_are_called_tpus(database: Database, names: list[str], words: str) -> None:
+    """The title and the figure name what runs, not what the event is called."""
+    tpu = {"machine_type": "ct6e-standard-4t", "gpu_type": "v6e", "gpu_count": 4}
+    with database.write() as connection:
+        rows.prices(connection)
+        for name in names:
+            shape = tpu if name == "tpu" else {}
+            rows.lifetime(connection, rows.instance(connection, name, **shape), NOW - HOUR, **shape)
+        rows.event(connection, "anomaly/gpus/lab/1", NOW, kind="GpusAppeared", text="TPUs run in project lab.")
+    intend(database)
+    result = composed(database)
+    assert result.title == f"{words} appeared in lab"
+    assert "4 x v6e" in result.figures[f"{words} now"]
 
 
 def test_an_unusual_rate_comes_with_the_usual_one(database: Database) -> None:

@@ -220,6 +220,7 @@ def test_gpus_where_there_were_none_are_told_once(database: Database) -> None:
     clock = HandClock(NOW)
     (event,) = watch(database, clock).look()
     assert (event.kind, event.project, event.occurred_at) == ("GpusAppeared", "lab", NOW - HOUR)
+    assert event.text == "GPUs run in project lab, which had none in the 14 days before."
     with database.write() as connection:
         rows.lifetime(connection, rows.instance(connection, "c"), NOW + HOUR)
         connection.execute(

@@ -141,7 +141,9 @@ class ChargeOut(Out):
 
     resource: str = Field(examples=["gpu:nvidia-tesla-t4"])
     quantity: Annotated[str, decimal_of(1000)] = read_from(
-        "quantity_millis", description="The number of vCPUs, GiB or GPUs, as a decimal.", examples=["4", "3.75"]
+        "quantity_millis",
+        description="The number of vCPUs, GiB, GPUs or TPU chips.",
+        examples=["4", "3.75"],
     )
     rate: Usd | None = Field(description="Dollars per unit; null: the price is no longer known.")
     unit: Annotated[str, one_of(Unit)] | None = Field(

@@ -55,7 +55,7 @@ _FIGURES = (*(f"{name}_{CURRENCY.lower()}" for name in _AMOUNTS), "seconds", "ho
 
 class SumsOut(Out):
     machine: Usd = Field(description="The cost of vCPUs, memory and local SSDs.")
-    gpu: Usd
+    gpu: Usd = Field(description="The cost of GPUs, and of TPU chips with their share of the VM.")
     storage: Usd = Field(description="The cost of disks, and of the saved memory of suspended VMs.")
     total: Usd
     seconds: int = Field(description="The running time of VMs in seconds.")

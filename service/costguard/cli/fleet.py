@@ -212,7 +212,7 @@ def _columns(as_of: str, is_narrow: bool) -> tuple[Column, ...]:
         Column("VM", "name"),
         Column("Project / zone", lambda vm: f"{vm['project']} / {vm['zone']}", spare=1),
         Column("Preset", "preset", spare=2),
-        Column("GPU", gpu, spare=3),
+        Column("GPU, TPU", gpu, spare=3),
         Column("Owner", _short_owner if is_narrow else owner, spare=7),
         Column("Status", _status, spare=5),
         Column("Age", lambda vm: _age(vm, as_of), right=True, spare=6),

@@ -77,7 +77,7 @@ def prices(
 
 
 def gpu(vm: Answer) -> str:
-    """`t4 x 1 spot`; the machine type where there is no GPU."""
+    """`t4 x 1 spot`; the machine type where there is no GPU or TPU."""
     what = f"{gpu_name(vm['gpu_type'])} x {vm['gpu_count']}" if vm["gpu_type"] else vm["machine_type"]
     model = vm["provisioning_model"]
     return str(what) if model == "standard" else f"{what} {model.replace('_', '-')}"
@@ -100,7 +100,7 @@ _LIFETIMES = (
     Column("VM", "name"),
     Column("Project", "project", spare=1),
     Column("Preset", "preset", spare=2),
-    Column("GPU", gpu, spare=3),
+    Column("GPU, TPU", gpu, spare=3),
     Column("Owner", lambda lifetime: lifetime["owner"] or "unclaimed", spare=5),
     Column("Started", lambda lifetime: when(lifetime["started_at"])),
     Column("Ended", lambda lifetime: when(lifetime["ended_at"]) or "running", spare=4),

@@ -307,7 +307,7 @@ def _figure(title: str, key: str, spare: int = 0, unknown: str = "?") -> Column:
 
 _FIGURES = (
     _figure("Machine", "machine", 3),
-    _figure("GPU", "gpu", 4),
+    _figure("GPU, TPU", "gpu", 4),
     _figure("Storage", "storage", 2),
     _figure("Total", "total", unknown="unpriced"),
     Column("Hours", lambda row: row["hours"][:-3], right=True, spare=1),

@@ -22,6 +22,7 @@ from costguard.messages import hint, job_update, sweep_update
 from costguard.messages.outbox import Composed, Withdrawn
 from costguard.model.budget import Budget
 from costguard.model.event import Event
+from costguard.model.instance import accelerator_words
 from costguard.model.message import NotificationContent
 from costguard.model.money import ZERO, Money, about_text
 from costguard.model.ports import Clock
@@ -109,17 +110,19 @@ def _most(connection: Connection, accrual: Accrual, budget: Budget, since: datet
 def _gpus_appeared(connection: Connection, accrual: Accrual, event: Event, url: str) -> NotificationContent:
     kinds: Counter[str] = Counter()
     rate, is_whole = ZERO, True
-    for run in burning.with_gpus(connection, event.project):
+    runs = burning.with_gpus(connection, event.project)
+    for run in runs:
         kinds[str(run.shape.gpu_type)] += run.shape.gpu_count
         hourly = accrual.rate(run.shape, run.zone, run.provisioning_model)
         is_whole = is_whole and hourly is not None
         rate += hourly or ZERO
     shown = ", ".join(f"{number} x {kind}" for kind, number in kinds.most_common()) or "none now"
+    words = accelerator_words(run.shape for run in runs)
     return NotificationContent(
         icon="anomaly",
-        title=f"GPUs appeared in {event.project}",
+        title=f"{words} appeared in {event.project}",
         text=event.text,
-        figures={"GPUs now": shown, "Now": f"{rate} an hour{'' if is_whole else ' plus unpriced GPUs'}"},
+        figures={f"{words} now": shown, "Now": f"{rate} an hour{'' if is_whole else ' plus what has no price'}"},
         what_next=f"List their owners: costguard ps --project {event.project}",
         url=url,
     )

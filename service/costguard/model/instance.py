@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -125,6 +125,12 @@ TPUS = frozenset({"v2", "v3", "v4", "v5e", "v5p", "v6e", "tpu7x"})
 
 CAPACITY_OPTIMIZED = "-capacity-optimized"
 """Ends the machine type of a TPU node that is sold so: the SKUs ("Capacity Optimized TpuV6e") are others."""
+
+
+def accelerator_words(shapes: Iterable[Shape]) -> str:
+    """`GPUs`, `TPUs`, or `GPUs and TPUs`; of none of either, `GPUs or TPUs`."""
+    kinds = {"TPUs" if shape.has_tpus else "GPUs" for shape in shapes if shape.gpu_count}
+    return " and ".join(sorted(kinds)) or "GPUs or TPUs"
 
 
 def gpu_name(gpu_type: str) -> str:

@@ -12,7 +12,7 @@ from starlette.responses import HTMLResponse
 from costguard.db import health_rows
 from costguard.ledger import prices
 from costguard.ledger.accrual import book_of
-from costguard.ledger.billed.machine_parts import resource_words
+from costguard.ledger.billed.machine_parts import accelerator_kind, resource_words
 from costguard.ledger.price_book import PriceBook
 from costguard.ledger.prices import ListedRefusal
 from costguard.model.budget import Scope
@@ -36,7 +36,7 @@ _UNITS = {
     Unit.GB_HOUR: "GB-hour",
     Unit.GIB_MONTH: "GiB-month",
 }
-_FIRST = {"GPU": 0, "machine": 1, "disk": 2}  # what people look for
+_FIRST = {"GPU": 0, "TPU": 1, "machine": 2, "disk": 3}  # what people look for
 
 router = page_router()
 
@@ -163,8 +163,8 @@ def _gathered(source: Source, wanted: PricesQuery, now: datetime) -> PricesPage:
 
 
 def _kind_of(resource: str) -> str:
-    if resource.startswith("gpu:"):
-        return "GPU"
+    if (kind := accelerator_kind(resource)) is not None:
+        return kind
     return "disk" if resource.startswith("disk:") else "machine"
 
 

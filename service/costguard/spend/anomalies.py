@@ -12,6 +12,7 @@ from costguard.ledger import projects
 from costguard.ledger.accrual import Accrual
 from costguard.ledger.running import running_totals
 from costguard.model.event import Event, new_event
+from costguard.model.instance import accelerator_words
 from costguard.model.money import Money
 from costguard.spend import burning
 from costguard.spend.anomaly import GPU_DAYS, LEAST_WEEKS, WEEKS, unusual_burn
@@ -36,10 +37,11 @@ def _gpus(connection: Connection, watched: dict[str, datetime], now: datetime) -
             continue
         started_at = burning.sudden_gpus(connection, project, without)
         if started_at is not None and started_at - since >= without:
+            words = accelerator_words(run.shape for run in burning.with_gpus(connection, project))
             yield new_event(
                 "GpusAppeared",
                 started_at,
-                f"GPUs run in project {project}, which had none in the {GPU_DAYS} days before.",
+                f"{words} run in project {project}, which had none in the {GPU_DAYS} days before.",
                 *(project, started_at.isoformat()),
                 project=project,
             )

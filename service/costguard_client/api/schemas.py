@@ -339,7 +339,7 @@ class ChargeOut(TypedDict):
     ended_at: str
     price_source: str | None
     quantity: str
-    """The number of vCPUs, GiB or GPUs, as a decimal."""
+    """The number of vCPUs, GiB, GPUs or TPU chips."""
     rate: str | None
     """Dollars per unit; null: the price is no longer known."""
     resource: str
@@ -1478,7 +1478,7 @@ LabelSpendResponse = TypedDict(
 
 class LabelSpendRowOut(TypedDict):
     gpu: str
-    """Exact decimal dollars, to the nano-dollar."""
+    """The cost of GPUs, and of TPU chips with their share of the VM."""
     hours: str
     """The running time of VMs in hours, to four places."""
     machine: str
@@ -2606,7 +2606,7 @@ SpendResponse = TypedDict(
 
 class SpendRowOut(TypedDict):
     gpu: str
-    """Exact decimal dollars, to the nano-dollar."""
+    """The cost of GPUs, and of TPU chips with their share of the VM."""
     group: dict[str, str]
     """The value of each grouping."""
     hours: str
@@ -2797,7 +2797,7 @@ class StoredSizeOut(TypedDict):
 
 class SumsOut(TypedDict):
     gpu: str
-    """Exact decimal dollars, to the nano-dollar."""
+    """The cost of GPUs, and of TPU chips with their share of the VM."""
     hours: str
     """The running time of VMs in hours, to four places."""
     machine: str
