@@ -295,3 +295,40 @@ def test_words_that_look_like_another_kind(text: str, kind: str, named: str) -> 
     reading = explain(text)
     assert reading.kind == kind
     assert named in str(reading.as_json())
+
+
+def test_an_answer_that_is_known_to_be_googles_is_not_read_as_slacks() -> None:
+    """A project may be called slack, and OAuth has an error access_denied as Slack has."""
+    text = "Error 403: access_denied for project acme-slack: Required 'compute.zones.get' permission"
+    assert explain(text, service="compute.googleapis.com").kind is not RefusalKind.SLACK_TOKEN
+
+
+def test_a_quota_with_a_limit_for_each_family_of_gpus_names_the_family() -> None:
+    """The command asks for the family's limit in its region."""
+    reading = explain(
+        "Error: Error waiting for instance to create: Quota 'GPUS_PER_GPU_FAMILY' exceeded.  Limit: 0.0 in region "
+        "us-central1.\n\tmetric name = compute.googleapis.com/gpus_per_gpu_family\n\tlimit name = "
+        "GPUS-PER-GPU-FAMILY-per-project-region\n\tdimensions = map[gpu_family:NVIDIA_H100 region:us-central1]"
+    )
+    assert "for NVIDIA_H100" in reading.sentence
+    assert "--dimensions=region=us-central1,gpu_family=NVIDIA_H100" in reading.mend
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "words"),
+    [
+        (
+            "PERMISSION_DENIED: Permission denied to enable service [tpu.googleapis.com]",
+            "permission",
+            "serviceUsageAdmin",
+        ),
+        ("Project 'p-9' not found or permission denied.", "not_found", "gcloud projects describe p-9"),
+        ("Permission denied on resource project p-3.", "permission", "on p-3"),
+        ("Quota exceeded for total allowable CPU per project per region.", "quota", "A quota is used up."),
+    ],
+)
+def test_projects_are_named_only_where_the_words_name_one(text: str, kind: str, words: str) -> None:
+    """A denial to enable an API names its permission; `per project` names no project."""
+    reading = explain(text)
+    assert reading.kind == kind
+    assert words in f"{reading.sentence} {reading.mend}"

@@ -39,6 +39,7 @@ class QuotaLack:
     limit: str = ""
     usage: str = ""
     requested: str = ""
+    family: str = ""  # of GPUs, where one quota has a limit for each: NVIDIA_H100
     future_limit: str = ""  # a higher limit is being rolled out
 
 

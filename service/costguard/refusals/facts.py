@@ -13,6 +13,8 @@ ACT_AS = "iam.serviceAccounts.actAs"
 USE_PROJECT = "serviceusage.services.use"
 EVERYTHING = "https://www.googleapis.com/auth/cloud-platform"
 
+_TO_SERVICE = re.compile(r"Permission denied to (enable|list|get|disable) services?\b")
+
 _API = (
     re.compile(r"/apis?/(?:api|library)/([a-z][a-z0-9-]{1,60}\.googleapis\.com)"),
     re.compile(r"""(?<![\w.])service["']?\s{0,9}[:=]\s{0,9}["']?([a-z][a-z0-9-]{1,60}\.googleapis\.com)"""),
@@ -43,29 +45,12 @@ _PROJECT = (
     re.compile(rf"\bprojects/({_ID})"),
     re.compile(rf"projects?:\s['\"]?({_ID})['\"]?\n"),
 )
-_NO_PROJECT = frozenset(
-    {
-        "before",
-        "and",
-        "the",
-        "number",
-        "with",
-        "that",
-        "which",
-        "owner",
-        "owners",
-        "has",
-        "was",
-        "for",
-        "because",
-        "level",
-        "level.",
-        "to",
-        "does",
-        "api",
-        "apis",
-        "billing",
-    }
+_NO_PROJECT = frozenset(  # words that follow "project" in a sentence
+    (
+        *("and", "api", "apis", "because", "before", "billing", "can", "does", "for", "from", "has", "have", "ids"),
+        *("instance", "level", "may", "must", "not", "number", "owner", "owners", "per", "quota", "that", "the"),
+        *("this", "was", "which", "with"),
+    )
 )
 _ZONE = (
     re.compile(r"""(?<![\w.])zone["']?\s{0,9}[:=]\s{0,9}["']?([a-z]{2,20}-[a-z]{2,20}\d{1,2}-[a-z])(?![\w-])"""),
@@ -89,7 +74,10 @@ _RESOURCE = (
     re.compile(
         r"(?:permission|access)\s(?:for|on|to)\s(?:resource\s|object\s|bucket\s)?['\"]?(//[\w.-]{3,80}/[^\s'\",]{2,300}|(?:projects|organizations|folders)/[^\s'\",]{2,300})"
     ),
-    re.compile(r"denied (?:on|for) (?:resource|service account|project|bucket|secret):? ['\"]?([^\s'\"()]{3,300})"),
+    re.compile(
+        r"denied (?:on|for) (?:resource project|resource|service account|project|bucket|secret):? ['\"]?"
+        r"([^\s'\"()]{3,300})"
+    ),
     re.compile(
         r"""(?<![\w.])resource(?:Name)?["']?\s{0,9}[:=]\s{0,9}["']?((?://[\w.-]{3,80}/|projects/)[^\s'",]{2,300})"""
     ),
@@ -141,6 +129,7 @@ _REGION = re.compile(
     r"(?:in region|in zone|(?<![\w.])region[\"']?\s{0,9}[:=]|map\[region:)\s{0,9}['\"]?"
     r"([a-z]{2,20}-[a-z]{2,20}\d{1,2}(?:-[a-z])?)"
 )
+_FAMILY = re.compile(r"""gpu_family["']?\s{0,9}[:=]\s{0,9}["']?([A-Z][A-Z0-9_]{2,40})""")
 _GLOBAL = re.compile(r"\bglobally\b|ALL_REGIONS")
 
 
@@ -181,6 +170,8 @@ def _permissions(text: str) -> tuple[str, ...]:
         named = [ACT_AS]
     if not named and re.search("USER_PROJECT_DENIED|permission to use project", text):
         named = [USE_PROJECT]
+    if not named and (match := _TO_SERVICE.search(text)):
+        named = [f"serviceusage.services.{match[1]}"]
     return tuple(dict.fromkeys(one for one in named if not one.endswith((".com", ".py"))))[:20]
 
 
@@ -236,6 +227,7 @@ def _quota(text: str) -> QuotaLack | None:
         _figure(_LIMIT, text),
         _figure(_USAGE, text),
         _figure(_REQUESTED, text),
+        _found(_FAMILY, text),
         _figure(_FUTURE, text),
     )
     return quota if quota.metric or quota.limit else None

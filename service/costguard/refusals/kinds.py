@@ -115,7 +115,8 @@ _RESERVATION = _any(
 )  # fmt: skip
 _PER_TIME = r"per (?:\d{1,6} )?(?:seconds?|minutes?|hours?|days?)"
 _RATE = _any(
-    r"RATE_LIMIT_EXCEEDED", r"rateLimitExceeded", r"userRateLimit", r"concurrentLimitExceeded",
+    r"RATE_LIMIT_EXCEEDED", r"exhausted \(e\.g\. check quota\)",
+    r"rateLimitExceeded", r"userRateLimit", r"concurrentLimitExceeded",
     r"dailyLimitExceeded", r"OPERATION_RATE_EXCEEDED", r"rate ?limit(?:ed)?\b(?:.{0,40}exceed)?",
     r"too (?:many|frequent) (?:requests|operations)", r"TooManyRequests", r"\bSlowDown\b",
     rf"quota (?:exceeded )?(?:for|on) quota (?:metric|group)[^\n]{{0,200}}{_PER_TIME}",
@@ -137,7 +138,7 @@ _ACT_AS = _any(
 )  # fmt: skip
 _NOT_FOUND_OR_DENIED = _any(
     r"CONSUMER_INVALID|RESOURCE_PROJECT_INVALID|CONSUMER_NOT_FOUND",
-    r"Services? '?\[[\w., -]{1,200}\]'? not found or permission denied",
+    r"(?:Services?|[Pp]rojects?) ['\"\[]{0,2}[\w.:, -]{1,200}['\"\]]{0,2} not found or permission denied",
     r"project .{0,80}\b(?:not found or deleted|has been deleted|is (?:scheduled|pending) for deletion)",
     r"Unknown service account",
 )  # fmt: skip

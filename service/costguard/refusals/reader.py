@@ -48,7 +48,8 @@ def explain(
 ) -> Explanation:
     """Reads any answer. `service` is who answered; `project` and `account` count where the answer names none."""
     read = unwrap(answer, status)
-    code = "" if read.is_page else slack_codes.code_in(read.text)
+    is_other = read.is_page or service not in ("", SLACK)
+    code = "" if is_other else slack_codes.code_in(read.text)
     if code:
         return _of_slack(code, read)
     kind = kind_in(read)

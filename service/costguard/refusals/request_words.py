@@ -45,8 +45,14 @@ _THINGS = {
 
 def not_found(case: Case) -> Words:
     resource = case.missing.resource
-    if case.has(r"not found or permission denied"):
+    if case.has(r"services? '?\[[^\]]{1,200}\]'? not found or permission denied"):
         return _unknown_service(case)
+    if case.has(r"not found or permission denied"):
+        which = f"The project {case.missing.project}" if case.missing.project else "The project"
+        return (
+            f"{which} does not exist, or the account that asked may not see it.",
+            f"Check its id: `gcloud projects describe {case.project}`.",
+        )
     if case.has(r"CONSUMER_INVALID|RESOURCE_PROJECT_INVALID|CONSUMER_NOT_FOUND|project .{0,80}deleted|unknown project"):
         which = f"The project {case.missing.project}" if case.missing.project else "The project"
         return f"{which} does not exist.", f"Check its id: `gcloud projects describe {case.project}`."

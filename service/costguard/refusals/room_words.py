@@ -18,6 +18,7 @@ def quota(case: Case) -> Words:
     used += [f"{lack.requested} were requested"] if lack.requested else []
     used += [f"a limit of {lack.future_limit} is being rolled out"] if lack.future_limit else []
     name = f"The quota {lack.metric}" if lack.metric else "A quota"
+    name += f" for {lack.family}" if lack.family else ""
     owner = f" of {case.name}" if case.service != "unknown" else ""
     figures = f": {list_text(used)}" if used else ""
     own = "" if lack.metric else f" {case.sentence}"
@@ -42,7 +43,9 @@ def _more(case: Case, lack: QuotaLack) -> str:
         limit = f"{lack.metric.replace('_', '-')}-per-project{'' if lack.region == 'global' else '-region'}"
     if not limit or case.service == "unknown":
         return f"{ask}."
-    region = f" --dimensions=region={lack.region}" if lack.region not in ("", "global") else ""
+    dimensions = [f"region={lack.region}"] if lack.region not in ("", "global") else []
+    dimensions += [f"gpu_family={lack.family}"] if lack.family else []
+    region = f" --dimensions={','.join(dimensions)}" if dimensions else ""
     return (
         f"{ask}, or run `gcloud beta quotas preferences create --service={case.service}.googleapis.com "
         f"--project={case.project} --quota-id={limit}{region} --preferred-value=NUMBER`."

@@ -67,7 +67,8 @@ _PHRASES = tuple(
         "compute": (
             "Compute Engine", "ZONE_RESOURCE_POOL", "compute#", "SERVICE_ACCOUNT_ACCESS_DENIED", "VM instance",
             r"Required ['\"]?[\w.]{3,80}['\"]? permission for", "does not have access to service account",
-            r"Quota ['\"]?[A-Z][A-Z0-9_]{2,60}['\"]? exceeded", "resources available to fulfill", "reservation",
+            r"Quota ['\"]?[A-Z][A-Z0-9_]{2,60}['\"]? exceeded", "resources available to fulfill",
+            r"zone ['\"]projects/", "reservation",
             "RESOURCE_OPERATION_RATE_EXCEEDED", r"Instance ['\"][\w-]{1,63}['\"] creation failed",
             r"/zones/[\w-]{3,40}/(?:instances|disks|machineTypes|acceleratorTypes)", r"constraints/compute\.",
             "/global/(?:images|networks|snapshots|instanceTemplates)", r"accelerator types?\b", r"machine types?\b",
