@@ -34,7 +34,7 @@ def test_the_check_runs_by_itself(tmp_path: Path) -> None:
 
 
 def test_a_clock_that_was_sped_up_checks_nothing(tmp_path: Path) -> None:
-    """In the demo, ages by its clock would be no ages."""
+    """Ages by the demo's clock would be no ages."""
     with set_up(tmp_path) as made:
         path = tmp_path / "costguard.toml"
         path.write_text(made.settings_text)

@@ -147,7 +147,7 @@ def test_it_answers_while_the_database_does_not(client_with: Callable[..., TestC
 
 
 def test_the_set_up_is_shown_with_what_mends_it(database: Database, client_with: Callable[..., TestClient]) -> None:
-    """What is needed comes with its command, what is unknown with why, and what is well is folded away."""
+    """The page shows a need with its command, the unknown with why, and folds away what is well."""
     report = SetupReport(
         NOW,
         [
