@@ -50,7 +50,8 @@ def test_findings_cross_the_wire() -> None:
     watcher = Watcher(serving, lambda: None)
     watcher.start()
     finding = needs(Topic.APIS, "compute.googleapis.com", "It is off.", "gcloud services enable compute", "lab")
-    assert watcher.setup is None
+    before = watcher.setup
+    assert before is None
     watching.send(Checked(as_of=AT, findings=(finding,)))
     until(lambda: watcher.setup is not None)
     assert watcher.setup == SetupReport(AT, (finding,))

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 
-from costguard.gce.client import ComputeCloud
+from costguard.gce.client import ComputeCloud, Patience
 from costguard.gce.prices import snapshot_prices
 from costguard.ledger.price_book import PriceBook
 from costguard.model.mending import with_command
 from costguard.model.ports import Clock
 from costguard.settings.fitted import FirstLook, SeenFleet, seen_fleet
 
-_AT_ONCE, _BUDGET_S = 8, 60.0
+_AT_ONCE, _LOOK_S = 8, 60.0
 
 
 def first_look(projects: Sequence[str], endpoint: str | None, clock: Clock) -> SeenFleet:
@@ -21,7 +21,7 @@ def first_look(projects: Sequence[str], endpoint: str | None, clock: Clock) -> S
 
     `endpoint`: another Compute Engine, such as the simulated cloud; None: Google's.
     """
-    with closing(ComputeCloud(endpoint, clock, budget_s=_BUDGET_S)) as cloud:
+    with closing(ComputeCloud(endpoint, clock, patience=Patience(look_s=_LOOK_S), tpu_nodes=True)) as cloud:
 
         def look(project: str) -> FirstLook:
             seen = cloud.observe(project, None)
