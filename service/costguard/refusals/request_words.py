@@ -64,7 +64,9 @@ def not_found(case: Case) -> Words:
         f"{resource} does not exist: {case.sentence}" if resource else f"{case.name} did not find it: {case.sentence}"
     )
     check = f"Check how {name or 'it'} is spelt, and in which project and zone it is."
-    return what, step.format(name=name, project=case.project) or check
+    # What an answer names goes into a command only where it is a name.
+    safe = name if re.fullmatch(r"[\w.-]{1,100}", name) else "NAME"
+    return what, step.format(name=safe, project=case.project) or check
 
 
 def _unknown_service(case: Case) -> Words:
