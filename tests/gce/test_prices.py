@@ -283,6 +283,15 @@ def test_a_catalogue_that_cannot_be_read_says_so(answer: Answer, said: str) -> N
     assert raised.value.what_next
 
 
+def test_a_catalogue_that_refuses_says_what_mends_it() -> None:
+    """The command is for the API and the project that Google names."""
+    words = "Cloud Billing API has not been used in project 7 before or it is disabled."
+    answer = (403, orjson.dumps({"error": {"code": 403, "message": words}}))
+    with served(lambda _: answer) as (url, _), pytest.raises(PriceSourceError) as raised:
+        CatalogPrices(url).fetch()
+    assert "gcloud services enable cloudbilling.googleapis.com --project=" in raised.value.what_next
+
+
 def test_a_catalogue_that_does_not_answer_says_so() -> None:
     """A refused connection is a PriceSourceError like any other."""
     with served(pages([])) as (url, _):

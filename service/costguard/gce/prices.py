@@ -10,6 +10,7 @@ import orjson
 from costguard.errors import PriceSourceError
 from costguard.gce.sku import prices_of_sku
 from costguard.model.price import Price, PriceKey
+from costguard.refusals.reader import explain
 
 if TYPE_CHECKING:
     import requests
@@ -67,6 +68,7 @@ def _prices(figure: dict[str, Any], snapshot: dict[str, Any]) -> Iterator[Price]
 
 
 GOOGLE: Final = "https://cloudbilling.googleapis.com"
+_HOST = GOOGLE.removeprefix("https://")
 _COMPUTE_ENGINE: Final = "6F81-5844-456A"
 _SCOPE: Final = "https://www.googleapis.com/auth/cloud-billing.readonly"
 _PAGE_SIZE: Final = 5000  # the most that Google gives; Compute Engine has some tens of thousands of SKUs
@@ -130,7 +132,8 @@ class CatalogPrices:
         except Exception as error:  # google-auth and requests raise types of their own
             raise self._failure(str(error)) from error
         if answer.status_code != _OK:
-            raise self._failure(f"it answered {answer.status_code}: {_words(answer.content)}")
+            reading = explain(answer.content, status=answer.status_code, service=_HOST)
+            raise self._failure(f"it answered {answer.status_code}: {reading.said.rstrip('.')}", reading.mend)
         try:
             page = orjson.loads(answer.content)
         except orjson.JSONDecodeError as error:
@@ -161,21 +164,13 @@ class CatalogPrices:
         session: requests.Session = AuthorizedSession(credentials)  # type: ignore[no-untyped-call]
         return session
 
-    def _failure(self, reason: str) -> PriceSourceError:
+    def _failure(self, reason: str, mend: str = "") -> PriceSourceError:
+        what = mend or (f"Check the network, the credentials and that the Cloud Billing API is enabled ({_HOST}).")
         return PriceSourceError(
             f"The price catalogue at {self._base} could not be read: {reason}.",
-            "The last good prices stay in force. Check the network, the credentials and that the Cloud Billing API "
-            "is enabled (cloudbilling.googleapis.com).",
+            f"The last good prices stay in force. {what}",
         )
 
 
 def _weight(price: Price) -> tuple[Any, ...]:
     return (price.in_force_from, price.rate_nanos, price.sku_id)
-
-
-def _words(body: bytes) -> str:
-    """Google's own sentence, if there is one."""
-    try:
-        return str(orjson.loads(body)["error"]["message"])
-    except (orjson.JSONDecodeError, LookupError, TypeError):
-        return body[:200].decode(errors="replace")
