@@ -13,7 +13,8 @@ from requests.adapters import HTTPAdapter
 from tests.doctor.setup import GOOGLE, PROJECTS, SLACK, TABLE, TRAINER, DoctorSetup, set_up, troubles_of
 
 from costguard.doctor.finding import CheckState, NotAnswered, Topic
-from costguard.main.google_setup import Questions
+from costguard.errors import PermissionDenied
+from costguard.main.google_setup import Questions, attempt
 
 PROJECT = PROJECTS[1]
 # Each question by its path, and the lines that rest on its answer: a topic, and where; "" is anywhere.
@@ -173,3 +174,36 @@ def test_an_error_in_one_question_is_its_own() -> None:
         answer = questions.answer("broken")
     assert isinstance(answer, NotAnswered)
     assert "ZeroDivisionError" in answer.why
+
+
+# As ../shared/outside/errors has them, in the sentence that the adapter makes of an answer.
+DENIALS = {
+    "VPC Service Controls": (
+        "Reading permissions of project lab: Cloud Resource Manager answered 403: Request is prohibited by "
+        "organization's policy. vpcServiceControlsUniqueIdentifier: PLACEHOLDER.",
+        "perimeter",
+    ),
+    "a scope": (
+        "Reading permissions of project lab: Cloud Resource Manager answered 403: Request had insufficient "
+        "authentication scopes.",
+        "scope",
+    ),
+    "an API": (
+        "Reading which APIs are enabled of project lab: Service Usage answered 403: Service Usage API has not been "
+        "used in project 123456789 before or it is disabled.",
+        "gcloud services enable serviceusage.googleapis.com",
+    ),
+}
+
+
+@pytest.mark.parametrize(("said", "mends"), DENIALS.values(), ids=DENIALS.keys())
+def test_what_an_answer_says_itself_is_not_called_a_missing_role(said: str, mends: str) -> None:
+    """The reason names what mends it, and no role where none is missing."""
+
+    def refused() -> None:
+        raise PermissionDenied(said, "Grant the role of deploy/iam-role.yaml, or roles/browser, on project lab.")
+
+    answer = attempt(refused)
+    assert isinstance(answer, NotAnswered)
+    assert mends in answer.why
+    assert "iam-role.yaml" not in answer.why

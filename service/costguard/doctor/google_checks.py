@@ -188,7 +188,6 @@ def quotas(
     `vcpus` by preset; None where the machine type could not be read.
     """
     findings: dict[str, Finding] = {}
-    fits = 0
     for name, recipe in presets.items():
         for region in dict.fromkeys(zone.rpartition("-")[0] for zone in recipe.zones):
             answer = answers.regions.get(region, NotAnswered("it was not asked."))
@@ -199,7 +198,6 @@ def quotas(
             for model in models_of(recipe):
                 bad = list(_of_region(project, name, recipe, model, region, vcpus.get(name), answer))
                 findings.update({one.name: one for one in bad if one.name not in findings})
-                fits += not bad
     for one in _everywhere(project, presets, vcpus, answers.everywhere):
         findings.setdefault(one.name, one)
     yield from findings.values()

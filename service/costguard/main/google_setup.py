@@ -22,6 +22,8 @@ from costguard.gce.asking import SetupQuestions
 from costguard.gce.errors import code_of
 from costguard.gce.machine_types import by_rule
 from costguard.model.launch import Recipe
+from costguard.refusals.explanation import RefusalKind
+from costguard.refusals.reader import explain
 
 log = structlog.get_logger(__name__)
 
@@ -29,6 +31,8 @@ _AT_ONCE = 32
 _COMPUTE = "compute.googleapis.com"
 _WITNESS = "serviceusage.services.get"
 _SILENT = ("unreachable", "credentials")
+# Kinds of answers whose own words mend nothing: what the adapter says next is better.
+_SAY_LITTLE = (RefusalKind.UNKNOWN, RefusalKind.REQUEST, RefusalKind.NOT_FOUND, RefusalKind.PERMISSION)
 T = TypeVar("T")
 
 
@@ -83,12 +87,22 @@ def attempt(question: Callable[[], T]) -> T | NotAnswered:
     try:
         return question()
     except CloudError as error:
-        return NotAnswered(str(error), code_of(error))
+        return NotAnswered(_why(error), code_of(error))
     except CostguardError as error:
         return NotAnswered(str(error))
     except Exception as error:
         log.exception("doctor_question_failed")
         return NotAnswered(f"it could not be asked: {type(error).__name__}: {error}.")
+
+
+def _why(error: CloudError) -> str:
+    """The error, with what mends it. What the answer itself says comes first: a denial by VPC Service Controls, a scope
+    or a policy is no missing role.
+    """
+    explained = explain(error.message)
+    if explained.kind in _SAY_LITTLE and not explained.missing.permissions:
+        return str(error)
+    return f"{error.message} {explained.mend or error.what_next}".strip()
 
 
 @dataclass(frozen=True, slots=True)
