@@ -89,12 +89,20 @@ def test_a_whole_role_is_one_line(role, setup: DoctorSetup) -> None:  # type: ig
 
 def test_a_project_that_is_not_for_jobs_needs_no_role_for_them(setup: DoctorSetup) -> None:
     """Jobs run where their role is granted: a project without any of it is only watched."""
-    for name in set(held_by(LAUNCH_ROLE)) - set(held_by(READ_ROLE)) - set(held_by(STOP_ROLE)):
+    of_jobs = set(held_by(LAUNCH_ROLE)).difference(*map(held_by, (READ_ROLE, STOP_ROLE, STOP_KEPT_ROLE)))
+    for name in of_jobs:
         setup.world.rights.withhold(PROJECT, name)
     assert setup.troubles() == []
-    for name in set(held_by(LAUNCH_ROLE)) - set(held_by(READ_ROLE)) - set(held_by(STOP_ROLE)):
+    for name in of_jobs:
         setup.world.rights.withhold(PROJECTS[0], name)
     assert {one.where for one in setup.troubles()} == set(PROJECTS)  # where it is granted nowhere, it is missing
+
+
+def test_tpus_need_their_permissions_where_their_api_is_on(setup: DoctorSetup) -> None:
+    """A project without the Cloud TPU API has no TPU nodes: it needs neither the API nor the right to read them."""
+    setup.world.rights.disable(PROJECT, "tpu.googleapis.com")
+    setup.world.rights.withhold(PROJECT, "tpu.nodes.list")
+    assert setup.troubles() == []
 
 
 @pytest.mark.parametrize("api", APIS)

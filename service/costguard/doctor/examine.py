@@ -24,6 +24,7 @@ from costguard.model.launch import Recipe
 DEFAULT = "default"  # a preset's service account: the project's own
 CATALOGUE = "cloudbilling.googleapis.com"
 _ASK_APIS = "serviceusage.services.get"
+TPU_API = "tpu.googleapis.com"
 Granted = frozenset[str] | NotAnswered
 
 
@@ -52,7 +53,7 @@ class SetupPlan:
     def apis(self, *, launches: bool) -> set[str]:
         """Returns those of a watched project. Service Usage answers for itself."""
         features = self.features - (set() if launches else {Feature.LAUNCH})
-        return {one.api for one in needed(features, GrantedOn.PROJECT)} - {"serviceusage.googleapis.com"}
+        return {one.api for one in needed(features, GrantedOn.PROJECT)} - {"serviceusage.googleapis.com", TPU_API}
 
     @property
     def regions(self) -> list[str]:
@@ -138,7 +139,10 @@ def google(plan: SetupPlan, answers: GoogleAnswers) -> Iterator[Finding]:
 def _project(
     plan: SetupPlan, project: str, one: ProjectAnswers, granted: Granted, who: Caller, *, launches: bool
 ) -> Iterator[Finding]:
-    yield from judged.in_project(project, plan.wanted(project, launches=launches), granted, who)
+    has_tpus = not isinstance(one.apis, NotAnswered) and one.apis.get(TPU_API) is True
+    wanted = plan.wanted(project, launches=launches)
+    wanted = [permission for permission in wanted if has_tpus or permission.feature is not Feature.TPU_NODES]
+    yield from judged.in_project(project, wanted, granted, who)
     if isinstance(granted, NotAnswered) or _ASK_APIS in granted:
         yield from judged.enabled(project, plan.apis(launches=launches), one.apis)
     if one.quotas is not None and launches:

@@ -40,6 +40,7 @@ _KEEPERS = {
 def features_of(settings: Settings, more: Collection[Feature] = ()) -> frozenset[Feature]:
     """Lists what the settings turn on, and `more`: in shadow mode people may stop VMs, with the role for it."""
     chosen = {Feature.WATCH, Feature.LOOSE, *more}
+    chosen |= {Feature.TPU_NODES} if settings.watch.tpu_nodes == "watch" else set()
     chosen |= {Feature.IDLE} if settings.idle.enabled else set()
     chosen |= {Feature.STOP} if not settings.enforcement.shadow else set()
     chosen |= {_KEEPERS[keeper] for keeper in settings.enforcement.stop_through}
