@@ -141,7 +141,7 @@ def _project(
 ) -> Iterator[Finding]:
     has_tpus = not isinstance(one.apis, NotAnswered) and one.apis.get(TPU_API) is True
     wanted = plan.wanted(project, launches=launches)
-    wanted = [permission for permission in wanted if has_tpus or permission.feature is not Feature.TPU_NODES]
+    wanted = [right for right in wanted if has_tpus or right.feature is not Feature.TPU_NODES]
     yield from judged.in_project(project, wanted, granted, who)
     if isinstance(granted, NotAnswered) or _ASK_APIS in granted:
         yield from judged.enabled(project, plan.apis(launches=launches), one.apis)
