@@ -2,9 +2,9 @@
 # Costguard's own list, and that list with the calls that it makes.
 locals {
   keepers = {
-    group       = "compute.instanceGroupManagers."
-    workbench   = "notebooks.instances."
-    workstation = "workstations.workstations."
+    group       = "compute."
+    workbench   = "notebooks."
+    workstation = "workstations."
   }
   files = {
     costguard         = "iam-role.yaml"

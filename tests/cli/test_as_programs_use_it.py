@@ -178,7 +178,7 @@ def test_a_profile_on_windows(tmp_path: Path) -> None:
 def test_the_examples_project_is_refused(run: Run, tmp_path: Path) -> None:
     """A user who has not named a project yet learns it from the check, not from Google's refusals."""
     settings = tmp_path / "costguard.toml"
-    settings.write_text(run("config", "init").stdout)
+    settings.write_text(run("config", "example").stdout)
     done = run("config", "check", "--config", str(settings))
     assert done.returncode == 1
     assert 'given "my-project", expected the id of your own project' in done.stderr

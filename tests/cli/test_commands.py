@@ -244,9 +244,9 @@ def test_what_shows_tables_loads_no_server() -> None:
     assert done.stdout.strip() == "[]"
 
 
-def test_config_init_prints_what_config_check_explains(run: Run, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_config_example_prints_what_config_check_explains(run: Run, tmp_path_factory: pytest.TempPathFactory) -> None:
     """A missing settings file is one clear error; the example names every key."""
-    assert "[watch]" in run("config", "init").stdout
+    assert "[watch]" in run("config", "example").stdout
     missing = tmp_path_factory.mktemp("config") / "none.toml"
     done = run("config", "check", "--config", str(missing))
     assert (done.returncode, str(missing) in done.stderr) == (1, True)

@@ -6,7 +6,6 @@ import json
 import os
 import re
 import signal
-import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -18,10 +17,10 @@ from urllib.request import urlopen
 import pytest
 from tests.cli.typed import Typist
 from tests.scenario.fleet import body
+from tests.upgrades.placing import put_back
 
 from costguard.daemon.lease_keeper import LEASE, LEASE_TTL
 from costguard.db import lease as leases
-from costguard.db.before_baseline import LAST_BEFORE
 from costguard.db.migrate import upgrade
 from costguard.db.transaction import Database
 from costguard_sandbox.clock import ScaledClock
@@ -198,9 +197,8 @@ def test_the_database_is_brought_to_this_version(run: Run, config: Path, tmp_pat
     """`db check` changes nothing and says what to do; `db upgrade` does it."""
     url = f"sqlite:///{tmp_path}/costguard.db"
     upgrade(url)
-    with closing(sqlite3.connect(tmp_path / "costguard.db")) as connection, connection:
-        connection.execute("ALTER TABLE instances DROP COLUMN keeper")  # which came after the baseline
-        connection.execute("UPDATE alembic_version SET version_num = ?", [LAST_BEFORE])
+    with closing(Database.open(url)) as database, database.write() as connection:
+        put_back(connection)
     before = run("db", "check", config=config)
     assert before.returncode == 1
     assert "costguard db upgrade" in before.stderr

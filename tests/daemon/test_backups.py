@@ -15,6 +15,7 @@ import pytest
 from sqlalchemy import select, text
 from tests.api import rows
 from tests.builders import at
+from tests.upgrades.placing import put_back
 from tests.within import charge_due
 
 from costguard.daemon import backups
@@ -119,8 +120,7 @@ def test_a_later_schema_is_refused_and_an_earlier_one_is_migrated(url: str, tmp_
     """A backup that was made before an upgrade is brought to this version on its way."""
     before = _everything(url)
     with closing(Database.open(url)) as database, database.write() as connection:
-        connection.execute(text("ALTER TABLE instances DROP COLUMN keeper"))  # which came after the baseline
-        connection.execute(text("UPDATE alembic_version SET version_num = :old"), {"old": LAST_BEFORE})
+        put_back(connection)
     file = tmp_path / "old.zip"
     assert backups.backup(url, file, NOW).revision == LAST_BEFORE
     assert backups.verify_backup(file).is_sound

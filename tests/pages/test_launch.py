@@ -76,7 +76,7 @@ def test_a_job_is_launched_once_however_often_the_form_is_sent(
     """
     client = client_of(ADA)
     page, text = shown(client.get("/launch").text)
-    assert "$0.169 an hour Spot in us-central1-a, where it would start now: $0.17 for 1 h." in text
+    assert "$0.172 an hour Spot in us-central1-a, where it would start now: $0.17 for 1 h." in text
     assert values(page)["csrf"] == CSRF["csrf"]
     form = {**FORM, "key": values(page)["key"], "owner": "mallory@lab.example"}
     for _ in range(2):
@@ -150,7 +150,7 @@ def test_the_quote_follows_what_is_typed(
     client = client_of(ADA)
     answer = client.post("/launch/quote", data={**CSRF, "preset": "t4", "work_hours": "10", "overrides.spot": "no"})
     page, text = shown(answer.text)
-    assert "$0.534 an hour on demand in us-central1-a, where it would start now: $5.34 for 10 h." in text
+    assert "$0.539 an hour on demand in us-central1-a, where it would start now: $5.39 for 10 h." in text
     wrongs = {str(attrs["id"]) for tag, attrs in page.tags if tag == "p" and "hx-swap-oob" in attrs}
     assert {"wrong-command", "wrong-overrides-zones", "wrong-environment"} <= wrongs
     assert "to correct" not in text

@@ -12,11 +12,12 @@ from typing import Any
 
 import psycopg
 from psycopg import sql
-from sqlalchemy import make_url
+from sqlalchemy import Connection, make_url, text
 from tests.upgrades.recordings import VERSION_TABLE, Recording, Table, read_sqlite
 
 from costguard.db import migrate
 from costguard.db.before_baseline import LAST_BEFORE
+from costguard.db.change_triggers import count_changes
 from costguard.db.transaction import Database
 
 
@@ -172,3 +173,30 @@ def _postgres(url: str) -> psycopg.Connection:
 
 def _file(url: str) -> Path:
     return Path(make_url(url).database or "")
+
+
+# What an agent's reports change, as the baseline has it: no change of an attempt that pages are made again for.
+_REPORTED = (
+    "heard_at",
+    "step",
+    "step_at",
+    "machine",
+    "output",
+    "phase",
+    "transfers",
+    "accepted_through",
+    "metric",
+    "progress",
+)
+
+
+def put_back(connection: Connection) -> None:
+    """Makes the tables of a database as the last revision before the baseline has them; what later ones added goes."""
+    connection.execute(text("ALTER TABLE instances DROP COLUMN keeper"))
+    for event in ("insert", "update", "delete") if connection.dialect.name == "sqlite" else ():
+        connection.execute(text(f"DROP TRIGGER count_{event}_attempts"))
+    if connection.dialect.name != "sqlite":
+        connection.execute(text("DROP TRIGGER count_change ON attempts"))
+    connection.execute(text("ALTER TABLE attempts DROP COLUMN address"))
+    count_changes(connection, "attempts", without=_REPORTED)
+    connection.execute(text("UPDATE alembic_version SET version_num = :old"), {"old": LAST_BEFORE})

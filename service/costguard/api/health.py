@@ -115,7 +115,9 @@ class FindingOut(Out):
     where: str = Field(description="A project, a bucket, a channel; empty where it is about all.")
     state: CheckState
     sentence: str
-    command: str = Field(description="What mends it, or would find it out; empty where nothing is to be done.")
+    command: str = Field(
+        description="The command or the words that mend it, or would find it out; empty where nothing is to be done."
+    )
 
 
 class SetupOut(Out):

@@ -72,7 +72,7 @@ def _database(answers: ServerAnswers) -> Iterator[Finding]:
         words = f"{answers.file} can be read by its owner alone."
         yield ok(Topic.SERVER, "file mode", words, answers.file)
     if not answers.is_there or (isinstance(state, DatabaseState) and state.revision is None):
-        yield needs(Topic.SERVER, "database", f"{answers.name} has no tables yet.", upgrade)
+        yield ok(Topic.SERVER, "database", f"{answers.name} has no tables yet; the first pass makes them.")
     elif isinstance(state, NotAnswered):
         yield unknown(Topic.SERVER, "database", state.why)
     elif state.revision == answers.head:

@@ -712,7 +712,7 @@ class ExpectedCostOut(TypedDict):
 
 class FindingOut(TypedDict):
     command: str
-    """What mends it, or would find it out; empty where nothing is to be done."""
+    """The command or the words that mend it, or would find it out; empty where nothing is to be done."""
     name: str
     """Stable, such as `compute.disks.list`."""
     sentence: str
@@ -878,7 +878,7 @@ class HourlyRateOut(TypedDict):
     """A rate in dollars per hour; null where there is no price."""
 
     address: str | None
-    """Its external address; 0 where it has none."""
+    """The cost of its external address; 0 where it has none."""
     disk: str | None
     gpu: str | None
     machine: str | None
@@ -2218,7 +2218,7 @@ class QuotedMemberOut(TypedDict):
 
 class QuotedPlaceOut(TypedDict):
     address: AddressOut | None
-    """As it would be decided now; null: nobody looked."""
+    """The address as it would be decided now; null: nobody looked."""
     note: str
     """Recent stockouts and preemptions there; empty where there were none that count."""
     on_demand: HourlyRateOut

@@ -203,6 +203,7 @@ def test_meter_reads_nothing_of_the_cloud_but_prices_time_and_vms() -> None:
         "costguard_sandbox.gce.catalogue.prices",
         "costguard_sandbox.clock",
         "costguard_sandbox.gce.vm",
+        "costguard_sandbox.gce.tpus",
     }
     for file, tree in sources(CLOUD / "gce" / "meter"):
         for node in ast.walk(tree):

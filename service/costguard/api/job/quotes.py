@@ -44,7 +44,7 @@ class HourlyRateOut(Out):
     machine: Usd | None
     gpu: Usd | None
     disk: Usd | None
-    address: Usd | None = Field(description="Its external address; 0 where it has none.")
+    address: Usd | None = Field(description="The cost of its external address; 0 where it has none.")
     total: Usd | None
     unpriced: str = Field(description="The parts that have no price; empty where all have one.")
 
@@ -53,7 +53,7 @@ class QuotedPlaceOut(Out):
     zone: str
     spot: HourlyRateOut
     on_demand: HourlyRateOut
-    address: AddressOut | None = Field(description="As it would be decided now; null: nobody looked.")
+    address: AddressOut | None = Field(description="The address as it would be decided now; null: nobody looked.")
     note: str = Field(description="Recent stockouts and preemptions there; empty where there were none that count.")
 
 

@@ -38,7 +38,8 @@ def init(
         list[str] | None, typer.Option("--project", "-p", metavar="ID", help="A project to watch; repeat it for more.")
     ] = None,
     contact: Annotated[
-        str | None, typer.Option(metavar="ADDRESS", help="Who is reminded last, where nobody else answers.")
+        str | None,
+        typer.Option(metavar="ADDRESS", help="The address that is reminded last."),
     ] = None,
     channel: Annotated[
         str | None, typer.Option(metavar="CHANNEL", help="The Slack channel for reminders and digests.")
@@ -48,7 +49,8 @@ def init(
         typer.Option(metavar="DOMAIN", help="Completes labels that name people. Default: the contact's domain."),
     ] = None,
     time_zone: Annotated[
-        str | None, typer.Option(metavar="ZONE", help="Of digests and quiet hours. Default: this computer's.")
+        str | None,
+        typer.Option(metavar="ZONE", help="The time zone of digests. Default: this computer's."),
     ] = None,
     endpoint: Annotated[
         str, typer.Option(metavar="URL", help="Another Compute Engine API, such as the simulated cloud.")
