@@ -64,7 +64,7 @@ def server(answers: ServerAnswers, now: datetime) -> Iterator[Finding]:
 
 
 def _database(answers: ServerAnswers) -> Iterator[Finding]:
-    upgrade = _with_config("costguard db upgrade", answers)
+    upgrade = with_config("costguard db upgrade", answers.config)
     state = answers.state
     if answers.wide is not None:
         yield needs(Topic.SERVER, "file mode", *answers.wide, answers.file)
@@ -103,8 +103,8 @@ def _disk(answers: ServerAnswers) -> Iterator[Finding]:
 
 def _backups(answers: ServerAnswers, now: datetime) -> Iterator[Finding]:
     at = answers.backup_at
-    make = _with_config(
-        f"costguard db backup {shlex.quote(f'{answers.backups}/costguard-{now:%Y-%m-%d}.zip')}", answers
+    make = with_config(
+        f"costguard db backup {shlex.quote(f'{answers.backups}/costguard-{now:%Y-%m-%d}.zip')}", answers.config
     )
     if not answers.backups:
         words = "Where backups are is not known: [database] backups does not name their folder."
@@ -155,5 +155,6 @@ def _address(url: str, state: DatabaseState, now: datetime) -> Finding:
     return unknown(Topic.SERVER, "address for VMs", words, url, "costguard launch --preset t4 -- nvidia-smi")
 
 
-def _with_config(command: str, answers: ServerAnswers) -> str:
-    return f"{command} --config {shlex.quote(answers.config)}" if answers.config else command
+def with_config(command: str, config: str) -> str:
+    """Returns a command of ours that reads the settings in this file; "" is the one that it finds by itself."""
+    return f"{command} --config {shlex.quote(config)}" if config else command

@@ -20,6 +20,7 @@ from costguard.model.keeper import Keeper
 from costguard.model.money import ZERO, Money, rate_text
 from costguard.model.words import count_text, list_text
 from costguard.settings.jobs import LaunchSection
+from costguard.spend.loose import HOURS_A_MONTH
 
 _PEOPLE = (  # label keys that name people, the most telling first
     "owner", "owned-by", "user", "username", "created-by", "creator", "author", "requester", "contact", "responsible",
@@ -198,12 +199,17 @@ def _naming_label(vms: Sequence[PricedVm], keys: Sequence[str]) -> tuple[str, Co
     by_key = defaultdict[str, Counter[str]](Counter)
     for one in vms:
         for key, value in one.vm.labels.items():
-            if key.replace("_", "-") in keys and value:
+            if _plain(key) in keys and value:
                 by_key[key][value] += 1
     if not by_key:
         return "", Counter()
-    best = min(by_key, key=lambda key: (-by_key[key].total(), keys.index(key.replace("_", "-"))))
+    best = min(by_key, key=lambda key: (-by_key[key].total(), keys.index(_plain(key))))
     return best, by_key[best]
+
+
+def _plain(key: str) -> str:
+    """Writes `created_by` and `created-by` as one."""
+    return key.replace("_", "-")
 
 
 def _teams(fleet: SeenFleet) -> str:
@@ -308,7 +314,7 @@ def _spend(fleet: SeenFleet) -> str:
     values = defaultdict[str, Counter[str]](Counter)
     for one in vms:
         for key, value in one.vm.labels.items():
-            if value and key.replace("_", "-") not in _PEOPLE and not key.startswith(_NOT_PEOPLES):
+            if value and _plain(key) not in _PEOPLE and not key.startswith(_NOT_PEOPLES):
                 values[key][value] += 1
     often = [key for key, of_it in values.items() if 5 * of_it.total() >= len(vms) and len(of_it) <= _MOST_VALUES]
     if not often:
@@ -321,10 +327,11 @@ def _budget(fleet: SeenFleet) -> str:
     total_rate = sum((one.rate for one in fleet.vms if one.rate is not None), ZERO)
     if not total_rate:
         return ""
-    month = Money(total_rate.nanos * 730)
+    month = Money(total_rate.nanos * HOURS_A_MONTH)
+    cost = f"{rate_text(month)} in {HOURS_A_MONTH} hours"
     return _lines(
         (
-            f"# What runs now costs {rate_text(month)} in 730 hours at list prices, without disks. A budget for it:",
+            f"# What runs now costs {cost} at list prices, without disks. A budget for it:",
             "# [budgets.all]",
             f"# limit = {int(month.dollars) + 1}",
         )

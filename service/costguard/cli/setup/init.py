@@ -26,7 +26,7 @@ _EXAMPLES = """Examples:
   costguard init --project ml-lab --output -       print the file, write none
 """
 _ZONE_FILE = Path("/etc/localtime")
-_PRINTED = "-"
+_FILE, _PRINTED = "costguard.toml", "-"
 
 
 def register(app: typer.Typer) -> None:
@@ -57,7 +57,7 @@ def init(
     ] = "",
     output: Annotated[
         str, typer.Option("--output", "-o", metavar="FILE", help="The file to write; - prints it.")
-    ] = "costguard.toml",
+    ] = _FILE,
     force: Annotated[bool, typer.Option("--force", help="Write over a file that is there.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -129,7 +129,7 @@ def _check(text: str, wishes: Wishes) -> None:
 
     from costguard.settings.load import validate
 
-    environ = {key: value for key, value in os.environ.items() if wishes.has_slack_token}
+    environ = os.environ if wishes.has_slack_token else {}  # other secrets are no answer of the user's
     validate(tomllib.loads(text), environ, Path("the answers"), text)
 
 
@@ -142,10 +142,11 @@ def _write(file: Path, text: str, *, force: bool) -> None:
 
 
 def _tell(text: str, file: Path | None, fleet: SeenFleet, *, as_json: bool) -> None:
+    from costguard.doctor.server_checks import with_config
     from costguard.settings.fitted import fleet_text
 
-    where = "" if file is None or str(file) == "costguard.toml" else f" --config {file}"
-    following = [f"costguard doctor{where}", f"costguard pass{where}", f"costguard serve{where}"]
+    config = "" if file is None or str(file) == _FILE else str(file)
+    following = [with_config(f"costguard {name}", config) for name in ("doctor", "pass", "serve")]
     if as_json:
         looks = [{"project": one.project, "vms": len(one.vms), "unread": list(one.unread)} for one in fleet.looks]
         print_json({"file": file and str(file), "settings": text, "projects": looks, "next": following})
