@@ -272,7 +272,7 @@ def test_an_api_key_travels_in_a_header() -> None:
         (lambda _: (200, b"garbage"), "not JSON"),
         (lambda _: (200, b"[]"), "not a page"),
         (lambda _: (200, b"{}"), "holds no price"),
-        (lambda _: (200, orjson.dumps({"nextPageToken": "again"})), "pages"),
+        (lambda _: (200, orjson.dumps({"nextPageToken": "again"})), "does not go on"),
     ],
 )
 def test_a_catalogue_that_cannot_be_read_says_so(answer: Answer, said: str) -> None:

@@ -11,13 +11,12 @@ from costguard.errors import BadAnswer, CloudError
 from costguard.gce.disks import disk_details
 from costguard.gce.fields import Garbled, last_part, moment, moment_or_none, word
 from costguard.gce.machine_types import MachineShape
-from costguard.gce.pages import AggregatedList
+from costguard.gce.pages import AggregatedList, pages_of
 from costguard.gce.session import Deadline, Http
 from costguard.model.instance import Shape
 from costguard.model.observation import LooseKind, LooseListing, LooseThing, UnreadList
 
 _GIB = 2**30
-_MOST_PAGES = 200
 _DISKS = AggregatedList(
     "disks",
     "compute#diskAggregatedList",
@@ -88,15 +87,10 @@ def _plain(http: Http, project: str, deadline: Deadline, collection: str, fields
     what = f"Listing {collection}"
     params = {"maxResults": "500", "prettyPrint": "false", "fields": f"kind,nextPageToken,items({fields})"}
     path = f"/compute/v1/projects/{quote(project, safe=':')}/global/{collection}"
-    for _ in range(_MOST_PAGES):
-        answer = http.get_json(path, params, project=project, what=what, deadline=deadline)
+    for answer in pages_of(http, path, params, project=project, what=what, deadline=deadline):
         if answer.get("kind") != f"compute#{collection[:-1]}List":
             raise BadAnswer(f"{what} of project {project}: the answer calls itself {answer.get('kind')!r}.")
         yield from answer.get("items") or ()
-        if not (token := answer.get("nextPageToken")):
-            return
-        params["pageToken"] = str(token)
-    raise BadAnswer(f"{what} of project {project}: the list has no end; it was left after {_MOST_PAGES} pages.")
 
 
 def _may_be_a_clusters(raw: Mapping[str, Any]) -> bool:

@@ -12,10 +12,10 @@ from urllib.parse import quote
 from costguard.errors import BadAnswer, CloudError, CredentialsRefused, NotFound, PermissionDenied
 from costguard.gce.errors import MONITORING, NoAnswer
 from costguard.gce.fields import Garbled, moment, short
+from costguard.gce.pages import pages_of
 from costguard.gce.session import Deadline, Http
 from costguard.model.utilisation import Metric, Sample, Series, Usage
 
-_MOST_PAGES = 200
 _FIELDS = "timeSeries(metric/labels,resource/labels,points(interval/endTime,value)),nextPageToken,executionErrors"
 
 
@@ -136,30 +136,26 @@ def _read(
         "fields": _FIELDS,
     }
     path = f"/v3/projects/{quote(project, safe=':')}/timeSeries"
-    for _ in range(_MOST_PAGES):
-        try:
-            answer = http.get_json(path, params, project=project, what=what, deadline=deadline, service=MONITORING)
-        except CloudError as error:
-            if query.is_optional and (isinstance(error, NotFound) or _NEVER_WRITTEN in str(error)):
-                return
+    pages = pages_of(http, path, params, project=project, what=what, deadline=deadline, service=MONITORING)
+    try:
+        for answer in pages:
+            _add_page(points, answer, query, f"{what} of project {project}")
+    except CloudError as error:
+        if not query.is_optional or not (isinstance(error, NotFound) or _NEVER_WRITTEN in str(error)):
             raise
-        if answer.get("executionErrors"):
-            raise BadAnswer(
-                f"{what} of project {project}: Cloud Monitoring could not read all of it.",
-                "It is tried again at the next measurement.",
-            )
-        try:
-            for one in answer.get("timeSeries") or ():
-                _add(points, one, query)
-        except (KeyError, TypeError, AttributeError, Garbled) as error:
-            raise BadAnswer(f"{what} of project {project}: the answer holds what is no series ({error}).") from error
-        token = answer.get("nextPageToken")
-        if not token:
-            return
-        if not isinstance(token, str) or token == params.get("pageToken"):
-            raise BadAnswer(f"{what} of project {project}: the list does not go on after a page.")
-        params["pageToken"] = token
-    raise BadAnswer(f"{what} of project {project}: the list has no end; it was left after {_MOST_PAGES} pages.")
+
+
+def _add_page(points: _Points, answer: Mapping[str, Any], query: _Asked, what: str) -> None:
+    if answer.get("executionErrors"):
+        raise BadAnswer(
+            f"{what}: Cloud Monitoring could not read all of it.",
+            "It is tried again at the next measurement.",
+        )
+    try:
+        for one in answer.get("timeSeries") or ():
+            _add(points, one, query)
+    except (KeyError, TypeError, AttributeError, Garbled) as error:
+        raise BadAnswer(f"{what}: the answer holds what is no series ({error}).") from error
 
 
 def _add(points_by_vm: _Points, series: Mapping[str, Any], query: _Asked) -> None:

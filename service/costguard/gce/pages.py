@@ -1,17 +1,58 @@
-"""Reads the pages of an aggregated list, and reports the scopes that were unreachable."""
+"""Reads lists that come in pages; of an aggregated one, also which scopes were unreachable."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote
 
 from costguard.errors import BadAnswer
-from costguard.gce.session import Deadline, Http
+from costguard.gce.errors import COMPUTE, Service
+from costguard.gce.session import Deadline, Http, Params
 
 _PAGE_SIZE = "500"
-_MOST_PAGES = 2000
+_MOST_PAGES = 200
+_MOST_PAGES_OF_ALL_SCOPES = 2000
+
+
+def walk(
+    ask: Callable[[str], dict[str, Any]], failure: Callable[[str], Exception], most: int = _MOST_PAGES
+) -> Iterator[dict[str, Any]]:
+    """Yields the pages that `ask` gives for "", and then for each page's token, in order.
+
+    Raises what `failure` makes of a clause, where the tokens lead nowhere or are no tokens.
+    """
+    token = ""
+    for _ in range(most):
+        page = ask(token)
+        yield page
+        if not (after := page.get("nextPageToken")):
+            return
+        if not isinstance(after, str) or after == token:
+            raise failure("the list does not go on after a page")
+        token = after
+    raise failure(f"the list has no end; it was left after {most} pages")
+
+
+def pages_of(
+    http: Http,
+    path: str,
+    params: Params,
+    *,
+    project: str,
+    what: str,
+    deadline: Deadline,
+    service: Service = COMPUTE,
+    most: int = _MOST_PAGES,
+) -> Iterator[dict[str, Any]]:
+    """Gets the pages of one list of a project. Raises CloudError; the pages before it were right."""
+
+    def ask(token: str) -> dict[str, Any]:
+        asked = {**params, "pageToken": token} if token else params
+        return http.get_json(path, asked, project=project, what=what, deadline=deadline, service=service)
+
+    yield from walk(ask, lambda clause: BadAnswer(f"{what} of project {project}: {clause}."), most)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,26 +90,14 @@ class AggregatedList:
         }
         if self.order_by:
             params["orderBy"] = self.order_by
-        for _ in range(_MOST_PAGES):
-            answer = http.get_json(
-                f"/compute/v1/projects/{quote(project, safe=':')}/aggregated/{self.collection}",
-                params,
-                project=project,
-                what=what,
-                deadline=deadline,
-            )
+        path = f"/compute/v1/projects/{quote(project, safe=':')}/aggregated/{self.collection}"
+        most = _MOST_PAGES_OF_ALL_SCOPES
+        for answer in pages_of(http, path, params, project=project, what=what, deadline=deadline, most=most):
             if answer.get("kind") != self.kind:
                 raise BadAnswer(
                     f"{what} of project {project}: the answer calls itself {answer.get('kind')!r}, not {self.kind}.",
                 )
             yield self._page(answer)
-            token = answer.get("nextPageToken")
-            if not token:
-                return
-            if not isinstance(token, str) or token == params.get("pageToken"):
-                raise BadAnswer(f"{what} of project {project}: the list does not go on after a page.")
-            params["pageToken"] = token
-        raise BadAnswer(f"{what} of project {project}: the list has no end; it was left after {_MOST_PAGES} pages.")
 
     def _page(self, answer: Mapping[str, Any]) -> Page:
         page = Page()

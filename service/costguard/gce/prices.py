@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import orjson
 
 from costguard.errors import PriceSourceError
+from costguard.gce.pages import walk
 from costguard.gce.sku import prices_of_sku
 from costguard.model.price import Price, PriceKey
 from costguard.refusals.reader import explain
@@ -110,14 +111,8 @@ class CatalogPrices:
         return (*prices.values(), *estimates(prices.values()))
 
     def _skus(self) -> Iterator[Any]:
-        token = ""
-        for _ in range(_MOST_PAGES):
-            page = self._page(token)
+        for page in walk(self._page, self._failure, _MOST_PAGES):
             yield from page.get("skus") or ()
-            token = page.get("nextPageToken") or ""
-            if not token:
-                return
-        raise self._failure(f"it went on for more than {_MOST_PAGES} pages")
 
     def _page(self, token: str) -> dict[str, Any]:
         url = f"{self._base}/v1/services/{_COMPUTE_ENGINE}/skus"

@@ -19,6 +19,7 @@ from costguard.errors import BadAnswer, CloudError
 from costguard.gce.convert import fingerprinted
 from costguard.gce.errors import TPU, ServiceOff, code_of, first_of, missing_resource
 from costguard.gce.fields import Garbled, last_part, moment, moment_or_none, short, word
+from costguard.gce.pages import pages_of
 from costguard.gce.session import Deadline, Http
 from costguard.keepers.origin import TPU_NODE
 from costguard.model.instance import (
@@ -34,7 +35,6 @@ from costguard.model.observation import TPU_NODES, OperationStatus, Presence, Se
 
 log = logging.getLogger(__name__)
 
-_MOST_PAGES = 200
 _OFF_FOR_S = 600.0  # after which it is asked again whether a project has the API
 _NODE = re.compile(r"projects/[^/]+/locations/(?P<zone>[^/]+)/nodes/(?P<name>[^/]+)")
 _FIELDS = (
@@ -91,17 +91,12 @@ def members_of(
     what = f"Listing TPU {collection}"
     params = {"prettyPrint": "false", "fields": fields}
     path = f"/v2/projects/{quote(project, safe=':')}/locations/{location}/{collection}"
-    for _ in range(_MOST_PAGES):
-        answer = http.get_json(path, params, project=project, what=what, deadline=deadline, service=TPU)
+    for answer in pages_of(http, path, params, project=project, what=what, deadline=deadline, service=TPU):
         problems += [f"{last_part(str(place))} did not answer" for place in answer.get("unreachable") or ()]
         members = answer.get(collection) or ()
         if not isinstance(members, list | tuple):
             raise BadAnswer(f"{what} of project {project}: its {collection} are no list.")
         yield from members
-        if not (token := answer.get("nextPageToken")):
-            return
-        params["pageToken"] = str(token)
-    raise BadAnswer(f"{what} of project {project}: the list has no end; it was left after {_MOST_PAGES} pages.")
 
 
 def look_at_nodes(http: Http, project: str, deadline: Deadline, memory: TpuMemory, now_s: float) -> TpuLook:

@@ -6,6 +6,7 @@ long-running operation, read by its name: https://google.aip.dev/151.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -62,7 +63,7 @@ class _Requests(Protocol):
 
 
 @dataclass(eq=False)
-class KeepingService:
+class KeepingService(ABC):
     """Callers hold the cloud's lock. A service says which VMs are its own, and in whose name it acts."""
 
     _timeline: Timeline
@@ -76,13 +77,13 @@ class KeepingService:
 
     states: States = field(init=False)
 
+    @abstractmethod
     def path_of(self, vm: VM) -> str:
         """The path of the instance that has this VM; "" where the VM is not the service's."""
-        raise NotImplementedError
 
+    @abstractmethod
     def agent(self, project: str) -> str:
         """Returns the account in whose name the service acts."""
-        raise NotImplementedError
 
     def joined(self, vm: VM) -> None:
         """A VM was made: by the service, where its labels say so."""
