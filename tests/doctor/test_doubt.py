@@ -13,6 +13,7 @@ from requests.adapters import HTTPAdapter
 from tests.doctor.setup import GOOGLE, PROJECTS, SLACK, TABLE, TRAINER, DoctorSetup, set_up, troubles_of
 
 from costguard.doctor.finding import CheckState, NotAnswered, Topic
+from costguard.doctor.google_checks import enabled
 from costguard.errors import PermissionDenied
 from costguard.main.google_setup import Questions, attempt
 
@@ -105,6 +106,15 @@ def test_no_answer_of_google_is_no_ok(
     values = dict(fault)
     setup.world.faults.add(values.pop("kind"), path=path, **values)
     doubted(setup, topic, where, transport={"wait": _never})
+
+
+def test_an_api_that_the_answer_leaves_out_is_unknown() -> None:
+    """Where a service is missing in the answer, the others do not vouch for it."""
+    wanted = {"compute.googleapis.com", "tpu.googleapis.com"}
+    (only,) = enabled(PROJECT, wanted, {"compute.googleapis.com": True})
+    assert (only.state, only.name) == (CheckState.UNKNOWN, "tpu.googleapis.com")
+    (whole,) = enabled(PROJECT, wanted, dict.fromkeys(wanted, True))
+    assert whole.is_ok
 
 
 @pytest.mark.parametrize(("path", "topic", "where"), QUESTIONS.values(), ids=QUESTIONS.keys())
