@@ -204,6 +204,35 @@ def test_stops_of_the_period_are_told_with_what_they_saved(database: Database, i
         assert shadow.remark.endswith("; it has cost $15.90 since")
 
 
+NODE = {"goog-gke-node": "", "goog-k8s-cluster-name": "train", "goog-k8s-node-pool-name": "t4"}
+GROUP = {"created-by": "projects/1/zones/us-central1-a/instanceGroupManagers/gke-train-t4-grp"}
+
+
+def test_a_pool_is_listed_once_with_its_count_and_sum(database: Database) -> None:
+    """It outranks a dearer VM by its sum; a list of VMs would show five nodes of it and nothing else."""
+    with database.write() as connection:
+        rows.prices(connection)
+        rows.project(connection)
+        for number in range(9):
+            given = {"owner": "" if number < 6 else "ada@lab.example", "labels": NODE, "origin": GROUP}
+            vm = rows.instance(connection, f"gke-{number}", **given)
+            rows.lifetime(connection, vm, NOW - (12 - number) * HOUR)
+            if number < 4:
+                rows.measured(connection, vm, NOW - (12 - number) * HOUR, since=NOW - (2 + number) * HOUR)
+        alone = rows.instance(connection, "alone", owner="")
+        rows.lifetime(connection, alone, NOW - 9 * HOUR)
+    result = composed(database)
+    (idle,) = section(result, "Idle now")
+    assert (idle.label, idle.amount) == ("4 of 9 VMs of GKE cluster train (node pool t4)", "$2.12/h")
+    assert idle.remark == "unclaimed, idle for up to 5 h, $7.42 wasted"
+    late, other = section(result, "Past their limits")
+    assert (late.label, other.label) == ("4 of 9 VMs of GKE cluster train (node pool t4)", "alone")
+    assert late.remark == "unclaimed, past their limits by up to 4 h"
+    unclaimed, _ = section(result, "Running without an owner")
+    assert unclaimed.label == "6 of 9 VMs of GKE cluster train (node pool t4)"
+    assert unclaimed.remark == "running for up to 12 h in lab"
+
+
 def test_what_has_no_price_or_was_not_read_is_said(database: Database) -> None:
     """Amounts are too low by it, so the headline says `at least`."""
     a_fleet(database)

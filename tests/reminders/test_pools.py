@@ -118,6 +118,8 @@ def test_ninety_idle_nodes_make_one_reminder_with_the_figures_of_all(cluster: Cl
     assert content.card.cost.amount == content.card.rate.amount.over(9 * HOUR)
     blocks = str(render(content).blocks)
     assert "90 VMs of GKE cluster train (node pool t4) are still running" in blocks
+    assert "You will be reminded again. Costguard stops none of these VMs: their group would recreate each" in blocks
+    assert "gke-train-t4-" not in content.card.never_stopped.partition("Instead")[0]  # no node stands for all
     assert "90 x (n1-standard-4, 1 x T4)" in blocks
     assert "`gcloud container clusters resize train --node-pool t4 --num-nodes 0 --location us-central1" in blocks
     assert "https://guard.example/?cluster=train/t4" in blocks

@@ -132,6 +132,10 @@ class FleetInstance:
         keeper = self.keeper
         return "" if keeper is None or keeper.is_stopped_by(through) else keeper.refusal(self.name, self.key.project)
 
+    def own_stop(self, through: Collection[KeeperKind]) -> str:
+        """Describes the effect of its keeper's own stop; "" where no such stop is used."""
+        return self.kept.own_stop(self.name) if self.kept.is_stopped_by(through) else ""
+
     @property
     def keeper(self) -> Keeper | None:
         """The keeper that no stop goes behind the back of; None where nothing keeps it."""

@@ -130,7 +130,7 @@ def card(
         limit=limits.get(vm.preset),
         idle=view.idle,
         url=f"{url.rstrip('/')}/vm/{vm.key.project}/{vm.key.gce_id}" if url else "",
-        on_stop=note.on_stop or (vm.kept.own_stop(vm.name) if vm.kept.is_stopped_by(rules.stop_through) else ""),
+        on_stop=note.on_stop or vm.own_stop(rules.stop_through),
         never_stopped=vm.never_stopped(rules.stop_through),
         disk_note=note.disk_note,
         price_note=accrual.note_of(vm.shape, vm.zone, vm.provisioning_model) or "",
@@ -167,6 +167,7 @@ def of_pool(
         by_monday=cost + Priced(rate.amount.over(speaker.monday_at - accrual.now), rate.whole),
         idle=_idle_together(views),
         url=f"{url.rstrip('/')}/?cluster={cluster}" if url else "",
+        never_stopped=keeper.pool_refusal(views[0].instance.name, speaker.key.project),
         vms=len(views),
     )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from operator import itemgetter
 from typing import TypeVar
 from zoneinfo import ZoneInfo
 
@@ -24,8 +25,10 @@ from costguard.model.message import DigestLine
 from costguard.model.moments import moment_text
 from costguard.model.money import ZERO, Money, Priced, priced_text, rate_text
 from costguard.model.utilisation import Evidence, IdleState
-from costguard.model.words import count_text
+from costguard.model.words import count_text, list_text
 from costguard.reminders import watched_rows
+from costguard.reminders.pools import pool_of
+from costguard.reminders.watched import Pool
 from costguard.reminders.watched_rows import WatchedRow
 from costguard.spend import budgets, enforcements
 from costguard.spend.budget import Standing
@@ -47,8 +50,8 @@ class _Running:
     idle: Evidence | None
 
     @property
-    def whose(self) -> str:
-        return self.row.owner or "unclaimed"
+    def pool(self) -> Pool | None:
+        return pool_of(self.row.key, self.row.keeper)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +70,7 @@ class RunningFleet:
             for row in watched_rows.read(connection)
             if row.started_at is not None
         ]
-        running.sort(key=lambda vm: (vm.rate is not None, -vm.rate.nanos if vm.rate else 0, vm.row.name))
+        running.sort(key=lambda vm: _rank([vm]))
         return cls(tuple(running), accrual, rules)
 
     def headline(self) -> str:
@@ -80,35 +83,57 @@ class RunningFleet:
         )
 
     def idlers(self) -> tuple[DigestLine, ...]:
-        def line(entry: tuple[_Running, Evidence]) -> DigestLine:
-            vm, evidence = entry
-            wasted = self._cost_since(vm, max(evidence.since, vm.started_at))
-            for_ = span_text(elapsed(evidence.since, self.accrual.now))
-            remark = f"{vm.whose}, idle for {for_}, {_cost(wasted)} wasted; {evidence.sentence}"
-            return DigestLine(vm.row.name, _hourly(vm.rate), remark)
+        def line(vms: Sequence[_Running]) -> DigestLine:
+            wasted, since, sentence = Priced(), self.accrual.now, ""
+            for vm in vms:
+                assert vm.idle is not None  # they are the idle ones
+                wasted += self._cost_since(vm, max(vm.idle.since, vm.started_at))
+                since = min(since, vm.idle.since)
+                sentence = f"; {vm.idle.sentence}"
+            for_ = f"{_up_to(vms)}{span_text(elapsed(since, self.accrual.now))}"
+            remark = f"{_whose(vms)}, idle for {for_}, {_cost(wasted)} wasted{sentence if len(vms) == 1 else ''}"
+            return self._line(vms, remark)
 
-        return _top(self._idle(), line)
+        return self._top([vm for vm, _ in self._idle()], line)
 
     def past_limits(self) -> tuple[DigestLine, ...]:
-        late = [
-            (vm, limit, self.accrual.now - vm.started_at - limit)
+        over = {
+            vm.row.key: (limit, self.accrual.now - vm.started_at - limit)
             for vm in self.running
             if (limit := self._limit(vm)) is not None and self.accrual.now - vm.started_at > limit
-        ]
+        }
 
-        def line(entry: tuple[_Running, timedelta, timedelta]) -> DigestLine:
-            vm, limit, over = entry
-            remark = f"{vm.whose}, past the {span_text(limit)} of preset {vm.row.preset} by {span_text(over)}"
-            return DigestLine(vm.row.name, _hourly(vm.rate), remark)
+        def line(vms: Sequence[_Running]) -> DigestLine:
+            limit, longest = max((over[vm.row.key] for vm in vms), key=itemgetter(1))
+            what = f"the {span_text(limit)} of preset {vms[0].row.preset}" if len(vms) == 1 else "their limits"
+            return self._line(vms, f"{_whose(vms)}, past {what} by {_up_to(vms)}{span_text(longest)}")
 
-        return _top(late, line)
+        return self._top([vm for vm in self.running if vm.row.key in over], line)
 
     def unclaimed(self) -> tuple[DigestLine, ...]:
-        def line(vm: _Running) -> DigestLine:
-            age = span_text(elapsed(vm.started_at, self.accrual.now))
-            return DigestLine(vm.row.name, _hourly(vm.rate), f"running for {age} in {vm.row.key.project}")
+        def line(vms: Sequence[_Running]) -> DigestLine:
+            age = span_text(elapsed(min(vm.started_at for vm in vms), self.accrual.now))
+            return self._line(vms, f"running for {_up_to(vms)}{age} in {vms[0].row.key.project}")
 
-        return _top([vm for vm in self.running if not vm.row.owner], line)
+        return self._top([vm for vm in self.running if not vm.row.owner], line)
+
+    def _top(self, vms: Sequence[_Running], line: Callable[[Sequence[_Running]], DigestLine]) -> tuple[DigestLine, ...]:
+        """Lists VMs, the most expensive first; those of a pool, which only stops as a whole, in one line."""
+        pools: dict[Pool | InstanceKey, list[_Running]] = {}
+        for vm in vms:
+            pools.setdefault(vm.pool or vm.row.key, []).append(vm)
+        return _top(sorted(pools.values(), key=_rank), line, len)
+
+    def _line(self, vms: Sequence[_Running], remark: str) -> DigestLine:
+        (vm, *others), pool = vms, vms[0].pool
+        if not others or vm.row.keeper is None:
+            return DigestLine(vm.row.name, _hourly(vm.rate), remark)
+        in_all = sum(one.pool == pool for one in self.running)
+        count = f"{len(vms)} of {in_all} VMs" if len(vms) < in_all else count_text(in_all, "VM")
+        rates = [one.rate for one in vms if one.rate is not None]
+        gap = " plus unpriced VMs" if 0 < len(rates) < len(vms) else ""
+        rate = f"{_hourly(sum(rates, ZERO) if rates else None)}{gap}"
+        return DigestLine(f"{count} of {vm.row.keeper.whose}", rate, remark)
 
     def _idle(self) -> list[tuple[_Running, Evidence]]:
         return [(vm, vm.idle) for vm in self.running if vm.idle is not None and vm.idle.state is IdleState.IDLE]
@@ -219,11 +244,28 @@ def _shadow_line(report: enforcements.ShadowReport) -> DigestLine:
     return DigestLine(row.name, amount, f"{row.owner or 'unclaimed'}, {row.reason}{more}")
 
 
-def _top(items: Sequence[_T], line: Callable[[_T], DigestLine]) -> tuple[DigestLine, ...]:
+def _top(
+    items: Sequence[_T], line: Callable[[_T], DigestLine], size: Callable[[_T], int] = lambda _: 1
+) -> tuple[DigestLine, ...]:
+    """Lists the first items, and says how many are left out; `size`: how many VMs an item is."""
     lines = [line(item) for item in items[:SHOWN]]
     if len(items) > SHOWN:
-        lines.append(DigestLine(f"{len(items) - SHOWN} more", ""))
+        lines.append(DigestLine(f"{sum(map(size, items[SHOWN:]))} more", ""))
     return tuple(lines)
+
+
+def _rank(vms: Sequence[_Running]) -> tuple[bool, int, str]:
+    """What cannot be priced comes first, then the most expensive."""
+    rates = [vm.rate for vm in vms]
+    return None not in rates, -sum(rate.nanos for rate in rates if rate is not None), vms[0].row.name
+
+
+def _whose(vms: Sequence[_Running]) -> str:
+    return list_text(sorted({vm.row.owner or "unclaimed" for vm in vms}))
+
+
+def _up_to(vms: Sequence[_Running]) -> str:
+    return "up to " if len(vms) > 1 else ""
 
 
 def _rate_of(vms: Sequence[_Running]) -> str:

@@ -91,15 +91,18 @@ class Keeper:
 
     @property
     def effect(self) -> str:
-        """Describes the effect of a stop behind the keeper's back."""
+        """Describes the effect of a stop of its VM behind the keeper's back."""
         if self.kind is KeeperKind.GROUP or self.group:
             return "its group would recreate it on a fresh boot disk, so its data would be lost while it bills on"
         if self.kind is KeeperKind.TPU:
             return "its VMs are in a project of Google's, and only the Cloud TPU API stops or deletes them"
         if self.kind in (KeeperKind.WORKBENCH, KeeperKind.WORKSTATION):
             return f"{_SERVICES[self.kind]} has a stop of its own, and would not know of another"
-        service = self.product.partition(" ")[0] or _SERVICES[self.kind]
-        return f"only {service} knows what runs on it, and may replace it on a fresh boot disk"
+        return f"only {self._service} knows what runs on it, and may replace it on a fresh boot disk"
+
+    @property
+    def _service(self) -> str:
+        return self.product.partition(" ")[0] or _SERVICES[self.kind]
 
     @property
     def has_own_stop(self) -> bool:
@@ -165,6 +168,16 @@ class Keeper:
     def refusal(self, vm: str, project: str) -> str:
         """Explains why no way of Costguard stops this VM, and what to do instead, as sentences."""
         return f"{self.why(vm)} Instead, {self.advice(vm, project)}."
+
+    def pool_refusal(self, vm: str, project: str) -> str:
+        """`refusal` of the pool that this VM is one of, which one command stops as a whole."""
+        if self.group:
+            effect = (
+                "their group would recreate each on a fresh boot disk, so their data would be lost while they bill on"
+            )
+        else:
+            effect = f"only {self._service} knows what runs on them, and may replace them on fresh boot disks"
+        return f"Costguard stops none of these VMs: {effect}. Instead, {self.advice(vm, project)}."
 
     def why(self, vm: str) -> str:
         doubt = f" {self.doubt}" if self.doubt else ""

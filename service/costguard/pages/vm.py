@@ -97,6 +97,7 @@ class VmQuestion:
     row: Row
     refusal: str
     key: str
+    own_stop: str  # what a stop by its keeper does; "" where Costguard asks Compute Engine for it
     storage_rate: Priced  # what its disks go on costing an hour
     longest_keep: timedelta
     due_at: datetime | None  # passed and seen: asking for something answers the reminder
@@ -228,6 +229,7 @@ def question(
         row=row,
         refusal=f"You cannot {wanted.value} {vm.name} now." if offer is None else offer.refusal,
         key=form,
+        own_stop=vm.own_stop(source.rules.stop_through),
         storage_rate=storage_rate,
         longest_keep=(preset.reminders if preset is not None else ReminderRule()).longest_keep,
         due_at=due_at if due_at is not None and due_at <= now else None,
