@@ -25,6 +25,8 @@ class Unit(StrEnum):
         return seconds_of_month(at) if self is Unit.GIB_MONTH else 3600
 
 
+HOURS_A_MONTH = 730
+"""The month by which Google quotes what is priced by the hour."""
 SHIPPED = "snapshot"
 """The prefix of the source of prices that ship with Costguard."""
 _GB_OF_A_GIB = Fraction(2**30, 10**9)

@@ -8,6 +8,10 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 
 
+WHOLE_BP = 10_000  # basis points of all
+_MICROSECOND = timedelta(microseconds=1)
+
+
 class Metric(StrEnum):
     GPU = "gpu"  # basis points of each GPU's time in which some kernel ran; measured by the Ops Agent alone
     SM = "sm"  # basis points of each GPU's multiprocessors that worked; where DCGM or our agent reads them
@@ -78,3 +82,22 @@ class Evidence:
     cpu_max: int | None = None
     sm_mean: int | None = None
     sm_max: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GpuUse:
+    """The time of all GPUs of a fleet's running VMs, the part whose utilisation is known, and what of it was used."""
+
+    gpu_time: timedelta
+    known: timedelta
+    used: timedelta
+
+    @property
+    def used_bp(self) -> int | None:
+        """Returns the mean utilisation of the known part, in basis points; None where nothing of it is known."""
+        return WHOLE_BP * (self.used // _MICROSECOND) // (self.known // _MICROSECOND) if self.known else None
+
+    @property
+    def known_percent(self) -> int | None:
+        """Returns the known share of the GPU time, cut off; None where no GPU ran."""
+        return 100 * (self.known // _MICROSECOND) // (self.gpu_time // _MICROSECOND) if self.gpu_time else None

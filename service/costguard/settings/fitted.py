@@ -18,9 +18,9 @@ from costguard.model.duration import span_text
 from costguard.model.instance import TPUS, SeenInstance, Shape, gpu_name, gpu_words
 from costguard.model.keeper import Keeper
 from costguard.model.money import ZERO, Money, rate_text
+from costguard.model.price import HOURS_A_MONTH
 from costguard.model.words import count_text, list_text
 from costguard.settings.jobs import LaunchSection
-from costguard.spend.loose import HOURS_A_MONTH
 
 _PEOPLE = (  # label keys that name people, the most telling first
     "owner", "owned-by", "user", "username", "created-by", "creator", "author", "requester", "contact", "responsible",

@@ -19,10 +19,8 @@ from costguard.ledger.pricing import rate_per_hour
 from costguard.model.instance import ProvisioningModel
 from costguard.model.money import Money, Priced
 from costguard.model.observation import LooseKind, LooseListing, LooseThing, UnreadList
-from costguard.model.price import PriceKey, Unit
+from costguard.model.price import HOURS_A_MONTH, PriceKey, Unit
 
-HOURS_A_MONTH = 730
-"""The month by which Google quotes what is priced by the hour."""
 KEPT_FOR = timedelta(minutes=10)
 _AT_ONCE = 8  # projects
 METHOD = (

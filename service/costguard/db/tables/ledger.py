@@ -185,6 +185,17 @@ utilisation = Table(
     Column("announced", String, nullable=False),  # the state of the last event; "" before the first
     Column("sm_mean_bp", Integer),
     Column("sm_max_bp", Integer),
+    Column("counted_to", Timestamp),  # up to when its samples are in `gpu_use`; NULL: none is
+)
+
+# The time of a project's GPUs with a measured utilisation on a UTC day, and that times the utilisation: microseconds.
+gpu_use = Table(
+    "gpu_use",
+    metadata,
+    Column("project", String, primary_key=True),
+    Column("day", Date, primary_key=True),
+    Column("known_us", BigInteger, nullable=False),
+    Column("used_us", BigInteger, nullable=False),
 )
 
 storage_spans = Table(

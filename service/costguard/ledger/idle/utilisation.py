@@ -38,7 +38,10 @@ class Running:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """Evidence as stored. `announced` is the state that the last event gave; None before the first."""
+    """Evidence as stored. `announced` is the state that the last event gave; None before the first.
+
+    `counted_to`: up to when its samples are counted in the fleet's GPU use.
+    """
 
     instance_id: int
     run_started_at: datetime
@@ -46,6 +49,7 @@ class Measured:
     good_until: datetime
     evidence: Evidence
     announced: IdleState | None = None
+    counted_to: datetime | None = None
 
 
 def running(connection: Connection, project: str) -> list[Running]:
@@ -146,12 +150,21 @@ def _row(measured: Measured) -> dict[str, Any]:
         "sm_mean_bp": measured.evidence.sm_mean,
         "sm_max_bp": measured.evidence.sm_max,
         "announced": "" if measured.announced is None else measured.announced.value,
+        "counted_to": measured.counted_to,
     }
 
 
 def _measured(row: Row[Any]) -> Measured:
     announced = IdleState(row.announced) if row.announced else None
-    return Measured(row.instance_id, row.run_started_at, row.measured_at, row.good_until, _evidence(row), announced)
+    return Measured(
+        row.instance_id,
+        row.run_started_at,
+        row.measured_at,
+        row.good_until,
+        _evidence(row),
+        announced,
+        row.counted_to,
+    )
 
 
 def _evidence(row: Row[Any]) -> Evidence:

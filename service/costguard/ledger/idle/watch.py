@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 
 import structlog
 from sqlalchemy import Connection, select, text
@@ -18,8 +18,10 @@ from costguard.db.tables import LIVE_ATTEMPT, activity_minutes, attempts
 from costguard.db.transaction import Database
 from costguard.events import audit_log
 from costguard.isolation import Isolated
-from costguard.ledger.idle import utilisation
-from costguard.ledger.idle.evidence import Before, MeasuredRun, evidence
+from costguard.ledger import projects
+from costguard.ledger.idle import gpu_use, utilisation
+from costguard.ledger.idle.evidence import LAG, Before, MeasuredRun, evidence
+from costguard.ledger.idle.gpu_use import DayUse
 from costguard.ledger.idle.utilisation import Measured, Running
 from costguard.model.event import Event, new_event
 from costguard.model.ports import Clock, UsageSource
@@ -110,14 +112,17 @@ class IdleWatch:
                 fleet = utilisation.running(connection, usage.project)
                 with_gpus = [vm.key.gce_id for vm in fleet if vm.shape.gpu_count]
                 measured = with_agents(connection, usage, with_gpus, now - _FIRST_READ)
+                watched_since = projects.watched_since(connection, usage.project) or now
                 judgements = list(self._judge(fleet, before, measured, now))
             for at in range(0, len(judgements), _AT_ONCE):
                 some = judgements[at : at + _AT_ONCE]
-                changed = [one for _, one in some if _is_news(before.get(one.instance_id), one)]
+                changed = [(vm, one) for vm, one in some if _is_news(before.get(vm.id), one)]
                 new_events = [event for vm, one in some if (event := _event(vm, before.get(vm.id), one)) is not None]
                 if changed or new_events:
                     with self._database.write(fence) as connection:
-                        written += utilisation.record(connection, changed)
+                        written += utilisation.record(connection, [one for _, one in changed])
+                        # In the same transaction as up to when they are counted: no sample counts twice.
+                        gpu_use.add(connection, usage.project, _used(changed, before, measured, watched_since))
                         audit_log.append(connection, new_events, now)
                     events += new_events
             ended = sorted(before.keys() - {one.instance_id for _, one in judgements})
@@ -134,13 +139,31 @@ class IdleWatch:
             preset = self._presets.get(vm.preset)
             if preset is None or preset.idle is None:
                 continue
-            last = _same_run(before.get(vm.id), vm)
+            old = before.get(vm.id)
+            last = _same_run(old, vm)
             earlier = None if last is None else Before(last.evidence, last.measured_at)
             judged = evidence(MeasuredRun(vm.key.gce_id, vm.shape, vm.started_at), preset.idle, usage, now, earlier)
             announced = None if last is None else last.announced
             if judged.state is IdleState.IDLE or (judged.state is IdleState.BUSY and announced is IdleState.IDLE):
                 announced = judged.state
-            yield vm, Measured(vm.id, vm.started_at, now, now + self._good_for, judged, announced)
+            settled_to = now - LAG  # what is newer may not be whole yet
+            counted_to = settled_to if old is None or old.counted_to is None else max(old.counted_to, settled_to)
+            yield vm, Measured(vm.id, vm.started_at, now, now + self._good_for, judged, announced, counted_to)
+
+
+def _used(
+    judged: Sequence[tuple[Running, Measured]], before: Mapping[int, Measured], usage: Usage, watched_since: datetime
+) -> dict[date, DayUse]:
+    """Adds up the GPU use of these VMs that is not counted yet: no earlier than their runs and the watching began."""
+    days: dict[date, DayUse] = {}
+    for vm, one in judged:
+        old = before.get(vm.id)
+        begun = max(vm.started_at, watched_since)
+        since = begun if old is None or old.counted_to is None else max(begun, old.counted_to)
+        series = usage.of(vm.key.gce_id, Metric.GPU)
+        for day, use in gpu_use.counted(series, vm.shape.gpu_count, since, one.counted_to or since).items():
+            days[day] = days.get(day, DayUse()) + use
+    return days
 
 
 def _same_run(row: Measured | None, vm: Running) -> Measured | None:
@@ -150,7 +173,7 @@ def _same_run(row: Measured | None, vm: Running) -> Measured | None:
 def _is_news(old: Measured | None, new: Measured) -> bool:
     if old is None or new.measured_at - old.measured_at >= _REFRESH:
         return True
-    return replace(new, measured_at=old.measured_at, good_until=old.good_until) != old
+    return replace(new, measured_at=old.measured_at, good_until=old.good_until, counted_to=old.counted_to) != old
 
 
 def _event(vm: Running, old: Measured | None, new: Measured) -> Event | None:
