@@ -99,6 +99,7 @@ ASKED: dict[str, tuple[str, str, Any]] = {
     "getSavings": ("GET", "/api/v1/savings", None),
     "getGoodput": ("GET", "/api/v1/goodput?group_by=preset,owner", None),
     "getEnforcement": ("GET", "/api/v1/enforcement", None),
+    "getReport": ("GET", "/api/v1/report?days=7", None),
     "listPresets": ("GET", "/api/v1/presets", None),
     "listProjects": ("GET", "/api/v1/projects", None),
     "getProblem": ("GET", "/problems/job-over", None),

@@ -68,6 +68,7 @@ JOURNEY = (
     Step("costguard init --project PROJECT", "Wrote costguard.toml"),
     Step("costguard doctor", "grants all", code=2),  # whose backups it cannot know
     Step("costguard pass", "debug-ana"),
+    Step("costguard report", "Watching since"),
     # jobs.md
     Step("costguard quote a100 --hours 20", "Budget training-today"),
     Step("costguard launch a100 --workdir . --setup 'pip install -e .' -- python train.py", "Submitted"),

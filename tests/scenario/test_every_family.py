@@ -44,10 +44,10 @@ def test_ledger_and_meter_price_every_type_alike(model: str) -> None:
     unlike = {}
     for vm in world.every_vm():
         metered = bill(vm, world.prices, world.now)
-        machine = _machine(metered)
+        meters = machine(metered)
         ours = _bill(seen[vm.name], book, world.now)
-        if abs(ours - machine) >= _A_CENT or metered.unpriced:
-            unlike[vm.name] = (ours, round(machine), metered.unpriced)
+        if abs(ours - meters) >= _A_CENT or metered.unpriced:
+            unlike[vm.name] = (ours, round(meters), metered.unpriced)
     assert unlike == {}
 
 
@@ -74,11 +74,11 @@ def test_tpus_by_flex_start_cost_what_the_meter_says() -> None:
             assert ours.charges == ()
         else:
             priced[vm.shape.machine_type] = ours.amount.nanos
-            assert abs(ours.amount.nanos - _machine(metered)) < _A_CENT
+            assert abs(ours.amount.nanos - machine(metered)) < _A_CENT
     assert set(priced) == {f"ct5lp-hightpu-{n}t" for n in (1, 4, 8)} | {f"ct6e-standard-{n}t" for n in (1, 4, 8)}
 
 
-def _machine(metered: Bill) -> Fraction:
+def machine(metered: Bill) -> Fraction:
     """The meter's sum without disks and addresses, which have spans of their own in the ledger."""
     parts = [one.exact for name, one in metered.resources.items() if not name.startswith(("disk:", "external-ip"))]
     return sum(parts, Fraction(0))

@@ -17,6 +17,7 @@ from costguard.model.message import (
     NotificationContent,
     ReminderContent,
     ReminderState,
+    ReportContent,
     StateKind,
     VmCard,
 )
@@ -129,6 +130,36 @@ WEEKLY = replace(
     last=date(2026, 9, 20),
     headline="$2,871.44 last week. Stops that people asked for, or did not prevent, saved at least $340.",
 )
+REPORT = ReportContent(
+    title="Costguard's first day in shadow mode",
+    headline="2 VMs would have been stopped, and cost $61.40 after that: $1,867.58 a month at that pace. "
+    "1 VM is past its limit or idle.",
+    sections=(
+        (
+            "Would have been stopped, with the cost since",
+            (
+                DigestLine(
+                    "trainer-7",
+                    "$55.10",
+                    "ana@example.com, lab: past the limit of preset a100 (24 h) by 15 h; would have been stopped "
+                    "Tue 22 Sep 21:00 UTC; $3.67 an hour, $2,681.57 a month if it runs on",
+                ),
+                DigestLine(
+                    "notebook", "$6.30", "unowned, lab: idle for 14 h; would have been stopped Tue 22 Sep 23:00 UTC"
+                ),
+            ),
+        ),
+    ),
+    notes=(
+        "Watching since Tue 22 Sep 12:00 UTC (1 d), in shadow mode: rules stop nothing.",
+        "Left alone: 12 busy and within their limits, 4 kept by GKE.",
+        "GPU use: 12 %, known for 62 % of GPU-hours; the field's: 5 % (average of 23,000 Kubernetes clusters, Cast AI, "
+        "2026).",
+    ),
+    what_next="To let rules stop VMs, set in costguard.toml:",
+    settings=("[presets.a100]", 'when_unanswered = "stop"', "[enforcement]", "shadow = false"),
+    url="https://costguard.example.com/savings",
+)
 BUDGET = NotificationContent(
     icon="budget",
     title="80 % of the budget “research” is spent",
@@ -222,6 +253,7 @@ SAMPLES: Mapping[str, Content | ListContent] = {
     "rest": RESTING,
     **{one.state.kind.value: one for one in states()},
     "daily": DAILY,
+    "first-report": REPORT,
     "weekly": WEEKLY,
     "budget": BUDGET,
     "anomaly": ANOMALY,

@@ -23,6 +23,7 @@ from costguard.model.message import (
     ListContent,
     NotificationContent,
     ReminderState,
+    ReportContent,
     StateKind,
 )
 from costguard.model.reminder import RequestKind, Target
@@ -79,10 +80,12 @@ REMINDERS = st.builds(
 SECTIONS = st.lists(
     st.tuples(TEXT, st.lists(st.builds(DigestLine, TEXT, TEXT, TEXT), max_size=5).map(tuple)), max_size=30
 )
+WORDS = st.lists(TEXT, max_size=8).map(tuple)
 DAYS = st.dates(date(2020, 1, 1), date(2099, 1, 1))
 CONTENTS: st.SearchStrategy[Content | ListContent] = (
     REMINDERS
     | st.builds(DigestContent, st.booleans(), DAYS, DAYS, TEXT, SECTIONS.map(tuple), TEXT)
+    | st.builds(ReportContent, TEXT, TEXT, SECTIONS.map(tuple), WORDS, TEXT, WORDS, TEXT)
     | st.builds(NotificationContent, TEXT, TEXT, TEXT, st.dictionaries(TEXT, TEXT, max_size=30), TEXT, TEXT, TEXT)
     | st.builds(EphemeralContent, TEXT)
     | st.builds(ListContent, TEXT, st.lists(st.tuples(CARDS, BUTTONS, TEXT), max_size=20).map(tuple))
@@ -92,12 +95,12 @@ OURS = re.compile(
     r"|<@[UW][A-Z0-9]{2,20}>"
     r"|<https?://[^\s<>|]+\|Open (its page|(on )?the dashboard)>"
 )
-CODE = re.compile(r"\A\*Last lines of output\*\n```\n([^`]*)\n```\Z")
+CODE = re.compile(r"\A(?:\*Last lines of output\*\n)?```\n([^`]*)\n```\Z")
 ENTITY = re.compile(r"&(?:amp|lt|gt);")
 OUR_EMOJI = {
     "hourglass_flowing_sand", "rotating_light", "zzz", "white_check_mark", "raising_hand", "black_square_for_stop",
     "warning", "bell", "octagonal_sign", "zap", "question", "calendar", "bar_chart", "moneybag", "wave", "bulb",
-    "chart_with_upwards_trend", "information_source",
+    "chart_with_upwards_trend", "information_source", "telescope",
 }  # fmt: skip
 READER = Reader("U0ANA", NOW, "UTC", {})
 

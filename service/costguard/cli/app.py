@@ -27,6 +27,7 @@ from costguard.cli import (
     read,
     reminders,
     replay,
+    report,
     requests,
     serve,
     spend,
@@ -69,7 +70,7 @@ def _root(
 
 _PANELS: Mapping[str, Sequence[Any]] = {
     "Try it": (demo,),
-    "VMs": (fleet, requests, reminders, events),
+    "VMs": (fleet, requests, reminders, report, events),
     "Jobs": (launch, quotes, jobs, sweeps, diagnosis, goodput, places, traces),
     "Money": (spend, budgets, loose, bill, ledger),
     "Files of a training, without a server": (checkpoints, progress, read, replay),

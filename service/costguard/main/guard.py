@@ -197,6 +197,7 @@ class Guard:
             "budgets": self.budgets.look,
             "notifications": self.messaging.notifications.intend,
             "digests": self.messaging.digests.intend,
+            "first_report": self.messaging.first_report.intend,
         }
 
     def advance_jobs(self, lease: Lease, stop: threading.Event | None) -> TurnReport:

@@ -16,6 +16,7 @@ from costguard.doctor.finding import Finding, Topic, needs, ok
 from costguard.errors import SettingsError
 from costguard.messages.digest import DigestWatch
 from costguard.messages.digest_schedule import DigestRule
+from costguard.messages.first_report import FirstReportWatch
 from costguard.messages.kinds import by_kind
 from costguard.messages.notification import NotificationWatch
 from costguard.messages.outbox import Outbox
@@ -118,6 +119,7 @@ class Messaging:
     reminders: ReminderComposer
     notifications: NotificationWatch
     digests: DigestWatch
+    first_report: FirstReportWatch
 
 
 def messaging(
@@ -148,4 +150,5 @@ def messaging(
         reminders=reminders,
         notifications=NotificationWatch(database, clock, rules, slack.budget_channel),
         digests=DigestWatch(database, clock, rule, slack.budget_channel),
+        first_report=FirstReportWatch(database, clock, rules),
     )

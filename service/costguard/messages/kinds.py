@@ -8,8 +8,9 @@ from datetime import datetime
 from sqlalchemy import Connection
 
 from costguard.access.rules import Rules
-from costguard.messages import hint, sweep_update
+from costguard.messages import first_report, hint, sweep_update
 from costguard.messages.digest import DigestComposer
+from costguard.messages.first_report import FirstReportComposer
 from costguard.messages.job_update import CARD, CardComposer
 from costguard.messages.notification import KIND, NotificationComposer
 from costguard.messages.outbox import Changed, Compose, Composed, Withdrawn
@@ -51,6 +52,7 @@ def by_kind(rules: Rules, url: str, reminders: ReminderComposer) -> ByKind:
         {
             "reminder": reminders,
             "digest": DigestComposer(rules, url),
+            first_report.KIND: FirstReportComposer(rules, url),
             KIND: NotificationComposer(rules, url),
             CARD: cards,
             sweep_update.CARD: sweep_cards,

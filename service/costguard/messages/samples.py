@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from zoneinfo import ZoneInfo
 
-from costguard.messages import cards, gpu_command, job_update, notification, sweep_update
+from costguard.messages import cards, first_report, gpu_command, job_update, notification, sweep_update
 from costguard.messages.announcing import JobEvent
 from costguard.messages.job_update import JobSnapshot
 from costguard.model.attempt import Attempt, AttemptState, Interruption, Notice, Outcome
@@ -25,6 +25,7 @@ from costguard.model.message import (
     NotificationContent,
     ReminderContent,
     ReminderState,
+    ReportContent,
     StateKind,
     VmCard,
 )
@@ -32,7 +33,8 @@ from costguard.model.money import Money, Priced
 from costguard.model.person import Person
 from costguard.model.reminder import SAMPLE_REST, SAMPLE_RUN, SubjectKind, Target
 from costguard.model.sweep import Sweep, SweepState
-from costguard.model.utilisation import Evidence, IdleState
+from costguard.model.utilisation import Evidence, GpuUse, IdleState
+from costguard.reminders import report_words
 from costguard.sweeps.listing import SweepOverview, SweepRow
 
 _PROJECT, _ZONE, _VM = "sample-project", "us-central1-a", "sample-vm"
@@ -62,6 +64,7 @@ def samples(person: Person, now: datetime, zone: ZoneInfo) -> Sequence[MessageSa
         MessageSample("reminder", "a reminder about a running VM", _reminder(running, now, zone)),
         MessageSample("reminder", "a reminder about a stopped VM's disks", _reminder(stopped, now, zone)),
         MessageSample("digest", "a daily digest", _digest(person, now)),
+        MessageSample(first_report.KIND, "the report of the first day in shadow mode", _first_report(person)),
         MessageSample(notification.KIND, "a budget's notification", _budget(now)),
         MessageSample(job_update.CARD, "a job's message, which is edited as the job goes on", job_update.card(job, "")),
         MessageSample(notification.KIND, "news in a job's thread", _news(job, now), is_reply=True),
@@ -150,6 +153,18 @@ def _digest(person: Person, now: datetime) -> DigestContent:
         last=yesterday,
         headline="This is a sample: $412.20 yesterday, $96.00 more than the day before.",
         sections=(("Most expensive", (expensive,)), ("Stopped by Costguard", ()), ("Past their limit", (expensive,))),
+    )
+
+
+def _first_report(person: Person) -> ReportContent:
+    remark = f"{person.address}, {_PROJECT}: past the limit of preset t4 (8 h) by 12 h; $0.73 an hour"
+    return ReportContent(
+        title="Costguard's first day in shadow mode",
+        headline="This is a sample: 1 VM would have been stopped, and cost $6.57 after that.",
+        sections=(("Would have been stopped, with the cost since", (DigestLine(_VM, "$6.57", remark),)),),
+        notes=(report_words.gpu_text(GpuUse(timedelta(hours=48), timedelta(hours=30), timedelta(hours=3))),),
+        what_next="To let rules stop VMs, set in costguard.toml:",
+        settings=("[presets.t4]", 'when_unanswered = "stop"', "[enforcement]", "shadow = false"),
     )
 
 

@@ -105,6 +105,19 @@ class DigestContent:
 
 
 @dataclass(frozen=True, slots=True)
+class ReportContent:
+    """A report: a headline, titled lists of lines, sentences, and the settings' lines that come next."""
+
+    title: str
+    headline: str
+    sections: tuple[tuple[str, tuple[DigestLine, ...]], ...]
+    notes: tuple[str, ...]
+    what_next: str = ""
+    settings: tuple[str, ...] = ()  # as they stand in costguard.toml
+    url: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class JobButton:
     job: str
     choice: JobChoice
@@ -144,7 +157,7 @@ class ListContent:
     more: int = 0  # VMs that are left out for length
 
 
-Content = ReminderContent | DigestContent | NotificationContent | EphemeralContent
+Content = ReminderContent | DigestContent | ReportContent | NotificationContent | EphemeralContent
 
 
 @dataclass(frozen=True, slots=True)

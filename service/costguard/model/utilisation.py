@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-
 WHOLE_BP = 10_000  # basis points of all
 _MICROSECOND = timedelta(microseconds=1)
 

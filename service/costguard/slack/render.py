@@ -14,10 +14,11 @@ from costguard.model.message import (
     ListContent,
     NotificationContent,
     ReminderContent,
+    ReportContent,
 )
 from costguard.slack import vm_blocks as cards
 from costguard.slack.blocks import Block, actions, clipped, context, divider, fields, header, job_actions, section
-from costguard.slack.text import code, length, line, lines, link, plain
+from costguard.slack.text import code, length, line, lines, link, marked, plain
 from costguard.slack.vm_blocks import reminder_blocks, reminder_text
 
 _ICONS = {
@@ -38,6 +39,7 @@ _ICONS = {
 _MOST_TEXT = 1500  # of the fallback; the blocks say the rest
 _ROWS_SHOWN = 15  # VMs of a list: three blocks each, and Slack takes fifty
 _FIGURES_SHOWN = 20
+_NOTES_SHOWN = 5  # sentences of a report
 _MOST_ROWS_TEXT = 2700
 
 
@@ -56,6 +58,8 @@ def render(content: Content | ListContent) -> Rendered:
             return Rendered(reminder_text(content), reminder_blocks(content))
         case DigestContent():
             return _digest(content)
+        case ReportContent():
+            return _report(content)
         case NotificationContent():
             return _notice(content)
         case EphemeralContent():
@@ -98,6 +102,26 @@ def _digest(content: DigestContent) -> Rendered:
     if more:
         blocks.append(context(more))
     rest = f"Some sections do not fit into one message.  {more or 'See `costguard spend`.'}"
+    return Rendered(f"{title}: {line(content.headline, _MOST_TEXT)}" if headline else title, clipped(blocks, rest))
+
+
+def _report(content: ReportContent) -> Rendered:
+    title = line(content.title, 140) or "Costguard"
+    headline = lines(content.headline, 1500)
+    blocks = [header(f":telescope: {plain(content.title, 120) or 'Costguard'}")]
+    if headline:
+        blocks.append(section(f"*{headline}*" if "\n" not in headline else headline))
+    for name, rows in content.sections:
+        blocks += [divider(), section(f"*{line(name, 150) or '–'}*\n{_rows(rows)}")]
+    if notes := [text for note in content.notes[:_NOTES_SHOWN] if (text := marked(note, 500))]:
+        blocks += [divider(), section("\n".join(notes))]
+    if content.what_next:
+        blocks.append(section(f":bulb: {line(content.what_next, 500)}"))
+    if printed := code("\n".join(content.settings)):
+        blocks.append(section(printed))
+    if more := link(content.url, "Open the dashboard"):
+        blocks.append(context(more))
+    rest = f"Some of it does not fit into one message.  {more or 'See `costguard report`.'}"
     return Rendered(f"{title}: {line(content.headline, _MOST_TEXT)}" if headline else title, clipped(blocks, rest))
 
 

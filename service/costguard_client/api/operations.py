@@ -453,7 +453,7 @@ def list_reminders(
     subject: str | None = None,
     gce_id: str | None = None,
     status: Literal["intended", "sending", "accepted", "withdrawn", "failed"] | None = None,
-    kind: Literal["reminder", "digest", "notification", "job", "ephemeral"] | None = None,
+    kind: Literal["reminder", "digest", "report", "notification", "job", "ephemeral"] | None = None,
     limit: int | None = None,
     cursor: str | None = None,
 ) -> Call[schemas.MessagesResponse]:
@@ -472,6 +472,13 @@ def preview_reminders() -> Call[schemas.PreviewResponse]:
     ledger knows the fleet. Nothing is sent.
     """
     return Call("GET", ("api", "v1", "reminders", "preview"))
+
+
+def get_report(*, days: int | None = None) -> Call[schemas.ReportResponse]:
+    """Get what rules would have done, and a month of it. Reports since watching began: the VMs that rules
+    stopped or would have stopped, their cost after that, and the fleet's GPU use.
+    """
+    return Call("GET", ("api", "v1", "report"), {"days": days})
 
 
 def list_requests(

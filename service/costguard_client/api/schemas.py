@@ -852,6 +852,18 @@ class GoodputRowOut(TypedDict):
     """The kept time multiplied by the number of GPUs, in seconds."""
 
 
+class GpuUseOut(TypedDict):
+    field_percent: int
+    """The field's mean utilisation, in percent."""
+    field_source: str
+    gpu_seconds: int
+    """The time of all GPUs of VMs that ran, in seconds."""
+    known_percent: int | None
+    """The share of it with a measured utilisation, rounded down; null: no GPU ran."""
+    used_basis_points: int | None
+    """The mean utilisation of that share, in basis points; null: nothing was measured."""
+
+
 Grouping = Literal["day", "project", "preset", "owner", "job", "provisioning_model", "vm"]
 
 
@@ -1510,6 +1522,11 @@ class LeaseOut(TypedDict):
     name: str
 
 
+class LeftAloneCountOut(TypedDict):
+    count: int
+    reason: str
+
+
 class LeftAloneOut(TypedDict):
     due_at: str | None
     gce_id: str
@@ -1701,7 +1718,7 @@ class MessageOut(TypedDict):
     intended_at: str
     key: str
     """The message's natural key: no two messages have the same."""
-    kind: Literal["reminder", "digest", "notification", "job", "ephemeral"]
+    kind: Literal["reminder", "digest", "report", "notification", "job", "ephemeral"]
     name: str
     project: str
     stage: int
@@ -2389,6 +2406,82 @@ class ReminderRuleOut(TypedDict):
     stop_after: int
     """The number of unanswered reminders before a VM is stopped."""
     when_unanswered: Literal["remind", "stop"]
+
+
+class ReportResponse(TypedDict):
+    as_of: str
+    cost_since_due: Amount
+    cost_since_due_a_month: Amount | None
+    """null: less than a day was watched."""
+    cost_since_stop: Amount
+    """The cost after stops that would have been made."""
+    cost_since_stop_a_month: Amount | None
+    """null: less than a day was watched."""
+    currency: str
+    gpu_use: GpuUseOut
+    is_early: bool
+    """True: less than a day was watched, which says nothing about a month."""
+    is_shadow: bool
+    """True: rules stop nothing; the stops that they would have made are recorded."""
+    left_alone: list[LeftAloneCountOut]
+    """The VMs that run and no rule would stop now."""
+    method: str
+    mode: str
+    """Since when it watches, and whether rules stop VMs, in a sentence."""
+    notes: list[str]
+    """Sentences: who is reminded, what is left alone, the GPU use, and what was not read."""
+    running: int
+    """The VMs that run now."""
+    saved: Amount
+    """The estimated saving of stops that rules made."""
+    since: str
+    summary: str
+    """What it comes to, in a sentence or two."""
+    unread: list[str]
+    """Projects that the last look could not read whole."""
+    until: str
+    vms: list[ReportedVmOut]
+    """The VMs that were due; those with a stop first, then the dearest."""
+    watched_since: str | None
+    """The first look at any project; null: there was none yet."""
+    what_next: list[str]
+    """The lines of costguard.toml that let rules stop VMs; empty: they may."""
+
+
+class ReportedVmOut(TypedDict):
+    asks: str
+    """The address or channel that is reminded first; empty: nobody can be."""
+    cost_since_due: Amount
+    """Its cost in this span after `due_at`."""
+    cost_since_stop: Amount
+    """Its cost in this span after `stop_at`, where that has come."""
+    due_at: str
+    """When it was past its limit, or known to be idle."""
+    ended_at: str | None
+    """When its run ended; null: it runs."""
+    gce_id: str
+    month_at_rate: str | None
+    """730 hours at that rate; null: it ended, or no price is known."""
+    name: str
+    owner: str
+    """The owner's address; empty: unowned."""
+    preset: str
+    project: str
+    rate_per_hour: str | None
+    """The VM without its disks; null: no price is known."""
+    reminders: int
+    """The reminders that Slack accepted."""
+    saved: Amount | None
+    """The estimated saving of a stop; null: it was not stopped."""
+    step: Literal["stopped", "would_stop", "reminded"]
+    """stopped: a rule stopped it; would_stop: shadow mode recorded a stop, or one would have been due had its
+    preset said `stop`; reminded: it is due, and no stop is.
+    """
+    stop_at: str | None
+    """The moment of its stop; a later one than this report is if nobody answers. null: it ended before."""
+    why: str
+    """The rule in words."""
+    zone: str
 
 
 class RequestBody(TypedDict):

@@ -164,6 +164,9 @@ def _tell(text: str, file: Path | None, fleet: SeenFleet, *, as_json: bool) -> N
         say(out, f"Wrote {file}: in shadow mode, so that rules stop nothing. Look through it, then run:")
         for command, why in zip(following, _WHY, strict=True):
             say(out, f"  {command}    {why}")
+        say(
+            out, "After a day, `costguard report` says what rules would have stopped, whose it is and how much a month."
+        )
 
 
 _WHY = (
