@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import pytest
 
@@ -25,42 +25,56 @@ class Gcloud:
     """gcloud with a configuration of its own; it knows no credentials, and no way out but the given proxy."""
 
     def __init__(self, url: str, config: Path, way_out: str) -> None:
-        self.environment = {
-            **{name: value for name, value in os.environ.items() if not name.upper().endswith("_PROXY")},
-            "CLOUDSDK_CONFIG": str(config),
-            "CLOUDSDK_API_ENDPOINT_OVERRIDES_COMPUTE": f"{url}/compute/v1/",
-            "CLOUDSDK_AUTH_DISABLE_CREDENTIALS": "true",
-            "CLOUDSDK_CORE_PROJECT": PROJECT,
-            "CLOUDSDK_CORE_DISABLE_PROMPTS": "1",
-            "CLOUDSDK_CORE_DISABLE_USAGE_REPORTING": "true",
-            "CLOUDSDK_CORE_CHECK_GCE_METADATA": "false",
-            "CLOUDSDK_COMPONENT_MANAGER_DISABLE_UPDATE_CHECK": "true",
-            "HTTP_PROXY": way_out,
-            "HTTPS_PROXY": way_out,
-            "NO_PROXY": "127.0.0.1",
-        }
+        self._process = subprocess.Popen(
+            ["gcloud"],
+            env={
+                **{name: value for name, value in os.environ.items() if not name.upper().endswith("_PROXY")},
+                "CLOUDSDK_PYTHON_ARGS": f"-S {Path(__file__).with_name('gcloud_commands.py')}",
+                "CLOUDSDK_CONFIG": str(config),
+                "CLOUDSDK_API_ENDPOINT_OVERRIDES_COMPUTE": f"{url}/compute/v1/",
+                "CLOUDSDK_AUTH_DISABLE_CREDENTIALS": "true",
+                "CLOUDSDK_CORE_PROJECT": PROJECT,
+                "CLOUDSDK_CORE_DISABLE_PROMPTS": "1",
+                "CLOUDSDK_CORE_DISABLE_USAGE_REPORTING": "true",
+                "CLOUDSDK_CORE_CHECK_GCE_METADATA": "false",
+                "CLOUDSDK_COMPONENT_MANAGER_DISABLE_UPDATE_CHECK": "true",
+                "HTTP_PROXY": way_out,
+                "HTTPS_PROXY": way_out,
+                "NO_PROXY": "127.0.0.1",
+            },
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Ends it, whatever it is at."""
+        self._process.kill()
+        self._process.communicate()
 
     def __call__(self, *command: str) -> Any:
         """Returns the output of `gcloud compute COMMAND`, read as JSON."""
-        done = self._run(*command)
-        assert done.returncode == 0, done.stderr
-        return json.loads(done.stdout or "null")
+        status, output, errors = self._run(*command)
+        assert status == 0, errors
+        return json.loads(output or "null")
 
     def refused(self, *command: str) -> str:
         """Returns the output where it fails."""
-        done = self._run(*command)
-        assert done.returncode != 0
-        return done.stderr
+        status, _, errors = self._run(*command)
+        assert status != 0
+        return errors
 
-    def _run(self, *command: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            ["gcloud", "compute", *command, "--format=json"],
-            env=self.environment,
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-        )
+    def _run(self, *command: str) -> tuple[int, str, str]:
+        to, answers = self._process.stdin, self._process.stdout
+        assert to
+        assert answers
+        to.write(json.dumps(["compute", *command, "--format=json"]) + "\n")
+        to.flush()
+        status, output, errors = json.loads(answers.readline())
+        return status, output, errors
 
 
 @contextmanager
@@ -79,7 +93,8 @@ def served(tmp_path: Path) -> Iterator[tuple[Gcloud, World]]:
     # Waiting for an operation moves the clock to its end, so that no command has to wait in real time.
     world = World(ManualClock(datetime(2026, 11, 20, 9, 0, tzinfo=UTC)), projects=[PROJECT], wait_moves_clock=True)
     with running(world) as url, barred_way_out() as (way_out, proxy):
-        yield Gcloud(url, tmp_path, way_out), world
+        with Gcloud(url, tmp_path, way_out) as gcloud:
+            yield gcloud, world
         with pytest.raises(BlockingIOError):
             proxy.accept()
 
