@@ -57,16 +57,14 @@ class Line:
     bottom: float
 
 
-def small(page: Page) -> list[str]:
-    """Letters that are drawn smaller than LEAST_PX; drawings are measured as they are scaled."""
-    tiny = [line for line in _lines(page) if line.size < LEAST_PX - 0.05]
-    return list(dict.fromkeys(f'{line.size:.1f} px: "{line.text}"' for line in tiny))[:_MOST]
-
-
-def touching(page: Page) -> list[str]:
-    """Pieces of text that lie over each other, or that run together as one word."""
-    lines = sorted(_lines(page), key=lambda line: line.top)
-    return list(dict.fromkeys(_touching(lines)))[:_MOST]
+def illegible(page: Page) -> list[str]:
+    """Letters that are drawn too small, as drawings are scaled, and pieces of text that lie over each other, or that
+    run together as one word.
+    """
+    lines = [Line(*values) for values in page.evaluate(_LINES)]
+    small = [f'{line.size:.1f} px: "{line.text}"' for line in lines if line.size < LEAST_PX - 0.05]
+    touching = _touching(sorted(lines, key=lambda line: line.top))
+    return [*list(dict.fromkeys(small))[:_MOST], *list(dict.fromkeys(touching))[:_MOST]]
 
 
 def _touching(lines: list[Line]) -> Iterator[str]:
@@ -82,7 +80,3 @@ def _touching(lines: list[Line]) -> Iterator[str]:
             gap = second.left - first.right
             if gap < -1.5 or (gap < 2 and first.ends and second.begins):
                 yield f'"{first.text}" touches "{second.text}" ({gap:.1f} px)'
-
-
-def _lines(page: Page) -> list[Line]:
-    return [Line(*values) for values in page.evaluate(_LINES)]

@@ -131,7 +131,7 @@ def tell(database: Database, authenticator: RequestAuthenticator | None = None) 
     lease.acquire(database, "daemon", "guard-1", HOUR)
     pages = {
         "api": "/api/docs",
-        "api-group": "/api/docs/jobs",
+        "api-group": "/api/docs/tokens",
         "fleet": "/",
         "fleet-filtered": "/?preset=a100&status=running",
         "fleet-nothing": "/?owner=nobody@lab.example",

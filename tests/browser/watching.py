@@ -72,6 +72,11 @@ def watched(context: BrowserContext, origin: str) -> Iterator[Page]:
 def axe(page: Page, options: Mapping[str, Any] = ALL_RULES) -> list[str]:
     """Each finding but minor ones, with where it is: landmarks are moderate ones."""
     page.evaluate(_AXE)  # by the debugger, which the page's own policy for scripts does not bind
+    return axe_again(page, options)
+
+
+def axe_again(page: Page, options: Mapping[str, Any]) -> list[str]:
+    """Returns the same of a page that `axe` has seen since it was loaded."""
     violations: list[dict[str, Any]] = page.evaluate(_RUN, dict(options))
     return [
         f"{violation['impact']} {violation['rule']}: {violation['help']}\n    " + "\n    ".join(violation["where"])
