@@ -62,8 +62,7 @@ def read_once(arguments: list[str]) -> None:
     """
     if not any((ROOT / "tests" / "__pycache__").glob("test_*-pytest-*.pyc")):
         command = [sys.executable, "-m", "pytest", "--collect-only", "-qq", *arguments, "-n0"]
-        writing = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-        subprocess.run(command, cwd=ROOT, env=writing, capture_output=True, check=False)
+        subprocess.run(command, cwd=ROOT, capture_output=True, check=False)
 
 
 def timed(name: str) -> Result:
@@ -95,6 +94,8 @@ class CheckReport:
 def main(arguments: list[str]) -> int:
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     os.chdir(ROOT)
+    # Where nothing is written, each of the hundreds of processes that tests start compiles what changed once more.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     with ThreadPoolExecutor(max(cores, 2)) as pool:
         types, *others = [pool.submit(timed, name) for name in STEPS]
         report = CheckReport([types, *others])
