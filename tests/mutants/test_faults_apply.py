@@ -27,6 +27,7 @@ ROOMS = {
     "prices",
     "recovery",
     "refusals",
+    "report",
     "restores",
     "retention",
     "signatures",

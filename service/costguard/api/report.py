@@ -32,17 +32,17 @@ class ReportedVmOut(Out):
         "had its preset said `stop`; reminded: it is due, and no stop is."
     )
     why: str = Field(description="The rule in words.")
-    due_at: Moment = Field(description="When it was past its limit, or known to be idle.")
+    due_at: Moment = Field(description="The moment at which it was past its limit, or known to be idle.")
     stop_at: Moment | None = Field(
         description="The moment of its stop; a later one than this report is if nobody answers. null: it ended before."
     )
-    ended_at: Moment | None = Field(description="When its run ended; null: it runs.")
+    ended_at: Moment | None = Field(description="The end of its run; null: it runs.")
     reminders: int = Field(description="The reminders that Slack accepted.")
     rate_per_hour: Usd | None = read_from("rate", description="The VM without its disks; null: no price is known.")
     month_at_rate: Usd | None = Field(description="730 hours at that rate; null: it ended, or no price is known.")
-    cost_since_due: Amount = read_from("due_cost", description="Its cost in this span after `due_at`.")
+    cost_since_due: Amount = read_from("due_cost", description="The cost in this span after `due_at`.")
     cost_since_stop: Amount = read_from(
-        "left_cost", description="Its cost in this span after `stop_at`, where that has come."
+        "left_cost", description="The cost in this span after `stop_at`, where that has come."
     )
     saved: Amount | None = Field(description="The estimated saving of a stop; null: it was not stopped.")
 
@@ -72,8 +72,8 @@ class ReportResponse(Out):
     watched_since: Moment | None = Field(description="The first look at any project; null: there was none yet.")
     is_shadow: bool = Field(description="True: rules stop nothing; the stops that they would have made are recorded.")
     is_early: bool = Field(description="True: less than a day was watched, which says nothing about a month.")
-    mode: str = Field(description="Since when it watches, and whether rules stop VMs, in a sentence.")
-    summary: str = Field(description="What it comes to, in a sentence or two.")
+    mode: str = Field(description="The time since when it watches, and whether rules stop VMs, in a sentence.")
+    summary: str = Field(description="The outcome in a sentence or two, with its money.")
     notes: Sequence[str] = Field(
         description="Sentences: who is reminded, what is left alone, the GPU use, and what was not read."
     )
@@ -96,7 +96,9 @@ class ReportResponse(Out):
 
 
 class ReportQuery(Query):
-    days: int = Field(30, ge=1, le=MOST_DAYS, description="At most the last so many UTC days, today included.")
+    days: int = Field(
+        30, ge=1, le=MOST_DAYS, description="The last UTC days, today included; none from before watching began."
+    )
 
 
 @router.get("/report", summary="Get what rules would have done, and a month of it", operation_id="getReport")

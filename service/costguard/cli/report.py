@@ -27,7 +27,7 @@ def register(app: typer.Typer) -> None:
 
 def report(
     days: Annotated[
-        int, typer.Option("--days", metavar="N", min=1, max=366, help="At most the last N UTC days, today included.")
+        int, typer.Option("--days", metavar="N", min=1, max=366, help="The last N UTC days, today included.")
     ] = 30,
     url: Url = DEFAULT_URL,
     as_json: AsJson = False,

@@ -2427,7 +2427,7 @@ class ReportResponse(TypedDict):
     """The VMs that run and no rule would stop now."""
     method: str
     mode: str
-    """Since when it watches, and whether rules stop VMs, in a sentence."""
+    """The time since when it watches, and whether rules stop VMs, in a sentence."""
     notes: list[str]
     """Sentences: who is reminded, what is left alone, the GPU use, and what was not read."""
     running: int
@@ -2436,7 +2436,7 @@ class ReportResponse(TypedDict):
     """The estimated saving of stops that rules made."""
     since: str
     summary: str
-    """What it comes to, in a sentence or two."""
+    """The outcome in a sentence or two, with its money."""
     unread: list[str]
     """Projects that the last look could not read whole."""
     until: str
@@ -2452,13 +2452,13 @@ class ReportedVmOut(TypedDict):
     asks: str
     """The address or channel that is reminded first; empty: nobody can be."""
     cost_since_due: Amount
-    """Its cost in this span after `due_at`."""
+    """The cost in this span after `due_at`."""
     cost_since_stop: Amount
-    """Its cost in this span after `stop_at`, where that has come."""
+    """The cost in this span after `stop_at`, where that has come."""
     due_at: str
-    """When it was past its limit, or known to be idle."""
+    """The moment at which it was past its limit, or known to be idle."""
     ended_at: str | None
-    """When its run ended; null: it runs."""
+    """The end of its run; null: it runs."""
     gce_id: str
     month_at_rate: str | None
     """730 hours at that rate; null: it ended, or no price is known."""
