@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -17,8 +18,9 @@ from tests.resource_names import guards_key
 from costguard.errors import PriceSourceError
 from costguard.gce.prices import ESTIMATED, CatalogPrices
 from costguard.gce.sku import prices_of_sku, subject
+from costguard.ledger.price_gate import judge
 from costguard.model.instance import ProvisioningModel
-from costguard.model.price import Price, PriceKey, Unit
+from costguard.model.price import Price, PriceKey, Unit, without_commitment
 from costguard_sandbox.gce.catalogue.prices import PriceList
 from costguard_sandbox.gce.catalogue.skus import skus_page
 
@@ -265,6 +267,40 @@ def test_an_api_key_travels_in_a_header() -> None:
 
 
 @pytest.mark.parametrize(
+    ("words", "usage", "resource"),
+    [
+        # Words and ids of SKUs as public programs print them; T4 costs 0.22 for a year and 0.16 for three, of 0.35.
+        ("Commitment v1: A2 Cpu in APAC for 1 Year", "Commit1Yr", "commitment-1y:a2:core"),
+        ("Commitment v1: N2 Ram in Americas for 3 Year", "Commit3Yr", "commitment-3y:n2:ram"),
+        ("Commitment v1: C2D AMD Cpu in EMEA for 1 Year", "Commit1Yr", "commitment-1y:c2d:core"),
+        ("Commitment v1: Cpu in Americas for 1 Year", "Commit1Yr", "commitment-1y:n1:core"),
+        (
+            "Commitment v1: Nvidia Tesla T4 GPU running in Americas for 3 Years",
+            "Commit3Yr",
+            "commitment-3y:gpu:nvidia-tesla-t4",
+        ),
+        (
+            "Commitment v1: Nvidia H100 80GB GPU running in Americas for 1 Year",
+            "Commit1Yr",
+            "commitment-1y:gpu:nvidia-h100-80gb",
+        ),
+        ("Commitment v1: Nvidia L4 GPU in Frankfurt for 1 Year", "Commit1Yr", "commitment-1y:gpu:nvidia-l4"),
+        ("Commitment v1: TpuV6e running in Columbus for 1 Year", "Commit1Yr", "commitment-1y:gpu:v6e:whole"),
+        ("Commitment v1: A2 Cpu in APAC for 1 Year", "OnDemand", None),  # words and type contradict each other
+        ("Commitment v1: A2 Cpu in APAC for 3 Years", "Commit1Yr", None),
+        ("Commitment v1: Memory-optimized Cpu in Americas for 1 Year", "Commit1Yr", None),
+        ("Commitment - dollar based v1: GCE for 1 year", "Commit1Yr", None),
+    ],
+)
+def test_a_commitments_price_is_one_of_its_own(words: str, usage: str, resource: str | None) -> None:
+    """It never prices use, whose words are not its own."""
+    assert subject(words, usage) is None
+    prices = list(prices_of_sku(sku(words, 220_000_000, usage=usage)))
+    assert [price.key for price in prices] == ([PriceKey(resource, "us-central1", STANDARD)] if resource else [])
+    assert [judge(price, None, None, NOW) for price in prices if not resource or ":ram" not in resource] in ([], [None])
+
+
+@pytest.mark.parametrize(
     ("answer", "said"),
     [
         (lambda _: (403, orjson.dumps({"error": {"message": "API has not been used"}})), "API has not been used"),
@@ -313,5 +349,10 @@ def test_the_whole_catalogue_of_the_simulated_cloud_is_understood() -> None:
         guards_key(resource, region, spot): price_list.rate(resource, region, spot, NOW)[0]
         for resource, region, spot in price_list.sold()
     }
-    assert rates == sold
+    promised = {key: rate for key, rate in rates.items() if without_commitment(key.resource)[1]}
+    assert {key: rate for key, rate in rates.items() if key not in promised} == sold
+    of_use = {key: replace(key, resource=without_commitment(key.resource)[0]) for key in promised}
+    discounted = {key: rate for key, rate in promised.items() if of_use[key] in sold}
+    assert len(discounted) > 100
+    assert all(rate < sold[of_use[key]] for key, rate in discounted.items())
     assert len(requests) > 1

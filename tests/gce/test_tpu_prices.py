@@ -40,7 +40,7 @@ def shape(machine_type: str) -> Shape:
     return Shape(machine_type, *machine)
 
 
-def test_the_recorded_catalogue_gives_three_prices_and_no_look_alike() -> None:
+def test_the_recorded_catalogue_gives_each_price_and_no_look_alike() -> None:
     """The rows may come in any order: one price for each way of buying a v6e chip in Columbus, to the last digit."""
     rows = [
         sku(words, nanos, units=str(units), usage=usage, regions=("us-east5",))
@@ -53,6 +53,7 @@ def test_the_recorded_catalogue_gives_three_prices_and_no_look_alike() -> None:
             PriceKey("gpu:v6e:whole", "us-east5", STANDARD): 2_700_000_000,
             PriceKey("gpu:v6e:whole", "us-east5", FLEX): 1_350_000_000,
             PriceKey("gpu:v6e:whole", "us-east5", SPOT): 1_403_300_000,
+            PriceKey("commitment-1y:gpu:v6e:whole", "us-east5", STANDARD): 1_890_000_000,
         }
 
 

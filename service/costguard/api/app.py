@@ -7,6 +7,7 @@ from fastapi import FastAPI, Request
 from costguard.api import (
     bill,
     budgets,
+    commitments,
     configuration,
     enforcement,
     events,
@@ -77,6 +78,7 @@ _ROUTERS = (
     spend.router,
     focus.router,
     bill.router,
+    commitments.router,
     savings.router,
     loose.router,
     goodput.router,

@@ -17,6 +17,8 @@ FLEXIBLE_FEES = frozenset({"5515-81A8-03A2", "B22F-51BE-D599"})
 """Fees of Compute flexible commitments in the model since 2025, of one year and of three
 (docs.cloud.google.com/docs/cuds-migration)."""
 _FORMER_FLEXIBLE_FEES = frozenset({"F61D-4D51-AAFC", "6723-40D7-8BDC"})
+YEARS_OF_FEE = {"5515-81A8-03A2": 1, "B22F-51BE-D599": 3, "F61D-4D51-AAFC": 1, "6723-40D7-8BDC": 3}
+"""The terms of the flexible commitments, by the SKUs of their fees (as above)."""
 _OFFSET = "FEE_UTILIZATION_OFFSET"
 _DISCOUNT = "COMMITTED_USAGE_DISCOUNT"  # of resources; _DOLLAR_BASE for what was spent
 

@@ -27,6 +27,7 @@ from costguard.ledger import prices, projects
 from costguard.model.bill import BillRow
 from costguard.model.event import Event, new_event
 from costguard.model.money import Money
+from costguard.model.price import without_commitment
 
 CLOSES_AFTER = timedelta(hours=72)
 """The time after the end of a UTC day.
@@ -118,11 +119,14 @@ class BillComparer:
 
 
 def sku_names(connection: Connection, words: WordsOfSku) -> SkuNames:
-    """Returns names by the ids of stored prices; by a SKU's words where no price of that id was ever stored."""
+    """Returns names by the ids of stored prices; by a SKU's words where no price of that id was ever stored.
+
+    A commitment's price is no price of use.
+    """
     by_id = {
         price.sku_id: SoldAs(price.key.resource, price.key.provisioning_model.value)
         for price in prices.load(connection)
-        if price.sku_id
+        if price.sku_id and not without_commitment(price.key.resource)[1]
     }
     by_words: dict[str, SoldAs | None] = {}
 

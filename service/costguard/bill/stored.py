@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
-from sqlalchemy import Connection, Row, func, select
+from sqlalchemy import Connection, Row, Select, func, select
 
+from costguard.bill.commitments import YEARS_OF_FEE
 from costguard.bill.export_fields import is_rate
 from costguard.db.tables import bill_partitions, bill_resources, bill_terms, bill_usage
 from costguard.model.bill import BilledKind, BillRow, CostType, Credit
 
 DETAILED = "detailed"
 FOCUS = "focus"
+_DAY = timedelta(days=1)
 _FETCH = 2000  # rows of the database held at a time
 
 
@@ -38,17 +40,32 @@ def rows_of(connection: Connection, first: date, last: date) -> Iterator[BillRow
     account whose detailed export was read, the FOCUS table's rows are left out: they bill the same again.
     """
     statement = (
-        select(bill_usage, bill_resources, bill_terms, bill_partitions.c.source)
-        .join(bill_partitions, bill_partitions.c.id == bill_usage.c.partition_id)
-        .join(bill_resources, bill_resources.c.id == bill_usage.c.resource)
-        .join(bill_terms, bill_terms.c.id == bill_usage.c.terms)
-        .where(bill_usage.c.pacific_day.between(first, last), bill_partitions.c.source.in_(counted_sources(connection)))
+        _rows(connection)
+        .where(bill_usage.c.pacific_day.between(first, last))
         .order_by(bill_usage.c.resource, bill_usage.c.terms, bill_usage.c.pacific_day, bill_usage.c.utc_day)
         .order_by(bill_usage.c.partition_id)
     )
     for row in connection.execution_options(yield_per=_FETCH).execute(statement):
         if is_rate(Decimal(row.rate)):  # earlier releases stored rows whatever their rate: amounts are divided by it
             yield _bill_row(row)
+
+
+def fees_of(connection: Connection, day: date) -> Iterator[BillRow]:
+    """Yields the rows of a UTC day that may be fees of commitments, by their SKU or its words."""
+    says_so = bill_terms.c.sku_text.icontains("commitment") | bill_terms.c.sku_id.in_(sorted(YEARS_OF_FEE))
+    of_day = bill_usage.c.pacific_day.between(day - _DAY, day), bill_usage.c.utc_day == day
+    statement = _rows(connection).where(*of_day, says_so)
+    return (_bill_row(row) for row in connection.execute(statement) if is_rate(Decimal(row.rate)))
+
+
+def _rows(connection: Connection) -> Select[Any]:
+    return (
+        select(bill_usage, bill_resources, bill_terms, bill_partitions.c.source)
+        .join(bill_partitions, bill_partitions.c.id == bill_usage.c.partition_id)
+        .join(bill_resources, bill_resources.c.id == bill_usage.c.resource)
+        .join(bill_terms, bill_terms.c.id == bill_usage.c.terms)
+        .where(bill_partitions.c.source.in_(counted_sources(connection)))
+    )
 
 
 def counted_sources(connection: Connection) -> list[str]:

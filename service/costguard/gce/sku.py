@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from costguard.model.instance import ProvisioningModel
-from costguard.model.price import EVERYWHERE, Price, PriceKey, Unit, is_address
+from costguard.model.price import EVERYWHERE, Price, PriceKey, Unit, committed, is_address
 
 # Sold at other terms, or on top of something else: Google says OnDemand of most of these too.
 _OTHER_TERMS: Final = re.compile(
@@ -56,6 +56,11 @@ _EIGHTH: Final = re.compile(r"1/8 vgpu no lssd" + _SPOT_VMS + _PLACE)
 # Words read from the catalogue in June and August 2026, and "TPU7x running in Americas".
 _TPU: Final = re.compile(r"tpu(?P<name>v5e|v5p|v6e|7x)" + _SPOT_VMS + _PLACE)
 _FLEX_TPU: Final = re.compile(r"dws defined duration (?:tpu)?(?P<name>v5e|v5p|v6e|7x)" + _PLACE)
+# As programs print the catalogue: "Commitment v1: A2 Cpu in APAC for 1 Year" (38FA-6071-3D88), "Commitment v1: N2D AMD
+# Cpu in Americas for 1 Year", "Commitment v1: Nvidia Tesla T4 GPU running in Americas for 3 Years" (A360-7A19-4436).
+_COMMITMENT: Final = re.compile(r"commitment v1: (?P<what>.+?)(?: running)? in .+ for (?P<years>[13]) years?")
+_COMMITTED_HOST: Final = re.compile(r"(?:(?P<family>[a-z]\d+[a-z]?)(?: amd| arm)? )?(?P<part>cpu|ram)")
+_COMMITTED_PARTS: Final = {"cpu": "core", "ram": "ram"}
 _RTX_PRO: Final = "nvidia-rtx-pro-6000"
 _GPUS: Final = {
     "t4": "nvidia-tesla-t4",
@@ -122,6 +127,24 @@ def subject(description: str, usage_type: str) -> tuple[str, ProvisioningModel] 
     return resource, ProvisioningModel.SPOT if is_spot else ProvisioningModel.STANDARD
 
 
+def commitment(description: str, usage_type: str) -> str | None:
+    """The resource that a commitment's SKU prices, such as `commitment-1y:a2:core`; None for any other SKU.
+
+    Its price is what a commitment to one vCPU, GiB, GPU or TPU chip costs an hour, used or not. The vCPUs of a family
+    without a name are N1's.
+    """
+    match = _COMMITMENT.fullmatch(" ".join(description.lower().split()))
+    if match is None or usage_type != f"Commit{match['years']}Yr":
+        return None
+    if host := _COMMITTED_HOST.fullmatch(match["what"]):
+        resource = f"{host['family'] or 'n1'}:{_COMMITTED_PARTS[host['part']]}"
+    elif (sold := _gpu(f"{match['what']} running in {EVERYWHERE}")) is not None:
+        resource = sold[0]
+    else:
+        return None
+    return committed(resource, int(match["years"]))
+
+
 def _resource(words: str) -> tuple[str, bool] | None:
     if host := _HOST.fullmatch(words):
         custom = (host["custom"] or "").replace(" ", "-")
@@ -165,7 +188,10 @@ def _tpu(name: str) -> str:
 
 
 def _prices(sku: Mapping[str, Any]) -> Iterator[Price]:
-    priced = subject(sku["description"], sku["category"]["usageType"])
+    words, usage_type = sku["description"], sku["category"]["usageType"]
+    priced = subject(words, usage_type)
+    if priced is None and (promised := commitment(words, usage_type)) is not None:
+        priced = promised, ProvisioningModel.STANDARD
     if priced is None:
         return
     pricing = sku["pricingInfo"][-1]  # the newest, where there are several

@@ -44,10 +44,30 @@ def is_address(resource: str) -> bool:
     return resource.startswith("external-ip")
 
 
+HOURS_A_MONTH = 730
+"""The month by which Google quotes what is priced by the hour."""
+TERMS = (1, 3)
+"""The years for which Google sells commitments."""
+
+
+def committed(resource: str, years: int) -> str:
+    """`commitment-1y:n2:core`: the resource whose price is that of a commitment to another for so many years."""
+    return f"commitment-{years}y:{resource}"
+
+
+def without_commitment(resource: str) -> tuple[str, int]:
+    """Returns the resource, and the years that its price is committed for: (`n2:core`, 1); 0 years for any other."""
+    for years in TERMS:
+        if resource.startswith(committed("", years)):
+            return resource.removeprefix(committed("", years)), years
+    return resource, 0
+
+
 @dataclass(frozen=True, slots=True)
 class PriceKey:
     """Resources: `n1:core`, `n1:ram`, `gpu:nvidia-tesla-t4`, `local-ssd`, `disk:pd-ssd`, `suspended-memory`,
-    `external-ip` (whose region is `global`).
+    `external-ip` (whose region is `global`). With `commitment-1y:` or `commitment-3y:` before it, the price is what a
+    commitment to the resource costs, used or not.
 
     `f1-micro:whole` is a VM with all that it has, `gpu:nvidia-b200:whole` a GPU, and
     `gpu:v6e:whole` a TPU chip, with its share of the VM around it.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from fastapi import Request
 from starlette.responses import HTMLResponse
 
+from costguard.bill.commit_report import CommitmentReport, commitment_report
 from costguard.bill.lines import Reason
 from costguard.bill.report import BillReport, bill_report
 from costguard.pages.page import Given, page_router
@@ -12,6 +13,8 @@ from costguard.pages.show import link
 from costguard.pages.spend import spend_query
 from costguard.web.memo import memo_of
 
+_ADVICE_DAYS = 90
+_ADVICE_SHOWN = 10
 _NAMES = {
     Reason.MISSING: "not billed",
     Reason.UNKNOWN_VM: "unknown VM",
@@ -41,12 +44,22 @@ def show_bill(request: Request, pages: Given) -> HTMLResponse:
     now = source.clock.now()
     wanted = spend_query(request.query_params, now.date())
 
-    def read() -> BillReport:
+    def read() -> tuple[BillReport, CommitmentReport]:
         with source.database.read() as connection:
-            return bill_report(connection, wanted.first, wanted.last, wanted.project)
+            report = bill_report(connection, wanted.first, wanted.last, wanted.project)
+            return report, commitment_report(connection, now, _ADVICE_DAYS)
 
-    as_of, report = memo_of(request).once(("bill", wanted.first, wanted.last, wanted.project), lambda: (now, read()))
+    question = ("bill", wanted.first, wanted.last, wanted.project)
+    as_of, (report, commit) = memo_of(request).once(question, lambda: (now, read()))
     spend_page = link("/spend", **{"from": wanted.first.isoformat(), "to": wanted.last.isoformat()})
     return pages.renderer.page(
-        request, "bill.html", as_of, query=wanted, bill=report, reasons=_NAMES, spend_page=spend_page
+        request,
+        "bill.html",
+        as_of,
+        query=wanted,
+        bill=report,
+        commit=commit,
+        advice=commit.advice[:_ADVICE_SHOWN],
+        reasons=_NAMES,
+        spend_page=spend_page,
     )

@@ -40,6 +40,14 @@ def put_code(sha256: str) -> Call[schemas.ArchiveOut]:
     return Call("PUT", ("api", "v1", "code", sha256))
 
 
+def advise_commitments(*, days: int | None = None) -> Call[schemas.CommitmentsResponse]:
+    """Advise what to commit to. Advises the level of each commitment that would have cost least over the last
+    days, its saving and its risk. Whole billing accounts buy commitments: use that the ledger does not watch is
+    not in it.
+    """
+    return Call("GET", ("api", "v1", "commitments"), {"days": days})
+
+
 def get_setup() -> Call[schemas.SetupOut]:
     """Read what the set-up needs. Google, Slack and the server's own computer, as they were when the server
     started. `unknown` is what could not be asked. `costguard doctor`, where the server runs, asks again.

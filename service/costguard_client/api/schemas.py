@@ -223,6 +223,17 @@ class BillSavingsOut(TypedDict):
     """Exact decimal dollars, to the nano-dollar."""
 
 
+class BoughtOut(TypedDict):
+    """Commitments on the bill, which are subtracted from the advice."""
+
+    day: str | None
+    """The closed day that they are read from; null: no bill is compared."""
+    flexible: str
+    """The use at list price that flexible commitments cover in an hour."""
+    unnamed: list[str]
+    """Fees whose family or region is not known. They are not subtracted from the advice."""
+
+
 class BoundNumberOut(TypedDict):
     name: str
     text: str
@@ -461,6 +472,38 @@ class CodeOut(TypedDict):
     """The size of the packed archive in bytes."""
 
 
+class CommitmentAdviceOut(TypedDict):
+    after_fall: str
+    """The saving of a month if use falls by 20 %; below zero: what the commitment then loses."""
+    discount: str
+    """The part of the list price that it takes off."""
+    exceeded: str
+    """The part of the hours whose use is above the level."""
+    family: str
+    """The machine family; `all`: one flexible commitment for all that it covers."""
+    fee: str
+    """The fee of an hour, used or not."""
+    kind: Literal["flexible", "resources"]
+    """`flexible`: to spend so much an hour; `resources`: to vCPUs, GiB of memory or GPUs of one region."""
+    level: str
+    """How much to commit to, in addition to what is bought: in `unit`s."""
+    level_text: str
+    """The level with its unit."""
+    region: str
+    resource: str
+    """The billed resource; empty: a flexible commitment."""
+    risk: str
+    """The same as a sentence."""
+    saved: str
+    """The saving of a month, had it been bought before."""
+    unit: str
+    use: str
+    """The use of a month at list price, of all that the commitment could cover."""
+    what: str
+    """What to commit to, in words."""
+    years: int
+
+
 class CommitmentsOut(TypedDict):
     fees: list[NotHeldOut]
     """The ten largest fees, before the part that usage offset."""
@@ -474,6 +517,26 @@ class CommitmentsOut(TypedDict):
     """The part of the fees that no usage offset. Only fees of spend-based commitments since 2025 show it; null:
     none does.
     """
+
+
+class CommitmentsResponse(TypedDict):
+    advice: list[CommitmentAdviceOut]
+    """What would have saved, the largest saving first."""
+    as_of: str
+    bought: BoughtOut
+    currency: str
+    hours: int
+    method: str
+    since: str
+    """The beginning of the first hour that counts."""
+    too_short: str
+    """The reason why nothing is advised yet; empty: enough days are known."""
+    uncovered: list[UseOut]
+    """Use that no flexible commitment covers, and of whose commitments no price is known."""
+    unknown_runs: int
+    """Runs of VMs whose parts are not known, which are in no amount."""
+    unpriced: list[UseOut]
+    """Use without a list price, which is in no amount."""
 
 
 class CurveOut(TypedDict):
@@ -3208,6 +3271,14 @@ class UnreadOut(TypedDict):
     reason: str
     scope: str
     """The part: a zone, instances, disks, operations, or project."""
+
+
+class UseOut(TypedDict):
+    family: str
+    region: str
+    resource: str
+    what: str
+    """The resource and its region, in words."""
 
 
 Verdict = Literal["ready", "degraded", "not ready"]

@@ -17,6 +17,8 @@ from functools import lru_cache
 from typing import Final
 
 from costguard.model.instance import CAPACITY_OPTIMIZED, TPUS, Shape, gpu_words
+from costguard.model.price import without_commitment
+from costguard.model.words import count_text
 
 # cloud.google.com/compute/docs/general-purpose-machines: these show two vCPUs and bill a share of one. Of the custom
 # ones nothing is published; the shares are those of the predefined ones.
@@ -118,14 +120,19 @@ def _price_family(shape: Shape) -> str:
 
 def accelerator_kind(resource: str) -> str | None:
     """`GPU` or `TPU`; None for a resource that is no accelerator."""
-    family, _, part = resource.partition(":")
+    family, _, part = without_commitment(resource)[0].partition(":")
     if family != "gpu":
         return None
     return "TPU" if part.partition(":")[0] in TPUS else "GPU"
 
 
 def resource_words(resource: str) -> str:
-    """`T4 GPU`, `v6e TPU chip with its share of the VM`, `N1 vCPU`, `N1 memory`, `f1-micro VM`, `pd-ssd disk`"""
+    """`T4 GPU`, `v6e TPU chip with its share of the VM`, `N1 vCPU`, `N1 memory`, `f1-micro VM`, `pd-ssd disk`, and
+    `N1 vCPU, committed for 1 year`
+    """
+    resource, years = without_commitment(resource)
+    if years:
+        return f"{resource_words(resource)}, committed for {count_text(years, 'year')}"
     family, _, part = resource.partition(":")
     part, _, whole = part.partition(":")
     if family == "gpu":
