@@ -23,6 +23,7 @@ CostguardError
 │   ├── RateLimited          Google's quota for the API is used up
 │   ├── CloudUnavailable     no answer, a 5xx, or a broken connection
 │   ├── RequestRefused       Google refuses it for what it says (400), and will again
+│   │   └── NoticeRefused    for the notice of a preemption, which this VM cannot have
 │   ├── AlreadyExists        the name is taken (409)
 │   └── BadAnswer            an answer that is not what the API promises
 ├── SlackError
@@ -152,6 +153,10 @@ class KeptByAnother(CloudError):
 
 class RequestRefused(CloudError):
     """Google refuses the request for what it says, and will refuse it again; `message` holds its words."""
+
+
+class NoticeRefused(RequestRefused):
+    """Google refuses the notice of a preemption that was asked for with a VM; without it the VM may be had."""
 
 
 class AlreadyExists(CloudError):

@@ -127,3 +127,26 @@ def test_a_preemption_before_the_start_starts_nothing(vm: Vm, guard: FakeGuard) 
     end = guard.wait_for("exit")
     assert (end["reason"], end["asked"]) == ("not_started", "preemption")
     assert not (vm.work / "started").exists()
+
+
+@pytest.mark.parametrize("notice_s", [0, 600])
+def test_notice_before_the_shutdown_gives_the_command_that_much_more(vm: Vm, guard: FakeGuard, notice_s: int) -> None:
+    """A save that takes longer than the last seconds of a VM comes to its end within a notice, and not without."""
+    start(vm, guard, SAVES, "step 7", notice_s=notice_s, notice_grace_s=0.1)
+    vm.metadata.set("instance/preempted", "TRUE")
+    assert guard.wait_for("stopping")["grace_s"] == notice_s + 0.1
+    if notice_s:
+        guard.wait_for("heartbeat", lambda event: "saving" in event["output"])
+        (vm.work / "may-save").touch()
+    end = guard.wait_for("exit")
+    assert (end["was_killed"], (vm.work / "checkpoint").exists()) == (not notice_s, bool(notice_s))
+
+
+def test_shutdown_within_a_notice_leaves_the_last_seconds(vm: Vm, guard: FakeGuard) -> None:
+    """The soft-off comes at the end of the notice; whatever the agent thought, seconds are left then."""
+    start(vm, guard, IGNORES, "ready", notice_s=600, notice_grace_s=0.5)
+    vm.metadata.set("instance/preempted", "TRUE")
+    guard.wait_for("stopping")
+    vm.agents[-1].send_signal(signal.SIGTERM)
+    end = guard.wait_for("exit")
+    assert (end["asked"], end["was_killed"]) == ("preemption", True)

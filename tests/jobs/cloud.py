@@ -20,6 +20,7 @@ from costguard.errors import (
     CloudError,
     CloudUnavailable,
     NotFound,
+    NoticeRefused,
     PermissionDenied,
     RateLimited,
     RequestRefused,
@@ -86,6 +87,7 @@ class CloudOfVms:
         self.spot_stockouts: set[str] = set()
         self.used_up: set[str] = set()
         self.refusals: dict[str, str] = {}
+        self.without_notices: set[str] = set()  # zones that refuse the notice of a preemption
         self.nats: dict[str, str] = {}  # the Cloud NAT of each region
         self.hidden: set[str] = set()  # regions whose networks may not be read
         self.deaf = self.mute = 0
@@ -118,7 +120,7 @@ class CloudOfVms:
         with self._called("look", project, changes=False):
             vm = self._there.get((project, zone, name))
             return (
-                Sighting(vm.gce_id, vm.status, vm.started_at, dict(vm.labels), dict(vm.origin))
+                Sighting(vm.gce_id, vm.status, vm.started_at, dict(vm.labels), dict(vm.origin), vm.request.notice)
                 if vm is not None
                 else None
             )
@@ -270,6 +272,8 @@ class CloudOfVms:
         return self._lock
 
     def _insert(self, project: str, zone: str, vm: VmRequest, request_id: str) -> str:
+        if zone in self.without_notices and vm.notice:
+            raise NoticeRefused("Unknown name \"preemptionNoticeDuration\" at 'resource.scheduling'.")
         if zone in self.refusals:
             raise RequestRefused(self.refusals[zone])
         if (project, zone, vm.name) in self._there:

@@ -62,6 +62,9 @@ class RecipeOut(Out):
     image: str = Field(description="The boot image.")
     provisioning_model: Provisioning
     falls_back_to_on_demand: bool = Field(description="Whether on-demand is used once every zone is out of Spot stock.")
+    notice_seconds: Seconds = read_from(
+        "notice", description="The notice of a preemption that Spot VMs are asked for, in seconds: 120 or 0."
+    )
     max_run_seconds: Seconds = read_from("max_run", description="Google ends each VM after this time.")
     disk_gib: int
     disk_type: str

@@ -42,7 +42,8 @@ _DIGEST_AFTER = timedelta(minutes=100)
 # The forgotten T4 is stopped when its owner has not answered twice; about other VMs reminders are sent.
 _PRESETS = {
     "t4": {"remind_every": "20m", "when_unanswered": "stop", "stop_after": 2, "grace": "10m"},
-    "a100": {"remind_every": "30m"},
+    # Its VMs live in real seconds, in which a notice would take two minutes.
+    "a100": {"remind_every": "30m", "launch": {"notice": "0s"}},
     "multi-gpu": {"remind_every": "30m"},
     "other": {"remind_every": "30m"},
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from datetime import timedelta
 from typing import Any
 
 from costguard.errors import BadAnswer
@@ -41,7 +42,8 @@ class ComputeActuator:
             ) from None
         items = ({"key": item.key, "value": item.value} for item in instance.metadata.items)
         status = status_of(instance.status)
-        return Sighting(str(instance.id), status, started_at, dict(instance.labels), origin_of(items))
+        notice = timedelta(seconds=instance.scheduling.preemption_notice_duration.seconds)
+        return Sighting(str(instance.id), status, started_at, dict(instance.labels), origin_of(items), notice)
 
     def stop(self, project: str, zone: str, instance: str, request_id: str) -> str:
         """Begin to stop it. The operation's id. By its numeric id, no other VM can be stopped instead."""
@@ -80,6 +82,9 @@ def vm_body(zone: str, vm: VmRequest, *, has_local_ssds: bool = False) -> dict[s
         "labels": {**recipe.labels, **vm.labels},
         "metadata": {"items": [{"key": key, "value": value} for key, value in vm.metadata.items()]},
     }
+    if vm.notice:
+        # Spot alone may have it: `gcloud compute instances create --help`, --preemption-notice-duration.
+        body["scheduling"]["preemption_notice_duration"] = {"seconds": int(vm.notice.total_seconds())}
     if vm.keeps_disk and has_local_ssds:
         # Google demands this of VMs that have local SSDs, and refuses it for others: see the help of
         # `gcloud compute instances create --discard-local-ssds-at-termination-timestamp`.

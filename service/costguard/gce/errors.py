@@ -13,12 +13,13 @@ from costguard.errors import (
     CloudUnavailable,
     CredentialsRefused,
     NotFound,
+    NoticeRefused,
     PermissionDenied,
     RateLimited,
     RequestRefused,
 )
 from costguard.refusals.explanation import Explanation, RefusalKind
-from costguard.refusals.reader import explain
+from costguard.refusals.reader import explain, is_about_notice
 
 _LOOKED_AT = 4096  # bytes of an answer
 _LIMITS = frozenset({RefusalKind.RATE_LIMITED, RefusalKind.QUOTA})
@@ -175,7 +176,8 @@ def _of_status(
         return RequestRefused(said, f"{reading.sentence} {reading.mend}")
     # A resource that is not ready yet will be: only a permanent refusal is reported as one.
     if service.tells_refusals and status == 400 and not is_later:
-        return RequestRefused(said, reading.mend or "Change what is asked for: Google would refuse it again.")
+        refusal = NoticeRefused if is_about_notice(reading.said) else RequestRefused
+        return refusal(said, reading.mend or "Change what is asked for: Google would refuse it again.")
     if kind in (RefusalKind.UNKNOWN, RefusalKind.REQUEST):
         return BadAnswer(said, f"Check the spelling of project {project} and the endpoint, if one is set.")
     return BadAnswer(said, f"{reading.sentence} {reading.mend}")

@@ -11,7 +11,7 @@ from costguard.model.data import DataTransfer
 from costguard.model.generation import FIRST, AttemptName
 from costguard.model.hang import Hang
 from costguard.model.instance import ProvisioningModel
-from costguard.model.launch import AddressChoice
+from costguard.model.launch import NO_NOTICE, AddressChoice
 from costguard.model.metric import SeenMetric
 from costguard.model.money import Money
 from costguard.model.progress import SeenProgress
@@ -171,6 +171,8 @@ class Attempt:
     follows: int | None = None  # the number of the attempt that ran while this one's VM was made ready
     ready_at: datetime | None = None  # when its agent first said that nothing but the guard's word was missing
     released_at: datetime | None = None  # when that word was given
+    # Of a preemption, as its VM was asked for; None: not known, of a VM that was adopted.
+    notice: timedelta | None = NO_NOTICE
     agent: AgentState = field(default_factory=AgentState)
 
     @property

@@ -222,7 +222,7 @@ class Terms:
 
     silence: timedelta = timedelta(minutes=10)  # of an agent that was heard before, until its VM counts as lost
     boot: timedelta = timedelta(minutes=30)  # from the VM to the first word of its agent
-    dying: timedelta = timedelta(seconds=40)  # from a notice of preemption until nothing of the VM can write any more
+    dying: timedelta = timedelta(seconds=40)  # from the end of a preemption's notice until nothing of the VM can write
     cancel_grace: timedelta = timedelta(seconds=60)  # the agent's, from SIGTERM to SIGKILL
     quick_crash: timedelta = timedelta(minutes=10)  # a command that fails sooner is in a crash loop, if it does so...
     crash_loop: int = 3  # ...so many times in a row

@@ -8,6 +8,12 @@ from datetime import timedelta
 
 from costguard.model.instance import ProvisioningModel, Shape
 
+# How long before the soft-off a Spot VM's metadata announce its preemption. Google takes no other values:
+# `gcloud compute instances create --help`, --preemption-notice-duration, and "Spot VMs", "Preemption process".
+NO_NOTICE = timedelta(0)
+LONGEST_NOTICE = timedelta(seconds=120)
+NOTICES: Mapping[str, timedelta] = {"120s": LONGEST_NOTICE, "0s": NO_NOTICE}
+
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
@@ -36,6 +42,11 @@ class Recipe:
     external_address: bool | None = None  # None: decided at each launch, by what is read of the subnetwork
     installs_drivers: bool = True  # asks a Deep Learning image to install the GPU's driver
     labels: Mapping[str, str] = field(default_factory=dict)
+    notice: timedelta = LONGEST_NOTICE  # of a preemption, which Spot VMs are asked for; others are never preempted
+
+    def notice_of(self, model: ProvisioningModel) -> timedelta:
+        """Returns the notice to ask for with a VM of this model."""
+        return self.notice if model is ProvisioningModel.SPOT else NO_NOTICE
 
     def shape(self, machine: Shape) -> Shape:
         """Returns the billed shape of such a VM: its machine type, and the GPUs that are attached to it."""
@@ -77,6 +88,7 @@ class VmRequest:
     keeps_disk: bool  # Google stops the VM at its end, and does not delete it: its disk holds the checkpoints
     labels: Mapping[str, str] = field(default_factory=dict)
     metadata: Mapping[str, str] = field(default_factory=dict)
+    notice: timedelta = NO_NOTICE  # of a preemption: see `NOTICES`
 
 
 @dataclass(frozen=True, slots=True)

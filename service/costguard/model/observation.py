@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from fractions import Fraction
 
@@ -84,6 +84,7 @@ class Sighting:
     last_started_at: datetime | None
     labels: Mapping[str, str]
     origin: Mapping[str, str] = field(default_factory=dict)  # metadata that says who keeps it: see keepers/origin.py
+    notice: timedelta = timedelta(0)  # of a preemption
 
 
 class Presence(StrEnum):

@@ -11,6 +11,7 @@ The result's `sentence` and `mend` are for people (a mend holds one exact comman
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -83,3 +84,14 @@ def _of_slack(code: str, read: Answer) -> Explanation:
     elif kind is RefusalKind.REQUEST:
         mend = "The call itself is wrong: change what is sent; to try again does not help."
     return Explanation(kind, SLACK, sentence, mend, missing, read.status, code)
+
+
+def is_about_notice(said: str) -> bool:
+    """Says whether a refusal is about the notice of a preemption.
+
+    An API that does not know the field names it: `Unknown name "preemptionNoticeDuration" at 'resource.scheduling'`.
+    """
+    return _NOTICE.search(said) is not None
+
+
+_NOTICE = re.compile(r"preemption[ _]?notice", re.IGNORECASE)

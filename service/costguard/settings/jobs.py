@@ -16,7 +16,7 @@ from costguard.jobs.submit import submission
 from costguard.keepers.reading import keeper_of
 from costguard.model.instance import ProvisioningModel
 from costguard.model.job import Terms
-from costguard.model.launch import Recipe
+from costguard.model.launch import NOTICES, Recipe
 from costguard.model.money import Money
 from costguard.model.words import list_text
 from costguard.settings.values import (
@@ -170,7 +170,9 @@ DiskType = Annotated[
 ServiceAccount = Annotated[str, AfterValidator(service_account)]
 VmNetwork = Annotated[str, AfterValidator(network)]
 GuardUrl = Annotated[str, AfterValidator(guard_url)]
-Override = Literal["zones", "spot", "on_demand_fallback", "machine_type", "disk_gib", "max_run_hours", "image"]
+Override = Literal[
+    "zones", "spot", "notice", "on_demand_fallback", "machine_type", "disk_gib", "max_run_hours", "image"
+]
 
 
 class LaunchSection(Section):
@@ -186,6 +188,7 @@ class LaunchSection(Section):
         Field(min_length=1),
     ]
     spot: bool = True
+    notice: Literal["120s", "0s"] = "120s"
     on_demand_fallback: bool = False
     image: Image = "projects/deeplearning-platform-release/global/images/family/common-cu129-ubuntu-2204-nvidia-580"
     dev_image: Image | None = None
@@ -202,6 +205,7 @@ class LaunchSection(Section):
     overrides: Annotated[tuple[Override, ...], Listed] = (
         "zones",
         "spot",
+        "notice",
         "on_demand_fallback",
         "disk_gib",
         "max_run_hours",
@@ -239,6 +243,7 @@ class LaunchSection(Section):
             attaches_gpus=self.gpu_count > 0 and self.machine_type.startswith(_ATTACHING),
             provisioning_model=ProvisioningModel.SPOT if self.spot else ProvisioningModel.STANDARD,
             falls_back_to_on_demand=self.on_demand_fallback,
+            notice=NOTICES[self.notice],
             disk_gib=self.disk_gib,
             disk_type=self.disk_type,
             service_account=self.service_account or "",

@@ -96,7 +96,7 @@ class AttemptOut(TypedDict):
     """The hang of its command; null: it makes progress, as far as is known."""
     heard_at: str | None
     image: str
-    """The image that its VM is given, with a digest where one was known; empty: no container."""
+    """The image that its VM is given, with a digest where one was known; empty: none."""
     image_digest: str
     """The digest that its VM pulled; empty before that."""
     intended_at: str
@@ -106,6 +106,8 @@ class AttemptOut(TypedDict):
     """The time at which its VM was known to exist."""
     max_run_seconds: int
     name: str
+    notice_seconds: int | None
+    """The notice of a preemption that its VM was asked for, in seconds; null: not known."""
     noticed_at: str | None
     """The time of its notice of preemption."""
     number: int
@@ -1954,6 +1956,8 @@ class OverridesBody(TypedDict):
     """The machine type; null: the preset's."""
     max_run_hours: NotRequired[float | None]
     """The hours that each VM may run; then Google ends it."""
+    notice: NotRequired[Literal["120s", "0s"] | None]
+    """How long before its shutdown a Spot VM is told of its preemption; null: as in the preset."""
     on_demand_fallback: NotRequired[bool | None]
     """Whether to use on-demand when Spot is out of stock everywhere."""
     spot: NotRequired[bool | None]
@@ -2369,6 +2373,8 @@ class RecipeOut(TypedDict):
     max_run_seconds: int
     """Google ends each VM after this time."""
     network: str
+    notice_seconds: int
+    """The notice of a preemption that Spot VMs are asked for, in seconds: 120 or 0."""
     provisioning_model: Literal["standard", "spot", "flex_start", "reservation_bound"]
     service_account: str
     """The service account of its VMs; empty: the VM cannot call Google APIs."""

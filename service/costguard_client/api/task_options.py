@@ -79,6 +79,8 @@ class TaskOptions:
     """The only zones to use."""
     spot: bool | None = None
     """Whether to use Spot VMs; null: as in the preset."""
+    notice: Literal["120s", "0s"] | None = None
+    """How long before its shutdown a Spot VM's preemption is announced; null: as in the preset."""
     on_demand_fallback: bool | None = None
     """Whether to use on-demand when Spot is out of stock everywhere."""
     machine_type: str = ""
@@ -151,6 +153,7 @@ PLACES: Mapping[str, str] = {
     "owner": "owner",
     "zones": "overrides.zones",
     "spot": "overrides.spot",
+    "notice": "overrides.notice",
     "on_demand_fallback": "overrides.on_demand_fallback",
     "machine_type": "overrides.machine_type",
     "disk_gib": "overrides.disk_gib",

@@ -157,6 +157,20 @@ def check_model(scheduling: Mapping[str, Any], sold: Sequence[str]) -> None:
         raise invalid(f"resource.scheduling.{field}", model, text)
 
 
+def check_preemption_notice(notice: Mapping[str, Any] | None, *, spot: bool) -> None:
+    """Google's "Spot VMs", "Preemption process": the notice is 120 s or 0 s, and for Spot VMs alone.
+
+    Google's wording of the refusal is not public; this wording is ours.
+    """
+    field = "resource.scheduling.preemptionNoticeDuration"
+    if notice is None:
+        return
+    if not spot:
+        raise invalid(field, dict(notice), "Only for an instance whose provisioningModel is SPOT.")
+    if str(notice.get("seconds", 0)) not in ("0", "120") or int(notice.get("nanos", 0)):
+        raise invalid(f"{field}.seconds", notice.get("seconds", 0), "Must be 0 or 120.")
+
+
 def check_accelerator(project: str, zone: str, kind: str, count: int) -> None:
     if kind not in machine_types.ACCELERATOR_TYPES.get(zone, ()):
         raise not_found(f"projects/{project}/zones/{zone}/acceleratorTypes/{kind}")

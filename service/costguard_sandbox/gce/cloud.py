@@ -200,6 +200,7 @@ class Cloud:
             if zone not in ZONES:
                 raise invalid("zone", zone, "Unknown zone.")
             wanted = read_insert(zone, body, project)
+            self.faults.check_notice(project, zone, wanted.given["scheduling"])
             if (project, zone, wanted.name) in self._vms:
                 raise already_exists(f"projects/{project}/zones/{zone}/instances/{wanted.name}")
             vm = self._factory.vm(project, zone, wanted, self.timeline.now, self.storage.live)

@@ -12,16 +12,18 @@ from typing import Any
 from costguard_sandbox.faults import ActiveFaults, BadFault
 from costguard_sandbox.gce.catalogue.prices import Misprint, MisprintedList, PriceList
 from costguard_sandbox.gce.catalogue.regions import ZONES, project_number, region_of, zones_of
-from costguard_sandbox.gce.errors import Refused, not_found
+from costguard_sandbox.gce.errors import Refused, bad_request, not_found
 from costguard_sandbox.gce.operations import Failure
 from costguard_sandbox.gce.vm import Shape
 
 LONGEST_SILENCE_S = 60.0
+_NOTICE = "preemptionNoticeDuration"
 _AIMED = ("count", "chance", "method", "path", "project")
 # (required keys, optional keys) of each kind.
 _KINDS: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "unreachable_zone": (("zone",), ("project",)),
     "stockout": ((), ("zone", "gpu", "spot", "project", "count")),
+    "no_notice": ((), ("zone", "project", "count")),
     "quota": (("metric", "limit"), ("region", "project")),
     "rate_limit": (("limit",), ("project", "writes")),
     "lost_answer": ((), ("when", "how", "code", "seconds", *_AIMED)),
@@ -192,6 +194,16 @@ class CloudFaults(ActiveFaults[CloudFault]):
         """Returns the error of an operation of Workbench or Cloud Workstations; "" where it succeeds."""
         met = self._met("operation_error", project)
         return "" if met is None else "An internal error has occurred."
+
+    def check_notice(self, project: str, zone: str, scheduling: Mapping[str, Any]) -> None:
+        """Refuses the notice of a preemption, in the words in which Google's APIs refuse a field that they do not know
+        (as in google-marketing-solutions/dv360-api-appsscript-samples issue 7).
+        """
+        for fault in self._of("no_notice"):
+            if scheduling.get(_NOTICE) and fault.applies_to(project) and fault.zone in ("", zone):
+                self.count_down(fault)
+                where = "at 'resource.scheduling': Cannot find field."
+                raise bad_request(f'Invalid JSON payload received. Unknown name "{_NOTICE}" {where}')
 
     def stockout(self, project: str, zone: str, shape: Shape, *, spot: bool) -> Failure | None:
         for fault in self._of("stockout"):

@@ -20,6 +20,7 @@ from costguard_sandbox.gce.checks import (
     check_labels,
     check_model,
     check_name,
+    check_preemption_notice,
     check_stop_action,
     whole_number,
 )
@@ -141,17 +142,24 @@ def read_scheduling(given: Mapping[str, Any], *, has_gpu: bool) -> dict[str, Any
     if limited and legacy:
         raise bad_request("Max run duration is not supported for preemptible instances; use the SPOT model.")
     _check_run_limit(given.get("maxRunDuration"))
+    check_preemption_notice(given.get("preemptionNoticeDuration"), spot=given.get("provisioningModel") == "SPOT")
     scheduling = dict(given)
     scheduling["onHostMaintenance"] = maintenance
     scheduling["automaticRestart"] = bool(given.get("automaticRestart", not spot))
     scheduling["preemptible"] = spot
     scheduling["provisioningModel"] = given.get("provisioningModel") or "STANDARD"
     if given.get("maxRunDuration"):
-        limit = given["maxRunDuration"]
-        scheduling["maxRunDuration"] = {"seconds": str(limit.get("seconds", 0)), "nanos": int(limit.get("nanos", 0))}
+        scheduling["maxRunDuration"] = duration(given["maxRunDuration"])
+    if given.get("preemptionNoticeDuration"):
+        scheduling["preemptionNoticeDuration"] = duration(given["preemptionNoticeDuration"])
     if (limited or given.get("provisioningModel") == "SPOT") and not given.get("instanceTerminationAction"):
         scheduling["instanceTerminationAction"] = "STOP"
     return scheduling
+
+
+def duration(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns a Duration as Google shows it: the seconds are a text (int64)."""
+    return {"seconds": str(given.get("seconds", 0)), "nanos": int(given.get("nanos", 0))}
 
 
 def _check_run_limit(limit: Mapping[str, Any] | None) -> None:

@@ -70,9 +70,8 @@ class AgentAttempt:
         self._activity = ActivityWatch(
             settings, self._usage.nvml, stacks, self._running, self._container_name, self._report_activity
         )
-        saves_to = on_the_vm(
-            settings, settings.checkpoint.get("local") or settings.checkpoint.get("location", ""), places.volumes
-        )
+        plan = settings.checkpoint
+        saves_to = on_the_vm(settings, plan.get("local") or plan.get("location", ""), places.volumes)
         self._reader = ProgressReader(settings, self._log, self._step_file, saves_to)
         self._progress = CommandProgress(settings, self._log, self._reader)
         self._travel = TravellingCheckpoints(settings, self._folder, places.volumes, self._credentials, self._send)
@@ -88,7 +87,7 @@ class AgentAttempt:
         self._stop.when_vm_ends.append(self._travel.hurry)
         work = DrillWork(self._stop.begin_drill, self._kill, self._send, self._note_end)
         self._drill = HeldDrill(
-            settings, self._state, self._folder, places.volumes, self._credentials, self._travel, work
+            settings, self._state, self._folder, self._volumes, self._credentials, self._travel, work
         )
         self._is_again = False
         self._runner: subprocess.Popen[bytes] | None = None
@@ -282,8 +281,9 @@ class AgentAttempt:
     def _finish(self, ended: dict[str, Any]) -> None:
         """Brings away what must outlast the VM, then reports the exit; first of all where the VM ends in seconds."""
         stop = self._state.stop
-        if stop.get("why") in VM_ENDS:
+        if self._stop.ends_in_seconds:
             self._report_exit(ended)
+        self._stop.in_last_seconds.append(lambda: self._report_exit(ended))
         is_success = ended.get("reason") == "exited" and ended.get("code") == 0 and not stop
         if is_success:  # also if it is asked to stop while its outputs are published
             ended["asked"] = None

@@ -23,7 +23,7 @@ from .drill_rules import INTERRUPTED, SAVED, TOO_LATE, DrillLimits, Save, Steps,
 from .files import boot_id, own_time, say
 from .settings import AttemptSettings, Unwanted
 from .state import SavedState
-from .stopping import POWER_OFF_S
+from .stopping import POWER_OFF_S, preemption_grace_s
 from .transfers.preparation import CommandSecrets
 from .transfers.remote import RemoteReader, fingerprint
 from .transfers.transfer import Wait, place
@@ -171,6 +171,10 @@ class HeldDrill:
             return is_failure
         return False
 
+    @property
+    def _patience_s(self) -> float:
+        return self._settings.drill_patience_s + self._settings.notice_s
+
     def _ended_before(self, ended: Mapping[str, Any]) -> bool:
         """Says whether the command ended before the drill was noted.
 
@@ -180,7 +184,7 @@ class HeldDrill:
         return bool(ended_at) and own_time(str(ended_at)) < self._state.drill["began"] - 0.001
 
     def _conclude(self, wait: Wait) -> None:
-        until = self._state.drill["began"] + self._settings.drill_patience_s
+        until = self._state.drill["began"] + self._patience_s
 
         def wait_at_most(seconds: float) -> None:
             if self._state.stop or time.time() > until:
@@ -270,7 +274,7 @@ class HeldDrill:
                 self._judge(list(saves.values()))
                 return
             earlier = looked_at
-            if time.time() > began + settings.drill_patience_s and not self._state.of_runner("exit.json"):
+            if time.time() > began + self._patience_s and not self._state.of_runner("exit.json"):
                 self._note({"was_killed": True})
                 self._work.kill()
             self._ended.wait(settings.poll_s)
@@ -286,7 +290,7 @@ class HeldDrill:
 
     def _judge(self, saves: list[Save]) -> None:
         drill, settings = self._state.drill, self._settings
-        grace = settings.notice_grace_s
+        grace = preemption_grace_s(settings)
         limits = DrillLimits(grace, grace + POWER_OFF_S, self._travel.is_wanted)
         result, save = judged(saves, limits, Steps(drill["step_before"], drill["first"], drill["last"]))
         is_fresh = result in (SAVED, TOO_LATE)
@@ -355,7 +359,7 @@ class HeldDrill:
     def _report(self) -> None:
         drill = self._state.drill
         fields = {name: drill[name] for name in REPORTED if drill.get(name) is not None}
-        self._work.send("drill", **fields, grace_s=self._settings.notice_grace_s)
+        self._work.send("drill", **fields, grace_s=preemption_grace_s(self._settings))
 
 
 def _rounded(seconds: float | None) -> float | None:

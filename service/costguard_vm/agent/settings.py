@@ -74,6 +74,7 @@ class AttemptSettings(NamedTuple):
     step_pattern: str = ""
     metric_pattern: str = ""
     metric_better: str = "lower"
+    notice_s: float = 0.0
     notice_grace_s: float = 22.0  # Google cuts the power 30 s after its notice, which arrives with some delay
     cancel_grace_s: float = 60.0
     drill_settle_s: float = 60.0

@@ -19,6 +19,11 @@ POWER_OFF_S = 8  # from the end of the notice's grace until Google cuts the powe
 NEVER = float("inf")
 
 
+def preemption_grace_s(settings: AttemptSettings) -> float:
+    """Returns the seconds from the notice of a preemption until the command is killed."""
+    return settings.notice_s + settings.notice_grace_s
+
+
 class VmEnds(Exception):
     """The VM ends before the command was started: after a reboot, as of a driver's installer, it is started."""
 
@@ -26,15 +31,18 @@ class VmEnds(Exception):
 class CommandStop:
     """Requests to stop, from the guard, from Google's notices and from the VM. Safe for several threads.
 
-    `when_noticed` is called at Google's notice of a preemption, `when_vm_ends` when only seconds are left.
+    `when_noticed` is called at Google's notice of a preemption, `when_vm_ends` when the end of the VM is known, and
+    `in_last_seconds` while what the command left is brought away and nothing but the VM's last seconds are left.
     """
 
     def __init__(self, settings: AttemptSettings, state: SavedState, guard: EventSender) -> None:
         self._settings, self._state, self._guard = settings, state, guard
         self.when_noticed: list[Callable[[], object]] = []
         self.when_vm_ends: list[Callable[[], object]] = []
+        self.in_last_seconds: list[Callable[[], object]] = []
         self._stopping, self._wake = threading.Lock(), threading.Event()
         self._deadline = NEVER
+        self.noticed_until = 0.0  # of the monotonic clock: the VM runs on until then, since its notice said so
         self.is_vm_ending = False  # set by a signal handler, which may take no lock
         self.was_killed = False
 
@@ -63,7 +71,14 @@ class CommandStop:
             self._guard.send("notice", run=self._state.known_run, what="preemption", value=value)
             for act in self.when_noticed:
                 act()
-            self.request("preemption", self._settings.notice_grace_s)
+            self.noticed_until = time.monotonic() + self._settings.notice_s
+            self.request("preemption", preemption_grace_s(self._settings))
+
+    @property
+    def ends_in_seconds(self) -> bool:
+        """Says whether nothing but the last seconds of the VM are left."""
+        is_announced = not self.is_vm_ending and time.monotonic() < self.noticed_until
+        return self._state.stop.get("why") in VM_ENDS and not is_announced
 
     def maintained(self, value: str) -> None:
         """Google's value of instance/maintenance-event changed."""
@@ -119,6 +134,9 @@ class CommandStop:
         latest = time.monotonic() + seconds
         while True:
             self.request_if_vm_ends()
+            if self.ends_in_seconds:
+                for act in self.in_last_seconds:
+                    act()
             stop = self._state.stop
             if stop and self._deadline == NEVER:
                 self._deadline = time.monotonic() + stop["grace_s"]

@@ -264,3 +264,37 @@ def test_the_requested_configuration_is_returned_in_googles_form() -> None:
     assert shown["serviceAccounts"][0]["email"].endswith("-compute@developer.gserviceaccount.com")
     assert (shown["hostname"], shown["tags"]["items"]) == ("vm.example.com", ["gpu"])
     assert shown["networkInterfaces"][0]["networkIP"]
+
+
+@pytest.mark.parametrize(
+    ("scheduling", "why"),
+    [
+        ({"preemptionNoticeDuration": {"seconds": "120"}}, "provisioningModel is SPOT"),
+        ({"provisioningModel": "SPOT", "preemptionNoticeDuration": {"seconds": "60"}}, "Must be 0 or 120"),
+        ({"provisioningModel": "SPOT", "preemptionNoticeDuration": {"seconds": 120, "nanos": 1}}, "Must be 0 or 120"),
+    ],
+)
+def test_notice_of_a_preemption_is_for_spot_vms_and_of_two_lengths(scheduling: dict[str, Any], why: str) -> None:
+    """Google's "Spot VMs", "Preemption process", and `gcloud compute instances create --help`."""
+    with pytest.raises(Refused, match=why):
+        new_world().insert(PROJECT, ZONE, body(scheduling=scheduling))
+
+
+@pytest.mark.parametrize("seconds", [0, 120, "120"])
+def test_notice_of_a_preemption_is_shown_as_it_was_asked_for(seconds: object) -> None:
+    """As a Duration, whose seconds are a text; discovery, compute v1, Scheduling.preemptionNoticeDuration."""
+    world = new_world()
+    scheduling = {"provisioningModel": "SPOT", "preemptionNoticeDuration": {"seconds": seconds}}
+    world.insert(PROJECT, ZONE, body(scheduling=scheduling))
+    world.advance(MINUTE)
+    shown = instance_resource(world.links, world.instance(PROJECT, "vm"))["scheduling"]
+    assert shown["preemptionNoticeDuration"] == {"seconds": str(seconds), "nanos": 0}
+
+
+def test_zone_may_not_know_the_notice_of_a_preemption() -> None:
+    world = new_world()
+    world.faults.add("no_notice", zone=ZONE)
+    scheduling = {"provisioningModel": "SPOT", "preemptionNoticeDuration": {"seconds": 120}}
+    with pytest.raises(Refused, match='Unknown name "preemptionNoticeDuration"'):
+        world.insert(PROJECT, ZONE, body(scheduling=scheduling))
+    world.insert(PROJECT, ZONE, body())

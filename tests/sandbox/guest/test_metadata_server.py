@@ -243,6 +243,23 @@ def test_a_vm_can_set_its_own_preemption_notice() -> None:
     assert world.trigger_after_notice("preempt", PROJECT, "other", notice=timedelta(0)) is not None
 
 
+def test_soft_off_comes_after_the_notice(server: MetadataClient) -> None:
+    """The metadata say TRUE at once; the VM runs for 120 s more, and then has the usual 30 s.
+
+    Google's "Spot VMs", "Preemption process".
+    """
+    scheduling = {**SPOT["scheduling"], "preemptionNoticeDuration": {"seconds": "120"}}
+    server.world.insert(PROJECT, ZONE, body("noticed", scheduling=scheduling))
+    server.world.advance(MINUTE)
+    vm = server.world.instance(PROJECT, "noticed")
+    server.world.trigger_after_notice("preempt", PROJECT, "noticed")
+    assert vm.is_preempted
+    server.world.advance(timedelta(seconds=119))
+    assert vm.status == "RUNNING"
+    server.world.advance(timedelta(seconds=2))
+    assert vm.status == "STOPPING"
+
+
 def test_a_migration_is_announced_in_metadata() -> None:
     """MIGRATE_ON_HOST_MAINTENANCE until it has happened, NONE afterwards; the VM runs on."""
     world = new_world()

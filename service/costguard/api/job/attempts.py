@@ -130,10 +130,9 @@ class AttemptOut(Out):
     resume_why: str = Field(
         description="The reason why it did not resume from the newest complete checkpoint; empty where it did."
     )
-    image: str = Field(
-        description="The image that its VM is given, with a digest where one was known; empty: no container."
-    )
+    image: str = Field(description="The image that its VM is given, with a digest where one was known; empty: none.")
     image_digest: str = read_from("agent.image_digest", description="The digest that its VM pulled; empty before that.")
+    notice_seconds: Seconds | None = read_from("notice", description="The notice its VM was asked for; null: unknown.")
     intended_at: Moment
     asked_at: Moment | None
     made_at: Moment | None = Field(description="The time at which its VM was known to exist.")

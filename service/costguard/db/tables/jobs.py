@@ -142,6 +142,8 @@ attempts = Table(
     # Whether its VM gets an external address, and why; NULL: as its job's recipe says.
     Column("address", JsonOrNull),
     Column("hang", JsonOrNull),  # NULL: its command makes progress, as far as is known
+    # The notice of a preemption that its VM was asked for; NULL: not known, of a VM that was adopted.
+    Column("notice_s", Integer, server_default=text("0")),
     UniqueConstraint("job_id", "number"),
     UniqueConstraint("name", "project"),  # in this order an agent, which knows its name alone, is found by it too
 )

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
+import structlog
 from sqlalchemy import Connection
 
 from costguard.actions.execute import CallKind, StepDefaults, Urgency
-from costguard.errors import CloudError, RequestRefused
+from costguard.errors import CloudError, NoticeRefused, RequestRefused
 from costguard.events import audit_log
 from costguard.jobs.act.vm_step import AttemptStep, LaunchContext, end, is_of, request_uuid, retry_at, retry_changes
 from costguard.jobs.decide import figures
@@ -20,8 +21,17 @@ from costguard.jobs.submit import checks
 from costguard.ledger import generation
 from costguard.model.attempt import Attempt, AttemptState, Outcome, attempt_name
 from costguard.model.job import Job, JobKind
-from costguard.model.launch import OperationAnswer
+from costguard.model.launch import NO_NOTICE, OperationAnswer
 from costguard.model.observation import Sighting
+from costguard.refusals.reader import is_about_notice
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _Inserted:
+    operation: str
+    is_notice_refused: bool = False  # and the VM was asked for without one
 
 
 @dataclass(slots=True)
@@ -33,7 +43,7 @@ class InsertStep(StepDefaults):
     action: LaunchAttempt
     point: ResumePoint
     attempt: Attempt | None = None
-    operation: str = ""
+    inserted: _Inserted | None = None
     urgency: Urgency = field(default=Urgency.LAUNCH, init=False)
 
     @property
@@ -59,6 +69,7 @@ class InsertStep(StepDefaults):
             return False
         job, action, spec = self.view.job, self.action, self.view.job.spec
         life = generation.read(connection)
+        is_refused = self.means.refused_notices.hold(action.zone, job.recipe.machine_type, now)
         name = attempt_name(job.id, action.number, life.number)
         self.attempt = attempts.intend(
             connection,
@@ -82,6 +93,7 @@ class InsertStep(StepDefaults):
                 image=_image(self.view),
                 follows=follows,
                 address=action.address,
+                notice=NO_NOTICE if is_refused else job.recipe.notice_of(action.provisioning_model),
             ),
         )
         if self.attempt is None:
@@ -91,13 +103,13 @@ class InsertStep(StepDefaults):
         return True
 
     def call(self) -> None:
-        self.operation = _insert(self.means, self.view.job, _given(self.attempt))
+        self.inserted = _insert(self.means, self.view.job, _given(self.attempt))
 
     def settle(self, connection: Connection, now: datetime, error: CloudError | None) -> bool:
         attempt = _given(self.attempt)
-        if error is not None:
-            return troubled(connection, self.view.job, attempt, error, now)
-        return accepted(connection, self.view.job, attempt, self.operation, now)
+        if error is not None or self.inserted is None:
+            return troubled(connection, self.view.job, attempt, error or CloudError("No answer came."), now)
+        return accepted(connection, self.means, self.view.job, attempt, self.inserted, now)
 
 
 def reckon(connection: Connection, view: JobView, attempt: Attempt, point: ResumePoint, now: datetime) -> None:
@@ -128,7 +140,7 @@ class RepeatInsertStep(AttemptStep):
 
     only_looks: bool = False  # another VM of its job may be at work, so that this one must not be made now
     seen: Sighting | None = None
-    operation: str = ""
+    inserted: _Inserted | None = None
     urgency: Urgency = field(default=Urgency.LAUNCH, init=False)
 
     def intend(self, connection: Connection, now: datetime) -> bool:  # noqa: ARG002 as all steps have it
@@ -141,33 +153,39 @@ class RepeatInsertStep(AttemptStep):
         if self.only_looks:
             return
         if self.seen is None and self.job.cancel_asked_at is None and not self.job.state.is_over:
-            self.operation = _insert(self.means, self.job, attempt)
+            self.inserted = _insert(self.means, self.job, attempt)
 
     def settle(self, connection: Connection, now: datetime, error: CloudError | None) -> bool:
         job, attempt = self.job, self.attempt
         if error is not None:
             return troubled(connection, job, attempt, error, now)
-        if self.operation:
-            return accepted(connection, job, attempt, self.operation, now)
+        if self.inserted is not None:
+            return accepted(connection, self.means, job, attempt, self.inserted, now)
         if self.seen is None and self.only_looks and job.cancel_asked_at is None and not job.state.is_over:
             why = _OVERTAKEN if attempt.follows is None else _NOT_NEEDED
             return end(connection, job, attempt, Outcome.LOST, why, now)
         if self.seen is None:
             return end(connection, job, attempt, Outcome.CANCELLED, "it was cancelled before it had a VM", now)
         if is_of(self.seen, attempt, self.means.maker):
-            return adopted(connection, job, attempt, self.seen.gce_id, now)
+            return adopted(connection, job, attempt, self.seen.gce_id, now, self.seen.notice)
         return end(connection, job, attempt, Outcome.REFUSED, _taken(attempt), now)
 
 
-def accepted(connection: Connection, job: Job, attempt: Attempt, operation: str, now: datetime) -> bool:
+def accepted(
+    connection: Connection, means: LaunchContext, job: Job, attempt: Attempt, inserted: _Inserted, now: datetime
+) -> bool:
     """Google accepted the insert. Nothing is to be decided until it is done, or the agent speaks."""
+    if inserted.is_notice_refused:
+        means.refused_notices.note(attempt.zone, job.recipe.machine_type, now)
+        log.info("notice_refused", job=job.id, attempt=attempt.name, zone=attempt.zone)
     changed = attempts.change(
         connection,
         attempt.id,
         [AttemptState.INTENDED],
         state=AttemptState.ASKED,
         asked_at=now,
-        operation=operation,
+        operation=inserted.operation,
+        notice=NO_NOTICE if inserted.is_notice_refused else attempt.notice or NO_NOTICE,
         tries=0,
         try_after=retry_at(0, now),
         error="",
@@ -177,10 +195,12 @@ def accepted(connection: Connection, job: Job, attempt: Attempt, operation: str,
     return False
 
 
-def adopted(connection: Connection, job: Job, attempt: Attempt, gce_id: str, now: datetime) -> bool:
+def adopted(
+    connection: Connection, job: Job, attempt: Attempt, gce_id: str, now: datetime, notice: timedelta = NO_NOTICE
+) -> bool:
     """Records that its VM is there. Its agent may have reported before: then the command runs already.
 
-    A dev VM has none.
+    A dev VM has none. `notice` is the VM's own, where it was seen: an insert whose answer was lost may have made it.
     """
     runs = job.spec.kind is JobKind.DEV or agenda.has_started(connection, attempt.id)
     changed = attempts.change(
@@ -191,6 +211,7 @@ def adopted(connection: Connection, job: Job, attempt: Attempt, gce_id: str, now
         asked_at=attempt.asked_at or now,
         gce_id=gce_id,
         made_at=now,
+        notice=max(attempt.notice or NO_NOTICE, notice),
         tries=0,
         try_after=None,
         error="",
@@ -213,9 +234,22 @@ def _launched(connection: Connection, job: Job, attempt: Attempt, now: datetime)
     audit_log.append(connection, [job_events.launched(job, attempt, now)], now)
 
 
-def _insert(means: LaunchContext, job: Job, attempt: Attempt) -> str:
-    request = means.maker.request(job, attempt)
-    return means.launcher.insert(attempt.project, attempt.zone, request, attempt.request_uuid)
+def _insert(means: LaunchContext, job: Job, attempt: Attempt) -> _Inserted:
+    """Asks for its VM; at once again without the notice of a preemption, where Google refuses that."""
+    try:
+        return _Inserted(_ask(means, job, attempt))
+    except NoticeRefused:
+        if not attempt.notice:
+            raise
+    return _Inserted(_ask(means, job, replace(attempt, notice=NO_NOTICE)), is_notice_refused=True)
+
+
+def _ask(means: LaunchContext, job: Job, attempt: Attempt) -> str:
+    """Another request of the same attempt has another id: under the same one, Google would repeat its first answer."""
+    request, request_id = means.maker.request(job, attempt), attempt.request_uuid
+    if not attempt.notice and job.recipe.notice_of(attempt.provisioning_model):
+        request_id = request_uuid(attempt.project, attempt.name, f"{request_id}/without a notice")
+    return means.launcher.insert(attempt.project, attempt.zone, request, request_id)
 
 
 def _image(view: JobView) -> str:
@@ -268,10 +302,12 @@ class WatchInsertStep(AttemptStep):
         if error is not None:
             return self._later(connection, now, error)
         if answer is not None and answer.error_code and not self._is_there():
+            if attempt.notice and is_about_notice(answer.error_message):
+                return self._without_notice(connection, now)
             outcome, words = self._outcome(answer), words_of(answer, attempt.project)
             return end(connection, job, attempt, outcome, words, now, zones_available=answer.zones_available)
         if self._is_there() and self.seen is not None:
-            return adopted(connection, job, attempt, self.seen.gce_id, now)
+            return adopted(connection, job, attempt, self.seen.gce_id, now, self.seen.notice)
         if answer is not None and answer.is_done and answer.target_id:
             return adopted(connection, job, attempt, answer.target_id, now)
         is_forgotten = answer is None and now - (attempt.asked_at or attempt.intended_at) > _FORGOTTEN
@@ -288,6 +324,21 @@ class WatchInsertStep(AttemptStep):
                 error="Google no longer knows the operation that creates it",
             )
         return self._later(connection, now)
+
+    def _without_notice(self, connection: Connection, now: datetime) -> bool:
+        """Has the VM asked for again, without the notice that its operation failed for."""
+        self.means.refused_notices.note(self.attempt.zone, self.job.recipe.machine_type, now)
+        return attempts.change(
+            connection,
+            self.attempt.id,
+            [AttemptState.ASKED],
+            state=AttemptState.INTENDED,
+            notice=NO_NOTICE,
+            operation="",
+            tries=0,
+            try_after=None,
+            error="Google refused the notice of a preemption",
+        )
 
     def _outcome(self, answer: OperationAnswer) -> Outcome:
         """A VM whose agent spoke was there, and was taken away while Google still made it."""

@@ -178,7 +178,7 @@ class JobsTurn:
         report.left = done.left
         report.troubles += done.troubles
         report.deleted += sum(isinstance(step, DeleteStep | DeleteOrphanStep) and step.is_asked for step in todo)
-        report.launched += sum(isinstance(step, InsertStep) and step.operation != "" for step in todo)
+        report.launched += sum(isinstance(step, InsertStep) and step.inserted is not None for step in todo)
         return done.changed & news.marks.keys()
 
     def _decide(

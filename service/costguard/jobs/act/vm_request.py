@@ -14,7 +14,7 @@ from costguard.ledger.owner import OwnerRules
 from costguard.model.attempt import ATTEMPT_LABEL, Attempt
 from costguard.model.generation import GENERATION_LABEL, REQUEST_LABEL
 from costguard.model.job import CheckpointPlan, Job, JobKind, JobSpec
-from costguard.model.launch import Recipe, VmRequest
+from costguard.model.launch import NO_NOTICE, Recipe, VmRequest
 from costguard.model.options.job import JOB_OPTIONS
 from costguard.model.output import output_folder
 from costguard.model.vm_tool import PY_SPY, RCLONE, PinnedTool
@@ -61,6 +61,7 @@ class VmMaker:
             keeps_disk=plan is not None and plan.is_on_disk,
             labels=self._labels(job, attempt),
             metadata=self._metadata(job, attempt),
+            notice=attempt.notice or NO_NOTICE,
         )
 
     def is_ours(self, labels: Mapping[str, str], attempt: Attempt) -> bool:
@@ -149,6 +150,7 @@ def settings_for(
         "mounts": [*spec.mounts, *data_mounts(spec)],
         **_data(job),
         **{option.agent: option.stored_in(spec) for option in JOB_OPTIONS if option.agent},
+        "notice_s": (attempt.notice or NO_NOTICE) / timedelta(seconds=1),
         "cancel_grace_s": cancel_grace / timedelta(seconds=1),
         "heartbeat_s": heartbeat / timedelta(seconds=1),
     }

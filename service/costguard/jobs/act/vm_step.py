@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from sqlalchemy import Connection
@@ -37,12 +37,33 @@ OPEN = frozenset(
 _BACKOFF = Backoff(timedelta(seconds=4), timedelta(minutes=1))
 
 
+_REFUSED_FOR = timedelta(hours=6)
+
+
+class RefusedNotices:
+    """Where Google lately refused the notice of a preemption: zones and machine types. Safe for several threads.
+
+    It only saves a request: without it, the notice is asked for and refused again.
+    """
+
+    def __init__(self) -> None:
+        self._until: dict[tuple[str, str], datetime] = {}
+
+    def note(self, zone: str, machine_type: str, now: datetime) -> None:
+        self._until[zone, machine_type] = now + _REFUSED_FOR
+
+    def hold(self, zone: str, machine_type: str, now: datetime) -> bool:
+        until = self._until.get((zone, machine_type))
+        return until is not None and now < until
+
+
 @dataclass(frozen=True, slots=True)
 class LaunchContext:
     """The parts that every step needs."""
 
     launcher: PacedLauncher
     maker: VmMaker
+    refused_notices: RefusedNotices = field(default_factory=RefusedNotices)
 
 
 @dataclass(slots=True)

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 
 from costguard.jobs.decide.disk import filled
 from costguard.jobs.decide.log_ends import said_by
-from costguard.jobs.decide.view import JobContext, PresentRun, VmState, has_ended, place_of
+from costguard.jobs.decide.view import JobContext, PresentRun, VmState, dies_within, has_ended, place_of
 from costguard.ledger.owner import is_person
 from costguard.model.attempt import HUNG, SETUP_FAILED, Attempt, Exit, Notice, Outcome
 from costguard.model.duration import span_text
@@ -279,12 +279,14 @@ def _of_dev(run: PresentRun, seen: RunEnd | None) -> RunEnd | None:
 def _noticed(run: PresentRun, context: JobContext) -> RunEnd | None:
     """Decides after a notice.
 
-    The agent goes on until the machine dies; from its last report on, by the guard's own clock.
+    The agent goes on until the machine dies: not before the notice is over, and from its last report on, by the
+    guard's own clock.
     """
     noticed = run.agent.noticed_at
     if noticed is None:
         return None
-    due = _since(run.agent.at or noticed, context) + context.terms.dying
+    silent = _since(run.agent.at or noticed, context) + context.terms.dying
+    due = max(silent, _since(noticed, context) + dies_within(run.attempt, context.terms))
     return RunEnd(Outcome.PREEMPTED, f"preempted in {place_of(run.attempt)}", noticed, Notice.NOTICE, due)
 
 

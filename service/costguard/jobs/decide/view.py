@@ -11,7 +11,7 @@ from costguard.model.attempt import AgentState, Attempt, AttemptState, Interrupt
 from costguard.model.generation import Generation
 from costguard.model.instance import ProvisioningModel, Status
 from costguard.model.job import Job, JobState, SeenCheckpoint, Terms
-from costguard.model.launch import AddressChoice
+from costguard.model.launch import LONGEST_NOTICE, AddressChoice
 from costguard.model.lifetime import EndReason
 from costguard.model.money import ZERO, Money, Priced, rate_text
 
@@ -84,11 +84,19 @@ def has_ended(vm: VmState | None) -> bool:
     return vm.gone_at is not None or vm.ended_at is not None or vm.status in _NOT_RUNNING
 
 
+def dies_within(attempt: Attempt, terms: Terms) -> timedelta:
+    """Returns how long after the announcement of a preemption something on its VM can write, at most.
+
+    Google cuts the power 30 s after the notice that the VM was asked for; what it was asked for may not be known.
+    """
+    return (LONGEST_NOTICE if attempt.notice is None else attempt.notice) + terms.dying
+
+
 def may_write(seen: AttemptView, interruptions: Sequence[Interruption], context: JobContext) -> datetime | bool:
     """Says whether something on the VM of an attempt that ended can still write; a moment: until then, at the latest.
 
-    A preempted VM is powered off 30 s after its notice. Of any other, nothing but its agent's last word, or the sight
-    of it stopped or gone, proves that.
+    A preempted VM is powered off at the end of its notice and 30 s more: see `dies_within`. Of any other, nothing but
+    its agent's last word, or the sight of it stopped or gone, proves that.
     """
     attempt = seen.attempt
     if attempt.state is AttemptState.OVER or attempt.outcome in NEVER_A_VM:
@@ -101,7 +109,7 @@ def may_write(seen: AttemptView, interruptions: Sequence[Interruption], context:
     if attempt.outcome is Outcome.PREEMPTED:
         moments = [one.happened_at for one in of_attempt(attempt, interruptions)[-1:]]
         moments += [run.agent.at] if run.agent.at is not None else []
-        until = max(moments, default=attempt.ended_at or context.now) + context.terms.dying
+        until = max(moments, default=attempt.ended_at or context.now) + dies_within(attempt, context.terms)
         return until if until > context.now else False
     return True
 

@@ -79,6 +79,7 @@ def attempt_of(row: Row[*tuple[Any, ...]], *, with_texts: bool = False) -> Attem
         follows=row.follows,
         ready_at=row.ready_at,
         released_at=row.released_at,
+        notice=None if row.notice_s is None else timedelta(seconds=row.notice_s),
         agent=_heard(row, with_texts),
     )
 
@@ -90,8 +91,8 @@ def columns_of(changes: Mapping[str, Any]) -> dict[str, Any]:
         match name, value:
             case "rate", _:
                 columns["rate_nanos"] = value.nanos if isinstance(value, Money) else None
-            case "max_run", timedelta():
-                columns["max_run_s"] = value // timedelta(seconds=1)
+            case "max_run" | "notice", timedelta():
+                columns[f"{name}_s"] = value // timedelta(seconds=1)
             case _, StrEnum():
                 columns[name] = value.value
             case _, str():
@@ -147,6 +148,7 @@ class NewAttempt:
     image: str = ""
     follows: int | None = None
     address: AddressChoice | None = None
+    notice: timedelta | None = None  # None: not known
 
 
 class Changes(TypedDict, total=False):
@@ -157,6 +159,7 @@ class Changes(TypedDict, total=False):
     reason: str
     rate: Money | None
     max_run: timedelta
+    notice: timedelta
     resume_from: str
     resume_step: int | None
     asked_at: datetime | None
@@ -210,6 +213,7 @@ def intend(connection: Connection, new: NewAttempt) -> Attempt | None:
         "image": storable(new.image),
         "follows": new.follows,
         "address": None if new.address is None else storable(asdict(new.address)),
+        "notice_s": None if new.notice is None else new.notice // timedelta(seconds=1),
         "state": AttemptState.INTENDED.value,
         "intended_at": new.intended_at,
     }

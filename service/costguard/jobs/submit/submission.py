@@ -15,7 +15,7 @@ from costguard.access.teams import team_of
 from costguard.model.access import Authority, Permission, Role
 from costguard.model.instance import ProvisioningModel, Shape
 from costguard.model.job import JobKind, JobSpec
-from costguard.model.launch import Recipe
+from costguard.model.launch import NOTICES, Recipe
 from costguard.model.reminder import Team
 from costguard.model.tracker import Tracker
 
@@ -136,6 +136,7 @@ class Overrides:
     max_run: timedelta | None = None
     on_demand_fallback: bool | None = None
     image: str | None = None  # to boot from
+    notice: str | None = None  # a key of `NOTICES`
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +160,7 @@ def shown(text: str) -> str:
     return "What was given" if credentials.in_text(text) else repr(text if len(text) <= 80 else text[:77] + "...")
 
 
-OVERRIDES = ("zones", "spot", "machine_type", "disk_gib", "max_run_hours", "on_demand_fallback", "image")
+OVERRIDES = ("zones", "spot", "machine_type", "disk_gib", "max_run_hours", "on_demand_fallback", "image", "notice")
 SHORTEST_RUN = timedelta(minutes=10)
 LONGEST_RUN = timedelta(days=120)  # Google's
 SMALLEST_DISK, LARGEST_DISK = 10, 65536  # GiB, Google's
@@ -196,6 +197,8 @@ def with_overrides(recipe: Recipe, wanted: Overrides, machine: Shape | None = No
         changed = replace(changed, falls_back_to_on_demand=wanted.on_demand_fallback)
     if wanted.image is not None:
         changed = replace(changed, image=wanted.image)
+    if wanted.notice is not None:
+        changed = replace(changed, notice=NOTICES[wanted.notice])
     return changed
 
 
@@ -268,6 +271,7 @@ def used(recipe: Recipe, wanted: Overrides) -> Iterator[str]:
         ("max_run_hours", wanted.max_run, recipe.max_run),
         ("on_demand_fallback", wanted.on_demand_fallback, recipe.falls_back_to_on_demand),
         ("image", wanted.image, recipe.image),
+        ("notice", None if wanted.notice is None else NOTICES[wanted.notice], recipe.notice),
     )
     for name, given, usual in pairs:
         if given is not None and given != usual:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from costguard.model.job import JobKind, OnHang, WhenLate
+from costguard.model.launch import NOTICES
 from costguard.model.options.option import LONGEST_TEXT, Flag, Input, Option, Panel, Takes
 from costguard.model.tracker import is_mlflow_run, is_wandb_run
 from costguard_vm.model.log_pattern import LogPattern
@@ -70,6 +71,21 @@ VM = (
         description="Whether to use Spot VMs; null: as in the preset.",
         flag=Flag("--spot/--on-demand", "", "Replace the preset's model."),
         input=Input("Provisioning model", words=(("", "as in the preset"), ("yes", "Spot"), ("no", "on demand"))),
+        of_dev=True,
+    ),
+    Option(
+        place="overrides.notice",
+        takes=Takes.CHOICE,
+        choices=tuple(NOTICES),
+        panel=Panel.VM,
+        description="How long before its shutdown a Spot VM's preemption is announced; null: as in the preset.",
+        flag=Flag(
+            "--notice", "120s|0s", "The notice of a preemption that Spot VMs are asked for, instead of the preset's."
+        ),
+        input=Input(
+            "Notice of a preemption",
+            words=(("", "as in the preset"), ("120s", "120 s before the shutdown"), ("0s", "with the shutdown")),
+        ),
         of_dev=True,
     ),
     Option(

@@ -1,0 +1,136 @@
+"""The notice of a preemption: what VMs are asked for with, where Google refuses it, and how long others wait for it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+from tests.jobs.jobbed import MINUTE, NOW, agent, attempt, decided, ended, interruption, standing, view
+from tests.jobs.world import RECIPE, ZONES, World, world
+
+from costguard.jobs.act.vm_step import RefusedNotices
+from costguard.jobs.decide.view import EndAttempt, LaunchAttempt
+from costguard.model.attempt import AttemptState, Outcome
+from costguard.model.instance import ProvisioningModel
+from costguard.model.job import JobState
+from costguard.model.launch import LONGEST_NOTICE, NO_NOTICE
+
+SECOND = timedelta(seconds=1)
+
+
+def settings_of(w: World, name: str = "cg-j1-1") -> str:
+    return w.vm(name).request.metadata["costguard-attempt"]
+
+
+@pytest.mark.parametrize(
+    ("model", "notice", "asked"),
+    [
+        (ProvisioningModel.SPOT, LONGEST_NOTICE, LONGEST_NOTICE),
+        (ProvisioningModel.SPOT, NO_NOTICE, NO_NOTICE),
+        (ProvisioningModel.STANDARD, LONGEST_NOTICE, NO_NOTICE),
+    ],
+)
+def test_spot_vm_is_asked_for_with_its_notice(
+    database_url: str, model: ProvisioningModel, notice: timedelta, asked: timedelta
+) -> None:
+    """The attempt, the request and the agent's settings say the same; a VM on demand has none."""
+    with world(database_url) as w:
+        w.submit(recipe=replace(RECIPE, provisioning_model=model, notice=notice))
+        w.until_up("cg-j1-1")
+        assert w.vm().request.notice == asked
+        assert w.attempts()[0].notice == asked
+        assert ("('notice_s', 120.0)" in settings_of(w)) is (asked == LONGEST_NOTICE)
+
+
+def test_where_google_refuses_the_notice_the_vm_is_launched_without_at_once(sqlite_url: str) -> None:
+    """In the same attempt, and its agent knows. The next VM there is not asked for with one."""
+    with world(sqlite_url) as w:
+        w.cloud.without_notices = {ZONES[0]}
+        w.submit()
+        w.until_up("cg-j1-1")
+        assert (w.vm().zone, w.vm().request.notice, w.attempts()[0].notice) == (ZONES[0], NO_NOTICE, NO_NOTICE)
+        assert "notice_s" not in settings_of(w)
+        ids = [request for name, request in w.cloud.asked_for if name == "cg-j1-1"]
+        assert len(set(ids)) == 2, "under the same id, Google may repeat its first answer"
+        assert ids[0] == w.attempts()[0].request_uuid
+        w.submit("j2")
+        w.until_up("cg-j2-1")
+        assert w.vm("cg-j2-1").request.notice == NO_NOTICE
+        assert [name for name, _ in w.cloud.asked_for].count("cg-j2-1") == 1
+
+
+def test_lost_answer_to_the_request_without_a_notice_makes_no_second_vm(sqlite_url: str) -> None:
+    """A repeat asks with the notice again, is refused, and asks without under the same id as before."""
+    with world(sqlite_url) as w:
+        w.cloud.without_notices = {ZONES[0]}
+        w.cloud.mute = 1
+        w.submit()
+        w.until_up("cg-j1-1")
+        assert [vm.request.notice for vm in w.cloud.all] == [NO_NOTICE]
+        assert w.attempts()[0].state is AttemptState.BOOTING
+
+
+def test_vm_that_was_seen_with_a_notice_counts_with_it(sqlite_url: str) -> None:
+    """The answer to its first request was lost; whatever a later one was refused for, what it was given counts."""
+    with world(sqlite_url) as w:
+        w.cloud.mute = 1
+        w.submit()
+        w.step()
+        w.cloud.without_notices = {ZONES[0]}
+        w.until_up("cg-j1-1")
+        assert (w.vm().request.notice, w.attempts()[0].notice) == (LONGEST_NOTICE, LONGEST_NOTICE)
+
+
+def test_refusal_is_forgotten_after_a_while() -> None:
+    refused = RefusedNotices()
+    refused.note("us-central1-a", "a2-highgpu-1g", NOW)
+    assert refused.hold("us-central1-a", "a2-highgpu-1g", NOW + 60 * MINUTE)
+    assert not refused.hold("us-central1-b", "a2-highgpu-1g", NOW)
+    assert not refused.hold("us-central1-a", "a2-highgpu-2g", NOW)
+    assert not refused.hold("us-central1-a", "a2-highgpu-1g", NOW + 7 * 60 * MINUTE)
+
+
+@pytest.mark.parametrize(("notice", "seconds"), [(NO_NOTICE, 40), (LONGEST_NOTICE, 160), (None, 160)])
+def test_silence_after_an_announcement_ends_a_run_once_its_vm_must_be_off(
+    notice: timedelta | None, seconds: int
+) -> None:
+    """Deleting its VM sooner would end the save. What a VM was asked for may not be known: then the longest counts."""
+    run = attempt(notice=notice, agent=agent(NOW, noticed_at=NOW))
+    early = decided(view(run), NOW + (seconds - 1) * SECOND)
+    assert not early.actions
+    assert early.next_at == NOW + seconds * SECOND
+    (end,) = decided(view(run), NOW + seconds * SECOND).actions
+    assert isinstance(end, EndAttempt)
+    assert end.outcome is Outcome.PREEMPTED
+
+
+@pytest.mark.parametrize(("notice", "seconds"), [(NO_NOTICE, 40), (LONGEST_NOTICE, 160), (None, 160)])
+def test_next_vm_waits_until_the_one_that_was_preempted_can_write_no_more(
+    notice: timedelta | None, seconds: int
+) -> None:
+    """Google's event may come with the announcement, while the VM trains on for its whole notice and 30 s more."""
+    over = ended(Outcome.PREEMPTED, gone=False, notice=notice, try_after=NOW + 60 * MINUTE, agent=agent(NOW - MINUTE))
+    seen = view(replace(over, vm=standing()), interruptions=(interruption(happened_at=NOW),))
+    early = decided(seen, NOW + (seconds - 1) * SECOND)
+    assert (early.actions, early.next_at) == ((), NOW + seconds * SECOND)
+    (launch,) = decided(seen, NOW + seconds * SECOND).actions
+    assert isinstance(launch, LaunchAttempt)
+
+
+def test_next_vm_does_not_wait_for_a_command_whose_end_was_reported(sqlite_url: str) -> None:
+    """A save of a minute within a notice of two: the next VM is asked for right after it."""
+    with world(sqlite_url) as w:
+        w.submit()
+        w.until_up("cg-j1-1")
+        w.start()
+        w.step()
+        w.notice()
+        w.step(60)
+        assert w.job().state is JobState.RUNNING, "it saves"
+        w.shelf.save(7)
+        w.exit(stop_request="preemption")
+        w.step()
+        w.step()
+        assert [one.number for one in w.attempts()] == [1, 2]
+        assert w.attempts()[1].resume_step == 7
