@@ -20,7 +20,10 @@ from playwright.sync_api import BrowserContext, Page, expect
 from tests.browser.watching import picture, watched
 from tests.sandbox.guest.served_vms import processes_of
 
+import costguard_sandbox
+
 PATIENCE_S = 90.0
+SCENARIO = str(Path(costguard_sandbox.__file__).with_name("scenarios") / "demo.toml")
 UNCLAIMED = "instance-20261118-041207"
 PATIENCE_MS = PATIENCE_S * 1000
 COMMAND = "python3 -u -c 'import time; [print(\"step\", n) or time.sleep(1) for n in range(1000)]'"
@@ -62,9 +65,12 @@ class Demo:
 
 @contextmanager
 def demo(folder: Path) -> Iterator[Demo]:
-    """Runs the demo in a process of its own; Ctrl-C ends it, and nothing that it started is left."""
+    """Runs the demo in a process of its own; Ctrl-C ends it, and nothing that it started is left.
+
+    By its file, the scenario has the fleet's story and one job: tests/cli/test_journey.py plays the others.
+    """
     process = subprocess.Popen(
-        [str(Path(sys.executable).with_name("costguard")), "demo", "--listen", "127.0.0.1:0"],
+        [str(Path(sys.executable).with_name("costguard")), "demo", "--listen", "127.0.0.1:0", "--scenario", SCENARIO],
         env={**os.environ, "TMPDIR": str(folder)},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

@@ -32,7 +32,7 @@ from tests.waiting import freeze, until
 import costguard_sandbox
 from costguard.cli import demo_cloud
 from costguard.cli.demo import ADMIN, demo_settings, server_url
-from costguard.cli.demo_cloud import DemoJob
+from costguard.cli.demo_jobs import DemoJob
 from costguard.cli.demo_view import Addresses, EventLines, View
 from costguard.db.transaction import Database
 from costguard.errors import SettingsError

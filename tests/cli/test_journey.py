@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tests.cli.demo_story import DemoStory
 from tests.cli.test_demo import demo, read_until
 from tests.cli.typed import Typist
 from tests.sandbox.guest.served_vms import PATIENCE_S
@@ -125,7 +126,10 @@ def test_every_printed_command_is_part_of_the_journey() -> None:
 
 
 def test_a_newcomer_gets_what_the_documents_say(tmp_path: Path, typist: Typist) -> None:
-    """Each command as printed, in the environment that the demo prints, JOB standing for the demo's own job."""
+    """Each command as printed, in the environment that the demo prints, JOB standing for the demo's own job.
+
+    Meanwhile the demo plays the whole product.
+    """
     with demo(tmp_path, "--steps", "3000") as process:
         seen = read_until(process, "export COSTGUARD_URL")
         printed = dict(part.split("=", 1) for part in seen.rpartition("export ")[2].split())
@@ -134,7 +138,7 @@ def test_a_newcomer_gets_what_the_documents_say(tmp_path: Path, typist: Typist) 
         with reading(process, signal.SIGTERM) as lines:
             with (
                 newcomer.watching(_WATCHED, "debug-ana"),
-                newcomer.watching("costguard launch t4 --follow -- python -c 'print(1)'", "succeeded"),
+                newcomer.watching("costguard launch t4 --workdir . --follow -- python train.py", "succeeded"),
             ):
                 failed = []
                 lines.until("launched a training")
@@ -143,6 +147,8 @@ def test_a_newcomer_gets_what_the_documents_say(tmp_path: Path, typist: Typist) 
                         lines.until("It prints: step")
                     failed += newcomer.does(step)
             assert failed == [], "".join(lines.seen[-30:])
+            DemoStory(printed, cloud).is_told()
+            lines.until("The tool `fleet` answered: ")
             with newcomer.watching(_SERVED, "Costguard is at http://127.0.0.1:"):
                 pass
             for command in NAMED:

@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from costguard.cli import demo_cloud, demo_view
+from costguard.cli import demo_agent, demo_cloud, demo_view
+from costguard.cli.demo_jobs import DemoJobs
 from costguard.cli.options import AsJsonLine, listening_address
 from costguard.errors import SettingsError
 from costguard.signals import on_ending_signals
@@ -36,9 +37,11 @@ T = TypeVar("T")
 _MOST_REMOVALS, _BETWEEN_REMOVALS_S = 20, 0.1
 _LINK_LASTS = timedelta(days=1)  # longer than any demo
 _STEPS = 700  # some 70 real seconds, and what two preemptions take
+_SCENARIO = "demo"
 ADMIN = "chiara@example.com"  # a user of the simulated workspace
 _EVERY = timedelta(seconds=10)  # the shortest interval between passes that the settings allow
 _DIGEST_AFTER = timedelta(minutes=100)
+_WATCHED = timedelta(days=9)  # longer than the scenario's oldest VM has run
 # The forgotten T4 is stopped when its owner has not answered twice; about other VMs reminders are sent.
 _PRESETS = {
     "t4": {"remind_every": "20m", "when_unanswered": "stop", "stop_after": 2, "grace": "10m"},
@@ -65,7 +68,7 @@ def demo(
     ] = 0,
     scenario: Annotated[
         str, typer.Option("--scenario", metavar="FILE", help="A scenario's file, or the name of a shipped one.")
-    ] = "demo",
+    ] = _SCENARIO,
     speed: Annotated[
         float, typer.Option("--speed", metavar="TIMES", min=0.1, max=3600, help="Simulated seconds per real second.")
     ] = 60.0,
@@ -76,7 +79,8 @@ def demo(
 ) -> None:
     """See Costguard at work on a simulated cloud. Ctrl-C ends all of it, and nothing is kept.
 
-    On Linux it also launches a job: a training that loses its VM twice, and still comes to the same result.
+    On Linux people also launch jobs in it: a training that loses its VM twice and still comes to the same result, a
+    sweep, a training that waits for its data, one with a deadline, and one whose loss stands still.
     """
     stop = threading.Event()
     with on_ending_signals(lambda _number: stop.set()):
@@ -97,7 +101,8 @@ def _run(
         folder = belongings.folder()
         vms = folder / "vms" if has_job else None
         cloud = belongings.enter(demo_cloud.simulated_cloud(scenario, sandbox_port, speed, vms))
-        _Demo(address, folder, cloud, speed, steps if has_job else 0, no_job, stop, as_json, belongings).run()
+        is_whole = scenario == _SCENARIO
+        _Demo(address, folder, cloud, speed, steps if has_job else 0, is_whole, no_job, stop, as_json, belongings).run()
 
 
 class _Belongings:
@@ -150,13 +155,17 @@ def _remove(folder: tempfile.TemporaryDirectory[str]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Demo:
-    """A demo whose simulated cloud runs. `steps` is 0 without a job, and `no_job` says why where one was wanted."""
+    """A demo whose simulated cloud runs. `steps` is 0 without jobs, and `no_job` says why where some were wanted.
+
+    `is_whole`: it plays the shipped scenario, with all that people launch and ask in it.
+    """
 
     address: str
     folder: Path
     cloud: str
     speed: float
     steps: int
+    is_whole: bool
     no_job: str
     stop: threading.Event
     as_json: bool
@@ -174,7 +183,8 @@ class _Demo:
         environ = {"COSTGUARD_TOKEN": token, **demo_cloud.slack_secrets(self.cloud)}
         projects = demo_cloud.projects_of(self.cloud)
         job_speed = self.speed if self.steps else None
-        settings = demo_settings(self.address, self.cloud, self.folder, projects, clock.now(), environ, job_speed)
+        bill = demo_cloud.bill_table_of(self.cloud)
+        settings = demo_settings(self.address, self.cloud, self.folder, projects, clock.now(), environ, job_speed, bill)
         server = settings.server
         web = self.belongings.enter(main.start_web_processes(server.host, server.port, server.workers))
         with ExitStack() as stack:
@@ -182,6 +192,8 @@ class _Demo:
                 main.service(settings, web, clock, self.speed, self.stop, self.belongings.end)
             )
             service.guard.refresh_prices(None)  # before the first pass, so that no figure changes later
+            if bill is not None:
+                demo_cloud.watch_since(service.guard, projects, clock.now() - _WATCHED)
             urls: list[str] = []
             ready = threading.Event()
 
@@ -209,7 +221,9 @@ class _Demo:
     def _show(self, at: demo_view.Addresses) -> None:
         view = demo_view.View(at, self.speed, self.no_job, self.stop, self.as_json)
         if self.steps:
-            view.launch(self.folder, at.project, self.steps)
+            view.jobs = DemoJobs(view.server, self.folder, at.project, self.steps, self.is_whole)
+        if self.is_whole:
+            view.asked = demo_agent.Asked(at.url, at.token)
         view.show()
 
 
@@ -221,10 +235,12 @@ def demo_settings(
     now: datetime,
     environ: Mapping[str, str],
     job_speed: float | None = None,
+    bill: str | None = None,
 ) -> Settings:
     """Settings with short spans, so that a lot happens in minutes. `now` is the fleet's time.
 
-    Without `job_speed` no jobs are accepted. Raises SettingsError in words of options: there is no file to correct.
+    Without `job_speed` no jobs are accepted. `bill` names the table of Google's billing export. Raises SettingsError in
+    words of options: there is no file to correct.
     """
     from costguard.settings import validate
 
@@ -250,6 +266,7 @@ def demo_settings(
         "budgets": _budgets(projects),
         **_teams(projects),
         **({} if job_speed is None else {"jobs": _jobs(server_url(listen), job_speed)}),
+        **({} if bill is None else {"bill": {"table": bill, "endpoint": cloud, "first_days": _WATCHED.days + 1}}),
     }
     place = Path("the demo")
     try:

@@ -1,34 +1,29 @@
-"""The demo's simulated cloud, which is asked over HTTP, and the training job that it launches there."""
+"""The demo's simulated cloud, which is asked over HTTP."""
 
 from __future__ import annotations
 
 import json
-import math
 import os
 import re
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import datetime
 from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.request import Request, urlopen
 
-from costguard.cli.server import ServerClient
 from costguard.errors import CostguardError
-from costguard.model.words import count_text
 
 if TYPE_CHECKING:
     from costguard.clock import ScaledClock
+    from costguard.main.guard import Guard
 
 OWNER = "dana@example.com"  # a user of the simulated workspace
 FASTEST = 100.0  # beyond, the longest silence that settings allow is too short for VMs in real time
-_TRAINING = ("-m", "costguard_sandbox.scenarios.training")
-_STEP_S = 0.1
 _ENDING_S = 10.0
 
 
@@ -85,6 +80,26 @@ def projects_of(cloud: str) -> list[str]:
     return projects
 
 
+def bill_table_of(cloud: str) -> str | None:
+    """The table of Google's billing export there; None without one."""
+    tables: list[str] = _ask(cloud, "/sandbox/bigquery")["tables"]
+    return tables[0] if tables else None
+
+
+def watch_since(guard: Guard, projects: Sequence[str], since: datetime) -> None:
+    """Has the guard look for the first time, and count as having looked since then.
+
+    Only days that were watched whole are compared with Google's bill, and none of them is in a demo's few minutes.
+    """
+    from sqlalchemy import update
+
+    from costguard.db.tables import projects as watched
+
+    guard.reconciler.run()
+    with guard.database.write() as connection:
+        connection.execute(update(watched).where(watched.c.project.in_(projects)).values(first_seen_at=since))
+
+
 def clock_of(cloud: str) -> ScaledClock:
     """A clock in step with the simulated cloud's."""
     from costguard.clock import ScaledClock
@@ -134,75 +149,3 @@ def why_no_job(steps: int, speed: float, server_url: str, platform: str = sys.pl
     if not server_url:
         return "This demo has no job: its VMs reach the server at 127.0.0.1, at a known port (--listen)."
     return ""
-
-
-def launch(server: ServerClient, folder: Path, project: str, steps: int) -> DemoJob:
-    """Launches the job over REST, as a user would. Raises CostguardError."""
-    checkpoints, result = folder / "checkpoints", folder / "result.json"
-    checkpoints.mkdir()
-    places = ["--checkpoints", str(checkpoints), "--result", str(result), "--steps", str(steps)]
-    body = {
-        "preset": "a100",
-        "project": project,
-        "owner": OWNER,
-        "name": "train-moons",
-        "command": [Path(sys.executable).name, *_TRAINING, *places, "--step-seconds", str(_STEP_S)],
-        "checkpoint": {
-            "location": f"file://{checkpoints}",
-            "resume": "--from_checkpoint {checkpoint}",
-            "framework": "marker",
-            "pattern": "step-{step}/",
-            "marker": "DONE",
-        },
-        "work_hours": 2,
-        "ceiling": "25.00",
-    }
-    return DemoJob(str(server.post("jobs", body=body, key="demo")["job"]["id"]), folder, steps)
-
-
-@dataclass(slots=True)
-class DemoJob:
-    """The training. Once it has succeeded, it is run again without interruption, to compare the results."""
-
-    id: str
-    folder: Path
-    steps: int
-    comparison: str = ""  # of the results; "" until it is known
-    _without_stop: subprocess.Popen[bytes] | None = None
-
-    def look(self, server: ServerClient) -> tuple[dict[str, Any], list[str]]:
-        """The job as the API shows it, and the last lines that it printed."""
-        detail, output = server.get("jobs", self.id), server.get("jobs", self.id, "output")
-        self._compare(detail["job"])
-        return detail, str(output["output"]).splitlines()[-2:]
-
-    def end(self) -> None:
-        if self._without_stop is not None:
-            self._without_stop.kill()
-            self._without_stop.wait()
-
-    def _compare(self, job: dict[str, Any]) -> None:
-        if self.comparison or job["state"] != "succeeded":
-            return
-        again = self.folder / "uninterrupted.json"
-        if self._without_stop is None:
-            places = ["--checkpoints", str(self.folder / "others"), "--result", str(again), "--steps", str(self.steps)]
-            # One checkpoint at its end, and no pause between two steps: it takes a second.
-            hasty = ["--every", str(self.steps), "--step-seconds", "0"]
-            self._without_stop = subprocess.Popen(  # noqa: S603 - no shell, and every argument is ours
-                [sys.executable, *_TRAINING, *places, *hasty], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL
-            )
-        elif self._without_stop.poll() is not None:
-            self.comparison = _comparison(job, self.folder / "result.json", again)
-
-
-def _comparison(job: dict[str, Any], result: Path, again: Path) -> str:
-    try:
-        text, other = result.read_text("utf-8"), again.read_text("utf-8")
-        loss = float(json.loads(text)["loss"])
-    except (OSError, ValueError, KeyError) as error:
-        return f"{job['title']}: its result could not be compared with that of an uninterrupted run: {error}"
-    if text != other or math.isnan(loss):
-        return f"{job['title']}: NOT the result of an uninterrupted run: something was lost or done twice."
-    vms = f"{count_text(job['attempts'], 'VM')}, {job['preemptions']} of them preempted"
-    return f"{job['title']}: same result as an uninterrupted run, to the last bit: loss {loss:.6f} on {vms}."

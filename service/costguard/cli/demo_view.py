@@ -1,4 +1,4 @@
-"""The demo in its terminal: the fleet, the job and their events."""
+"""The demo in its terminal: the fleet, the jobs and their events."""
 
 from __future__ import annotations
 
@@ -7,21 +7,23 @@ import threading
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from io import StringIO
-from pathlib import Path
 
 from rich.console import Console
 
-from costguard.cli import demo_cloud
-from costguard.cli.demo_cloud import DemoJob
+from costguard.cli import demo_agent
+from costguard.cli.demo_agent import Asked
+from costguard.cli.demo_jobs import DemoJob, DemoJobs
 from costguard.cli.fleet import show_fleet
 from costguard.cli.job.jobs import show_jobs
 from costguard.cli.server import ServerClient
-from costguard.cli.tables import Answer, amount_text, clean, console, moment, say, when
-from costguard.errors import CostguardError, ServerUnreachable
+from costguard.cli.tables import Answer, amount_text, clean, console, moment, rate, say, when
+from costguard.errors import ServerUnreachable
 from costguard.model.words import count_text
 
 _EVENTS_SHOWN = 8
 _TABLES_EVERY = 30  # turns
+_LAUNCHES_EVERY = 3
+_JOBS_SHOWN = 6
 _HELD_S = 6  # real seconds, and longer than a pass takes to learn of most things
 
 
@@ -73,13 +75,15 @@ class View:
 
     def __init__(self, at: Addresses, speed: float, no_job: str, stop: threading.Event, as_json: bool = False) -> None:
         self._out = console()
-        self._server = ServerClient(at.url, {"COSTGUARD_TOKEN": at.token})
+        self.server = ServerClient(at.url, {"COSTGUARD_TOKEN": at.token})
+        self.jobs: DemoJobs | None = None
+        self.asked: Asked | None = None
         self._stop = stop
         self._as_json = as_json
-        self._job: DemoJob | None = None
         self._shown: set[str] = set()
         self._lines = EventLines(timedelta(seconds=_HELD_S * speed))
-        self._last_of_job = ""
+        self._last_of_job = self._answer = ""
+        self._turn = 0
         self._title = f"Costguard: {at.page}. Slack as people see it: {at.slack}. Ctrl-C ends the demo."
         if as_json:
             print(json.dumps(asdict(at)), flush=True)
@@ -90,6 +94,7 @@ class View:
             f"  export COSTGUARD_URL={at.url} COSTGUARD_TOKEN={at.token} "
             f"COSTGUARD_OWNER={at.owner} COSTGUARD_PROJECT={at.project}",
             "  costguard ps",
+            demo_agent.HOW_CONNECTED if demo_agent.is_installed() else demo_agent.HOW_INSTALLED,
             no_job,
         ):
             self._say(line)
@@ -99,21 +104,11 @@ class View:
             say(self._out, line)
             self._out.file.flush()
 
-    def launch(self, folder: Path, project: str, steps: int) -> None:
-        """A demo whose job is refused goes on without it."""
-        try:
-            self._job = demo_cloud.launch(self._server, folder, project, steps)
-        except CostguardError as error:
-            self._say(f"This demo has no job: {error.message}")
-            return
-        page = f"{self._server.url}/jobs/{self._job.id}"
-        self._say(f"{demo_cloud.OWNER} launched a training that will lose its VM twice: {page}")
-
     def show(self) -> None:
         """Shows the demo until it is stopped: every second in a terminal; in a pipe only news."""
         try:
             if self._as_json:
-                self._stop.wait()
+                self._launch_only()
             elif self._out.is_terminal:
                 self._show_live()
             else:
@@ -121,8 +116,29 @@ class View:
         except ServerUnreachable:
             return
         finally:
-            if self._job is not None:
-                self._job.end()
+            if self.jobs is not None:
+                self.jobs.end()
+
+    def _launch_only(self) -> None:
+        while not self._stop.is_set():
+            self._launched()
+            self._stop.wait(1)
+
+    def _launched(self) -> list[str]:
+        """Launches what is due, every few turns; a line for each that was launched, and for the agent's answer."""
+        self._turn += 1
+        is_turn = self.jobs is not None and self._turn % _LAUNCHES_EVERY == 1
+        return self.jobs.launch_due() if self.jobs is not None and is_turn else []
+
+    def _asked(self, fleet: Answer) -> str:
+        """The line of what the agent asked, once it is answered."""
+        line = self.asked.line(fleet) if self.asked is not None else ""
+        self._answer = line or self._answer
+        return line
+
+    @property
+    def _job(self) -> DemoJob | None:
+        return self.jobs.main if self.jobs is not None else None
 
     def _show_live(self) -> None:
         from rich.live import Live
@@ -138,19 +154,26 @@ class View:
                 self._stop.wait(1)
 
     def _draw(self, out: Console) -> None:
+        self._launched()
         fleet, events = self._fleet(), self._events()
+        self._asked(fleet)
         say(out, self._title, "bold")
         out.print()
         show_fleet(out, fleet)
         out.print()
         if self._job is not None:
             self.show_job(self._job, out)
+        for line in filter(None, (self._answer, self._goodput())):
+            say(out, line)
         for event in sorted(events, key=lambda event: moment(event["occurred_at"]))[-_EVENTS_SHOWN:]:
             say(out, f"{when(event['occurred_at'])}  {clean(event['text'])}", "dim")
 
     def show_job(self, job: DemoJob, out: Console) -> None:
-        detail, lines = job.look(self._server)
-        show_jobs(out, {"jobs": [detail["job"]], "kept_disks": {"count": 0}, "next_cursor": None}, is_filtered=False)
+        """Shows the training and the other open jobs, with the last lines that the training printed."""
+        detail, lines = job.look(self.server)
+        others = [one for one in self.server.get("jobs", open=True, limit=_JOBS_SHOWN)["jobs"] if one["id"] != job.id]
+        rows = [detail["job"], *others]
+        show_jobs(out, {"jobs": rows, "kept_disks": {"count": 0}, "next_cursor": None}, is_filtered=False)
         for line in lines:
             say(out, f"  {line}", "dim")
         if job.comparison:
@@ -160,18 +183,23 @@ class View:
     def _show_plainly(self) -> None:
         turn = 0
         while not self._stop.is_set():
+            for line in self._launched():
+                self._say(line)
             fleet, events = self._fleet(), self._events()
             if fleet["instances"] or turn:  # the first look has seen the fleet
                 now = moment(fleet["as_of"])
                 self._note(events)
                 if self._job is not None:
                     self._note_job(self._job, now)
+                if answer := self._asked(fleet):
+                    self._lines.add(now, answer)
                 for line in self._lines.due(now):
                     say(self._out, line)
                 if turn % _TABLES_EVERY == 0:
                     self._out.print()
                     show_fleet(self._out, fleet)
                     self._out.print()
+                    self._say(self._goodput())
                 turn += 1
                 self._out.file.flush()
             self._stop.wait(1 if turn else 0.3)
@@ -184,7 +212,7 @@ class View:
 
     def _note_job(self, job: DemoJob, now: datetime) -> None:
         was_compared = job.comparison
-        detail, lines = job.look(self._server)
+        detail, lines = job.look(self.server)
         line = _job_line(detail, lines)
         if line != self._last_of_job:
             self._lines.add(now, line)
@@ -193,11 +221,24 @@ class View:
             self._lines.add(now, job.comparison)
 
     def _fleet(self) -> Answer:
-        return self._server.pages("instances", "instances", 50)
+        return self.server.pages("instances", "instances", 50)
 
     def _events(self) -> list[Answer]:
-        events: list[Answer] = self._server.get("events", limit=50)["events"]
+        events: list[Answer] = self.server.get("events", limit=50)["events"]
         return events
+
+    def _goodput(self) -> str:
+        """A line about what the jobs' cost went into; "" before any of it was useful."""
+        if self._job is None:
+            return ""
+        total = self.server.get("goodput")["total"]
+        kept, hourly = total["kept_percent_of_paid"], total["cost_per_useful_gpu_hour"]
+        if kept is None or hourly is None:
+            return ""
+        return (
+            f"Goodput: of the time that {count_text(total['jobs'], 'job')} paid for, {kept} % is useful work that "
+            f"stands; a useful GPU-hour costs {rate(hourly)}."
+        )
 
 
 def _job_line(detail: Answer, lines: list[str]) -> str:

@@ -59,7 +59,6 @@ def daemon_of(
 
     prices = PriceTask(guard.fetch_prices, guard.store_prices, guard.settings.prices.refresh_every)
     retention = guard.settings.retention.retention
-    jobs_every = max(_JOBS_EVERY / guard.speed, _JOBS_AT_MOST_EVERY)
     comparison = comparer(guard.settings, guard.database)
     work = DaemonWork(
         guard.after_pass,
@@ -67,11 +66,13 @@ def daemon_of(
         guard.settings.idle.every,
         guard.messaging.outbox.deliver if guard.messaging is not None else None,
         {
-            JOBS: SideTask(jobs_every, guard.advance_jobs),
+            JOBS: SideTask(_of_the_fleet(guard, _JOBS_EVERY), guard.advance_jobs),
             "checkpoints": SideTask(_LOOKS_EVERY, guard.jobs.watch.run),
             **_bill_task(guard),
             **_trackers_task(guard),
-            "bill comparison": SideTask(_COMPARED_EVERY, lambda lease, _: comparison.run(guard.clock.now(), lease)),
+            "bill comparison": SideTask(
+                _of_the_fleet(guard, _COMPARED_EVERY), lambda lease, _: comparison.run(guard.clock.now(), lease)
+            ),
             "code": SideTask(_TIDY_EVERY, guard.code.tidy),
             "archives": SideTask(_ARCHIVES_EVERY, archive_turns(guard.database, retention, guard.clock)),
             # Without receivers, once at the start: those that were taken out of the settings are forgotten.
@@ -93,7 +94,12 @@ def daemon_of(
 
 def _bill_task(guard: Guard) -> dict[str, SideTask]:
     bill = reading(guard.settings.bill, guard.database, guard.clock)
-    return {} if bill is None else {"bill": SideTask(_BILL_EVERY, bill.run)}
+    return {} if bill is None else {"bill": SideTask(_of_the_fleet(guard, _BILL_EVERY), bill.run)}
+
+
+def _of_the_fleet(guard: Guard, every: timedelta) -> timedelta:
+    """Returns an interval of the fleet's clock in real time."""
+    return max(every / guard.speed, _JOBS_AT_MOST_EVERY)
 
 
 def _trackers_task(guard: Guard) -> dict[str, SideTask]:

@@ -1,4 +1,4 @@
-"""The routes of the API, under /bigquery/v2."""
+"""The routes of the API, under /bigquery/v2, and of the sandbox: which tables there are."""
 
 from __future__ import annotations
 
@@ -65,9 +65,13 @@ def routes(tables: Tables) -> list[Route]:
         page = _page(tables, result, start, int(request.query_params.get("maxResults", 10**9)))
         return _json({**answer, "totalBytesProcessed": str(result.bytes_processed), **page})
 
+    async def shown(_request: Request) -> Response:
+        return _json({"tables": sorted(tables.tables)})
+
     return [
         Route(f"{_ROOT}/datasets/{{dataset}}/tables/{{table}}", _answered(table), methods=["GET"]),
         Route(f"{_ROOT}/queries", _answered(query), methods=["POST"]),
+        Route("/sandbox/bigquery", shown, methods=["GET"]),
         Route(f"{_ROOT}/queries/{{job}}", _answered(results), methods=["GET"]),
     ]
 

@@ -17,9 +17,11 @@ from pathlib import Path
 
 from costguard_sandbox.gce.guests import Ending, Guests
 from costguard_sandbox.gce.vm import VM, Attachment, Disk, Status
+from costguard_sandbox.guest import nvml
 from costguard_sandbox.guest.boot import BootOrder, Guest, has_docker, put_tools
 from costguard_sandbox.guest.init_process import SHUTDOWN, STARTUP
 from costguard_sandbox.guest.metadata import attributes, metadata_path
+from costguard_sandbox.guest.nvidia_smi import GPUS
 
 DOCKERS = ("auto", "shim", "host")
 _FILE_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,62}")
@@ -41,6 +43,8 @@ class LocalGuestSettings:
     `own_folders` are whole paths that commands name, such as `/data`: VMs share this computer's files, so each path is
     made a link to a folder on the disk of the VM that booted last. That suits one VM at a time.
 
+    `gpus`: agents can read how much GPUs are used, as far as a training counts it in the file of SIMULATED_GPU.
+
     `pace`: the number of seconds of the simulated clock that agents on these VMs take one of theirs for.
     """
 
@@ -52,6 +56,7 @@ class LocalGuestSettings:
     path: str = os.defpath
     language: str = "C.UTF-8"
     own_folders: tuple[Path, ...] = ()
+    gpus: bool = False
     pace: float = 1.0
 
 
@@ -248,6 +253,18 @@ class LocalGuests(Guests):
             "COSTGUARD_BOOT_ID": f"{vm.id}-{self._boots[vm.id]}",  # unlike the host's, new at each boot
             "COSTGUARD_WITHOUT_SYSTEMD": "1",
             "COSTGUARD_PACE": f"{self._settings.pace:g}",
+            **(self._gpus(vm) if self._settings.gpus and vm.shape.gpu_count else {}),
+        }
+
+    def _gpus(self, vm: VM) -> dict[str, str]:
+        """Returns where its agent finds the simulated driver, and its command the file that the driver reads."""
+        used = self.disk(vm) / "run/gpu-seconds"
+        used.parent.mkdir(parents=True, exist_ok=True)
+        name, _ = GPUS.get(vm.shape.gpu_type, (vm.shape.gpu_type, ""))
+        return {
+            "COSTGUARD_NVML": nvml.__file__,
+            "COSTGUARD_GPUS": f"{name}|{vm.shape.gpu_count}|{used}",
+            "SIMULATED_GPU": str(used),
         }
 
     def _gone(self, vm: VM, guest: Guest) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 _NOT_MEASURED = "[N/A]"
-_GPUS = {
+GPUS = {  # name, and memory in MiB
     "nvidia-tesla-t4": ("Tesla T4", "15360"),
     "nvidia-tesla-v100": ("Tesla V100-SXM2-16GB", "16384"),
     "nvidia-tesla-p100": ("Tesla P100-PCIE-16GB", "16384"),
@@ -19,7 +19,7 @@ _GPUS = {
 
 def rows(vm: str, kind: str, count: int, fields: list[str]) -> list[str]:
     """Returns one line a GPU, as `--format=csv,noheader,nounits` shows it."""
-    name, memory = _GPUS.get(kind, (kind, _NOT_MEASURED))
+    name, memory = GPUS.get(kind, (kind, _NOT_MEASURED))
     lines = []
     for index in range(count):
         values = {

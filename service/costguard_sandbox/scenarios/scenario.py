@@ -20,6 +20,7 @@ from costguard_sandbox.gce.filters import BadFilter, compile_filter
 from costguard_sandbox.gce.system_events import EVENTS, Reclaim
 from costguard_sandbox.guest.local import LocalGuestSettings
 from costguard_sandbox.scenarios.belongings import ScenarioBelonging, read_belonging
+from costguard_sandbox.scenarios.bill import ScenarioBill, read_bill
 from costguard_sandbox.scenarios.kept import ScenarioGroup, read_group, read_notebook, read_pool
 from costguard_sandbox.scenarios.keys import Keys, ScenarioError
 from costguard_sandbox.scenarios.vms import ScenarioVM, read_load, read_local_vms, read_vm
@@ -59,6 +60,7 @@ class Scenario:
     events: tuple[ScenarioEvent, ...]
     local_vms: LocalGuestSettings | None = None
     runs_vms: bool = False
+    bill: ScenarioBill | None = None
 
 
 def shipped() -> list[str]:
@@ -98,7 +100,10 @@ def read(text: str, path: Path) -> Scenario:
     events = tuple(_read_event(one, projects, fleet) for one in keys.tables("event"))
     runs_vms, local_vms = read_local_vms(keys.table("local_vms")) if keys.has("local_vms") else (False, None)
     title, seed = keys.text("title", path.stem), keys.whole("seed", 1)
-    scenario = Scenario(path.stem, title, seed, projects, fleet, tuple(groups), belongings, events, local_vms, runs_vms)
+    bill = read_bill(keys.table("bill")) if keys.has("bill") else None
+    scenario = Scenario(
+        path.stem, title, seed, projects, fleet, tuple(groups), belongings, events, local_vms, runs_vms, bill
+    )
     keys.done()
     return scenario
 
@@ -125,6 +130,8 @@ def build(scenario: Scenario, clock: WorldClock, *, wait_moves_clock: bool = Fal
         world.at(start - one.made_ago, _guarded(world, f"make {one.name}", one.make))
     for event in scenario.events:
         world.at(start + event.at, _guarded(world, event.what, event.act))
+    if scenario.bill is not None:
+        scenario.bill.offer(world, start, start - oldest)
     with world.settled():
         return world
 

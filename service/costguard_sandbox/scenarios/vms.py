@@ -140,6 +140,7 @@ def read_local_vms(keys: Keys) -> tuple[bool, LocalGuestSettings]:
         preemption_grace=keys.duration("preemption_grace", usual.preemption_grace),
         stop_grace=keys.duration("stop_grace", usual.stop_grace),
         docker=keys.choice("docker", DOCKERS, usual.docker),
+        gpus=keys.flag("gpus"),
     )
     keys.done()
     return runs, settings

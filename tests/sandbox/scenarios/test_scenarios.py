@@ -220,3 +220,39 @@ def test_a_scenario_plans_a_click_for_a_moment() -> None:
     world.advance(2 * MINUTE)
     waiting.append(list(world.slack.clicks.waiting))
     assert waiting == [[], [PlannedClick("ana", "keep", "t4", START + HOUR + 30 * MINUTE)]]
+
+
+_BILL = (
+    _FLEET.replace('"3d ago"', '"8d ago"') + '[bill]\ntable = "acme-billing.billing.export"\nerrors = ["unknown_vm"]\n'
+)
+
+
+def test_a_bill_has_what_the_meter_counted_and_what_was_planted() -> None:
+    """Rows of the VM and of one that there never was, on a day whose rows have all come; more of them a day later."""
+    world = play(_BILL)
+    table = world.bigquery.tables["acme-billing.billing.export"]
+    (vm,) = world.every_vm()
+    rows = [row for _, row in table.rows()]
+    strange = [row for row in rows if not row["resource"]["global_name"].endswith(f"/{vm.id}")]
+    on_vms = [row for row in strange if "/instances/" in row["resource"]["global_name"]]
+    (day,) = {
+        row["invoice"]["month"] + row["usage_start_time"][8:10]
+        for row in on_vms
+        if row["usage_start_time"][11:13] == "12"
+    }
+    assert day == f"{START - timedelta(hours=84) - timedelta(days=1):%Y%m%d}"
+    assert len({row["resource"]["global_name"] for row in on_vms}) == 1
+    world.advance(timedelta(days=1))
+    assert len(table.rows()) > len(rows)
+
+
+@pytest.mark.parametrize(
+    ("change", "wrong"),
+    [
+        (('"unknown_vm"', '"no_vm"'), "bill.errors: expected some of missing_vm"),
+        (("acme-billing.", ""), "PROJECT.DATASET.TABLE"),
+    ],
+)
+def test_a_wrong_bill_is_refused(change: tuple[str, str], wrong: str) -> None:
+    with pytest.raises(ScenarioError, match=wrong):
+        read(_BILL.replace(*change), Path("test.toml"))
