@@ -34,7 +34,8 @@ class Asked:
         if self._answer is None or not self._answer.done():
             return ""
         self._is_over = True
-        return self._answer.result()
+        error = self._answer.exception()
+        return self._answer.result() if error is None else f"An agent asked over MCP, and got no answer: {error}"
 
 
 def is_installed() -> bool:

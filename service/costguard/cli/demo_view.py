@@ -125,10 +125,9 @@ class View:
             self._stop.wait(1)
 
     def _launched(self) -> list[str]:
-        """Launches what is due, every few turns; a line for each that was launched, and for the agent's answer."""
+        """Launches what is due, every few turns, and returns a line for each."""
         self._turn += 1
-        is_turn = self.jobs is not None and self._turn % _LAUNCHES_EVERY == 1
-        return self.jobs.launch_due() if self.jobs is not None and is_turn else []
+        return self.jobs.launch_due() if self.jobs is not None and self._turn % _LAUNCHES_EVERY == 1 else []
 
     def _asked(self, fleet: Answer) -> str:
         """The line of what the agent asked, once it is answered."""
