@@ -57,6 +57,7 @@ ACROSS = {
     "benchmarks",
     "browser",
     "deploy",
+    "first_hour",
     "golden",
     "mutants",
     "pipeline",

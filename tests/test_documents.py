@@ -154,7 +154,7 @@ def _decisions(file: Path) -> list[tuple[int, str]]:
 
 def _is_command(line: str) -> bool:
     plain = re.sub(r"'[^']*'|\"[^\"]*\"", "QUOTED", line)  # what is quoted is no option of ours
-    words = plain.partition(" -- ")[0].partition(" #")[0].split("<")[0].split()
+    words = plain.partition(" -- ")[0].partition(" | ")[0].partition(" #")[0].split("<")[0].split()
     names = [path for path in COMMANDS if words[: len(path.split())] == path.split()]
     if not names:
         is_group = any(path.startswith(" ".join([*words, ""])) for path in COMMANDS)

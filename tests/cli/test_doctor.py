@@ -81,4 +81,4 @@ def test_a_feature_that_the_settings_leave_out_is_checked_on_request(
     assert doctor("--only", "permissions").returncode == 0
     done = doctor("--only", "permissions", "--with", "stop")
     assert done.returncode == 1
-    assert done.stdout.count("--file=deploy/iam-role-stop.yaml") == len(PROJECTS)
+    assert done.stdout.count("costguard google-role costguardStop | gcloud iam roles create") == len(PROJECTS)

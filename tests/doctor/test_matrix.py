@@ -60,7 +60,8 @@ def test_nothing_is_needed_where_nothing_is_taken_away(setup: DoctorSetup) -> No
 def mends(one: GooglePermission) -> str:
     """The command, as the roles' own pages write it; a role whose only permission lacks is not bound at all."""
     if held_by(one.role) == [one.name]:
-        made = f"gcloud iam roles create {one.role.name} --project={PROJECT} --file=deploy/{one.role.file}"
+        printed = f"costguard google-role {one.role.name}"
+        made = f"{printed} | gcloud iam roles create {one.role.name} --project={PROJECT} --file=/dev/stdin"
         role = f"--role=projects/{PROJECT}/roles/{one.role.name}"
         return f"{made}; gcloud projects add-iam-policy-binding {PROJECT} {MEMBER} {role}"
     return f"gcloud iam roles update {one.role.name} --project={PROJECT} --add-permissions={one.name}"
@@ -83,7 +84,7 @@ def test_a_whole_role_is_one_line(role, setup: DoctorSetup) -> None:  # type: ig
         setup.world.rights.withhold(PROJECT, name)
     finding = setup.needs()
     assert finding.name == f"role {role.name}"
-    assert f"--file=deploy/{role.file}; " in finding.command
+    assert finding.command.startswith(f"costguard google-role {role.name} | gcloud iam roles create {role.name} ")
     assert finding.command.endswith(f"{MEMBER} --role=projects/{PROJECT}/roles/{role.name}")
 
 

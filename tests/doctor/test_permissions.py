@@ -17,6 +17,7 @@ from requests.adapters import HTTPAdapter
 from tests.gce.conftest import Waits
 from tests.gce.test_launches import SPOT, ZONE
 
+from costguard.cli.app import app
 from costguard.doctor.permissions import (
     LAUNCH_ROLE,
     PERMISSIONS,
@@ -179,6 +180,13 @@ def test_files_of_roles_hold_what_the_list_says(role: GoogleRole) -> None:
         "includedPermissions": held_by(role),
     }
     assert f"gcloud iam roles create {role.name} --project=PROJECT --file=deploy/{role.file}" in text
+
+
+@pytest.mark.parametrize("role", CUSTOM, ids=lambda role: role.name)
+def test_a_command_prints_the_same_roles(role: GoogleRole, capsys: pytest.CaptureFixture[str]) -> None:
+    """Who installed without a checkout has no folder deploy/."""
+    app(["google-role", role.name], standalone_mode=False)
+    assert yaml.safe_load(capsys.readouterr().out) == yaml.safe_load((DEPLOY / role.file).read_text("utf-8"))
 
 
 def test_every_file_of_a_role_is_in_the_list() -> None:

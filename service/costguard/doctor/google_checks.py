@@ -86,12 +86,12 @@ def _without_role(project: str, role: GoogleRole, missing: Sequence[GooglePermis
     """Nothing of the role is granted: it is not bound. A role that is there already makes the first part fail alone."""
     name = missing[0].name if len(missing) == 1 else f"role {role.name}"
     reasons = missing[0].reason if len(missing) == 1 else f"{count_text(len(missing), 'permission')} of {role.file}"
-    made = _joined("gcloud", "iam", "roles", "create", role.name, f"--project={project}", f"--file=deploy/{role.file}")
+    made = _joined("gcloud", "iam", "roles", "create", role.name, f"--project={project}", "--file=/dev/stdin")
     return needs(
         Topic.PERMISSIONS,
         name,
         f"{project} does not grant {name} ({reasons}) to {who.account or 'the account that Costguard runs as'}.",
-        f"{made}; {_bound(project, role, who)}",
+        f"costguard google-role {role.name} | {made}; {_bound(project, role, who)}",
         project,
     )
 

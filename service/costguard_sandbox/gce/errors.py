@@ -69,6 +69,27 @@ def never_written(name: str) -> Refused:
     return Refused(404, "", message, status="NOT_FOUND")
 
 
+def service_disabled(number: int, title: str, api: str) -> Refused:
+    """A call of an API that the project has not enabled, in Google's words, as recorded of several APIs."""
+    url = f"https://console.developers.google.com/apis/api/{api}/overview?project={number}"
+    return Refused(
+        403,
+        "",
+        f"{title} has not been used in project {number} before or it is disabled. Enable it by visiting {url} then "
+        "retry. If you enabled this API recently, wait a few minutes for the action to propagate to our systems and "
+        "retry.",
+        status="PERMISSION_DENIED",
+        details=(
+            {
+                "@type": "type.googleapis.com/google.rpc.ErrorInfo",
+                "reason": "SERVICE_DISABLED",
+                "domain": "googleapis.com",
+                "metadata": {"service": api, "consumer": f"projects/{number}"},
+            },
+        ),
+    )
+
+
 def bad_argument(message: str) -> Refused:
     return Refused(400, "", message, status="INVALID_ARGUMENT")
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from costguard_sandbox.clock import zulu
 from costguard_sandbox.gce.catalogue.regions import ZONES, project_number, stable_id
-from costguard_sandbox.gce.errors import Refused
+from costguard_sandbox.gce.errors import Refused, service_disabled
 from costguard_sandbox.gce.timeline import Timeline, draw_duration
 from costguard_sandbox.gce.vm import Run
 
@@ -135,7 +135,7 @@ class Tpus:
     def check(self, project: str) -> None:
         """Raises Refused (403) where the project has not enabled the API."""
         if project not in self.enabled:
-            raise service_disabled(project)
+            raise service_disabled(project_number(project), "Cloud TPU API", "tpu.googleapis.com")
 
     def nodes(self, project: str, location: str) -> Iterator[TpuNode]:
         return (
@@ -264,28 +264,6 @@ class Tpus:
     def _after(self, what: str, subject: str, act: Callable[[], None]) -> None:
         now = self._timeline.now
         self._timeline.at(now + draw_duration(self._seed, what, (subject, now.isoformat())), act)
-
-
-def service_disabled(project: str) -> Refused:
-    """Google's words for an API that is not enabled, as recorded of other APIs of its own."""
-    number = project_number(project)
-    url = f"https://console.developers.google.com/apis/api/tpu.googleapis.com/overview?project={number}"
-    return Refused(
-        403,
-        "",
-        f"Cloud TPU API has not been used in project {number} before or it is disabled. Enable it by visiting {url} "
-        "then retry. If you enabled this API recently, wait a few minutes for the action to propagate to our systems "
-        "and retry.",
-        status="PERMISSION_DENIED",
-        details=(
-            {
-                "@type": "type.googleapis.com/google.rpc.ErrorInfo",
-                "reason": "SERVICE_DISABLED",
-                "domain": "googleapis.com",
-                "metadata": {"service": "tpu.googleapis.com", "consumer": f"projects/{number}"},
-            },
-        ),
-    )
 
 
 def _not_found(path: str) -> Refused:

@@ -15,13 +15,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from costguard_sandbox.gce.catalogue.regions import project_number
 from costguard_sandbox.gce.cloud import Cloud
-from costguard_sandbox.gce.errors import Refused, bad_request, invalid, not_found
+from costguard_sandbox.gce.errors import Refused, bad_request, invalid, not_found, service_disabled
 from costguard_sandbox.gce.faults import LONGEST_SILENCE_S, CloudFault, server_error
 from costguard_sandbox.gce.filters import BadFilter
 from costguard_sandbox.gce.render import instance_resource
 from costguard_sandbox.gce.responses import MAX_RESULTS, BadMask, BadPageToken, compile_mask, position_of
-from costguard_sandbox.gce.rights import ACCOUNT
+from costguard_sandbox.gce.rights import ACCOUNT, permissions_of
 from costguard_sandbox.serving import HalfResponse, drop_connection
 
 USER_HEADER = "x-sandbox-user"
@@ -181,6 +182,7 @@ def _answer(call: ApiCall, request: Request, handler: Handler, cache: _AnswerCac
         cloud.faults.refuse(project, call.method, call.path, cloud.timeline.now)
         if project and project not in cloud.projects:
             raise not_found(f"projects/{project}")
+        _check_rights(call, project)
         garbage = cloud.faults.garble(project, call.method, call.path)
         if garbage is not None:
             if garbage.when == "after":
@@ -202,6 +204,25 @@ def _answer(call: ApiCall, request: Request, handler: Handler, cache: _AnswerCac
         if cache is not None:
             cache.put(key, cloud, rendered)
         return _bytes(rendered)
+
+
+def _check_rights(call: ApiCall, project: str) -> None:
+    """Refuses what the account may not do in a new project, and what its APIs are off for, in the words of each API."""
+    rights = call.cloud.rights
+    if call.user != ACCOUNT or project not in rights.new or not permissions_of(call.method, call.path):
+        return
+    rights.new[project].calls[f"{call.method} {call.path}"] += 1
+    title = "Compute Engine" if call.path.startswith("/compute/") else "Cloud Monitoring"
+    api = "compute.googleapis.com" if title == "Compute Engine" else "monitoring.googleapis.com"
+    if not rights.is_enabled(project, api):
+        raise service_disabled(project_number(project), f"{title} API", api)
+    if not (lacking := rights.lacks(project, call.method, call.path)):
+        return
+    if call.path.startswith("/compute/"):
+        raise Refused(403, "forbidden", f"Required '{lacking[0]}' permission for 'projects/{project}'")
+    raise Refused(
+        403, "", f"Permission {lacking[0]} denied (or the resource may not exist).", status="PERMISSION_DENIED"
+    )
 
 
 def _garbage(fault: CloudFault, call: ApiCall) -> Response:

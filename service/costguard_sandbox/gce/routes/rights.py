@@ -12,11 +12,11 @@ from starlette.routing import Route
 
 from costguard_sandbox.gce.catalogue.regions import project_number
 from costguard_sandbox.gce.cloud import Cloud
-from costguard_sandbox.gce.errors import Refused, bad_argument
-from costguard_sandbox.gce.rights import ACCOUNT
+from costguard_sandbox.gce.errors import Refused, bad_argument, service_disabled
 from costguard_sandbox.gce.routes.call import ApiCall, compute, control
 
 _MOST_PERMISSIONS, _MOST_SERVICES = 100, 30
+_PROJECTS_API = "cloudresourcemanager.googleapis.com"
 
 
 def routes(cloud: Cloud) -> list[Route]:
@@ -49,6 +49,8 @@ def _answer(call: ApiCall, place: str) -> Any:
 
 
 def _of_project(call: ApiCall) -> Any:
+    if call.project in call.cloud.rights.new and not call.cloud.rights.is_enabled(call.project, _PROJECTS_API):
+        raise service_disabled(project_number(call.project), "Cloud Resource Manager API", _PROJECTS_API)
     return _answer(call, call.project)
 
 
@@ -90,7 +92,7 @@ def _service(project: str, api: str, is_enabled: Any) -> dict[str, Any]:
 
 
 def _token(call: ApiCall) -> Any:
-    return {"email": ACCOUNT, "email_verified": "true", "scope": " ".join(call.cloud.rights.scopes)}
+    return {"email": call.cloud.rights.account, "email_verified": "true", "scope": " ".join(call.cloud.rights.scopes)}
 
 
 def _denied(permission: str, where: str) -> Refused:
@@ -100,7 +102,10 @@ def _denied(permission: str, where: str) -> Refused:
 
 
 def _rights(call: ApiCall) -> Any:
-    """POST {"place", "permission"} takes it away, {"project", "api"} turns an API off; DELETE restores all."""
+    """POST {"place", "permission"} takes it away, {"project", "api"} turns an API off; DELETE restores all.
+
+    POST {"new": PROJECT} makes it a new project, and {"account": ADDRESS} says whose requests without a user are.
+    """
     rights, body = call.cloud.rights, call.body
     if call.method == "DELETE":
         rights.restore()
@@ -110,6 +115,10 @@ def _rights(call: ApiCall) -> Any:
             rights.withhold(words["place"], words["permission"])
         elif words.keys() == {"project", "api"}:
             rights.disable(words["project"], words["api"])
+        elif words.keys() == {"new"}:
+            rights.begin(words["new"])
+        elif words.keys() == {"account"}:
+            rights.account = words["account"]
         else:
-            raise bad_argument('expected {"place", "permission"} or {"project", "api"}')
+            raise bad_argument('expected {"place", "permission"}, {"project", "api"}, {"new"} or {"account"}')
     return rights.shown()
