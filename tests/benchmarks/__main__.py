@@ -9,6 +9,7 @@ from pathlib import Path
 
 from tests.benchmarks.bill import bill
 from tests.benchmarks.checkpoints import checkpoints
+from tests.benchmarks.doctor import doctor
 from tests.benchmarks.failover import failover
 from tests.benchmarks.labels import labels
 from tests.benchmarks.load import load
@@ -50,6 +51,7 @@ def _main(arguments: list[str]) -> None:
         "failover": failover,
         "watching": watching,
         "bill": bill,
+        "doctor": doctor,
         "load": load,  # ten minutes on each database
         "retention": retention,  # half an hour, and ten gigabytes of disk
     }

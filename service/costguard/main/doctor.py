@@ -29,7 +29,7 @@ from costguard.main.google_setup import GoogleSetup, Questions, attempt
 from costguard.main.messaging import slack_checkup
 from costguard.settings import Settings
 
-_LONGEST_S, _LONGEST_MORE_S = 8.0, 0.1  # 20 projects in 10 s, 500 in 58 s
+_LONGEST_S, _LONGEST_MORE_S = 6.0, 0.1  # 20 projects in 8 s, 500 in 56 s; the goals of 10 and 60 s hold the start too
 _KEEPERS = {
     "group": Feature.STOP_GROUPS,
     "workbench": Feature.STOP_WORKBENCH,
