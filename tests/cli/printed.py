@@ -9,6 +9,12 @@ ROOT = Path(__file__).parents[2]
 PROGRAMS = frozenset({"cd", "costguard", "docker", "gcloud", "make", "pip"})
 
 
+def documents() -> list[Path]:
+    """Every Markdown file of the checkout, without what is installed or made in it."""
+    made = {".venv", ".venv-lowest", ".cache", ".git", "node_modules", "build", "dist"}
+    return sorted(path for path in ROOT.rglob("*.md") if not made & {*path.relative_to(ROOT).parts})
+
+
 def section(text: str, heading: str) -> str:
     """The text below a heading of the second level, up to the next one."""
     (body,) = re.findall(rf"^## {re.escape(heading)}\n(.*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL)

@@ -79,13 +79,13 @@ JOURNEY = (
     Step("costguard recoveries", "interrupt"),
     Step("costguard places", "us-central1-"),
 )
-_WATCHED = "costguard ps --watch 2"
+WATCHED = "costguard ps --watch 2"
 
 
 def test_every_printed_command_is_part_of_the_journey() -> None:
     """A new one has to be run below, or to say why it cannot be; and nothing is run that no document prints."""
     printed = {command for document in DOCUMENTS for command in commands_of(document.read_text("utf-8"))}
-    run = {step.command for step in JOURNEY} | {_WATCHED, *NAMED}
+    run = {step.command for step in JOURNEY} | {WATCHED, *NAMED}
     printed -= set(set_up_commands()) - run  # tests/first_hour runs them
     elsewhere = {command for command in printed if command.startswith(tuple(ELSEWHERE))}
     assert printed - run - elsewhere == set()
@@ -101,10 +101,11 @@ def test_a_newcomer_gets_what_the_documents_say(tmp_path: Path, typist: Typist) 
     with demo(tmp_path, "--steps", "3000") as process:
         seen = read_until(process, "export COSTGUARD_URL")
         printed = dict(part.split("=", 1) for part in seen.rpartition("export ")[2].split())
+        (cloud,) = set(re.findall(r"(http://\S+)/slack", seen))
         newcomer = Newcomer(tmp_path / "bert", {**printed, "HOME": str(tmp_path)}, typist)
         with reading(process, signal.SIGTERM) as lines:
             with (
-                newcomer.watching(_WATCHED, "debug-ana"),
+                newcomer.watching(WATCHED, "debug-ana"),
                 newcomer.watching("costguard launch t4 --workdir . --follow -- python train.py", "succeeded"),
             ):
                 failed = []
