@@ -55,6 +55,7 @@ RUN_BY: Mapping[str, str] = {
     "costguard spend --last 30d --focus": "tests/cli/test_focus.py",
     "costguard sweep init": "tests/cli/test_sweeps.py",
     "costguard replay ": "tests/cli/test_replay.py",
+    "costguard report": "tests/cli/test_report.py",
     "costguard session end": "tests/cli/test_access.py",
     "costguard show VM": "tests/cli/test_commands.py",
     "costguard sign-in": "tests/cli/test_access.py",

@@ -63,7 +63,10 @@ def work_files(folder: Path) -> list[WorkFile]:
 def _check_size(folder: Path, files: Sequence[WorkFile]) -> None:
     total = sum(file.size for file in files)
     if not files:
-        raise Invalid(f"There is nothing to pack in {folder}: it is empty, or everything is ignored.", "Look there.")
+        raise Invalid(
+            f"There is nothing to pack in {folder}: it is empty, or everything in it is ignored.",
+            "`git status --ignored` there shows what git ignores; a .costguardignore in it leaves out more.",
+        )
     if total <= MOST_BYTES and len(files) <= MOST_FILES:
         return
     largest = sorted(files, key=lambda file: (-file.size, file.name))[:_MOST_SHOWN]
