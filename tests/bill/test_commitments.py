@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import random
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.bill.exports import EXPORTED, row
+from tests.bill.exports import EXPORTED, NOON, row
 
 from costguard.bill.commitments import is_fee
 from costguard.bill.compare import Context, compare_day
@@ -93,6 +95,59 @@ def test_both_models_tell_the_same_net_savings(
         None if unused is None else Decimal(unused)
     )
     assert [one.cost.dollars for one in commitments.fees] == [Decimal("37.5")]  # before what use took off
+
+
+HOURS = 5 * 24
+COMMITTED, DISCOUNT = 40, Decimal("0.28")  # dollars of use an hour at list price, for a year
+
+
+def drawn_hours(seed: int) -> list[Decimal]:
+    """Use of each hour at list price, in cents: often less than what is committed to, and often more."""
+    chance = random.Random(seed)
+    return [Decimal(chance.choice((0, chance.randrange(3_000), chance.randrange(9_000)))) / 100 for _ in range(HOURS)]
+
+
+def hour_rows(number: int, use: Decimal, *, is_new: bool) -> list[dict[str, Any]]:
+    """What Google bills of an hour, in one model or the other."""
+    hour = NOON + number * timedelta(hours=1)
+    covered, cost = min(use, Decimal(COMMITTED)), COMMITTED * (1 - DISCOUNT)
+    if not is_new:
+        credit = {"type": "COMMITTED_USAGE_DISCOUNT_DOLLAR_BASE", "name": "c", "id": "c", "amount": f"{-covered}"}
+        return [row(hour=hour, cost=f"{use}", credits=[credit]), fee(OLD_FEE, f"{cost}", hour=hour)]
+    at_discount = covered * (1 - DISCOUNT)
+    offset = {"type": "FEE_UTILIZATION_OFFSET", "name": "f", "id": "f", "amount": f"{-at_discount}"}
+    prices: dict[str, Any] = {"cost_at_list": f"{covered}", "cost_at_effective_price_default": f"{covered}"}
+    return [
+        row(hour=hour, cost=f"{at_discount}", seconds="1800", consumption_model=ONE_YEAR, **prices),
+        row(hour=hour, cost=f"{use - covered}", seconds="1800", consumption_model=DEFAULT),
+        fee(NEW_FEE, f"{cost}", hour=hour, credits=[offset]),
+    ]
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("is_new", [False, True], ids=["credits", "discounted prices"])
+def test_a_generated_export_adds_up_to_the_cent(sqlite_database: Database, is_new: bool, seed: int) -> None:
+    """Fee, offset, what is left of it and the saving: hour by hour by hand, in either model the same in the end."""
+    hours = drawn_hours(seed)
+    rows = [one for number, use in enumerate(hours) for one in hour_rows(number, use, is_new=is_new)]
+    commitments = report_of(sqlite_database, rows).commitments
+    covered = sum((min(use, Decimal(COMMITTED)) for use in hours), Decimal(0))
+    fees = HOURS * COMMITTED * (1 - DISCOUNT)
+    (one,) = commitments.fees
+    assert one.cost.dollars == fees
+    assert commitments.net.dollars == covered - fees  # list price of what it covered, less what it cost
+    if not is_new:
+        assert (commitments.paid.dollars, commitments.saved.dollars) == (fees, covered)
+        assert (one.used, one.unused, one.used_percent, commitments.unused) == (None, None, None, None)
+        return
+    used = covered * (1 - DISCOUNT)
+    assert one.used is not None
+    assert one.unused is not None
+    assert (one.used.dollars, one.unused.dollars) == (used, fees - used)
+    assert one.used_percent == int(100 * used / fees)
+    assert commitments.unused == one.unused
+    assert commitments.paid.dollars == fees - used
+    assert commitments.saved.dollars == covered * DISCOUNT
 
 
 def test_a_fee_that_nothing_used_is_unused(sqlite_database: Database) -> None:

@@ -77,8 +77,16 @@ class NotHeldOut(Out):
     cost: Usd
 
 
+class CommitmentFeeOut(NotHeldOut):
+    used: Usd | None = Field(description="The part that usage took up; null: the fee does not show it.")
+    unused: Usd | None = Field(
+        description="The part that was paid for nothing: an hour's fee that its usage did not take up is lost."
+    )
+    used_percent: int | None = Field(description="The used part in whole percents; null: not known.")
+
+
 class CommitmentsOut(Out):
-    fees: Sequence[NotHeldOut] = Field(description="The ten largest fees, before the part that usage offset.")
+    fees: Sequence[CommitmentFeeOut] = Field(description="The ten largest fees, before the part that usage offset.")
     paid: Usd = Field(
         description="All fees less the part that usage offset. The `outside` amounts of the days include them."
     )

@@ -87,6 +87,28 @@ class NotHeld:
 
 
 @dataclass(frozen=True, slots=True)
+class CommitmentFee:
+    """A fee, before what use took off it. `used` is that part; None where the fee does not say.
+
+    An hour's fee that its use does not take up is lost: no other hour can. So parts of hours add up to parts of days.
+    """
+
+    project: str
+    name: str
+    cost: Money
+    used: Money | None
+
+    @property
+    def unused(self) -> Money | None:
+        return None if self.used is None else self.cost - self.used
+
+    @property
+    def used_percent(self) -> int | None:
+        """Returns the used part in whole percents, cut off; None where it is not known."""
+        return None if self.used is None or self.cost.nanos <= 0 else 100 * self.used.nanos // self.cost.nanos
+
+
+@dataclass(frozen=True, slots=True)
 class Commitments:
     """The amount that commitments took off Compute Engine's usage, and their own cost.
 
@@ -94,7 +116,7 @@ class Commitments:
     for resource-based ones, a fee is paid in full. `unused` is None where no fee says.
     """
 
-    fees: Sequence[NotHeld]  # before what use took off
+    fees: Sequence[CommitmentFee]
     paid: Money
     saved: Money
     unused: Money | None
@@ -283,14 +305,17 @@ def _savings(connection: Connection, first: date, last: date, project: str | Non
     ]
 
 
-def _others(connection: Connection, kind: str, first: date, last: date, project: str | None) -> list[NotHeld]:
+def _others(
+    connection: Connection, kind: str, first: date, last: date, project: str | None, most: int | None = WORST
+) -> list[NotHeld]:
+    """The dearest first; `most` of them."""
     columns = bill_others.c
     total = cast(func.sum(columns.nanos), BigInteger)
     query = select(columns.project, columns.name, total.label("nanos"))
     query = query.where(columns.day.between(first, last), columns.kind == kind)
     if project is not None:
         query = query.where(columns.project == project)
-    query = query.group_by(columns.project, columns.name).order_by(total.desc(), columns.name).limit(WORST)
+    query = query.group_by(columns.project, columns.name).order_by(total.desc(), columns.name).limit(most)
     return [NotHeld(row.project, row.name, Money(row.nanos)) for row in connection.execute(query)]
 
 
@@ -309,11 +334,24 @@ def _commitments(connection: Connection, first: date, last: date, project: str |
     in_lines = total(bill_days, bill_days.c.committed_nanos) or 0
     outside = total(bill_others, columns.nanos, columns.kind == SAVED_OUTSIDE) or 0
     return Commitments(
-        fees=_others(connection, COMMITMENT, first, last, project),
+        fees=_fees(connection, first, last, project),
         paid=Money(fees + (offsets or 0)),
         saved=Money(in_lines + outside),
         unused=None if offsets is None else Money(use_fees + offsets),
     )
+
+
+def _fees(connection: Connection, first: date, last: date, project: str | None) -> list[CommitmentFee]:
+    offsets = {(one.project, one.name): one.cost for one in _others(connection, OFFSET, first, last, project, None)}
+    return [
+        CommitmentFee(
+            fee.project,
+            fee.name,
+            fee.cost,
+            None if (offset := offsets.get((fee.project, fee.name))) is None else Money(-offset.nanos),
+        )
+        for fee in _others(connection, COMMITMENT, first, last, project)
+    ]
 
 
 def last_compared(connection: Connection) -> datetime | None:

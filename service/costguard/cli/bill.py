@@ -101,7 +101,7 @@ def _show_savings(console: Console, answer: Answer) -> None:
         say(console, f"They took {saved} off usage, and cost {paid} besides: {net} saved in all.")
         if commitments["unused"] is not None:
             say(console, f"Of fees that say how much of them was used, {dollars(commitments['unused'])} was not.")
-        show_table(console, _OUTSIDE, commitments["fees"])
+        show_table(console, _FEES, commitments["fees"])
     if answer["outside"]:
         console.print()
         say(console, "Billed, and not in the ledger", "bold")
@@ -143,6 +143,13 @@ _SAVINGS = (
     _amount("At list", "list_price"),
     _amount("Sustained use", "sustained"),
     _amount("Committed use", "committed"),
+)
+_FEES = (
+    Column("Project", "project", spare=1),
+    Column("Fee", "name"),
+    _amount("Before use", "cost"),
+    Column("Used", lambda row: "unknown" if row["used_percent"] is None else f"{row['used_percent']}%", right=True),
+    Column("Unused", lambda row: "unknown" if row["unused"] is None else dollars(row["unused"]), right=True),
 )
 _OUTSIDE = (Column("Project", "project"), Column("What", "name"), _amount("Cost", "cost"))
 

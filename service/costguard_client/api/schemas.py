@@ -506,8 +506,21 @@ class CommitmentAdviceOut(TypedDict):
     years: int
 
 
+class CommitmentFeeOut(TypedDict):
+    cost: str
+    """Exact decimal dollars, to the nano-dollar."""
+    name: str
+    project: str
+    unused: str | None
+    """The part that was paid for nothing: an hour's fee that its usage did not take up is lost."""
+    used: str | None
+    """The part that usage took up; null: the fee does not show it."""
+    used_percent: int | None
+    """The used part in whole percents; null: not known."""
+
+
 class CommitmentsOut(TypedDict):
-    fees: list[NotHeldOut]
+    fees: list[CommitmentFeeOut]
     """The ten largest fees, before the part that usage offset."""
     net: str
     """The amount saved less the amount paid."""
