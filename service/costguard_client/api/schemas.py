@@ -107,7 +107,7 @@ class AttemptOut(TypedDict):
     max_run_seconds: int
     name: str
     notice_seconds: int | None
-    """The notice of a preemption that its VM was asked for, in seconds; null: not known."""
+    """The notice its VM was asked for; null: unknown."""
     noticed_at: str | None
     """The time of its notice of preemption."""
     number: int
@@ -1970,7 +1970,7 @@ class OverridesBody(TypedDict):
     max_run_hours: NotRequired[float | None]
     """The hours that each VM may run; then Google ends it."""
     notice: NotRequired[Literal["120s", "0s"] | None]
-    """How long before its shutdown a Spot VM is told of its preemption; null: as in the preset."""
+    """How long before its shutdown a Spot VM's preemption is announced; null: as in the preset."""
     on_demand_fallback: NotRequired[bool | None]
     """Whether to use on-demand when Spot is out of stock everywhere."""
     spot: NotRequired[bool | None]
