@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import tomllib
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -39,7 +40,7 @@ class Fault:
             raise ValueError(f"{self.path} holds the text to replace {count} times, not once: {self.before!r}")
         faulty = text.replace(self.before, self.after)
         try:
-            is_the_same = ast.dump(ast.parse(faulty)) == ast.dump(ast.parse(text))
+            is_the_same = ast.dump(ast.parse(faulty)) == _meaning(text)
         except SyntaxError as error:
             raise ValueError(f"{self.path} is no Python with the fault in it: {error}") from None
         if is_the_same:
@@ -54,6 +55,12 @@ class Fault:
         function = name.partition("[")[0]
         is_there = not function or f"def {function}(" in (root / path).read_text()
         return "" if is_there else f"{path} has no test {function}."
+
+
+@cache
+def _meaning(text: str) -> str:
+    """Returns what Python reads in a file; it is kept, as many faults are planted in one file."""
+    return ast.dump(ast.parse(text))
 
 
 def read() -> list[Fault]:
