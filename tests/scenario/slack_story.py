@@ -105,6 +105,7 @@ class Story:
         self.guard.budgets.look()
         self.guard.messaging.notifications.intend()
         self.guard.messaging.digests.intend()
+        self.guard.messaging.first_report.intend()
         if self.guard.idle_watch is not None:
             self.guard.idle_watch.record(self.guard.idle_watch.read())
         for _ in range(30):

@@ -123,6 +123,32 @@ def test_in_shadow_rules_only_report(sqlite_url: str) -> None:
         assert team.events("InstanceWouldBeStopped")
 
 
+def test_the_first_day_in_shadow_mode_ends_with_one_report(sqlite_url: str) -> None:
+    """A day after the first look the contact is sent it, once, with the VM, its owner and its cost since the stop."""
+    contact = {"contact": "chiara@example.com"}
+    with story(sqlite_url, presets={"t4": STOPPING}, enforcement={"shadow": True}, reminders=contact) as team:
+        team.vm()
+        team.later(8 * HOUR)
+        team.later(15 * HOUR, every=30 * MINUTE)
+
+        def reports() -> list[str]:
+            return [text for text in map(shown, team.sent("chiara")) if "first day in shadow mode" in text]
+
+        assert reports() == []
+        team.later(2 * HOUR, every=30 * MINUTE)
+        (report,) = reports()
+        assert "1 VM would have been stopped, and cost $" in report
+        assert "trainer" in report
+        assert "ana@example.com" in report
+        assert "a month at that pace" in report
+        team.later(3 * DAY, every=HOUR)
+        assert len(reports()) == 1
+        (vm,) = team.get("/api/v1/report")["vms"]
+        assert (vm["step"], vm["owner"]) == ("would_stop", "ana@example.com")
+        (recorded,) = team.get("/api/v1/enforcement")["shadow_stops"]
+        assert vm["cost_since_stop"] == recorded["cost"]
+
+
 def test_a_stopped_vm_whose_disks_bill(sqlite_url: str) -> None:
     """The owner is asked three days after the stop, and again a week after the answer."""
     with story(sqlite_url) as team:
