@@ -137,7 +137,7 @@ def test_what_has_no_price_is_unknown_and_never_zero(database: Database) -> None
     """One priced VM and one without make `at least`, in the month as well."""
     watched(database)
     ran(database, "priced", 20)
-    ran(database, "mystery", 20, **rows.H100)
+    ran(database, "mystery", 20, None, **rows.H100)
     result = report(database, replace(RULES, channel=""))
     mystery, priced = result.vms
     assert (mystery.name, mystery.rate, mystery.month_at_rate) == ("mystery", None, None)

@@ -48,9 +48,16 @@ def made() -> World:
     ]
     for one in bodies:
         world.insert(PROJECT, ZONE, one, "robot@acme-training.iam.gserviceaccount.com")
-    world.at(START + 30 * HOUR, lambda: world.stop(PROJECT, "ended"))
-    new = body("new", ZONE, "n1-standard-4", T4, labels={"owner": "ana"})
-    world.at(START + 35 * HOUR, lambda: world.insert(PROJECT, ZONE, new, "ana@example.com"))
+
+    def end() -> None:
+        world.stop(PROJECT, "ended")
+
+    def come() -> None:
+        new = body("new", ZONE, "n1-standard-4", T4, labels={"owner": "ana"})
+        world.insert(PROJECT, ZONE, new, "ana@example.com")
+
+    world.at(START + 30 * HOUR, end)
+    world.at(START + 35 * HOUR, come)
     return world
 
 
