@@ -14,7 +14,7 @@ FOCUS_PYTHON ?= python3.12
 export UV_COMPILE_BYTECODE := 1
 export UV_LINK_MODE := copy
 
-.PHONY: deploy-checks trackers soak help demo test check golden bench load audit bounds mutants trainers flyte sweep lowest pictures lock clean pipeline replay curves alive deadlines focus upgrades paths
+.PHONY: first-hour deploy-checks trackers soak help demo test check golden bench load audit bounds mutants trainers flyte sweep lowest pictures lock clean pipeline replay curves alive deadlines focus upgrades paths
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
 
@@ -182,6 +182,9 @@ deploy-checks: $(DEPLOY_CHECKS)/installed ## plan deploy/terraform with a stand-
 
 replay: $(VENV)/installed-dev ## replay the policies for deadlines over the series in TRACES, one of five parts: make replay PART=one-zone; without PART, write service/docs/deadlines.md's table and plot from all parts
 	@nice $(BIN)/python -m tests.deadlines $(if $(PART),--part $(PART) $(TRACES),--write) $(ARGS)
+
+first-hour: $(VENV)/installed-dev ## act out the README's set-up and a first job on a clean machine, command by command, and write service/docs/first-hour.md
+	@$(BIN)/python -m tests.first_hour $(ARGS)
 
 pictures: $(VENV)/installed-dev ## take pictures of every page and every kind of message, into deploy/pictures
 	@$(BIN)/python -m tests.browser.found

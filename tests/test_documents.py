@@ -29,7 +29,7 @@ DECISIONS = ROOT / "service" / "docs" / "decisions"
 _LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 DOCUMENTS = documents()
 _ADDRESS = re.compile(r"\b(https?)://([A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?)")
-_LOCAL = frozenset({"127.0.0.1", "localhost", "metadata.google.internal"})
+_LOCAL = frozenset({"127.0.0.1", "cloud.example", "localhost", "metadata.google.internal"})  # and the simulated cloud
 _EXAMPLES = (".example", ".example.com", "REGION.run.app")
 _HOSTS = frozenset(
     {

@@ -62,6 +62,10 @@ class Machine:
         }
         self._began = time.monotonic()
 
+    def begin(self, after_s: float) -> None:
+        """Counts moments from this long ago."""
+        self._began = time.monotonic() - after_s
+
     def type(self, command: str) -> Typed:
         """Runs it to its end, with nothing to read from."""
         at = time.monotonic()
