@@ -13,9 +13,14 @@ from tests.jobs.jobbed import HOUR, MINUTE, NOW, ON_DEMAND, RECIPE, SPOT, A, B
 
 from costguard.deadlines.hazards import SeenPeriod, counts_of
 from costguard.jobs.decide.work_left import START
-from costguard.jobs.submit.expected import NOTHING_SEEN, ExpectedJobCost, expected_job_cost, unusual_beginning
+from costguard.jobs.submit.expected import (
+    NOTHING_SEEN,
+    ExpectedJobCost,
+    expected_in_turn,
+    expected_job_cost,
+    unusual_beginning,
+)
 from costguard.jobs.submit.offers import HourlyRate
-from costguard.jobs.submit.quote import expected_in_turn
 from costguard.model.job import CheckpointPlan, JobKind, JobSpec, Terms
 from costguard.model.money import Money
 
@@ -49,6 +54,17 @@ def test_the_cost_lies_between_all_on_spot_and_all_on_demand() -> None:
     assert Money.of(16) < expected.low <= expected.mean <= expected.high < Money.of(16 * 3 + 6)
     assert 0 < expected.on_demand_percent < 100
     assert result() == expected
+
+
+def test_save_that_fits_in_the_notice_makes_preemptions_cheaper() -> None:
+    """A preemption then costs the save instead of what was done since the last one. A disk's checkpoints stay there."""
+    usual, noticed = result(), result(lost=MINUTE)
+    assert usual is not None
+    assert noticed is not None
+    assert noticed.mean < usual.mean
+    assert noticed.preemptions > 0
+    on_disk = CheckpointPlan("/data/checkpoints", "--resume")
+    assert result(plan=on_disk, hours=60, lost=MINUTE) == result(plan=on_disk, hours=60)
 
 
 def test_more_time_costs_less_and_needs_on_demand_less_often() -> None:

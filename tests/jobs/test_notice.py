@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from datetime import timedelta
+from random import Random
 
 import pytest
-from tests.jobs.jobbed import MINUTE, NOW, agent, attempt, decided, ended, interruption, standing, view
-from tests.jobs.world import RECIPE, ZONES, World, world
+from tests.jobs.jobbed import MINUTE, NOW, agent, attempt, decided, ended, interruption, job, standing, view
+from tests.jobs.world import ANA, RECIPE, ZONES, World, world
 
+from costguard.jobs.act.vm_request import settings_for
 from costguard.jobs.act.vm_step import RefusedNotices
+from costguard.jobs.decide.notice import lost_at_preemption, measured_save, notice_text
 from costguard.jobs.decide.view import EndAttempt, LaunchAttempt
+from costguard.jobs.listing.jobs import job_detail
+from costguard.jobs.rows import drills
+from costguard.ledger.accrual import accrual_at
 from costguard.model.attempt import AttemptState, Outcome
+from costguard.model.drill import Drill, DrillResult, DrillState
 from costguard.model.instance import ProvisioningModel
 from costguard.model.job import JobState
 from costguard.model.launch import LONGEST_NOTICE, NO_NOTICE
+from costguard.pages.job.drill_rows import drill_table
+from costguard_vm.agent.settings import read_settings
+from costguard_vm.agent.stopping import preemption_grace_s
 
 SECOND = timedelta(seconds=1)
 
@@ -71,8 +82,8 @@ def test_lost_answer_to_the_request_without_a_notice_makes_no_second_vm(sqlite_u
         assert w.attempts()[0].state is AttemptState.BOOTING
 
 
-def test_vm_that_was_seen_with_a_notice_counts_with_it(sqlite_url: str) -> None:
-    """The answer to its first request was lost; whatever a later one was refused for, what it was given counts."""
+def test_vm_whose_answer_was_lost_counts_with_the_notice_it_has(sqlite_url: str) -> None:
+    """It is seen at the next look, and no other is asked for, though the zone refuses notices by then."""
     with world(sqlite_url) as w:
         w.cloud.mute = 1
         w.submit()
@@ -134,3 +145,91 @@ def test_next_vm_does_not_wait_for_a_command_whose_end_was_reported(sqlite_url: 
         w.step()
         assert [one.number for one in w.attempts()] == [1, 2]
         assert w.attempts()[1].resume_step == 7
+
+
+@pytest.mark.parametrize(
+    ("notice", "seconds", "text"),
+    [
+        (LONGEST_NOTICE, 60, "a save takes 60 s and fits in the notice of 120 s"),
+        (LONGEST_NOTICE, 142, "a save takes 142 s and fits in the notice of 120 s"),
+        (
+            LONGEST_NOTICE,
+            143,
+            "a save takes 143 s and does not fit in the notice of 120 s: a preemption loses the work since the "
+            "checkpoint before",
+        ),
+        (NO_NOTICE, 9.5, "a save takes 9.5 s and fits in the last 22 s of a VM"),
+        (
+            NO_NOTICE,
+            60,
+            "a save takes 60 s and does not fit in the last 22 s of a VM: a preemption loses the work since the "
+            "checkpoint before",
+        ),
+    ],
+)
+def test_save_fits_in_the_notice_or_not(notice: timedelta, seconds: float, text: str) -> None:
+    save = seconds * SECOND
+    assert notice_text(replace(RECIPE, notice=notice), save) == text
+    assert (lost_at_preemption(save, notice) == save) is ("does not" not in text)
+
+
+def test_without_a_measured_save_nothing_is_said() -> None:
+    """Nor of a VM on demand, which nothing preempts. Until it is known, the work since the last save may be lost."""
+    assert notice_text(RECIPE, None) == ""
+    assert notice_text(replace(RECIPE, provisioning_model=ProvisioningModel.STANDARD), SECOND) == ""
+    assert lost_at_preemption(None, LONGEST_NOTICE) is None
+
+
+def test_last_save_that_was_seen_counts() -> None:
+    """Uploaded where it travels; a save that came too late was measured too, and an interrupted drill shows none."""
+    held = {"requested_at": NOW, "requested_by": ANA, "state": DrillState.OVER}
+    newest = Drill("j1", 3, **held, result=DrillResult.INTERRUPTED, saved=SECOND)
+    late = Drill("j1", 2, **held, result=DrillResult.TOO_LATE, saved=150 * SECOND, uploaded=200 * SECOND)
+    first = Drill("j1", 1, **held, result=DrillResult.SAVED, saved=5 * SECOND)
+    assert measured_save([newest, late, first]) == 200 * SECOND
+    assert measured_save([newest, first]) == 5 * SECOND
+    assert measured_save([newest]) is None
+
+
+def test_quote_knows_the_save_of_a_job_with_the_same_command(database_url: str) -> None:
+    """Of the same preset; another command saves something else."""
+    with world(database_url) as w:
+        job = w.submit()
+        with w.database.write() as connection:
+            assert drills.last_save(connection, job.spec) is None
+            drills.add(connection, job, ANA, w.clock.now())
+        w.until_up("cg-j1-1")
+        w.start()
+        report = {"number": 1, "phase": "over", "result": "saved", "saved_s": 41.0, "resumed": "yes"}
+        w.say("cg-j1-1", ("drill", report))
+        with w.database.read() as connection:
+            assert drills.last_save(connection, job.spec) == 41 * SECOND
+            assert drills.last_save(connection, replace(job.spec, command=("python", "other.py"))) is None
+            assert drills.last_save(connection, replace(job.spec, preset="a100")) is None
+            detail = job_detail(connection, accrual_at(connection, w.clock.now()), job.id)
+        assert detail is not None
+        assert detail.on_notice.save == "a save takes 41 s and fits in the notice of 120 s"
+        assert drill_table(job, detail.drills, detail.on_notice).save == detail.on_notice.save
+
+
+@pytest.mark.parametrize(("notice", "saves"), [(LONGEST_NOTICE, 60), (NO_NOTICE, 0)])
+def test_save_of_a_minute_succeeds_within_the_notice_and_not_without(notice: timedelta, saves: int) -> None:
+    """Of 60 preemptions, in Google's time and the agent's; the guard, which hears no more, deletes no VM meanwhile.
+
+    With real processes and seconds: tests/trainers/noticed.py.
+    """
+    run = attempt(notice=notice, agent=agent(NOW, noticed_at=NOW))
+    given = settings_for(job(command=("python", "train.py")), run, (), "https://guard.example.com")
+    settings, wrong = read_settings(json.dumps(given))
+    assert not wrong
+    succeeded = 0
+    for seed in range(60):
+        lot = Random(seed)
+        heard = NOW + lot.uniform(0, 3) * SECOND  # of the announcement
+        saved = heard + 60 * SECOND
+        killed = heard + preemption_grace_s(settings) * SECOND
+        power_off = NOW + notice + lot.uniform(25, 30) * SECOND
+        succeeded += saved < min(killed, power_off)
+        if notice:
+            assert not decided(view(run), saved).actions
+    assert succeeded == saves

@@ -37,7 +37,8 @@ class Market(Protocol):
 class Task(NamedTuple):
     """The work of a job and what it may take. `on_demand_price`: of an hour; None where there is none to be had.
 
-    `apart_h`: hours of work between two saves; 0 where nothing is lost.
+    `apart_h`: hours of work between two saves; 0 where nothing is lost. `save_h`: hours that a save on the notice of a
+    preemption takes; None: it does not come to its end, and what was done since the last one is lost.
     """
 
     work_h: float
@@ -45,6 +46,7 @@ class Task(NamedTuple):
     start_h: float
     on_demand_price: float | None
     apart_h: float = 0.0
+    save_h: float | None = None
 
 
 class RunResult(NamedTuple):
@@ -129,12 +131,13 @@ class _Run:
 
     def lose_preempted(self) -> None:
         if self.kind == "spot" and not self.market.is_up(self.zone, self.point):
-            self._end()
+            self._end(is_preempted=True)
             self.preemptions += 1
 
-    def _end(self) -> None:
+    def _end(self, *, is_preempted: bool = False) -> None:
         if self.kind is not None and self.task.apart_h > 0:
-            self.left_h += self.done_h % self.task.apart_h
+            unsaved_h, save_h = self.done_h % self.task.apart_h, self.task.save_h
+            self.left_h += unsaved_h if save_h is None or not is_preempted else min(unsaved_h, save_h)
         if self.kind is not None and self.task.on_demand_price is not None:
             self.overspent = self.cost - (self.task.work_h - self.left_h) * self.task.on_demand_price
         self.kind = None

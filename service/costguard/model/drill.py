@@ -74,6 +74,7 @@ class SavedOnNotice:
     saved: int = 0
     times: int = 0
     drills: int = 0  # of `times`
+    save: str = ""  # whether a save fits in the notice of a preemption; "" where it is not known
 
     @property
     def text(self) -> str:

@@ -2269,6 +2269,10 @@ class QuoteOut(TypedDict):
     """The VM; null: there is no such preset, or it cannot be launched."""
     moves: list[DataMoveOut]
     """The inputs and outputs with the cost of moving them."""
+    on_notice: str
+    """Whether a save fits in the notice of a preemption, as last measured of this command on this preset;
+    empty: not known.
+    """
     outlook: JobOutlookOut
     """Whether it can meet its deadline and stay within its ceiling."""
     places: list[QuotedPlaceOut]
@@ -2630,6 +2634,8 @@ class SavedOnNoticeOut(TypedDict):
 
     drills: int
     """The number of drills in `times`."""
+    save: str
+    """Whether a save fits in the notice of a preemption; empty: not known."""
     saved: int
     text: str
     times: int

@@ -148,6 +148,10 @@ class QuoteOut(Out):
     expected: ExpectedCostOut | None = Field(
         description="The expected cost of a job with a deadline and work_hours; null: not known."
     )
+    on_notice: str = Field(
+        description="Whether a save fits in the notice of a preemption, as last measured of this command on this "
+        "preset; empty: not known."
+    )
     warnings: Sequence[str] = Field(description="Concerns that do not refuse the job.")
     moves: Sequence[DataMoveOut] = Field(description="The inputs and outputs with the cost of moving them.")
     question: str = Field(description="A question for a person to confirm before an expensive launch; empty: none.")

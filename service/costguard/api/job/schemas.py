@@ -251,6 +251,10 @@ class SavedOnNoticeOut(Out):
     times: int
     drills: int = Field(description="The number of drills in `times`.")
     text: str = Field(examples=["saved on notice 3 of 5 times"])
+    save: str = Field(
+        description="Whether a save fits in the notice of a preemption; empty: not known.",
+        examples=["a save takes 60 s and fits in the notice of 120 s"],
+    )
 
 
 class StandstillOut(Out):

@@ -118,6 +118,8 @@ def show_quote(console: Console, answer: Answer) -> None:
         say(console, f"Spot saves {answer['saving_percent']}% against on-demand there.")
     if (expected := answer.get("expected")) is not None:
         say(console, _expected(expected), "bold")
+    if answer.get("on_notice"):
+        say(console, f"At a preemption {answer['on_notice']}.")
     for move in answer["moves"]:
         say(console, move["note"])
     for budget in answer["budgets"]:

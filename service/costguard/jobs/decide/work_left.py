@@ -14,7 +14,7 @@ from costguard.jobs.decide.planned import Overhead, WorkLeft
 from costguard.jobs.decide.view import JobView
 from costguard.model.attempt import Attempt, Outcome
 from costguard.model.duration import span_text
-from costguard.model.job import JobKind
+from costguard.model.job import CheckpointPlan, JobKind
 from costguard_vm.progress.finish import TrainingLeft
 
 # Until starts were measured: a start, from the loss of one VM to useful work on the next, takes hardly ever longer.
@@ -104,16 +104,15 @@ def _billed(attempt: Attempt) -> timedelta:
     return max(end - attempt.made_at, _NOTHING) if attempt.made_at is not None and end is not None else _NOTHING
 
 
-def keeps_nothing(view: JobView) -> bool:
+def keeps_nothing(plan: CheckpointPlan | None) -> bool:
     """Says whether a VM elsewhere would begin from the start: nothing is saved, or on the VM's own disk alone."""
-    plan = view.job.spec.checkpoint
     return plan is None or plan.is_on_disk
 
 
 def overhead(view: JobView, start: timedelta | None, written: Sequence[datetime], now: datetime) -> Overhead:
     """`start` is as measured; None: not yet. `written` is when its checkpoints were, as far as they were seen."""
     spec = view.job.spec
-    if keeps_nothing(view):
+    if keeps_nothing(spec.checkpoint):
         loss = spec.work or _worked(view, now)
     else:
         gaps = [later - earlier for earlier, later in pairwise(sorted(written)) if _in_one_run(view, earlier, later)]

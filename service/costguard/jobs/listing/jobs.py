@@ -12,6 +12,7 @@ from costguard.db import tables
 from costguard.db.tables import LIVE_ATTEMPT, OPEN_JOB
 from costguard.jobs.decide.figures import TrainingPace, WorkAtRisk, at_risk, metric_of, pace, step_of
 from costguard.jobs.decide.limits import crashes, preemptions
+from costguard.jobs.decide.notice import measured_save, notice_text
 from costguard.jobs.decide.view import AttemptView, JobView
 from costguard.jobs.rows import attempts, drills, interruptions, job_rows, kept_disks
 from costguard.jobs.rows.interruptions import LostWork, sum_lost
@@ -161,11 +162,19 @@ def job_detail(connection: Connection, accrual: Accrual, job_id: str) -> JobOver
         risk=risk,
         lost=sum_lost(ended),
         drills=tuple(held := drills.of_job(connection, job_id)),
-        on_notice=drills.saved_on_notice(held, ended),
+        on_notice=replace(drills.saved_on_notice(held, ended), save=_save(job, row.last, held)),
         next=_next(row, checkpoint, risk, accrual.now),
         ssh=ssh,
         notebook=f"{ssh} {_NOTEBOOK}" if ssh and job.spec.kind is JobKind.DEV else "",
     )
+
+
+def _save(job: Job, last: Attempt | None, held: Sequence[Drill]) -> str:
+    """Says whether a save fits in the notice that its last VM was asked for, else in its recipe's."""
+    recipe = job.recipe
+    if last is not None and last.notice is not None and last.provisioning_model is recipe.provisioning_model:
+        recipe = replace(recipe, notice=last.notice)
+    return notice_text(recipe, measured_save(held))
 
 
 def heard_last(tried: Sequence[Attempt]) -> Attempt | None:

@@ -10,19 +10,21 @@ from typing import Any
 from sqlalchemy import Connection, Row, bindparam, func, insert, select, update
 
 from costguard.db.bulk import chunks
-from costguard.db.tables import drills
+from costguard.db.tables import drills, jobs
 from costguard.db.types import storable
 from costguard.events import audit_log
 from costguard.jobs.decide.agent_fields import DrillReport
+from costguard.jobs.decide.notice import measured_save
 from costguard.jobs.rows import job_events, job_rows
 from costguard.model.attempt import Interruption, Notice, Outcome
 from costguard.model.drill import Drill, DrillResult, DrillState, SavedOnNotice, counted
-from costguard.model.job import Job
+from costguard.model.job import Job, JobSpec
 
 _OPEN = drills.c.state != DrillState.OVER.value
 _OPEN_OF_JOBS = select(drills).where(drills.c.job_id.in_(bindparam("of_jobs", expanding=True)), _OPEN)
 _OPEN_OF_JOB = select(drills).where(drills.c.job_id == bindparam("of_job"), _OPEN)
 _MILLISECOND = timedelta(milliseconds=1)
+_LATELY = 50  # drills that are looked through for one like it
 
 
 def add(connection: Connection, job: Job, by: str, now: datetime) -> Drill | None:
@@ -44,6 +46,19 @@ def of_job(connection: Connection, job_id: str) -> list[Drill]:
     """The newest first."""
     mine = select(drills).where(drills.c.job_id == storable(job_id)).order_by(drills.c.number.desc())
     return [_drill(row) for row in connection.execute(mine)]
+
+
+def last_save(connection: Connection, spec: JobSpec) -> timedelta | None:
+    """Returns how long the last save on a notice took of a job with this command and preset; None: none was seen."""
+    mine = select(drills).join(jobs, jobs.c.id == drills.c.job_id)
+    mine = mine.where(jobs.c.preset == storable(spec.preset), drills.c.result.is_not(None))
+    held = [_drill(row) for row in connection.execute(mine.order_by(drills.c.ended_at.desc()).limit(_LATELY))]
+    specs = {job_id: job.spec for job_id, job in job_rows.of_ids(connection, {one.job_id for one in held}).items()}
+    return measured_save(one for one in held if one.job_id in specs and _is_alike(specs[one.job_id], spec))
+
+
+def _is_alike(one: JobSpec, other: JobSpec) -> bool:
+    return (one.project, one.image, one.command) == (other.project, other.image, other.command)
 
 
 def open_of(connection: Connection, job_ids: Collection[str]) -> dict[str, Drill]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -14,7 +15,7 @@ from costguard.deadlines.planner import Planner
 from costguard.deadlines.run import Task
 from costguard.deadlines.situation import Act, Situation, Zone
 from costguard.jobs.decide.plan import reason_text
-from costguard.jobs.decide.work_left import APART, ENDS, INTERVAL, START
+from costguard.jobs.decide.work_left import APART, ENDS, INTERVAL, START, keeps_nothing
 from costguard.jobs.submit.offers import HourlyRates
 from costguard.model.instance import ProvisioningModel
 from costguard.model.job import JobKind, JobSpec, Terms
@@ -27,6 +28,7 @@ _NANOS = 10**9
 NOTHING_SEEN: Mapping[str, ZoneCounts] = MappingProxyType({})
 _MOST_ZONES = 6  # the cheapest
 _SAVES = Terms().waiting_saves
+_ONE_EXPECTED = threading.Lock()
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +54,16 @@ def expected_job_cost(
     start: timedelta = START,
     counts: Mapping[str, ZoneCounts] = NOTHING_SEEN,
     waiting_saves: int = _SAVES,
+    lost: timedelta | None = None,
 ) -> ExpectedJobCost | None:
     """Replays plans; None without a deadline that can be kept, or where no price is known.
 
-    `counts` is what was seen of zones.
+    `counts` is what was seen of zones, and `lost` the time that an announced preemption costs: that of a save which
+    fits in its notice; None: what was done since the last save.
     """
     task, zones = _task(spec, recipe, rates, now, start), _zones(rates, counts)
+    if task is not None and lost is not None and not keeps_nothing(spec.checkpoint):
+        task = task._replace(save_h=lost / _HOUR)
     if task is None or not zones:
         return None
     figures = _expected(task, zones, waiting_saves / 100)
@@ -71,6 +77,21 @@ def expected_job_cost(
         figures.preemptions,
         figures.runs,
     )
+
+
+def expected_in_turn(
+    spec: JobSpec,
+    recipe: Recipe | None,
+    rates: HourlyRates,
+    now: datetime,
+    start: timedelta,
+    counts: Mapping[str, ZoneCounts],
+    waiting_saves: int,
+    lost: timedelta | None = None,
+) -> ExpectedJobCost | None:
+    """Calls `expected_job_cost` for one job at a time: its replays take up to 250 MB."""
+    with _ONE_EXPECTED:
+        return expected_job_cost(spec, recipe, rates, now, start, counts, waiting_saves, lost)
 
 
 def unusual_beginning(
@@ -111,7 +132,7 @@ def _task(spec: JobSpec, recipe: Recipe | None, rates: HourlyRates, now: datetim
     time_left = (spec.deadline - ENDS - now) // _MINUTE * _MINUTE  # the same for a minute
     if on_demand is None or spec.work <= timedelta() or time_left < spec.work + start:
         return None
-    apart = APART if spec.checkpoint is not None and not spec.checkpoint.is_on_disk else spec.work
+    apart = spec.work if keeps_nothing(spec.checkpoint) else APART
     return Task(spec.work / _HOUR, time_left / _HOUR, start / _HOUR, on_demand, apart / _HOUR)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -14,11 +13,11 @@ from costguard.access.rules import Rules
 from costguard.db.transaction import Database
 from costguard.deadlines.hazards import ZoneCounts
 from costguard.errors import CheckpointError, CloudError, NotFound
-from costguard.jobs.decide import placement
+from costguard.jobs.decide import notice, placement
 from costguard.jobs.decide.placement import LaunchPlace
 from costguard.jobs.decide.start_times import planned_start
 from costguard.jobs.decide.work_left import START
-from costguard.jobs.rows import budget_holds, job_rows
+from costguard.jobs.rows import budget_holds, drills, job_rows
 from costguard.jobs.rows.fleet_history import FleetHistory
 from costguard.jobs.rows.zone_history import VMKind
 from costguard.jobs.submit import check_data, checks, egress, offers, places
@@ -27,7 +26,7 @@ from costguard.jobs.submit import submission as recipe
 from costguard.jobs.submit import submission as roles
 from costguard.jobs.submit.code import CodeArchives
 from costguard.jobs.submit.data_look import look_at_data
-from costguard.jobs.submit.expected import ExpectedJobCost, expected_job_cost, unusual_beginning
+from costguard.jobs.submit.expected import ExpectedJobCost, expected_in_turn, unusual_beginning
 from costguard.jobs.submit.offers import Feasibility, HourlyRate, HourlyRates, PlaceOffer, feasibility
 from costguard.jobs.submit.places import rates
 from costguard.jobs.submit.question import question_of
@@ -43,8 +42,6 @@ from costguard.model.money import Money
 from costguard.model.ports import Checkpoints, Clock, DataPlaces
 from costguard.model.preset import Preset
 from costguard_vm.model.checkpoint import Checkpoint, CheckpointLook, names_a_file, written_over
-
-_ONE_EXPECTED = threading.Lock()
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +77,7 @@ class JobQuote:
     refusals: Sequence[JobRefusal]
     moves: Sequence[DataMove] = ()
     expected: ExpectedJobCost | None = None  # of a job with a deadline
+    on_notice: str = ""  # whether a save fits in the notice of a preemption; "" where it is not known
     price_note: str | None = None  # how old prices are that came with Costguard
     question: str = ""  # what a person should confirm first; "" nothing
 
@@ -102,8 +100,10 @@ def quote(database: Database, rules: Rules, case: Assessment, hours: timedelta, 
     zones = list(dict.fromkeys(place.zone for place in tried))
     shape = case.machine
     waiting_saves = rules.jobs.terms.waiting_saves
+    announced = made.notice_of(made.provisioning_model) if made is not None else None
+    lost = notice.lost_at_preemption(case.save, announced) if announced is not None else None
     begins = unusual_beginning(case.spec, made, case.rates, now, case.start, case.counts, waiting_saves)
-    expected = expected_in_turn(case.spec, made, case.rates, now, case.start, case.counts, waiting_saves)
+    expected = expected_in_turn(case.spec, made, case.rates, now, case.start, case.counts, waiting_saves, lost)
     return JobQuote(
         as_of=now,
         spec=case.spec,
@@ -130,22 +130,9 @@ def quote(database: Database, rules: Rules, case: Assessment, hours: timedelta, 
         moves=case.moves,
         price_note=_price_note(made, case.machine, accrual),
         expected=expected,
+        on_notice=notice.notice_text(made, case.save),
         question=question_of(case.spec, made, first, expected, rules.jobs.confirm_above),
     )
-
-
-def expected_in_turn(
-    spec: JobSpec,
-    recipe: Recipe | None,
-    rates: HourlyRates,
-    now: datetime,
-    start: timedelta,
-    counts: Mapping[str, ZoneCounts],
-    waiting_saves: int,
-) -> ExpectedJobCost | None:
-    """Calls `expected_job_cost` for one job at a time: its replays take up to 250 MB."""
-    with _ONE_EXPECTED:
-        return expected_job_cost(spec, recipe, rates, now, start, counts, waiting_saves)
 
 
 def first_offer(database: Database, case: Assessment, hours: timedelta, now: datetime) -> PlaceOffer | None:
@@ -211,6 +198,7 @@ class Assessment:
     start: timedelta = START
     counts: Mapping[str, ZoneCounts] = field(default_factory=dict)
     addresses: Mapping[str, AddressChoice] = field(default_factory=dict)  # by region
+    save: timedelta | None = None  # how long a save on a notice took when it was last measured
 
     @property
     def download_cost(self) -> Money:
@@ -281,7 +269,7 @@ class Assessor:
             hourly_rates = rates(made, machine, made.zones, accrual, addresses)
             if spec.outputs:
                 refusals += check_data.taken_problems(spec, job_rows.open_jobs(connection))
-            seen = self._history.read(connection, self._clock.now())
+            seen, save = self._history.read(connection, self._clock.now()), drills.last_save(connection, spec)
             refusals += self._of_money(
                 connection, accrual, priced, made, hourly_rates, submission.overrides.zones or ()
             )
@@ -297,7 +285,19 @@ class Assessor:
         refused = (*refusals, *unreadable, *(one for one in data.refusals if one.where not in refused_before))
         counts = seen.counts.get(VMKind.of_recipe(made), {})
         return Assessment(
-            spec, made, machine, hourly_rates, resume, warnings, ahead, refused, data.moves, start, counts, addresses
+            spec,
+            made,
+            machine,
+            hourly_rates,
+            resume,
+            warnings,
+            ahead,
+            refused,
+            data.moves,
+            start,
+            counts,
+            addresses,
+            save,
         )
 
     def advised(self, case: Assessment) -> Assessment:

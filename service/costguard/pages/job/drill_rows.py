@@ -25,6 +25,7 @@ class DrillTable:
     rows: Sequence[DrillRow]  # the newest first
     count: str  # `saved on notice 3 of 5 times, ...`; "" where there was no notice
     may_begin: bool  # the job can be drilled now
+    save: str = ""  # whether a save fits in the notice of a preemption; "" where it is not known
 
     @property
     def is_shown(self) -> bool:
@@ -33,7 +34,8 @@ class DrillTable:
 
 def drill_table(job: Job, drills: Sequence[Drill], on_notice: SavedOnNotice) -> DrillTable:
     is_open = any(not drill.is_over for drill in drills) or job.state.is_over or job.cancel_asked_at is not None
-    return DrillTable([_row(drill) for drill in drills], _count(on_notice), not is_open and not drill_refusal(job.spec))
+    rows, may_begin = [_row(drill) for drill in drills], not is_open and not drill_refusal(job.spec)
+    return DrillTable(rows, _count(on_notice), may_begin, on_notice.save)
 
 
 def _row(drill: Drill) -> DrillRow:
