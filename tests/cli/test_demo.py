@@ -30,10 +30,10 @@ from tests.sandbox.guest.served_vms import PATIENCE_S, processes_of
 from tests.waiting import freeze, until
 
 import costguard_sandbox
-from costguard.cli import demo_cloud
-from costguard.cli.demo import ADMIN, demo_settings, server_url
-from costguard.cli.demo_jobs import DemoJob
-from costguard.cli.demo_view import Addresses, EventLines, View
+from costguard.cli.demo import cloud as demo_cloud
+from costguard.cli.demo.command import ADMIN, demo_settings, server_url
+from costguard.cli.demo.jobs import DemoJob
+from costguard.cli.demo.view import Addresses, EventLines, View
 from costguard.db.transaction import Database
 from costguard.errors import SettingsError
 from costguard.model.reminder import Enforcement

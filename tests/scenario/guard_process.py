@@ -20,7 +20,7 @@ from pathlib import Path
 
 from google.cloud import compute_v1  # noqa: F401 - every guard loads it with its first request
 
-from costguard.cli import demo_cloud
+from costguard.cli.demo import cloud as demo_cloud
 from costguard.main import web as web_main
 from costguard.main import web_app  # noqa: F401 - what serves needs it
 from costguard.main.serve import service

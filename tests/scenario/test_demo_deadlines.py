@@ -20,7 +20,7 @@ from tests.simulation.ledgers import opened
 from tests.simulation.shelf import Shelf
 from tests.simulation.wire import URL, Wire, one_thread
 
-from costguard.cli.demo import demo_settings
+from costguard.cli.demo.command import demo_settings
 from costguard.db.migrate import upgrade
 from costguard.jobs.reports.agent_events import AgentEvent
 from costguard.jobs.rows import attempts, job_rows

@@ -5,13 +5,10 @@ from __future__ import annotations
 from fastapi import FastAPI, Request
 
 from costguard.api import (
-    bill,
     budgets,
-    commitments,
     configuration,
     enforcement,
     events,
-    focus,
     goodput,
     health,
     instances,
@@ -30,6 +27,7 @@ from costguard.api import (
     tokens,
     traces,
 )
+from costguard.api.bill import commitments, comparison, focus
 from costguard.api.deps import Deps
 from costguard.api.document import describe
 from costguard.api.job import attempts, code, diagnosis, jobs, output, places, progress, quotes
@@ -77,7 +75,7 @@ _ROUTERS = (
     prices.router,
     spend.router,
     focus.router,
-    bill.router,
+    comparison.router,
     commitments.router,
     savings.router,
     loose.router,

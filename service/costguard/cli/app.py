@@ -17,7 +17,6 @@ from costguard.cli import (
     bill,
     budgets,
     commitments,
-    demo,
     doctor,
     events,
     fleet,
@@ -36,6 +35,7 @@ from costguard.cli import (
     traces,
 )
 from costguard.cli.command_line import CommandLine
+from costguard.cli.demo import command as demo
 from costguard.cli.job import checkpoints, diagnosis, jobs, launch, progress, quotes
 from costguard.cli.server import WrongUsage
 from costguard.cli.setup import backups, google_role, init

@@ -1,4 +1,4 @@
-"""The demo's jobs: what its people launch, read from demo_jobs.toml, and the training whose result is compared."""
+"""The demo's jobs: what its people launch, read from jobs.toml, and the training whose result is compared."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from costguard.cli.server import ServerClient
 from costguard.errors import CostguardError
 from costguard.model.words import count_text
 
-_DECLARED = Path(__file__).with_name("demo_jobs.toml")
+_DECLARED = Path(__file__).with_name("jobs.toml")
 _TRAINING = ("-m", "costguard_sandbox.scenarios.training")
 _MAIN = "train-moons"  # whose result is compared
 _OVER = frozenset({"succeeded", "failed", "cancelled"})

@@ -18,8 +18,10 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from costguard.cli import demo_agent, demo_cloud, demo_view
-from costguard.cli.demo_jobs import DemoJobs
+from costguard.cli.demo import agent as demo_agent
+from costguard.cli.demo import cloud as demo_cloud
+from costguard.cli.demo import view as demo_view
+from costguard.cli.demo.jobs import DemoJobs
 from costguard.cli.options import AsJsonLine, listening_address
 from costguard.errors import SettingsError
 from costguard.signals import on_ending_signals

@@ -10,9 +10,9 @@ from io import StringIO
 
 from rich.console import Console
 
-from costguard.cli import demo_agent
-from costguard.cli.demo_agent import Asked
-from costguard.cli.demo_jobs import DemoJob, DemoJobs
+from costguard.cli.demo import agent as demo_agent
+from costguard.cli.demo.agent import Asked
+from costguard.cli.demo.jobs import DemoJob, DemoJobs
 from costguard.cli.fleet import show_fleet
 from costguard.cli.job.jobs import show_jobs
 from costguard.cli.server import ServerClient
