@@ -11,8 +11,8 @@ from pathlib import Path
 from playwright.sync_api import Page, ViewportSize, sync_playwright
 from tests.browser import found
 from tests.cli.demo_story import DemoStory
+from tests.cli.lines import reading
 from tests.cli.test_demo import demo, read_until
-from tests.cli.test_journey import reading
 from tests.palette import with_palette
 from tests.waiting import until
 
@@ -57,7 +57,7 @@ def main() -> int:
         (link,) = re.findall(r"Open it in a browser: (\S+)", seen)
         story = DemoStory(environ, cloud)
         with reading(process, signal.SIGTERM) as lines:
-            story.is_told()
+            story.is_played()
             browser = playwright.chromium.launch(executable_path=path, args=list(found.OPTIONS))
             page = browser.new_context(viewport=_WINDOW, timezone_id="Europe/Berlin", locale="en-GB").new_page()
             _sign_in(page, link)

@@ -128,7 +128,7 @@ def test_links_lead_somewhere(document: Path) -> None:
 
 
 def test_addresses_outside_are_of_known_hosts() -> None:
-    """There is no network in tests, so their shape is checked: https, and a host whose spelling somebody has read."""
+    """There is no network in tests, so their shape is checked: https, and a host whose spelling was checked."""
     wrong = []
     for document in DOCUMENTS:
         for scheme, host in _ADDRESS.findall(document.read_text("utf-8")):

@@ -28,7 +28,7 @@ endpoint = "{url}"
 
 
 def doctor(folder: Path) -> Iterator[Measured]:
-    """From the command's start to its last line; what hangs may be unknown, and nothing else."""
+    """Measures from the command's start to its last line; what hangs may be unknown, and nothing else."""
     yield Measured("costguard doctor, 20 projects with answers of 150 ms", "s", [_seconds(folder, 20)], 10)
     yield Measured("the same, one project never answers", "s", [_seconds(folder, 20, hangs=True)], 10)
     yield Measured("costguard doctor, 500 projects with answers of 150 ms", "s", [_seconds(folder, 500)], 60)

@@ -1,4 +1,4 @@
-"""What to commit to, from runs in a ledger and fees on a bill that was read."""
+"""Advice on commitments rests on runs in the ledger and on fees of a bill that was read."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def connection(database: Database) -> Iterator[Connection]:
 
 
 def runs(connection: Connection, name: str, began: timedelta, ended: timedelta | None = None, **given: Any) -> None:
-    """A VM that began so long ago, and ended so long ago."""
+    """Stores a VM that ran from `began` ago to `ended` ago."""
     shape = {**N2, **given}
     vm = rows.instance(connection, name, **shape)
     end = None if ended is None else NOW - ended
@@ -64,7 +64,7 @@ def advised(report: CommitmentReport, kind: CommitmentKind, years: int) -> Commi
 
 
 def test_hours_hold_each_second_of_each_run_once(connection: Connection) -> None:
-    """Against a count second by second: runs of seconds and of months, cut at both ends of the days."""
+    """They equal a count second by second: runs of seconds and of months, cut at both ends of the days."""
     chance = random.Random(3)
     drawn = []
     for number in range(60):
@@ -115,7 +115,7 @@ def test_ten_steady_vms_and_their_neighbours_of_the_day(connection: Connection) 
 
 
 def test_a_month_of_use_is_the_least(connection: Connection) -> None:
-    """What a commitment for a year binds to is not read from a week."""
+    """A week says nothing about a commitment for a year."""
     runs(connection, "vm", 100 * DAY)
     connection.execute(update(tables.projects).values(first_seen_at=NOW - 29 * DAY))
     report = commitment_report(connection, NOW, 90)

@@ -108,7 +108,7 @@ def drawn_hours(seed: int) -> list[Decimal]:
 
 
 def hour_rows(number: int, use: Decimal, *, is_new: bool) -> list[dict[str, Any]]:
-    """What Google bills of an hour, in one model or the other."""
+    """Makes the rows that Google bills for an hour, in one model or the other."""
     hour = NOON + number * timedelta(hours=1)
     covered, cost = min(use, Decimal(COMMITTED)), COMMITTED * (1 - DISCOUNT)
     if not is_new:

@@ -1,4 +1,4 @@
-"""What the demo of the shipped scenario shows of the product, asked of its server as a program would ask."""
+"""The story of the shipped demo, asked of its server as a program would ask."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class DemoStory:
     environ: Mapping[str, str]
     cloud: str
 
-    def is_told(self) -> None:
+    def is_played(self) -> None:
         for part in (self._sweep, self._bound, self._bill, self._pool, self._goodput, self._deadline, self._standstill):
             until(part, 2 * PATIENCE_S)
 
@@ -38,7 +38,7 @@ class DemoStory:
         return answer
 
     def _sweep(self) -> bool:
-        """Its four members have run, never more than two at a time, and one of them has the best loss."""
+        """The sweep's four members have run, never more than two at a time, and one of them has the best loss."""
         sweep = next(iter(self._get("sweeps")["sweeps"]), None)
         if sweep is None:
             return False
@@ -48,7 +48,7 @@ class DemoStory:
         return sweep["state"] == "succeeded" and best == ["1.0"]
 
     def _bound(self) -> bool:
-        """Its GPU has no kernel for most of the time, as measured."""
+        """The diagnosis says that its GPU has no kernel for most of the time, as measured."""
         held = self._of_job("slow-loader", "diagnosis").get("held")
         return held is not None and (held["bound"], held["cause"]) == ("input", "workers") and held["share"] > 0.5
 
@@ -59,7 +59,7 @@ class DemoStory:
         return "differs" in days and "agreed" in days and "unknown_vm" in json.dumps(answer["worst"])
 
     def _pool(self) -> bool:
-        """One reminder speaks of all nodes."""
+        """A single reminder speaks of all nodes."""
         events = self._get("events", limit=500)["events"]
         return any("all 3 VMs of GKE cluster train (node pool t4)" in event["text"] for event in events)
 
@@ -72,7 +72,7 @@ class DemoStory:
         return stored.get("plan") is not None and "Spot" in stored["plan"]["reason"]
 
     def _standstill(self) -> bool:
-        """Its page hints at it, and so does its owner's thread in Slack."""
+        """The job's page hints at it, and so does its owner's thread in Slack."""
         if (self._of_job("short-schedule").get("standstill") or {}).get("metric") != "eval_loss":
             return False
         with urlopen(f"{self.cloud}/sandbox/slack/messages", timeout=PATIENCE_S) as answer:

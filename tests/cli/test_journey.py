@@ -115,7 +115,7 @@ def test_a_newcomer_gets_what_the_documents_say(tmp_path: Path, typist: Typist) 
                         lines.until("It prints: step")
                     failed += newcomer.does(step)
             assert failed == [], "".join(lines.seen[-30:])
-            DemoStory(printed, cloud).is_told()
+            DemoStory(printed, cloud).is_played()
             lines.until("The tool `fleet` answered: ")
             for command in NAMED:
                 assert newcomer.types(f"{command} --help").returncode == 0

@@ -111,7 +111,7 @@ PRINTED = [one for one in _printed() if _is_command(one)]
 
 
 def _without_remarks(line: str) -> str:
-    """Without what explains it: after two spaces, or after a number sign."""
+    """Cuts off what explains a command: after two spaces, or after a number sign."""
     return re.split(r"\s{2,}|\s+#\s", line)[0] if "\\" not in line else line
 
 
@@ -128,7 +128,7 @@ def _parts_of_costguard(line: str) -> Iterator[list[str]]:
 
 
 def _problem(words: list[str], *, is_mention: bool) -> str:
-    """What the real parser says of it; "" where it is accepted. A mention may lack what the command acts on."""
+    """Returns what the real parser says of it; "" where it is accepted. A mention may lack what the command acts on."""
     command, context = COMMAND, None
     try:
         while True:
@@ -149,7 +149,7 @@ def test_costguard_accepts_every_printed_command(tmp_path: Path, monkeypatch: py
     """The command is there, and so are its options, with values of their types."""
     (tmp_path / "job.toml").write_text('preset = "a100"\ncommand = "python train.py"\n')
     monkeypatch.chdir(tmp_path)
-    asked = {
+    printed = {
         (one.document.name, one.line, one.in_block, tuple(words))
         for one in PRINTED
         if "costguard " in one.line
@@ -157,14 +157,14 @@ def test_costguard_accepts_every_printed_command(tmp_path: Path, monkeypatch: py
         if words and not words[0].startswith("-")
     }
     problems = [
-        (document, line, _problem([*words], is_mention=not in_block)) for document, line, in_block, words in asked
+        (document, line, _problem([*words], is_mention=not in_block)) for document, line, in_block, words in printed
     ]
     assert [one for one in problems if one[2]] == []
     assert len(problems) > 200
 
 
 def test_every_command_of_a_guide_is_run_or_says_why_not() -> None:
-    """By the journey, by `make first-hour`, by a test that is named, or elsewhere for a reason."""
+    """The journey runs it, `make first-hour`, a test that is named, or nothing for a reason."""
     run = {step.command for step in JOURNEY} | {WATCHED, *NAMED, *set_up_commands()}
     begins = (*RUN_BY, *ELSEWHERE)
     guides = {_without_remarks(one.line) for one in PRINTED if one.document in GUIDES}
@@ -201,7 +201,7 @@ def test_every_printed_target_is_one_of_the_makefile() -> None:
 
 def test_every_printed_module_is_there() -> None:
     """`python -m NAME`, in any document."""
-    printed = {found[1] for one in PRINTED if (found := re.match(r"python -m (tests\.[\w.]+)", one.line))}
+    printed = {match[1] for one in PRINTED if (match := re.match(r"python -m (tests\.[\w.]+)", one.line))}
     assert printed
     there = {name for name in printed if (ROOT / name.replace(".", "/")).is_dir()}
     assert {name for name in printed - there if not (ROOT / f"{name.replace('.', '/')}.py").is_file()} == set()

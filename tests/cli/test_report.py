@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 
+from tests.api.rows import NOW
 from tests.cli.conftest import Run
-from tests.reminders.test_report import HOUR, NOW, ran, reminded, watched
+from tests.reminders.test_report import HOUR, ran, reminded, watched
 
 from costguard.db.transaction import Database
 

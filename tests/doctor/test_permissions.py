@@ -184,7 +184,7 @@ def test_files_of_roles_hold_what_the_list_says(role: GoogleRole) -> None:
 
 @pytest.mark.parametrize("role", CUSTOM, ids=lambda role: role.name)
 def test_a_command_prints_the_same_roles(role: GoogleRole, capsys: pytest.CaptureFixture[str]) -> None:
-    """Who installed without a checkout has no folder deploy/."""
+    """A user who installed without a checkout has no folder deploy/."""
     app(["google-role", role.name], standalone_mode=False)
     assert yaml.safe_load(capsys.readouterr().out) == yaml.safe_load((DEPLOY / role.file).read_text("utf-8"))
 

@@ -88,7 +88,7 @@ def _install(machine: Machine) -> None:
 
 
 def _registry() -> dict[str, str]:
-    """How this computer reaches its package registry, which no newcomer's computer lacks."""
+    """Returns how this computer reaches its package registry, which every newcomer's computer can."""
     names = ("PIP_", "HTTP_PROXY", "HTTPS_PROXY", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE")
     return {name: value for name, value in os.environ.items() if name.upper().startswith(names)}
 
@@ -133,7 +133,7 @@ def _write(record: Mapping[str, Sequence[Mapping[str, object]]]) -> None:
 
 
 def _said(words: Mapping[str, str], typed: Typed) -> str:
-    """What was understood at a command, by how it begins. Each command needs its words."""
+    """Returns what was understood at a command, by how it begins. Each command needs its words."""
     (said,) = [said for begins, said in words.items() if typed.command.startswith(begins)]
     return said
 

@@ -58,8 +58,8 @@ def launch(folder: Path, programs: Path, registry: Mapping[str, str]) -> Sequenc
             assert one.code == 0, f"{one.command}: {one.output}"
             print(f"{one.took_s:6.1f} s  {one.command}", flush=True)
             typed.append(one)
-            found = re.search(r"\bj[0-9a-z]{7}\b", one.output)
-            job = job or (found[0] if found else "")
+            match = re.search(r"\bj[0-9a-z]{7}\b", one.output)
+            job = job or (match[0] if match else "")
     assert "step 40 " in typed[-1].output, typed[-1].output
     return typed
 

@@ -137,8 +137,8 @@ class Newcomer:
 
     def _sign_in(self, command: str) -> Typed:
         """Google's sign-in needs Google and a browser: from here on the simulated cloud takes us for the account."""
-        told = tell(self.machine.cloud, "/sandbox/rights", {"account": command.removeprefix(SIGN_IN)})
-        assert told["account"] == command.removeprefix(SIGN_IN)
+        answer = tell(self.machine.cloud, "/sandbox/rights", {"account": command.removeprefix(SIGN_IN)})
+        assert answer["account"] == command.removeprefix(SIGN_IN)
         return self.machine.now(command)
 
 

@@ -77,13 +77,13 @@ def check_a_permission_taken_away(newcomer: Newcomer, project: NewProject) -> No
     """The doctor names it alone, and its command mends it."""
     held = project.roles["costguard"]["includedPermissions"]
     held.remove("compute.disks.list")
-    found = newcomer.machine.type("costguard doctor --only permissions")
-    assert found.code == 1, found.output
-    assert found.output.splitlines()[-1] == "0 ok, 1 needed, 0 unknown."
-    (needed,) = [line for line in found.output.splitlines() if line.startswith("needs:")]
+    checked = newcomer.machine.type("costguard doctor --only permissions")
+    assert checked.code == 1, checked.output
+    assert checked.output.splitlines()[-1] == "0 ok, 1 needed, 0 unknown."
+    (needed,) = [line for line in checked.output.splitlines() if line.startswith("needs:")]
     assert f"{PROJECT} does not grant compute.disks.list" in needed
     assert needed.endswith(f"to {_ACCOUNT}.")
-    command = found.output.splitlines()[1].strip()
+    command = checked.output.splitlines()[1].strip()
     mended = newcomer.machine.type(command)
     assert mended.code == 0, mended.output
     assert newcomer.machine.type("costguard doctor --only permissions").code == 0

@@ -15,7 +15,7 @@ from costguard_sandbox.server import running
 
 
 def test_twelve_commands_are_enough() -> None:
-    """From the installation to the server that watches; what follows looks at what it sees."""
+    """The commands lead from the installation to the server that watches, and to what it sees."""
     assert 1 + readme.set_up_commands().index(readme.SERVE) + 1 <= readme.MOST_COMMANDS
 
 

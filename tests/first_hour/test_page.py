@@ -24,7 +24,7 @@ def _steps(section: str) -> list[tuple[str, list[str], str]]:
 
 
 def test_the_watcher_types_what_the_readme_prints() -> None:
-    """All of it, in its order; `init` is told where the simulated cloud is."""
+    """All of it, in its order; `init` gets the address of the simulated cloud."""
     printed = [readme.INSTALL, *readme.set_up_commands()]
     typed = [command.removesuffix(" --endpoint http://cloud.example") for command, _, _ in _steps(_SECTIONS[0])]
     assert typed == [re.sub(r"\bPROJECT\b", PROJECT, command) for command in printed]
@@ -50,7 +50,7 @@ def test_answers_are_cut_by_the_rule_that_the_page_states() -> None:
 
 
 def test_each_step_says_what_was_understood() -> None:
-    """In the words of its author, one or two sentences."""
+    """The page has one or two sentences for each command."""
     for section, words in zip(_SECTIONS, (WATCHER, LAUNCHER), strict=True):
         for command, _, said in _steps(section):
             (own,) = [text for begins, text in words.items() if command.startswith(begins)]

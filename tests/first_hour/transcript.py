@@ -1,4 +1,4 @@
-"""Writes what somebody typed, and what they read, as a page: neutral, and cut by one rule."""
+"""Writes what a person typed and read as a page: neutral, and cut by one rule."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ CUT = re.compile(r"^\[\.\.\. (\d+) lines\]$")
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What was typed, and what the person understood: one or two sentences."""
+    """A typed command, and what the person understood: one or two sentences."""
 
     typed: Typed
     understood: str
@@ -75,7 +75,7 @@ by words.
 
 ## One who only watches
 
-Leads a team of three with one project, `acme-training`. Somebody's T4s have been running for days, and the bill
+Leads a team of three with one project, `acme-training`. Some T4s have been running for days, and the bill
 comes at the end of the month. Follows the [README](../../README.md#watch-your-project-in-shadow-mode).
 {spans["watcher"]} from the first command to the end of the last, most of it the installation.
 

@@ -1,4 +1,4 @@
-"""What each person understood at a command, by how it begins."""
+"""The sentences that say what each person understood at a command, by how it begins."""
 
 from __future__ import annotations
 

@@ -18,8 +18,8 @@ from costguard.db.transaction import Database
 from costguard.errors import CheckpointError, CloudUnavailable, NotFound
 from costguard.jobs.rows.zone_advice import ZoneAdvice
 from costguard.jobs.submit.addresses import AddressFinder
+from costguard.jobs.submit.assess import Assessor
 from costguard.jobs.submit.code import CodeArchives
-from costguard.jobs.submit.quote import Assessor
 from costguard.jobs.submit.submit import JobService, LaunchTargets, Overrides, Submission
 from costguard.model.data import StoredSize
 from costguard.model.instance import Shape

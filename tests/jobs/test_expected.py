@@ -16,11 +16,11 @@ from costguard.jobs.decide.work_left import START
 from costguard.jobs.submit.expected import (
     NOTHING_SEEN,
     ExpectedJobCost,
-    expected_in_turn,
     expected_job_cost,
     unusual_beginning,
 )
 from costguard.jobs.submit.offers import HourlyRate
+from costguard.jobs.submit.quote import expected_in_turn
 from costguard.model.job import CheckpointPlan, JobKind, JobSpec, Terms
 from costguard.model.money import Money
 

@@ -35,7 +35,7 @@ def settings_of(w: World, name: str = "cg-j1-1") -> str:
 
 
 @pytest.mark.parametrize(
-    ("model", "notice", "asked"),
+    ("model", "notice", "given"),
     [
         (ProvisioningModel.SPOT, LONGEST_NOTICE, LONGEST_NOTICE),
         (ProvisioningModel.SPOT, NO_NOTICE, NO_NOTICE),
@@ -43,19 +43,19 @@ def settings_of(w: World, name: str = "cg-j1-1") -> str:
     ],
 )
 def test_spot_vm_is_asked_for_with_its_notice(
-    database_url: str, model: ProvisioningModel, notice: timedelta, asked: timedelta
+    database_url: str, model: ProvisioningModel, notice: timedelta, given: timedelta
 ) -> None:
     """The attempt, the request and the agent's settings say the same; a VM on demand has none."""
     with world(database_url) as w:
         w.submit(recipe=replace(RECIPE, provisioning_model=model, notice=notice))
         w.until_up("cg-j1-1")
-        assert w.vm().request.notice == asked
-        assert w.attempts()[0].notice == asked
-        assert ("('notice_s', 120.0)" in settings_of(w)) is (asked == LONGEST_NOTICE)
+        assert w.vm().request.notice == given
+        assert w.attempts()[0].notice == given
+        assert ("('notice_s', 120.0)" in settings_of(w)) is (given == LONGEST_NOTICE)
 
 
 def test_where_google_refuses_the_notice_the_vm_is_launched_without_at_once(sqlite_url: str) -> None:
-    """In the same attempt, and its agent knows. The next VM there is not asked for with one."""
+    """The same attempt asks again without one, and its agent knows. The next VM there is not asked for with one."""
     with world(sqlite_url) as w:
         w.cloud.without_notices = {ZONES[0]}
         w.submit()
@@ -94,6 +94,7 @@ def test_vm_whose_answer_was_lost_counts_with_the_notice_it_has(sqlite_url: str)
 
 
 def test_refusal_is_forgotten_after_a_while() -> None:
+    """Six hours later the zone is asked for a notice again; other zones and machine types were asked all the time."""
     refused = RefusedNotices()
     refused.note("us-central1-a", "a2-highgpu-1g", NOW)
     assert refused.hold("us-central1-a", "a2-highgpu-1g", NOW + 60 * MINUTE)
@@ -168,13 +169,14 @@ def test_next_vm_does_not_wait_for_a_command_whose_end_was_reported(sqlite_url: 
     ],
 )
 def test_save_fits_in_the_notice_or_not(notice: timedelta, seconds: float, text: str) -> None:
+    """A preemption loses as much as the measured save and the notice imply, and the sentence says so."""
     save = seconds * SECOND
     assert notice_text(replace(RECIPE, notice=notice), save) == text
     assert (lost_at_preemption(save, notice) == save) is ("does not" not in text)
 
 
 def test_without_a_measured_save_nothing_is_said() -> None:
-    """Nor of a VM on demand, which nothing preempts. Until it is known, the work since the last save may be lost."""
+    """A VM on demand is never preempted. Until a save is measured, the work since the last one may be lost."""
     assert notice_text(RECIPE, None) == ""
     assert notice_text(replace(RECIPE, provisioning_model=ProvisioningModel.STANDARD), SECOND) == ""
     assert lost_at_preemption(None, LONGEST_NOTICE) is None
@@ -182,17 +184,17 @@ def test_without_a_measured_save_nothing_is_said() -> None:
 
 def test_last_save_that_was_seen_counts() -> None:
     """Uploaded where it travels; a save that came too late was measured too, and an interrupted drill shows none."""
-    held = {"requested_at": NOW, "requested_by": ANA, "state": DrillState.OVER}
-    newest = Drill("j1", 3, **held, result=DrillResult.INTERRUPTED, saved=SECOND)
-    late = Drill("j1", 2, **held, result=DrillResult.TOO_LATE, saved=150 * SECOND, uploaded=200 * SECOND)
-    first = Drill("j1", 1, **held, result=DrillResult.SAVED, saved=5 * SECOND)
+    over = Drill("j1", 1, NOW, ANA, state=DrillState.OVER)
+    newest = replace(over, number=3, result=DrillResult.INTERRUPTED, saved=SECOND)
+    late = replace(over, number=2, result=DrillResult.TOO_LATE, saved=150 * SECOND, uploaded=200 * SECOND)
+    first = replace(over, result=DrillResult.SAVED, saved=5 * SECOND)
     assert measured_save([newest, late, first]) == 200 * SECOND
     assert measured_save([newest, first]) == 5 * SECOND
     assert measured_save([newest]) is None
 
 
 def test_quote_knows_the_save_of_a_job_with_the_same_command(database_url: str) -> None:
-    """Of the same preset; another command saves something else."""
+    """It knows it for the same preset alone; another command saves something else."""
     with world(database_url) as w:
         job = w.submit()
         with w.database.write() as connection:
@@ -214,7 +216,7 @@ def test_quote_knows_the_save_of_a_job_with_the_same_command(database_url: str) 
 
 @pytest.mark.parametrize(("notice", "saves"), [(LONGEST_NOTICE, 60), (NO_NOTICE, 0)])
 def test_save_of_a_minute_succeeds_within_the_notice_and_not_without(notice: timedelta, saves: int) -> None:
-    """Of 60 preemptions, in Google's time and the agent's; the guard, which hears no more, deletes no VM meanwhile.
+    """It holds in 60 of 60 preemptions; the guard, which hears no more, deletes no VM meanwhile.
 
     With real processes and seconds: tests/trainers/noticed.py.
     """
@@ -225,9 +227,9 @@ def test_save_of_a_minute_succeeds_within_the_notice_and_not_without(notice: tim
     succeeded = 0
     for seed in range(60):
         lot = Random(seed)
-        heard = NOW + lot.uniform(0, 3) * SECOND  # of the announcement
-        saved = heard + 60 * SECOND
-        killed = heard + preemption_grace_s(settings) * SECOND
+        noticed_at = NOW + lot.uniform(0, 3) * SECOND  # of the announcement
+        saved = noticed_at + 60 * SECOND
+        killed = noticed_at + preemption_grace_s(settings) * SECOND
         power_off = NOW + notice + lot.uniform(25, 30) * SECOND
         succeeded += saved < min(killed, power_off)
         if notice:

@@ -10,7 +10,7 @@ PARTS, SCHEDULES = 10, 10_000
 
 @pytest.mark.parametrize("part", range(PARTS))
 def test_no_schedule_of_two_vms_has_two_writers(part: int) -> None:
-    """Of 10,000: notices of 0 and 120 s, clocks that differ and jump, agents that are silent, looks that come late."""
+    """Ten thousand are drawn: both notices, clocks that differ and jump, silent agents, looks that come late."""
     wrong: list[str] = []
     began = 0
     for seed in range(part, SCHEDULES, PARTS):

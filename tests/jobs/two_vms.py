@@ -83,8 +83,8 @@ class FirstVm:
         ]
         news.append((self.announced + lot.uniform(0, 3), "notice", {"what": "preemption", "value": "TRUE"}))
         if self.command_ends < self.power_off:
-            asked = lot.choice(("preemption", "preemption", None))
-            ended = {"reason": "exited", "code": lot.choice((0, 1)), "asked": asked}
+            why = lot.choice(("preemption", "preemption", None))
+            ended: dict[str, object] = {"reason": "exited", "code": lot.choice((0, 1)), "asked": why}
             news.append((self.command_ends + lot.uniform(0, 4), "exit", ended))
         sent: list[tuple[float, float, list[AgentEvent]]] = []
         waiting: list[AgentEvent] = []
@@ -100,7 +100,7 @@ class FirstVm:
 
 @dataclass
 class TwoVms:
-    """One schedule. `wrong` says when two could write at once; None: never."""
+    """A schedule of both VMs. `wrong` says when two could write at once; None: never."""
 
     lot: Random
     vm: FirstVm
@@ -136,7 +136,7 @@ class TwoVms:
         now = 0.0
         while self.next_began is None and now < MOST:
             due = self._turn(now)
-            if self.next_began is not None:
+            if self._has_begun():
                 break
             coming = [arrivals[0][0] if arrivals else MOST, looks[0] if looks else MOST, due, self.gone_at or MOST]
             now = max(now + 0.001, min(coming))
@@ -149,6 +149,9 @@ class TwoVms:
                 self.first, self.gone_at = replace(self.first, state=AttemptState.OVER, gone_at=moment(now)), None
         return self
 
+    def _has_begun(self) -> bool:
+        return self.next_began is not None
+
     def _looks(self) -> list[float]:
         every = self.lot.choice((20.0, 60.0, 300.0, MOST))
         begins = self.lot.uniform(0, every)
@@ -160,7 +163,7 @@ class TwoVms:
             self.first = replace(self.first, agent=update.agent)
 
     def _look(self, now: float) -> None:
-        """What a list shows may be some seconds old, and its zone may not answer; the event may come at the notice."""
+        """The list may be some seconds old, and its zone may not answer; the event may come at the notice."""
         at, soft_off = now - self.lot.uniform(0, 10), self.vm.announced + self.vm.notice.total_seconds()
         started = self.first.made_at
         if self.lot.random() < 0.2:
@@ -171,8 +174,8 @@ class TwoVms:
             )
         elif at >= soft_off or (at >= self.vm.announced and self.lot.random() < 0.3):
             status = Status.STOPPING if at >= soft_off else Status.RUNNING
-            told = self.lot.choice((self.vm.announced, soft_off))
-            self.seen = VmState(status, True, None, moment(told), EndReason.PREEMPTED, "system", started)
+            event_at = self.lot.choice((self.vm.announced, soft_off))
+            self.seen = VmState(status, True, None, moment(event_at), EndReason.PREEMPTED, "system", started)
         else:
             self.seen = VmState(Status.RUNNING, started_at=started)
 
@@ -190,8 +193,9 @@ class TwoVms:
     def _carry_out(self, action: JobAction, now: float) -> None:
         match action:
             case EndAttempt(1, outcome, reason, interruption):
-                over = {"outcome": outcome, "reason": reason, "ended_at": moment(now)}
-                self.first = replace(self.first, state=AttemptState.ENDING, **over)
+                self.first = replace(
+                    self.first, state=AttemptState.ENDING, outcome=outcome, reason=reason, ended_at=moment(now)
+                )
                 self.interruptions += [interruption] if interruption is not None else []
             case TellCommandToStop(1, why):
                 self.first = replace(self.first, stop_asked_at=moment(now), stop_why=why)

@@ -45,7 +45,7 @@ def test_each_minute_counts_once_whatever_the_looks() -> None:
 
 
 def test_every_gpu_counts_and_no_more_than_there_are() -> None:
-    """One of four GPUs works: a quarter of the four hours. A fifth series is a leftover of an exchanged GPU."""
+    """Where one of four GPUs works, it is a quarter of the four hours. A fifth series is of an exchanged GPU."""
     four = [series([10_000] * 60), *[series([0] * 60)] * 3]
     assert total(counted(four, 4, BEGUN, BEGUN + HOUR)) == (4 * 3600, 3600)
     leftover = series([10_000] * 10)
@@ -94,8 +94,8 @@ def test_a_watched_fleet_adds_up(place: Place) -> None:  # noqa: F811 the fixtur
     with place.database.read() as connection:
         use = gpu_use.between(connection, now - 5 * HOUR, now)
     assert use.gpu_time == 6 * 5 * HOUR
-    assert use.known <= use.gpu_time
-    counted_for = (use.known / 5) / HOUR  # of five agents
+    assert use.known_time <= use.gpu_time
+    counted_for = (use.known_time / 5) / HOUR  # of five agents
     most = (5 * HOUR - 10 * MINUTE) / HOUR  # the last ten minutes may not be whole yet
     assert most - 1 / 60 < counted_for <= most  # the first sample comes within a minute
     assert use.used_bp is not None

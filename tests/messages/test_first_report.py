@@ -41,7 +41,7 @@ def composed(database: Database, rules: Rules = CONTACT) -> ReportContent:
 
 
 def test_it_is_intended_once_a_day_after_watching_began(database: Database) -> None:
-    """Not before, and not again: by the same watch, by another process, or after it was withdrawn."""
+    """It is not stored before, and not again: by the same watch, by another process, or after it was withdrawn."""
     assert not intended(database)  # nothing was looked at
     watched(database, NOW - DAY)
     assert not intended(database, NOW - timedelta(seconds=1))

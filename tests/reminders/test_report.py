@@ -19,7 +19,7 @@ from costguard.model.money import Money, Priced
 from costguard.model.preset import Match, Preset
 from costguard.model.reminder import Enforcement, QuietRule, ReminderRule
 from costguard.model.utilisation import IdleRule
-from costguard.reminders.report import FleetReport, LeftAlone, ReportedVm, Step
+from costguard.reminders.report import FleetReport, LeftAlone, ReportedVm, RuleOutcome
 from costguard.reminders.report_rows import fleet_report
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
@@ -79,7 +79,7 @@ def test_a_recorded_stop_costs_what_the_vm_cost_after_it(database: Database) -> 
         "late",
         "ada@lab.example",
         "ada@lab.example",
-        Step.WOULD_STOP,
+        RuleOutcome.WOULD_STOP,
     )
     assert late.why == "past the limit of preset t4 (8 h) by 2 h"  # as it was recorded
     assert (late.due_at, late.stop_at, late.ended_at) == (NOW - 52 * HOUR, NOW - 20 * HOUR, None)
@@ -97,19 +97,19 @@ def test_a_preset_that_reminds_says_when_it_would_have_stopped(database: Databas
     reminded(database, vm, run, 11.5, 9)
     result = report(database)
     late = one(result)
-    assert (late.step, late.stop_at, late.reminders) == (Step.WOULD_STOP, NOW - 8 * HOUR, 2)
+    assert (late.step, late.stop_at, late.reminders) == (RuleOutcome.WOULD_STOP, NOW - 8 * HOUR, 2)
     assert late.left_cost == Priced(Money.of("4.24"))
     assert late.why == "past the limit of preset t4 (8 h) by 12 h"
     assert result.only_remind == ("t4",)
 
 
 def test_one_that_is_still_being_reminded_is_not_stopped_yet(database: Database) -> None:
-    """Its moment is to come: nothing was left running after it, and what it cost past its limit is told."""
+    """The moment is to come: nothing was left running after it, and its cost past the limit is shown."""
     watched(database)
     vm, run = ran(database, "late", 9)
     reminded(database, vm, run, 1)
     late = one(report(database))
-    assert (late.step, late.stop_at) == (Step.REMINDED, NOW + 2 * HOUR)
+    assert (late.step, late.stop_at) == (RuleOutcome.REMINDED, NOW + 2 * HOUR)
     assert (late.left_cost, late.due_cost) == (Priced(), Priced(RATE))
 
 
@@ -134,7 +134,7 @@ def test_quiet_hours_put_the_moment_off(database: Database) -> None:
 
 
 def test_what_has_no_price_is_unknown_and_never_zero(database: Database) -> None:
-    """One priced VM and one without make `at least`, in the month as well."""
+    """A priced VM and one without make `at least`, in the month as well."""
     watched(database)
     ran(database, "priced", 20)
     ran(database, "mystery", 20, None, **rows.H100)
@@ -168,7 +168,7 @@ def test_a_run_that_ended_counts_up_to_its_end(database: Database) -> None:
 
 
 def test_idle_vms_are_reported_while_they_run_and_once_they_ended(database: Database) -> None:
-    """By the present measurement, or by what was recorded when it became idle; one busy again is none."""
+    """The present measurement says so, or what was recorded when it became idle; one busy again is none."""
     watched(database)
     vm, _ = ran(database, "idle", 5)
     ran(database, "idled", 6, ended=1)
@@ -184,12 +184,12 @@ def test_idle_vms_are_reported_while_they_run_and_once_they_ended(database: Data
             data = {"since": (NOW - ago * HOUR).isoformat(), "is_weak": False}
             moment = NOW - (ago - 1) * HOUR
             rows.event(connection, f"{name} {kind}", moment, kind=kind, gce_id=ids[name], name=name, data=data)
-    found = {one.name: one for one in report(database).vms}
-    assert sorted(found) == ["idle", "idled"]
-    assert found["idle"].due_at == NOW - HOUR
-    assert found["idled"].due_at == NOW - 3 * HOUR
-    assert found["idled"].due_cost == Priced(Money.of("1.06"))
-    assert "idle for 2 h" in found["idle"].why
+    by_name = {one.name: one for one in report(database).vms}
+    assert sorted(by_name) == ["idle", "idled"]
+    assert by_name["idle"].due_at == NOW - HOUR
+    assert by_name["idled"].due_at == NOW - 3 * HOUR
+    assert by_name["idled"].due_cost == Priced(Money.of("1.06"))
+    assert "idle for 2 h" in by_name["idle"].why
 
 
 def test_what_is_left_alone_is_counted_with_its_reason(database: Database) -> None:
@@ -219,19 +219,19 @@ def test_live_enforcement_says_what_it_stopped(database: Database) -> None:
     """A stop by a rule, with what it saved; one that a person asked for is none of the rules'."""
     watched(database)
     vm, run = ran(database, "stopped", 20, ended=5)
-    asked, asked_run = ran(database, "asked", 20, ended=5)
+    request_vm, request_run = ran(database, "asked", 20, ended=5)
     with database.write() as connection:
         reminder_rows.stop(connection, vm, run, NOW - 5 * HOUR)
-        request = reminder_rows.request(connection, asked, f"run:{asked}:{asked_run}")
-        reminder_rows.stop(connection, asked, asked_run, NOW - 5 * HOUR, request_id=request)
+        request = reminder_rows.request(connection, request_vm, f"run:{request_vm}:{request_run}")
+        reminder_rows.stop(connection, request_vm, request_run, NOW - 5 * HOUR, request_id=request)
     result = report(database, replace(STOPS, is_shadow=False))
-    (stopped,) = result.of(Step.STOPPED)
+    (stopped,) = result.of(RuleOutcome.STOPPED)
     assert (stopped.name, stopped.saved, stopped.rate) == ("stopped", Priced(Money.of("2.65")), RATE)
     assert (result.saved, result.is_shadow) == (Priced(Money.of("2.65")), False)
 
 
 def test_stops_of_another_span_do_not_count(database: Database) -> None:
-    """One recorded before the span counts from its beginning where the VM runs on, and not where it had ended."""
+    """A stop recorded before the span counts from its beginning where the VM runs on, and not where it had ended."""
     watched(database, NOW - 20 * DAY)
     on, on_run = ran(database, "on", 300)
     over, over_run = ran(database, "over", 300, ended=200)
@@ -245,8 +245,8 @@ def test_stops_of_another_span_do_not_count(database: Database) -> None:
     assert {vm.name for vm in report(database, STOPS).vms} == {"on", "over"}
 
 
-def test_a_month_is_told_once_a_day_was_watched(database: Database) -> None:
-    """Five hours say nothing about a month, and what is known is told."""
+def test_a_month_is_given_once_a_day_was_watched(database: Database) -> None:
+    """Five hours say nothing about a month, and what is known is reported."""
     watched(database, NOW - 5 * HOUR)
     ran(database, "late", 20)
     result = report(database, replace(RULES, channel=""))
@@ -271,8 +271,8 @@ def test_gpu_use_is_that_of_the_span(database: Database, days: int) -> None:
     ran(database, "one", 12)  # all of today
     with database.write() as connection:
         hour_us = 3_600_000_000
-        for day, known, used in ((NOW, 6, 3), (NOW - DAY, 6, 0), (EARLIER, 99, 99)):
-            row = {"project": "lab", "day": day.date(), "known_us": known * hour_us, "used_us": used * hour_us}
+        for day, known_h, used_h in ((NOW, 6, 3), (NOW - DAY, 6, 0), (EARLIER, 99, 99)):
+            row = {"project": "lab", "day": day.date(), "known_us": known_h * hour_us, "used_us": used_h * hour_us}
             connection.execute(insert(tables.gpu_use), row)
     use = report(database, days=days).gpu_use
     assert (use.gpu_time, use.used_bp, use.known_percent) == (

@@ -19,7 +19,7 @@ from costguard.ledger.price_refresh import refresh
 from costguard.model.money import Priced
 from costguard.model.preset import OTHER, Match, Preset
 from costguard.model.reminder import QuietRule, ReminderRule
-from costguard.reminders.report import FleetReport, LeftAlone, Step
+from costguard.reminders.report import FleetReport, LeftAlone, RuleOutcome
 from costguard.reminders.report_rows import fleet_report
 from costguard_sandbox.clock import ManualClock
 from costguard_sandbox.gce.meter import bill
@@ -76,7 +76,7 @@ def watched(database: Database, world: World) -> FleetReport:
 
 
 def metered(name: str, since: datetime, until: datetime) -> Fraction:
-    """What the meter took for the machine between two moments, in an untouched life of the same fleet."""
+    """Returns what the meter took for the machine between two moments, in an untouched life of the same fleet."""
     world, sums = made(), []
     for moment in (since, until):
         world.advance(moment - world.now)
@@ -90,7 +90,7 @@ def test_a_day_in_shadow_mode_costs_what_the_meter_says(database: Database) -> N
     report = watched(database, made())
     vms = {vm.name: vm for vm in report.vms}
     assert sorted(vms) == ["ended", "late", "mystery", "nobodys"]
-    assert {vm.step for vm in report.vms} == {Step.WOULD_STOP}
+    assert {vm.step for vm in report.vms} == {RuleOutcome.WOULD_STOP}
     total = Fraction(0)
     for name in ("ended", "late", "nobodys"):
         vm = vms[name]

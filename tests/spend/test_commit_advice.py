@@ -33,7 +33,7 @@ A100 = UseKey("a2", "us-central1", "gpu:nvidia-tesla-a100")
 
 
 def cost(series: Sequence[int], level: int, discount: Fraction) -> Fraction:
-    """What use costs with a commitment, as Google bills it: the fee in every hour, and list price for the rest."""
+    """Returns the cost of use with a commitment, as Google bills it: the fee each hour, and list price for the rest."""
     return level * (1 - discount) * len(series) + sum(max(0, use - level) for use in series)
 
 
@@ -68,7 +68,7 @@ def fleet(seed: int, hours: int = 30 * DAY) -> list[int]:
 @pytest.mark.parametrize("seed", range(8))
 @pytest.mark.parametrize("years", [1, 3])
 def test_advice_is_within_a_hundredth_of_the_best_level_by_search(seed: int, years: int) -> None:
-    """Of a fleet's hours, in the steps that commitments are sold in: cents of use an hour, whole vCPUs."""
+    """Advice for a fleet's hours comes in the steps that commitments are sold in: cents of use an hour, whole vCPUs."""
     series, price = fleet(seed), Fraction(31_611_000)
     promised = {1: Fraction(19_915_000), 3: Fraction(14_225_000)}
     prices = {("n2:core", "us-central1"): price}
@@ -107,7 +107,7 @@ def test_a_flexible_commitment_of_steady_use_by_hand() -> None:
 
 
 def test_a_fall_by_a_fifth_can_cost_more_than_the_discount_saves() -> None:
-    """Of 17 % off all of it, a fifth less use makes a loss of three hundredths."""
+    """A discount of 17 % becomes a loss of three hundredths where use falls by a fifth."""
     use = Use(100, {UseKey("h3", "us-central1", "h3:core"): steady(10)}, {("h3:core", "us-central1"): Fraction(10**8)})
     one = only(advise(use), CommitmentKind.FLEXIBLE, 1)
     assert (one.saved, one.after_fall) == (Money.of("124.10"), Money.of("-21.90"))
@@ -152,7 +152,7 @@ def test_flexible_commitments_are_advised_for_all_together_and_for_each_place() 
 
 
 def test_what_no_commitment_covers_is_named() -> None:
-    """Without a price nothing is said; GPUs of A2, shared cores and families without a discount are not covered."""
+    """Nothing is said without a price; GPUs of A2, shared cores and families without a discount are not covered."""
     use = Use(1, {CORES: [HOUR], A100: [HOUR]}, {(committed("n2:core", 1), "us-central1"): Fraction(1)})
     assert unknown_prices(use) == [A100]
     assert not is_covered(A100)

@@ -90,10 +90,8 @@ def main() -> int:
             folders = [Path(home) / f"{notice_s:.0f}-{number}" for number in range(kills)]
             begun = [pool.submit(preempted, folder, agent, notice_s, Random(lots.random())) for folder in folders]
             ended = [one.result() for one in begun]
-            saved, heard = sum(one[0] for one in ended), sum(one[1] for one in ended)
-            print(
-                f"Notice of {notice_s:.0f} s: a save of {SAVE_S} s succeeded {saved} of {kills} times; {heard} heard."
-            )
+            saved, noticed = sum(one[0] for one in ended), sum(one[1] for one in ended)
+            print(f"Notice of {notice_s:.0f} s: a save of {SAVE_S} s {saved} of {kills} times; {noticed} noticed.")
             right = right and saved == wanted
     return 0 if right else 1
 

@@ -13,7 +13,7 @@ from costguard.api.fields import CURRENCY, Amount, Moment, Out, Query, Seconds, 
 from costguard.api.route import routes
 from costguard.model.moments import zone_of
 from costguard.reminders import report_words
-from costguard.reminders.report import METHOD, Step
+from costguard.reminders.report import METHOD, RuleOutcome
 from costguard.reminders.report_rows import MOST_DAYS, fleet_report
 
 router = routes("reminders")
@@ -27,7 +27,7 @@ class ReportedVmOut(Out):
     preset: str
     owner: str = Field(description="The owner's address; empty: unowned.")
     asks: str = Field(description="The address or channel that is reminded first; empty: nobody can be.")
-    step: Annotated[str, one_of(Step)] = Field(
+    step: Annotated[str, one_of(RuleOutcome)] = Field(
         description="stopped: a rule stopped it; would_stop: shadow mode recorded a stop, or one would have been due "
         "had its preset said `stop`; reminded: it is due, and no stop is."
     )

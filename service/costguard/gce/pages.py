@@ -49,8 +49,8 @@ def pages_of(
     """Gets the pages of one list of a project. Raises CloudError; the pages before it were right."""
 
     def ask(token: str) -> dict[str, Any]:
-        asked = {**params, "pageToken": token} if token else params
-        return http.get_json(path, asked, project=project, what=what, deadline=deadline, service=service)
+        with_token = {**params, "pageToken": token} if token else params
+        return http.get_json(path, with_token, project=project, what=what, deadline=deadline, service=service)
 
     yield from walk(ask, lambda clause: BadAnswer(f"{what} of project {project}: {clause}."), most)
 

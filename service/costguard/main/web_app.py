@@ -27,8 +27,8 @@ from costguard.db.transaction import Database
 from costguard.jobs.reports.agent_events import KEY_NAME, AgentEvents, AgentTokens
 from costguard.jobs.rows.zone_advice import ZoneAdvice
 from costguard.jobs.submit.addresses import AddressFinder
+from costguard.jobs.submit.assess import Assessor
 from costguard.jobs.submit.code import CodeArchives
-from costguard.jobs.submit.quote import Assessor
 from costguard.jobs.submit.submit import JobService
 from costguard.jobs.submit.targets import LaunchTargets
 from costguard.main.access import authenticator_of, sign_in_pages

@@ -255,7 +255,7 @@ def _top(
 
 
 def _rank(vms: Sequence[_Running]) -> tuple[bool, int, str]:
-    """What cannot be priced comes first, then the most expensive."""
+    """Ranks VMs: unpriced ones first, then the most expensive."""
     rates = [vm.rate for vm in vms]
     return None not in rates, -sum(rate.nanos for rate in rates if rate is not None), vms[0].row.name
 

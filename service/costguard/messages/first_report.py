@@ -17,7 +17,7 @@ from costguard.model.moments import zone_of
 from costguard.model.ports import Clock
 from costguard.reminders import message_rows, report_words
 from costguard.reminders.message_rows import NewMessage, StoredMessage
-from costguard.reminders.report import FIRST_DAY, FleetReport, ReportedVm, Step
+from costguard.reminders.report import FIRST_DAY, FleetReport, ReportedVm, RuleOutcome
 from costguard.reminders.report_rows import fleet_report, watched_since
 from costguard.reminders.report_words import cost_text, month_text, stop_text
 
@@ -87,9 +87,9 @@ def content(report: FleetReport, zone: ZoneInfo, url: str = "") -> ReportContent
 
 
 _TITLES = {
-    Step.STOPPED: "Stopped by rules",
-    Step.WOULD_STOP: "Would have been stopped, with the cost since",
-    Step.REMINDED: "Past their limits or idle, with the cost since",
+    RuleOutcome.STOPPED: "Stopped by rules",
+    RuleOutcome.WOULD_STOP: "Would have been stopped, with the cost since",
+    RuleOutcome.REMINDED: "Past their limits or idle, with the cost since",
 }
 
 
@@ -101,6 +101,6 @@ def _sections(report: FleetReport, zone: ZoneInfo) -> Iterator[tuple[str, tuple[
 
 
 def _line(vm: ReportedVm, zone: ZoneInfo) -> DigestLine:
-    cost = vm.due_cost if vm.step is Step.REMINDED else vm.left_cost if vm.saved is None else vm.saved
+    cost = vm.due_cost if vm.step is RuleOutcome.REMINDED else vm.left_cost if vm.saved is None else vm.saved
     remark = f"{vm.owner or 'unowned'}, {vm.key.project}: {vm.why}; {stop_text(vm, zone)}; {month_text(vm)}"
     return DigestLine(vm.name, cost_text(cost), remark)

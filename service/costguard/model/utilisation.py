@@ -88,15 +88,19 @@ class GpuUse:
     """The time of all GPUs of a fleet's running VMs, the part whose utilisation is known, and what of it was used."""
 
     gpu_time: timedelta
-    known: timedelta
-    used: timedelta
+    known_time: timedelta
+    used_time: timedelta
 
     @property
     def used_bp(self) -> int | None:
         """Returns the mean utilisation of the known part, in basis points; None where nothing of it is known."""
-        return WHOLE_BP * (self.used // _MICROSECOND) // (self.known // _MICROSECOND) if self.known else None
+        return (
+            WHOLE_BP * (self.used_time // _MICROSECOND) // (self.known_time // _MICROSECOND)
+            if self.known_time
+            else None
+        )
 
     @property
     def known_percent(self) -> int | None:
         """Returns the known share of the GPU time, cut off; None where no GPU ran."""
-        return 100 * (self.known // _MICROSECOND) // (self.gpu_time // _MICROSECOND) if self.gpu_time else None
+        return 100 * (self.known_time // _MICROSECOND) // (self.gpu_time // _MICROSECOND) if self.gpu_time else None

@@ -1,4 +1,4 @@
-"""What the rules did, or would have done, in a span: which VMs, whose, what they cost after it, and a month. Pure."""
+"""Reports what the rules did, or would have done, in a span: which VMs, whose, and their cost after it. Pure."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ METHOD = (
 )
 
 
-class Step(StrEnum):
-    """What the rules came to."""
+class RuleOutcome(StrEnum):
+    """The outcome of the rules for a VM."""
 
     STOPPED = "stopped"  # a rule stopped it
     WOULD_STOP = "would_stop"  # in shadow mode, or had its preset said `stop`
@@ -82,7 +82,7 @@ class ReportedVm:
     preset: str
     owner: str
     asks: str
-    step: Step
+    step: RuleOutcome
     why: str
     due_at: datetime
     stop_at: datetime | None
@@ -101,7 +101,7 @@ class ReportedVm:
 
 @dataclass(frozen=True, slots=True)
 class LeftAlone:
-    """How many VMs that run no rule would stop now, for one reason in words: `kept by GKE`."""
+    """A count of running VMs that no rule would stop now, for one reason in words: `kept by GKE`."""
 
     count: int
     words: str
@@ -120,7 +120,7 @@ class FleetReport:
     gpu_use: GpuUse
     vms: tuple[ReportedVm, ...] = ()
     left_alone: tuple[LeftAlone, ...] = ()
-    only_remind: tuple[str, ...] = ()  # presets of reported VMs that stop nothing, whoever answers
+    only_remind: tuple[str, ...] = ()  # presets of reported VMs that only remind
     unread: tuple[str, ...] = ()  # projects that the last look could not read whole
 
     @property
@@ -132,7 +132,7 @@ class FleetReport:
         """Less than a day was watched."""
         return self.watched_for < FIRST_DAY
 
-    def of(self, step: Step) -> tuple[ReportedVm, ...]:
+    def of(self, step: RuleOutcome) -> tuple[ReportedVm, ...]:
         return tuple(vm for vm in self.vms if vm.step is step)
 
     @property
@@ -199,6 +199,7 @@ class ReportMaker:
         if one.shadow is None and (due is None or self.blocker(one) not in _DUE):
             return None
         end = min(one.run.ended_at or self._until, self._until)
+        stop_at: datetime | None
         if one.shadow is not None:
             due_at, stop_at, why = one.shadow.due_at, one.shadow.at, one.shadow.reason
         else:
@@ -213,7 +214,7 @@ class ReportMaker:
             preset=one.vm.preset,
             owner=one.vm.owner,
             asks=(one.vm.owner or context.channel(one.vm)) if self._rules.channel else "",
-            step=Step.WOULD_STOP if would_stop else Step.REMINDED,
+            step=RuleOutcome.WOULD_STOP if would_stop else RuleOutcome.REMINDED,
             why=why,
             due_at=due_at,
             stop_at=stop_at if would_stop or one.run.is_open else None,
@@ -312,11 +313,11 @@ _WITHIN = {
 
 
 def in_order(vms: Iterable[ReportedVm]) -> tuple[ReportedVm, ...]:
-    """Those that a rule stops first, the most expensive first; one without a price before all others of its step."""
-    steps = list(Step)
+    """Ranks VMs by what the rules came to, then unpriced ones first, then the most expensive."""
+    steps = list(RuleOutcome)
 
     def key(vm: ReportedVm) -> tuple[int, bool, int, str]:
-        cost = vm.left_cost if vm.step is Step.WOULD_STOP else vm.due_cost
+        cost = vm.left_cost if vm.step is RuleOutcome.WOULD_STOP else vm.due_cost
         return steps.index(vm.step), cost.whole, -cost.amount.nanos, vm.name
 
     return tuple(sorted(vms, key=key))

@@ -22,7 +22,7 @@ from costguard.model.lifetime import Lifetime
 from costguard.model.reminder import Subject, SubjectKind
 from costguard.model.utilisation import Evidence, IdleState
 from costguard.reminders import gather, message_rows, report, stop_rows
-from costguard.reminders.report import FleetReport, ReportedRun, ReportedVm, ReportMaker, ShadowStop, Step
+from costguard.reminders.report import FleetReport, ReportedRun, ReportedVm, ReportMaker, RuleOutcome, ShadowStop
 from costguard.reminders.watched import WatchedVm
 from costguard.spend.enforcements import StopReport, enforcements
 from costguard.spend.spend_rows import day_start
@@ -79,7 +79,7 @@ def _stopped(done: StopReport, maker: ReportMaker) -> ReportedVm:
         preset=row.preset,
         owner=row.owner,
         asks=row.owner,
-        step=Step.STOPPED,
+        step=RuleOutcome.STOPPED,
         why=row.reason,
         due_at=due_at,
         stop_at=run.ended_at,

@@ -10,7 +10,7 @@ from costguard.model.moments import moment_text
 from costguard.model.money import Priced, priced_text, rate_text
 from costguard.model.utilisation import GpuUse
 from costguard.model.words import count_text, list_text
-from costguard.reminders.report import FleetReport, ReportedVm, Step
+from costguard.reminders.report import FleetReport, ReportedVm, RuleOutcome
 
 FIELD_PERCENT = 5
 """The mean GPU utilisation of the field, in percent, and where it is from: Kubernetes clusters, not VMs."""
@@ -42,7 +42,7 @@ def summary(report: FleetReport) -> str:
 
 
 def _outcome(report: FleetReport) -> Iterator[str]:
-    stopped, would_stop, reminded = (report.of(step) for step in Step)
+    stopped, would_stop, reminded = (report.of(step) for step in RuleOutcome)
     if stopped:
         yield f"{_vms(stopped, 'was', 'were')} stopped by rules, which saved {cost_text(report.saved)}."
     if would_stop:
@@ -114,7 +114,7 @@ def not_read(report: FleetReport) -> str:
 
 
 def notes(report: FleetReport) -> tuple[str, ...]:
-    """Who is reminded, what is left alone, the GPU use, and what was not read: those that say something."""
+    """Returns the sentences that say something: who is reminded, what is left alone, the GPU use, what was not read."""
     texts = (reminded(report), left_alone(report), gpu_text(report.gpu_use), not_read(report))
     return tuple(text for text in texts if text)
 
@@ -135,11 +135,11 @@ def stop_text(vm: ReportedVm, zone: ZoneInfo) -> str:
     """`would have been stopped Tue 3 Nov 09:00 UTC`, `a stop is due Tue 3 Nov 09:00 UTC if nobody answers`"""
     when = "" if vm.stop_at is None else moment_text(vm.stop_at, zone)
     match vm.step:
-        case Step.STOPPED:
+        case RuleOutcome.STOPPED:
             return f"stopped {when}"
-        case Step.WOULD_STOP:
+        case RuleOutcome.WOULD_STOP:
             return f"would have been stopped {when}"
-        case Step.REMINDED:
+        case RuleOutcome.REMINDED:
             return f"a stop would be due {when} if nobody answers" if when else "ended before a stop was due"
 
 

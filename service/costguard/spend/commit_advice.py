@@ -1,4 +1,4 @@
-"""What to commit to, from the hours of use. Pure.
+"""Advises what to commit to, from the hours of use. Pure.
 
 A commitment is paid in every hour, and takes its discount off the use of that hour up to its level. Raising the level
 by one costs (1 - discount) in all hours and saves one in each hour whose use is higher. So the best level is exceeded
@@ -18,7 +18,7 @@ from costguard.model.money import Money
 from costguard.model.price import HOURS_A_MONTH, TERMS, committed
 
 LEAST_DAYS = 30
-"""Of fewer days nothing is advised: a commitment binds for a year."""
+"""The fewest days that advice may rest on: a commitment binds for a year."""
 FALL = Fraction(1, 5)
 """The fall of use that the risk is given for."""
 SCALE = 1024
@@ -124,7 +124,7 @@ def level_of(series: Sequence[int], discount: Fraction) -> int:
 
 
 def saving(series: Sequence[int], level: int, discount: Fraction) -> Fraction:
-    """What a commitment at this level saves over the series, in the series' unit; below zero, what it costs more."""
+    """Returns what a commitment at this level saves over the series, in its unit; below zero where it costs more."""
     return sum(min(use, level) for use in series) - level * (1 - discount) * len(series)
 
 

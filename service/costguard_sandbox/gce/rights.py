@@ -27,7 +27,7 @@ _OF_METHODS = {"POST": "create", "DELETE": "delete", "PATCH": "update", "PUT": "
 
 @dataclass
 class NewProject:
-    """What its owner has made in it. `roles` are by id, and `policies` by resource, as they were set.
+    """A project that its owner sets up. `roles` are by id, and `policies` by resource, as they were set.
 
     `calls` counts what the account asked of Compute Engine and Cloud Monitoring, as `GET /compute/v1/...`.
     """

@@ -68,12 +68,12 @@ def test_what_may_be_done_can_be_asked_once_the_api_is_on(owner: Owner) -> None:
     """Resource Manager is off in a new project, as it is at Google."""
     owner.makes("compute.instances.list")
     owner.binds(ROLE, ACCOUNT)
-    asked = {"permissions": ["compute.instances.list", "compute.instances.stop"]}
-    code, said = owner.asks("POST", f"/v3/projects/{PROJECT}:testIamPermissions", asked)
+    question = {"permissions": ["compute.instances.list", "compute.instances.stop"]}
+    code, said = owner.asks("POST", f"/v3/projects/{PROJECT}:testIamPermissions", question)
     assert (code, said["error"]["details"][0]["reason"]) == (403, "SERVICE_DISABLED")
     apis = {"serviceIds": ["cloudresourcemanager.googleapis.com"]}
     assert owner.asks("POST", f"/v1/projects/{PROJECT}/services:batchEnable", apis)[1]["done"] is True
-    code, said = owner.asks("POST", f"/v3/projects/{PROJECT}:testIamPermissions", asked)
+    code, said = owner.asks("POST", f"/v3/projects/{PROJECT}:testIamPermissions", question)
     assert (code, said) == (200, {"permissions": ["compute.instances.list"]})
 
 
@@ -88,7 +88,7 @@ def test_a_policy_names_what_is_there(owner: Owner) -> None:
 
 
 def test_what_is_there_is_not_made_again(owner: Owner) -> None:
-    """As at Google, where the newcomer who starts over reads so."""
+    """Google refuses a second one with that name as well, and a newcomer who starts over reads so."""
     owner.makes()
     assert owner.asks("POST", f"/v1/projects/{PROJECT}/serviceAccounts", {"accountId": "costguard"})[0] == 409
     assert owner.asks("POST", f"/v1/projects/{PROJECT}/roles", {"roleId": "costguard", "role": {}})[0] == 409
@@ -110,6 +110,6 @@ def test_what_is_there_is_not_made_again(owner: Owner) -> None:
     ],
 )
 def test_permissions_follow_googles_names(call: str, wanted: tuple[str, ...]) -> None:
-    """By the section "IAM Permissions" of each method's page."""
+    """The section "IAM Permissions" of each method's page names them."""
     method, path = call.split()
     assert permissions_of(method, f"/compute/v1/projects/{PROJECT}/{path}") == wanted

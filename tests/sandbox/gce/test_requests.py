@@ -282,7 +282,7 @@ def test_notice_of_a_preemption_is_for_spot_vms_and_of_two_lengths(scheduling: d
 
 @pytest.mark.parametrize("seconds", [0, 120, "120"])
 def test_notice_of_a_preemption_is_shown_as_it_was_asked_for(seconds: object) -> None:
-    """As a Duration, whose seconds are a text; discovery, compute v1, Scheduling.preemptionNoticeDuration."""
+    """The seconds are a text: a Duration (discovery, compute v1, Scheduling.preemptionNoticeDuration)."""
     world = new_world()
     scheduling = {"provisioningModel": "SPOT", "preemptionNoticeDuration": {"seconds": seconds}}
     world.insert(PROJECT, ZONE, body(scheduling=scheduling))
@@ -292,6 +292,7 @@ def test_notice_of_a_preemption_is_shown_as_it_was_asked_for(seconds: object) ->
 
 
 def test_zone_may_not_know_the_notice_of_a_preemption() -> None:
+    """It refuses the field by its name, and makes the VM without it."""
     world = new_world()
     world.faults.add("no_notice", zone=ZONE)
     scheduling = {"provisioningModel": "SPOT", "preemptionNoticeDuration": {"seconds": 120}}

@@ -254,5 +254,6 @@ def test_a_bill_has_what_the_meter_counted_and_what_was_planted() -> None:
     ],
 )
 def test_a_wrong_bill_is_refused(change: tuple[str, str], wrong: str) -> None:
+    """The error names the key and what it takes."""
     with pytest.raises(ScenarioError, match=wrong):
         read(_BILL.replace(*change), Path("test.toml"))

@@ -1,4 +1,4 @@
-"""What to commit to, from the ledger's own hours. Costguard buys nothing."""
+"""Answers what to commit to, from the ledger's own hours. Costguard buys nothing."""
 
 from __future__ import annotations
 

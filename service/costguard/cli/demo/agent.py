@@ -57,15 +57,15 @@ def ask(url: str, token: str) -> str:
 
     [content] = anyio.run(call).content
     idle = [vm for vm in json.loads(content.text)["answer"]["instances"] if _is_idle(vm)]
-    told = "; ".join(_told(vm) for vm in idle) or "none"
-    return f'An agent asked over MCP "{_QUESTION}" The tool `fleet` answered: {told}.'
+    answer = "; ".join(_described(vm) for vm in idle) or "none"
+    return f'An agent asked over MCP "{_QUESTION}" The tool `fleet` answered: {answer}.'
 
 
 def _is_idle(vm: Answer) -> bool:
     return vm["status"] == "running" and vm["idle"] is not None and vm["idle"]["state"] == "idle"
 
 
-def _told(vm: Answer) -> str:
+def _described(vm: Answer) -> str:
     hourly = amount_text(vm["rate_per_hour"], rate)
     return f"{_plain(vm['name'])} ({_plain(vm['owner']) or 'nobody'}, {hourly} an hour)"
 

@@ -41,7 +41,7 @@ _REFUSED_FOR = timedelta(hours=6)
 
 
 class RefusedNotices:
-    """Where Google lately refused the notice of a preemption: zones and machine types. Safe for several threads.
+    """Holds the zones and machine types whose notice of a preemption Google lately refused. Safe for several threads.
 
     It only saves a request: without it, the notice is asked for and refused again.
     """

@@ -1,4 +1,4 @@
-"""What the notice of a preemption leaves of the work that the preemption would undo. Pure."""
+"""Says how much work a preemption undoes, given its notice. Pure."""
 
 from __future__ import annotations
 

@@ -28,7 +28,6 @@ EXIT = TypeAdapter(Exit)
 METRIC = TypeAdapter(SeenMetric)
 
 _TEXTS = frozenset({"machine", "output", "transfers"})
-
 # Of a thousand attempts their outputs alone are tens of megabytes.
 WITHOUT_TEXTS = tuple(column for column in attempts.c if column.name not in _TEXTS)
 
@@ -227,15 +226,13 @@ def live(connection: Connection) -> list[Attempt]:
 
     The last output and the machine's figures are left out: see `read`.
     """
-    rows = connection.execute(_LIVE).all()
-    return sorted((attempt_of(row) for row in rows), key=lambda attempt: attempt.id)
+    return sorted((attempt_of(row) for row in connection.execute(_LIVE)), key=lambda attempt: attempt.id)
 
 
 def of_jobs(connection: Connection, job_ids: Collection[str]) -> dict[str, list[Attempt]]:
     """Returns attempts in the order in which their commands ran or would have; jobs without any are left out.
 
-    An attempt whose VM stands by, or stood by in vain, comes before the attempt that it was to follow. The parts that
-    `live` leaves out are left out here too.
+    An attempt whose VM stands by, or did so in vain, comes before the one that it was to follow. No texts, as in `live`.
     """
     by_job: dict[str, list[Attempt]] = {}
     for some in chunks(set(job_ids)):
@@ -249,8 +246,7 @@ def of_jobs(connection: Connection, job_ids: Collection[str]) -> dict[str, list[
 
 @prepared
 def _of_jobs(job_ids: list[str]) -> Select[Any]:
-    query = select(*WITHOUT_TEXTS).where(attempts.c.job_id.in_(job_ids))
-    return query.order_by(attempts.c.job_id, attempts.c.number)
+    return select(*WITHOUT_TEXTS).where(attempts.c.job_id.in_(job_ids)).order_by(attempts.c.job_id, attempts.c.number)
 
 
 def _place(attempt: Attempt) -> tuple[int, bool, int]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -28,7 +27,6 @@ _NANOS = 10**9
 NOTHING_SEEN: Mapping[str, ZoneCounts] = MappingProxyType({})
 _MOST_ZONES = 6  # the cheapest
 _SAVES = Terms().waiting_saves
-_ONE_EXPECTED = threading.Lock()
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,21 +75,6 @@ def expected_job_cost(
         figures.preemptions,
         figures.runs,
     )
-
-
-def expected_in_turn(
-    spec: JobSpec,
-    recipe: Recipe | None,
-    rates: HourlyRates,
-    now: datetime,
-    start: timedelta,
-    counts: Mapping[str, ZoneCounts],
-    waiting_saves: int,
-    lost: timedelta | None = None,
-) -> ExpectedJobCost | None:
-    """Calls `expected_job_cost` for one job at a time: its replays take up to 250 MB."""
-    with _ONE_EXPECTED:
-        return expected_job_cost(spec, recipe, rates, now, start, counts, waiting_saves, lost)
 
 
 def unusual_beginning(

@@ -1,47 +1,32 @@
-"""Assesses and quotes a submitted job: its recipe, its prices, and everything that speaks against it."""
+"""Quotes a submitted job: where it would start, and what it would cost."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 
-from sqlalchemy import Connection
-
-from costguard import credentials
 from costguard.access.rules import Rules
 from costguard.db.transaction import Database
 from costguard.deadlines.hazards import ZoneCounts
-from costguard.errors import CheckpointError, CloudError, NotFound
 from costguard.jobs.decide import notice, placement
 from costguard.jobs.decide.placement import LaunchPlace
-from costguard.jobs.decide.start_times import planned_start
-from costguard.jobs.decide.work_left import START
-from costguard.jobs.rows import budget_holds, drills, job_rows
-from costguard.jobs.rows.fleet_history import FleetHistory
-from costguard.jobs.rows.zone_history import VMKind
-from costguard.jobs.submit import check_data, checks, egress, offers, places
+from costguard.jobs.rows import budget_holds
 from costguard.jobs.submit import offers as policy
-from costguard.jobs.submit import submission as recipe
-from costguard.jobs.submit import submission as roles
-from costguard.jobs.submit.code import CodeArchives
-from costguard.jobs.submit.data_look import look_at_data
-from costguard.jobs.submit.expected import ExpectedJobCost, expected_in_turn, unusual_beginning
-from costguard.jobs.submit.offers import Feasibility, HourlyRate, HourlyRates, PlaceOffer, feasibility
-from costguard.jobs.submit.places import rates
+from costguard.jobs.submit import places
+from costguard.jobs.submit.assess import Assessment
+from costguard.jobs.submit.expected import ExpectedJobCost, expected_job_cost, unusual_beginning
+from costguard.jobs.submit.offers import Feasibility, HourlyRate, HourlyRates, PlaceOffer
 from costguard.jobs.submit.question import question_of
-from costguard.jobs.submit.submission import JobRefusal, Overrides, Submission, models_of, shown
-from costguard.jobs.submit.targets import LaunchTargets
+from costguard.jobs.submit.submission import JobRefusal, models_of
 from costguard.ledger.accrual import Accrual, accrual_at, region_of
-from costguard.model.access import Authority
 from costguard.model.data import DataMove
 from costguard.model.instance import ProvisioningModel, Shape
-from costguard.model.job import JobKind, JobSpec
+from costguard.model.job import JobSpec
 from costguard.model.launch import AddressChoice, Recipe
-from costguard.model.money import Money
-from costguard.model.ports import Checkpoints, Clock, DataPlaces
-from costguard.model.preset import Preset
-from costguard_vm.model.checkpoint import Checkpoint, CheckpointLook, names_a_file, written_over
+
+_ONE_EXPECTED = threading.Lock()
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,224 +162,16 @@ def _refusals(case: Assessment) -> list[JobRefusal]:
     return [refusal for refusal in case.refusals if refusal.where not in unsaid]
 
 
-@dataclass(frozen=True, slots=True)
-class Assessment:
-    """A submission, looked at from all sides. `recipe` is None where its preset has none that could be launched.
-
-    `resume` is the complete checkpoint that lies at its location already. `warnings` speak against it, and refuse
-    nothing. `moves` are its inputs and outputs, with what moving them costs. `start` is the most that a start takes, as
-    measured if it was, `counts` what was seen of its zones, `addresses` whether its VMs would get external ones.
-    """
-
-    spec: JobSpec
-    recipe: Recipe | None = None
-    machine: Shape | None = None
-    rates: HourlyRates = field(default_factory=dict)
-    resume: Checkpoint | None = None
-    warnings: tuple[str, ...] = ()
-    feasibility: Feasibility = field(default_factory=Feasibility)
-    refusals: tuple[JobRefusal, ...] = ()
-    moves: tuple[DataMove, ...] = ()
-    start: timedelta = START
-    counts: Mapping[str, ZoneCounts] = field(default_factory=dict)
-    addresses: Mapping[str, AddressChoice] = field(default_factory=dict)  # by region
-    save: timedelta | None = None  # how long a save on a notice took when it was last measured
-
-    @property
-    def download_cost(self) -> Money:
-        """Returns the cost of downloading its inputs to one VM, as far as it is known."""
-        return egress.with_costs(self.spec, self.moves).download_cost
-
-
-class Assessor:
-    """Reads the database, the buckets of checkpoints and data, and what a machine type is. Changes nothing."""
-
-    def __init__(
-        self,
-        database: Database,
-        clock: Clock,
-        rules: Rules,
-        launching: LaunchTargets,
-        checkpoints: Checkpoints,
-        data: DataPlaces,
-        code: CodeArchives,
-    ) -> None:
-        self._database = database
-        self._clock = clock
-        self._rules = rules
-        self._launching = launching
-        self._checkpoints = checkpoints
-        self._data = data
-        self._code = code
-        self._history = FleetHistory()
-
-    def assess(self, submission: Submission, authority: Authority | None = None) -> Assessment:
-        """Everything that is wrong with it, at once. `authority` is what it is asked with.
-
-        Nothing else of a submission that is too large is looked at. Its code's changes are `without_credentials`.
-        """
-        spec, refusals = self._named(submission.spec)
-        if too_large := checks.size_problem(spec):
-            return Assessment(spec, refusals=(too_large,))
-        refusals += checks.problems(spec, self._rules.jobs.guard_url, self._clock.now())
-        if (no_code := self._code.problem(spec.code)) is not None:
-            refusals.append(no_code)
-        preset = self._rules.presets.get(spec.preset)
-        if preset is None or preset.launch is None:
-            return Assessment(spec, refusals=(self._no_recipe(spec.preset, preset), *refusals))
-        base = preset.launch
-        if spec.kind is JobKind.DEV and preset.dev_image:
-            base = replace(base, image=preset.dev_image)
-        machine, unknown = self._machine(spec.project, base, submission.overrides)
-        checkable = submission.overrides
-        if unknown is not None:
-            refusals.append(unknown)
-            checkable = replace(checkable, machine_type=None)
-        refusals += recipe.override_problems(base, checkable, machine)
-        if spec.secrets and not base.service_account:
-            refusals.append(_no_account(preset.name))
-        refusals += recipe.tracker_problems(spec, self._rules.jobs.trackers)
-        if spec.owner:
-            access, teams = self._rules.access, self._rules.teams
-            refusals += roles.launch_problems(
-                preset.name, base, submission.overrides, spec.owner, access, teams, preset.may_override, authority
-            )
-        made = recipe.with_overrides(base, submission.overrides, machine)
-        refusals += recipe.unsold(made, submission.overrides)
-        data = look_at_data(spec, self._data, frozenset(refusal.where for refusal in refusals))
-        priced = egress.with_costs(spec, data.moves)
-        addresses = self._launching.address_choices(spec, made)
-        with self._database.read() as connection:
-            accrual = accrual_at(connection, self._clock.now())
-            hourly_rates = rates(made, machine, made.zones, accrual, addresses)
-            if spec.outputs:
-                refusals += check_data.taken_problems(spec, job_rows.open_jobs(connection))
-            seen, save = self._history.read(connection, self._clock.now()), drills.last_save(connection, spec)
-            refusals += self._of_money(
-                connection, accrual, priced, made, hourly_rates, submission.overrides.zones or ()
-            )
-        look, unreadable = self._look(spec)
-        resume = look.resume if look is not None else None
-        start = planned_start(seen.starts, preset.name, made.zones) or START
-        ahead = feasibility(spec, hourly_rates, recipe.models_of(made), resume is not None, self._clock.now(), start)
-        refusals += [
-            refusal for refusal in ahead.refusals if refusal.where not in {refusal.where for refusal in refusals}
-        ]
-        warnings = (*_warnings(spec, look), *ahead.warnings, *data.warnings)
-        refused_before = {refusal.where for refusal in refusals}
-        refused = (*refusals, *unreadable, *(one for one in data.refusals if one.where not in refused_before))
-        counts = seen.counts.get(VMKind.of_recipe(made), {})
-        return Assessment(
-            spec,
-            made,
-            machine,
-            hourly_rates,
-            resume,
-            warnings,
-            ahead,
-            refused,
-            data.moves,
-            start,
-            counts,
-            addresses,
-            save,
-        )
-
-    def advised(self, case: Assessment) -> Assessment:
-        """Adds Google's advice on zones in which the fleet has no history: the cost of a deadline depends on it."""
-        advice, spec, made = self._launching.advice, case.spec, case.recipe
-        if advice is None or made is None or spec.deadline is None or spec.project not in self._launching.projects:
-            return case
-        return replace(case, counts=advice.with_own(case.counts, spec.project, made, made.zones, self._clock.now()))
-
-    def _named(self, spec: JobSpec) -> tuple[JobSpec, list[JobRefusal]]:
-        """Normalises the job as it is kept: addresses are compared in lower case, and times in UTC."""
-        refusals: list[JobRefusal] = []
-        deadline = spec.deadline.astimezone(UTC) if spec.deadline is not None else None
-        if spec.deadline_in is not None and deadline is not None:
-            refusals.append(JobRefusal("deadline_in_hours", "Its deadline is given twice: leave one of the two out."))
-        elif spec.deadline_in is not None:
-            deadline = self._clock.now() + spec.deadline_in
-        spec = replace(spec, owner=spec.owner.strip().lower(), deadline=deadline)
-        try:
-            return replace(spec, project=checks.watched(spec.project, self._launching.projects)), refusals
-        except ValueError as wrong:
-            return spec, [*refusals, JobRefusal("project", str(wrong))]
-
-    def _no_recipe(self, name: str, preset: Preset | None) -> JobRefusal:
-        names = (
-            ", ".join(preset.name for preset in self._rules.presets.values() if preset.launch is not None) or "none yet"
-        )
-        if preset is None:
-            return JobRefusal("preset", f"There is no preset {shown(name)}: choose one that can be launched ({names}).")
-        message = f"The preset {name} does not say how it is launched: choose one that does ({names})"
-        return JobRefusal("preset", f"{message}, or add a section [presets.{name}.launch] to the settings.")
-
-    def _machine(self, project: str, base: Recipe, wanted: Overrides) -> tuple[Shape | None, JobRefusal | None]:
-        name, zones = wanted.machine_type or base.machine_type, wanted.zones or base.zones
-        if project not in self._launching.projects:
-            project = self._launching.projects[0]  # what it is made of is the same in all
-        missing: CloudError | None = None
-        for zone in zones:
-            try:
-                return self._launching.shapes(project, zone, name), None
-            except NotFound as error:  # there; another zone may have it
-                missing = missing or error
-            except CloudError as error:
-                if wanted.machine_type is None:
-                    return None, None  # its price is not known, and the quote says so
-                return None, JobRefusal("overrides.machine_type", f"{error} Try again, or leave it out.")
-        where = "preset" if wanted.machine_type is None else "overrides.machine_type"
-        return None, None if missing is None else JobRefusal(where, str(missing))
-
-    def _of_money(
-        self,
-        connection: Connection,
-        accrual: Accrual,
-        spec: JobSpec,
-        made: Recipe,
-        hourly_rates: HourlyRates,
-        chosen: Sequence[str],
-    ) -> Iterator[JobRefusal]:
-        models = recipe.models_of(made)
-        yield from offers.price_problems(hourly_rates, models, chosen, spec.ceiling)
-        best = offers.cheapest(hourly_rates, models, spec.work) if spec.work is not None else None
-        expected = None if best is None or best.cost is None else best.cost + spec.download_cost
-        for message in budget_holds.budget_problems(connection, accrual, self._rules, spec, expected, accrual.now):
-            yield JobRefusal("budget", message)
-
-    def _look(self, spec: JobSpec) -> tuple[CheckpointLook | None, list[JobRefusal]]:
-        """Looks at the location of its checkpoints: a location that cannot be read now could not be resumed
-        from later.
-        """
-        plan = spec.checkpoint
-        if spec.kind is not JobKind.TRAINING or plan is None or "://" not in plan.location:
-            return None, []  # a path is on the VM's disk, and not on this machine's
-        if credentials.in_text(plan.location):  # is refused for that, and no error may repeat it
-            return None, []
-        if checks.is_out_of_reach(plan.location, self._rules.jobs.guard_url):
-            return None, []
-        try:
-            return self._checkpoints.look(plan.location, plan.look_for), []
-        except CheckpointError as error:
-            return None, [JobRefusal("checkpoint.location", str(error))]
-
-
-def _no_account(preset: str) -> JobRefusal:
-    message = "VMs of this preset have no service account, so none of them could read a secret: set service_account"
-    return JobRefusal("secrets", f"{message} under [presets.{preset}.launch].")
-
-
-def _warnings(spec: JobSpec, look: CheckpointLook | None) -> Iterator[str]:
-    """Warns about files at the location of its checkpoints, if there are or will be any, and about a plan that begins
-    late.
-    """
-    if spec.deadline is not None and spec.work is None and spec.total_steps is not None:
-        yield (
-            "Its deadline is planned for once its output gives the pace of its steps; until then it runs as one without"
-            " a deadline. Say how long it takes (--work) to have it planned from the start."
-        )
-    if look is not None and (look.listing.files or look.listing.is_file):
-        yield from look.notes
-    elif spec.checkpoint is not None and spec.checkpoint.is_on_disk and names_a_file(spec.checkpoint.location):
-        yield written_over(spec.checkpoint.location)
+def expected_in_turn(
+    spec: JobSpec,
+    recipe: Recipe | None,
+    rates: HourlyRates,
+    now: datetime,
+    start: timedelta,
+    counts: Mapping[str, ZoneCounts],
+    waiting_saves: int,
+    lost: timedelta | None = None,
+) -> ExpectedJobCost | None:
+    """Calls `expected_job_cost` for one job at a time: its replays take up to 250 MB."""
+    with _ONE_EXPECTED:
+        return expected_job_cost(spec, recipe, rates, now, start, counts, waiting_saves, lost)

@@ -18,8 +18,9 @@ from costguard.events import audit_log
 from costguard.jobs.decide.disk import saves_on_disk
 from costguard.jobs.rows import attempts, drills, job_events, job_rows, kept_disks
 from costguard.jobs.submit import egress, submission, wishes
+from costguard.jobs.submit.assess import Assessment, Assessor
 from costguard.jobs.submit.code import CodeArchives
-from costguard.jobs.submit.quote import Assessment, Assessor, JobQuote, quote
+from costguard.jobs.submit.quote import JobQuote, quote
 from costguard.jobs.submit.submission import JobRefusal, Overrides, Submission, without_credentials
 from costguard.jobs.submit.targets import LaunchTargets
 from costguard.model.access import Authority

@@ -78,8 +78,8 @@ def between(connection: Connection, since: datetime, until: datetime) -> GpuUse:
         int(total) for total in connection.execute(query.where(columns.day.between(since.date(), until.date()))).one()
     )
     gpu_time = _gpu_time(connection, since, until)
-    known = min(gpu_time, known_us * _MICROSECOND)
-    return GpuUse(gpu_time, known, min(known, used_us * _MICROSECOND))
+    known_time = min(gpu_time, known_us * _MICROSECOND)
+    return GpuUse(gpu_time, known_time, min(known_time, used_us * _MICROSECOND))
 
 
 def _gpu_time(connection: Connection, since: datetime, until: datetime) -> timedelta:

@@ -1,4 +1,4 @@
-"""What the owner of a new project does in it: enables APIs, makes service accounts and roles, and sets policies.
+"""Routes for the owner of a new project: APIs to enable, service accounts, roles and policies.
 
 Shapes by Google's discovery documents (iam v1, cloudresourcemanager v1, serviceusage v1), as the real `gcloud` asks.
 A policy is replaced whole, with the etag of the one that was read.
