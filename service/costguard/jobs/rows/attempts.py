@@ -232,7 +232,7 @@ def live(connection: Connection) -> list[Attempt]:
 def of_jobs(connection: Connection, job_ids: Collection[str]) -> dict[str, list[Attempt]]:
     """Returns attempts in the order in which their commands ran or would have; jobs without any are left out.
 
-    An attempt whose VM stands by, or did so in vain, comes before the one that it was to follow. No texts, as in `live`.
+    An attempt whose VM stands by, or did so in vain, comes before the one that it was to follow. Texts are left out.
     """
     by_job: dict[str, list[Attempt]] = {}
     for some in chunks(set(job_ids)):
