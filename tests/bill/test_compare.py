@@ -12,6 +12,7 @@ from tests.bill.two_sides import DAY, EURO, TwoSides, context, credited, ledger_
 
 from costguard.bill.compare import Context, compare_day
 from costguard.bill.lines import BilledThing, BillLine, BillStanding, BillState, LedgerUse, Reason
+from costguard.bill.stories import story
 from costguard.bill.sums import SoldAs
 from costguard.model.bill import BilledKind, BillRow, CostType, Credit
 
@@ -167,6 +168,10 @@ def test_disk_of_no_watched_vm_is_named_as_such() -> None:
     sides = TwoSides.drawn(7)
     sides.uses = [use for use in sides.uses if use.name != "train-1-disk"]
     assert sides.findings() == {("train-1-disk", Reason.UNKNOWN_DISK)}
+    (line,) = [line for line in sides.compared().lines if line.reason]
+    assert "If nobody needs it: gcloud compute disks delete train-1-disk --zone " in story(line)
+    for name in ("pvc-0a1b2c3d-4e5f", "gke-train-9f8e7d6c-pvc-0a1b2c3d"):
+        assert story(replace(line, name=name)).endswith("a volume of a cluster, which may need it though no VM has it.")
 
 
 def test_project_that_is_not_watched_raises_no_alarm() -> None:

@@ -7,6 +7,7 @@ from fractions import Fraction
 from shlex import quote
 
 from costguard.bill.lines import BillLine, Reason
+from costguard.keepers.volumes import may_be_a_volume
 from costguard.ledger.billed.machine_parts import accelerator_kind, resource_words
 from costguard.model.bill import BilledKind
 from costguard.model.money import Money, money_text
@@ -149,9 +150,12 @@ def _shared_disk(line: BillLine) -> str:
 
 
 def _unknown_disk(line: BillLine) -> str:
+    billed = f"Google billed {_money(line.list_nanos)} for a disk that is attached to no VM of the ledger."
+    if may_be_a_volume(line.name):
+        return f"{billed} By its name it is a volume of a cluster, which may need it though no VM has it."
     return (
-        f"Google billed {_money(line.list_nanos)} for a disk that is attached to no VM of the ledger. If nobody needs "
-        f"it: gcloud compute disks delete {quote(line.name)} {_place(line.zone)} --project {quote(line.bill_project)}"
+        f"{billed} If nobody needs it: gcloud compute disks delete {quote(line.name)} {_place(line.zone)} "
+        f"--project {quote(line.bill_project)}"
     )
 
 

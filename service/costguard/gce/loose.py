@@ -13,6 +13,7 @@ from costguard.gce.fields import Garbled, last_part, moment, moment_or_none, wor
 from costguard.gce.machine_types import MachineShape
 from costguard.gce.pages import AggregatedList, pages_of
 from costguard.gce.session import Deadline, Http
+from costguard.keepers.volumes import may_be_a_volume
 from costguard.model.instance import Shape
 from costguard.model.observation import LooseKind, LooseListing, LooseThing, UnreadList
 
@@ -94,18 +95,7 @@ def _plain(http: Http, project: str, deadline: Deadline, collection: str, fields
 
 
 def _may_be_a_clusters(raw: Mapping[str, Any]) -> bool:
-    """Says whether a disk may be a volume of a cluster, which needs it though no VM has it at the moment.
-
-    GKE's driver labels its volumes `goog-gke-volume`, and writes `kubernetes.io/created-for/...` into descriptions;
-    volumes are named `pvc-...` by it, and `gke-...-pvc-...` by the older one.
-    """
-    name = str(raw.get("name") or "")
-    return (
-        "goog-gke-volume" in (raw.get("labels") or {})
-        or "kubernetes.io/created-for/" in str(raw.get("description") or "")
-        or name.startswith("pvc-")
-        or "-pvc-" in name
-    )
+    return may_be_a_volume(str(raw.get("name") or ""), raw.get("labels") or {}, str(raw.get("description") or ""))
 
 
 def _thing(kind: LooseKind, project: str, scope: str, raw: Mapping[str, Any], shape_of: ShapeOf) -> _Made:
