@@ -272,7 +272,7 @@ def test_a_quote_shows_each_zone_and_what_is_left_of_the_budgets() -> None:
     assert "Now: $44.40 for 40 hours in us-central1-a, Spot, $1.11 an hour" in shown
     assert "Cheapest" not in shown
     assert "Spot saves 67%" in shown
-    assert "$20.00 of $100.00 left this month, -$24.40 after this." in shown
+    assert "Budget lab: $20.00 of $100.00 left this month, $24.40 over after this." in shown
     assert "WARNING: 1 file lies at gs://lab/run that no layout recognises (a.txt)." in shown
     assert "1.2 TiB from s3://acme-data/v7: about $110.59 of transfer on the AWS side." in shown
     assert shown.rstrip().endswith("WOULD BE REFUSED: Budget lab is spent.")
@@ -280,6 +280,9 @@ def test_a_quote_shows_each_zone_and_what_is_left_of_the_budgets() -> None:
     unknown = {**QUOTE["budgets"][0], "left_after": None}
     show_quote(Console(file=out, width=200), {**QUOTE, "machine": None, "places": [], "budgets": [unknown]})
     assert "$20.00 of $100.00 left this month.\n" in out.getvalue()
+    spent = {**QUOTE["budgets"][0], "left": "-7.07"}
+    show_quote(Console(file=out, width=200), {**QUOTE, "budgets": [spent]})
+    assert "$7.07 over the $100.00 of this month, $24.40 over after this.\n" in out.getvalue()
 
 
 def test_work_directory_is_uploaded_before_the_launch(script: Script, tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from costguard.cli import sweep_file
 from costguard.cli.command_line import CommandGroup, CommandLine
 from costguard.cli.job import file as job_file
 from costguard.cli.job.launch import request, tell
+from costguard.cli.job.quotes import say_budgets
 from costguard.cli.options import DEFAULT_URL, AsJson, Key, Limit, Me, Reason, Url, has_filter, print_json
 from costguard.cli.server import ServerClient
 from costguard.cli.tables import (
@@ -279,10 +280,7 @@ def show_quote(console: Console, answer: Answer) -> None:
         )
     if answer["ceiling"] is not None:
         say(console, f"They stop at the ceiling of {dollars(answer['ceiling'])}.")
-    for budget in answer["budgets"]:
-        left = f"{dollars(budget['left'])} of {dollars(budget['limit'])} left this {budget['period']}"
-        after = f", {dollars(budget['left_after'])} after this" if budget["left_after"] is not None else ""
-        say(console, f"Budget {budget['name']}: {left}{after}.")
+    say_budgets(console, answer["budgets"])
     for warning in answer["warnings"]:
         say(console, f"WARNING: {warning}", "yellow")
     for refusal in answer["refusals"]:

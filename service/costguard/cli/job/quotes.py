@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
@@ -122,15 +123,31 @@ def show_quote(console: Console, answer: Answer) -> None:
         say(console, f"At a preemption {answer['on_notice']}.")
     for move in answer["moves"]:
         say(console, move["note"])
-    for budget in answer["budgets"]:
-        left = f"{dollars(budget['left'])} of {dollars(budget['limit'])} left this {budget['period']}"
-        after = f", {dollars(budget['left_after'])} after this" if budget["left_after"] is not None else ""
-        is_over = str(budget["left_after"] or budget["left"]).startswith("-")
-        say(console, f"Budget {budget['name']}: {left}{after}.", "bold red" if is_over else "")
+    say_budgets(console, answer["budgets"])
     for warning in answer["warnings"]:
         say(console, f"WARNING: {warning}", "yellow")
     for refusal in answer["refusals"]:
         say(console, f"WOULD BE REFUSED: {refusal['message']}", "bold red")
+
+
+def say_budgets(console: Console, budgets: Sequence[Answer]) -> None:
+    """`Budget lab: $20.00 of $100.00 left this month, $24.40 over after this.`"""
+    for budget in budgets:
+        left, limit, after = budget["left"], dollars(budget["limit"]), budget["left_after"] or "0"
+        now = f"{_unsigned(left)} over the {limit} of" if _is_over(left) else f"{_unsigned(left)} of {limit} left"
+        then = (
+            f", {_unsigned(after)} {'over' if _is_over(after) else 'left'} after this" if budget["left_after"] else ""
+        )
+        style = "bold red" if _is_over(left) or _is_over(after) else ""
+        say(console, f"Budget {budget['name']}: {now} this {budget['period']}{then}.", style)
+
+
+def _is_over(amount: str) -> bool:
+    return amount.startswith("-")
+
+
+def _unsigned(amount: str) -> str:
+    return dollars(amount.removeprefix("-"))
 
 
 def _machine(machine: Answer) -> str:
