@@ -10,6 +10,7 @@ from costguard.doctor.finding import Finding, NotAnswered, Topic, needs, ok, unk
 from costguard.doctor.permissions import LAUNCH_ROLE, ROLES, GooglePermission, GoogleRole, held_by
 from costguard.model.instance import ProvisioningModel
 from costguard.model.launch import Quota, Recipe, gpu_metrics
+from costguard.model.mending import enabling
 from costguard.model.words import count_text, list_text
 
 _PLACEHOLDER = "ACCOUNT"
@@ -164,8 +165,7 @@ def enabled(
     silent = [name for name in names if name not in states]
     off = [name for name in names if states.get(name) is False]
     for name in off:
-        command = _joined("gcloud", "services", "enable", name, f"--project={project}")
-        yield needs(Topic.APIS, name, f"{name} is not enabled in {project}{reason}.", command, project)
+        yield needs(Topic.APIS, name, f"{name} is not enabled in {project}{reason}.", enabling(name, project), project)
     for name in silent:
         yield unknown(Topic.APIS, name, f"Google does not say whether {name} is enabled in {project}.", project)
     if not off and not silent:

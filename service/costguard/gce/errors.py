@@ -18,6 +18,7 @@ from costguard.errors import (
     RateLimited,
     RequestRefused,
 )
+from costguard.model.mending import enabling
 from costguard.refusals.explanation import Explanation, RefusalKind
 from costguard.refusals.reader import explain, is_about_notice
 
@@ -156,7 +157,7 @@ def _of_status(
     if status == 401:
         return CredentialsRefused(said, reading.mend)
     if status == 403 and kind is RefusalKind.API_DISABLED:
-        return ServiceOff(said, f"Run `gcloud services enable {service.host} --project {project}`.")
+        return ServiceOff(said, f"Run `{enabling(service.host, project)}`.")
     if status == 403:
         return PermissionDenied(said, _way_in(reading, project, account, service))
     unknown_type = _MACHINE_TYPE.search(reading.said)

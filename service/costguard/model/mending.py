@@ -1,4 +1,4 @@
-"""The command that grants Costguard a permission which Google refused."""
+"""The commands that mend what Google refused: an API to enable, a role to grant."""
 
 from __future__ import annotations
 
@@ -9,6 +9,11 @@ from costguard.model.observation import Unread
 
 _COMMAND = re.compile(r"`(gcloud [^`]+)`")
 _ACCOUNT = re.compile(r"\bto ([^\s@]+@[^\s@]+\.iam\.gserviceaccount\.com)")
+
+
+def enabling(api: str, project: str) -> str:
+    """The command that enables an API by its full name, such as `compute.googleapis.com`."""
+    return shlex.join(["gcloud", "services", "enable", api, f"--project={project}"])
 
 
 def command_for(project: str, part: Unread) -> str:

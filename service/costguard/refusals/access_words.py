@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from costguard.model.mending import enabling
 from costguard.model.words import list_text
 from costguard.refusals.case import Case, Words
 from costguard.refusals.roles import granting, role_of
@@ -13,7 +14,7 @@ def api_disabled(case: Case) -> Words:
     api = case.missing.api or (f"{case.service}.googleapis.com" if case.service != "unknown" else "")
     return (
         f"{f'The API {api}' if api else 'An API that is needed'} is not enabled{case.in_project}.",
-        f"Run `gcloud services enable {api or 'API'} --project={case.project}`, then wait a few minutes.",
+        f"Run `{enabling(api or 'API', case.project)}`, then wait a few minutes.",
     )
 
 
