@@ -26,7 +26,7 @@ def register(app: typer.Typer) -> None:
 
 
 def google_role(
-    name: Annotated[RoleName, typer.Argument(metavar="NAME", help=f"One of {', '.join(_CUSTOM)}.")] = RoleName(
+    name: Annotated[RoleName, typer.Argument(metavar="NAME", help=f"The role: {', '.join(_CUSTOM)}.")] = RoleName(
         next(iter(_CUSTOM))
     ),
     as_json: AsJson = False,
