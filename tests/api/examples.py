@@ -58,6 +58,7 @@ ASKED: dict[str, tuple[str, str, Any]] = {
     "listInstances": ("GET", "/api/v1/instances?name=trainer-3", None),
     "getInstance": ("GET", VM, None),
     "getSetup": ("GET", "/api/v1/doctor", None),
+    "adviseCommitments": ("GET", "/api/v1/commitments", None),
     "listLifetimes": ("GET", "/api/v1/lifetimes", None),
     "keepInstance": ("POST", f"{VM}/keep", {"hours": 4, "reason": "one more epoch"}),
     "stopInstance": ("POST", f"{VM}/stop", {**ACT, "started_at": "2026-11-20T03:00:00Z"}),

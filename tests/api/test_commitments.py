@@ -43,7 +43,7 @@ def test_each_commitment_has_its_level_its_saving_and_its_risk(client: TestClien
     first, second, third = answer["advice"]
     assert (first["what"], first["level"], first["fee"]) == ("T4 GPU", "10", "2.20")
     assert first["saved"] == "949.00"  # ten times 0.13 x 730
-    assert first["risk"] == "If use falls by 20 %, it still saves $438.00 a month."
+    assert first["after_fall_text"] == "If use falls by 20 %, it still saves $438.00 a month."
     assert (second["what"], second["years"], second["level_text"]) == ("flexible, N1", 3, "$1.80/h")
     assert second["saved"] == "604.44"  # 1.80 x 0.46 x 730
     assert (third["years"], third["discount"], third["saved"]) == (1, "0.28", "367.92")

@@ -193,10 +193,13 @@ _REPORTED = (
 def put_back(connection: Connection) -> None:
     """Makes the tables of a database as the last revision before the baseline has them; what later ones added goes."""
     connection.execute(text("ALTER TABLE instances DROP COLUMN keeper"))
+    connection.execute(text("ALTER TABLE utilisation DROP COLUMN counted_to"))
+    connection.execute(text("DROP TABLE gpu_use"))
     for event in ("insert", "update", "delete") if connection.dialect.name == "sqlite" else ():
         connection.execute(text(f"DROP TRIGGER count_{event}_attempts"))
     if connection.dialect.name != "sqlite":
         connection.execute(text("DROP TRIGGER count_change ON attempts"))
-    connection.execute(text("ALTER TABLE attempts DROP COLUMN address"))
+    for column in ("address", "notice_s"):
+        connection.execute(text(f"ALTER TABLE attempts DROP COLUMN {column}"))
     count_changes(connection, "attempts", without=_REPORTED)
     connection.execute(text("UPDATE alembic_version SET version_num = :old"), {"old": LAST_BEFORE})

@@ -48,7 +48,7 @@ def show_commitments(console: Console, answer: Answer) -> None:
         say(console, f"What would have saved over the last {span}, by the month", "bold")
         show_table(console, _COLUMNS, answer["advice"])
         first = answer["advice"][0]
-        say(console, f"The first saves {dollars(first['saved'])} a month. {first['risk']}")
+        say(console, f"The first saves {dollars(first['saved'])} a month. {first['after_fall_text']}")
     console.print()
     _show_limits(console, answer)
     say(console, answer["method"])

@@ -129,7 +129,7 @@ class RunningFleet:
         if not others or vm.row.keeper is None:
             return DigestLine(vm.row.name, _hourly(vm.rate), remark)
         in_all = sum(one.pool == pool for one in self.running)
-        count = f"{len(vms)} of {in_all} VMs" if len(vms) < in_all else count_text(in_all, "VM")
+        count = f"{len(vms)} of {count_text(in_all, 'VM')}" if len(vms) < in_all else count_text(in_all, "VM")
         rates = [one.rate for one in vms if one.rate is not None]
         gap = " plus unpriced VMs" if 0 < len(rates) < len(vms) else ""
         rate = f"{_hourly(sum(rates, ZERO) if rates else None)}{gap}"

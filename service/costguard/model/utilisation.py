@@ -94,11 +94,9 @@ class GpuUse:
     @property
     def used_bp(self) -> int | None:
         """Returns the mean utilisation of the known part, in basis points; None where nothing of it is known."""
-        return (
-            WHOLE_BP * (self.used_time // _MICROSECOND) // (self.known_time // _MICROSECOND)
-            if self.known_time
-            else None
-        )
+        if not self.known_time:
+            return None
+        return WHOLE_BP * (self.used_time // _MICROSECOND) // (self.known_time // _MICROSECOND)
 
     @property
     def known_percent(self) -> int | None:

@@ -112,7 +112,7 @@ class CommitmentAdvice:
         return f"{int(self.level):,} {self.unit}"
 
     @property
-    def risk(self) -> str:
+    def after_fall_text(self) -> str:
         """`If use falls by 20 %, it loses $21.90 a month.`"""
         then = "loses" if self.after_fall.nanos < 0 else "still saves"
         return f"If use falls by {int(FALL * 100)} %, it {then} {Money(abs(self.after_fall.nanos))} a month."

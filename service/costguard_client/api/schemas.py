@@ -477,6 +477,8 @@ class CodeOut(TypedDict):
 class CommitmentAdviceOut(TypedDict):
     after_fall: str
     """The saving of a month if use falls by 20 %; below zero: what the commitment then loses."""
+    after_fall_text: str
+    """The same as a sentence."""
     discount: str
     """The part of the list price that it takes off."""
     exceeded: str
@@ -488,21 +490,19 @@ class CommitmentAdviceOut(TypedDict):
     kind: Literal["flexible", "resources"]
     """`flexible`: to spend so much an hour; `resources`: to vCPUs, GiB of memory or GPUs of one region."""
     level: str
-    """How much to commit to, in addition to what is bought: in `unit`s."""
+    """The amount to commit to, in addition to what is bought: in `unit`s."""
     level_text: str
     """The level with its unit."""
     region: str
     resource: str
     """The billed resource; empty: a flexible commitment."""
-    risk: str
-    """The same as a sentence."""
     saved: str
     """The saving of a month, had it been bought before."""
     unit: str
     use: str
     """The use of a month at list price, of all that the commitment could cover."""
     what: str
-    """What to commit to, in words."""
+    """The commitment in words."""
     years: int
 
 
@@ -536,7 +536,7 @@ class CommitmentsOut(TypedDict):
 
 class CommitmentsResponse(TypedDict):
     advice: list[CommitmentAdviceOut]
-    """What would have saved, the largest saving first."""
+    """The commitments that would have saved, the largest saving first."""
     as_of: str
     bought: BoughtOut
     currency: str
@@ -1970,7 +1970,7 @@ class OverridesBody(TypedDict):
     max_run_hours: NotRequired[float | None]
     """The hours that each VM may run; then Google ends it."""
     notice: NotRequired[Literal["120s", "0s"] | None]
-    """How long before its shutdown a Spot VM's preemption is announced; null: as in the preset."""
+    """The time from the announcement of a Spot VM's preemption to its shutdown; null: as in the preset."""
     on_demand_fallback: NotRequired[bool | None]
     """Whether to use on-demand when Spot is out of stock everywhere."""
     spot: NotRequired[bool | None]

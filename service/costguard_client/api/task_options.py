@@ -80,7 +80,7 @@ class TaskOptions:
     spot: bool | None = None
     """Whether to use Spot VMs; null: as in the preset."""
     notice: Literal["120s", "0s"] | None = None
-    """How long before its shutdown a Spot VM's preemption is announced; null: as in the preset."""
+    """The time from the announcement of a Spot VM's preemption to its shutdown; null: as in the preset."""
     on_demand_fallback: bool | None = None
     """Whether to use on-demand when Spot is out of stock everywhere."""
     machine_type: str = ""

@@ -33,14 +33,14 @@ class CommitmentAdviceOut(Out):
     kind: Annotated[str, one_of(CommitmentKind)] = Field(
         description="`flexible`: to spend so much an hour; `resources`: to vCPUs, GiB of memory or GPUs of one region."
     )
-    what: str = Field(description="What to commit to, in words.", examples=["flexible, N2"])
+    what: str = Field(description="The commitment in words.", examples=["flexible, N2"])
     years: int
     family: str = Field(description="The machine family; `all`: one flexible commitment for all that it covers.")
     region: str
     resource: str = Field(description="The billed resource; empty: a flexible commitment.", examples=["a2:core"])
     discount: _Number = Field(description="The part of the list price that it takes off.", examples=["0.28"])
     level: _Number = Field(
-        description="How much to commit to, in addition to what is bought: in `unit`s.", examples=["12.5"]
+        description="The amount to commit to, in addition to what is bought: in `unit`s.", examples=["12.5"]
     )
     unit: str
     level_text: str = Field(description="The level with its unit.", examples=["24 vCPUs"])
@@ -50,7 +50,7 @@ class CommitmentAdviceOut(Out):
     after_fall: Usd = Field(
         description="The saving of a month if use falls by 20 %; below zero: what the commitment then loses."
     )
-    risk: str = Field(description="The same as a sentence.")
+    after_fall_text: str = Field(description="The same as a sentence.")
     exceeded: _Number = Field(description="The part of the hours whose use is above the level.")
 
 
@@ -77,7 +77,9 @@ class CommitmentsResponse(Out):
     since: Moment = Field(description="The beginning of the first hour that counts.")
     hours: int
     too_short: str = Field(description="The reason why nothing is advised yet; empty: enough days are known.")
-    advice: Sequence[CommitmentAdviceOut] = Field(description="What would have saved, the largest saving first.")
+    advice: Sequence[CommitmentAdviceOut] = Field(
+        description="The commitments that would have saved, the largest saving first."
+    )
     bought: BoughtOut
     uncovered: Sequence[UseOut] = Field(
         description="Use that no flexible commitment covers, and of whose commitments no price is known."

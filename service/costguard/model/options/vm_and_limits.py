@@ -78,7 +78,7 @@ VM = (
         takes=Takes.CHOICE,
         choices=tuple(NOTICES),
         panel=Panel.VM,
-        description="How long before its shutdown a Spot VM's preemption is announced; null: as in the preset.",
+        description="The time from the announcement of a Spot VM's preemption to its shutdown; null: as in the preset.",
         flag=Flag(
             "--notice", "120s|0s", "The notice of a preemption that Spot VMs are asked for, instead of the preset's."
         ),
