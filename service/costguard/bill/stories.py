@@ -40,7 +40,8 @@ def used_text(used: Fraction, resource: str) -> str:
 
 
 def _part(line: BillLine) -> str:
-    return resource_words(line.resource)
+    words = resource_words(line.resource)
+    return words[0].lower() + words[1:] if words[1:2].islower() else words
 
 
 def _tenths(hours: Fraction) -> str:

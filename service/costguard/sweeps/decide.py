@@ -81,7 +81,7 @@ def decide(view: SweepView) -> SweepDecision:
     # Nothing runs any more that could leave something over.
     left = count_text(len(view.waiting), "member")
     reason = f"its ceiling of {sweep.ceiling} is spent: {view.cost.amount} so far; {left} could not be launched"
-    return SweepDecision(SweepState.FAILED, f"{reason}; {_result(view)}", is_spent=True)
+    return SweepDecision(SweepState.FAILED, f"{reason}; {counts_text(view)}", is_spent=True)
 
 
 def _launching(view: SweepView, numbers: Sequence[int], *, is_held: bool = False) -> SweepDecision:
@@ -120,7 +120,7 @@ def _cancelled(view: SweepView) -> SweepDecision:
         return SweepDecision(SweepState.RUNNING, f"{by} cancels it; {being} may save first", cancel=cancel)
     if not view.waiting and len(view.in_state(JobState.SUCCEEDED)) == len(view.members):
         return _over(view)
-    reason = f"cancelled by {view.sweep.cancel_asked_by or 'an unknown user'}; {_result(view)}"
+    reason = f"cancelled by {view.sweep.cancel_asked_by or 'an unknown user'}; {counts_text(view)}"
     return SweepDecision(SweepState.CANCELLED, reason)
 
 
@@ -130,10 +130,10 @@ def _over(view: SweepView) -> SweepDecision:
         named = [f"{one.member.number} ({one.job.reason})" for one in failed[:_FEW] if one.job is not None]
         more = f", and {len(failed) - _FEW} more" if len(failed) > _FEW else ""
         which = "member" if len(failed) == 1 else "members"
-        return SweepDecision(SweepState.FAILED, f"{_result(view)}; failed: {which} {list_text(named)}{more}")
+        return SweepDecision(SweepState.FAILED, f"{counts_text(view)}; failed: {which} {list_text(named)}{more}")
     if not view.in_state(JobState.SUCCEEDED):
-        return SweepDecision(SweepState.CANCELLED, f"every member was cancelled; {_result(view)}")
-    return SweepDecision(SweepState.SUCCEEDED, _result(view))
+        return SweepDecision(SweepState.CANCELLED, f"every member was cancelled; {counts_text(view)}")
+    return SweepDecision(SweepState.SUCCEEDED, counts_text(view))
 
 
 def counts_text(view: SweepView, launching: int = 0) -> str:
@@ -146,8 +146,3 @@ def counts_text(view: SweepView, launching: int = 0) -> str:
     parts += [f"{failed} failed"] if failed else []
     parts += [f"{cancelled} {'was' if cancelled == 1 else 'were'} cancelled"] if cancelled else []
     return ", ".join(parts)
-
-
-def _result(view: SweepView) -> str:
-    """`23 of 24 members succeeded, 1 failed, for $41.20`."""
-    return f"{counts_text(view)}, for {view.cost.amount}{'' if view.cost.whole else ' and more'}"

@@ -8,7 +8,7 @@ from datetime import datetime
 from costguard.jobs.rows import job_events
 from costguard.model.event import Event, new_event
 from costguard.model.job import Job
-from costguard.model.money import Money, Priced
+from costguard.model.money import Money, Priced, priced_text
 from costguard.model.sweep import Sweep, SweepMember, SweepState
 from costguard.model.words import count_text
 from costguard.sweeps.members import words_of
@@ -53,7 +53,10 @@ def resumed(sweep: Sweep, by: str, numbers: Sequence[int], ceiling: Money | None
 
 def over(sweep: Sweep, state: SweepState, reason: str, cost: Priced, now: datetime) -> Event:
     kind, verb = _OVER[state]
-    text = f"Sweep {sweep.title} {verb}: {reason if reason.endswith('.') else f'{reason}.'}"
+    spent = priced_text(cost, nothing="an amount without a price")
+    text = (
+        f"Sweep {sweep.title} {verb}: {reason if reason.endswith('.') else f'{reason}.'} It had cost {spent} by then."
+    )
     by = sweep.cancel_asked_by if state is SweepState.CANCELLED else ""
     nanos = cost.amount.nanos if cost.whole else None
     return _of(sweep, kind, now, text, f"over/{sweep.round}", by, nanos=nanos)
