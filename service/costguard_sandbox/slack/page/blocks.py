@@ -25,6 +25,7 @@ EMOJI = {
     "raised_hand": "✋", "raising_hand": "🙋", "red_circle": "🔴", "repeat": "🔁", "robot_face": "🤖",
     "rocket": "🚀", "rotating_light": "🚨", "seedling": "🌱", "shield": "🛡️", "sleeping": "😴",
     "snowflake": "❄️", "sos": "🆘", "spiral_calendar_pad": "🗓️", "stopwatch": "⏱️", "tada": "🎉",
+    "telescope": "🔭",
     "timer_clock": "⏲️", "trophy": "🏆", "warning": "⚠️", "wastebasket": "🗑️", "wave": "👋",
     "white_check_mark": "✅", "white_circle": "⚪", "wrench": "🔧", "x": "❌", "zap": "⚡", "zzz": "💤",
 }  # fmt: skip
