@@ -98,6 +98,11 @@ def read_all(connection: Connection) -> list[ProjectLook]:
     return [_look(row) for row in connection.execute(_ALL)]
 
 
+def first_watched_at(connection: Connection) -> datetime | None:
+    """Returns the moment of the first look at any project; None before it."""
+    return min((look.first_seen_at for look in read_all(connection)), default=None)
+
+
 _ALL = select(projects).order_by(projects.c.project)
 
 

@@ -40,7 +40,7 @@ class DigestWatch:
         """The new ones. Writes nothing else."""
         now = self._clock.now()
         with self._database.read() as connection:
-            digests = due(self._rule, _watched_since(connection), now) if self._channel else []
+            digests = due(self._rule, projects.first_watched_at(connection), now) if self._channel else []
             stored = message_rows.known(connection, [digest.key for digest in digests])
         new = [digest for digest in digests if digest.key not in stored]
         if new:
@@ -98,7 +98,7 @@ def _content(
 
 def _before(connection: Connection, accrual: Accrual, first: date, last: date) -> Spend | None:
     """The period before, by preset; None where not all of it was watched."""
-    since = _watched_since(connection)
+    since = projects.first_watched_at(connection)
     if since is None or since > day_start(first):
         return None
     return spend(connection, accrual, first, last, [Grouping.PRESET])
@@ -127,7 +127,3 @@ def _message(digest: DueDigest, channel: str) -> NewMessage:
         "good_until": digest.good_until.isoformat(),
     }
     return NewMessage(key=digest.key, kind=KIND, address=channel, data=data)
-
-
-def _watched_since(connection: Connection) -> datetime | None:
-    return min((look.first_seen_at for look in projects.read_all(connection)), default=None)

@@ -11,6 +11,7 @@ from sqlalchemy import Connection
 from costguard.access.rules import Rules
 from costguard.db.lease import Lease
 from costguard.db.transaction import Database
+from costguard.ledger import projects
 from costguard.messages.outbox import Composed, Withdrawn
 from costguard.model.message import DigestLine, ReportContent
 from costguard.model.moments import zone_of
@@ -18,7 +19,7 @@ from costguard.model.ports import Clock
 from costguard.reminders import message_rows, report_words
 from costguard.reminders.message_rows import NewMessage, StoredMessage
 from costguard.reminders.report import FIRST_DAY, FleetReport, ReportedVm, RuleOutcome
-from costguard.reminders.report_rows import fleet_report, watched_since
+from costguard.reminders.report_rows import fleet_report
 from costguard.reminders.report_words import cost_text, month_text, stop_text
 
 KIND, KEY = "report", "report/first"
@@ -43,7 +44,7 @@ class FirstReportWatch:
             return False
         now = self._clock.now()
         with self._database.read() as connection:
-            since = watched_since(connection)
+            since = projects.first_watched_at(connection)
             if since is None or now < since + FIRST_DAY:
                 return False
             self._is_over = now >= since + GOOD_FOR or bool(message_rows.known(connection, [KEY]))

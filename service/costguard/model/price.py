@@ -44,8 +44,6 @@ def is_address(resource: str) -> bool:
     return resource.startswith("external-ip")
 
 
-HOURS_A_MONTH = 730
-"""The month by which Google quotes what is priced by the hour."""
 TERMS = (1, 3)
 """The years for which Google sells commitments."""
 

@@ -31,15 +31,10 @@ MOST_DAYS = 366
 _DAY = timedelta(days=1)
 
 
-def watched_since(connection: Connection) -> datetime | None:
-    """Returns the moment of the first look at any project; None before it."""
-    return min((look.first_seen_at for look in projects.read_all(connection)), default=None)
-
-
 def fleet_report(connection: Connection, rules: Rules, now: datetime, days: int) -> FleetReport:
     """Reports since watching began, at most on the last `days` UTC days, today's part included."""
     looks = projects.read_all(connection)
-    first = watched_since(connection)
+    first = projects.first_watched_at(connection)
     since = max(first or now, day_start(now.date() - timedelta(days=days - 1)))
     book = book_of(connection)
     maker = ReportMaker(rules, people.of_addresses(connection, None), projects.unread(looks), book, since, now)

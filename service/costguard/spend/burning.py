@@ -118,7 +118,7 @@ def burned(connection: Connection, accrual: Accrual, scope: Scope) -> BurnHistor
     for change in changes[:count]:
         nanos += change
         rates.append(Money(nanos))
-    watched = min((look.first_seen_at for look in projects.read_all(connection)), default=accrual.now)
+    watched = projects.first_watched_at(connection) or accrual.now
     unknown = min(count, max(0, -(-(watched - since) // STEP)))
     rated = tuple(rates[unknown:])
     return BurnHistory(since + unknown * STEP, rated if len(rated) > 1 else ())

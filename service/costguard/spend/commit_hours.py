@@ -39,7 +39,7 @@ class HoursOfUse:
 def hours_of_use(connection: Connection, now: datetime, days: int) -> HoursOfUse:
     """The last so many days up to the last full hour, or as many as the ledger has looked at any project."""
     until = now - (now - EPOCH) % _HOUR
-    first = min((look.first_seen_at for look in projects.read_all(connection)), default=until)
+    first = projects.first_watched_at(connection) or until
     since = max(until - timedelta(days=days), min(until, first + (EPOCH - first) % _HOUR))
     return _read(connection, since, (until - since) // _HOUR)
 
