@@ -86,7 +86,7 @@ def test_a_job_is_launched(api: Api) -> None:
         "work_hours": 1.5,
         "max_preemptions": 7,
         "max_crashes": 0,
-        "overrides": {"zones": ["us-central1-f"], "spot": False},
+        "overrides": {"zones": ["us-central1-f"], "buy": "demand"},
     }
     answer = api.post("jobs", whole, Costguard_Client="cli")
     assert (answer.status_code, answer.headers["location"]) == (201, "/api/v1/jobs/j1")
@@ -167,7 +167,7 @@ def test_a_refusal_names_every_part_that_is_wrong(api: Api) -> None:
         {"max_preemptions": "3"},
         {"checkpoint": {"place": "gs://lab/run"}},
         {"checkpoint": {"location": "gs://lab/run", "framework": "jax"}},
-        {"overrides": {"spot": "no"}},
+        {"overrides": {"buy": "no"}},
         {"overrides": {"disk_gib": "100"}},
         {"overrides": {"disk": 100}},
         {"name": "x" * 1_001},

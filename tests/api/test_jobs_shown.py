@@ -294,7 +294,7 @@ def test_presets_say_how_they_are_launched(client_with: Callable[..., TestClient
         "n1-standard-4",
         ["us-central1-a", "us-central1-b"],
     )
-    assert (t4["overrides"], t4["dev_image"]) == (["zones", "spot"], "projects/ml/global/images/family/dev")
+    assert (t4["overrides"], t4["dev_image"]) == (["zones", "buy"], "projects/ml/global/images/family/dev")
     assert (other["launch"], other["overrides"]) == (None, [])
 
 

@@ -24,7 +24,7 @@ command = "python train.py --epochs 3"
 workdir = ""
 env = { EPOCHS = 3 }
 ceiling = 60
-on-demand = true
+buy = "demand"
 """
 EXPENSIVE = {**QUOTE, "refusals": [], "question": "It may cost $312.00: 16 h at $19.50 an hour."}
 
@@ -52,12 +52,12 @@ def test_a_file_is_launched_as_if_it_was_typed(script: Script, file: str) -> Non
         "command": ["python", "train.py", "--epochs", "3"],
         "environment": {"EPOCHS": "3"},
         "ceiling": "60",
-        "overrides": {"spot": False},
+        "overrides": {"buy": "demand"},
         "owner": "ada@lab.example",
     }
-    run(script, "launch", "--ceiling", "20", file, "--spot", "--", "python", "other.toml")
+    run(script, "launch", "--ceiling", "20", file, "--buy", "spot", "--", "python", "other.toml")
     assert script.body()["command"] == ["python", "other.toml"]
-    assert (script.body()["ceiling"], script.body()["overrides"]) == ("20", {"spot": True})
+    assert (script.body()["ceiling"], script.body()["overrides"]) == ("20", {"buy": "spot"})
 
 
 @pytest.mark.parametrize(

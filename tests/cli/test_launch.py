@@ -49,7 +49,7 @@ def test_everything_that_was_asked_for_is_sent(script: Script) -> None:
     script.answers = [(201, DETAIL)]
     options = (
         "launch a100 --image lab/train:7 --checkpoint gs://lab/run --framework hugging-face --env EPOCHS=3 --env X=a=b"
-        " --secret KEY=projects/lab/secrets/key --zone us-central1-a --zone us-central1-b --on-demand --ceiling 12.50"
+        " --secret KEY=projects/lab/secrets/key --zone us-central1-a --zone us-central1-b --buy demand --ceiling 12.50"
         " --deadline 2026-11-22T08:00 --work 30h --max-crashes 0 --max-run 12 --disk 200"
     )
     done = run(
@@ -64,7 +64,7 @@ def test_everything_that_was_asked_for_is_sent(script: Script) -> None:
     assert body["secrets"] == {"KEY": "projects/lab/secrets/key"}
     assert body["overrides"] == {
         "zones": ["us-central1-a", "us-central1-b"],
-        "spot": False,
+        "buy": "demand",
         "disk_gib": 200,
         "max_run_hours": 12.0,
     }

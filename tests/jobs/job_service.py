@@ -59,7 +59,7 @@ PRESETS = (
         "debugging",
         launch=T4,
         dev_image="projects/ml/global/images/family/dev",
-        may_override=("zones", "spot"),
+        may_override=("zones", "buy"),
     ),
     Preset("other", Match(), None),
 )

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import pytest
 
-from costguard.jobs.submit.submission import not_sold
+from costguard.model.buying import not_sold
 from costguard.model.instance import ProvisioningModel
 
 STANDARD, SPOT = ProvisioningModel.STANDARD, ProvisioningModel.SPOT
@@ -42,7 +42,7 @@ def test_some_are_never_sold_on_demand(machine_type: str, sold: str) -> None:
     assert not_sold(machine_type, [SPOT]) == ""
     for models in ([STANDARD], [SPOT, STANDARD]):
         assert not_sold(machine_type, models).startswith(f"Google sells {machine_type} {sold}, not on demand")
-    assert "spot = true" in not_sold(machine_type, [STANDARD])
+    assert "spot or flex" in not_sold(machine_type, [STANDARD])
     assert "on_demand_fallback" in not_sold(machine_type, [SPOT, STANDARD])
 
 

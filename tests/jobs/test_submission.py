@@ -242,7 +242,13 @@ def test_what_is_no_image_is_refused(text: str) -> None:
 def test_a_job_may_be_launched_otherwise_than_the_preset() -> None:
     """A machine type brings its own GPUs; each zone counts once."""
     wanted = Overrides(
-        ("us-east1-b", "us-east1-b"), False, "a2-highgpu-2g", 200, timedelta(hours=2), True, "global/images/family/f"
+        zones=("us-east1-b", "us-east1-b"),
+        buy="demand",
+        machine_type="a2-highgpu-2g",
+        disk_gib=200,
+        max_run=timedelta(hours=2),
+        on_demand_fallback=True,
+        image="global/images/family/f",
     )
     assert list(submission.override_problems(A100, wanted, TWO_A100)) == []
     made = submission.with_overrides(A100, wanted, TWO_A100)
@@ -278,7 +284,7 @@ def test_overrides_that_cannot_be_are_refused(
 
 def test_who_may_launch_and_what_they_may_override() -> None:
     """Operators what the preset lets them, admins all; where nobody has a role, everybody is an operator."""
-    zones, bigger = Overrides(zones=("us-central1-b",)), Overrides(machine_type="a2-highgpu-2g", spot=True)
+    zones, bigger = Overrides(zones=("us-central1-b",)), Overrides(machine_type="a2-highgpu-2g", buy="spot")
     access = Access(frozenset({"@lab.example"}), frozenset({"ana@lab.example"}), frozenset({"ada@lab.example"}))
     team = Team("vision", operators=frozenset({"tim@lab.example"}))
 

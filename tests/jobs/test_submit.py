@@ -88,7 +88,7 @@ def test_a_job_is_taken_in_with_its_recipe(office: JobSetup) -> None:
 
 def test_a_job_may_have_it_otherwise(office: JobSetup) -> None:
     """Overrides are in the job's own recipe; the preset's stays."""
-    job, _ = office.it.submit(asked(Overrides(zones=("us-central1-f",), spot=False)), None, "api")
+    job, _ = office.it.submit(asked(Overrides(zones=("us-central1-f",), buy="demand")), None, "api")
     assert (job.recipe.zones, job.recipe.provisioning_model) == (("us-central1-f",), ProvisioningModel.STANDARD)
 
 
@@ -227,7 +227,7 @@ def test_viewers_may_not_launch(office: JobSetup) -> None:
     [
         (replace(B200, machine_type="a4x-highgpu-4g", gpu_type="nvidia-gb200", gpu_count=4), Overrides(), "preset"),
         (replace(B200, provisioning_model=ProvisioningModel.STANDARD), Overrides(), "preset"),
-        (B200, Overrides(spot=False), "overrides.spot"),
+        (B200, Overrides(buy="demand"), "overrides.buy"),
         (B200, Overrides(on_demand_fallback=True), "overrides.on_demand_fallback"),
     ],
 )

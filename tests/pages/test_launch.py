@@ -148,7 +148,7 @@ def test_the_quote_follows_what_is_typed(
 ) -> None:
     """Next to each field, too; what is not typed yet is no mistake, and nothing is stored."""
     client = client_of(ADA)
-    answer = client.post("/launch/quote", data={**CSRF, "preset": "t4", "work_hours": "10", "overrides.spot": "no"})
+    answer = client.post("/launch/quote", data={**CSRF, "preset": "t4", "work_hours": "10", "overrides.buy": "demand"})
     page, text = shown(answer.text)
     assert "$0.539 an hour on demand in us-central1-a, where it would start now: $5.39 for 10 h." in text
     wrongs = {str(attrs["id"]) for tag, attrs in page.tags if tag == "p" and "hx-swap-oob" in attrs}
@@ -168,7 +168,7 @@ def test_an_expensive_launch_is_asked_about_as_the_command_asks(
     errors.
     """
     client = client_of(ADA)
-    expensive = {**CSRF, "preset": "t4", "command": "python train.py", "work_hours": "2400", "overrides.spot": "no"}
+    expensive = {**CSRF, "preset": "t4", "command": "python train.py", "work_hours": "2400", "overrides.buy": "demand"}
     text = shown(client.post("/launch/quote", data=expensive).text)[1]
     rate = shown(client.post("/launch/quote", data={**expensive, "work_hours": "1"}).text)[1]
     assert "Continue?" not in rate

@@ -22,7 +22,7 @@ WHOLE = {
     "checkpoint.location": "gs://lab/run", "checkpoint.resume": "--from {checkpoint}", "checkpoint.framework": "keras",
     "checkpoint.pattern": "ckpt_{step}", "checkpoint.marker": "DONE", "step_pattern": "it (\\d+)", "ceiling": "$12.50",
     "deadline": "2026-11-21T08:00", "work_hours": "1.5", "max_preemptions": "0", "max_crashes": "2",
-    "overrides.zones": "us-central1-a, us-central1-b", "overrides.spot": "no", "overrides.on_demand_fallback": "yes",
+    "overrides.zones": "us-central1-a, us-central1-b", "overrides.buy": "demand", "overrides.on_demand_fallback": "yes",
     "overrides.machine_type": "n1-standard-8", "overrides.disk_gib": "200", "overrides.max_run_hours": "24",
     "overrides.image": "projects/p/global/images/family/f", "unknown": "left alone",
     "inputs": "s3://acme-data/v7=/data\r\ngs://lab/day=7=/more", "outputs": "/data/model=s3://acme-models/run=12",
@@ -60,7 +60,7 @@ def test_everything_that_is_typed_is_submitted() -> None:
     day = timedelta(days=1)
     zones = ("us-central1-a", "us-central1-b")
     image = "projects/p/global/images/family/f"
-    assert overrides == Overrides(zones, False, "n1-standard-8", 200, day, True, image)
+    assert overrides == Overrides(zones, "demand", None, "n1-standard-8", 200, day, True, image)
 
 
 def test_data_code_and_metric_are_submitted() -> None:

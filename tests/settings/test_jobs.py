@@ -73,7 +73,7 @@ def test_shipped_recipes(tmp_path: Path) -> None:
 def test_single_keys_of_a_shipped_recipe(tmp_path: Path) -> None:
     """A key in the file replaces that key alone; zones are replaced as a whole."""
     text = T4 + (
-        'zones = ["europe-west4-b"]\nspot = false\nmax_run = "2d"\nnetwork = "train"\nsubnetwork = "gpu"\n'
+        'zones = ["europe-west4-b"]\nbuy = "demand"\nmax_run = "2d"\nnetwork = "train"\nsubnetwork = "gpu"\n'
         'service_account = "default"\ndev_image = "global/images/dev"\nlabels = { cost-centre = "12" }\n'
         "overrides = []\n"
     )

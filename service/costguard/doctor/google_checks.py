@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 
 from costguard.doctor.finding import Finding, NotAnswered, Topic, needs, ok, unknown
 from costguard.doctor.permissions import LAUNCH_ROLE, ROLES, GooglePermission, GoogleRole, held_by
+from costguard.model.buying import models_of
 from costguard.model.instance import ProvisioningModel
-from costguard.model.launch import Quota, Recipe, gpu_metrics
+from costguard.model.launch import PREEMPTIBLE_QUOTA, Quota, Recipe, gpu_metrics
 from costguard.model.mending import enabling
 from costguard.model.words import count_text, list_text
 
@@ -206,12 +207,6 @@ def quotas(
         yield ok(Topic.QUOTAS, "quotas", words, project)
 
 
-def models_of(recipe: Recipe) -> list[ProvisioningModel]:
-    if recipe.provisioning_model is ProvisioningModel.SPOT and recipe.falls_back_to_on_demand:
-        return [ProvisioningModel.SPOT, ProvisioningModel.STANDARD]
-    return [recipe.provisioning_model]
-
-
 def _of_region(
     project: str,
     preset: str,
@@ -285,7 +280,7 @@ _FAMILIES = frozenset({"a2", "c2", "c2d", "c3", "e2", "m1", "m2", "m3", "n2", "n
 def cpu_metrics(machine_type: str, model: ProvisioningModel) -> list[str]:
     family = machine_type.partition("-")[0]
     own = f"{family.upper()}_CPUS" if family in _FAMILIES else "CPUS"
-    return ["PREEMPTIBLE_CPUS", own] if model is ProvisioningModel.SPOT else [own]
+    return ["PREEMPTIBLE_CPUS", own] if model in PREEMPTIBLE_QUOTA else [own]
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,13 @@ NO_NOTICE = timedelta(0)
 LONGEST_NOTICE = timedelta(seconds=120)
 NOTICES: Mapping[str, timedelta] = {"120s": LONGEST_NOTICE, "0s": NO_NOTICE}
 
+# How long a request for a flex-start VM may wait, and how long the VM may run: "About Flex-start VMs", and
+# `InstanceParams.requestValidForDuration` in the discovery document of compute v1.
+SHORTEST_WAIT = timedelta(seconds=90)
+LONGEST_WAIT = timedelta(hours=2)
+NO_WAIT = timedelta(0)  # now or not at all
+LONGEST_FLEX_RUN = timedelta(days=7)
+
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
@@ -43,6 +50,13 @@ class Recipe:
     installs_drivers: bool = True  # asks a Deep Learning image to install the GPU's driver
     labels: Mapping[str, str] = field(default_factory=dict)
     notice: timedelta = LONGEST_NOTICE  # of a preemption, which Spot VMs are asked for; others are never preempted
+    wait: timedelta = LONGEST_WAIT  # of a request for a flex-start VM
+    reservation: str = ""  # to run on: its name, or projects/P/reservations/NAME; with RESERVATION_BOUND alone
+    buys_cheapest: bool = False  # of Spot, flex-start and on demand the one that is expected to cost least
+
+    def wait_of(self, model: ProvisioningModel) -> timedelta:
+        """Returns for how long a request for a VM of this model may wait."""
+        return self.wait if model is ProvisioningModel.FLEX_START else NO_WAIT
 
     def notice_of(self, model: ProvisioningModel) -> timedelta:
         """Returns the notice to ask for with a VM of this model."""
@@ -89,6 +103,8 @@ class VmRequest:
     labels: Mapping[str, str] = field(default_factory=dict)
     metadata: Mapping[str, str] = field(default_factory=dict)
     notice: timedelta = NO_NOTICE  # of a preemption: see `NOTICES`
+    wait: timedelta = NO_WAIT  # of a flex-start request; the VM is PENDING meanwhile
+    reservation: str = ""  # to run on, with RESERVATION_BOUND
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +127,11 @@ class Quota:
     usage: float
 
 
+# The models that use the quota for preemptible VMs, where one was granted, and else the common one: "Allocation
+# quotas", and "About Flex-start VMs", section "Quota".
+PREEMPTIBLE_QUOTA = frozenset({ProvisioningModel.SPOT, ProvisioningModel.FLEX_START})
+
+
 def gpu_metrics(gpu_type: str, model: ProvisioningModel) -> list[str]:
     """The metrics of the quotas that a GPU may count against, the narrower first: of a Spot T4
     PREEMPTIBLE_NVIDIA_T4_GPUS and NVIDIA_T4_GPUS. The memory is part of the A100's and the H100's type, and of one's
@@ -118,4 +139,4 @@ def gpu_metrics(gpu_type: str, model: ProvisioningModel) -> list[str]:
     """
     stem = gpu_type.replace("nvidia-tesla-", "nvidia-").upper().replace("-", "_")
     common = f"{'NVIDIA_H100' if stem == 'NVIDIA_H100_80GB' else stem}_GPUS"
-    return [f"PREEMPTIBLE_{common}", common] if model is ProvisioningModel.SPOT else [common]
+    return [f"PREEMPTIBLE_{common}", common] if model in PREEMPTIBLE_QUOTA else [common]

@@ -12,11 +12,10 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from costguard.access.rules import JobRules
-from costguard.jobs.submit import submission
 from costguard.keepers.reading import keeper_of
-from costguard.model.instance import ProvisioningModel
+from costguard.model import buying
 from costguard.model.job import Terms
-from costguard.model.launch import NOTICES, Recipe
+from costguard.model.launch import LONGEST_WAIT, NOTICES, Recipe
 from costguard.model.money import Money
 from costguard.model.words import list_text
 from costguard.settings.values import (
@@ -89,6 +88,18 @@ def own_labels(given: Mapping[str, str]) -> Mapping[str, str]:
     if len(given) > 32:
         raise ValueError("at most 32 labels: Google allows 64 on a VM, and Costguard adds its own")
     return given
+
+
+def way_to_buy(value: str) -> str:
+    if buying.problem(value):
+        raise ValueError(f"a way to buy a VM: {buying.EXAMPLES}")
+    return value
+
+
+def flex_wait(value: timedelta) -> timedelta:
+    if buying.wait_problem(value):
+        raise ValueError('"0s" (now or not at all), or 90s to 2h: Google\'s limits of a flex-start request')
+    return value
 
 
 def guard_url(value: str) -> str:
@@ -169,9 +180,19 @@ DiskType = Annotated[
 ]
 ServiceAccount = Annotated[str, AfterValidator(service_account)]
 VmNetwork = Annotated[str, AfterValidator(network)]
+WayToBuy = Annotated[str, AfterValidator(way_to_buy)]
+FlexWait = Annotated[Duration, AfterValidator(flex_wait)]
 GuardUrl = Annotated[str, AfterValidator(guard_url)]
 Override = Literal[
-    "zones", "spot", "notice", "on_demand_fallback", "machine_type", "disk_gib", "max_run_hours", "image"
+    "zones",
+    "buy",
+    "flex_wait_hours",
+    "notice",
+    "on_demand_fallback",
+    "machine_type",
+    "disk_gib",
+    "max_run_hours",
+    "image",
 ]
 
 
@@ -187,7 +208,8 @@ class LaunchSection(Section):
         AfterValidator(distinct_zones),
         Field(min_length=1),
     ]
-    spot: bool = True
+    buy: WayToBuy = "spot"
+    flex_wait: FlexWait = LONGEST_WAIT
     notice: Literal["120s", "0s"] = "120s"
     on_demand_fallback: bool = False
     image: Image = "projects/deeplearning-platform-release/global/images/family/common-cu129-ubuntu-2204-nvidia-580"
@@ -204,13 +226,23 @@ class LaunchSection(Section):
     labels: Annotated[Mapping[str, LabelValue], AfterValidator(own_labels)] = Field(default_factory=dict)
     overrides: Annotated[tuple[Override, ...], Listed] = (
         "zones",
-        "spot",
+        "buy",
+        "flex_wait_hours",
         "notice",
         "on_demand_fallback",
         "disk_gib",
         "max_run_hours",
         "image",
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _as_before(cls, given: object) -> object:
+        """Reads `spot`, which `buy` replaced: a guard that did not start after an upgrade would watch nothing."""
+        if not isinstance(given, Mapping) or not isinstance(given.get("spot"), bool):
+            return given
+        rest = {key: value for key, value in given.items() if key != "spot"}
+        return {"buy": "spot" if given["spot"] else "demand", **rest}
 
     @model_validator(mode="after")
     def _whole(self) -> Self:
@@ -220,20 +252,14 @@ class LaunchSection(Section):
         elsewhere = [name for name in self.zones if region and not name.startswith(f"{region}-")]
         if elsewhere:
             raise ValueError(f"zones of {region}, where the subnetwork is, and not {', '.join(elsewhere)}")
-        if unsold := submission.not_sold(self.machine_type, self._models):
+        if unsold := buying.not_sold(self.machine_type, buying.models_of(self.recipe(None))):
             raise ValueError(f"a machine type that is sold this way. {unsold}")
         return self
-
-    @property
-    def _models(self) -> list[ProvisioningModel]:
-        if not self.spot:
-            return [ProvisioningModel.STANDARD]
-        return [ProvisioningModel.SPOT, *([ProvisioningModel.STANDARD] if self.on_demand_fallback else [])]
 
     def recipe(self, limit: timedelta | None) -> Recipe:
         """Makes the recipe. Without `max_run`, a VM runs no longer than its preset's limit."""
         usual = min(max(limit or _WITHOUT_LIMIT, _SHORTEST), _LONGEST)
-        return Recipe(
+        recipe = Recipe(
             machine_type=self.machine_type,
             zones=self.zones,
             image=self.image,
@@ -241,9 +267,9 @@ class LaunchSection(Section):
             gpu_type=self.gpu_type or "",
             gpu_count=self.gpu_count,
             attaches_gpus=self.gpu_count > 0 and self.machine_type.startswith(_ATTACHING),
-            provisioning_model=ProvisioningModel.SPOT if self.spot else ProvisioningModel.STANDARD,
             falls_back_to_on_demand=self.on_demand_fallback,
             notice=NOTICES[self.notice],
+            wait=self.flex_wait,
             disk_gib=self.disk_gib,
             disk_type=self.disk_type,
             service_account=self.service_account or "",
@@ -254,6 +280,7 @@ class LaunchSection(Section):
             installs_drivers=self.install_drivers,
             labels=dict(self.labels),
         )
+        return buying.bought(recipe, self.buy)
 
 
 class JobsSection(Section):

@@ -15,9 +15,10 @@ from costguard.jobs.submit import quote as job_quote
 from costguard.jobs.submit.assess import Assessment, Assessor
 from costguard.jobs.submit.offers import PlaceOffer
 from costguard.jobs.submit.quote import JobQuote
-from costguard.jobs.submit.submission import JobRefusal, models_of, without_credentials
+from costguard.jobs.submit.submission import JobRefusal, without_credentials
 from costguard.ledger.accrual import accrual_at
 from costguard.model.access import Authority
+from costguard.model.buying import models_of
 from costguard.model.job import JobSpec
 from costguard.model.money import ZERO, Money
 from costguard.model.ports import Clock, GoOn, always

@@ -77,12 +77,14 @@ class TaskOptions:
     """The address of the person responsible; default: the caller. Only admins name another."""
     zones: Sequence[str] = ()
     """The only zones to use."""
-    spot: bool | None = None
-    """Whether to use Spot VMs; null: as in the preset."""
+    buy: str = ""
+    """How to buy its VMs: spot, flex, demand, cheapest or reserved:NAME; null: as in the preset."""
+    flex_wait_hours: float | None = None
+    """The hours for which a request for a flex-start VM may wait, at most 2; 0: now or not at all."""
     notice: Literal["120s", "0s"] | None = None
     """The time from the announcement of a Spot VM's preemption to its shutdown; null: as in the preset."""
     on_demand_fallback: bool | None = None
-    """Whether to use on-demand when Spot is out of stock everywhere."""
+    """Whether to use on-demand when what is bought otherwise is out of stock everywhere."""
     machine_type: str = ""
     """The machine type; null: the preset's."""
     disk_gib: int | None = None
@@ -152,7 +154,8 @@ PLACES: Mapping[str, str] = {
     "project": "project",
     "owner": "owner",
     "zones": "overrides.zones",
-    "spot": "overrides.spot",
+    "buy": "overrides.buy",
+    "flex_wait_hours": "overrides.flex_wait_hours",
     "notice": "overrides.notice",
     "on_demand_fallback": "overrides.on_demand_fallback",
     "machine_type": "overrides.machine_type",

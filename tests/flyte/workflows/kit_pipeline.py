@@ -32,7 +32,7 @@ train = CostguardTask(
     name="train",
     task_config=CostguardJob(
         preset="t4",
-        spot=True,
+        buy="spot",
         owner="ana@example.com",
         command=(
             sys.executable, str(FIT), "--data", "{data}", "--rate", "{rate}",

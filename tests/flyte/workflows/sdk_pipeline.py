@@ -22,7 +22,7 @@ train = CostguardSdkTask(
     name="train",
     plugin_config=CostguardJob(
         preset="t4",
-        spot=True,
+        buy="spot",
         owner="ana@example.com",
         command=(
             sys.executable, str(FIT), "--data", "{data}", "--rate", "{rate}",

@@ -106,7 +106,7 @@ def _arguments(section: Mapping[str, Any], command: Any, where: str) -> Iterator
 
 
 def _option(option: Any, name: str, value: Any) -> Iterator[str]:
-    """`false` of a flag is its opposite, such as --on-demand of --spot; where it has none, it is left out."""
+    """`false` of a flag is its opposite, such as --no-fallback of --fallback; where it has none, it is left out."""
     if isinstance(value, bool):
         opposite = option.secondary_opts if name in option.opts else option.opts
         yield from [name] if value else opposite[:1]

@@ -25,7 +25,7 @@ _EXAMPLES = """Examples:
 
   costguard quote job.toml                         what a job's file would cost
 
-  costguard quote a100 --zone us-central1-a --on-demand --json
+  costguard quote a100 --zone us-central1-a --buy demand --json
 """
 
 

@@ -29,6 +29,7 @@ from costguard.jobs.submit.submission import JobRefusal, Overrides, Submission, 
 from costguard.jobs.submit.targets import LaunchTargets
 from costguard.ledger.accrual import Accrual, accrual_at
 from costguard.model.access import Authority
+from costguard.model.buying import models_of
 from costguard.model.data import DataMove
 from costguard.model.instance import Shape
 from costguard.model.job import JobKind, JobSpec
@@ -123,6 +124,7 @@ class Assessor:
             )
         made = recipe.with_overrides(base, submission.overrides, machine)
         refusals += recipe.unsold(made, submission.overrides)
+        refusals += recipe.flex_problems(spec, made, submission.overrides)
         data = look_at_data(spec, self._data, frozenset(refusal.where for refusal in refusals))
         priced = egress.with_costs(spec, data.moves)
         addresses = self._launching.address_choices(spec, made)
@@ -137,7 +139,7 @@ class Assessor:
         look, unreadable = self._look(spec)
         resume = look.resume if look is not None else None
         start = planned_start(seen.starts, preset.name, made.zones) or START
-        ahead = feasibility(spec, hourly_rates, recipe.models_of(made), resume is not None, self._clock.now(), start)
+        ahead = feasibility(spec, hourly_rates, models_of(made), resume is not None, self._clock.now(), start)
         refusals += _others(ahead.refusals, refusals)
         warnings = (*_warnings(spec, look), *ahead.warnings, *data.warnings)
         refused = (*refusals, *unreadable, *_others(data.refusals, refusals))
@@ -201,7 +203,7 @@ class Assessor:
         hourly_rates: HourlyRates,
         chosen: Sequence[str],
     ) -> Iterator[JobRefusal]:
-        models = recipe.models_of(made)
+        models = models_of(made)
         yield from offers.price_problems(hourly_rates, models, chosen, spec.ceiling)
         best = offers.cheapest(hourly_rates, models, spec.work) if spec.work is not None else None
         expected = None if best is None or best.cost is None else best.cost + spec.download_cost

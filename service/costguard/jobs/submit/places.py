@@ -19,11 +19,11 @@ from costguard.jobs.decide.view import JobView
 from costguard.jobs.rows import place_rows
 from costguard.jobs.submit.addresses import AddressFinder
 from costguard.jobs.submit.offers import HourlyRate
-from costguard.jobs.submit.submission import models_of
 from costguard.ledger.accrual import Accrual, region_of
 from costguard.ledger.billed.addresses import address_in_use
 from costguard.ledger.billed.machine_parts import is_billed_as_gpus
 from costguard.model.attempt import Outcome
+from costguard.model.buying import models_of
 from costguard.model.instance import LIST_PRICED, ProvisioningModel, Shape
 from costguard.model.launch import AddressChoice, Quota, Recipe
 from costguard.model.lifetime import ONE_ADDRESS

@@ -19,8 +19,9 @@ from costguard.jobs.submit.assess import Assessment
 from costguard.jobs.submit.expected import ExpectedJobCost, expected_job_cost, unusual_beginning
 from costguard.jobs.submit.offers import Feasibility, HourlyRate, HourlyRates, PlaceOffer
 from costguard.jobs.submit.question import question_of
-from costguard.jobs.submit.submission import JobRefusal, models_of
+from costguard.jobs.submit.submission import JobRefusal
 from costguard.ledger.accrual import Accrual, accrual_at, region_of
+from costguard.model.buying import models_of
 from costguard.model.data import DataMove
 from costguard.model.instance import ProvisioningModel, Shape
 from costguard.model.job import JobSpec

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from typing import Final
 
 from costguard import credentials
 from costguard.access.roles import lapsed, operates, role_for
 from costguard.access.rules import Access, Rules
 from costguard.access.teams import team_of
+from costguard.model import buying
 from costguard.model.access import Authority, Permission, Role
-from costguard.model.instance import ProvisioningModel, Shape
+from costguard.model.duration import span_text
+from costguard.model.instance import Shape
 from costguard.model.job import JobKind, JobSpec
-from costguard.model.launch import NOTICES, Recipe
+from costguard.model.launch import LONGEST_FLEX_RUN, NOTICES, Recipe
 from costguard.model.reminder import Team
 from costguard.model.tracker import Tracker
 
@@ -96,41 +97,13 @@ def _operates(address: str, access: Access, teams: Collection[Team], authority: 
     return is_open or is_named or any(address.lower() in team.operators for team in teams)
 
 
-# Machine types that Google does not sell in the ways that Costguard launches VMs (on demand, and as Spot). Sources:
-# cloud.google.com/ai-hypercomputer/docs/consumption-models, /compute/docs/accelerator-optimized-machines
-# ("Consumption option availability by machine type") and /compute/docs/gpus (the note on A3 High).
-_RESERVED: Final = re.compile(r"a4x-.+")
-_NOT_ON_DEMAND: Final = (
-    (re.compile(r"(?:a4|a3-ultragpu)-.+"), "as Spot, by flex-start or by reservation"),
-    (re.compile(r"a3-highgpu-[124]g(?:-.+)?"), "as Spot or by flex-start"),
-)
-
-
-def not_sold(machine_type: str, models: Iterable[ProvisioningModel]) -> str:
-    """Explains why VMs of this type cannot be launched in all of these ways, and what to do; "" where they can."""
-    models = set(models)
-    if _RESERVED.fullmatch(machine_type):
-        return (
-            f"Google sells {machine_type} by reservation only, and Costguard launches on-demand and Spot VMs: create "
-            "it in your reservation yourself (Costguard watches it like any other VM), or choose a machine type that "
-            "is sold as Spot, such as a4-highgpu-8g."
-        )
-    way_sold = next((how for types, how in _NOT_ON_DEMAND if types.fullmatch(machine_type)), "")
-    if not way_sold or ProvisioningModel.STANDARD not in models:
-        return ""
-    change = "turn on_demand_fallback off" if ProvisioningModel.SPOT in models else "launch it with spot = true"
-    return (
-        f"Google sells {machine_type} {way_sold}, not on demand: {change}, or choose a machine type that is sold on "
-        "demand, such as a3-highgpu-8g."
-    )
-
-
 @dataclass(frozen=True, slots=True)
 class Overrides:
     """Overrides of the preset's recipe by this job; None leaves a value."""
 
     zones: tuple[str, ...] | None = None
-    spot: bool | None = None
+    buy: str | None = None  # see model/buying.py
+    flex_wait: timedelta | None = None  # of a flex-start request
     machine_type: str | None = None
     disk_gib: int | None = None
     max_run: timedelta | None = None
@@ -160,7 +133,17 @@ def shown(text: str) -> str:
     return "What was given" if credentials.in_text(text) else repr(text if len(text) <= 80 else text[:77] + "...")
 
 
-OVERRIDES = ("zones", "spot", "machine_type", "disk_gib", "max_run_hours", "on_demand_fallback", "image", "notice")
+OVERRIDES = (
+    "zones",
+    "buy",
+    "flex_wait_hours",
+    "machine_type",
+    "disk_gib",
+    "max_run_hours",
+    "on_demand_fallback",
+    "image",
+    "notice",
+)
 SHORTEST_RUN = timedelta(minutes=10)
 LONGEST_RUN = timedelta(days=120)  # Google's
 SMALLEST_DISK, LARGEST_DISK = 10, 65536  # GiB, Google's
@@ -170,21 +153,15 @@ _MACHINE_TYPE = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 _BOOT_IMAGE = re.compile(r"(?:projects/[a-z0-9.:-]+/)?global/images/(?:family/)?[a-z](?:[a-z0-9-]{0,61}[a-z0-9])?")
 
 
-def models_of(recipe: Recipe) -> tuple[ProvisioningModel, ...]:
-    """Returns the models that it may be launched with, the wanted one first."""
-    if recipe.provisioning_model is ProvisioningModel.SPOT and recipe.falls_back_to_on_demand:
-        return (ProvisioningModel.SPOT, ProvisioningModel.STANDARD)
-    return (recipe.provisioning_model,)
-
-
 def with_overrides(recipe: Recipe, wanted: Overrides, machine: Shape | None = None) -> Recipe:
     """`machine` is what the wanted machine type is made of, where another one is wanted and it is known."""
     changed = recipe
     if wanted.zones is not None:
         changed = replace(changed, zones=tuple(dict.fromkeys(wanted.zones)))
-    if wanted.spot is not None:
-        model = ProvisioningModel.SPOT if wanted.spot else ProvisioningModel.STANDARD
-        changed = replace(changed, provisioning_model=model)
+    if wanted.buy is not None and not buying.problem(wanted.buy):
+        changed = buying.bought(changed, wanted.buy)
+    if wanted.flex_wait is not None:
+        changed = replace(changed, wait=wanted.flex_wait)
     if wanted.machine_type is not None:
         changed = replace(changed, machine_type=wanted.machine_type)
         if machine is not None and not recipe.attaches_gpus:
@@ -221,6 +198,10 @@ def override_problems(recipe: Recipe, wanted: Overrides, machine: Shape | None) 
     if wanted.max_run is not None and not SHORTEST_RUN <= wanted.max_run <= LONGEST_RUN:
         message = "A VM may run from 10 minutes to 120 days (Google's limit): choose a time between them."
         yield JobRefusal("overrides.max_run_hours", message)
+    if wanted.buy is not None and (why := buying.problem(wanted.buy)):
+        yield JobRefusal("overrides.buy", f"{shown(wanted.buy)} {why}")
+    if wanted.flex_wait is not None and (why := buying.wait_problem(wanted.flex_wait)):
+        yield JobRefusal("overrides.flex_wait_hours", why)
     if wanted.image is not None and not _BOOT_IMAGE.fullmatch(wanted.image):
         message = f"{shown(wanted.image)} is nothing to boot from: write projects/P/global/images/family/F"
         yield JobRefusal("overrides.image", f"{message}; a container's image stands outside of overrides.")
@@ -228,17 +209,36 @@ def override_problems(recipe: Recipe, wanted: Overrides, machine: Shape | None) 
 
 def unsold(recipe: Recipe, wanted: Overrides) -> Iterator[JobRefusal]:
     """Lists what Google would not sell, in the recipe that these overrides made."""
-    message = not_sold(recipe.machine_type, models_of(recipe))
+    message = buying.not_sold(recipe.machine_type, buying.models_of(recipe))
     if not message:
         return
     if wanted.machine_type is not None:
         yield JobRefusal("overrides.machine_type", message)
+    elif wanted.buy is not None and not buying.problem(wanted.buy):
+        yield JobRefusal("overrides.buy", message)
     elif wanted.on_demand_fallback:
         yield JobRefusal("overrides.on_demand_fallback", message)
-    elif wanted.spot is False:
-        yield JobRefusal("overrides.spot", message)
     else:
         yield JobRefusal("preset", message)
+
+
+def flex_problems(spec: JobSpec, recipe: Recipe, wanted: Overrides) -> Iterator[JobRefusal]:
+    """Lists what flex-start VMs cannot do, of a job that may get one: "About Flex-start VMs", section "Limitations"."""
+    if buying.FLEX not in buying.models_of(recipe):
+        return
+    where = "preset" if wanted.buy is None else "overrides.buy"
+    if spec.checkpoint is not None and spec.checkpoint.is_on_disk:
+        message = (
+            "Google deletes a flex-start VM at its end, and its disk with it, where this job's checkpoints are: save "
+            "them in a bucket, or buy it as spot or demand."
+        )
+        yield JobRefusal(where, message)
+    if wanted.max_run is not None and wanted.max_run > LONGEST_FLEX_RUN and not recipe.buys_cheapest:
+        message = (
+            f"A flex-start VM runs for {span_text(LONGEST_FLEX_RUN)} at most (Google's limit): choose a shorter time. "
+            "Before it ends, the job's next VM is asked for."
+        )
+        yield JobRefusal("overrides.max_run_hours", message)
 
 
 def _of_machine(recipe: Recipe, name: str, machine: Shape | None) -> Iterator[JobRefusal]:
@@ -262,10 +262,10 @@ def _region_of(subnetwork: str) -> str:
 
 def used(recipe: Recipe, wanted: Overrides) -> Iterator[str]:
     """The overrides that change something: what the preset has anyway may be said by anybody."""
-    model = ProvisioningModel.SPOT if wanted.spot else ProvisioningModel.STANDARD
     pairs: tuple[tuple[str, object, object], ...] = (
         ("zones", wanted.zones, recipe.zones),
-        ("spot", None if wanted.spot is None else model, recipe.provisioning_model),
+        ("buy", wanted.buy, buying.word_of(recipe)),
+        ("flex_wait_hours", wanted.flex_wait, recipe.wait),
         ("machine_type", wanted.machine_type, recipe.machine_type),
         ("disk_gib", wanted.disk_gib, recipe.disk_gib),
         ("max_run_hours", wanted.max_run, recipe.max_run),

@@ -60,7 +60,7 @@ _EMPTY: Mapping[Takes, Any] = {
 class Flag:
     """The option as a command takes it: `--bandwidth MIB_PER_S`. `metavar` is empty for a switch.
 
-    `name` of a switch with an opposite holds both: `--spot/--on-demand`.
+    `name` of a switch with an opposite holds both: `--fallback/--no-fallback`.
     """
 
     name: str

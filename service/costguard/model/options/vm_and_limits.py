@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from costguard.model import buying
 from costguard.model.job import JobKind, OnHang, WhenLate
 from costguard.model.launch import NOTICES
 from costguard.model.options.option import LONGEST_TEXT, Flag, Input, Option, Panel, Takes
@@ -65,12 +66,24 @@ VM = (
         of_dev=True,
     ),
     Option(
-        place="overrides.spot",
-        takes=Takes.SWITCH,
+        place="overrides.buy",
+        takes=Takes.TEXT,
         panel=Panel.VM,
-        description="Whether to use Spot VMs; null: as in the preset.",
-        flag=Flag("--spot/--on-demand", "", "Replace the preset's model."),
-        input=Input("Provisioning model", words=(("", "as in the preset"), ("yes", "Spot"), ("no", "on demand"))),
+        default=None,
+        description=f"How to buy its VMs: {buying.EXAMPLES}; null: as in the preset.",
+        examples=("flex",),
+        flag=Flag("--buy", "WAY", f"How to buy its VMs, instead of the preset's way: {buying.EXAMPLES}."),
+        input=Input("Buy as", "the preset's way", buying.EXAMPLES),
+        of_dev=True,
+    ),
+    Option(
+        place="overrides.flex_wait_hours",
+        attribute="overrides.flex_wait",
+        takes=Takes.HOURS,
+        panel=Panel.VM,
+        description="The hours for which a request for a flex-start VM may wait, at most 2; 0: now or not at all.",
+        flag=Flag("--flex-wait", "SPAN", "The longest that a request for a flex-start VM waits, such as 2h."),
+        input=Input("Longest wait for flex-start", "hours", "2"),
         of_dev=True,
     ),
     Option(
@@ -92,11 +105,11 @@ VM = (
         place="overrides.on_demand_fallback",
         takes=Takes.SWITCH,
         panel=Panel.VM,
-        description="Whether to use on-demand when Spot is out of stock everywhere.",
-        flag=Flag("--fallback/--no-fallback", "", "Use on-demand where Spot is out of stock, or wait for Spot."),
+        description="Whether to use on-demand when what is bought otherwise is out of stock everywhere.",
+        flag=Flag("--fallback/--no-fallback", "", "Use on-demand where Spot or flex-start is out of stock, or wait."),
         input=Input(
-            "When Spot is out of stock",
-            words=(("", "as in the preset"), ("yes", "use on demand"), ("no", "wait for Spot")),
+            "When it is out of stock",
+            words=(("", "as in the preset"), ("yes", "use on demand"), ("no", "wait")),
         ),
         of_dev=True,
     ),
