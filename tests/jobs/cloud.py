@@ -32,7 +32,8 @@ from costguard.model.observation import Observation, OperationStatus, Presence, 
 GUARD = "guard@acme.iam.gserviceaccount.com"
 _MADE, _GONE, _STOPPED = "insert", "delete", "stop"
 _RESTS, _VANISHES = "rests", "vanishes"  # what becomes of a VM that was preempted; no operation of Google's
-_UNSEEN = frozenset({_RESTS, _VANISHES})
+_GRANTED, _UP, _EXPIRED = "granted", "up", "expired"  # what becomes of a request of flex-start
+_UNSEEN = frozenset({_RESTS, _VANISHES, _GRANTED, _UP, _EXPIRED})
 
 
 @dataclass
@@ -87,6 +88,9 @@ class CloudOfVms:
         self.spot_stockouts: set[str] = set()
         self.used_up: set[str] = set()
         self.refusals: dict[str, str] = {}
+        # Zones in which flex-start is granted after a wait, or never (None); elsewhere at once.
+        self.flex_waits: dict[str, timedelta | None] = {}
+        self.flex_operations_wait = False  # whether the insert's operation is done with the grant alone
         self.without_notices: set[str] = set()  # zones that refuse the notice of a preemption
         self.nats: dict[str, str] = {}  # the Cloud NAT of each region
         self.hidden: set[str] = set()  # regions whose networks may not be read
@@ -285,9 +289,24 @@ class CloudOfVms:
         if zone in self.used_up:
             error = ("QUOTA_EXCEEDED", f"Quota 'PREEMPTIBLE_NVIDIA_T4_GPUS' exceeded. Limit: 1.0 in {zone[:-2]}.")
             return self._begin(_MADE, made, self._insert_takes, request_id, error)
+        is_flex, wait = vm.provisioning_model is ProvisioningModel.FLEX_START, self.flex_waits.get(zone, timedelta())
+        if is_flex and wait != timedelta() and not vm.wait:
+            return self._begin(_MADE, made, self._insert_takes, request_id, _stockout(zone))
         self.all.append(made)
         self._there[project, zone, vm.name] = self._by_id[made.gce_id] = made
+        if is_flex and wait != timedelta():
+            return self._queue(made, wait, request_id)
         return self._begin(_MADE, made, self._insert_takes, request_id)
+
+    def _queue(self, vm: Vm, wait: timedelta | None, request_id: str) -> str:
+        """It is PENDING until it is granted, or until its wait is over; then it is gone."""
+        vm.status = Status.PENDING
+        is_granted = wait is not None and wait <= vm.request.wait
+        ends = wait if is_granted and wait is not None else vm.request.wait
+        self._note(f"queue-{vm.gce_id}", _GRANTED if is_granted else _EXPIRED, vm, ends)
+        if not self.flex_operations_wait:
+            return self._begin(_MADE, vm, self._insert_takes, request_id)
+        return self._begin(_MADE, vm, ends, request_id, ("", "") if is_granted else _stockout(vm.zone))
 
     def _begin(self, kind: str, vm: Vm, takes: timedelta, request_id: str, error: tuple[str, str] = ("", "")) -> str:
         serial = f"operation-{len(self._operations)}"
@@ -320,7 +339,12 @@ class CloudOfVms:
                 continue
             if one.kind in ("insert", "start") and vm.status in (Status.PROVISIONING, Status.STAGING):
                 vm.status, vm.started_at = Status.RUNNING, one.done_at
-            elif one.kind in (_GONE, _VANISHES):
+            elif one.kind == _GRANTED and vm.status is Status.PENDING:
+                vm.status = Status.PROVISIONING
+                self._note(f"up-{vm.gce_id}", _UP, vm, self._insert_takes)
+            elif one.kind == _UP and vm.status is Status.PROVISIONING:
+                vm.status, vm.started_at = Status.RUNNING, one.done_at
+            elif one.kind in (_GONE, _VANISHES) or (one.kind == _EXPIRED and vm.status is Status.PENDING):
                 vm.gone_at = one.done_at
                 del self._there[one.project, one.zone, one.target_name], self._by_id[vm.gce_id]
             elif one.kind in (_RESTS, _STOPPED) and vm.status is Status.STOPPING:

@@ -9,7 +9,7 @@ from tests.jobs.jobbed import MINUTE, NOW, ON_DEMAND, RECIPE, SPOT, A, B, C, end
 
 from costguard.jobs.decide.placement import LaunchPlace, PlaceEvent, lost_zone, places, scores
 from costguard.model.attempt import Outcome
-from costguard.model.launch import Quota
+from costguard.model.launch import Quota, Recipe
 from costguard.model.money import Money
 
 RATES = {
@@ -26,9 +26,9 @@ def event(zone: str, outcome: Outcome = Outcome.STOCKOUT, ago: int = 0) -> Place
     return PlaceEvent(zone, "nvidia-tesla-t4", SPOT, outcome, NOW - ago * MINUTE)
 
 
-def result(*history: PlaceEvent, **given: object) -> list[LaunchPlace]:
-    values = {"rates": RATES, "quotas": {}, "last_zone": "", "now": NOW, "allow_on_demand": False, **given}
-    return places(RECIPE, history=history, **values)  # type: ignore[arg-type]
+def result(*history: PlaceEvent, recipe: Recipe = RECIPE, **given: object) -> list[LaunchPlace]:
+    values = {"rates": RATES, "quotas": {}, "last_zone": "", "now": NOW, **given}
+    return places(recipe, history=history, **values)  # type: ignore[arg-type]
 
 
 def zones(some: list[LaunchPlace]) -> list[str]:
@@ -84,7 +84,7 @@ def test_a_zone_without_a_price_is_last_but_not_left_out() -> None:
 
 def test_on_demand_follows_spot_where_it_is_allowed() -> None:
     """Every Spot place before any on-demand one, each kind by its own prices."""
-    hit = result(allow_on_demand=True)
+    hit = result(recipe=replace(RECIPE, falls_back_to_on_demand=True))
     assert [(item.zone, item.provisioning_model) for item in hit] == [
         (B, SPOT),
         (C, SPOT),
@@ -121,7 +121,7 @@ def test_memory_is_part_of_the_metric_only_where_google_says_so() -> None:
     for gpu, metric in (("nvidia-a100-80gb", "NVIDIA_A100_80GB_GPUS"), ("nvidia-h100-80gb", "NVIDIA_H100_GPUS")):
         quotas = {"us-east1": {metric: Quota(metric, 1, 1)}}
         recipe = replace(RECIPE, gpu_type=gpu, zones=(C,))
-        assert places(recipe, RATES, (), quotas, "", NOW, False)[0].passed_over
+        assert places(recipe, RATES, (), quotas, "", NOW)[0].passed_over
 
 
 def test_the_zone_just_lost_is_that_of_the_last_vm_there_was() -> None:

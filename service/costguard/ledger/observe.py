@@ -14,7 +14,7 @@ from costguard.ledger.billed.storage import MEMORY, disks_of, saved_memory_of
 from costguard.ledger.narrate import tell
 from costguard.ledger.owner import OwnerRules, classify, owner_of
 from costguard.ledger.stamps import stamped
-from costguard.ledger.timeline import ENDS, Run, ages_of, created_by, deleted_at, runs_of
+from costguard.ledger.timeline import ENDS, SAME_START, Run, ages_of, created_by, deleted_at, runs_of
 from costguard.model.event import Event
 from costguard.model.instance import InstanceKey, ProvisioningModel, SeenInstance, Shape, Status
 from costguard.model.launch import Recipe
@@ -91,14 +91,42 @@ def account(key: InstanceKey, facts: KnownFacts, belonging: Belonging) -> Entry 
     """
     facts = replace(facts, seen=stamped(facts.seen, facts.stored, facts.operations, facts.read_at))
     stored, read_at = facts.stored, facts.read_at
-    runs = runs_of(stored.lifetimes if stored else (), facts.operations, facts.seen, read_at, facts.absent)
+    believed = _without_requests(facts)
+    runs = runs_of(stored.lifetimes if stored else (), believed, facts.seen, read_at, facts.absent)
     gone_at = _gone_at(facts, runs)
     was_missed = stored is None and facts.seen is None
     if was_missed and (not runs or (gone_at or runs[-1].ended_at or read_at) < facts.watched_since):
         return None
     record = _record(key, facts, belonging, gone_at)
-    lifetimes = _lifetimes(key, stored, record, runs, facts.operations)
+    lifetimes = _lifetimes(key, stored, record, runs, believed)
     return Entry(record, lifetimes, _storage(facts, record, runs), tell(stored, record, lifetimes, read_at))
+
+
+_NOT_UP = frozenset({Status.PENDING, Status.PROVISIONING, Status.STAGING})
+
+
+def _without_requests(facts: KnownFacts) -> Sequence[SeenOperation]:
+    """Leaves out the insert of a flex-start VM that waits, or waited: it made a request, which does not bill.
+
+    That its operation is done says nothing of a run while the VM is listed as PENDING; once it runs, its start stamp
+    says since when, or the ledger, where it is gone.
+    """
+    seen, stored = facts.seen, facts.stored
+    model = seen.provisioning_model if seen is not None else stored.record.provisioning_model if stored else None
+    if model is not ProvisioningModel.FLEX_START:
+        return facts.operations
+    status = seen.status if seen is not None else stored.record.status if stored else None
+    known = [life.started_at for life in stored.lifetimes] if stored is not None else []
+    if seen is not None and seen.last_started_at is not None:
+        known.append(seen.last_started_at)
+    began_at = min(known, default=None)
+
+    def only_asked(op: SeenOperation) -> bool:
+        if op.kind != "insert" or op.ended_at is None:
+            return False
+        return status in _NOT_UP if began_at is None else began_at > op.ended_at + SAME_START
+
+    return [op for op in facts.operations if not only_asked(op)]
 
 
 def _gone_at(facts: KnownFacts, runs: Sequence[Run]) -> datetime | None:

@@ -13,7 +13,7 @@ from costguard.model.lifetime import EndReason, Lifetime
 from costguard.model.observation import OperationStatus, SeenOperation
 
 # Google writes lastStartTimestamp as the operation ends, not at the same instant.
-_SAME_START = timedelta(seconds=10)
+SAME_START = timedelta(seconds=10)
 # Starting a VM that runs, or stopping one that is off, does nothing and is done without an error in under a second (a
 # recorded scheduler's stops took 0.4 to 0.7 s); real ones take longer (of 239 recorded stops half took 49 s).
 _QUICK = timedelta(seconds=2)
@@ -133,7 +133,7 @@ def ages_of(runs: Sequence[Run], operations: Sequence[SeenOperation]) -> dict[da
 def _is_between(op: SeenOperation, before: Run, after: Run) -> bool:
     assert op.ended_at is not None  # it is done
     assert before.ended_at is not None  # another run began since
-    return before.ended_at < op.ended_at <= after.started_at + _SAME_START
+    return before.ended_at < op.ended_at <= after.started_at + SAME_START
 
 
 def created_by(operations: Iterable[SeenOperation]) -> str:
@@ -227,9 +227,7 @@ def _paired(
     near = sorted(
         (abs(moment - other), other, moment)
         for moment in moments
-        for other in reported[
-            bisect_left(reported, moment - _SAME_START) : bisect_right(reported, moment + _SAME_START)
-        ]
+        for other in reported[bisect_left(reported, moment - SAME_START) : bisect_right(reported, moment + SAME_START)]
     )
     pairs: dict[datetime, datetime] = {}
     taken: set[datetime] = set()
@@ -252,7 +250,7 @@ def _end(op: SeenOperation, seen: SeenInstance | None) -> _Event | None:
         is_estimate = True
         stopped_at, done_at = seen.last_stopped_at, op.ended_at or at
         # The stamp is written just before the operation ends; a later one is that of another stop.
-        at = stopped_at if stopped_at is not None and at <= stopped_at <= done_at + _SAME_START else done_at
+        at = stopped_at if stopped_at is not None and at <= stopped_at <= done_at + SAME_START else done_at
     begun_before = at if reason is EndReason.RECREATED else None
     return _Event(at, _Order.END, reason=reason, by=op.user, is_estimate=is_estimate, begun_before=begun_before)
 
@@ -297,7 +295,7 @@ def _did_nothing(
         return True
     # Inside a start, the VM's start stamp follows the event, and the VM still does not run.
     around = [start.ended_at for start in operations if start.kind in _STARTS and _is_within(began_at, start)]
-    since = max([began_at, *(ended_at + _SAME_START for ended_at in around if ended_at is not None)])
+    since = max([began_at, *(ended_at + SAME_START for ended_at in around if ended_at is not None)])
     return since < read_at and _runs_on_since(since, operations, seen)
 
 

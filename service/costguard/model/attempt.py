@@ -43,6 +43,7 @@ def attempt_name(job_id: str, number: int, generation: int = FIRST) -> str:
 class AttemptState(StrEnum):
     INTENDED = "intended"  # committed; Google may or may not have been asked
     ASKED = "asked"  # Google accepted the insert, and its operation is not done
+    WAITING = "waiting"  # there is a VM that Google lists as PENDING: a request for flex-start, which does not bill
     BOOTING = "booting"  # there is a VM, and no word yet that the command runs
     RUNNING = "running"  # the command runs
     RESTING = "resting"  # stopped, or about to be, to be started again: its disk holds the checkpoints

@@ -27,6 +27,7 @@ _MAY_RUN = frozenset(
     {
         AttemptState.INTENDED,
         AttemptState.ASKED,
+        AttemptState.WAITING,
         AttemptState.BOOTING,
         AttemptState.RUNNING,
         AttemptState.RESTARTING,

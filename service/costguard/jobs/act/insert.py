@@ -20,6 +20,9 @@ from costguard.jobs.rows import agenda, attempts, interruptions, job_events, job
 from costguard.jobs.submit import checks
 from costguard.ledger import generation
 from costguard.model.attempt import Attempt, AttemptState, Outcome, attempt_name
+from costguard.model.buying import FLEX
+from costguard.model.duration import span_text
+from costguard.model.instance import Status
 from costguard.model.job import Job, JobKind
 from costguard.model.launch import NO_NOTICE, OperationAnswer
 from costguard.model.observation import Sighting
@@ -167,7 +170,7 @@ class RepeatInsertStep(AttemptStep):
         if self.seen is None:
             return end(connection, job, attempt, Outcome.CANCELLED, "it was cancelled before it had a VM", now)
         if is_of(self.seen, attempt, self.means.maker):
-            return adopted(connection, job, attempt, self.seen.gce_id, now, self.seen.notice)
+            return seen_there(connection, job, attempt, self.seen, now)
         return end(connection, job, attempt, Outcome.REFUSED, _taken(attempt), now)
 
 
@@ -206,7 +209,7 @@ def adopted(
     changed = attempts.change(
         connection,
         attempt.id,
-        [AttemptState.INTENDED, AttemptState.ASKED],
+        [AttemptState.INTENDED, AttemptState.ASKED, AttemptState.WAITING],
         state=AttemptState.RUNNING if runs else AttemptState.BOOTING,
         asked_at=attempt.asked_at or now,
         gce_id=gce_id,
@@ -219,6 +222,26 @@ def adopted(
     if changed and attempt.asked_at is None:
         _launched(connection, job, replace(attempt, gce_id=gce_id), now)
     return False
+
+
+def seen_there(connection: Connection, job: Job, attempt: Attempt, seen: Sighting, now: datetime) -> bool:
+    """Its VM is there, as it was just seen: as PENDING, it is a request of flex-start that waits, and not up."""
+    if seen.status is not Status.PENDING:
+        return adopted(connection, job, attempt, seen.gce_id, now, seen.notice)
+    changed = attempts.change(
+        connection,
+        attempt.id,
+        [AttemptState.INTENDED, AttemptState.ASKED, AttemptState.WAITING],
+        state=AttemptState.WAITING,
+        asked_at=attempt.asked_at or now,
+        gce_id=seen.gce_id,
+        tries=0,
+        try_after=now + _WAITS_FOR,
+        error="",
+    )
+    if changed and attempt.asked_at is None:
+        _launched(connection, job, replace(attempt, gce_id=seen.gce_id), now)
+    return changed and attempt.state is not AttemptState.WAITING
 
 
 def troubled(connection: Connection, job: Job, attempt: Attempt, error: CloudError, now: datetime) -> bool:
@@ -278,6 +301,7 @@ def _given(attempt: Attempt | None) -> Attempt:
     return attempt
 
 
+_WAITS_FOR = timedelta(seconds=30)  # between two looks at a request that waits: a VM bills once it is up
 _FORGOTTEN = timedelta(minutes=5)  # an operation that Google does not know by then it never began
 
 
@@ -294,7 +318,11 @@ class WatchInsertStep(AttemptStep):
         self.answer = self.means.launcher.operation(*where, attempt.operation)
         is_known = self.answer is not None and self.answer.is_done and self.answer.target_id
         is_failed = self.answer is not None and self.answer.error_code not in ("", NAME_TAKEN)
-        if (self.answer is None or self.answer.is_done) and not (is_known or is_failed):
+        if is_failed:
+            return
+        # Whether a flex-start VM is PENDING, and the operation with it or done, only a look can tell.
+        may_wait = attempt.provisioning_model is FLEX
+        if may_wait or ((self.answer is None or self.answer.is_done) and not is_known):
             self.seen = self.means.launcher.look(*where, attempt.name)
 
     def settle(self, connection: Connection, now: datetime, error: CloudError | None) -> bool:
@@ -307,7 +335,10 @@ class WatchInsertStep(AttemptStep):
             outcome, words = self._outcome(answer), words_of(answer, attempt.project)
             return end(connection, job, attempt, outcome, words, now, zones_available=answer.zones_available)
         if self._is_there() and self.seen is not None:
-            return adopted(connection, job, attempt, self.seen.gce_id, now, self.seen.notice)
+            return seen_there(connection, job, attempt, self.seen, now)
+        is_made = answer is not None and answer.is_done and answer.target_id
+        if attempt.provisioning_model is FLEX and (is_made or attempt.state is AttemptState.WAITING):
+            return end(connection, job, attempt, *_given_up_by_google(job, attempt, now), now)
         if answer is not None and answer.is_done and answer.target_id:
             return adopted(connection, job, attempt, answer.target_id, now)
         is_forgotten = answer is None and now - (attempt.asked_at or attempt.intended_at) > _FORGOTTEN
@@ -341,8 +372,14 @@ class WatchInsertStep(AttemptStep):
         )
 
     def _outcome(self, answer: OperationAnswer) -> Outcome:
-        """A VM whose agent spoke was there, and was taken away while Google still made it."""
+        """A VM whose agent spoke was there, and was taken away while Google still made it.
+
+        Google's words for a request of flex-start that was not granted are not public: what ends one that waited, and
+        says nothing else, is that.
+        """
         outcome = outcome_of(answer)
+        if outcome is Outcome.LOST and self.attempt.state is AttemptState.WAITING:
+            outcome = Outcome.STOCKOUT
         return Outcome.PREEMPTED if outcome is Outcome.STOCKOUT and self.attempt.agent.at is not None else outcome
 
     def _is_there(self) -> bool:
@@ -355,5 +392,13 @@ class WatchInsertStep(AttemptStep):
         again = retry_at(0 if speaks else attempt.tries, now)
         later: attempts.Changes = {"tries": attempt.tries + 1, "try_after": again}
         changes = retry_changes(attempt, error, now) if error is not None else later
-        attempts.change(connection, attempt.id, [AttemptState.ASKED], **changes)
+        attempts.change(connection, attempt.id, [AttemptState.ASKED, AttemptState.WAITING], **changes)
         return False
+
+
+def _given_up_by_google(job: Job, attempt: Attempt, now: datetime) -> tuple[Outcome, str]:
+    """Returns the outcome of a request of flex-start whose VM is gone, and nothing says why."""
+    waited = now - (attempt.asked_at or attempt.intended_at)
+    if waited + _WAITS_FOR >= job.recipe.wait:
+        return Outcome.STOCKOUT, f"not granted within {span_text(job.recipe.wait)}"
+    return Outcome.LOST, f"its request of flex-start was gone after {span_text(waited)}, and nothing says why"

@@ -311,7 +311,7 @@ def _speaks_early(attempt: Attempt, now: datetime) -> bool:
     later.
     """
     is_later = attempt.try_after is not None and attempt.try_after - now > _SOON
-    return attempt.state is AttemptState.ASKED and attempt.agent.at is not None and is_later
+    return attempt.state in (AttemptState.ASKED, AttemptState.WAITING) and attempt.agent.at is not None and is_later
 
 
 def _again(means: LaunchContext, job: Job, attempt: Attempt, only_looks: bool) -> Step:

@@ -12,6 +12,7 @@ from costguard.jobs.decide.disk import saves_on_disk
 from costguard.jobs.submit.check_data import is_within
 from costguard.ledger.owner import OwnerRules
 from costguard.model.attempt import ATTEMPT_LABEL, Attempt
+from costguard.model.buying import RESERVED
 from costguard.model.generation import GENERATION_LABEL, REQUEST_LABEL
 from costguard.model.job import CheckpointPlan, Job, JobKind, JobSpec
 from costguard.model.launch import NO_NOTICE, Recipe, VmRequest
@@ -62,6 +63,8 @@ class VmMaker:
             labels=self._labels(job, attempt),
             metadata=self._metadata(job, attempt),
             notice=attempt.notice or NO_NOTICE,
+            wait=job.recipe.wait_of(attempt.provisioning_model),
+            reservation=job.recipe.reservation if attempt.provisioning_model is RESERVED else "",
         )
 
     def is_ours(self, labels: Mapping[str, str], attempt: Attempt) -> bool:

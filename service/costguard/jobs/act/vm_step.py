@@ -27,6 +27,7 @@ OPEN = frozenset(
     {
         AttemptState.INTENDED,
         AttemptState.ASKED,
+        AttemptState.WAITING,
         AttemptState.BOOTING,
         AttemptState.RUNNING,
         AttemptState.RESTING,

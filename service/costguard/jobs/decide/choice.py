@@ -13,6 +13,7 @@ from costguard.jobs.decide.planned import JobPlan
 from costguard.jobs.decide.rounds import Key, Round, rounds_of, waited_for
 from costguard.jobs.decide.view import JobContext, JobView, an_hour, wait_stably
 from costguard.model.attempt import Outcome
+from costguard.model.buying import longest_run
 from costguard.model.duration import span_text
 from costguard.model.instance import ProvisioningModel
 from costguard.model.moments import clock_text
@@ -70,6 +71,7 @@ def choose(view: JobView, places: Sequence[LaunchPlace], context: JobContext) ->
         place, tried = open_to_us[0], {}
     longest = max_run(view, place.rate)
     assert longest is not None, "only payable places are left"
+    longest = min(longest, longest_run(view.job.recipe, place.provisioning_model))
     return Chosen(place, longest, _why(place, tried, plan))
 
 

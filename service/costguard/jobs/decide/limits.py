@@ -11,6 +11,7 @@ from costguard.jobs.decide.failures import START, Failure, failure_of, failure_o
 from costguard.jobs.decide.view import NEVER_A_VM, NO_ROOM, JobContext, JobView, of_attempt
 from costguard.model.attempt import HUNG, SETUP_FAILED, Attempt, AttemptState, Interruption, Outcome
 from costguard.model.backoff import Backoff
+from costguard.model.buying import longest_run
 from costguard.model.duration import span_text
 from costguard.model.job import Job, JobKind, JobState, OnHang, Terms, WhenLate
 from costguard.model.money import ZERO, Money
@@ -67,7 +68,8 @@ def came_to_its_limit_in_vain(view: JobView) -> bool:
     if view.last is None or view.last.attempt.outcome is not Outcome.TIME_LIMIT:
         return False
     attempt = view.last.attempt
-    is_recipes = attempt.stop_why not in ("ceiling", "deadline") and attempt.max_run >= view.job.recipe.max_run
+    longest = longest_run(view.job.recipe, attempt.provisioning_model)
+    is_recipes = attempt.stop_why not in ("ceiling", "deadline") and attempt.max_run >= longest
     # A member of a sweep had its share, and another VM would use up what is left to others.
     return (is_recipes or view.common is not None) and not (has_saved(view, attempt) or saves_unseen(view))
 

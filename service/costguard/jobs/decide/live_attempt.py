@@ -42,6 +42,7 @@ from costguard.jobs.decide.view import (
     place_of,
     present_run,
     wait_stably,
+    without_vm,
 )
 from costguard.model.attempt import HUNG, PHASES, PUBLISHING, Attempt, AttemptState, Interruption, Notice, Outcome
 from costguard.model.instance import ProvisioningModel, Status
@@ -240,6 +241,8 @@ def live_run(view: JobView, seen: AttemptView, context: JobContext) -> Proposal:
     attempt = seen.attempt
     if attempt.state in UNSETTLED:
         return ask(view, seen, context)
+    if attempt.state is AttemptState.WAITING:
+        return _waiting(view, seen, context)
     if attempt.state is AttemptState.RESTING:
         return _resting(view, seen, context)
     return running(view, present_run(seen, view.interruptions), context)
@@ -262,6 +265,39 @@ def ask(view: JobView, seen: AttemptView, context: JobContext) -> Proposal:
         return Proposal(JobState.PROVISIONING, reason, next_at=attempt.try_after)
     only_looks = bool(view.unknown) and attempt.state is AttemptState.INTENDED
     return Proposal(JobState.PROVISIONING, reason, (AskAgain(attempt.id, reason, only_looks),))
+
+
+def _waiting(view: JobView, seen: AttemptView, context: JobContext) -> Proposal:
+    """A request of flex-start that waits is looked at now and then, and given up as soon as its VM is not wanted.
+
+    Once it is granted, its VM bills.
+    """
+    attempt, state = seen.attempt, without_vm(view)
+    stop = _stop(view, present_run(seen, view.interruptions), context)
+    if isinstance(stop, EndAttempt):
+        return Proposal(state, stop.reason, (stop,))
+    if view.hold:
+        return Proposal(state, f"waits: {view.hold}", (EndAttempt(attempt.id, Outcome.PAUSED, view.hold),))
+    step = look_at_waiting(seen, Proposal(state, waits_text(view, attempt, context)), context)
+    return replace(step, next_at=earliest(step.next_at, stop if isinstance(stop, datetime) else None))
+
+
+def look_at_waiting(seen: AttemptView, step: Proposal, context: JobContext) -> Proposal:
+    """Adds the next look at a request that waits to the step of its job."""
+    attempt = seen.attempt
+    if is_due(attempt.try_after, context.now):
+        return replace(step, actions=(*step.actions, AskAgain(attempt.id, step.reason)))
+    return replace(step, next_at=earliest(step.next_at, attempt.try_after))
+
+
+def waits_text(view: JobView, attempt: Attempt, context: JobContext) -> str:
+    """`waits in us-central1-a for flex-start since 12:10 UTC, until 14:10 UTC at the latest; it does not bill`."""
+    since = attempt.asked_at or attempt.intended_at
+    until = clock_text(since + view.job.recipe.wait, context.now)
+    return (
+        f"waits in {attempt.zone} for a flex-start VM since {clock_text(since, context.now)}, until {until} at the "
+        "latest; a VM that waits does not bill"
+    )
 
 
 def _resting(view: JobView, seen: AttemptView, context: JobContext) -> Proposal:

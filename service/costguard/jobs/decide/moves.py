@@ -14,7 +14,7 @@ from costguard.deadlines.situation import Act
 from costguard.jobs.decide.choice import Chosen, WaitForPlace, choose
 from costguard.jobs.decide.ending import ending
 from costguard.jobs.decide.limits import after_failures, ceiling_text, remaining, wait
-from costguard.jobs.decide.live_attempt import ask, notice_or_end, works
+from costguard.jobs.decide.live_attempt import ask, look_at_waiting, notice_or_end, works
 from costguard.jobs.decide.placement import LaunchPlace
 from costguard.jobs.decide.plan import FRESH, may_be_moved, may_move
 from costguard.jobs.decide.planned import JobPlan
@@ -38,7 +38,7 @@ from costguard.jobs.decide.view import (
     without_vm,
 )
 from costguard.jobs.decide.work_left import unsaved
-from costguard.model.attempt import STANDING_BY, Attempt, Outcome
+from costguard.model.attempt import STANDING_BY, Attempt, AttemptState, Outcome
 from costguard.model.duration import span_text
 from costguard.model.moments import clock_text
 from costguard.model.money import ZERO, Money
@@ -62,7 +62,7 @@ def during(view: JobView, places: Sequence[LaunchPlace], context: JobContext, st
     plan = view.plan
     if step.actions or plan is None or plan.act is Act.STAY or run.attempt.stop_asked_at is not None:
         return step
-    if run.attempt.state in UNSETTLED or not may_be_moved(view, run.attempt):
+    if run.attempt.state in UNSETTLED | {AttemptState.WAITING} or not may_be_moved(view, run.attempt):
         return step
     return _begun(view, run, plan, places, context, step)
 
@@ -116,13 +116,16 @@ def _with_standby(view: JobView, run: PresentRun, seen: AttemptView, context: Jo
 def _settled(view: JobView, seen: AttemptView, context: JobContext, step: Proposal, gives_up: str) -> Proposal:
     """Adds what the attempt that stands by needs itself: that its VM is requested, or that its end is written down."""
     attempt = seen.attempt
+    if attempt.state is AttemptState.WAITING and not gives_up:
+        return look_at_waiting(seen, step, context)
     if attempt.state in UNSETTLED:
         asks = ask(view, seen, context)
         actions: list[JobAction] = [
             replace(one, only_looks=True) if gives_up and isinstance(one, AskAgain) else one for one in asks.actions
         ]
         return replace(step, actions=(*step.actions, *actions), next_at=earliest(step.next_at, asks.next_at))
-    end = ending(present_run(seen, view.interruptions), view.job, context)
+    waits = attempt.state is AttemptState.WAITING
+    end = None if waits else ending(present_run(seen, view.interruptions), view.job, context)
     if end is not None and end.due_at <= context.now:
         return replace(step, actions=(*step.actions, EndAttempt(attempt.id, end.outcome, end.reason)))
     if gives_up:

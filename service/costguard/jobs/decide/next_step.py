@@ -171,6 +171,7 @@ def _deletes(view: JobView, context: JobContext) -> tuple[tuple[JobAction, ...],
     return tuple(due), earliest(*later)
 
 
+_IDLE = frozenset({AttemptState.RESTING, AttemptState.WAITING})
 _AT_WORK = frozenset({AttemptState.BOOTING, AttemptState.RUNNING})
 
 
@@ -180,7 +181,7 @@ def cancel_due(view: JobView) -> CancelAfterCheckpoint | None:
     if job.cancel_after_at is None or job.cancel_asked_at is not None:
         return None
     by = job.cancel_after_by
-    if last is None or (not last.attempt.is_open) or last.attempt.state is AttemptState.RESTING:
+    if last is None or (not last.attempt.is_open) or last.attempt.state in _IDLE:
         return CancelAfterCheckpoint(
             job.id, by, f"{by} cancelled it after its next checkpoint, and nothing of it runs now."
         )

@@ -9,6 +9,7 @@ from fractions import Fraction
 
 from costguard.jobs.decide.view import JobView, an_hour
 from costguard.model.attempt import Outcome
+from costguard.model.buying import models_of
 from costguard.model.instance import ProvisioningModel
 from costguard.model.launch import AddressChoice, Quota, Recipe, gpu_metrics
 from costguard.model.money import ZERO, Money
@@ -105,20 +106,20 @@ def places(
     quotas: Mapping[str, Mapping[str, Quota]],
     last_zone: str,
     now: datetime,
-    allow_on_demand: bool,
 ) -> list[LaunchPlace]:
-    """All places that the recipe allows, the best first; Spot always before on-demand.
+    """All places that the recipe allows, the best first: what it buys before what it falls back to.
 
     By what an hour costs with its penalty; a zone whose price is not known comes after the others, and the one that
     was just lost last. `quotas` are by region and metric. Those without room are passed over, and stand at the end.
     """
     place_scores = history if isinstance(history, Mapping) else scores(history, now)
-    models = [recipe.provisioning_model]
-    if allow_on_demand and recipe.provisioning_model is ProvisioningModel.SPOT:
-        models.append(ProvisioningModel.STANDARD)
     launch_places: list[LaunchPlace] = []
-    for model in models:
-        some = [_place(recipe, zone, model, rates, place_scores, quotas, last_zone) for zone in recipe.zones]
+    for models in [models_of(recipe)] if recipe.buys_cheapest else [(model,) for model in models_of(recipe)]:
+        some = [
+            _place(recipe, zone, model, rates, place_scores, quotas, last_zone)
+            for model in models
+            for zone in recipe.zones
+        ]
         launch_places += sorted(
             some, key=lambda place: _order(place, last_zone)
         )  # the recipe's order where all else is equal

@@ -99,7 +99,9 @@ def may_write(seen: AttemptView, interruptions: Sequence[Interruption], context:
     its agent's last word, or the sight of it stopped or gone, proves that.
     """
     attempt = seen.attempt
-    if attempt.state is AttemptState.OVER or attempt.outcome in NEVER_A_VM:
+    # A request of flex-start that was given up has a VM until it is deleted, and may be granted meanwhile.
+    was_asked = attempt.provisioning_model is ProvisioningModel.FLEX_START and bool(attempt.gce_id)
+    if attempt.state is AttemptState.OVER or (attempt.outcome in NEVER_A_VM and not was_asked):
         return False
     run = present_run(seen, interruptions)
     if run.agent.exit is not None:

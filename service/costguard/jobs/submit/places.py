@@ -176,9 +176,7 @@ class PlaceFinder:
                 rates[key] = hourly(recipe, self._shape(job.spec.project, recipe), recipe.zones, accrual, choices)
             regions = {region_of(zone) for zone in recipe.zones}
             quotas = {region: self._quotas[job.spec.project, region][1] for region in regions}
-            ranked = places(
-                recipe, rates[key], place_scores, quotas, lost_zone(view), accrual.now, recipe.falls_back_to_on_demand
-            )
+            ranked = places(recipe, rates[key], place_scores, quotas, lost_zone(view), accrual.now)
             by_job[job.id] = [replace(place, address=choices[region_of(place.zone)]) for place in ranked]
         return by_job
 

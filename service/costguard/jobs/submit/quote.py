@@ -145,7 +145,7 @@ def _price_note(made: Recipe | None, machine: Shape | None, accrual: Accrual) ->
 
 def _tried(made: Recipe, case: Assessment, lately: places.Scores, now: datetime) -> list[LaunchPlace]:
     rates = {where: rate.total for where, rate in case.rates.items()}
-    return placement.places(made, rates, lately, {}, "", now, made.falls_back_to_on_demand)
+    return placement.places(made, rates, lately, {}, "", now)
 
 
 def _note(zone: str, tried: Sequence[LaunchPlace]) -> str:
