@@ -23,14 +23,14 @@ def guards_name(resource: str) -> str:
 
 
 def guards_key(resource: str, region: str, is_spot: bool) -> PriceKey:
-    """The guard's key for a price of the simulated list, where Flex-start is part of the resource's name.
+    """The guard's key for a price of the simulated list, where flex-start and calendar mode are part of the name.
 
     The guard holds the address of a Spot VM as a resource of its own.
     """
     if resource == "external-ip" and is_spot:
         return PriceKey("external-ip:spot", region, ProvisioningModel.STANDARD)
-    bare = resource.removeprefix("flex_start:")
     model = ProvisioningModel.SPOT if is_spot else ProvisioningModel.STANDARD
-    if bare != resource:
-        model = ProvisioningModel.FLEX_START
-    return PriceKey(guards_name(bare), region, model)
+    for scheduled in (ProvisioningModel.FLEX_START, ProvisioningModel.RESERVATION_BOUND):
+        if resource.startswith(f"{scheduled.value}:"):
+            resource, model = resource.removeprefix(f"{scheduled.value}:"), scheduled
+    return PriceKey(guards_name(resource), region, model)

@@ -80,9 +80,6 @@ def test_spot_in_words_is_spot(usage: str) -> None:
 @pytest.mark.parametrize(
     "description",
     [
-        "DWS Calendar Mode A4 Nvidia B200 (1 gpu slice) running in Americas",
-        "1/8 vGPU no lssd attached to DWS Defined Duration VMs running in Iowa",
-        "Nvidia H100 Mega 80GB GPU attached to DWS Defined Duration VMs running in Americas",
         "Commitment v1: H200 141GB GPU running in Americas for 3 Years",
         "Commitment v1: A4 Nvidia B200 (1 gpu slice) in Americas for 1 Year",
         "Reserved Nvidia H100 80GB Mega GPU in Virginia",
@@ -90,5 +87,5 @@ def test_spot_in_words_is_spot(usage: str) -> None:
     ],
 )
 def test_other_terms_of_the_same_families_are_passed_over(description: str) -> None:
-    """Flex-start, calendar mode, commitments and reservations have prices of their own, which no plain VM pays."""
+    """Commitments, reservations and premiums have prices of their own, which no plain VM pays."""
     assert subject(description, "OnDemand") is None

@@ -72,7 +72,7 @@ def test_the_recorded_catalogue_gives_each_price_and_no_look_alike() -> None:
         ("Commitment v1: TpuV5p running in Netherlands for 3 Years", "Commit3Yr", None),
         ("DWS Calendar Mode V6e running in Columbus", "OnDemand", None),
         ("DWS Defined Duration V6e running in Columbus", "Commit1Yr", None),
-        ("DWS Defined Duration A2 Core running in Americas", "OnDemand", None),
+        ("DWS Defined Duration Capacity Optimized V6e running in Columbus", "OnDemand", None),
     ],
 )
 def test_the_words_of_the_catalogue(words: str, usage: str, priced: tuple[str, ProvisioningModel] | None) -> None:

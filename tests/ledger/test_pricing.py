@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from fractions import Fraction
 
@@ -170,16 +171,38 @@ def test_a_missing_spot_price_is_never_replaced_by_the_on_demand_one() -> None:
 @pytest.mark.parametrize(
     ("model", "said"),
     [
-        (ProvisioningModel.FLEX_START, "It is a flex-start VM, which Google bills at a price of its own"),
-        (ProvisioningModel.RESERVATION_BOUND, "It is a reservation-bound VM, which Google bills at a price of its own"),
+        (ProvisioningModel.FLEX_START, "n1:core (flex-start) in us-central1, n1:ram (flex-start)"),
+        (ProvisioningModel.RESERVATION_BOUND, "n1:core (reservation-bound) in us-central1, n1:ram (reservation-bound)"),
     ],
 )
 def test_what_is_sold_at_other_prices_is_unpriced(model: ProvisioningModel, said: str) -> None:
     """Flex-start costs up to 53 % less than on demand: at the list price, a VM would seem twice as dear as it is."""
     bill = bill_lifetime(run(3600, model), BOOK, T0 + timedelta(days=1))
     assert bill.charges == ()
-    assert bill.unpriced.startswith(said)
+    assert bill.unpriced.startswith(f"No price is known for {said}")
     assert rate_per_hour(T4_HOST, "us-central1", model, BOOK, T0) is None
+    advice = "what others cost is in their contract" if model is ProvisioningModel.RESERVATION_BOUND else "[prices]"
+    assert advice in bill.unpriced
+
+
+def test_a_flex_start_vm_is_billed_at_its_own_prices() -> None:
+    """An hour at half of each price, and the minute that any VM pays at least."""
+    flex = ProvisioningModel.FLEX_START
+    halves = [
+        replace(
+            one, key=replace(one.key, provisioning_model=flex), rate_nanos=one.rate_nanos // 2, id=(one.id or 0) + 50
+        )
+        for one in BOOK_PRICES
+        if one.key.provisioning_model is STANDARD
+    ]
+    book = PriceBook((*BOOK_PRICES, *halves))
+    usual = bill_lifetime(run(3600), book, T0 + timedelta(days=1))
+    bill = bill_lifetime(run(3600, flex), book, T0 + timedelta(days=1))
+    assert bill.unpriced == ""
+    assert bill.amount.nanos == pytest.approx(usual.amount.nanos / 2, abs=5)
+    assert {charge.price_id for charge in bill.charges}.isdisjoint({charge.price_id for charge in usual.charges})
+    brief = bill_lifetime(replace(run(30, flex), end_reason=EndReason.PREEMPTED), book, T0 + timedelta(days=1))
+    assert {charge.seconds for charge in brief.charges} == {60}
 
 
 def test_an_unknown_machine_type_or_disk_type_says_what_to_do() -> None:

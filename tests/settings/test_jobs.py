@@ -15,7 +15,7 @@ from costguard.gce.prices import snapshot_prices
 from costguard.jobs.submit.submission import OVERRIDES
 from costguard.ledger.billed.machine_parts import parts_of_shape
 from costguard.model.budget import AtLimit, Scope
-from costguard.model.instance import LIST_PRICED, ProvisioningModel, Shape
+from costguard.model.instance import ProvisioningModel, Shape
 from costguard.model.job import Terms
 from costguard.model.launch import Recipe
 from costguard.model.preset import Preset
@@ -39,6 +39,9 @@ def recipe_of(tmp_path: Path, name: str, text: str = GOOD) -> Recipe:
     return section
 
 
+SOLD = (ProvisioningModel.STANDARD, ProvisioningModel.SPOT)
+
+
 @pytest.mark.parametrize("name", SHIPPED)
 def test_shipped_recipes_can_be_had(tmp_path: Path, name: str) -> None:
     """Each zone has the GPUs, and the shipped prices know all parts of the VM there, Spot and on-demand."""
@@ -50,7 +53,7 @@ def test_shipped_recipes_can_be_had(tmp_path: Path, name: str) -> None:
     for zone in recipe.zones:
         assert recipe.gpu_type in ACCELERATOR_TYPES[zone]
         region = zone.rpartition("-")[0]
-        parts = {(part.resource, region, model) for part in parts_of_shape(shape) for model in LIST_PRICED}
+        parts = {(part.resource, region, model) for part in parts_of_shape(shape) for model in SOLD}
         assert len(parts) == 6
         assert parts | {(f"disk:{recipe.disk_type}", region, ProvisioningModel.STANDARD)} <= priced
     assert recipe.attaches_gpus == (machine.gpu_count == 0)

@@ -52,10 +52,27 @@ _RTX: Final = re.compile(r"rtx 6000 96gb" + _SPOT_VMS + _PLACE)
 # A GPU with its share of the VM around it: such VMs have no SKUs for vCPUs, memory or local SSD.
 _SLICE: Final = re.compile(_SPOT + r"a4x? nvidia (?P<name>g?b\d00) \(1 gpu slice\)" + _PLACE)
 _EIGHTH: Final = re.compile(r"1/8 vgpu no lssd" + _SPOT_VMS + _PLACE)
-# A TPU chip with its share of the VM. Flex-start drops the "Tpu": "DWS Defined Duration V6e running in Columbus".
-# Words read from the catalogue in June and August 2026, and "TPU7x running in Americas".
+# A TPU chip with its share of the VM. Words read from the catalogue in June and August 2026, and "TPU7x running in
+# Americas".
 _TPU: Final = re.compile(r"tpu(?P<name>v5e|v5p|v6e|7x)" + _SPOT_VMS + _PLACE)
-_FLEX_TPU: Final = re.compile(r"dws defined duration (?:tpu)?(?P<name>v5e|v5p|v6e|7x)" + _PLACE)
+# Flex-start, as the catalogue and bills of August 2025 to September 2026 have it: "DWS Defined Duration A3 Core running
+# in Americas" (9A32-36B2-7FBC), "... SSD backed Local Storage running in Americas" (2303-1D6A-9C08), "... V6e running
+# in Columbus", "Nvidia H100 80GB GPU attached to DWS Defined Duration VMs running in Americas" (341A-49A5-0C07), "1/8
+# vGPU no lssd attached to ...", and of H4D "DWS Flex Start H4D Standard Core running in Iowa".
+_FLEX: Final = (
+    re.compile(r"dws (?:defined duration|flex start) (?P<what>.+?)" + _MAYBE_PLACE),
+    re.compile(r"(?P<what>.+) attached to dws (?:defined duration|flex start) vms" + _MAYBE_PLACE),
+)
+# Reservations in calendar mode: "DWS Calendar Mode A4 Nvidia B200 (1 gpu slice) in Seoul" (0EFA-3A56-0BFC), "Reserved
+# Nvidia H100 80GB Mega GPU in Americas in Calendar Mode". "Reserved A2 Ram in Netherlands" costs nothing: a commitment
+# pays for it.
+_CALENDAR: Final = (
+    re.compile(r"dws calendar mode (?P<what>.+?)" + _MAYBE_PLACE),
+    re.compile(r"reserved (?P<what>.+?)(?: running)? in .+ in calendar mode"),
+)
+# Both drop words of the SKU on demand: "A3 Core" is its "A3 Instance Core", "V6e" its "TpuV6e".
+_SHORT_HOST: Final = re.compile(r"(?P<family>[a-z]\d+[a-z]*)(?: instance| standard)? (?P<part>core|ram)")
+_SHORT_TPU: Final = re.compile(r"(?:tpu)?(?P<name>v5e|v5p|v6e|7x)(?: tpu)?")
 # As programs print the catalogue: "Commitment v1: A2 Cpu in APAC for 1 Year" (38FA-6071-3D88), "Commitment v1: N2D AMD
 # Cpu in Americas for 1 Year", "Commitment v1: Nvidia Tesla T4 GPU running in Americas for 3 Years" (A360-7A19-4436).
 _COMMITMENT: Final = re.compile(r"commitment v1: (?P<what>.+?)(?: running)? in .+ for (?P<years>[13]) years?")
@@ -113,8 +130,8 @@ def prices_of_sku(sku: Any) -> Iterator[Price]:
 def subject(description: str, usage_type: str) -> tuple[str, ProvisioningModel] | None:
     """The resource that a SKU's words are about, and for which kind of VM."""
     words = " ".join(description.lower().split())
-    if (flex := _FLEX_TPU.fullmatch(words)) and usage_type == "OnDemand":
-        return _tpu(flex["name"]), ProvisioningModel.FLEX_START
+    if (scheduled := _scheduled(words)) is not None:
+        return scheduled if usage_type == "OnDemand" else None
     if _OTHER_TERMS.search(words) or usage_type not in ("OnDemand", "Preemptible"):
         return None
     resource_and_model = _resource(words)
@@ -125,6 +142,34 @@ def subject(description: str, usage_type: str) -> tuple[str, ProvisioningModel] 
     if usage_type == "Preemptible" and not is_spot and not is_address(resource):
         return None
     return resource, ProvisioningModel.SPOT if is_spot else ProvisioningModel.STANDARD
+
+
+def _scheduled(words: str) -> tuple[str, ProvisioningModel] | None:
+    """What Dynamic Workload Scheduler sells: by flex-start, or in a reservation in calendar mode.
+
+    Calendar mode of TPUs is left out: a node of the Cloud TPU API says the same of every reservation, whatever the
+    reservation costs.
+    """
+    for model, patterns in ((ProvisioningModel.FLEX_START, _FLEX), (ProvisioningModel.RESERVATION_BOUND, _CALENDAR)):
+        match = next((found for pattern in patterns if (found := pattern.fullmatch(words))), None)
+        if match is None or _OTHER_TERMS.search(match["what"]):
+            continue
+        resource = _ordinary(match["what"])
+        is_tpu = _SHORT_TPU.fullmatch(match["what"]) is not None
+        if resource is not None and not (is_tpu and model is ProvisioningModel.RESERVATION_BOUND):
+            return resource, model
+    return None
+
+
+def _ordinary(what: str) -> str | None:
+    """The resource of a running VM that the words name without their place; None for anything else."""
+    if host := _SHORT_HOST.fullmatch(what):
+        what = f"{host['family']} instance {host['part']}"
+    elif tpu := _SHORT_TPU.fullmatch(what):
+        what = f"tpu{tpu['name']}"
+    resource, is_spot = _resource(f"{what} running in {EVERYWHERE}") or ("", False)
+    is_of_a_run = resource.startswith("gpu:") or resource.endswith((":core", ":ram")) or resource == "local-ssd"
+    return resource if is_of_a_run and not is_spot else None
 
 
 def commitment(description: str, usage_type: str) -> str | None:

@@ -17,7 +17,12 @@ from costguard.model.price import Price, Unit, is_address, without_commitment
 FURTHEST_AHEAD = timedelta(days=31)
 
 # How many times more, or less, a price may become at once. Google moves Spot prices up to once a month.
-_WILDEST = {ProvisioningModel.STANDARD: 3, ProvisioningModel.SPOT: 10, ProvisioningModel.FLEX_START: 3}
+_WILDEST = {
+    ProvisioningModel.STANDARD: 3,
+    ProvisioningModel.SPOT: 10,
+    ProvisioningModel.FLEX_START: 3,
+    ProvisioningModel.RESERVATION_BOUND: 3,
+}
 
 # Google's list price of a GPU differs between regions, but never by half: such a figure is a mistake.
 _CHEAPEST_REGION = Fraction(3, 5)
@@ -33,7 +38,7 @@ def judge(
     """Explains why this price is refused, in a sentence for people; None when it is good.
 
     `previous` is the last good price of the same key, `on_demand` that of the same resource and region (it matters to
-    Spot prices), `elsewhere` the on-demand prices of the resource in other regions.
+    prices of Spot and flex-start), `elsewhere` the on-demand prices of the resource in other regions.
     """
     if new.rate_nanos <= 0:
         return "A price must be above zero."
@@ -43,17 +48,18 @@ def judge(
         return f"{new.key.resource} is billed per {units}, but this price is per {new.unit.value}."
     if new.in_force_from > now + FURTHEST_AHEAD:
         return f"It would be in force from {new.in_force_from:%Y-%m-%d}, more than {FURTHEST_AHEAD.days} days ahead."
-    return (
-        _too_dear_for_spot(new, on_demand, now)
-        or _too_cheap_for_its_region(new, elsewhere, now)
-        or _wild(new, previous, now)
-    )
+    return _too_dear(new, on_demand, now) or _too_cheap_for_its_region(new, elsewhere, now) or _wild(new, previous, now)
 
 
-def _too_dear_for_spot(new: Price, on_demand: Price | None, now: datetime) -> str | None:
-    is_spot = new.key.provisioning_model is ProvisioningModel.SPOT
-    if is_spot and on_demand is not None and new.nanos_per_second(now) >= on_demand.nanos_per_second(now):
+def _too_dear(new: Price, on_demand: Price | None, now: datetime) -> str | None:
+    """Spot costs less than on demand; flex-start no more (the catalogue has the T4 and the L4 at the same price)."""
+    if on_demand is None:
+        return None
+    rate, usual = new.nanos_per_second(now), on_demand.nanos_per_second(now)
+    if new.key.provisioning_model is ProvisioningModel.SPOT and rate >= usual:
         return f"The Spot price {_shown(new)} is not below the on-demand price {_shown(on_demand)}."
+    if new.key.provisioning_model is ProvisioningModel.FLEX_START and rate > usual:
+        return f"The flex-start price {_shown(new)} is above the on-demand price {_shown(on_demand)}."
     return None
 
 

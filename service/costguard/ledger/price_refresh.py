@@ -121,7 +121,7 @@ def _is_news(price: Price, stored: Price | None) -> bool:
 def _judged(
     fetched: Sequence[Price], stored: Mapping[PriceKey, Price], now: datetime
 ) -> tuple[list[Price], list[RefusedPrice]]:
-    """On-demand prices first: the good ones are what Spot prices are compared with."""
+    """On-demand prices first: the good ones are what prices of Spot and flex-start are compared with."""
     everywhere: dict[str, dict[str, Price]] = defaultdict(dict)
     for price in (*stored.values(), *fetched):
         if price.key.provisioning_model is ProvisioningModel.STANDARD and price.rate_nanos > 0:
@@ -129,7 +129,7 @@ def _judged(
     on_demand = {key: price for key, price in stored.items() if key.provisioning_model is ProvisioningModel.STANDARD}
     good: list[Price] = []
     refused: list[RefusedPrice] = []
-    for price in sorted(fetched, key=lambda one: one.key.provisioning_model is ProvisioningModel.SPOT):
+    for price in sorted(fetched, key=lambda one: one.key.provisioning_model is not ProvisioningModel.STANDARD):
         regions = everywhere[price.key.resource]
         elsewhere = [other for region, other in regions.items() if region != price.key.region]
         standard = PriceKey(price.key.resource, price.key.region, ProvisioningModel.STANDARD)

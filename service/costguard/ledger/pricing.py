@@ -16,7 +16,7 @@ from fractions import Fraction
 
 from costguard.ledger.billed.machine_parts import BilledPart, parts_of_shape
 from costguard.ledger.price_book import PriceBook
-from costguard.model.instance import LIST_PRICED, InstanceKind, ProvisioningModel, Shape
+from costguard.model.instance import InstanceKind, ProvisioningModel, Shape
 from costguard.model.lifetime import Charge, EndReason, Lifetime, StorageSpan
 from costguard.model.money import Money
 from costguard.model.price import EVERYWHERE, Price, PriceAge, PriceKey, is_address
@@ -33,6 +33,10 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _WHAT_TO_DO = (
     "it is priced once Google's catalogue was read and lists it. Leave `enabled` under [prices] on, and enable the "
     "Cloud Billing API (cloudbilling.googleapis.com)."
+)
+_OF_A_RESERVATION = (
+    "Google's catalogue lists prices of reservations in calendar mode alone, and not all of them; what others cost is "
+    "in their contract. See Google's bill for what it costs."
 )
 
 
@@ -53,14 +57,17 @@ class _Gaps:
     """Collects what has no price, each thing once, in the order met."""
 
     keys: dict[str, None] = field(default_factory=dict)
+    is_reserved: bool = False
 
     def add(self, key: PriceKey) -> None:
         self.keys[f"{key.resource} ({key.provisioning_model.in_words}) in {key.region}"] = None
+        self.is_reserved = key.provisioning_model is ProvisioningModel.RESERVATION_BOUND
 
     def __str__(self) -> str:
         if not self.keys:
             return ""
-        return f"No price is known for {', '.join(self.keys)}: {_WHAT_TO_DO}"
+        what_to_do = _OF_A_RESERVATION if self.is_reserved else _WHAT_TO_DO
+        return f"No price is known for {', '.join(self.keys)}: {what_to_do}"
 
 
 def billed_seconds(start: datetime, end: datetime) -> int:
@@ -95,12 +102,6 @@ def bill_lifetime(lifetime: Lifetime, book: PriceBook, until: datetime, since: d
             "there, or the service account may not read machine types (compute.machineTypes.get). "
             "The server's log says which.",
         )
-    if not _has_list_price(lifetime.shape, lifetime.provisioning_model):
-        return Bill(
-            (),
-            f"It is a {lifetime.provisioning_model.in_words} VM, which Google bills at a price of its own that "
-            "Costguard does not know: see Google's bill for what it costs.",
-        )
     end = min(until, _billed_end(lifetime)) if lifetime.ended_at is not None else until
     region = _region(lifetime.zone)
     keyed = [
@@ -108,11 +109,6 @@ def bill_lifetime(lifetime: Lifetime, book: PriceBook, until: datetime, since: d
     ]
     exact = end if lifetime.ended_at is None else min(end, lifetime.ended_at)
     return _bill(keyed, book, _later(lifetime.started_at, since), end, exact)
-
-
-def _has_list_price(shape: Shape, model: ProvisioningModel) -> bool:
-    """Says whether a price is read for this way of buying: of flex-start, for TPUs alone."""
-    return model in LIST_PRICED or (model is ProvisioningModel.FLEX_START and shape.has_tpus)
 
 
 def bill_storage(span: StorageSpan, book: PriceBook, until: datetime, since: datetime | None = None) -> Bill:

@@ -36,14 +36,13 @@ _BILLS_MACHINE = frozenset({Status.RUNNING, Status.PENDING_STOP})
 class ProvisioningModel(StrEnum):
     """The way in which a VM is sold (cloud.google.com/compute/docs/instances/provisioning-models).
 
-    The last two have prices of their own, of which those of TPUs by flex-start are read; only the first two are
-    launched by Costguard.
+    Each has prices of its own. Disks and addresses cost the same in all but Spot, whose address costs half.
     """
 
     STANDARD = "standard"  # on demand, or in a reservation that is billed at the on-demand price
     SPOT = "spot"
     FLEX_START = "flex_start"
-    RESERVATION_BOUND = "reservation_bound"
+    RESERVATION_BOUND = "reservation_bound"  # ends with a reservation of calendar mode or of AI Hypercomputer
 
     @property
     def in_words(self) -> str:
@@ -57,8 +56,8 @@ _IN_WORDS = {
     ProvisioningModel.FLEX_START: "flex-start",
     ProvisioningModel.RESERVATION_BOUND: "reservation-bound",
 }
-LIST_PRICED = (ProvisioningModel.STANDARD, ProvisioningModel.SPOT)
-"""The models whose prices Google's catalogue lists for everybody."""
+LIST_PRICED = (ProvisioningModel.STANDARD, ProvisioningModel.SPOT, ProvisioningModel.FLEX_START)
+"""The models whose prices Google's catalogue lists for everybody, whichever VM is bought."""
 
 
 class InstanceKind(StrEnum):

@@ -43,6 +43,11 @@ _EXACT: Mapping[tuple[str, str], tuple[int, int | None]] = {
     ("flex_start:tpu:ct5lp", "us-west4"): (600_000_000, None),
     ("tpu:ct6e", "europe-west4"): (2_970_000_000, 1_782_000_000),
     ("flex_start:tpu:ct6e", "europe-west4"): (1_350_000_000, None),
+    ("flex_start:gpu:nvidia-tesla-t4", "asia-east1"): (350_000_000, None),
+    ("flex_start:gpu:nvidia-tesla-t4", "europe-west4"): (367_500_000, None),
+    ("flex_start:gpu:nvidia-l4", "europe-west4"): (588_040_000, None),
+    ("flex_start:gpu:nvidia-tesla-a100", "europe-west4"): (1_613_650_000, None),
+    ("flex_start:gpu:nvidia-a100-80gb", "europe-west4"): (2_032_850_000, None),
 }
 # Spot A3 High in eight regions, (core, memory, GPU), as the Cloud Billing Catalog had it (Source.CATALOG_2025).
 _SPOT_A3: Mapping[str, tuple[int, int, int]] = {
@@ -82,6 +87,12 @@ class Source(StrEnum):
     SUMS = "the same page's price of the whole VM, less its other parts"
     CATALOG_2025 = "Cloud Billing Catalog of 2025-10-22: andylizf/skynomad-artifact @ 62b9aaa"
     CATALOG_2026 = "Cloud Billing Catalog of 2026: SKUs quoted in SpareCores sc-crawler's tests and two price feeds"
+    FLEX_BILL = "a bill of August 2025 for a flex-start a3-highgpu-8g in us-central1, quoted by SKU id and unit price"
+    FLEX_2026 = (
+        "Cloud Billing Catalog, flex-start in us-central1 as several readers of it quoted it, April to August 2026"
+    )
+    CALENDAR = "Cloud Billing Catalog, calendar mode, as quoted in November 2025 and July 2026"
+    UNDISCOUNTED = "Google, About Flex-start VMs: only A4, A3, A2 and H4D are cheaper; so the price on demand"
     SKYPILOT = "skypilot-org/skypilot-catalog v7 gcp/vms.csv @ 017e250: the VM's or the GPU's Spot price"
     LIBCLOUD = "apache/libcloud pricing.json @ 6e39117, of 2023-08-06, from the Cloud Billing Catalog"
     SPLIT = "the page's price of the whole VM is Google's, its split into cores, memory and GPUs is made up"
@@ -101,6 +112,38 @@ class Price:
 _PAGE, _SUMS, _DISKS = Source.PAGE, Source.SUMS, Source.DISKS
 _SKYPILOT, _LIBCLOUD, _SPLIT, _INVENTED = Source.SKYPILOT, Source.LIBCLOUD, Source.SPLIT, Source.INVENTED
 _CATALOG_2025, _CATALOG_2026 = Source.CATALOG_2025, Source.CATALOG_2026
+_BILL, _FLEX_2026, _CALENDAR, _UNDISCOUNTED = Source.FLEX_BILL, Source.FLEX_2026, Source.CALENDAR, Source.UNDISCOUNTED
+
+FLEX_START, RESERVATION_BOUND = "flex_start", "reservation_bound"
+_SCHEDULED: Mapping[str, Price] = {
+    # Dynamic Workload Scheduler. Flex-start has SKUs of its own for everything in a running VM, local SSD included.
+    "flex_start:a2:core": Price(17_390_000, None, _FLEX_2026),
+    "flex_start:a2:ram": Price(2_330_000, None, _FLEX_2026),
+    "flex_start:a3:core": Price(10_934_000, None, _BILL),
+    "flex_start:a3:ram": Price(952_000, None, _BILL),
+    "flex_start:a3plus:core": Price(11_545_000, None, _INVENTED),
+    "flex_start:a3plus:ram": Price(1_005_000, None, _INVENTED),
+    "flex_start:a3ultra:core": Price(9_353_000, None, _INVENTED),
+    "flex_start:a3ultra:ram": Price(814_000, None, _INVENTED),
+    "flex_start:g2:core": Price(24_988_441, None, _UNDISCOUNTED),
+    "flex_start:g2:ram": Price(2_927_392, None, _UNDISCOUNTED),
+    "flex_start:gpu:nvidia-tesla-a100": Price(1_613_650_000, None, _FLEX_2026),
+    "flex_start:gpu:nvidia-a100-80gb": Price(1_846_198_000, None, _FLEX_2026),
+    "flex_start:gpu:nvidia-h100-80gb": Price(4_200_761_000, None, _BILL),
+    "flex_start:gpu:nvidia-h100-mega-80gb": Price(4_423_936_000, None, _FLEX_2026),
+    "flex_start:gpu:nvidia-h200-141gb": Price(4_655_870_000, None, _INVENTED),
+    "flex_start:gpu:nvidia-b200": Price(8_055_000_000, None, _FLEX_2026),
+    "flex_start:gpu:nvidia-l4": Price(560_040_240, None, _UNDISCOUNTED),
+    "flex_start:gpu:nvidia-tesla-t4": Price(350_000_000, None, _UNDISCOUNTED),
+    "flex_start:slice:nvidia-rtx-pro-6000": Price(323_440_000, None, _FLEX_2026),
+    "flex_start:local-ssd": Price(80_000_000, None, _BILL),
+    "flex_start:tpu:ct5lp": Price(600_000_000, None, _CATALOG_2026),
+    "flex_start:tpu:ct6e": Price(1_350_000_000, None, _CATALOG_2026),
+    # Reservations in calendar mode; of their vCPUs and memory no SKU was found.
+    "reservation_bound:gpu:nvidia-h100-80gb": Price(4_570_000_000, None, _CALENDAR),
+    "reservation_bound:gpu:nvidia-h100-mega-80gb": Price(4_841_121_000, None, _CALENDAR),
+    "reservation_bound:gpu:nvidia-b200": Price(11_277_000_000, None, _CALENDAR),
+}
 
 BASE: Mapping[str, Price] = {
     "n1:core": Price(31_611_000, 8_011_000, _PAGE, _SKYPILOT),
@@ -165,8 +208,7 @@ BASE: Mapping[str, Price] = {
     "tpu:ct5p": Price(4_200_000_000, 1_680_000_000, _PAGE, _INVENTED),
     "tpu:ct6e": Price(2_700_000_000, 1_403_300_000, _CATALOG_2026, _CATALOG_2026),
     "tpu:tpu7x": Price(12_000_000_000, 4_800_000_000, _CATALOG_2026, _INVENTED),
-    "flex_start:tpu:ct5lp": Price(600_000_000, None, _CATALOG_2026),
-    "flex_start:tpu:ct6e": Price(1_350_000_000, None, _CATALOG_2026),
+    **_SCHEDULED,
     "local-ssd": Price(80_000_000, 32_000_000, _DISKS, _INVENTED),
     "disk:pd-standard": Price(40_000_000, None, _DISKS),
     "disk:pd-balanced": Price(100_000_000, None, _DISKS),
@@ -183,6 +225,11 @@ BASE: Mapping[str, Price] = {
 }
 
 
+def bare(resource: str) -> str:
+    """The resource without the way in which Dynamic Workload Scheduler sells it."""
+    return resource.removeprefix(f"{FLEX_START}:").removeprefix(f"{RESERVATION_BOUND}:")
+
+
 def unit_of(resource: str) -> str:
     """The usage unit of a resource's rate, as the catalogue writes it."""
     if resource.endswith(":ram"):
@@ -192,7 +239,8 @@ def unit_of(resource: str) -> str:
 
 def is_storage(resource: str) -> bool:
     """Says whether it is storage: disks, local SSD, saved memory, snapshots, images."""
-    return resource.startswith("disk:") or resource in ("local-ssd", "suspended-memory", "snapshot", "image")
+    kept = ("local-ssd", "suspended-memory", "snapshot", "image")
+    return resource.startswith("disk:") or bare(resource) in kept
 
 
 @cache
@@ -222,9 +270,9 @@ def _spot_a3(resource: str, region: str) -> int | None:
 
 
 def _sold(resource: str, gpus: set[str]) -> bool:
-    head, _, tail = resource.partition(":")
-    if head in ("gpu", "slice", "tpu", "flex_start"):
-        return tail.removeprefix("tpu:") in gpus
+    head, _, tail = bare(resource).partition(":")
+    if head in ("gpu", "slice", "tpu"):
+        return tail in gpus
     return head not in _BUILT_IN or not gpus.isdisjoint(_BUILT_IN[head])
 
 

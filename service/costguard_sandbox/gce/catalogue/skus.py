@@ -8,11 +8,14 @@ from typing import Any
 
 from costguard_sandbox.gce.catalogue.prices import (
     EVERYWHERE,
+    FLEX_START,
+    RESERVATION_BOUND,
     SOLD_EVERYWHERE,
     STORAGE_BASE_REGIONS,
     NoRate,
     PriceList,
     Timeline,
+    bare,
     is_storage,
     unit_of,
 )
@@ -224,6 +227,9 @@ def _places(resource: str, by_region: dict[str, Timeline]) -> Iterator[tuple[str
 
 def describe(resource: str, place: str, *, spot: bool) -> tuple[str, str, str]:
     """(description, resourceFamily, resourceGroup); a place of '' is left out, as for the oldest storage SKUs."""
+    head, _, tail = resource.partition(":")
+    if head in (FLEX_START, RESERVATION_BOUND):
+        return _scheduled(head, tail, place)
     if is_storage(resource):
         name, group = _STORAGE[resource]
         name += " attached to Spot Preemptible VMs" if spot else ""
@@ -232,7 +238,6 @@ def describe(resource: str, place: str, *, spot: bool) -> tuple[str, str, str]:
         return f"External IP Charge on a {'Spot Preemptible' if spot else 'Standard'} VM", "Network", "IpAddress"
     if resource == "static-ip":  # recorded: "Static Ip Charge" of the American regions, "Static Ip Charge in Japan"
         return f"Static Ip Charge in {place}" if place else "Static Ip Charge", "Network", "IpAddress"
-    head, _, tail = resource.partition(":")
     if head in ("gpu", "slice"):
         name = GPUS[tail] if head == "gpu" else "1/8 vGPU no lssd"
         if spot:
@@ -240,9 +245,6 @@ def describe(resource: str, place: str, *, spot: bool) -> tuple[str, str, str]:
         return f"{name} running in {place}", "Compute", "GPU"
     if head == "tpu":
         return f"{TPUS[tail]}{' attached to Spot Preemptible VMs' if spot else ''} running in {place}", "Compute", "TPU"
-    if head == "flex_start":
-        chip = TPUS[tail.removeprefix("tpu:")].removeprefix("Tpu")
-        return f"DWS Defined Duration {chip} running in {place}", "Compute", "TPU"
     if head == "shared":
         name, group = _SHARED[tail]
         return f"{'Spot Preemptible ' if spot else ''}{name} running in {place}", "Compute", group
@@ -252,6 +254,34 @@ def describe(resource: str, place: str, *, spot: bool) -> tuple[str, str, str]:
     return f"{'Spot Preemptible ' if spot else ''}{_MACHINES[head]} {part} running in {place}", "Compute", group
 
 
+def _scheduled(model: str, resource: str, place: str) -> tuple[str, str, str]:
+    """The description, family and group of an SKU of Dynamic Workload Scheduler.
+
+    Recorded, of flex-start: "DWS Defined Duration A3 Core running in Americas" (and Ram), "... SSD backed Local Storage
+    running in Americas", "... V6e running in Columbus", "Nvidia H100 Mega 80GB GPU attached to DWS Defined Duration VMs
+    running in Americas", "1/8 vGPU no lssd attached to ...". Of calendar mode: "DWS Calendar Mode A4 Nvidia B200 (1 gpu
+    slice) in Seoul", "Reserved Nvidia H100 80GB Mega GPU in Americas in Calendar Mode". The whole words of the B200 by
+    flex-start are not: A0AD-E652-D4F9 is quoted as "DWS Defined Duration A4 B200 slice".
+    """
+    head, _, tail = resource.partition(":")
+    if model == RESERVATION_BOUND:
+        name = f"{GPUS[tail].replace('Plus', 'Mega')} in {place}"
+        is_slice = tail == "nvidia-b200"
+        return f"DWS Calendar Mode {name}" if is_slice else f"Reserved {name} in Calendar Mode", "Compute", "GPU"
+    if head == "local-ssd":
+        where = place or "Americas"
+        return f"DWS Defined Duration {_STORAGE[resource][0]} running in {where}", "Storage", _STORAGE[resource][1]
+    if head == "tpu":
+        return f"DWS Defined Duration {TPUS[tail].removeprefix('Tpu')} running in {place}", "Compute", "TPU"
+    if resource == "gpu:nvidia-b200":
+        return f"DWS Defined Duration {GPUS[tail]} running in {place}", "Compute", "GPU"
+    if head in ("gpu", "slice"):
+        name = GPUS[tail].replace("80GB Plus", "Mega 80GB") if head == "gpu" else "1/8 vGPU no lssd"
+        return f"{name} attached to DWS Defined Duration VMs running in {place}", "Compute", "GPU"
+    group = {"core": "CPU", "ram": "RAM"}[tail]
+    return f"DWS Defined Duration {_FAMILIES[head]} {tail.capitalize()} running in {place}", "Compute", group
+
+
 def usage_type(resource: str, *, spot: bool) -> str:
     """The category's usageType; the catalogue of 2026 has OnDemand for the Spot B200 and a Spot VM's address, too."""
     return "Preemptible" if spot and resource not in ("gpu:nvidia-b200", *SOLD_EVERYWHERE) else "OnDemand"
@@ -259,13 +289,13 @@ def usage_type(resource: str, *, spot: bool) -> str:
 
 def uses_newer_places(resource: str) -> bool:
     """Says whether its SKUs use the place names of newer machine families."""
-    head, _, tail = resource.partition(":")
-    return head in (*_NEWER, "tpu", "flex_start") or (head in ("gpu", "slice") and tail in _NEWER_GPUS)
+    head, _, tail = bare(resource).partition(":")
+    return head in (*_NEWER, "tpu") or (head in ("gpu", "slice") and tail in _NEWER_GPUS)
 
 
 def has_sku_per_region(resource: str) -> bool:
     """Says whether each region has an SKU of its own, as recorded for G4."""
-    return resource.startswith("g4:") or resource.endswith(":nvidia-rtx-pro-6000")
+    return bare(resource).startswith("g4:") or resource.endswith(":nvidia-rtx-pro-6000")
 
 
 def sku_id(*parts: str) -> str:
@@ -275,7 +305,7 @@ def sku_id(*parts: str) -> str:
 
 
 def lookalikes(price_list: PriceList, at: datetime, make: MakeSku) -> Iterator[dict[str, Any]]:
-    """Commitments, reservations, scheduled modes, premiums, licences and their like.
+    """Commitments, reservations, premiums, licences and their like.
 
     All are worded, grouped and metered like the real thing, and most are cheaper; several say OnDemand.
     """
@@ -324,11 +354,6 @@ def _gpu_variants(name: str, place: str) -> Iterator[tuple[str, str, str, int]]:
     """(description, group, usage type, price per mille of on demand)."""
     yield f"Commitment v1: {name} running in {place} for 1 Year", "GPU", "Commit1Yr", 630
     yield f"Commitment v1: {name} running in {place} for 3 Years", "GPU", "Commit3Yr", 457
-    # Recorded for A3 Mega, whose ordinary SKU says Plus: "Nvidia H100 Mega 80GB GPU attached to DWS ..." and "Reserved
-    # Nvidia H100 80GB Mega GPU in Americas in Calendar Mode".
-    by_appointment = name.replace("80GB Plus", "Mega 80GB")
-    yield f"{by_appointment} attached to DWS Defined Duration VMs running in {place}", "GPU", "OnDemand", 550
-    yield f"Reserved {name.replace('Plus', 'Mega')} in {place} in Calendar Mode", "GPU", "OnDemand", 700
     yield f"{name} attached to Sole Tenancy VMs running in {place}", "GPU", "OnDemand", 1000
     if name in ("Nvidia Tesla T4 GPU", "Nvidia Tesla P100 GPU", "Nvidia L4 GPU"):
         yield f"{name.removesuffix(' GPU')} Virtual Workstation GPU running in {place}", "GPU", "OnDemand", 1571
@@ -346,9 +371,7 @@ def _host_variants(name: str, place: str) -> Iterator[tuple[str, str, str, int]]
         yield f"Sole Tenancy Instance {part} running in {place}", "N1Standard", "OnDemand", 1100
         yield f"Sole Tenancy Premium for Sole Tenancy Instance {part} running in {place}", group, "OnDemand", 100
         return
-    yield f"DWS Defined Duration {family} {part} running in {place}", group, "OnDemand", 550
     yield f"Reserved {family} Instance {part} in {place}", group, "OnDemand", 0
-    yield f"Reserved {family} {part} in {place} in Calendar Mode", group, "OnDemand", 700
 
 
 def _storage(price_list: PriceList, make: MakeSku) -> Iterator[dict[str, Any]]:

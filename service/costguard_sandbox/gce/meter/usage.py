@@ -195,8 +195,8 @@ def _addresses(vm: VM, until: datetime) -> Iterator[Span]:
 def _sold_as(resource: str, model: str) -> str:
     """Google, VM instance pricing: Flex-start and reservations in calendar mode have prices of their own.
 
-    Of them the simulated catalogue has TPUs by flex-start alone; other such usage is unpriced rather than priced
-    wrongly.
+    A bill of August 2025 has them for everything in a running VM, its local SSD included. What the simulated catalogue
+    does not sell in that way is unpriced rather than priced wrongly. Disks and addresses cost the same as ever.
     """
     return f"{model.lower()}:{resource}" if model in ("FLEX_START", "RESERVATION_BOUND") else resource
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from fractions import Fraction
 from typing import Any
 
 import pytest
@@ -85,16 +86,24 @@ def test_type_that_is_sold_on_demand_is_made(name: str) -> None:
     assert [vm.shape.machine_type for vm in world.every_vm()] == [name]
 
 
-def test_reserved_and_flexible_starts_are_unpriced() -> None:
-    """They have prices of their own, which the catalogue lacks: unknown, neither nothing nor the on-demand price."""
+def test_reserved_and_flexible_starts_have_prices_of_their_own() -> None:
+    """What the catalogue lacks of them is unknown, neither nothing nor the on-demand price."""
     world = World(ManualClock(START), projects=[PROJECT])
     insert(world, "a4x-highgpu-4g", {"provisioningModel": "RESERVATION_BOUND", "onHostMaintenance": "TERMINATE"})
+    insert(world, "a4-highgpu-8g", {"provisioningModel": "RESERVATION_BOUND", "onHostMaintenance": "TERMINATE"})
     insert(world, "a3-highgpu-1g", {"provisioningModel": "FLEX_START", "onHostMaintenance": "TERMINATE"})
     world.advance(timedelta(minutes=5))
-    reserved, flexible = (bill(vm, world.prices, world.now) for vm in world.every_vm())
-    assert reserved.unpriced == ["reservation_bound:gpu:nvidia-gb200"]
-    assert set(reserved.resources) == set(flexible.resources) == {"disk:pd-balanced", "external-ip"}
-    assert "flex_start:gpu:nvidia-h100-80gb" in flexible.unpriced
+    unlisted, calendar, flexible = (bill(vm, world.prices, world.now) for vm in world.every_vm())
+    assert unlisted.unpriced == ["reservation_bound:gpu:nvidia-gb200"]
+    assert set(unlisted.resources) == {"disk:pd-balanced", "external-ip"}
+    assert calendar.unpriced == flexible.unpriced == []
+    b200 = calendar.resources["reservation_bound:gpu:nvidia-b200"]
+    rate, _ = world.prices.rate("reservation_bound:gpu:nvidia-b200", calendar.vm.region, False, world.now)
+    assert b200.exact == 8 * rate * Fraction(b200.seconds, 3600)
+    assert set(flexible.resources) == {
+        *(f"flex_start:{part}" for part in ("a3:core", "a3:ram", "gpu:nvidia-h100-80gb", "local-ssd")),
+        *("disk:pd-balanced", "external-ip"),
+    }
 
 
 def test_a_shared_core_bills_a_part_of_one() -> None:
