@@ -62,6 +62,31 @@ def test_prices_stand_side_by_side_with_their_history(database: Database, client
     assert text.index("A100 GPU us-central1") < text.index("N1 memory us-central1")
 
 
+def test_flex_start_and_calendar_mode_have_columns_where_they_are_sold(database: Database, client: TestClient) -> None:
+    """A fleet without such prices sees no empty columns; a refused price says how it is sold."""
+    with database.write() as connection:
+        prices.add(connection, [A100, SPOT], NOW - HOUR)
+    assert "Flex-start" not in read(client, "/prices")
+    flex, reserved = (
+        replace(A100, key=replace(A100.key, provisioning_model=model), rate_nanos=nanos)
+        for model, nanos in (
+            (ProvisioningModel.FLEX_START, 1_613_650_000),
+            (ProvisioningModel.RESERVATION_BOUND, 2_053_700_000),
+        )
+    )
+    disk = replace(A100, key=replace(A100.key, resource="disk:pd-ssd"), unit=Unit.GIB_MONTH, rate_nanos=170_000_000)
+    alone = replace(flex, key=replace(flex.key, region="europe-west4"))
+    with database.write() as connection:
+        prices.add(connection, [flex, reserved, alone, disk], NOW - HOUR)
+        prices.refuse(connection, [RefusedPrice(replace(flex, rate_nanos=9), "$9 is wrong.")], NOW)
+    text = read(client, "/prices")
+    assert "On demand Spot Spot saves Flex-start Calendar mode Since" in text
+    assert "A100 GPU us-central1 hour $2.933908 $1.100000 62% $1.613650 $2.053700" in text
+    assert "A100 GPU europe-west4 hour no price no price – $1.613650 –" in text
+    assert "pd-ssd disk us-central1 GiB-month $0.170000 no price – – –" in text
+    assert "A100 GPU flex-start us-central1, per hour" in text
+
+
 def test_prices_can_be_looked_for(database: Database, client: TestClient) -> None:
     """The search goes by words as people say them, by kind and region, a hundred a page; old prices are said to
     be old.

@@ -71,7 +71,7 @@ class PriceInForce:
 
 @dataclass(frozen=True, slots=True)
 class PriceLine:
-    """`saving` is how much less Spot costs, in whole percents, cut off."""
+    """`saving` is how much less Spot costs, in whole percents, cut off. `reserved` is in calendar mode."""
 
     resource: str
     name: str
@@ -79,7 +79,14 @@ class PriceLine:
     unit: str
     on_demand: PriceInForce | None
     spot: PriceInForce | None
+    flex_start: PriceInForce | None
+    reserved: PriceInForce | None
     saving: int | None
+
+    @property
+    def rates(self) -> tuple[PriceInForce, ...]:
+        """Returns those that are known, the usual one first."""
+        return tuple(rate for rate in (self.on_demand, self.spot, self.flex_start, self.reserved) if rate is not None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +102,8 @@ class PricesPage:
     lines: Sequence[PriceLine]
     total: int  # lines that match
     first: int  # the number of the first that is shown
+    has_flex_start: bool  # on this page of them
+    has_reserved: bool
     digits: int  # after the point, of the price that has the most
     before_address: str
     next_address: str
@@ -145,7 +154,9 @@ def _gathered(source: Source, wanted: PricesQuery, now: datetime) -> PricesPage:
         lines=shown,
         total=len(matching),
         first=start + 1,
-        digits=max((_digits(rate) for line in shown for rate in (line.on_demand, line.spot) if rate), default=0),
+        has_flex_start=any(line.flex_start for line in shown),
+        has_reserved=any(line.reserved for line in shown),
+        digits=max((_digits(rate) for line in shown for rate in line.rates), default=0),
         before_address=wanted.address(page=wanted.page - 1 if wanted.page > 2 else None) if wanted.page > 1 else "",
         next_address=wanted.address(page=wanted.page + 1) if start + _PAGE_SIZE < len(matching) else "",
         in_force=len(in_force),
@@ -181,11 +192,8 @@ def _order(pair: tuple[str, str]) -> tuple[int, str, str]:
 
 
 def _line(book: PriceBook, resource: str, region: str, now: datetime) -> PriceLine:
-    usual, spot = (
-        _rate(book, PriceKey(resource, region, model), now)
-        for model in (ProvisioningModel.STANDARD, ProvisioningModel.SPOT)
-    )
-    one = usual or spot
+    usual, spot, flex, reserved = (_rate(book, PriceKey(resource, region, model), now) for model in ProvisioningModel)
+    one = usual or spot or flex or reserved
     return PriceLine(
         resource=resource,
         name=resource_words(resource),
@@ -193,6 +201,8 @@ def _line(book: PriceBook, resource: str, region: str, now: datetime) -> PriceLi
         unit=_UNITS[one.price.unit] if one is not None else "",
         on_demand=usual,
         spot=spot,
+        flex_start=flex,
+        reserved=reserved,
         saving=_saving(usual, spot),
     )
 
@@ -202,8 +212,8 @@ def _rate(book: PriceBook, key: PriceKey, now: datetime) -> PriceInForce | None:
     if price is None:
         return None
     before = book.at(key, price.in_force_from - _INSTANT)
-    changes = (start for _, start, _ in book.pieces(key, now, now + OLD))
-    following = [later for start in changes if start > now and (later := book.at(key, start)) is not None]
+    # The price of a month is cut where the month ends, and stays the same.
+    following = [later for later, _, _ in book.pieces(key, now, now + OLD) if later is not None and later is not price]
     return PriceInForce(price, None if before is price else before, following[0] if following else None)
 
 
