@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
-from costguard.errors import BadAnswer
+from costguard.errors import BadAnswer, CloudError, RequestRefused
 from costguard.gce.convert import status_of
 from costguard.gce.errors import LAUNCHING
 from costguard.gce.fields import Garbled, moment_or_none
 from costguard.gce.machine_types import MachineTypes
 from costguard.gce.networks import way_out
 from costguard.gce.official import Official
+from costguard.gce.reservations import is_bound
 from costguard.keepers.origin import origin_of
 from costguard.model.instance import ProvisioningModel
-from costguard.model.launch import OperationAnswer, Quota, Recipe, VmRequest, WayOut
+from costguard.model.launch import SHORTEST_WAIT, OperationAnswer, Quota, Recipe, VmRequest, WayOut
 from costguard.model.observation import Sighting
+
+log = logging.getLogger(__name__)
 
 
 class ComputeActuator:
@@ -53,8 +57,11 @@ class ComputeActuator:
 _ADDRESS = {"name": "External NAT", "type_": "ONE_TO_ONE_NAT"}
 
 
-def vm_body(zone: str, vm: VmRequest, *, has_local_ssds: bool = False) -> dict[str, Any]:
-    """Makes the body of an insert call. Every VM has its own end, which Google keeps whether the guard lives or not."""
+def vm_body(zone: str, vm: VmRequest, *, has_local_ssds: bool = False, is_bound: bool = False) -> dict[str, Any]:
+    """Makes the body of an insert call. Every VM has its own end, which Google keeps whether the guard lives or not.
+
+    `is_bound`: its reservation ends its VMs, as in calendar mode, or is dense (see `reservations`).
+    """
     recipe = vm.recipe
     body: dict[str, Any] = {
         "name": vm.name,
@@ -71,17 +78,14 @@ def vm_body(zone: str, vm: VmRequest, *, has_local_ssds: bool = False) -> dict[s
             }
         ],
         "network_interfaces": [_network(zone, recipe)],
-        "scheduling": {
-            "provisioning_model": "SPOT" if vm.provisioning_model is ProvisioningModel.SPOT else "STANDARD",
-            "instance_termination_action": "STOP" if vm.keeps_disk else "DELETE",
-            # VMs with GPUs cannot be moved; that one of them comes back is decided by the guard alone.
-            "on_host_maintenance": "TERMINATE",
-            "automatic_restart": False,
-            "max_run_duration": {"seconds": int(vm.max_run.total_seconds())},
-        },
+        "scheduling": _scheduling(vm, is_bound=is_bound),
         "labels": {**recipe.labels, **vm.labels},
         "metadata": {"items": [{"key": key, "value": value} for key, value in vm.metadata.items()]},
     }
+    if affinity := _affinity(vm):
+        body["reservation_affinity"] = affinity
+    if vm.provisioning_model is ProvisioningModel.FLEX_START and vm.wait >= SHORTEST_WAIT:
+        body["params"] = {"request_valid_for_duration": {"seconds": int(vm.wait.total_seconds())}}
     if vm.notice:
         # Spot alone may have it: `gcloud compute instances create --help`, --preemption-notice-duration.
         body["scheduling"]["preemption_notice_duration"] = {"seconds": int(vm.notice.total_seconds())}
@@ -95,6 +99,44 @@ def vm_body(zone: str, vm: VmRequest, *, has_local_ssds: bool = False) -> dict[s
     if recipe.service_account:
         body["service_accounts"] = [{"email": recipe.service_account, "scopes": list(recipe.scopes)}]
     return body
+
+
+def _scheduling(vm: VmRequest, *, is_bound: bool) -> dict[str, Any]:
+    """Returns how Google provisions the VM, and how it ends it."""
+    scheduling: dict[str, Any] = {
+        "provisioning_model": _MODELS.get(vm.provisioning_model, "RESERVATION_BOUND" if is_bound else "STANDARD"),
+        "instance_termination_action": "STOP" if vm.keeps_disk else "DELETE",
+        # VMs with GPUs cannot be moved; that one of them comes back is decided by the guard alone.
+        "on_host_maintenance": "TERMINATE",
+        "automatic_restart": False,
+    }
+    if not is_bound:
+        scheduling["max_run_duration"] = {"seconds": int(vm.max_run.total_seconds())}
+    return scheduling
+
+
+# What is reserved is bought as STANDARD from an ordinary reservation: RESERVATION_BOUND is "only" for one "with either
+# a calendar reservation mode or a dense deployment type" (`gcloud compute instances create --help`,
+# --provisioning-model), and its VM ends with the reservation: Google's requests give it no maxRunDuration, and until
+# then it costs nothing that the reservation does not ("About instances that use the reservation-bound model").
+_MODELS = {
+    ProvisioningModel.STANDARD: "STANDARD",
+    ProvisioningModel.SPOT: "SPOT",
+    ProvisioningModel.FLEX_START: "FLEX_START",
+}
+
+
+def _affinity(vm: VmRequest) -> dict[str, Any]:
+    """Returns which reservation the VM may use; empty is Google's default: any that fits and is open to all VMs."""
+    if vm.provisioning_model is ProvisioningModel.FLEX_START:
+        return {"consume_reservation_type": "NO_RESERVATION"}  # "About Flex-start VMs": they cannot use one
+    if vm.provisioning_model is not ProvisioningModel.RESERVATION_BOUND:
+        return {}
+    return {
+        "consume_reservation_type": "SPECIFIC_RESERVATION",
+        "key": "compute.googleapis.com/reservation-name",
+        "values": [vm.reservation],
+    }
 
 
 def _network(zone: str, recipe: Recipe) -> dict[str, Any]:
@@ -131,7 +173,19 @@ class ComputeLauncher:
         # A type that cannot be read is taken to have none: where that is wrong, Google refuses and says so.
         shape = self._types.shape(project, zone, vm.recipe.machine_type) if vm.keeps_disk else None
         has_local_ssds = shape is not None and shape.local_ssd_gib > 0
-        return self._official.insert(project, zone, vm_body(zone, vm, has_local_ssds=has_local_ssds), request_id)
+        is_bound = bool(vm.reservation) and self._is_bound(project, zone, vm.reservation)
+        body = vm_body(zone, vm, has_local_ssds=has_local_ssds, is_bound=is_bound)
+        return self._official.insert(project, zone, body, request_id)
+
+    def _is_bound(self, project: str, zone: str, reservation: str) -> bool:
+        """Where Google does not say it, it is taken to be an ordinary one: where that is wrong, Google refuses."""
+        try:
+            return is_bound(self._official, project, zone, reservation)
+        except RequestRefused:
+            raise
+        except CloudError as error:
+            log.warning("whether reservation %s in %s ends its VMs is not known: %s", reservation, zone, error)
+            return False
 
     def start(self, project: str, zone: str, instance: str, request_id: str) -> str:
         """Begin to start a VM that was stopped. The operation's id."""

@@ -81,6 +81,19 @@ class Official:
         request = {"project": project, "region": zone.rsplit("-", 1)[0], "capacity_history_request_resource": wanted}
         return self.call("AdviceClient", "capacity_history", what, project, COMPUTE, request=request)
 
+    def reservation(self, project: str, zone: str, name: str) -> Any:
+        """A reservation, as Google's client gives it."""
+        what = f"Reading reservation {name} in {zone}"
+        reservation = self._get("ReservationsClient", what, project, zone, LAUNCHING, reservation=name)
+        _must_be("reservation", reservation, name, f"{what} of project {project}", zone)
+        return reservation
+
+    def future_reservations(self, project: str, zone: str) -> list[Any]:
+        """The zone's future reservations, as Google's client gives them."""
+        what = f"Listing future reservations in {zone}"
+        named = {"project": project, "zone": zone}
+        return self.listed("FutureReservationsClient", "list", what, project, LAUNCHING, **named)
+
     def insert(self, project: str, zone: str, body: Mapping[str, Any], request_id: str) -> str:
         """Ask once for a VM, described in the words of Google's client. The operation's id."""
         from google.cloud import compute_v1

@@ -13,7 +13,7 @@ from datetime import timedelta
 
 from costguard.model.duration import span_text
 from costguard.model.instance import ProvisioningModel
-from costguard.model.launch import LONGEST_FLEX_RUN, LONGEST_WAIT, SHORTEST_WAIT, Recipe
+from costguard.model.launch import LONGEST_FLEX_RUN, LONGEST_WAIT, SHORTEST_WAIT, Recipe, is_sold_by_flex_start
 
 SPOT, FLEX, DEMAND = ProvisioningModel.SPOT, ProvisioningModel.FLEX_START, ProvisioningModel.STANDARD
 RESERVED = ProvisioningModel.RESERVATION_BOUND
@@ -23,8 +23,6 @@ _WORDS = {model: word for word, model in _MODELS.items()}
 _RESERVED = "reserved:"
 EXAMPLES = f"spot, flex, demand, {CHEAPEST} or {_RESERVED}NAME"
 _RESERVATION = re.compile(r"(?:projects/[a-z0-9.:-]+/reservations/)?[a-z](?:[a-z0-9-]{0,61}[a-z0-9])?")
-# The series of flex-start VMs: "About Flex-start VMs", and the provisioning models' table by machine series.
-_FLEX_SERIES = re.compile(r"(?:a2|a3|a4|g2|g4|ct5p|ct6e|tpu7x)-.+")
 
 # Machine types that Google does not sell in every way. Sources:
 # cloud.google.com/ai-hypercomputer/docs/consumption-models, /compute/docs/accelerator-optimized-machines
@@ -73,16 +71,11 @@ def models_of(recipe: Recipe) -> tuple[ProvisioningModel, ...]:
     The cheapest is looked for among the ways in which Google sells the machine type.
     """
     if recipe.buys_cheapest:
-        flex = (FLEX,) if is_sold_as_flex(recipe.machine_type) else ()
+        flex = (FLEX,) if is_sold_by_flex_start(recipe.machine_type) else ()
         return (SPOT, *flex, *(() if _way_sold(recipe.machine_type) else (DEMAND,)))
     if recipe.falls_back_to_on_demand and recipe.provisioning_model is not DEMAND:
         return (recipe.provisioning_model, DEMAND)
     return (recipe.provisioning_model,)
-
-
-def is_sold_as_flex(machine_type: str) -> bool:
-    """Says whether Google sells VMs of this type as flex-start."""
-    return _FLEX_SERIES.fullmatch(machine_type) is not None
 
 
 def not_sold(machine_type: str, models: Iterable[ProvisioningModel]) -> str:
@@ -93,7 +86,7 @@ def not_sold(machine_type: str, models: Iterable[ProvisioningModel]) -> str:
             f"Google sells {machine_type} by reservation only: buy it as {_RESERVED}NAME, or choose a machine type "
             "that is sold as Spot, such as a4-highgpu-8g."
         )
-    if FLEX in models and not is_sold_as_flex(machine_type):
+    if FLEX in models and not is_sold_by_flex_start(machine_type):
         return (
             f"Google sells no flex-start VMs of {machine_type}: choose a type of the series A2, A3, A4, G2 or G4, or a "
             "TPU (ct5p, ct6e, tpu7x), or buy it as spot or demand."

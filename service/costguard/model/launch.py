@@ -19,7 +19,18 @@ NOTICES: Mapping[str, timedelta] = {"120s": LONGEST_NOTICE, "0s": NO_NOTICE}
 SHORTEST_WAIT = timedelta(seconds=90)
 LONGEST_WAIT = timedelta(hours=2)
 NO_WAIT = timedelta(0)  # now or not at all
+# How long a flex-start VM may run: "Compute Engine provisioning models"; the same bounds as in a resize request of a
+# group (`requestedRunDuration` in the resource's definition of Google's Terraform provider).
+SHORTEST_FLEX_RUN = timedelta(minutes=10)
 LONGEST_FLEX_RUN = timedelta(days=7)
+# The machine series that Google sells by flex-start ("Compute Engine provisioning models"). Cloud TPU writes its own:
+# `tpu7x` is also a machine type here, `v5p` and `v6e` are `ct5p` and `ct6e`.
+FLEX_SERIES = frozenset({"a2", "a3", "a4", "g2", "g4", "ct5p", "ct6e", "tpu7x"})
+
+
+def is_sold_by_flex_start(machine_type: str) -> bool:
+    """Tells whether Google sells this machine type by flex-start; of A4X it does not, which is a series of its own."""
+    return machine_type.partition("-")[0] in FLEX_SERIES
 
 
 @dataclass(frozen=True, slots=True)

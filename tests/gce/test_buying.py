@@ -1,0 +1,192 @@
+"""The insert bodies of flex-start VMs and of VMs on reservations, and which reservations end their VMs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from google.cloud import compute_v1
+from tests.gce.conftest import Connect, Setup
+from tests.gce.server import Answer, Asked, google_error, json_answer
+from tests.gce.test_launches import A100, ONE, OTHER, SPOT, ZONE
+from tests.sandbox.gce.conformance.discovery import problems
+
+from costguard.errors import RequestRefused
+from costguard.gce.actions import vm_body
+from costguard.model.instance import ProvisioningModel
+from costguard.model.launch import LONGEST_WAIT, NO_NOTICE, VmRequest, is_sold_by_flex_start
+
+FLEX = replace(
+    SPOT,
+    recipe=A100,
+    provisioning_model=ProvisioningModel.FLEX_START,
+    wait=LONGEST_WAIT,
+    notice=NO_NOTICE,
+)
+RESERVED = replace(FLEX, provisioning_model=ProvisioningModel.RESERVATION_BOUND, wait=timedelta(0), reservation="train")
+_OPERATION = json_answer({"kind": "compute#operation", "id": "7"})
+_FACTS = Path(__file__).resolve().parents[3] / "shared/outside/capacity/facts.json"
+
+
+def _sent(connect: Connect, vm: VmRequest, answers: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Returns the body of the insert that Google gets, where it answers reads by the ends of their paths."""
+    setup = connect(_google(answers or {}))
+    setup.cloud.launcher.insert("p", ZONE, vm, ONE)
+    body = setup.server.requests[-1].body
+    assert problems(body, "Instance") == []
+    assert isinstance(body, dict)
+    return body
+
+
+def _google(answers: Mapping[str, Any]) -> Callable[[Asked], Answer]:
+    def answer(request: Asked) -> Answer:
+        for end, body in answers.items():
+            if request.path.endswith(end):
+                return body if isinstance(body, Answer) else json_answer(body)
+        return _OPERATION
+
+    return answer
+
+
+def _facts() -> Mapping[str, Any]:
+    if not _FACTS.exists():
+        pytest.skip("the recorded facts about capacity (shared/outside/capacity) are not here")
+    return {fact["id"]: fact["data"] for fact in json.loads(_FACTS.read_text())}
+
+
+def test_flex_start_request_is_the_one_that_google_accepts(connect: Connect) -> None:
+    """Scheduling, wait and affinity as in the acceptance test of Google's Terraform provider and in public programs."""
+    facts = _facts()
+    queued = _sent(connect, replace(FLEX, max_run=timedelta(seconds=28800)))
+    accepted = facts["flex-request"]["scheduling"] | {"maxRunDuration": {"seconds": "28800"}}
+    assert queued["scheduling"] == accepted
+    for part in ("params", "reservationAffinity"):
+        assert queued[part] == facts["flex-queue"][part]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "sent"),
+    [(0, None), (89, None), (90, "90"), (7200, "7200")],
+)
+def test_flex_start_below_90_seconds_is_now_or_fail(connect: Connect, seconds: int, sent: str | None) -> None:
+    """Google's "Compute Engine instance lifecycle": with a wait of 90 s or longer, the VM is PENDING until granted."""
+    body = _sent(connect, replace(FLEX, wait=timedelta(seconds=seconds)))
+    wanted = {} if sent is None else {"params": {"requestValidForDuration": {"seconds": sent}}}
+    assert {key: body[key] for key in ("params",) if key in body} == wanted
+
+
+def test_only_flex_start_waits(connect: Connect) -> None:
+    """A wait that another model carries by mistake is not sent: Google knows it for flex-start alone."""
+    body = _sent(connect, replace(SPOT, wait=LONGEST_WAIT))
+    assert "params" not in body
+    assert "reservationAffinity" not in body
+
+
+def test_google_client_has_every_field() -> None:
+    """The classes of google-cloud-compute take the whole body: a field that they lacked would raise."""
+    instance = compute_v1.Instance(vm_body(ZONE, FLEX))
+    assert instance.params.request_valid_for_duration.seconds == 7200
+    assert instance.scheduling.provisioning_model == "FLEX_START"
+    bound = compute_v1.Instance(vm_body(ZONE, RESERVED, is_bound=True))
+    assert bound.scheduling.provisioning_model == "RESERVATION_BOUND"
+    assert list(bound.reservation_affinity.values) == ["train"]
+
+
+def _reservation(name: str = "train", **fields: Any) -> dict[str, Any]:
+    return {"kind": "compute#reservation", "id": "5", "name": name, "zone": f"zones/{ZONE}", **fields}
+
+
+def _future(mode: str, *, made: str = "train") -> dict[str, Any]:
+    url = f"https://www.googleapis.com/compute/v1/projects/p/zones/{ZONE}/reservations/{made}"
+    one = {"name": "asked", "reservationMode": mode, "status": {"autoCreatedReservations": [url]}}
+    return {"kind": "compute#futureReservationsListResponse", "id": "x", "items": [one]}
+
+
+_ENDS: Mapping[str, Any] = {"deleteAtTime": "2026-12-24T00:00:00Z", "specificReservationRequired": True}
+
+
+@pytest.mark.parametrize(
+    ("reservation", "future", "model"),
+    [
+        (_reservation(), {}, "STANDARD"),
+        (_reservation(deploymentType="DENSE"), {}, "RESERVATION_BOUND"),
+        (_reservation(**_ENDS), _future("CALENDAR"), "RESERVATION_BOUND"),
+        (_reservation(**_ENDS), _future("DEFAULT"), "STANDARD"),
+        (_reservation(**_ENDS), _future("CALENDAR", made="other"), "STANDARD"),
+        (_reservation(**_ENDS), google_error(403, "forbidden"), "STANDARD"),
+        (google_error(403, "forbidden"), {}, "STANDARD"),
+    ],
+)
+def test_reservation_decides_the_model(connect: Connect, reservation: Any, future: Any, model: str) -> None:
+    """`gcloud compute instances create --help`, --provisioning-model: RESERVATION_BOUND "only" with calendar or dense.
+
+    What cannot be read is taken for an ordinary reservation.
+    """
+    answers = {"/reservations/train": reservation, "/futureReservations": future}
+    body = _sent(connect, RESERVED, answers)
+    assert body["scheduling"]["provisioningModel"] == model
+    assert body["reservationAffinity"] == {
+        "consumeReservationType": "SPECIFIC_RESERVATION",
+        "key": "compute.googleapis.com/reservation-name",
+        "values": ["train"],
+    }
+
+
+def test_bound_vm_ends_with_its_reservation_alone(connect: Connect) -> None:
+    """Google's requests for these VMs have a termination action and no maxRunDuration; others keep their own end."""
+    bound = _sent(connect, RESERVED, {"/reservations/train": _reservation(deploymentType="DENSE")})["scheduling"]
+    assert (bound["instanceTerminationAction"], "maxRunDuration" in bound) == ("DELETE", False)
+    ordinary = _sent(connect, RESERVED, {"/reservations/train": _reservation()})["scheduling"]
+    assert ordinary["maxRunDuration"] == {"seconds": "28800"}
+
+
+def test_shared_reservation_is_read_from_its_owner(connect: Connect) -> None:
+    """`ReservationAffinity.values` in the discovery document: projects/P/reservations/NAME is shared by P."""
+    shared = replace(RESERVED, reservation="projects/owner/reservations/train")
+    setup = connect(_google({"/reservations/train": _reservation()}))
+    setup.cloud.launcher.insert("p", ZONE, shared, OTHER)
+    read, insert = setup.server.requests
+    assert read.path == f"/compute/v1/projects/owner/zones/{ZONE}/reservations/train"
+    assert insert.body["reservationAffinity"]["values"] == ["projects/owner/reservations/train"]
+
+
+@pytest.mark.parametrize("reference", ["not here!", "projects/p/reservations/"])
+def test_reference_that_names_no_reservation(connect: Connect, reference: str) -> None:
+    """It is refused with the two ways to write one, and Google is not asked."""
+    setup = connect(_google({}))
+    with pytest.raises(RequestRefused, match="names no reservation"):
+        setup.cloud.launcher.insert("p", ZONE, replace(RESERVED, reservation=reference), ONE)
+    assert setup.server.requests == []
+
+
+def test_missing_reservation_is_refused_before_the_insert(connect: Connect) -> None:
+    """No VM is asked for, and Google's words name the reservation."""
+    missing = google_error(404, "notFound", f"The resource 'projects/p/zones/{ZONE}/reservations/train' was not found")
+    setup: Setup = connect(_google({"/reservations/train": missing}))
+    with pytest.raises(RequestRefused, match="reservations/train"):
+        setup.cloud.launcher.insert("p", ZONE, RESERVED, ONE)
+    assert [request.path.rpartition("/")[2] for request in setup.server.requests] == ["train"]
+
+
+@pytest.mark.parametrize(
+    ("machine_type", "is_sold"),
+    [
+        ("a2-highgpu-1g", True),
+        ("a3-highgpu-8g", True),
+        ("a4-highgpu-8g", True),
+        ("g2-standard-4", True),
+        ("g4-standard-48", True),
+        ("ct6e-standard-4t", True),
+        ("a4x-highgpu-4g", False),
+        ("ct5lp-hightpu-1t", False),
+        ("n1-standard-8", False),
+    ],
+)
+def test_series_that_flex_start_has(machine_type: str, is_sold: bool) -> None:
+    """Google, "Compute Engine provisioning models": A2, A3, A4, G2, G4 and TPU v5p, v6e and TPU7x."""
+    assert is_sold_by_flex_start(machine_type) is is_sold
