@@ -6,7 +6,7 @@ import pytest
 
 from costguard.deadlines.guard import guarded, latest_safe_h
 from costguard.deadlines.simple_policies import wished
-from costguard.deadlines.situation import Act, HeldVM, Situation, Why, Zone
+from costguard.deadlines.situation import Act, FlexAsked, FlexOffer, HeldVM, Situation, Why, Zone
 
 ZONES = (Zone("a", 1.0, True, 0.0), Zone("b", 0.5, None), Zone("c", 0.1, False, 1.0))
 
@@ -76,3 +76,63 @@ def test_without_on_demand_and_zones_there_is_only_waiting() -> None:
     assert guarded(job, wished(job, Act.START_ON_DEMAND, Why.PLAN)).act is Act.WAIT
     running = job._replace(held=READY_SPOT)
     assert guarded(running, wished(running, Act.WAIT, Why.PLAN)).act is Act.STAY
+
+
+ASKED = FlexAsked(0.5)
+STARTING = HeldVM("spot", "a", 0.1, start_left_h=0.4)
+READY_FLEX = HeldVM("flex", "", 5.0)
+
+
+@pytest.mark.parametrize(
+    ("slack_h", "held", "asked", "wish", "act"),
+    [
+        (0.60, None, None, Act.START_FLEX, Act.START_FLEX),
+        (0.59, None, None, Act.START_FLEX, Act.START_ON_DEMAND),
+        (0.60, None, ASKED, Act.START_FLEX, Act.WAIT),
+        (0.60, None, ASKED, Act.WAIT, Act.WAIT),
+        (0.59, None, ASKED, Act.WAIT, Act.START_ON_DEMAND),
+        (0.59, None, ASKED, Act.DROP_FLEX, Act.START_ON_DEMAND),
+        (0.50, READY_SPOT, None, Act.START_FLEX, Act.START_FLEX),
+        (0.49, READY_SPOT, None, Act.START_FLEX, Act.STAY),
+        (0.49, READY_SPOT, ASKED, Act.STAY, Act.DROP_FLEX),
+        (0.50, READY_SPOT, ASKED, Act.STAY, Act.STAY),
+        (0.50, READY_SPOT, None, Act.DROP_FLEX, Act.STAY),
+        (0.60, STARTING, ASKED, Act.STAY, Act.STAY),
+        (0.59, STARTING, ASKED, Act.STAY, Act.START_ON_DEMAND),
+        (0.50, READY_ON_DEMAND, None, Act.START_FLEX, Act.START_FLEX),
+        (0.49, READY_ON_DEMAND, None, Act.START_FLEX, Act.STAY),
+        (0.49, READY_ON_DEMAND, ASKED, Act.WAIT, Act.DROP_FLEX),
+        (0.00, READY_FLEX, None, Act.STAY, Act.STAY),
+        (0.00, READY_FLEX, None, Act.WAIT, Act.STAY),
+        (0.99, READY_FLEX, None, Act.START_SPOT, Act.STAY),
+        (1.00, READY_FLEX, None, Act.START_SPOT, Act.START_SPOT),
+    ],
+)
+def test_request_for_flex_start_is_open_only_while_its_grant_fits(
+    slack_h: float, held: HeldVM | None, asked: FlexAsked | None, wish: Act, act: Act
+) -> None:
+    """A request waits as a job without a VM does; with a VM, its grant takes the slack of a start at any moment."""
+    offered = situation(slack_h, held)._replace(flex=FlexOffer(1.5), asked=asked)
+    assert guarded(offered, wished(offered, wish, Why.PLAN, "a")).act is act
+
+
+@pytest.mark.parametrize(("slack_h", "act"), [(1.10, Act.START_FLEX), (1.09, Act.START_ON_DEMAND)])
+def test_flex_start_that_ends_before_the_work_leaves_slack_for_what_follows(slack_h: float, act: Act) -> None:
+    """A VM that ends after 10 h with 10 h of work and a start needs another start, on demand at the worst."""
+    offered = situation(slack_h)._replace(flex=FlexOffer(1.5, longest_run_h=10.0))
+    assert guarded(offered, wished(offered, Act.START_FLEX, Why.PLAN)).act is act
+
+
+def test_flex_start_that_is_not_offered_is_not_asked_for() -> None:
+    """A policy that asks all the same waits, or keeps its VM."""
+    assert guarded(situation(2.0), wished(situation(2.0), Act.START_FLEX, Why.PLAN)).act is Act.WAIT
+    held = situation(2.0, READY_SPOT)
+    assert guarded(held, wished(held, Act.START_FLEX, Why.PLAN)).act is Act.STAY
+
+
+def test_request_is_looked_at_again_before_its_grant_would_be_too_late() -> None:
+    """Without a VM as long as waiting may last, with one that starts as long as its start uses up slack."""
+    alone = situation(2.0)._replace(flex=FlexOffer(1.5), asked=ASKED)
+    assert guarded(alone, wished(alone, Act.WAIT, Why.PLAN, holds_h=24)).holds_h == pytest.approx(1.5)
+    starting = situation(2.0, STARTING)._replace(flex=FlexOffer(1.5), asked=ASKED)
+    assert guarded(starting, wished(starting, Act.STAY, Why.PLAN, holds_h=24)).holds_h == pytest.approx(1.5)

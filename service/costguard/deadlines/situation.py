@@ -10,8 +10,10 @@ from enum import StrEnum
 from typing import Literal, NamedTuple, Protocol
 
 from costguard.deadlines.hazards import NO_COUNTS, TogetherCounts, ZoneCounts
+from costguard.deadlines.waits import LONGEST_WAIT_H, NO_WAITS, WaitCounts
 
-Kind = Literal["spot", "on_demand"]
+Kind = Literal["spot", "on_demand", "flex"]
+LONGEST_RUN_H = 168.0  # of a flex-start VM, by Google's page on provisioning models: 7 days
 
 
 class Zone(NamedTuple):
@@ -28,8 +30,29 @@ class Zone(NamedTuple):
     move_cost: float = 0.0
 
 
+class FlexOffer(NamedTuple):
+    """Flex-start VMs that the job may ask for: never preempted, but granted late or not at all, and ended by Google.
+
+    `longest_wait_h`: how long a request waits before it ends without a VM. `longest_run_h`: the age at which a VM ends.
+    """
+
+    price: float  # of an hour
+    waits: WaitCounts = NO_WAITS
+    longest_wait_h: float = LONGEST_WAIT_H
+    longest_run_h: float = LONGEST_RUN_H
+
+
+class FlexAsked(NamedTuple):
+    """The job's open request for a flex-start VM. It bills nothing."""
+
+    age_h: float  # since it was made
+
+
 class HeldVM(NamedTuple):
-    """The VM that the job has. It bills from its creation; the work goes on once `start_left_h` is over."""
+    """The VM that the job has. It bills from its creation; the work goes on once `start_left_h` is over.
+
+    A flex-start VM counts from when it was granted: before that there is a request, `FlexAsked`, and no VM.
+    """
 
     kind: Kind
     zone: str
@@ -48,6 +71,7 @@ class Situation(NamedTuple):
     `loss_h` is the last of them: a start on demand, from which nobody takes work, costs that much less.
     `interval_h`: hours until the next decision. `on_demand_price`: the cheapest obtainable; None while there is none.
     `elapsed_h` and `total_work_h` since the launch draw the straight line of Uniform Progress.
+    `flex`: None where the job may not have a flex-start VM. `asked`: its open request for one, beside `held` or alone.
     """
 
     work_left_h: float
@@ -62,6 +86,8 @@ class Situation(NamedTuple):
     together: TogetherCounts | None = None  # where there are several zones, and their history is known
     loss_h: float = 0.0
     overspent: float = 0.0  # by VMs that were lost or left, over what their work costs on demand; below zero: saved
+    flex: FlexOffer | None = None
+    asked: FlexAsked | None = None
 
     @property
     def slack_h(self) -> float:
@@ -76,15 +102,32 @@ class Situation(NamedTuple):
         """
         return 2 * self.start_h - (self.loss_h if self.held is None else 0.0)
 
+    @property
+    def flex_needs_h(self) -> float:
+        """The slack with which a flex-start VM may be granted: its start, and one on demand after it ends too early.
+
+        That is less without a VM, as nobody takes work from it; with one, taking over can undo some.
+        """
+        one_h = self.start_h - (self.loss_h if self.held is None else 0.0)
+        is_enough = self.flex is None or self.work_left_h + self.start_h <= self.flex.longest_run_h
+        return one_h if is_enough else one_h + self.start_h
+
     def zone(self, name: str) -> Zone | None:
         return next((zone for zone in self.zones if zone.name == name), None)
 
 
 class Act(StrEnum):
-    """Start a VM, on Spot or on demand (instead of the one held, if there is one); keep what is held; or have none."""
+    """Start a VM, on Spot or on demand (instead of the one held, if there is one); keep what is held; or have none.
+
+    A request for a flex-start VM: `START_FLEX` makes it, and what is held runs on. Once granted, its VM takes over
+    from the one held, or is the first, without another decision. `STAY` and `WAIT` let it wait on; `DROP_FLEX` deletes
+    it and changes nothing else; `START_SPOT` and `START_ON_DEMAND` delete it too, and so does its own end in vain.
+    """
 
     START_SPOT = "start_spot"
     START_ON_DEMAND = "start_on_demand"
+    START_FLEX = "start_flex"
+    DROP_FLEX = "drop_flex"
     STAY = "stay"
     WAIT = "wait"
 
@@ -102,6 +145,7 @@ class Why(StrEnum):
     PLAN = "plan"  # the least expected cost
     NO_ON_DEMAND = "no_on_demand"  # on-demand is wanted and not to be had
     SPOT_FAILS = "spot_fails"  # Spot VMs that were lost have cost more than they may
+    FLEX_ENDS = "flex_ends"  # the flex-start VM will be ended by Google before the work is done
 
 
 class Grounds(NamedTuple):
