@@ -84,7 +84,7 @@ READY_FLEX = HeldVM("flex", "", 5.0)
 
 
 @pytest.mark.parametrize(
-    ("slack_h", "held", "asked", "wish", "act"),
+    ("slack_h", "held", "request", "wish", "act"),
     [
         (0.60, None, None, Act.START_FLEX, Act.START_FLEX),
         (0.59, None, None, Act.START_FLEX, Act.START_ON_DEMAND),
@@ -109,10 +109,10 @@ READY_FLEX = HeldVM("flex", "", 5.0)
     ],
 )
 def test_request_for_flex_start_is_open_only_while_its_grant_fits(
-    slack_h: float, held: HeldVM | None, asked: FlexAsked | None, wish: Act, act: Act
+    slack_h: float, held: HeldVM | None, request: FlexAsked | None, wish: Act, act: Act
 ) -> None:
     """A request waits as a job without a VM does; with a VM, its grant takes the slack of a start at any moment."""
-    offered = situation(slack_h, held)._replace(flex=FlexOffer(1.5), asked=asked)
+    offered = situation(slack_h, held)._replace(flex=FlexOffer(1.5), asked=request)
     assert guarded(offered, wished(offered, wish, Why.PLAN, "a")).act is act
 
 
@@ -131,7 +131,7 @@ def test_flex_start_that_is_not_offered_is_not_asked_for() -> None:
 
 
 def test_request_is_looked_at_again_before_its_grant_would_be_too_late() -> None:
-    """Without a VM as long as waiting may last, with one that starts as long as its start uses up slack."""
+    """The choice stands as long as waiting may last, or, with a VM that starts, as long as a grant fits."""
     alone = situation(2.0)._replace(flex=FlexOffer(1.5), asked=ASKED)
     assert guarded(alone, wished(alone, Act.WAIT, Why.PLAN, holds_h=24)).holds_h == pytest.approx(1.5)
     starting = situation(2.0, STARTING)._replace(flex=FlexOffer(1.5), asked=ASKED)

@@ -115,7 +115,7 @@ def _kept(situation: Situation, wish: Choice) -> Choice:
 
 
 def _is_safe(situation: Situation, act: Act) -> bool:
-    """Of an act other than to keep the VM."""
+    """Says so of an act other than to keep the VM."""
     if act is Act.START_SPOT:
         return may_start_spot(situation)
     if act is Act.START_FLEX or (act is Act.WAIT and situation.asked is not None and situation.held is None):

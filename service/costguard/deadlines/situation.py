@@ -71,7 +71,7 @@ class Situation(NamedTuple):
     `loss_h` is the last of them: a start on demand, from which nobody takes work, costs that much less.
     `interval_h`: hours until the next decision. `on_demand_price`: the cheapest obtainable; None while there is none.
     `elapsed_h` and `total_work_h` since the launch draw the straight line of Uniform Progress.
-    `flex`: None where the job may not have a flex-start VM. `asked`: its open request for one, beside `held` or alone.
+    `flex`: None where the job may not have a flex-start VM. `asked`: its open request for one, with a VM or without.
     """
 
     work_left_h: float
