@@ -84,7 +84,7 @@ READY_FLEX = HeldVM("flex", "", 5.0)
 
 
 @pytest.mark.parametrize(
-    ("slack_h", "held", "request", "wish", "act"),
+    ("slack_h", "held", "waiting", "wish", "act"),
     [
         (0.60, None, None, Act.START_FLEX, Act.START_FLEX),
         (0.59, None, None, Act.START_FLEX, Act.START_ON_DEMAND),
@@ -109,10 +109,10 @@ READY_FLEX = HeldVM("flex", "", 5.0)
     ],
 )
 def test_request_for_flex_start_is_open_only_while_its_grant_fits(
-    slack_h: float, held: HeldVM | None, request: FlexAsked | None, wish: Act, act: Act
+    slack_h: float, held: HeldVM | None, waiting: FlexAsked | None, wish: Act, act: Act
 ) -> None:
     """A request waits as a job without a VM does; with a VM, its grant takes the slack of a start at any moment."""
-    offered = situation(slack_h, held)._replace(flex=FlexOffer(1.5), asked=request)
+    offered = situation(slack_h, held)._replace(flex=FlexOffer(1.5), asked=waiting)
     assert guarded(offered, wished(offered, wish, Why.PLAN, "a")).act is act
 
 

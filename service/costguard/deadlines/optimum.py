@@ -2,7 +2,8 @@
 
 A dynamic programme backwards over the points of the record, and over slack in steps of one point. With that step,
 waiting is exact; a start takes `start_h` of slack, between two steps in general, and is interpolated. Runs of one task
-are solved together, as one set of operations on whole arrays for each point.
+are solved together, as one set of operations on whole arrays for each point. A flex-start VM may begin wherever any
+request that the run could have made is granted, with several open at once, and it lasts: both are in its favour.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from costguard.deadlines.run import Market, Task
+from costguard.deadlines.run import Market, Task, WaitAt
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -22,7 +23,7 @@ NEVER = 1e12
 AT_ONCE = 64  # runs
 
 
-def optimum_costs(task: Task, market: Market, starts: Sequence[int]) -> list[float]:
+def optimum_costs(task: Task, market: Market, starts: Sequence[int], waits: Sequence[WaitAt] = ()) -> list[float]:
     """The least cost of the task from each start, in the unit of the prices. The record must reach each deadline."""
     if task.on_demand_price is None:
         raise ValueError("The optimum needs an on-demand price, as without one no deadline is certain.")
@@ -37,8 +38,31 @@ def optimum_costs(task: Task, market: Market, starts: Sequence[int]) -> list[flo
     costs = []
     for place in range(0, len(starts), AT_ONCE):
         ups, prices = _records(whole, price, starts[place : place + AT_ONCE], points, merged)
-        costs.extend(_solve(task, ups, prices, gap_h, slack_h + lost_h, lost_h))
+        granted = _granted(
+            task, starts[place : place + AT_ONCE], waits[place : place + AT_ONCE], points, merged, market
+        )
+        costs.extend(_solve(task, ups, prices, granted, gap_h, slack_h + lost_h, lost_h))
     return costs
+
+
+def _granted(
+    task: Task, starts: Sequence[int], waits: Sequence[WaitAt], points: int, merged: int, market: Market
+) -> Array:
+    """Returns, for each point and run, whether some request is granted then. Without `waits`, any is at once."""
+    granted = np.zeros((points, len(starts)), dtype=bool)
+    if task.flex is None:
+        return granted
+    if not waits:
+        return ~granted
+    for run, (start, wait_at) in enumerate(zip(starts, waits, strict=True)):
+        for point in range(points * merged):
+            wait_h = wait_at(start + point)
+            if wait_h is None or wait_h > task.flex.longest_wait_h:
+                continue
+            at = (point + math.ceil(wait_h / market.gap_h - 1e-9)) // merged
+            if at < points:
+                granted[at, run] = True
+    return granted
 
 
 def _records(whole: Array, price: Array, starts: Sequence[int], points: int, merged: int) -> tuple[Array, Array]:
@@ -51,7 +75,9 @@ def _records(whole: Array, price: Array, starts: Sequence[int], points: int, mer
     return np.stack(ups, axis=1), np.stack(prices, axis=1)
 
 
-def _solve(task: Task, ups: Array, prices: Array, gap_h: float, slack_h: float, lost_h: float) -> list[float]:
+def _solve(
+    task: Task, ups: Array, prices: Array, granted: Array, gap_h: float, slack_h: float, lost_h: float
+) -> list[float]:
     """`lost_h` of the slack cannot be used: it lies after the deadline."""
     points, runs, zones = ups.shape
     steps = math.ceil(slack_h / gap_h - 1e-9) + 1
@@ -61,6 +87,8 @@ def _solve(task: Task, ups: Array, prices: Array, gap_h: float, slack_h: float, 
     # At the end, a job with no work left costs nothing more; one with slack below zero is late.
     idle = np.where(slacks >= lost_h - 1e-9, 0.0, NEVER)[None, :].repeat(runs, axis=0)
     held = idle.copy()
+    flex = idle.copy()
+    flex_price = NEVER if task.flex is None else task.flex.price
     spot = [idle.copy() for _ in range(zones)]
     for point in range(points - 1, -1, -1):
         left_h = (points - point) * gap_h - slacks  # the work left at this point, by slack
@@ -73,6 +101,8 @@ def _solve(task: Task, ups: Array, prices: Array, gap_h: float, slack_h: float, 
         best = run_held
         for cost in run_spot:
             best = np.minimum(best, cost)
+        run_flex = flex + hours * flex_price
+        best = np.minimum(best, np.where(granted[point][:, None], run_flex, NEVER))
         begun = _less_slack(best, task.start_h / gap_h)
         waited = np.full_like(idle, NEVER)
         waited[:, 1:] = idle[:, :-1]
@@ -80,6 +110,7 @@ def _solve(task: Task, ups: Array, prices: Array, gap_h: float, slack_h: float, 
         anything = np.minimum(begun, waited)
         idle = anything
         held = np.minimum(run_held, anything)
+        flex = np.minimum(run_flex, anything)
         spot = [np.minimum(cost, anything) for cost in run_spot]
     place = slack_h / gap_h
     below = min(math.floor(place + 1e-9), steps - 1)

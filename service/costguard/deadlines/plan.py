@@ -39,8 +39,19 @@ class Chances(NamedTuple):
     found_ages: ByAge = (1.0, *(0.0,) * (BINS - 1))
 
 
+class FlexInput(NamedTuple):
+    """Flex-start VMs in a plan: the price of an hour, and grants an hour by the age of a request."""
+
+    price: float
+    grants: tuple[float, ...]
+    ages: tuple[float, ...]  # at which the ages begin, and the last of them ends, in hours
+
+
 class PlanInput(NamedTuple):
-    """Prices of an hour, in any unit; how much work and slack the tables cover; `loss_h` as in `Situation`."""
+    """Prices of an hour, in any unit; how much work and slack the tables cover; `loss_h` as in `Situation`.
+
+    `flex` is for `flex_plan.solve_with_flex`, which alone looks at it.
+    """
 
     spot_price: float
     on_demand_price: float
@@ -50,6 +61,7 @@ class PlanInput(NamedTuple):
     slack_steps: int
     chances: Chances
     loss_h: float = 0.0
+    flex: FlexInput | None = None
 
 
 class Moves(NamedTuple):
@@ -65,6 +77,7 @@ class Plan(NamedTuple):
     table: Array  # [R + s, s, S O N]
     starting: Moves  # over a start
     stepping: Moves
+    granting: Array | None = None  # with flex-start: from each age of a request to those, and to its grant, in a step
 
     def value(self, columns: slice, work_h: float, slack_h: float) -> Array:
         """Returns the value between the points of the grid; beyond its edges, the value at the edge."""
@@ -84,13 +97,15 @@ def solve(problem: PlanInput) -> Plan:
     stepping = moves_of(problem.chances, problem.step_h)
     works, slacks = problem.work_steps, problem.slack_steps
     table = np.zeros((works + slacks + 1, slacks + 1, BINS + 2 * STATES))
-    rows = _Rows(problem, starting, stepping, table)
+    rows = Rows(problem, starting, stepping, table)
     for row in range(1, works + slacks + 1):
         rows.fill(row)
     return Plan(problem, table, starting, stepping)
 
 
-class _Rows:
+class Rows:
+    """Fills a table row by row, as far as Spot, on-demand and waiting go."""
+
     def __init__(self, problem: PlanInput, starting: Moves, stepping: Moves, table: Array) -> None:
         self.problem, self.table = problem, table
         step_h, start_h = problem.step_h, problem.start_h
@@ -102,8 +117,8 @@ class _Rows:
         self.any_start = starting.any.T.copy()
         survives = starting.stay.sum(axis=1)
         self.start_cost = problem.spot_price * start_h * (survives + (1 - survives) / 2)
-        self.whole, self.part = _parts(start_h / step_h)
-        self.half, self.half_part = _parts(start_h / 2 / step_h)
+        self.whole, self.part = parts_of(start_h / step_h)
+        self.half, self.half_part = parts_of(start_h / 2 / step_h)
         # Slack steps that a start on Spot needs: instead of an on-demand VM, and without a VM.
         self.spot_from = tuple(math.ceil(h / step_h - TINY) for h in (2 * start_h, 2 * start_h - problem.loss_h))
         self.start_from = math.ceil(start_h / step_h - TINY)
@@ -111,8 +126,15 @@ class _Rows:
 
     def fill(self, row: int) -> None:
         """All states whose work and slack add up to this row, but those without work, which cost nothing."""
-        problem, table = self.problem, self.table
+        problem = self.problem
         first, last = max(0, row - problem.work_steps), min(row - 1, problem.slack_steps)
+        self.run(row, first, last)
+        self.start_spot(row, first, last)
+        self.start_on_demand(row, first, last)
+
+    def run(self, row: int, first: int, last: int) -> None:
+        """What is held runs on for a step, or nothing is."""
+        problem, table = self.problem, self.table
         low = max(first - 1, 0)
         idled = table[row - 1, low : last + 1, IDLE] @ self.idle_step  # without a VM, a step later
         before = table[row - 1, first : last + 1]
@@ -131,34 +153,41 @@ class _Rows:
             wait = idled[wait_from - 1 - low : last - low, :STATES]
             for table_part in (on_demand[wait_from - first :], idle[wait_from - first :]):
                 np.minimum(table_part, wait, out=table_part)
-        self._start_spot(row, first, last)
+
+    def start_on_demand(self, row: int, first: int, last: int) -> None:
+        problem = self.problem
+        idle = self.table[row, first : last + 1, IDLE]
         start_from = max(first, self.start_from)
         if start_from <= last:
-            begun = self._earlier(row, start_from, last, self.whole, self.part, ON_DEMAND) @ self.any_start
+            begun = self.earlier(row, start_from, last, self.whole, self.part, ON_DEMAND) @ self.any_start
             begun += problem.on_demand_price * problem.start_h
             np.minimum(idle[start_from - first :], begun, out=idle[start_from - first :])
 
-    def _start_spot(self, row: int, first: int, last: int) -> None:
-        """A start that is lost within the first step leads back into this row: there, its value is that of a bit less
-        slack, which is a little too high."""
+    def start_spot(self, row: int, first: int, last: int) -> tuple[int, Array | None]:
+        """Starts on Spot where there is any. Returns their costs by age, and the slack from which on they are.
+
+        A start that is lost within the first step leads back into this row: there, its value is that of a bit less
+        slack, which is a little too high.
+        """
         from_on_demand, from_idle = (max(first, steps) for steps in self.spot_from)
         if from_idle > last:
-            return
+            return from_idle, None
         table = self.table
         if self.half == 0 and from_idle >= 1:
             idle = table[row, from_idle : last + 1, IDLE]
             np.minimum(idle, self._less_slack(row, from_idle, last), out=idle)
-        start = self._earlier(row, from_idle, last, self.whole, self.part, SPOT) @ self.stay_start
-        start += self._earlier(row, from_idle, last, self.half, self.half_part, IDLE) @ self.fail_start
+        start = self.earlier(row, from_idle, last, self.whole, self.part, SPOT) @ self.stay_start
+        start += self.earlier(row, from_idle, last, self.half, self.half_part, IDLE) @ self.fail_start
         start += self.start_cost
         for columns, spot_from in ((ON_DEMAND, from_on_demand), (IDLE, from_idle)):
             up = table[row, spot_from : last + 1, columns.start : columns.start + BINS]
             np.minimum(up, start[spot_from - from_idle :], out=up)
+        return from_idle, start
 
     def _less_slack(self, row: int, first: int, last: int) -> Array:
         return self.table[row - 1, first - 1 : last, IDLE]
 
-    def _earlier(self, row: int, first: int, last: int, steps: int, part: float, columns: slice) -> Array:
+    def earlier(self, row: int, first: int, last: int, steps: int, part: float, columns: slice) -> Array:
         """The same work with less slack, by so many steps and a part of one."""
         table = self.table
         near = table[row - steps, first - steps : last + 1 - steps, columns]
@@ -197,7 +226,7 @@ def _short_moves(chances: Chances, hours: float) -> tuple[Array, Array, Array]:
     return np.vstack((np.hstack((stay, np.zeros((BINS, BINS)))) + fail, out)), stay, fail
 
 
-def _parts(steps: float) -> tuple[int, float]:
+def parts_of(steps: float) -> tuple[int, float]:
     whole = math.floor(steps + TINY)
     part = steps - whole
     return whole, part if part > TINY else 0.0

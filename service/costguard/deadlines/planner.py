@@ -34,14 +34,16 @@ from costguard.deadlines.spot_alone import on_spot_alone
 from costguard.deadlines.weighing import DEAR_SPOT, Weighing
 
 if TYPE_CHECKING:
-    from costguard.deadlines.plan import Plan
+    from costguard.deadlines.plan import FlexInput, Plan
 
 STEPS_OF_WORK = 160  # that a job's work is planned in
 LEAST_STEP_H = 0.1
 MOST_SLACK_STEPS = 400
+MOST_SLACK_STEPS_WITH_FLEX = 200  # as its tables have four times the columns
 PRIOR_LOST = 4.0  # preemptions that the prior chance of another zone counts for
 OTHER_ZONE_IS_UP = 0.5
 CLOSE = 0.05  # relative change of a price that is planned for again
+CLOSER = 0.01  # the same where flex-start, whose price may be close to that of Spot, is to be had
 COARSE = 0.15  # the same, of hazards
 YOUNG = 4  # age bins that are scaled together
 # Of the cost of the whole work on demand: what VMs that were lost may cost in all beyond what their work is worth.
@@ -81,6 +83,8 @@ class Planner:
         if situation.on_demand_price is None:
             return on_spot_alone(situation)
         payable = affordable(situation)
+        if situation.flex is not None:
+            return self._wish_with_flex(payable)
         if situation.zones and not payable.zones:
             return _without_more_spot(situation)
         situation = payable
@@ -92,7 +96,13 @@ class Planner:
         plan = self._plan(situation)
         return Weighing(situation, plan, self._explains, self._waiting_saves).choice()
 
+    def _wish_with_flex(self, situation: Situation) -> Choice:
+        from costguard.deadlines.flex_weighing import FlexWeighing
+
+        return FlexWeighing(situation, self._plan(situation), self._explains, self._waiting_saves).choice()
+
     def _plan(self, situation: Situation) -> Plan:
+        from costguard.deadlines.flex_plan import solve_with_flex
         from costguard.deadlines.plan import Chances, PlanInput, solve  # NumPy takes 0.1 s to import
 
         assert situation.on_demand_price is not None
@@ -102,19 +112,21 @@ class Planner:
         hazards, another_up = chances_of(situation)
         hazards = _coarse(hazards)
         found_ages = stationary_ages(hazards.preemption)
+        most_slack = MOST_SLACK_STEPS if situation.flex is None else MOST_SLACK_STEPS_WITH_FLEX
         problem = PlanInput(
-            _rounded(_spot_price(situation) / situation.on_demand_price),
+            _rounded(_spot_price(situation) / situation.on_demand_price, CLOSE if situation.flex is None else CLOSER),
             1.0,
             situation.start_h,
             step_h,
             max(1, math.ceil(whole_h / step_h - 1e-9)),
-            min(MOST_SLACK_STEPS, max(1, math.ceil(slack_h / step_h - 1e-9))),
+            min(most_slack, max(1, math.ceil(slack_h / step_h - 1e-9))),
             Chances(hazards, round(another_up, 1), found_ages),
             situation.loss_h,
+            _flex_input(situation),
         )
         plan = self._plans.get(problem)
         if plan is None:
-            solved = solve(problem)
+            solved = solve(problem) if problem.flex is None else solve_with_flex(problem)
             # Half as large, and exact to a millionth, where a plan's steps are good to a hundredth.
             plan = self._plans[problem] = solved._replace(table=solved.table.astype("float32"))
             self.kept += plan.table.nbytes
@@ -126,6 +138,8 @@ class Planner:
 
 def chances_of(situation: Situation) -> tuple[Hazards, float]:
     """The hazards of the zone that the job holds or would, and the chance of another when it is lost."""
+    if not situation.zones and situation.flex is not None:
+        return Hazards(recovery=(0.0,) * BINS), 0.0
     if len(situation.zones) == 1:
         return hazards_of(situation.zones[0].counts), 0.0
     together = situation.together or TogetherCounts(NO_COUNTS)
@@ -195,6 +209,17 @@ def _scaled(hazard: ByAge, prior: ByAge, weights: ByAge) -> ByAge:
     return tuple(scaled)
 
 
-def _rounded(value: float) -> float:
+def _rounded(value: float, close: float) -> float:
     """Rounds to within a few per cent, so that plans are solved again for changes that matter alone."""
-    return math.exp(round(math.log(value) / CLOSE) * CLOSE) if value > 0 else 0.0
+    return math.exp(round(math.log(value) / close) * close) if value > 0 else 0.0
+
+
+def _flex_input(situation: Situation) -> FlexInput | None:
+    """A VM that ends before the work does is followed by another, whose start costs a part of its hours."""
+    from costguard.deadlines.flex_weighing import flex_input
+
+    flex = situation.flex
+    if flex is None or situation.on_demand_price is None:
+        return None
+    more = situation.start_h / flex.longest_run_h if situation.work_left_h > flex.longest_run_h else 0.0
+    return flex_input(flex, _rounded(flex.price * (1 + more) / situation.on_demand_price, CLOSER))

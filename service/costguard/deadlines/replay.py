@@ -14,10 +14,11 @@ from typing import NamedTuple
 
 from costguard.deadlines.market import RecordedMarket
 from costguard.deadlines.planner import Planner
-from costguard.deadlines.run import RunResult, Task, replay_run
+from costguard.deadlines.run import RunResult, Task, WaitAt, replay_run
 from costguard.deadlines.series import ZoneSeries, together
-from costguard.deadlines.simple_policies import Greedy, UniformProgress
-from costguard.deadlines.situation import Policy
+from costguard.deadlines.simple_policies import FlexAlone, Greedy, UniformProgress, WithoutFlex
+from costguard.deadlines.situation import FlexOffer, Policy
+from costguard.deadlines.waits import Waits, expected_waits
 from costguard.errors import Invalid
 
 PRICE_RATIO = 3.14  # on demand over Spot, where files name no prices: that of the recorded V100 on AWS
@@ -28,7 +29,9 @@ MakePolicy = Callable[[int], Policy]  # for one run, of this number
 class ReplayTask(NamedTuple):
     """The task to replay. `zones`: the names of those that a job may use together; None: each zone alone.
 
-    `price_ratio` None: the prices of the files, and `PRICE_RATIO` where they name none.
+    `price_ratio` None: the prices of the files, and `PRICE_RATIO` where they name none. `flex_price` and
+    `reserved_price`: of an hour on a flex-start VM and on a reserved one, always there, as shares of an hour on
+    demand; None where the job may have none. `waits`: of requests for flex-start VMs; the policies know them.
     """
 
     work_h: float
@@ -38,6 +41,9 @@ class ReplayTask(NamedTuple):
     price_ratio: float | None = None
     runs: int = 1000
     seed: int = 0
+    flex_price: float | None = None
+    reserved_price: float | None = None
+    waits: Waits = Waits()
 
 
 class PolicyResult(NamedTuple):
@@ -67,14 +73,21 @@ class Replay(NamedTuple):
 ALL_ZONES = ("all",)
 
 
-def policies() -> dict[str, MakePolicy]:
-    """Returns policies by name. The planner keeps its plans from run to run, as nothing of a run is in them."""
+def policies(*, with_flex: bool = False) -> dict[str, MakePolicy]:
+    """Returns policies by name. The planner keeps its plans from run to run, as nothing of a run is in them.
+
+    `with_flex`: those for flex-start too, and the planner as it is without.
+    """
     planner = Planner()
-    return {
+    makers: dict[str, MakePolicy] = {
         "greedy": lambda _run: Greedy(),
         "uniform_progress": lambda _run: UniformProgress(),
-        "planner": lambda _run: planner,
     }
+    if with_flex:
+        without = WithoutFlex(planner, "planner_without_flex")
+        flex_alone = FlexAlone()
+        makers |= {without.name: lambda _run: without, flex_alone.name: lambda _run: flex_alone}
+    return {**makers, "planner": lambda _run: planner}
 
 
 def replay(series: Iterable[ZoneSeries], wanted: ReplayTask, policies: dict[str, MakePolicy]) -> Replay:
@@ -86,16 +99,17 @@ def replay(series: Iterable[ZoneSeries], wanted: ReplayTask, policies: dict[str,
     costs[OPTIMUM] = []
     run = 0
     for place, (market, on_demand_price) in enumerate(markets):
-        task = Task(wanted.work_h, wanted.deadline_h, wanted.start_h, on_demand_price)
+        task = _task(wanted, on_demand_price)
         starts = _starts(market, wanted, place, len(markets))
+        waits = [_waits(wanted, run + number) for number in range(1, len(starts) + 1)]
         whole = wanted.work_h * on_demand_price
-        for start in starts:
+        for start, wait_at in zip(starts, waits, strict=True):
             run += 1
             for name, make in policies.items():
-                result = replay_run(task, market, start, make(wanted.seed * 1_000_003 + run))
+                result = replay_run(task, market, start, make(wanted.seed * 1_000_003 + run), wait_at)
                 results[name].append(result)
                 costs[name].append(result.cost / whole)
-        costs[OPTIMUM].extend(cost / whole for cost in _optimum(task, market, starts))
+        costs[OPTIMUM].extend(cost / whole for cost in _optimum(task, market, starts, waits))
     summaries = [_summary(name, costs[name], results[name]) for name in policies]
     best = PolicyResult(OPTIMUM, fmean(costs[OPTIMUM]), _interval(costs[OPTIMUM]), 1.0, 0.0, len(costs[OPTIMUM]))
     names = [" + ".join(market.names) for market, _ in markets]
@@ -120,6 +134,12 @@ def check(wanted: ReplayTask) -> None:
         raise Invalid(
             f"The price ratio {wanted.price_ratio:g} is not above zero.", "Give on-demand over Spot, such as 3.14."
         )
+    for price, what in ((wanted.flex_price, "flex-start"), (wanted.reserved_price, "a reservation")):
+        if price is not None and not price > 0:
+            raise Invalid(
+                f"The price {price:g} of an hour on {what} is not above zero.",
+                "Give its share of the on-demand price, such as 0.55.",
+            )
     if wanted.runs < 1:
         raise Invalid(f"{wanted.runs} runs are none.", "Give --runs 1 or more.")
 
@@ -169,10 +189,24 @@ def _starts(market: RecordedMarket, wanted: ReplayTask, place: int, markets: int
     return [random.randrange(0, max(1, last)) for _ in range(count)]
 
 
-def _optimum(task: Task, market: RecordedMarket, starts: Sequence[int]) -> list[float]:
+def _task(wanted: ReplayTask, on_demand_price: float) -> Task:
+    """A reserved VM is one on demand that is paid for at its own price."""
+    flex_price = wanted.flex_price
+    waits = expected_waits(wanted.waits)
+    flex = None if flex_price is None else FlexOffer(flex_price * on_demand_price, waits)
+    always = on_demand_price * min(1.0, wanted.reserved_price if wanted.reserved_price is not None else 1.0)
+    return Task(wanted.work_h, wanted.deadline_h, wanted.start_h, always, flex=flex)
+
+
+def _waits(wanted: ReplayTask, run: int) -> WaitAt:
+    lot = wanted.seed * 1_000_003 + run
+    return lambda point: wanted.waits.drawn(lot, point)
+
+
+def _optimum(task: Task, market: RecordedMarket, starts: Sequence[int], waits: Sequence[WaitAt]) -> list[float]:
     from costguard.deadlines.optimum import optimum_costs  # NumPy takes 0.1 s to import
 
-    return optimum_costs(task, market, starts)
+    return optimum_costs(task, market, starts, waits)
 
 
 def _summary(name: str, costs: Sequence[float], results: Sequence[RunResult]) -> PolicyResult:

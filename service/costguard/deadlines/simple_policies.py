@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from costguard.deadlines.guard import behind_line_h, grounds_of, guarded, latest_safe_h
-from costguard.deadlines.situation import Act, Choice, Situation, Why, Zone
+from costguard.deadlines.situation import Act, Choice, Policy, Situation, Why, Zone
 
 
 class Greedy:
@@ -23,6 +23,36 @@ class OnDemand:
     def choose(self, situation: Situation) -> Choice:
         act = Act.STAY if situation.held is not None else Act.START_ON_DEMAND
         return guarded(situation, wished(situation, act, Why.PLAN))
+
+
+class FlexAlone:
+    """Asks for a flex-start VM at once, and again after each refusal; on demand where the guard says so."""
+
+    name = "flex_alone"
+
+    def choose(self, situation: Situation) -> Choice:
+        return guarded(situation, self._wish(situation))
+
+    def _wish(self, situation: Situation) -> Choice:
+        held = situation.held
+        if situation.asked is not None:
+            act = Act.WAIT if held is None else Act.STAY
+        elif held is not None and held.kind == "flex" and not must_ask_next(situation):
+            act = Act.STAY
+        else:
+            act = Act.START_FLEX
+        return wished(situation, act, Why.PLAN, holds_h=situation.time_left_h)
+
+
+class WithoutFlex:
+    """Another policy, that may have Spot and on-demand VMs alone."""
+
+    def __init__(self, policy: Policy, name: str) -> None:
+        self.name = name
+        self._policy = policy
+
+    def choose(self, situation: Situation) -> Choice:
+        return self._policy.choose(situation._replace(flex=None, asked=None))
 
 
 class UniformProgress:
@@ -78,6 +108,22 @@ def spot_or_wait(situation: Situation) -> Choice:
 def cheapest_open(situation: Situation) -> Zone | None:
     open_zones = [zone for zone in situation.zones if zone.is_up is not False]
     return min(open_zones, key=lambda zone: zone.price) if open_zones else None
+
+
+def ends_too_early(situation: Situation) -> bool:
+    """Says whether Google ends the flex-start VM that is held before the job's work is done."""
+    held, flex = situation.held, situation.flex
+    if held is None or flex is None or held.kind != "flex":
+        return False
+    return held.start_left_h + situation.work_left_h > flex.longest_run_h - held.age_h
+
+
+def must_ask_next(situation: Situation) -> bool:
+    """Says whether the VM that follows such a one has to be asked for now, so that it is granted and made ready."""
+    held, flex = situation.held, situation.flex
+    if held is None or flex is None or not ends_too_early(situation):
+        return False
+    return flex.longest_run_h - held.age_h <= flex.longest_wait_h + situation.start_h + situation.interval_h
 
 
 def wished(situation: Situation, act: Act, why: Why, zone: str | None = None, holds_h: float = 0.0) -> Choice:

@@ -67,6 +67,24 @@ def counts_of_waits(waits: Iterable[SeenWait]) -> WaitCounts:
     return WaitCounts(tuple(granted), tuple(outlasted))
 
 
+def expected_waits(waits: Waits, requests: float = 400.0) -> WaitCounts:
+    """Counts so many requests as they are expected from such waits: what a policy knows that has seen many."""
+    granted, outlasted = [], []
+    for start_h, end_h in _bins(LONGEST_WAIT_H):
+        by_start, by_end = (_granted_by(waits, hours) for hours in (start_h, end_h))
+        granted.append(requests * (by_end - by_start))
+        outlasted.append(requests * (1 - by_end))
+    granted[0] += requests * _granted_by(waits, 0.0)
+    return WaitCounts(tuple(granted), tuple(outlasted))
+
+
+def _granted_by(waits: Waits, age_h: float) -> float:
+    """The share of requests that are granted by this age."""
+    span_h = waits.longest_h - waits.shortest_h
+    part = (age_h - waits.shortest_h) / span_h if span_h > 0 else float(age_h >= waits.shortest_h)
+    return (1 - waits.never) * min(1.0, max(0.0, part))
+
+
 def wait_bin_of(age_h: float) -> int:
     return bisect_right(WAIT_STARTS, max(0.0, age_h)) - 1
 

@@ -59,12 +59,17 @@ class Weighing:
         grows_older = start is None or zone is None or zone.age_h is not None
         if wait is not None and grows_older and (saves is None or saves >= self.waiting_saves):
             options.append(wait)
+        options.extend(self._others(state))
         option = min(options, key=lambda option: option.cost)
         if option is on_demand and instead is not None:
             option = instead
         if option is on_demand and zones and held is None and not may_start_spot(self.situation):
             option = option._replace(why=Why.GUARD)
         return self._choice(option, slack_price, saves if option is wait else None)
+
+    def _others(self, _state: int) -> list[Option]:
+        """What else may be done, where there is more than Spot and on demand."""
+        return []
 
     def _start_dear(self, zone: Zone | None, slack_price: float) -> Option | None:
         """Starts Spot in place of an on-demand VM alone, and where it is cheaper than that."""
