@@ -195,6 +195,8 @@ def put_back(connection: Connection) -> None:
     connection.execute(text("ALTER TABLE instances DROP COLUMN keeper"))
     connection.execute(text("ALTER TABLE utilisation DROP COLUMN counted_to"))
     connection.execute(text("DROP TABLE gpu_use"))
+    connection.execute(text("DROP TABLE bill_commitment_hours"))
+    connection.execute(text("ALTER TABLE bill_partitions DROP COLUMN has_hours"))
     for event in ("insert", "update", "delete") if connection.dialect.name == "sqlite" else ():
         connection.execute(text(f"DROP TRIGGER count_{event}_attempts"))
     if connection.dialect.name != "sqlite":

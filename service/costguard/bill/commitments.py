@@ -9,9 +9,10 @@ consumption model, and the fee a credit FEE_UTILIZATION_OFFSET for the part of i
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from fractions import Fraction
 
-from costguard.model.bill import COMPUTE_ENGINE, DEFAULT_MODEL, BillRow
+from costguard.model.bill import COMPUTE_ENGINE, DEFAULT_MODEL, BillRow, Credit
 
 FLEXIBLE_FEES = frozenset({"5515-81A8-03A2", "B22F-51BE-D599"})
 """Fees of Compute flexible commitments in the model since 2025, of one year and of three
@@ -29,11 +30,16 @@ def is_fee(row: BillRow) -> bool:
     It goes by the SKU's id, by the credit that only fees have, or by its words: Google's own query of what commitments
     save (bigquery-utils, monthly_cud_sud_savings.sql) knows the fees of resource-based ones so.
     """
-    if row.sku_id in FLEXIBLE_FEES or row.sku_id in _FORMER_FLEXIBLE_FEES:
+    return fee_of(row.sku_id, row.service_id, row.sku_text, row.credits)
+
+
+def fee_of(sku_id: str, service_id: str, sku_text: str, credits: Sequence[Credit]) -> bool:
+    """`is_fee`, of the fields that it goes by."""
+    if sku_id in FLEXIBLE_FEES or sku_id in _FORMER_FLEXIBLE_FEES:
         return True
-    if row.service_id not in ("", COMPUTE_ENGINE):
+    if service_id not in ("", COMPUTE_ENGINE):
         return False  # Cloud SQL and others sell commitments of their own, and no VM saves by them
-    return "commitment" in row.sku_text.lower() or names_use(row)
+    return "commitment" in sku_text.lower() or any(credit.type == _OFFSET for credit in credits)
 
 
 def names_use(row: BillRow) -> bool:
@@ -43,7 +49,12 @@ def names_use(row: BillRow) -> bool:
 
 def offset_nanos(row: BillRow) -> int:
     """Returns the amount that use took off the fee, zero or less, in nanos of the row's currency."""
-    return sum(credit.nanos for credit in row.credits if credit.type == _OFFSET)
+    return offset_of(row.credits)
+
+
+def offset_of(credits: Sequence[Credit]) -> int:
+    """`offset_nanos`, of credits."""
+    return sum(credit.nanos for credit in credits if credit.type == _OFFSET)
 
 
 def is_discount(credit_type: str) -> bool:

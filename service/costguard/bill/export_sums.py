@@ -16,6 +16,7 @@ from datetime import date, datetime
 from hashlib import blake2b
 from typing import IO, TypeVar
 
+from costguard.bill.commit_sums import CommitKey, CommitSum, commit_sum
 from costguard.bill.export_fields import UnreadableRow
 from costguard.bill.export_row import BillTerms, ExportRow, Judged, Resource
 from costguard.model.bill import Credit
@@ -73,12 +74,13 @@ class Batch:
 
 @dataclass(slots=True)
 class PartitionSums:
-    """The sums of one export day of one source."""
+    """The sums of one export day of one source: by the day, and of commitments by the hour."""
 
     source: str
     day: date
     batches: dict[str, Batch] = field(default_factory=dict)
     usage: dict[SumKey, UsageSum] = field(default_factory=dict)
+    commitments: dict[CommitKey, CommitSum] = field(default_factory=dict)
 
     @property
     def row_count(self) -> int:
@@ -161,6 +163,9 @@ class ExportSums:
             partition.usage[key] = usage
             self._sums += 1
         _add_row(usage, row, digest)
+        if (of_hour := commit_sum(row)) is not None:
+            key_of_hour, amounts = of_hour
+            partition.commitments.setdefault(key_of_hour, CommitSum()).merge(amounts)
         if self._sums >= self._most_sums:
             self._spill()
 

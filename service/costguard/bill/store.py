@@ -6,6 +6,7 @@ one time). So what is stored of a day is compared with what is read by its appen
 - appends that are stored: nothing to do
 - all that is stored and more: the day is replaced
 - other appends of the day: they are added
+- all that is stored, of a day that an earlier version read without its hours: only these are added
 - anything else: a part of a day, or a day that was changed. A table's own partition is whole and replaces what is
   stored; a file may be a piece, and is refused unless it is said to be whole.
 """
@@ -21,6 +22,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Table, delete, insert, select, update
 
+from costguard.bill.commit_store import replace_hours, stored_hours, together
 from costguard.bill.export_fields import from_billionths, stored_billionths
 from costguard.bill.export_row import BillTerms, Resource
 from costguard.bill.export_sums import LeftOut, PartitionSums, SumKey, UsageSum
@@ -85,9 +87,13 @@ def _store(connection: Connection, partition: PartitionSums, origin: str, now: d
         moment: [batch.row_count, f"{batch.digest:016x}"] for moment, batch in partition.batches.items()
     }
     stored_batches = {} if before is None else dict(before.batches)
+    if before is not None and batches == stored_batches and not before.has_hours:
+        connection.execute(update(bill_partitions).where(place).values(has_hours=True))
+        replace_hours(connection, before.id, partition.commitments)
+        return True
     if batches == stored_batches or (not is_whole and _contains(stored_batches, batches)):
         return False
-    usage = partition.usage
+    usage, hours, has_hours = partition.usage, partition.commitments, True
     if before is not None and not is_whole and not _contains(batches, before.batches):
         if batches.keys() & before.batches.keys():
             raise Conflict(
@@ -98,6 +104,7 @@ def _store(connection: Connection, partition: PartitionSums, origin: str, now: d
             )
         batches = {**before.batches, **batches}
         usage = _together(usage, _stored_usage(connection, before.id))
+        hours, has_hours = together(hours.items(), stored_hours(connection, before.id).items()), before.has_hours
     values = {
         "source": partition.source,
         "day": partition.day,
@@ -105,6 +112,7 @@ def _store(connection: Connection, partition: PartitionSums, origin: str, now: d
         "batches": batches,
         "read_at": now,
         "origin": storable(origin),
+        "has_hours": has_hours,
     }
     if before is None:
         partition_id = connection.execute(
@@ -115,6 +123,8 @@ def _store(connection: Connection, partition: PartitionSums, origin: str, now: d
         connection.execute(delete(bill_usage).where(bill_usage.c.partition_id == partition_id))
         connection.execute(update(bill_partitions).where(bill_partitions.c.id == partition_id).values(values))
     _add_usage(connection, partition_id, usage)
+    if has_hours:
+        replace_hours(connection, partition_id, hours)
     return True
 
 

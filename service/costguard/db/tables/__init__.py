@@ -7,6 +7,7 @@ from costguard.db.tables.access import api_tokens, sessions, sign_in_links, webh
 from costguard.db.tables.archives import archives, charge_days
 from costguard.db.tables.base import Id, Json, metadata
 from costguard.db.tables.bill import (
+    bill_commitment_hours,
     bill_costs,
     bill_days,
     bill_differences,
@@ -86,6 +87,7 @@ __all__ = [
     "api_tokens",
     "archives",
     "attempts",
+    "bill_commitment_hours",
     "bill_costs",
     "bill_days",
     "bill_differences",

@@ -9,7 +9,7 @@ day's rows are always replaced together.
 
 from __future__ import annotations
 
-from sqlalchemy import BigInteger, Boolean, Column, Date, ForeignKey, Index, Integer, String, Table, Text, text
+from sqlalchemy import BigInteger, Boolean, Column, Date, ForeignKey, Index, Integer, String, Table, Text, false, text
 from sqlalchemy import UniqueConstraint as Unique
 
 from costguard.db.tables.base import Id, Json, JsonOrNull, amount_columns, key_columns, metadata
@@ -26,6 +26,8 @@ bill_partitions = Table(
     Column("batches", Json, nullable=False),
     Column("read_at", Timestamp, nullable=False),
     Column("origin", Text, nullable=False),  # the file or the table that it was read from
+    # Whether its sums by the hour are kept: not of days that versions before them read, until they are read again.
+    Column("has_hours", Boolean, nullable=False, server_default=false()),
     Unique("source", "day"),
 )
 
@@ -86,6 +88,20 @@ bill_usage = Table(
     Column("default_nanos", BigInteger),  # at the account's price without a commitment
 )
 Index("ix_bill_usage_pacific_day", bill_usage.c.pacific_day)
+
+# What commitments cost and cover, by the hour in which usage begins. Nanos are of the row's currency.
+bill_commitment_hours = Table(
+    "bill_commitment_hours",
+    metadata,
+    Column("partition_id", Id, ForeignKey("bill_partitions.id"), primary_key=True, autoincrement=False),
+    Column("hour", Timestamp, primary_key=True, autoincrement=False),
+    *key_columns("kind", "family", "region", "sku_id", "name", "currency", "rate"),
+    *(
+        Column(name, BigInteger, nullable=False)
+        for name in ("use_nanos", "covered_nanos", "saved_nanos", "fee_nanos", "offset_nanos")
+    ),
+)
+Index("ix_bill_commitment_hours_hour", bill_commitment_hours.c.hour)
 
 # One row for each day and project that either side knows.
 bill_days = Table(
