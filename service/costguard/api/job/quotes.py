@@ -123,6 +123,32 @@ class DataMoveOut(Out):
     note: str
 
 
+class PresetPriceOut(Out):
+    """A preset at today's prices, where and as it is cheapest, next to the peak figures of its accelerators."""
+
+    preset: str
+    machine_type: str
+    gpu_type: str
+    gpu_count: int
+    zone: str = Field(description="The zone in which it is cheapest; empty: nothing has a price.")
+    provisioning_model: Provisioning | None
+    rate_per_hour: Usd | None = read_from("rate")
+    peak_tflops: float | None = Field(
+        description="The dense peak of all its chips together, in TFLOP/s; null: not known."
+    )
+    peak_number: str | None = Field(
+        description="The number format of the peak: bf16, or the fastest float that the chip has."
+    )
+    memory_gb_per_s: float | None = read_from(
+        "gb_per_s", description="The memory bandwidth of all its chips together, in GB/s; null: not known."
+    )
+    per_exaflop: Usd | None = Field(description="Dollars for 10^18 operations at the peak; null: not known.")
+    per_tb_s_hour: Usd | None = read_from(
+        "per_tb_s", description="Dollars an hour for each 1,000 GB/s of memory bandwidth; null: not known."
+    )
+    source: str | None = Field(description="The data sheet of the peak figures; null: they are not known.")
+
+
 class RefusalOut(Out):
     where: str = Field(description="The path of this input or output in the request's body.")
     message: str = Field(description="The error, and what to change.")
@@ -154,6 +180,9 @@ class QuoteOut(Out):
     )
     warnings: Sequence[str] = Field(description="Concerns that do not refuse the job.")
     moves: Sequence[DataMoveOut] = Field(description="The inputs and outputs with the cost of moving them.")
+    presets: Sequence[PresetPriceOut] = Field(
+        description="The presets that can be launched, those with the least dollars for a FLOP at their peak first."
+    )
     question: str = Field(description="A question for a person to confirm before an expensive launch; empty: none.")
     refusals: Sequence[RefusalOut] = Field(
         description="The reasons why POST /api/v1/jobs would refuse this; owner and command may still be missing."

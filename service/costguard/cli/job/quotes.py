@@ -101,6 +101,44 @@ _ZONES = (
 )
 
 
+def _figure(value: float | None, number: str | None = None) -> str:
+    """`312 bf16`; a dash where the chip's figures are not known."""
+    text = "-" if value is None else f"{value:,.10g}"
+    return f"{text} {number}" if value is not None and number else text
+
+
+_PRESETS = (
+    Column("Preset", "preset"),
+    Column("VM", "machine_type", spare=2),
+    Column("$/h", lambda one: _rate(one["rate_per_hour"], "unpriced"), right=True),
+    Column(
+        "Bought", lambda one: MODELS.get(one["provisioning_model"] or "", one["provisioning_model"] or "-"), spare=3
+    ),
+    Column("Peak TFLOP/s", lambda one: _figure(one["peak_tflops"], one["peak_number"]), right=True, spare=1),
+    Column("$/EFLOP", lambda one: "-" if one["per_exaflop"] is None else rate(one["per_exaflop"]), right=True),
+    Column("GB/s", lambda one: _figure(one["memory_gb_per_s"]), right=True, spare=1),
+    Column(
+        "$/h per 1,000 GB/s",
+        lambda one: "-" if one["per_tb_s_hour"] is None else rate(one["per_tb_s_hour"]),
+        right=True,
+    ),
+)
+
+
+def _show_presets(console: Console, presets: Sequence[Answer]) -> None:
+    """The machines of all presets, where there are several to choose from. Servers of an earlier version send none."""
+    if len(presets) < 2:
+        return
+    console.print()
+    show_table(console, _PRESETS, presets)
+    say(
+        console,
+        "Presets at today's prices, the least for a FLOP at its peak first (EFLOP: 10^18 operations). Peaks are from "
+        "data sheets; no script reaches them: costguard alike compares what runs of a script really cost.",
+        "dim",
+    )
+
+
 def show_quote(console: Console, answer: Answer) -> None:
     hours = answer["hours"]
     if (machine := answer["machine"]) is not None:
@@ -124,6 +162,7 @@ def show_quote(console: Console, answer: Answer) -> None:
     for move in answer["moves"]:
         say(console, move["note"])
     say_budgets(console, answer["budgets"])
+    _show_presets(console, answer.get("presets", ()))
     for warning in answer["warnings"]:
         say(console, f"WARNING: {warning}", "yellow")
     for refusal in answer["refusals"]:

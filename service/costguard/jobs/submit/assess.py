@@ -179,8 +179,7 @@ class Assessor:
 
     def _machine(self, project: str, base: Recipe, wanted: Overrides) -> tuple[Shape | None, JobRefusal | None]:
         name, zones = wanted.machine_type or base.machine_type, wanted.zones or base.zones
-        if project not in self._launching.projects:
-            project = self._launching.projects[0]  # what it is made of is the same in all
+        project = self._launching.known(project)
         missing: CloudError | None = None
         for zone in zones:
             try:

@@ -11,15 +11,18 @@ from costguard.access.rules import Rules
 from costguard.db.transaction import Database
 from costguard.deadlines.hazards import ZoneCounts
 from costguard.jobs.decide import notice, placement
+from costguard.jobs.decide.chip_prices import MachinePrice
 from costguard.jobs.decide.placement import LaunchPlace
 from costguard.jobs.rows import budget_holds
 from costguard.jobs.submit import offers as policy
 from costguard.jobs.submit import places
 from costguard.jobs.submit.assess import Assessment
 from costguard.jobs.submit.expected import ExpectedJobCost, expected_job_cost, unusual_beginning
+from costguard.jobs.submit.machine_prices import preset_prices
 from costguard.jobs.submit.offers import Feasibility, HourlyRate, HourlyRates, PlaceOffer
 from costguard.jobs.submit.question import question_of
 from costguard.jobs.submit.submission import JobRefusal
+from costguard.jobs.submit.targets import LaunchTargets
 from costguard.ledger.accrual import Accrual, accrual_at, region_of
 from costguard.model.buying import models_of
 from costguard.model.data import DataMove
@@ -66,6 +69,7 @@ class JobQuote:
     on_notice: str = ""  # whether a save fits in the notice of a preemption; "" where it is not known
     price_note: str | None = None  # how old prices are that came with Costguard
     question: str = ""  # what a person should confirm first; "" nothing
+    presets: Sequence[MachinePrice] = ()  # that can be launched, the least dollars for a FLOP first
 
     @property
     def first_place(self) -> PlaceQuote | None:
@@ -73,8 +77,18 @@ class JobQuote:
         return next((place for place in self.places if self.first is not None and place.zone == self.first.zone), None)
 
 
-def quote(database: Database, rules: Rules, case: Assessment, hours: timedelta, now: datetime) -> JobQuote:
-    """Reads prices, what happened lately, and budgets; quotas are Google's to know, and are looked at for a launch."""
+def quote(
+    database: Database,
+    rules: Rules,
+    case: Assessment,
+    hours: timedelta,
+    now: datetime,
+    launching: LaunchTargets | None = None,
+) -> JobQuote:
+    """Reads prices, what happened lately, and budgets; quotas are Google's to know, and are looked at for a launch.
+
+    With `launching` the other presets are priced, too.
+    """
     made = case.recipe
     with database.read() as connection:
         accrual = accrual_at(connection, now)
@@ -118,7 +132,12 @@ def quote(database: Database, rules: Rules, case: Assessment, hours: timedelta, 
         expected=expected,
         on_notice=notice.notice_text(made, case.save),
         question=question_of(case.spec, made, first, expected, rules.jobs.confirm_above),
+        presets=() if launching is None else _presets(rules, launching, case.spec, accrual),
     )
+
+
+def _presets(rules: Rules, launching: LaunchTargets, spec: JobSpec, accrual: Accrual) -> list[MachinePrice]:
+    return preset_prices(rules.presets.values(), launching.shapes, launching.known(spec.project), accrual)
 
 
 def first_offer(database: Database, case: Assessment, hours: timedelta, now: datetime) -> PlaceOffer | None:

@@ -53,6 +53,7 @@ class JobService:
         self._database = database
         self._clock = clock
         self._rules = rules
+        self._launching = launching
         self._assessor = Assessor(database, clock, rules, launching, checkpoints, data, code)
         self._new_id = new_id
         self._wake = wake
@@ -99,7 +100,8 @@ class JobService:
     def quote(self, submission: Submission, hours: timedelta, authority: Authority | None = None) -> JobQuote:
         """Quotes the cost, the first place, and the reasons to refuse it. Nothing is stored."""
         case = self._assessor.assess(without_credentials(submission), authority)
-        return quote(self._database, self._rules, self._assessor.advised(case), hours, self._clock.now())
+        advised = self._assessor.advised(case)
+        return quote(self._database, self._rules, advised, hours, self._clock.now(), self._launching)
 
     def cancel(
         self, job_id: str, by: str, reason: str, authority: Authority | None = None, *, delete_disk: bool = False

@@ -21,6 +21,10 @@ class LaunchTargets:
     advice: ZoneAdvice | None = None
     addresses: AddressFinder | None = None
 
+    def known(self, project: str) -> str:
+        """The project itself where it is watched, else the first that is: machine types are the same in all."""
+        return project if project in self.projects else self.projects[0]
+
     def address_choices(self, spec: JobSpec, recipe: Recipe) -> Mapping[str, AddressChoice]:
         """Returns by region whether VMs would get external addresses; empty where Google is not asked."""
         if self.addresses is None or spec.project not in self.projects:

@@ -16,6 +16,7 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Final
 
+from costguard.model.chips import EIGHTHS_OF_A_GPU
 from costguard.model.instance import CAPACITY_OPTIMIZED, TPUS, Shape, gpu_words
 from costguard.model.price import without_commitment
 from costguard.model.words import count_text
@@ -27,7 +28,6 @@ _SHARES: Final = {"micro": Fraction(1, 4), "small": Fraction(1, 2), "medium": Fr
 
 _WHOLE_VM: Final = frozenset({"f1-micro", "g1-small"})
 _SLICED_FAMILIES: Final = frozenset({"a4", "a4x"})
-_EIGHTHS_OF_A_GPU: Final = {"g4-standard-6": 1, "g4-standard-12": 2, "g4-standard-24": 4}
 
 # Custom memory above so many GiB a vCPU has a SKU and a price of its own, about twice the other's
 # (cloud.google.com/compute/vm-instance-pricing, "N1 extended custom memory" and its like).
@@ -106,7 +106,7 @@ def _as_a_whole(shape: Shape) -> BilledPart | None:
     if shape.family in _SLICED_FAMILIES or shape.has_tpus:
         sold_as = f"{shape.gpu_type}{CAPACITY_OPTIMIZED if shape.machine_type.endswith(CAPACITY_OPTIMIZED) else ''}"
         return BilledPart(f"gpu:{sold_as}:whole", Fraction(shape.gpu_count))
-    eighths = _EIGHTHS_OF_A_GPU.get(shape.machine_type)
+    eighths = EIGHTHS_OF_A_GPU.get(shape.machine_type)
     return BilledPart(f"gpu:{shape.gpu_type}-1/8:whole", Fraction(eighths)) if eighths else None
 
 
