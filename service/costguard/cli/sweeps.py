@@ -109,7 +109,7 @@ def launch(
         if quote["refusals"]:
             raise typer.Exit(1)
         return
-    body["job"] = request(server, job)
+    body["job"] = request(server, job, job.body)
     answer = _launched(server, body, key or secrets.token_hex(16))
     if wait:
         pause = threading.Event()

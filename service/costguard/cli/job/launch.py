@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 import sys
 import threading
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,6 +15,7 @@ from rich.console import Console
 from costguard.cli.job import jobs
 from costguard.cli.job.file import JobCommand
 from costguard.cli.job.launch_options import JobOptions, takes_job
+from costguard.cli.job.like import Continues, Like, like_job
 from costguard.cli.job.page import show_ssh
 from costguard.cli.job.quotes import quoted, show_quoted
 from costguard.cli.options import DEFAULT_URL, AsJson, Key, Url
@@ -32,6 +34,8 @@ _EXAMPLES = """Examples:
 
   costguard launch t4 --workdir . --setup 'pip install -e .' --follow -- python train.py
 
+  costguard launch --like fb12 h100                the same job on another preset, with checkpoints of its own
+
   costguard launch job.toml --dry-run              the same options in a file, and what it would cost
 
   costguard launch t4 --dev --wait                 a VM to work on; you are reminded when you forget it
@@ -46,6 +50,9 @@ def register(app: typer.Typer) -> None:
 @takes_job
 def launch(
     job: JobOptions,
+    context: typer.Context,
+    like: Like = "",
+    continues: Continues = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what it would cost, and launch nothing.")] = False,
     follow: Annotated[
         bool, typer.Option("--follow", help="Print its state and output until it is finished; exits 1 as --wait does.")
@@ -65,12 +72,13 @@ def launch(
 ) -> None:
     """Launch a job: a command that is run to its end on as many VMs as it takes, or a VM to work on."""
     server = ServerClient(url)
+    body = _body(server, job, context, like, continues)
     if dry_run:
-        show_quoted(quoted(server, job), as_json)
+        show_quoted(quoted(server, job, body), as_json)
         return
     if not yes and not as_json and sys.stdin.isatty() and sys.stderr.isatty():
-        _ask(quoted(server, job))
-    answer = _launched(server, request(server, job), key or secrets.token_hex(16))
+        _ask(quoted(server, job, body))
+    answer = _launched(server, request(server, job, body), key or secrets.token_hex(16))
     if follow and not job["dev"]:
         answer = _attached(server, answer, to_stdout=not as_json)
     elif wait or follow:
@@ -80,9 +88,21 @@ def launch(
         raise typer.Exit(1)
 
 
-def request(server: ServerClient, job: JobOptions) -> dict[str, Any]:
+def _body(server: ServerClient, job: JobOptions, context: typer.Context, like: str, continues: bool) -> dict[str, Any]:
+    """The request as it was typed, or like another job's; then what was copied is said. Raises WrongUsage."""
+    if not like:
+        if continues:
+            raise WrongUsage("--continue goes with --like alone.", "Say which job to go on from: --like JOB.")
+        return job.body
+    made = like_job(server, like, job, context, continues)
+    for line in made.lines:
+        tell(line)
+    return made.body
+
+
+def request(server: ServerClient, job: JobOptions, given: Mapping[str, Any]) -> dict[str, Any]:
     """The request for a job; its work directory is packed and sent first. Raises WrongUsage."""
-    body = job.body
+    body = dict(given)
     if job.workdir:
         from costguard.cli.job import code  # only here: packing loads what no other command needs
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import wraps
@@ -52,28 +52,35 @@ class JobOptions:
     @property
     def body(self) -> dict[str, Any]:
         """The request for this job, without its code. Raises WrongUsage and typer.BadParameter."""
+        return checked(self.parts())
+
+    def parts(self, typed: Collection[str] | None = None) -> dict[str, Any]:
+        """The parts of the request. With `typed`, the names of the parameters that a person gave, those alone count,
+        also where they repeat a default. Raises typer.BadParameter.
+        """
         body: dict[str, Any] = {"kind": "dev"} if self["dev"] else {}
         for option, parameter in _SENT:
             value = self[parameter.name]
-            if value == parameter.default or value in (None, [], ()):
+            is_left_out = value == parameter.default if typed is None else parameter.name not in typed
+            if is_left_out or value in (None, [], ()):
                 continue
             made = _MADE.get(option.takes)
             part = body.setdefault(option.group, {}) if option.group else body
             part[option.name] = value if made is None else made(option, value)
-        _check_parts(body)
         if read_span(body.get("deadline", "")):
             body["deadline_in_hours"] = hours(body.pop("deadline"))
         return body
 
 
-def _check_parts(body: Mapping[str, Any]) -> None:
-    """Options that say how without one that says what."""
+def checked(body: dict[str, Any]) -> dict[str, Any]:
+    """The same request. Raises WrongUsage for options that say how, without one that says what."""
     how = body.get("checkpoint", {})
     if how and "location" not in how:
         options = ", ".join(f"--{name.replace('_', '-')}" for name in how)
         raise WrongUsage(f"{options}: there is no checkpoint location.", "Say where: --checkpoint URI.")
     if "pattern" not in body.get("metric", {"pattern": ""}):
         raise WrongUsage("--better: there is no metric.", "Say which: --metric REGEX.")
+    return body
 
 
 def parameters_of(options: Iterable[Option] = JOB_OPTIONS) -> Iterator[tuple[Option | None, inspect.Parameter]]:

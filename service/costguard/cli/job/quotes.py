@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Annotated
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 
 from costguard.cli.job.file import JobCommand
 from costguard.cli.job.launch_options import JobOptions, takes_job
+from costguard.cli.job.like import Like, like_job
 from costguard.cli.job.page import MODELS
 from costguard.cli.options import DEFAULT_URL, AsJson, Url
 from costguard.cli.server import ServerClient
@@ -22,6 +23,8 @@ _EXAMPLES = """Examples:
   costguard quote a100 --hours 40                  Spot and on-demand in every zone, the best first
 
   costguard quote a100 --input s3://acme-data/v7=/data     also what transferring its data costs
+
+  costguard quote --like fb12 h100                 what the same job would cost on another preset
 
   costguard quote job.toml                         what a job's file would cost
 
@@ -36,6 +39,8 @@ def register(app: typer.Typer) -> None:
 @takes_job
 def quote(
     job: JobOptions,
+    context: typer.Context,
+    like: Like = "",
     hours: Annotated[
         float | None,
         typer.Option("--hours", metavar="HOURS", help="The hours to quote for. Default: as --work says, else 1."),
@@ -47,15 +52,17 @@ def quote(
 
     Takes every option of `costguard launch`. Exits 1 when the launch would be refused.
     """
-    show_quoted(quoted(ServerClient(url), job, hours), as_json)
+    server = ServerClient(url)
+    body = like_job(server, like, job, context, continues=False).body if like else job.body
+    show_quoted(quoted(server, job, body, hours), as_json)
 
 
-def quoted(server: ServerClient, job: JobOptions, hours: float | None = None) -> Answer:
-    """The server's quote. The work directory stays here: a price needs no code."""
-    body = job.body
+def quoted(server: ServerClient, job: JobOptions, given: Mapping[str, Any], hours: float | None = None) -> Answer:
+    """The server's quote for this request. The work directory stays here: a price needs no code."""
+    body = dict(given)
     if job.workdir:
         body.pop("workdir", None)  # a folder in the code
-    if job["ceiling"] or job["deadline"]:
+    if {"ceiling", "deadline", "deadline_in_hours"} & set(body):
         body.setdefault("work_hours", hours or 1)
     answer: Answer = server.post("quotes", body={**body, "hours": hours or job["work"] or 1})
     return answer

@@ -1,4 +1,4 @@
-"""What a preset's VM costs for each FLOP at its peak and for each GB/s of its memory, and the order that follows. Pure."""
+"""What a preset's VM costs for each FLOP at its peak and each GB/s of its memory, and the order that follows. Pure."""
 
 from __future__ import annotations
 
