@@ -42,7 +42,13 @@ _RTX: Final = re.compile(r"(?:rtx 6000 96gb|1/8 vgpu)\b.*")
 _TPU: Final = re.compile(r"tpu(?P<name>v5e|v5p|v6e|7x)\b.*")
 _FAMILY_OF_GPU: Final = {
     **dict.fromkeys(("t4", "v100", "p100", "p4", "k80"), "n1"),
-    **{"l4": "g2", "a100": "a2", "h100": "a3", "h200": "a3", "b200": "a4", "b300": "a4", "gb200": "a4x"},
+    "l4": "g2",
+    "a100": "a2",
+    "h100": "a3",
+    "h200": "a3",
+    "b200": "a4",
+    "b300": "a4",
+    "gb200": "a4x",
 }
 _SOLD_AS: Final = {"a3plus": "a3", "a3ultra": "a3"}
 _COMMITMENT: Final = re.compile(r"commitment v1: (?P<what>.+?)(?: running)? in .+ for [13] years?")

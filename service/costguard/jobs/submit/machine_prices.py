@@ -10,8 +10,8 @@ from costguard.errors import CloudError
 from costguard.jobs.decide.chip_prices import MachinePrice, by_compute
 from costguard.jobs.submit.offers import cheapest
 from costguard.jobs.submit.places import Shapes, rates
-from costguard.jobs.submit.submission import models_of, not_sold
 from costguard.ledger.accrual import Accrual
+from costguard.model.buying import models_of, not_sold
 from costguard.model.chips import CHIPS, peak_of
 from costguard.model.instance import Shape
 from costguard.model.launch import Recipe
