@@ -14,6 +14,7 @@ from costguard.deadlines.hazards import ZoneCounts
 from costguard.deadlines.planner import Planner
 from costguard.deadlines.simple_policies import Greedy, OnDemand, UniformProgress
 from costguard.deadlines.situation import Policy
+from costguard.deadlines.waits import NO_WAITS
 from costguard.events import audit_log
 from costguard.isolation import Isolated
 from costguard.jobs.decide.placement import REMEMBERED, LaunchPlace, PlaceEvent
@@ -137,6 +138,7 @@ class Planning:
             work_left(view, now, materials.measured.get(job.id)),
             overhead(view, start, materials.written.get(job.id, ()), now),
             self._counts_of(job, materials, places, now),
+            materials.seen.waits.get(VMKind.of_recipe(job.recipe), NO_WAITS),
         )
         made = plan(view, basis, self._policy, context)
         shadow, as_if = self._shadow(view, basis, context)

@@ -50,7 +50,7 @@ def choose(view: JobView, places: Sequence[LaunchPlace], context: JobContext) ->
     if not payable:
         return _not_payable(view, places, context)
     plan = view.plan
-    if plan is not None and plan.act in (Act.WAIT, Act.STAY):
+    if plan is not None and plan.act in (Act.WAIT, Act.STAY, Act.DROP_FLEX):
         return _until(view, context, _planned_at(view, plan, context), f"waits as planned, {plan.reason}")
     wanted = _as_planned(payable, plan)
     open_to_us = [place for place in wanted if not place.passed_over]
@@ -83,7 +83,9 @@ def _as_planned(payable: Sequence[LaunchPlace], plan: JobPlan | None) -> list[La
         return list(payable)
     if plan.wants is ProvisioningModel.SPOT:
         return [place for place in payable if (place.zone, place.provisioning_model) == (plan.zone, plan.wants)]
-    return sorted(payable, key=lambda place: place.provisioning_model is ProvisioningModel.SPOT)
+    if plan.wants is ProvisioningModel.FLEX_START:
+        return [place for place in payable if place.provisioning_model is plan.wants]
+    return sorted(payable, key=lambda place: place.provisioning_model is not ProvisioningModel.STANDARD)
 
 
 def _planned_at(view: JobView, plan: JobPlan, context: JobContext) -> datetime:

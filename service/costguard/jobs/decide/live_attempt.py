@@ -45,6 +45,7 @@ from costguard.jobs.decide.view import (
     without_vm,
 )
 from costguard.model.attempt import HUNG, PHASES, PUBLISHING, Attempt, AttemptState, Interruption, Notice, Outcome
+from costguard.model.duration import span_text
 from costguard.model.instance import ProvisioningModel, Status
 from costguard.model.job import JobKind, JobState, OnHang, WhenLate
 from costguard.model.moments import clock_text
@@ -278,6 +279,10 @@ def _waiting(view: JobView, seen: AttemptView, context: JobContext) -> Proposal:
         return Proposal(state, stop.reason, (stop,))
     if view.hold:
         return Proposal(state, f"waits: {view.hold}", (EndAttempt(attempt.id, Outcome.PAUSED, view.hold),))
+    if view.plan is not None and view.plan.drops_flex:
+        waited = span_text(context.now - (attempt.asked_at or attempt.intended_at))
+        reason = f"its request in {attempt.zone} was not granted within {waited} and is given up, {view.plan.reason}"
+        return Proposal(state, reason, (EndAttempt(attempt.id, Outcome.STOCKOUT, reason),))
     step = look_at_waiting(seen, Proposal(state, waits_text(view, attempt, context)), context)
     return replace(step, next_at=earliest(step.next_at, stop if isinstance(stop, datetime) else None))
 

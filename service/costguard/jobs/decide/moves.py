@@ -16,7 +16,7 @@ from costguard.jobs.decide.ending import ending
 from costguard.jobs.decide.limits import after_failures, ceiling_text, remaining, wait
 from costguard.jobs.decide.live_attempt import ask, look_at_waiting, notice_or_end, works
 from costguard.jobs.decide.placement import LaunchPlace
-from costguard.jobs.decide.plan import FRESH, may_be_moved, may_move
+from costguard.jobs.decide.plan import FRESH, is_request, may_be_moved, may_move
 from costguard.jobs.decide.planned import JobPlan
 from costguard.jobs.decide.view import (
     NO_ROOM,
@@ -60,7 +60,7 @@ def during(view: JobView, places: Sequence[LaunchPlace], context: JobContext, st
     if view.standby is not None:
         return _with_standby(view, run, view.standby, context, step)
     plan = view.plan
-    if step.actions or plan is None or plan.act is Act.STAY or run.attempt.stop_asked_at is not None:
+    if step.actions or plan is None or plan.act in (Act.STAY, Act.DROP_FLEX) or run.attempt.stop_asked_at is not None:
         return step
     if run.attempt.state in UNSETTLED | {AttemptState.WAITING} or not may_be_moved(view, run.attempt):
         return step
@@ -143,6 +143,8 @@ def _why_given_up(view: JobView, run: PresentRun, seen: AttemptView, context: Jo
         return "its job is to be cancelled"
     if view.unknown or view.pause:
         return f"its job waits: {view.unknown or view.pause}"
+    if plan is not None and plan.drops_flex and is_request(seen.attempt):
+        return f"its request of flex-start is given up, {plan.reason}"
     is_stopping = run.attempt.stop_asked_at is not None
     if is_stopping and run.attempt.stop_why != "move":
         return "the VM that trains is stopped for another reason"
@@ -188,7 +190,7 @@ def _begun(
         return Proposal(step.state, asks, (launch,))
     if isinstance(launch, datetime):
         return replace(step, next_at=earliest(step.next_at, launch))
-    if launch is None or not may_move(view, plan, run.attempt, context.now):
+    if launch is None or plan.act is Act.START_FLEX or not may_move(view, plan, run.attempt, context.now):
         return step
     why = f" ({launch}, so it stops before its next VM starts)" if launch else ""
     stop = notice_or_end(run, view.job.spec.kind, "move", Outcome.MOVED, f"moves as planned, {plan.reason}{why}")

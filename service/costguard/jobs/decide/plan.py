@@ -8,27 +8,42 @@ from datetime import datetime, timedelta
 from itertools import takewhile
 
 from costguard.deadlines.hazards import NO_COUNTS, ZoneCounts, hazards_of, survival
-from costguard.deadlines.situation import Act, Choice, HeldVM, Policy, Situation, Why, Zone
+from costguard.deadlines.situation import (
+    Act,
+    Choice,
+    FlexAsked,
+    FlexOffer,
+    HeldVM,
+    Kind,
+    Policy,
+    Situation,
+    Why,
+    Zone,
+)
+from costguard.deadlines.waits import NO_WAITS, WaitCounts
 from costguard.jobs.decide.limits import max_run, remaining
 from costguard.jobs.decide.placement import LaunchPlace, PlaceEvent
+from costguard.jobs.decide.plan_words import at_risk_text, reason_text
 from costguard.jobs.decide.planned import AtRisk, JobPlan, Overhead, Risk, ShadowChoice, WorkLeft
 from costguard.jobs.decide.rounds import Key, waited_for
 from costguard.jobs.decide.view import NO_ROOM, JobContext, JobView
 from costguard.jobs.decide.work_left import ENDS, INTERVAL, overspent, unsaved
 from costguard.model.attempt import Attempt, AttemptState, Outcome
-from costguard.model.duration import span_text
+from costguard.model.buying import longest_run, models_of
 from costguard.model.instance import ProvisioningModel
-from costguard.model.moments import clock_text
 from costguard.model.money import Money
 
-SPOT, ON_DEMAND = ProvisioningModel.SPOT, ProvisioningModel.STANDARD
+SPOT, ON_DEMAND, FLEX = ProvisioningModel.SPOT, ProvisioningModel.STANDARD, ProvisioningModel.FLEX_START
+_KINDS: Mapping[ProvisioningModel, Kind] = {SPOT: "spot", ON_DEMAND: "on_demand", FLEX: "flex"}
+_REQUESTED = frozenset({AttemptState.INTENDED, AttemptState.ASKED, AttemptState.WAITING})
+_GIVES_UP = timedelta(minutes=3)  # until the VM of a request that is given up is seen to be gone
+_AT_ONCE = timedelta(minutes=6)  # a request that may not wait is answered within a look or two
 _HOUR = timedelta(hours=1)
 _NOTHING = timedelta()
 FRESH = timedelta(minutes=10)  # a checkpoint that is no older loses little when the job is moved
 _LIKELY_BACK = 0.5  # the chance that a zone has recovered, from which on it is tried from a VM that runs on demand
 _UP_SINCE = 0.5  # of the time since it was last seen out, a zone that is up again has been up for
 _UNKNOWN_SPOT, _UNKNOWN_ON_DEMAND = 1.0, 3.0  # where no price is known at all
-_LONG_H = 24.0  # a Spot VM that lasts longer is expected to outlive the job
 _TIED = frozenset({AttemptState.RESTING, AttemptState.RESTARTING})
 
 
@@ -41,6 +56,7 @@ class PlanBasis:
     work_left: WorkLeft | None = None
     overhead: Overhead | None = None
     counts: Mapping[str, ZoneCounts] = field(default_factory=dict)  # by zone
+    waits: WaitCounts = NO_WAITS  # of requests of flex-start for such VMs
 
 
 def plan(view: JobView, basis: PlanBasis, policy: Policy, context: JobContext) -> JobPlan | None:
@@ -79,6 +95,7 @@ def situation_of(view: JobView, basis: PlanBasis, context: JobContext) -> Situat
     payable = [place for place in basis.places if max_run(view, place.rate) is not None and not place.passed_over]
     spot = [place for place in payable if place.provisioning_model is SPOT]
     usual = [place for place in payable if place.provisioning_model is ON_DEMAND]
+    flex = _flex(view, payable, basis)
     rates = [place.rate for place in spot if place.rate is not None]
     usual_rates = [_dollars(place.rate) for place in usual if place.rate is not None]
     most = max(map(_dollars, rates), default=_UNKNOWN_SPOT)
@@ -86,7 +103,8 @@ def situation_of(view: JobView, basis: PlanBasis, context: JobContext) -> Situat
     held, waited = _held(view, cost, now), waited_for(view, context.terms, now)
     return Situation(
         work_left_h=_hours(work.most + _restarts(view, work.most) * cost.start),
-        time_left_h=_hours(time_left),
+        # A request that is given up has a VM until that is deleted, and the next one waits for it.
+        time_left_h=_hours(time_left - (_GIVES_UP if flex is not None else _NOTHING)),
         start_h=_hours(cost.whole),
         interval_h=_hours(INTERVAL),
         on_demand_price=on_demand,
@@ -99,7 +117,32 @@ def situation_of(view: JobView, basis: PlanBasis, context: JobContext) -> Situat
         total_work_h=_hours(max(spec.work or work.most, work.most)),
         loss_h=_hours(max(cost.loss - INTERVAL, _NOTHING)),  # a decision's time is kept for the start after a loss
         overspent=overspent(view, on_demand) if on_demand is not None else 0.0,
+        flex=flex,
+        asked=_asked(view, now),
     )
+
+
+def _flex(view: JobView, payable: Sequence[LaunchPlace], basis: PlanBasis) -> FlexOffer | None:
+    """Returns the cheapest offer of flex-start; None where the job may have none, or knows no price of it."""
+    recipe = view.job.recipe
+    rates = [_dollars(one.rate) for one in payable if one.provisioning_model is FLEX and one.rate is not None]
+    if not rates:
+        return None
+    wait, longest = max(recipe.wait, _AT_ONCE), longest_run(recipe, FLEX)
+    return FlexOffer(min(rates), basis.waits, _hours(wait), _hours(longest))
+
+
+def _asked(view: JobView, now: datetime) -> FlexAsked | None:
+    """Returns its open request of flex-start, whether its VM was seen as PENDING yet or not."""
+    for seen in (view.standby, view.last):
+        if seen is not None and is_request(seen.attempt):
+            return FlexAsked(_hours(now - (seen.attempt.asked_at or seen.attempt.intended_at)))
+    return None
+
+
+def is_request(attempt: Attempt) -> bool:
+    """Says whether this is a request of flex-start that is open: it has no VM that bills yet."""
+    return attempt.provisioning_model is FLEX and attempt.is_open and attempt.state in _REQUESTED
 
 
 def _choice(view: JobView, policy: Policy, situation: Situation, cost: Overhead, context: JobContext) -> Choice:
@@ -121,15 +164,15 @@ def _choice(view: JobView, policy: Policy, situation: Situation, cost: Overhead,
 
 def _held(view: JobView, cost: Overhead, now: datetime) -> HeldVM | None:
     seen = view.last if view.last is not None and view.last.attempt.is_open else view.standby
-    if seen is None:
+    if seen is None or is_request(seen.attempt):
         return None
     attempt = seen.attempt
     began = attempt.made_at or attempt.asked_at or attempt.intended_at
     works = attempt.agent.started_at is not None and attempt.agent.exit is None
-    left = _NOTHING if works else max(_NOTHING, cost.start - (now - attempt.intended_at))
-    return HeldVM(
-        "spot" if attempt.provisioning_model is SPOT else "on_demand", attempt.zone, _hours(now - began), _hours(left)
-    )
+    kind = _KINDS.get(attempt.provisioning_model, "on_demand")
+    starts_at = began if kind == "flex" else attempt.intended_at  # what a request waited for is no start
+    left = _NOTHING if works else max(_NOTHING, cost.start - (now - starts_at))
+    return HeldVM(kind, attempt.zone, _hours(now - began), _hours(left))
 
 
 def _restarts(view: JobView, work: timedelta) -> int:
@@ -223,8 +266,7 @@ def _found_no_room(view: JobView) -> bool:
 
 
 def _may_use_on_demand(view: JobView) -> bool:
-    recipe = view.job.recipe
-    return recipe.provisioning_model is ON_DEMAND or recipe.falls_back_to_on_demand
+    return ON_DEMAND in models_of(view.job.recipe)
 
 
 def _finish(situation: Situation, work: WorkLeft, now: datetime) -> datetime:
@@ -252,149 +294,3 @@ def shadow_of(view: JobView, basis: PlanBasis, policy: Policy, context: JobConte
     zone = choice.zone or "" if choice.act is Act.START_SPOT else ""
     reason = reason_text(choice, situation, context.now, _may_use_on_demand(view))
     return ShadowChoice(policy.name, choice.act.value, zone, reason)
-
-
-def reason_text(choice: Choice, situation: Situation, now: datetime, may_use_on_demand: bool = True) -> str:
-    """`on demand until 14:20 UTC: 1.1 h behind, and no Spot zone is expected to last longer than 40 min`."""
-    return f"{_act(choice, situation, now)}: {_why(choice, situation, now, may_use_on_demand)}"
-
-
-def _act(choice: Choice, situation: Situation, now: datetime) -> str:
-    held = situation.held
-    match choice.act:
-        case Act.START_SPOT:
-            return f"Spot in {choice.zone}"
-        case Act.START_ON_DEMAND:
-            return f"on demand{_until(choice, now)}"
-        case Act.WAIT:
-            return f"no VM{_until(choice, now)}"
-        case _ if held is not None and held.kind == "spot":
-            return f"stays on Spot in {held.zone}"
-        case _:
-            return f"stays on demand{_until(choice, now)}"
-
-
-def _until(choice: Choice, now: datetime) -> str:
-    hours = choice.grounds.until_h
-    if hours is None or hours <= 0 or hours > _LONG_H:
-        return ""
-    return f" until {clock_text(now + _HOUR * hours, now)}"
-
-
-def _why(choice: Choice, situation: Situation, now: datetime, may_use_on_demand: bool) -> str:
-    latest = clock_text(now + _HOUR * max(choice.latest_safe_h, 0.0), now)
-    match choice.why:
-        case Why.GUARD if choice.act is Act.WAIT:
-            return f"{_slack(situation)}, and an on-demand VM can wait until {latest}"
-        case Why.GUARD:
-            return f"{_slack(situation)}, so Spot could miss the deadline"
-        case Why.TOO_LATE:
-            return f"{_slack(situation)}, so the deadline can no longer be kept for certain"
-        case Why.NO_ON_DEMAND:
-            return ", and ".join(part for part in (_life(choice, situation), _alone(may_use_on_demand)) if part)
-        case Why.SPOT_FAILS:
-            return "Spot VMs were lost so often that they cost more than they saved"
-    parts = [part for part in (_behind(choice), _saves(choice), _life(choice, situation)) if part]
-    if choice.act in (Act.WAIT, Act.START_SPOT) or (situation.held is not None and situation.held.kind == "spot"):
-        is_possible = situation.on_demand_price is not None
-        parts.append(f"on demand is not needed before {latest}" if is_possible else _alone(may_use_on_demand))
-    return ", and ".join(parts) or "it costs the least that way"
-
-
-def _slack(situation: Situation) -> str:
-    if situation.slack_h < 0:
-        return f"it takes {_hours_text(-situation.slack_h)} longer than there is time"
-    return f"{_hours_text(situation.slack_h)} to spare, and a start can cost {_hours_text(situation.start_h)}"
-
-
-def _alone(may_use_on_demand: bool) -> str:
-    why = "no on-demand VM is to be had" if may_use_on_demand else "it may use no on-demand VM"
-    return f"{why}, so it depends on Spot"
-
-
-def _saves(choice: Choice) -> str:
-    """Explains why it waits though Spot is available."""
-    saves = choice.grounds.saves
-    return f"a wait is expected to save {saves * 100:.0f} % of what the rest costs" if saves is not None else ""
-
-
-def _behind(choice: Choice) -> str:
-    behind = choice.grounds.behind_h
-    if behind is None or abs(behind) < 0.05:
-        return ""
-    return f"{behind:.1f} h behind" if behind > 0 else f"{-behind:.1f} h ahead"
-
-
-def _life(choice: Choice, situation: Situation) -> str:
-    life = choice.grounds.expected_life_h
-    open_zones = [zone for zone in situation.zones if zone.is_up is not False]
-    if choice.act is Act.START_SPOT or (situation.held is not None and situation.held.kind == "spot"):
-        return f"it is expected to last {_hours_text(life)}" if life is not None and life < _LONG_H else ""
-    if not open_zones:
-        return "no Spot zone has room" if situation.zones else "no Spot zone has a price that it can pay"
-    if life is None:
-        return ""
-    return f"no Spot zone is expected to last longer than {_hours_text(life)}"
-
-
-def _hours_text(hours: float) -> str:
-    """Minutes below an hour, else tenths of hours."""
-    return f"{max(0, round(hours * 60))} min" if hours < 1 else f"{hours:.1f} h"
-
-
-def at_risk_text(
-    risk: Risk, view: JobView, work: WorkLeft, finish: datetime, situation: Situation, now: datetime
-) -> str:
-    """Explains why the deadline may be missed, when it is expected to finish, and what would help."""
-    deadline = view.job.spec.deadline
-    assert deadline is not None, "only a job with a deadline is planned"
-    return (
-        f"{_because(risk, view, work, situation)}. It is expected to finish {clock_text(finish, now)} at the earliest, "
-        f"and its deadline is {clock_text(deadline, now)}. {_help(risk, view)}"
-    )
-
-
-def _because(risk: Risk, view: JobView, work: WorkLeft, situation: Situation) -> str:
-    match risk:
-        case Risk.WORK:
-            expected = view.job.spec.work
-            grew = f", and {span_text(expected)} were expected in all" if expected is not None else ""
-            return f"{span_text(work.most)} of work are left ({work.source}){grew}"
-        case Risk.STOCK:
-            return "No on-demand VM is to be had in any of its zones"
-        case Risk.NO_ON_DEMAND:
-            return f"Only {_hours_text(max(situation.slack_h, 0))} are left to spare, and it may not use on-demand VMs"
-        case Risk.CEILING:
-            return (
-                f"It needs an on-demand VM now, and {_ceiling(view)} does not pay for the {span_text(work.most)} left"
-            )
-        case Risk.FAILURES:
-            reason = view.last.attempt.reason if view.last is not None else "it fails"
-            return f"Failures have used up its time: {reason}"
-        case Risk.HELD:
-            return f"It gets no VM now: {view.hold or view.pause or view.unknown}"
-        case Risk.UNSAVED:
-            return "A preemption now would undo more than there is time for, since it has saved nothing lately"
-
-
-def _help(risk: Risk, view: JobView) -> str:
-    then = "Then it stops." if view.job.spec.when_late == "stop" else "It goes on after that, within its ceiling."
-    match risk:
-        case Risk.STOCK:
-            return f"More zones would help: launch another one like it with them. {then}"
-        case Risk.NO_ON_DEMAND:
-            return f"The fallback to on-demand would help: launch another one like it with --fallback. {then}"
-        case Risk.CEILING:
-            return f"A higher ceiling would help: launch another one like it, from its checkpoint. {then}"
-        case Risk.FAILURES:
-            return f"See its last output: costguard output {view.job.id}. {then}"
-        case Risk.HELD:
-            return f"It goes on once that is over: costguard budgets. {then}"
-        case Risk.UNSAVED:
-            return f"Save more often. {then}"
-        case _:
-            return f"A faster machine type or less work would help. {then}"
-
-
-def _ceiling(view: JobView) -> str:
-    return f"its ceiling of {view.job.spec.ceiling}" if view.job.spec.ceiling is not None else "its sweep's ceiling"

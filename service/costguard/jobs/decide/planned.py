@@ -77,7 +77,14 @@ class JobPlan:
         """Returns the provisioning model that it wants started; None: nothing."""
         if self.act is Act.START_SPOT:
             return ProvisioningModel.SPOT
+        if self.act is Act.START_FLEX:
+            return ProvisioningModel.FLEX_START
         return ProvisioningModel.STANDARD if self.act is Act.START_ON_DEMAND else None
+
+    @property
+    def drops_flex(self) -> bool:
+        """Says whether a request of flex-start that waits is not wanted any more."""
+        return self.act in (Act.DROP_FLEX, Act.START_SPOT, Act.START_ON_DEMAND)
 
 
 @dataclass(frozen=True, slots=True)

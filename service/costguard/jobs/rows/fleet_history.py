@@ -9,8 +9,9 @@ from datetime import datetime, timedelta
 from sqlalchemy import Connection
 
 from costguard.deadlines.hazards import ZoneCounts
+from costguard.deadlines.waits import WaitCounts
 from costguard.jobs.decide.start_times import StartTimes
-from costguard.jobs.rows import start_rows
+from costguard.jobs.rows import flex_waits, start_rows
 from costguard.jobs.rows.zone_history import VMKind, zone_counts
 
 _READ_EVERY = timedelta(minutes=15)
@@ -20,6 +21,7 @@ _READ_EVERY = timedelta(minutes=15)
 class SeenByFleet:
     counts: Mapping[VMKind, Mapping[str, ZoneCounts]] = field(default_factory=dict)  # of zones
     starts: Mapping[str, Mapping[str, StartTimes]] = field(default_factory=dict)  # by preset and zone
+    waits: Mapping[VMKind, WaitCounts] = field(default_factory=dict)  # of requests of flex-start
 
 
 class FleetHistory:
@@ -31,5 +33,10 @@ class FleetHistory:
     def read(self, connection: Connection, now: datetime) -> SeenByFleet:
         last = self._last
         if last is None or not timedelta() <= now - last[0] < _READ_EVERY:
-            last = self._last = now, SeenByFleet(zone_counts(connection, now), start_rows.read(connection, now))
+            last = self._last = (
+                now,
+                SeenByFleet(
+                    zone_counts(connection, now), start_rows.read(connection, now), flex_waits.read(connection, now)
+                ),
+            )
         return last[1]

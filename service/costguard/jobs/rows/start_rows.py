@@ -11,6 +11,7 @@ from sqlalchemy import Connection, Select, func, select
 from costguard.db.prepared import prepared
 from costguard.db.tables import attempts, jobs, progress_points
 from costguard.jobs.decide.start_times import StartTimes, VmStart, by_preset
+from costguard.model.instance import ProvisioningModel
 
 LOOKED_BACK = timedelta(days=90)
 _MOST = 5000
@@ -50,6 +51,7 @@ def _starts(intended_since: datetime) -> Select[Any]:
             began.restarts == 0,
             began.follows.is_(None),  # one that stood by waited, and not for its start
             began.started_at.is_not(None),
+            began.provisioning_model != ProvisioningModel.FLEX_START.value,  # what a request waits for is no start
             began.intended_at >= intended_since,
         )
         .order_by(began.id.desc())

@@ -13,7 +13,7 @@ from costguard.deadlines.hazards import NO_COUNTS, ZoneCounts
 from costguard.deadlines.planner import Planner
 from costguard.deadlines.run import Task
 from costguard.deadlines.situation import Act, Situation, Zone
-from costguard.jobs.decide.plan import reason_text
+from costguard.jobs.decide.plan_words import reason_text
 from costguard.jobs.decide.work_left import APART, ENDS, INTERVAL, START, keeps_nothing
 from costguard.jobs.submit.offers import HourlyRates
 from costguard.model.instance import ProvisioningModel
