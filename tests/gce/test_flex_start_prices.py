@@ -214,7 +214,7 @@ def test_look_alikes_are_passed_over(words: str) -> None:
 
 
 def test_a_vm_with_a_part_that_has_no_flex_start_price_is_unknown() -> None:
-    """Neither the price on demand nor nothing takes the place of the one that is missing, here of local SSD."""
+    """Local SSD without a flex-start price makes the VM unknown: neither the on-demand price nor zero takes its place."""
     rows = [row(words, "OnDemand", unit, dollars) for _, words, unit, dollars in BILL[:3]]
     usual = row("SSD backed Local Storage", "OnDemand", "GiBy.mo", "0.08")
     assert hourly(shape("a3-highgpu-8g"), FLEX, book_of([*rows, usual])) is None
@@ -239,7 +239,7 @@ def test_shipped_prices_are_the_recorded_ones(machine_type: str, model: Provisio
 
 @pytest.mark.parametrize("machine_type", ["a2-ultragpu-1g", "a3-highgpu-8g"])
 def test_shipped_flex_start_prices_with_local_ssd_are_whole(machine_type: str) -> None:
-    """About half of the price on demand, and every part has one in us-central1."""
+    """Every part has a price in us-central1, and the VM costs about half of the price on demand."""
     book = PriceBook(snapshot_prices())
     flex, usual = (hourly(shape(machine_type), model, book) for model in (FLEX, STANDARD))
     assert flex is not None

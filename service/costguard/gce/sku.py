@@ -145,13 +145,13 @@ def subject(description: str, usage_type: str) -> tuple[str, ProvisioningModel] 
 
 
 def _scheduled(words: str) -> tuple[str, ProvisioningModel] | None:
-    """What Dynamic Workload Scheduler sells: by flex-start, or in a reservation in calendar mode.
+    """Reads what Dynamic Workload Scheduler sells: by flex-start, or in a reservation in calendar mode.
 
     Calendar mode of TPUs is left out: a node of the Cloud TPU API says the same of every reservation, whatever the
     reservation costs.
     """
     for model, patterns in ((ProvisioningModel.FLEX_START, _FLEX), (ProvisioningModel.RESERVATION_BOUND, _CALENDAR)):
-        match = next((found for pattern in patterns if (found := pattern.fullmatch(words))), None)
+        match = next((one for pattern in patterns if (one := pattern.fullmatch(words))), None)
         if match is None or _OTHER_TERMS.search(match["what"]):
             continue
         resource = _ordinary(match["what"])

@@ -87,7 +87,7 @@ def test_type_that_is_sold_on_demand_is_made(name: str) -> None:
 
 
 def test_reserved_and_flexible_starts_have_prices_of_their_own() -> None:
-    """What the catalogue lacks of them is unknown, neither nothing nor the on-demand price."""
+    """They are billed by SKUs of their own; a part without one is unknown, neither zero nor the on-demand price."""
     world = World(ManualClock(START), projects=[PROJECT])
     insert(world, "a4x-highgpu-4g", {"provisioningModel": "RESERVATION_BOUND", "onHostMaintenance": "TERMINATE"})
     insert(world, "a4-highgpu-8g", {"provisioningModel": "RESERVATION_BOUND", "onHostMaintenance": "TERMINATE"})
