@@ -214,7 +214,7 @@ def test_look_alikes_are_passed_over(words: str) -> None:
 
 
 def test_a_vm_with_a_part_that_has_no_flex_start_price_is_unknown() -> None:
-    """Local SSD without a flex-start price makes the VM unknown: neither the on-demand price nor zero takes its place."""
+    """Local SSD without a flex-start price makes the VM unknown: neither the on-demand price nor zero stands for it."""
     rows = [row(words, "OnDemand", unit, dollars) for _, words, unit, dollars in BILL[:3]]
     usual = row("SSD backed Local Storage", "OnDemand", "GiBy.mo", "0.08")
     assert hourly(shape("a3-highgpu-8g"), FLEX, book_of([*rows, usual])) is None

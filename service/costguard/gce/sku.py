@@ -152,7 +152,7 @@ def _scheduled(words: str) -> tuple[str, ProvisioningModel] | None:
     """
     for model, patterns in ((ProvisioningModel.FLEX_START, _FLEX), (ProvisioningModel.RESERVATION_BOUND, _CALENDAR)):
         match = next((one for pattern in patterns if (one := pattern.fullmatch(words))), None)
-        if match is None or _OTHER_TERMS.search(match["what"]):
+        if match is None:
             continue
         resource = _ordinary(match["what"])
         is_tpu = _SHORT_TPU.fullmatch(match["what"]) is not None
