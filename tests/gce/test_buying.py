@@ -98,7 +98,8 @@ def test_google_client_has_every_field() -> None:
 
 
 def _reservation(name: str = "train", **fields: Any) -> dict[str, Any]:
-    return {"kind": "compute#reservation", "id": "5", "name": name, "zone": f"zones/{ZONE}", **fields}
+    made = {"kind": "compute#reservation", "id": "5", "name": name, "zone": f"zones/{ZONE}"}
+    return {**made, "specificReservationRequired": True, **fields}
 
 
 def _future(mode: str, *, made: str = "train") -> dict[str, Any]:
@@ -107,7 +108,7 @@ def _future(mode: str, *, made: str = "train") -> dict[str, Any]:
     return {"kind": "compute#futureReservationsListResponse", "id": "x", "items": [one]}
 
 
-_ENDS: Mapping[str, Any] = {"deleteAtTime": "2026-12-24T00:00:00Z", "specificReservationRequired": True}
+_ENDS: Mapping[str, Any] = {"deleteAtTime": "2026-12-24T00:00:00Z"}
 
 
 @pytest.mark.parametrize(
@@ -162,6 +163,15 @@ def test_reference_that_names_no_reservation(connect: Connect, reference: str) -
     with pytest.raises(RequestRefused, match="names no reservation"):
         setup.cloud.launcher.insert("p", ZONE, replace(RESERVED, reservation=reference), ONE)
     assert setup.server.requests == []
+
+
+def test_open_reservation_cannot_be_named(connect: Connect) -> None:
+    """Google refuses it (skypilot-org/skypilot issue 3327); the refusal says how such a reservation is used."""
+    setup = connect(_google({"/reservations/train": _reservation(specificReservationRequired=False)}))
+    with pytest.raises(RequestRefused, match="specificReservationRequired is not set") as refused:
+        setup.cloud.launcher.insert("p", ZONE, RESERVED, ONE)
+    assert "launch on demand" in str(refused.value)
+    assert len(setup.server.requests) == 1
 
 
 def test_missing_reservation_is_refused_before_the_insert(connect: Connect) -> None:

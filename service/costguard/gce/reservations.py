@@ -25,7 +25,7 @@ _REFERENCE = re.compile(
 def is_bound(official: Official, project: str, zone: str, reference: str) -> bool:
     """Tells whether VMs on this reservation are RESERVATION_BOUND, and end with it.
 
-    Raises RequestRefused where there is no such reservation, and otherwise CloudError where Google does not say it.
+    Raises RequestRefused where there is none that VMs can name, and otherwise CloudError where Google does not say it.
     """
     named = _REFERENCE.fullmatch(reference)
     if named is None:
@@ -40,6 +40,14 @@ def is_bound(official: Official, project: str, zone: str, reference: str) -> boo
         raise RequestRefused(
             error.message, f"List what is reserved there: gcloud compute reservations list --project={owner}"
         ) from None
+    if not reservation.specific_reservation_required:
+        # Google's words: skypilot-org/skypilot issue 3327.
+        raise RequestRefused(
+            f"Reservation {named['name']} in {zone} of project {owner} can not be targeted as "
+            "specificReservationRequired is not set.",
+            "On-demand VMs of its machine type use it by themselves while it has room: launch on demand, or make it "
+            "again with `gcloud compute reservations create --require-specific-reservation`.",
+        )
     if reservation.deployment_type == "DENSE":
         return True
     # Only a future reservation tells its mode, and in calendar mode it always gives its reservation an end.
