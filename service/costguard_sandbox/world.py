@@ -7,7 +7,8 @@ from typing import Unpack
 
 from costguard_sandbox.bigquery import Tables
 from costguard_sandbox.clock import WorldClock
-from costguard_sandbox.gce.cloud import Cloud, CloudOptions
+from costguard_sandbox.gce.cloud import Cloud
+from costguard_sandbox.gce.options import CloudOptions
 from costguard_sandbox.guest.local import LocalGuests, LocalGuestSettings
 from costguard_sandbox.slack.workspace import Workspace
 

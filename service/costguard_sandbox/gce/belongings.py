@@ -1,4 +1,7 @@
-"""Holds what a project has next to VMs and disks: addresses, snapshots, images, reservations, routers, subnetworks."""
+"""Holds what a project has next to VMs and disks: addresses, snapshots, images, reservations, routers, subnetworks.
+
+Reservations that Google made of a future one are belongings of their own, and the future reservation names them.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,8 @@ from typing import Any
 from costguard_sandbox.clock import pacific
 from costguard_sandbox.gce.catalogue.regions import stable_id
 
-KINDS = ("address", "snapshot", "image", "reservation", "router", "subnetwork")
+_RESERVED = ("reservation", "futureReservation")
+KINDS = ("address", "snapshot", "image", "router", "subnetwork", *_RESERVED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +32,13 @@ class Belonging:
     def scope(self) -> str:
         if self.place == "global":
             return "global"
-        return f"{'zones' if self.kind == 'reservation' else 'regions'}/{self.place}"
+        return f"{'zones' if self.kind in _RESERVED else 'regions'}/{self.place}"
+
+    @property
+    def path(self) -> str:
+        """Returns `projects/P/zones/Z/reservations/NAME` and the like."""
+        plural = "es" if self.kind == "address" else "s"
+        return f"projects/{self.project}/{self.scope}/{self.kind}{plural}/{self.name}"
 
     def resource(self, links: str) -> dict[str, Any]:
         """The resource as its list shows it: `compute#address` and so on."""
@@ -39,7 +49,7 @@ class Belonging:
             "id": stable_id(f"{self.project}/{self.scope}/{self.kind}/{self.name}"),
             "creationTimestamp": pacific(self.created_at),
             "name": self.name,
-            "selfLink": f"{at}/{self.kind}{'es' if self.kind == 'address' else 's'}/{self.name}",
+            "selfLink": f"{links}/{self.path}",
             **where,
             **self.fields,
         }

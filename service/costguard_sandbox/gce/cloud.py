@@ -6,11 +6,12 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from datetime import datetime, timedelta
-from typing import Any, Self, TypedDict
+from typing import Any, Self
 
 from costguard_sandbox.clock import WorldClock
 from costguard_sandbox.gce.belongings import Belonging
 from costguard_sandbox.gce.bulk import BulkInserts, Child
+from costguard_sandbox.gce.capacity import Room
 from costguard_sandbox.gce.catalogue.prices import PriceList
 from costguard_sandbox.gce.catalogue.regions import ZONES
 from costguard_sandbox.gce.changes import Change
@@ -18,14 +19,16 @@ from costguard_sandbox.gce.disks import Storage
 from costguard_sandbox.gce.errors import already_exists, bad_request, invalid, invalid_usage, not_found
 from costguard_sandbox.gce.faults import CloudFaults
 from costguard_sandbox.gce.filters import compile_filter
+from costguard_sandbox.gce.flex_start import FlexStart, waits
 from costguard_sandbox.gce.group_requests import GroupRequests
 from costguard_sandbox.gce.groups import Groups, service_agent
 from costguard_sandbox.gce.guests import Guests, MetadataWatches
 from costguard_sandbox.gce.insertion import Factory, read_insert
 from costguard_sandbox.gce.lifecycle import Lifecycle
-from costguard_sandbox.gce.operations import Failure, Ids, Operation, OperationLog
-from costguard_sandbox.gce.quotas import Usage, exceeded
+from costguard_sandbox.gce.operations import Ids, Operation, OperationLog
+from costguard_sandbox.gce.quotas import Usage
 from costguard_sandbox.gce.render import instance_resource
+from costguard_sandbox.gce.reservations import Reservations
 from costguard_sandbox.gce.rights import Rights
 from costguard_sandbox.gce.system_events import EVENTS, PREEMPT_IN_START, Reclaim, SystemEvents
 from costguard_sandbox.gce.timeline import Timeline
@@ -35,17 +38,6 @@ from costguard_sandbox.gce.workbench import Workbench, Workstations
 
 DEFAULT_USER = "ana@example.com"
 Settled = Callable[[], AbstractContextManager[object]]
-
-
-class CloudOptions(TypedDict, total=False):
-    """The options of Cloud that the whole world has, too."""
-
-    projects: Iterable[str]
-    begins: datetime | None
-    operation_retention: timedelta
-    start_stamps_apart: bool
-    wait_moves_clock: bool
-    base_url: str
 
 
 class Cloud:
@@ -91,6 +83,8 @@ class Cloud:
         self._by_name: dict[tuple[str, str], list[VM]] = {}
         self.metadata_watches = MetadataWatches()
         self.guests = guests(self.settled) if guests else Guests()
+        self.reservations = Reservations(self.timeline, self.belongings, self._vms.values, lambda: self._lifecycle)
+        self._capacity = Room(self.faults, self.usage, self.reservations)
         self._lifecycle = Lifecycle(
             self.timeline,
             seed,
@@ -100,11 +94,19 @@ class Cloud:
             self._changed,
             lambda vm, moment: self._system_events.starting(vm, moment),
             self.guests,
+            lambda operation, vm: self.flex_start.wait(operation, vm),
+            lambda vm: self.flex_start.withdraw(vm),
             start_stamps_apart,
         )
+        held_back = (self.timeline, seed, self.faults, self._lifecycle, self._capacity, self._remove)
+        self.flex_start = FlexStart(*held_back)
         self._bulk_inserts = BulkInserts(self.operations, self._lifecycle, self._insert_one, self.instances)
         parts = (self.timeline, self._lifecycle, self.guests, self.metadata_watches, self.operations)
         self._system_events = SystemEvents(*parts, lambda vm: self.storage.renew_boot_disk(vm))
+        self._add_parts(seed)
+
+    def _add_parts(self, seed: int) -> None:
+        """Makes what keeps VMs and disks: groups, services, TPU nodes, storage."""
         self.groups = Groups(self.timeline, seed, self._system_events.repair, self._insert_again)
         self.group_requests = GroupRequests(
             self.timeline, seed, self.operations, self._lifecycle, self.groups, self.request, self._insert_for_group
@@ -230,7 +232,9 @@ class Cloud:
 
     def _begin_insert(self, vm: VM, user: str, request_id: str = "", group: str = "") -> Child:
         operation = self.operations.begin("insert", vm.target, user, request_id, group)
-        if failure := self._capacity(vm):
+        if waits(vm):
+            vm.set_status(Status.PENDING)
+        elif failure := self.flex_start.now_or_never(vm) or self._capacity(vm):
             self._lifecycle.fail(operation, failure)
             return Child(operation, None, failure)
         self._vms[vm.project, vm.zone, vm.name] = vm
@@ -376,11 +380,6 @@ class Cloud:
         if vm is not None:
             vm.set_status(vm.status)
             self.metadata_watches.wake(vm.id)
-
-    def _capacity(self, vm: VM) -> Failure | None:
-        """Stockouts are found before quotas, so that one request can fail differently from zone to zone."""
-        stockout = self.faults.stockout(vm.project, vm.zone, vm.shape, spot=vm.is_spot)
-        return stockout or exceeded(self.faults, self.usage, vm)
 
     def _remove(self, vm: VM) -> None:
         del self._vms[vm.project, vm.zone, vm.name]

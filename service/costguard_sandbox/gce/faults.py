@@ -23,6 +23,7 @@ _AIMED = ("count", "chance", "method", "path", "project")
 _KINDS: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "unreachable_zone": (("zone",), ("project",)),
     "stockout": ((), ("zone", "gpu", "spot", "project", "count")),
+    "flex_start": ((), ("seconds", "never", "zone", "gpu", "project", "count")),
     "no_notice": ((), ("zone", "project", "count")),
     "quota": (("metric", "limit"), ("region", "project")),
     "rate_limit": (("limit",), ("project", "writes")),
@@ -46,6 +47,7 @@ _WHAT = ("cut", "empty", "html", "other")
 _CHOICES = {"when": _WHEN, "how": _HOW, "what": _WHAT, "misprint": tuple(Misprint)}
 _TYPES = {
     "spot": bool,
+    "never": bool,
     "writes": bool,
     "limit": int,
     "code": int,
@@ -75,6 +77,7 @@ class CloudFault:
     method: str = ""
     path: str = ""  # a regular expression, searched for in the request's path
     seconds: float = 0.0
+    never: bool = False  # whether a flex-start request is granted at all; else after `seconds`
     page: int = 0
     writes: bool = False  # limits writes instead of reads
     when: str = ""  # when the request takes effect: "after" (it did), "before" (it never does), "later"
@@ -205,7 +208,16 @@ class CloudFaults(ActiveFaults[CloudFault]):
                 where = "at 'resource.scheduling': Cannot find field."
                 raise bad_request(f'Invalid JSON payload received. Unknown name "{_NOTICE}" {where}')
 
-    def stockout(self, project: str, zone: str, shape: Shape, *, spot: bool) -> Failure | None:
+    def flex_start(self, project: str, zone: str, shape: Shape) -> CloudFault | None:
+        """The fault that says when this flex-start request is granted, if any; of several, the first."""
+        for fault in self._of("flex_start"):
+            if fault.applies_to(project) and fault.zone in ("", zone) and fault.gpu in ("", shape.gpu_type):
+                self.count_down(fault)
+                return fault
+        return None
+
+    def stockout(self, project: str, zone: str, shape: Shape, *, spot: bool | None) -> Failure | None:
+        """Flex-start has a pool of its own (`spot` is None): only a stockout of every VM is one of it, too."""
         for fault in self._of("stockout"):
             if (
                 fault.applies_to(project)

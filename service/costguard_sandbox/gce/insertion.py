@@ -25,8 +25,10 @@ from costguard_sandbox.gce.checks import (
     whole_number,
 )
 from costguard_sandbox.gce.errors import already_exists, bad_request, invalid, not_found
+from costguard_sandbox.gce.flex_start import check_flex_start
 from costguard_sandbox.gce.operations import Ids
 from costguard_sandbox.gce.render import last_part
+from costguard_sandbox.gce.reservations import check_affinity
 from costguard_sandbox.gce.vm import VM, Attachment, Disk, Shape
 
 _N1_GPUS = frozenset(
@@ -79,6 +81,8 @@ def _read(project: str, zone: str, body: Mapping[str, Any]) -> WantedVM:
     if accelerators:
         given["guestAccelerators"] = accelerators
     given["scheduling"] = read_scheduling(body.get("scheduling") or {}, has_gpu=shape.gpu_count > 0)
+    check_flex_start(body, shape.machine_type)
+    check_affinity(body)
     check_stop_action(body.get("scheduling") or {}, has_local_ssds=shape.local_ssd_gib > 0)
     check_labels(body.get("labels") or {})
     wanted = tuple(_disk(name, index, disk) for index, disk in enumerate(body.get("disks") or ()))

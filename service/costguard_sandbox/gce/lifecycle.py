@@ -35,6 +35,8 @@ class Lifecycle:
     _on_change: Callable[[VM], None]
     _on_start: Callable[[VM, datetime], None]
     _guests: Guests
+    _wait: Callable[[Operation, VM], None]
+    _withdraw: Callable[[VM], None]
     _stamps_apart: bool = False  # whether the stamp of a start is written a moment after its operation ended
 
     @property
@@ -93,6 +95,14 @@ class Lifecycle:
     # Requests of users; each runs at the operation's startTime.
 
     def _insert(self, operation: Operation, vm: VM) -> None:
+        if vm.status is Status.PENDING:
+            self._wait(operation, vm)
+        else:
+            self._come_up(operation, vm, "insert")
+
+    def grant(self, operation: Operation | None, vm: VM) -> None:
+        """A flex-start request gets its capacity. None: its operation is done already."""
+        self._show(vm, Status.PROVISIONING)
         self._come_up(operation, vm, "insert")
 
     def _start(self, operation: Operation, vm: VM) -> None:
@@ -123,6 +133,8 @@ class Lifecycle:
         graceful = vm.scheduling.get("gracefulShutdown") or {}
         if vm.status is Status.TERMINATED:
             self._nothing_to_do(operation)
+        elif vm.status is Status.PENDING:
+            self._not_ready(operation, vm)
         elif vm.status is Status.RUNNING and graceful.get("enabled"):
             longest = timedelta(seconds=int((graceful.get("maxDuration") or {}).get("seconds", 600)))
             grace = min(longest, self._draw("guest shutdown", operation))
@@ -154,6 +166,8 @@ class Lifecycle:
         self._until(operation, self._now + length, suspended)
 
     def _delete(self, operation: Operation, vm: VM) -> None:
+        if vm.status is Status.PENDING:
+            self._withdraw(vm)
         length = self._draw("delete running" if vm.status in _UP else "delete stopped", operation)
         number = self._begin(vm, length)
         self._end_run(vm, Status.STOPPING)
@@ -178,6 +192,12 @@ class Lifecycle:
 
     def is_up(self, vm: VM) -> bool:
         return vm.status in _UP or vm.status in _COMING_UP
+
+    def end_as_asked(self, vm: VM) -> None:
+        """Stops or deletes the VM, as its insert said: its time or its reservation is over."""
+        delete = vm.scheduling.get("instanceTerminationAction") == "DELETE"
+        self._on_run_limit(vm, delete)
+        self._interrupt(vm, Ending.SHUTDOWN, delete=delete)
 
     def preempt(self, vm: VM) -> None:
         deletes = vm.scheduling.get("instanceTerminationAction") == "DELETE"
@@ -246,8 +266,8 @@ class Lifecycle:
 
     # Steps.
 
-    def _come_up(self, operation: Operation, vm: VM, what: str) -> None:
-        length = self._draw(what, operation)
+    def _come_up(self, operation: Operation | None, vm: VM, what: str) -> None:
+        length = self._draw(what, operation or (vm.id, vm.transition))
         number = self._begin(vm, length)
         vm.is_preempted = False  # what ends this start now is no preemption of an earlier one
         self._arm_run_limit(vm)
@@ -258,8 +278,10 @@ class Lifecycle:
 
         def up() -> None:
             if vm.transition == number:
-                operation.finish(self._now)
+                self._finish(operation)
                 self._run(vm)
+            elif operation is None:
+                return
             elif what == "start" and vm.is_preempted and vm.status is not Status.DELETED:
                 # Recorded twice: the start ends without an error although a preemption came before its end.
                 operation.finish(self._now)
@@ -269,9 +291,15 @@ class Lifecycle:
                 operation.finish(self._now, self._superseded(vm))
 
         self._timeline.at(to_ms(self._now + length * 0.4), staging)
-        self._until(operation, self._now + length, up)
-        if what == "start":
+        if operation is not None:
+            operation.ends_at = self._now + length
+        self._timeline.at(self._now + length, up)
+        if operation is not None and what == "start":
             self._on_start(vm, to_ms(self._now + max(length * 0.1, length - self._draw("lost start", operation))))
+
+    def _finish(self, operation: Operation | None) -> None:
+        if operation is not None:
+            operation.finish(self._now)
 
     def _run(self, vm: VM) -> None:
         vm.begin_run(self._now)
@@ -343,9 +371,7 @@ class Lifecycle:
         if vm.status in _COMING_UP and vm.busy_until is not None:
             self._timeline.at(vm.busy_until + timedelta(seconds=1), lambda: self._run_limit_reached(vm, armed))
         elif vm.status in _UP:
-            delete = vm.scheduling.get("instanceTerminationAction") == "DELETE"
-            self._on_run_limit(vm, delete)
-            self._interrupt(vm, Ending.SHUTDOWN, delete=delete)
+            self.end_as_asked(vm)
 
     def _begin(self, vm: VM, length: timedelta) -> int:
         vm.transition += 1

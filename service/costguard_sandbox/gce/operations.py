@@ -14,7 +14,14 @@ from costguard_sandbox.clock import pacific
 from costguard_sandbox.gce.errors import invalid
 from costguard_sandbox.gce.timeline import Timeline
 
-_HTTP_WORDS = {400: "BAD REQUEST", 403: "FORBIDDEN", 404: "NOT FOUND", 409: "CONFLICT", 503: "SERVICE UNAVAILABLE"}
+_HTTP_WORDS = {
+    400: "BAD REQUEST",
+    403: "FORBIDDEN",
+    404: "NOT FOUND",
+    409: "CONFLICT",
+    412: "PRECONDITION FAILED",
+    503: "SERVICE UNAVAILABLE",
+}
 _UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -11,15 +11,17 @@ from costguard_sandbox.gce.faults import CloudFaults
 from costguard_sandbox.gce.operations import Failure
 from costguard_sandbox.gce.vm import VM, Disk, Status
 
-_USES_NOTHING = frozenset({Status.TERMINATED, Status.SUSPENDED})
-
 
 def demand(vm: VM) -> dict[str, int]:
     """The quotas that a running VM uses, in its region and across regions."""
-    cpus = "PREEMPTIBLE_CPUS" if vm.is_spot else "CPUS"
+    return _demand(vm, preemptible=vm.is_spot or vm.is_on_preemptible_quota)
+
+
+def _demand(vm: VM, *, preemptible: bool) -> dict[str, int]:
+    cpus = "PREEMPTIBLE_CPUS" if preemptible else "CPUS"
     wanted: dict[str, int] = {cpus: vm.shape.vcpus, "CPUS_ALL_REGIONS": vm.shape.vcpus}
     if vm.shape.gpu_count and vm.shape.gpu_type not in TPUS:  # whose quotas the Cloud Quotas API alone has
-        metric = gpu_quota_metric(vm.shape.gpu_type, spot=vm.is_spot)
+        metric = gpu_quota_metric(vm.shape.gpu_type, spot=preemptible)
         if metric:
             wanted[metric] = vm.shape.gpu_count
         wanted["GPUS_ALL_REGIONS"] = vm.shape.gpu_count
@@ -61,7 +63,7 @@ def _used_by(vm: VM) -> Counter[str]:
     used: Counter[str] = Counter()
     if vm.status is not Status.DELETED:
         used["INSTANCES"] = 1
-        if vm.status not in _USES_NOTHING:
+        if vm.uses_capacity:
             used.update(demand(vm))
     return used
 
@@ -69,10 +71,19 @@ def _used_by(vm: VM) -> Counter[str]:
 def exceeded(faults: CloudFaults, usage: Usage, vm: VM) -> Failure | None:
     """Returns the failure of a quota.
 
-    Only limits set by faults apply, so that tests without them never meet a quota.
+    Only limits set by faults apply, so that tests without them never meet a quota. A flex-start VM takes preemptible
+    quota, else standard quota ("About Flex-start VMs", "Quota").
     """
     regional = faults.quota_limits(vm.project, vm.region)
-    for metric, wanted in demand(vm).items() if regional else ():
+    failure = _exceeded(regional, usage, vm, preemptible=vm.is_spot or vm.is_flex_start) if regional else None
+    vm.is_on_preemptible_quota = vm.is_flex_start and failure is None
+    if failure is not None and vm.is_flex_start:
+        return _exceeded(regional, usage, vm, preemptible=False)
+    return failure
+
+
+def _exceeded(regional: Mapping[str, float], usage: Usage, vm: VM, *, preemptible: bool) -> Failure | None:
+    for metric, wanted in _demand(vm, preemptible=preemptible).items():
         if metric in regional:
             everywhere = metric.endswith("_ALL_REGIONS")
             used = usage.of(vm.project, "" if everywhere else vm.region).get(metric, 0)

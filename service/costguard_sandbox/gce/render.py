@@ -25,7 +25,6 @@ _KEPT_AS_GIVEN = frozenset(
         "keyRevocationActionType",
         "minCpuPlatform",
         "networkPerformanceConfig",
-        "params",
         "privateIpv6GoogleAccess",
         "reservationAffinity",
         "resourcePolicies",
@@ -106,6 +105,8 @@ def _instance(base: str, vm: VM) -> dict[str, Any]:
     status: dict[str, Any] = {"effectiveInstanceMetadata": {"vmDnsSettingMetadataValue": "ZonalOnly"}}
     if vm.termination_at:
         status["scheduling"] = {"terminationTimestamp": zulu(vm.termination_at)}
+    if vm.reservation is not None and vm.uses_capacity:
+        status["reservationConsumptionInfo"] = {"consumedReservation": vm.reservation.path}
     shown["resourceStatus"] = status
     shown["fingerprint"] = fingerprint([shown["id"], shown["metadata"], shown["tags"], shown["scheduling"], labels])
     return shown

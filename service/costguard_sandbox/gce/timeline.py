@@ -39,6 +39,8 @@ _DURATIONS: Mapping[str, tuple[tuple[float, float], ...]] = {
     # How soon a group looks after a VM that others stopped or deleted. Ours: no recording says it.
     "group looks": ((0, 60), (1, 120)),
     "repair": ((0, 60), (1, 180)),
+    # How long a flex-start request waits where no fault says it. Ours: no recording says it.
+    "flex grant": ((0, 20), (0.5, 240), (1, 1500)),
     "late": ((0, 0), (1, 29)),
     "guest shutdown": ((0, 5), (0.5, 25), (1, 85)),
     # Of TPU nodes. Ours: no recording says them.

@@ -8,12 +8,14 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
+from costguard_sandbox.gce.belongings import Belonging
 from costguard_sandbox.gce.operations import Target
 
 NO_MAINTENANCE = "NONE"
 
 
 class Status(StrEnum):
+    PENDING = "PENDING"  # a flex-start request waits for capacity
     PROVISIONING = "PROVISIONING"
     STAGING = "STAGING"
     RUNNING = "RUNNING"
@@ -24,6 +26,9 @@ class Status(StrEnum):
     SUSPENDED = "SUSPENDED"
     REPAIRING = "REPAIRING"
     DELETED = "DELETED"  # never shown: a deleted VM answers 404
+
+
+_USES_NOTHING = frozenset({Status.PENDING, Status.TERMINATED, Status.SUSPENDED, Status.DELETED})
 
 
 class Load(StrEnum):
@@ -151,6 +156,8 @@ class VM:
     transition: int = 0
     busy_until: datetime | None = None
     accepted_until: datetime | None = None  # when the last accepted request starts
+    reservation: Belonging | None = None  # the one that it consumes, kept while it is stopped
+    is_on_preemptible_quota: bool = False
     run_limit: int = 0  # the number of the run-time limit in force, so that an earlier one cannot fire
     is_preempted: bool = False  # as the metadata server shows it, from the notice until the next start
     maintenance_event: str = NO_MAINTENANCE
@@ -168,6 +175,21 @@ class VM:
     @property
     def is_spot(self) -> bool:
         return bool(self.scheduling.get("preemptible"))
+
+    @property
+    def is_flex_start(self) -> bool:
+        return self.scheduling.get("provisioningModel") == "FLEX_START"
+
+    @property
+    def uses_capacity(self) -> bool:
+        """Says whether quotas and reservations count it: not while its request waits, nor when it is down."""
+        return self.status not in _USES_NOTHING
+
+    @property
+    def request_wait(self) -> timedelta:
+        """Returns how long the request may wait for capacity: `params` of the insert, which are kept out of answers."""
+        params = self.given.get("params") or {}
+        return timedelta(seconds=int((params.get("requestValidForDuration") or {}).get("seconds", 0)))
 
     @property
     def is_confidential(self) -> bool:

@@ -61,6 +61,7 @@ class Scenario:
     local_vms: LocalGuestSettings | None = None
     runs_vms: bool = False
     bill: ScenarioBill | None = None
+    queued_inserts_end: bool = False  # see FlexStart.ends_inserts
 
 
 def shipped() -> list[str]:
@@ -101,9 +102,8 @@ def read(text: str, path: Path) -> Scenario:
     runs_vms, local_vms = read_local_vms(keys.table("local_vms")) if keys.has("local_vms") else (False, None)
     title, seed = keys.text("title", path.stem), keys.whole("seed", 1)
     bill = read_bill(keys.table("bill")) if keys.has("bill") else None
-    scenario = Scenario(
-        path.stem, title, seed, projects, fleet, tuple(groups), belongings, events, local_vms, runs_vms, bill
-    )
+    made = (tuple(groups), belongings, events, local_vms, runs_vms, bill, keys.flag("queued_inserts_end"))
+    scenario = Scenario(path.stem, title, seed, projects, fleet, *made)
     keys.done()
     return scenario
 
@@ -122,6 +122,7 @@ def build(scenario: Scenario, clock: WorldClock, *, wait_moves_clock: bool = Fal
         wait_moves_clock=wait_moves_clock,
         local_guests=scenario.local_vms if scenario.runs_vms else None,
     )
+    world.flex_start.ends_inserts = scenario.queued_inserts_end
     for vm in scenario.fleet:
         world.at(start - vm.started_ago, _guarded(world, f"insert {vm.name}", vm.insert))
         if vm.stopped_ago is not None:

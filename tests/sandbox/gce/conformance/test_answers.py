@@ -10,6 +10,8 @@ import pytest
 from starlette.routing import Route
 from tests.sandbox.gce.conformance.discovery import problems, problems_of
 from tests.sandbox.gce.conformance.fleet import PROJECT, ZONE, body, every_operation, make_world, spot_t4
+from tests.sandbox.gce.test_flex_start import flex
+from tests.sandbox.gce.test_reservations import calendar
 
 from costguard_sandbox.gce.pools import make_group
 from costguard_sandbox.server import create_app, running
@@ -42,6 +44,7 @@ def readable_paths(world: World) -> list[str]:
         "subnetworks": ["default"],
         "machineTypes": ["n1-standard-4", "a2-ultragpu-1g", "custom-4-5120"],
         "acceleratorTypes": ["nvidia-tesla-t4"],
+        "reservations": ["train"],
     }
     given = {
         "project": PROJECT,
@@ -74,6 +77,9 @@ def test_every_readable_resource_conforms(world: World, cloud: httpx2.Client) ->
     """Google's schema holds for every route, and for every state of a VM or operation."""
     for scope in (f"zones/{ZONE}", "regions/us-central1"):
         make_group(world, PROJECT, scope, "trainers", body("template"), 1)
+    calendar(world, world.now + timedelta(hours=3))
+    world.faults.add("flex_start", never=True)
+    world.insert(PROJECT, ZONE, {**flex(), "name": "queued"})
     paths = readable_paths(world)
     assert len(paths) > 40
     statuses, kinds, wrong = set(), set(), []
@@ -86,7 +92,8 @@ def test_every_readable_resource_conforms(world: World, cloud: httpx2.Client) ->
             statuses.add(shown["status"])
         wrong += wrong_with(path, shown)
     assert wrong == []
-    assert {"RUNNING", "TERMINATED", "SUSPENDED", "STOPPING", "PROVISIONING", "REPAIRING"} <= statuses
+    assert {"PENDING", "RUNNING", "TERMINATED", "SUSPENDED", "STOPPING", "PROVISIONING", "REPAIRING"} <= statuses
+    assert {"compute#reservation", "compute#futureReservationsAggregatedListResponse"} <= kinds
     assert {"compute#instanceAggregatedList", "compute#operationList", "compute#region", "compute#image"} <= kinds
 
 

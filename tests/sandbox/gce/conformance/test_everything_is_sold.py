@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 from tests.sandbox.gce.conformance.fleet import PROJECT, START, ZONE, body
+from tests.sandbox.gce.test_reservations import named
 
 from costguard_sandbox.clock import ManualClock
+from costguard_sandbox.gce.belongings import Belonging
 from costguard_sandbox.gce.catalogue.machine_types import ACCELERATOR_TYPES, MACHINE_TYPES, find
 from costguard_sandbox.gce.errors import Refused
 from costguard_sandbox.gce.meter import bill
@@ -37,9 +39,9 @@ def zone_of(name: str) -> str:
     return ZONE if find(ZONE, name) else next(zone for zone in ACCELERATOR_TYPES if find(zone, name))
 
 
-def insert(world: World, name: str, scheduling: dict[str, Any]) -> None:
+def insert(world: World, name: str, scheduling: dict[str, Any], **more: Any) -> None:
     zone = zone_of(name)
-    wanted = body(f"vm-{name}", name, scheduling=scheduling)
+    wanted = body(f"vm-{name}", name, scheduling=scheduling, **more)
     wanted["machineType"] = f"zones/{zone}/machineTypes/{name}"
     world.insert(PROJECT, zone, wanted)
 
@@ -89,9 +91,13 @@ def test_type_that_is_sold_on_demand_is_made(name: str) -> None:
 def test_reserved_and_flexible_starts_have_prices_of_their_own() -> None:
     """They are billed by SKUs of their own; a part without one is unknown, neither zero nor the on-demand price."""
     world = World(ManualClock(START), projects=[PROJECT])
-    insert(world, "a4x-highgpu-4g", {"provisioningModel": "RESERVATION_BOUND", "onHostMaintenance": "TERMINATE"})
-    insert(world, "a4-highgpu-8g", {"provisioningModel": "RESERVATION_BOUND", "onHostMaintenance": "TERMINATE"})
-    insert(world, "a3-highgpu-1g", {"provisioningModel": "FLEX_START", "onHostMaintenance": "TERMINATE"})
+    for name in ("a4x-highgpu-4g", "a4-highgpu-8g"):
+        held = {"count": "1", "instanceProperties": {"machineType": name}}
+        dense = {"specificReservationRequired": True, "deploymentType": "DENSE", "specificReservation": held}
+        world.belongings.append(Belonging("reservation", PROJECT, zone_of(name), "train", START, dense))
+        insert(world, name, **named(model="RESERVATION_BOUND"))
+    ends = {"onHostMaintenance": "TERMINATE", "maxRunDuration": {"seconds": "3600"}}
+    insert(world, "a3-highgpu-1g", {"provisioningModel": "FLEX_START", **ends})
     world.advance(timedelta(minutes=5))
     unlisted, calendar, flexible = (bill(vm, world.prices, world.now) for vm in world.every_vm())
     assert unlisted.unpriced == ["reservation_bound:gpu:nvidia-gb200"]
