@@ -64,3 +64,45 @@ def test_replay_refuses_what_it_cannot_run(traces: Path, tmp_path: Path) -> None
     torn = CliRunner().invoke(app, ["replay", "--traces", str(traces), *TIMES]).exception
     assert isinstance(torn, Invalid)
     assert "torn_a100_1.json is not whole JSON" in torn.message
+
+
+PRICES = ["--prices", "spot=1.92768,flex=2.02038,demand=3.67363"]
+
+
+def test_replay_compares_the_planner_with_and_without_flex_start(traces: Path) -> None:
+    """With a price of flex-start: the planner, itself without it, and flex-start alone, all on time."""
+    asked = ["replay", "--traces", str(traces), *TIMES, *PRICES, "--waits", "0m-90m,0.2", "--json"]
+    results = {result["policy"]: result for result in json.loads(CliRunner().invoke(app, asked).stdout)}
+    assert {"planner", "planner_without_flex", "flex_alone", "optimum"} < set(results)
+    assert all(result["on_time"] == 1.0 for result in results.values())
+    assert results["optimum"]["relative_cost"] <= min(result["relative_cost"] for result in results.values())
+    shown = CliRunner().invoke(app, ["replay", "--traces", str(traces), *TIMES, "--flex-price", "0.55"])
+    assert "Flex-start alone" in shown.stdout
+
+
+def test_replay_takes_a_reserved_vm_for_always_there(traces: Path) -> None:
+    """One that costs less than Spot makes all of it cheaper than Spot."""
+    reserved = [*PRICES[:1], f"{PRICES[1]},reserved=0.9", "--json"]
+    results = json.loads(CliRunner().invoke(app, ["replay", "--traces", str(traces), *TIMES, *reserved]).stdout)
+    assert next(one for one in results if one["policy"] == "planner")["relative_cost"] < 1.92768 / 3.67363
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (["--prices", "spot=1,demand"], "expected prices above zero"),
+        (["--prices", "spot=0,demand=2"], "expected prices above zero"),
+        (["--prices", "flex=1,demand=2"], "name spot and demand"),
+        ([*PRICES, "--price-ratio", "3"], "--price-ratio and --flex-price, or"),
+        (["--waits", "0h-2h,0.2"], "give its price with --flex-price"),
+        ([*PRICES, "--waits", "0h-3h"], "2 h at most"),
+        ([*PRICES, "--waits", "2h-1h"], "2 h at most"),
+        ([*PRICES, "--waits", "soon"], "such as 0h-2h,0.2"),
+        ([*PRICES, "--waits", "0h-1h,2"], "such as 0h-2h,0.2"),
+    ],
+)
+def test_replay_refuses_prices_and_waits_that_make_no_sense(traces: Path, options: list[str], says: str) -> None:
+    """The refusal names the option and a value that would do."""
+    refused = CliRunner().invoke(app, ["replay", "--traces", str(traces), *TIMES, *options])
+    assert refused.exit_code == 2
+    assert says in " ".join(refused.output.replace("│", " ").split())

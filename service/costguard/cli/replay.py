@@ -4,32 +4,31 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from costguard.cli.options import DEFAULT_URL, AsJson, Url
+from costguard.cli.replay_prices import hours_of, shares, waits_of
 from costguard.cli.server import ServerClient
 from costguard.cli.tables import Column, console, say, show_table
 from costguard.cli.traces import documents
 from costguard.errors import Invalid
-from costguard.model.duration import read_span
 from costguard.model.words import count_text
 
 if TYPE_CHECKING:
     from costguard.deadlines.replay import PolicyResult, Replay
     from costguard.deadlines.series import ZoneSeries
 
-_HOURS = re.compile(r"(\d{1,6}(?:\.\d{1,6})?)(h|m|s|d)")
 _HISTORY_GAP_S = 300
-_UNIT_H = {"d": 24.0, "h": 1.0, "m": 1 / 60, "s": 1 / 3600}
 _EXAMPLES = """Examples:
 
   costguard replay --traces traces --work 48h --deadline 72h --overhead 0.2h
 
   costguard replay --traces traces --work 18h --deadline 30h --zones all --price-ratio 3.14 --json
+
+  costguard replay --traces traces --work 48h --deadline 72h --prices spot=1.93,flex=2.02,demand=3.67 --waits 0h-2h,0.2
 
   costguard replay --history --work 18h --deadline 30h    over the fleet's own ledger
 """
@@ -64,6 +63,30 @@ PriceRatio = Annotated[
         help="The on-demand price divided by the Spot price, instead of the prices of the files.",
     ),
 ]
+FlexPrice = Annotated[
+    float | None,
+    typer.Option(
+        "--flex-price",
+        metavar="SHARE",
+        help="Let jobs ask for flex-start VMs too, an hour of which costs this share of one on demand, such as 0.55.",
+    ),
+]
+Prices = Annotated[
+    str | None,
+    typer.Option(
+        "--prices",
+        metavar="spot=P,demand=P[,flex=P][,reserved=P]",
+        help="Prices of an hour in all zones, not --price-ratio and --flex-price. A reserved VM is always there.",
+    ),
+]
+WaitsOf = Annotated[
+    str | None,
+    typer.Option(
+        "--waits",
+        metavar="FROM-TO[,SHARE]",
+        help="Range of the waits for flex-start, all as likely, and the share never granted. Without it: 0h-2h,0.2.",
+    ),
+]
 Runs = Annotated[int, typer.Option("--runs", metavar="N", help="Runs of each policy, over all recordings.")]
 Seed = Annotated[int, typer.Option("--seed", metavar="S", help="Seed of the random starts.")]
 Plot = Annotated[Path | None, typer.Option("--plot", metavar="FILE", help="Write also a drawing as SVG to this file.")]
@@ -82,6 +105,9 @@ def replay(
     overhead: Overhead = "0.2h",
     zones: Zones = "each",
     price_ratio: PriceRatio = None,
+    flex_price: FlexPrice = None,
+    prices: Prices = None,
+    waits: WaitsOf = None,
     runs: Runs = 1000,
     seed: Seed = 0,
     plot: Plot = None,
@@ -92,7 +118,8 @@ def replay(
 
     Every policy runs from the same random starts. A policy sees the record before the moment of its decision, never
     after it; the optimum knows all of it, and is the least that any policy could cost. Without --price-ratio the prices
-    are those of the files, and 3.14 where they name none.
+    are those of the files, and 3.14 where they name none. With a price of flex-start, the planner may ask for such
+    VMs, and is compared with itself without them, and with flex-start alone.
     """
     from costguard.deadlines.replay import ALL_ZONES, ReplayTask, policies  # not for other commands to wait for
     from costguard.deadlines.replay import replay as replay_series
@@ -101,12 +128,19 @@ def replay(
     if history == (traces is not None):
         raise typer.BadParameter("give one of them.", param_hint="--traces or --history")
     names = None if zones == "each" else ALL_ZONES if zones == "all" else tuple(filter(None, zones.split(",")))
+    price_ratio, flex_price, reserved_price = shares(prices, price_ratio, flex_price)
+    if waits is not None and flex_price is None:
+        raise typer.BadParameter(
+            "they are of flex-start: give its price with --flex-price or --prices.", param_hint="--waits"
+        )
     task = ReplayTask(
-        _hours(work, "--work"), _hours(deadline, "--deadline"), _hours(overhead, "--overhead"), names, price_ratio,
-        runs, seed,
+        hours_of(work, "--work"), hours_of(deadline, "--deadline"), hours_of(overhead, "--overhead"), names,
+        price_ratio, runs, seed, flex_price, reserved_price,
     )  # fmt: skip
+    if waits is not None:
+        task = task._replace(waits=waits_of(waits))
     series = read_folder(traces) if traces is not None else _history(url, days)
-    replayed = replay_series(series, task, policies())
+    replayed = replay_series(series, task, policies(with_flex=flex_price is not None))
     if plot is not None:
         _write_plot(plot, f"{work} of work within {deadline}, {overhead} a start", replayed)
     if as_json:
@@ -133,16 +167,6 @@ def _history(url: str, days: int) -> list[ZoneSeries]:
             "Replay recorded series with --traces DIR.",
         )
     return series
-
-
-def _hours(text: str, option: str) -> float:
-    match = _HOURS.fullmatch(text)
-    if match is not None:
-        return float(match[1]) * _UNIT_H[match[2]]
-    span = read_span(text)
-    if span is None:
-        raise typer.BadParameter(f"expected a time such as 48h, 0.2h or 12m, not {text!r}.", param_hint=option)
-    return span.total_seconds() / 3600
 
 
 def _write_plot(path: Path, title: str, replayed: Replay) -> None:
@@ -174,6 +198,8 @@ def _interval(result: PolicyResult) -> str:
 _NAMES = {
     "greedy": "Greedy, safety net",
     "uniform_progress": "Uniform Progress",
+    "planner_without_flex": "Planner, no flex-start",
+    "flex_alone": "Flex-start alone",
     "planner": "Planner",
     "optimum": "Optimum, knows all",
 }

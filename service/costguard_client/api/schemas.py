@@ -1282,7 +1282,7 @@ class JobOutlookOut(TypedDict):
 class JobPlanOut(TypedDict):
     """The plan of a job with a deadline: where it runs now and why."""
 
-    act: Literal["start_spot", "start_on_demand", "stay", "wait"]
+    act: Literal["start_spot", "start_on_demand", "start_flex", "drop_flex", "stay", "wait"]
     at_risk: AtRiskOfDeadlineOut | None
     """The risk to the deadline; null: the deadline can be kept."""
     behind_seconds: int | None
@@ -2027,7 +2027,7 @@ class PlanPointOut(TypedDict):
 
 
 class PlannedStepOut(TypedDict):
-    act: Literal["start_spot", "start_on_demand", "stay", "wait"]
+    act: Literal["start_spot", "start_on_demand", "start_flex", "drop_flex", "stay", "wait"]
     at: str
     latest_safe_at: str | None
     reason: str
@@ -2723,7 +2723,7 @@ class SetupOut(TypedDict):
 
 
 class ShadowChoiceOut(TypedDict):
-    act: Literal["start_spot", "start_on_demand", "stay", "wait"]
+    act: Literal["start_spot", "start_on_demand", "start_flex", "drop_flex", "stay", "wait"]
     policy: str
     reason: str
     zone: str
