@@ -7,36 +7,18 @@ from random import Random
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.deadlines.hostile_runs import Reckless, hostile_flex_runs
 from tests.deadlines.markets import GAP_H, HostileMarket, drawn_market, random_ups
 from tests.deadlines.ross import Ross
 
-from costguard.deadlines.guard import guarded
 from costguard.deadlines.planner import Planner
 from costguard.deadlines.run import Task, replay_run
-from costguard.deadlines.simple_policies import Greedy, OnDemand, UniformProgress, wished
-from costguard.deadlines.situation import Act, Choice, Policy, Situation, Why
+from costguard.deadlines.simple_policies import FlexAlone, Greedy, OnDemand, UniformProgress
+from costguard.deadlines.situation import FlexOffer, Policy
+from costguard.deadlines.waits import Waits
 
 PLANNER = Planner()
 PRICE = 3.14
-
-
-class Reckless:
-    """Wishes whatever comes to its mind, for as long as it likes: the guard alone keeps it on time."""
-
-    name = "reckless"
-
-    def __init__(self, random: Random) -> None:
-        self._random = random
-
-    def choose(self, situation: Situation) -> Choice:
-        act = self._random.choice(list(Act))
-        if situation.held is None and act is Act.STAY:
-            act = Act.WAIT
-        open_zones = [zone.name for zone in situation.zones if zone.is_up]
-        if act is Act.START_SPOT and not open_zones:
-            act = Act.WAIT
-        zone = self._random.choice(open_zones) if act is Act.START_SPOT else None
-        return guarded(situation, wished(situation, act, Why.PLAN, zone, self._random.uniform(0, 50)))
 
 
 def policies(seed: int) -> list[Policy]:
@@ -94,3 +76,35 @@ def test_deadline_that_cannot_be_kept_is_missed_by_as_little_as_can_be() -> None
     result = replay_run(Task(2.0, 2.0, 0.5, PRICE), drawn_market("1" * 100), 0, Greedy())
     assert result.late_h == pytest.approx(0.5)
     assert result.on_demand_h == pytest.approx(2.5)
+
+
+flex_tasks = st.builds(
+    lambda task, longest_run_h, flex_price, apart_h: task._replace(
+        deadline_h=task.deadline_h + apart_h,
+        apart_h=apart_h,
+        flex=FlexOffer(flex_price, longest_run_h=longest_run_h),
+    ),
+    tasks,
+    st.sampled_from([0.8, 2.0, 168.0]),
+    st.sampled_from([0.5, 1.2, 2.0, 4.0]),
+    st.sampled_from([0.0, 0.25]),
+)
+waits = st.builds(Waits, st.just(0.0), st.sampled_from([0.0, 0.5, 2.0]), st.sampled_from([0.0, 0.2, 0.9]))
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(flex_tasks, waits, st.lists(st.integers(1, 30), min_size=1, max_size=6), st.integers(0, 10**6))
+def test_no_policy_is_late_with_flex_start(task: Task, drawn: Waits, lives: list[int], seed: int) -> None:
+    """The job ends by its deadline, however long requests wait, whether they are granted, and when their VM ends."""
+    for policy in (PLANNER, FlexAlone(), Greedy(), Reckless(Random(seed)), Reckless(Random(seed + 1))):
+        market = HostileMarket(1 + seed % 2, lives)
+        result = replay_run(task, market, 0, market.watching(policy), lambda point: drawn.drawn(seed, point))
+        assert result.is_on_time, (policy.name, result)
+
+
+def test_few_hostile_runs_with_flex_start_are_all_on_time() -> None:
+    """The runs of `make replay PART=hostile-flex`, fewer of them: none is late, and some have such a VM."""
+    runs, late, flex_runs = hostile_flex_runs(1500, seed=5)
+    assert late.total() == 0
+    assert min(runs["planner"], runs["flex_alone"], runs["reckless"]) >= 400
+    assert flex_runs["planner"] > 50
