@@ -598,6 +598,8 @@ class DiagnosisResponse(TypedDict):
     advice: str
     """Advice, with the next larger VM where CPUs are the bottleneck."""
     as_of: str
+    checkpoints: str
+    """Advice on the checkpoint interval where another saves more than 2% of the cost; empty: none."""
     currency: str
     held: BoundStretchOut | None
     """The latest verdict that held for two windows; null: none has."""
@@ -1344,6 +1346,10 @@ class JobResponse(TypedDict):
     progress: ProgressOut | None
     """The progress read in its output; null: nothing was read yet. GET /jobs/{job_id}/progress has its curves."""
     recipe: RecipeOut
+    save_interval: SaveIntervalOut | None
+    """The checkpoint interval in use next to the best; null: the interval, the time of a save or the price is
+    not known, or its VM is not preempted.
+    """
     spec: JobSpecOut
     ssh_command: str | None
     """The command that opens a shell on its VM; null: there is no VM."""
@@ -2627,6 +2633,33 @@ class ResumeSweepBody(TypedDict):
 
 
 Role = Literal["nobody", "viewer", "operator", "admin"]
+
+
+class SaveIntervalOut(TypedDict):
+    """The checkpoint interval in use, and the one that costs least by the hazard of its VM's zone.  What is
+    lost is all that is billed and is not kept work: work that is done again, starts after preemptions, and
+    saves.
+    """
+
+    achieved: str
+    """What a change of the interval achieved; empty: there was none."""
+    best_s: int
+    """The interval that costs least, in seconds."""
+    expected: str | None
+    """The expected cost of the whole job as it saves; null: unknown."""
+    is_worth: bool
+    """True: the best interval saves more than 2% of the cost."""
+    loses: str | None
+    """The expected loss of the whole job as it saves; null: its work is unknown."""
+    loses_share: float
+    """The expected loss as a share of the cost."""
+    text: str
+    uses_s: int
+    """The usual work between two saves, in seconds."""
+    would_lose: str | None
+    """The same at the best interval."""
+    would_lose_share: float
+    """The same at the best interval."""
 
 
 class SavedOnNoticeOut(TypedDict):

@@ -11,6 +11,7 @@ from costguard.api.fields import CURRENCY, Moment, Out, Seconds, Usd, one_of, re
 from costguard.api.job_id import JobId
 from costguard.api.route import routes
 from costguard.errors import Missing
+from costguard.jobs.reports import save_interval
 from costguard.jobs.reports.diagnosis import diagnosis_of
 from costguard.ledger.accrual import accrual_at
 from costguard.web.problems import NOT_FOUND
@@ -90,6 +91,9 @@ class DiagnosisResponse(Out):
     advice: str = Field(description="Advice, with the next larger VM where CPUs are the bottleneck.")
     saving: PromisedSavingOut | None = Field(description="The expected saving of a remedy; null: not known.")
     saving_text: str
+    checkpoints: str = Field(
+        description="Advice on the checkpoint interval where another saves more than 2% of the cost; empty: none."
+    )
     larger_vm: LargerVmOut | None = read_from("larger")
     achieved: AchievedSavingOut | None = Field(
         description="The saving over an earlier job; null: no earlier job compares."
@@ -116,9 +120,11 @@ def diagnosis(deps: Given, job_id: JobId) -> DiagnosisResponse:
     with deps.database.read() as connection:
         accrual = accrual_at(connection, deps.clock.now())
         answer = diagnosis_of(connection, accrual, job_id)
+        interval = save_interval.advice_of(connection, accrual.now, job_id)
     if answer is None:
         raise Missing(f"There is no job {job_id!r}.", "GET /api/v1/jobs lists all jobs.")
-    return DiagnosisResponse.read(answer, as_of=accrual.now)
+    checkpoints = interval.text if interval is not None and interval.is_worth else ""
+    return DiagnosisResponse.read(answer, as_of=accrual.now, checkpoints=checkpoints)
 
 
 def _text(verdict: object) -> object:

@@ -18,6 +18,7 @@ from costguard.api.job.attempts import InterruptionOut, attempt_out
 from costguard.api.job.bodies import CancelBody, DeleteDiskBody, DrillBody, JobBody, NeverMindBody
 from costguard.api.job.plan import plan_out
 from costguard.api.job.progress import ProgressOut
+from costguard.api.job.save_interval import SaveIntervalOut
 from costguard.api.job.schemas import (
     AtRiskOut,
     AttemptsResponse,
@@ -34,7 +35,7 @@ from costguard.api.job_id import JobId
 from costguard.api.route import CHECKED, WRITTEN, Client, Key, acting, routes, via_of
 from costguard.errors import Missing
 from costguard.jobs.listing import jobs as listing
-from costguard.jobs.reports import curve_news, diagnosis
+from costguard.jobs.reports import curve_news, diagnosis, save_interval
 from costguard.jobs.reports.progress import job_progress
 from costguard.jobs.rows import job_rows, kept_disks
 from costguard.jobs.rows.job_rows import JobFilters
@@ -240,6 +241,7 @@ def _detail(deps: Deps, job_id: str) -> JobResponse:
         bound = diagnosis.bound_now(connection, job_id)
         progress = job_progress(connection, accrual, job_id)
         still = curve_news.hint_of(connection, detail.row.job) if detail is not None else None
+        interval = save_interval.advice_of(connection, accrual.now, job_id)
         trackers = tracker_rows.of_job(connection, job_id)
     if detail is None:
         raise _unknown(job_id)
@@ -257,6 +259,7 @@ def _detail(deps: Deps, job_id: str) -> JobResponse:
         drills=[DrillOut.of(drill) for drill in detail.drills],
         checkpoint=checkpoint and CheckpointOut.read(checkpoint, is_deleted=detail.is_checkpoint_deleted),
         work_at_risk=risk and AtRiskOut.read(risk, since=now - risk.span),
+        save_interval=interval and SaveIntervalOut.read(interval),
         bound=bound,
         standstill=still and StandstillOut.read(still),
         progress=ProgressOut.read(progress) if progress is not None and progress.seen is not None else None,

@@ -26,6 +26,7 @@ from costguard.api.job.attempts import AttemptOut, InterruptionOut
 from costguard.api.job.options import shows_options
 from costguard.api.job.plan import StoredPlanOut
 from costguard.api.job.progress import ProgressOut
+from costguard.api.job.save_interval import SaveIntervalOut
 from costguard.api.presets import RecipeOut
 from costguard.model.attempt import AttemptState
 from costguard.model.drill import Drill, DrillResult, DrillState, in_words
@@ -307,6 +308,10 @@ class JobResponse(Out):
     lost: LostOut
     drills: Sequence[DrillOut] = Field(description="The drills, the newest first.")
     on_notice: SavedOnNoticeOut
+    save_interval: SaveIntervalOut | None = Field(
+        description="The checkpoint interval in use next to the best; null: the interval, the time of a save or the "
+        "price is not known, or its VM is not preempted."
+    )
     kept_disk: KeptDiskOut | None = read_from(
         "row.kept_disk", description="The disk that was kept; null: none. POST /jobs/{job_id}/delete-disk deletes it."
     )

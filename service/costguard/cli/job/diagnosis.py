@@ -38,6 +38,8 @@ def show_diagnosis(console: Console, answer: Answer) -> None:
         for name, text in (("Advice", answer["advice"]), ("Saves", answer["saving_text"])):
             if text:
                 say(console, f"{name}: {text}.")
+    if answer.get("checkpoints"):  # servers of an earlier version do not send it
+        say(console, f"Checkpoints: {answer['checkpoints']}.")
     if answer["achieved_text"]:
         say(console, f"Since the change: {answer['achieved_text']}.", "green")
     if answer["stretches"]:

@@ -137,6 +137,8 @@ def _values(answer: Answer) -> Iterator[tuple[str, str]]:
         yield "checkpoint", _checkpoint(answer)
     if (on_notice := answer.get("on_notice")) is not None and on_notice["text"]:
         yield "notices", "; ".join(filter(None, (on_notice["text"], on_notice["save"])))
+    if (interval := answer.get("save_interval")) is not None:
+        yield "saves", "; ".join(filter(None, (interval["text"], interval["achieved"])))
     if (risk := answer["work_at_risk"]) is not None:
         yield "at risk", f"{_worth(risk['seconds'], risk['cost'])}: the work since {when(risk['since'])}"
     lost = answer["lost"]

@@ -22,6 +22,14 @@ def measured_save(drills: Iterable[Drill]) -> timedelta | None:
     return next((span for span in spans if span is not None), None)
 
 
+def measured_parts(drills: Iterable[Drill]) -> tuple[timedelta, timedelta] | None:
+    """Returns how long the last save on a notice held the command up, and then its upload; None where none was seen."""
+    for drill in drills:
+        if drill.is_saved is not None and drill.saved is not None:
+            return drill.saved, max((drill.uploaded or drill.saved) - drill.saved, timedelta())
+    return None
+
+
 def fits(save: timedelta, notice: timedelta) -> bool:
     return save <= notice + LAST_SECONDS
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from sqlalchemy import Connection, and_, or_, select
 
 from costguard.db.tables import attempts, jobs, lifetimes
-from costguard.deadlines.hazards import ZoneCounts, counts_of
+from costguard.deadlines.hazards import NO_COUNTS, ZoneCounts, counts_of
 from costguard.deadlines.history import SpotRun, ZoneHistory, periods_of, series_of_history
 from costguard.model.attempt import Outcome
 from costguard.model.instance import ProvisioningModel
@@ -54,6 +54,14 @@ def zone_counts(connection: Connection, now: datetime) -> Mapping[VMKind, Mappin
     return counts
 
 
+def counts_of_zone(connection: Connection, kind: VMKind, zone: str, now: datetime) -> ZoneCounts:
+    """Returns the counts of one kind in one zone; of a zone without history, none."""
+    since = now - LOOKED_BACK
+    now_h = (now - since) / _EPOCH_STEP
+    one = _histories(connection, since, now, zone).get((kind, zone))
+    return NO_COUNTS if one is None else counts_of(periods_of(one, now_h), now_h)
+
+
 @dataclass(frozen=True, slots=True)
 class FleetSeries:
     """A zone's Spot VMs of one kind, as a recorded series: no names, owners or moments. Prices are of an hour."""
@@ -88,8 +96,10 @@ def fleet_series(connection: Connection, since: datetime, now: datetime, gap: ti
 _MODELS = (ProvisioningModel.SPOT, ProvisioningModel.STANDARD)
 
 
-def _histories(connection: Connection, since: datetime, until: datetime) -> dict[tuple[VMKind, str], ZoneHistory]:
-    """The newest rows where there are very many."""
+def _histories(
+    connection: Connection, since: datetime, until: datetime, zone_alone: str = ""
+) -> dict[tuple[VMKind, str], ZoneHistory]:
+    """The newest rows where there are very many. `zone_alone`: of this zone, not of all."""
     runs: dict[tuple[VMKind, str], list[SpotRun]] = defaultdict(list)
     columns = lifetimes.c
     query = (
@@ -99,6 +109,7 @@ def _histories(connection: Connection, since: datetime, until: datetime) -> dict
         )
         .where(columns.provisioning_model == _SPOT, columns.started_at < until)
         .where(or_(columns.ended_at.is_(None), columns.ended_at > since))
+        .where(*([columns.zone == zone_alone] if zone_alone else ()))
         .order_by(columns.started_at.desc(), columns.id)
         .limit(_MOST_ROWS)
     )  # fmt: skip
@@ -116,6 +127,7 @@ def _histories(connection: Connection, since: datetime, until: datetime) -> dict
         .join_from(attempts, jobs, jobs.c.id == tried.job_id)
         .where(and_(tried.outcome == Outcome.STOCKOUT.value, tried.provisioning_model == _SPOT))
         .where(tried.ended_at > since, tried.ended_at <= until)
+        .where(*([tried.zone == zone_alone] if zone_alone else ()))
         .order_by(tried.ended_at.desc(), tried.id)
         .limit(_MOST_ROWS)
     )  # fmt: skip

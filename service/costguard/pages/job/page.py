@@ -38,7 +38,12 @@ from costguard.pages.job.diagnosis import diagnosis_of_job
 from costguard.pages.job.drill_rows import DrillTable, drill_table
 from costguard.pages.job.plan import plan_of_job
 from costguard.pages.job.progress import progress_of_job
-from costguard.pages.job.short_sections import standstill_of_job, trackers_of_job, unrecognised_of_job
+from costguard.pages.job.short_sections import (
+    save_interval_of_job,
+    standstill_of_job,
+    trackers_of_job,
+    unrecognised_of_job,
+)
 from costguard.pages.job.timeline import Timeline
 from costguard.pages.page import Form, Given, Source, page_router, redirect
 from costguard.pages.query import LONGEST, BadAddress
@@ -57,6 +62,7 @@ _SECTIONS: Mapping[str, Callable[[Source, str, datetime], object]] = {
     "goodput": goodput_of_job,
     "plan": plan_of_job,
     "progress": progress_of_job,
+    "save_interval": save_interval_of_job,
     "standstill": standstill_of_job,
     "unrecognised": unrecognised_of_job,
     "trackers": trackers_of_job,

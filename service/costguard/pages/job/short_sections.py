@@ -1,4 +1,6 @@
-"""Three sections of a job's page: hints at a standstill and at unknown checkpoints, and its runs in trackers."""
+"""Four sections of a job's page: hints at a standstill, at unknown checkpoints and at its checkpoint interval, and its
+runs in trackers.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +8,8 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from costguard.events import audit_log
+from costguard.jobs.decide.save_advice import SaveAdvice
+from costguard.jobs.reports import save_interval
 from costguard.jobs.reports.curve_news import Standstill, hint_of
 from costguard.jobs.rows import attempts, job_rows
 from costguard.model.tracker import TrackedRun
@@ -39,3 +43,9 @@ def unrecognised_of_job(source: Source, job_id: str, now: datetime) -> str:  # n
         project, gce_id = last[0].project, last[0].gce_id
         warned = audit_log.read(connection, kind="CheckpointsUnrecognised", project=project, gce_id=gce_id, limit=1)
     return str(warned[0].event.data["files"]) if warned else ""
+
+
+def save_interval_of_job(source: Source, job_id: str, now: datetime) -> SaveAdvice | None:
+    """Returns the checkpoint interval in use next to the best; None where there is nothing to say."""
+    with source.database.read() as connection:
+        return save_interval.advice_of(connection, now, job_id)

@@ -1,0 +1,192 @@
+"""The advice on a job's checkpoint interval: what it reads, what it says, and when it says nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+from tests.builders import at
+from tests.jobs.jobbed import HOUR, MINUTE, NOW, attempt, interruption
+from tests.jobs.world import ANA, world
+
+from costguard.deadlines.hazards import BINS
+from costguard.jobs.decide.save_advice import (
+    MeasuredSave,
+    SaveAdvice,
+    SaveCase,
+    achieved_text,
+    interval_in_use,
+    noticed_share,
+    save_advice,
+)
+from costguard.jobs.reports.save_interval import advice_of, usual_start
+from costguard.jobs.rows import drills, job_rows
+from costguard.model.attempt import Outcome
+from costguard.model.drill import Drill, DrillState, SavedOnNotice
+from costguard.model.instance import ProvisioningModel
+from costguard.model.launch import LONGEST_NOTICE, NO_NOTICE
+from costguard.model.money import Money
+
+SECOND = timedelta(seconds=1)
+SAVE = MeasuredSave(60 * SECOND)
+
+
+def every(span: timedelta, count: int, first: datetime = at("00:00")) -> list[datetime]:
+    return [first + place * span for place in range(count)]
+
+
+def case(**given: Any) -> SaveCase:
+    """A job that saves for a minute after each two hours, on VMs of which one in five hours is preempted."""
+    values: dict[str, Any] = {
+        "written": every(2 * HOUR + MINUTE, 4),
+        "interruptions": (),
+        "drills": (),
+        "save": SAVE,
+        "start": 6 * MINUTE,
+        "hazard": (0.2,) * BINS,
+        "notice": LONGEST_NOTICE,
+        "on_notice": SavedOnNotice(),
+        "work": 100 * HOUR,
+        "rate": Money.of("2.00"),
+    }
+    return SaveCase(**{**values, **given})
+
+
+def advised(**given: Any) -> SaveAdvice:
+    advice = save_advice(case(**given))
+    assert advice is not None
+    return advice
+
+
+def test_sentence_has_both_intervals_with_their_loss() -> None:
+    """By hand, of a life of 5 h: the sum over k of 2 h x exp(-0.2 (0.1 h + k x 2 h 1 min)) is
+    2 exp(-0.2 x 2.11667) / (1 - exp(-0.2 x 2.01667)) = 3.9463 h that are kept.
+    """
+    advice = advised()
+    assert advice.uses == 2 * HOUR
+    assert advice.loses_share == pytest.approx(1 - 3.9463 / 5, abs=2e-4)
+    assert advice.expected is not None
+    assert advice.loses is not None
+    assert float(str(advice.expected).strip("$")) == pytest.approx(200 * 5 / 3.9463, abs=0.05)
+    assert advice.expected - advice.loses == Money.of("200")
+    assert advice.is_worth
+    assert advice.text.startswith("saving every 2 h loses $53.")
+    assert advice.text.endswith(f"; every 24 min would lose {advice.would_lose}")
+    assert advice.best == pytest.approx(24 * MINUTE, abs=MINUTE)
+
+
+def test_without_the_work_shares_are_said() -> None:
+    advice = advised(work=None)
+    assert (advice.loses, advice.would_lose, advice.expected) == (None, None, None)
+    assert advice.text == (
+        "saving every 2 h loses 21% of its cost to preemptions and saves; every 24 min would lose 10%"
+    )
+
+
+@pytest.mark.parametrize("unknown", ["save", "start", "rate"])
+def test_what_is_unknown_is_no_zero(unknown: str) -> None:
+    assert save_advice(case(**{unknown: None})) is None
+
+
+@pytest.mark.parametrize("written", [[], every(HOUR, 1)])
+def test_interval_is_unknown_before_two_checkpoints(written: Sequence[datetime]) -> None:
+    assert save_advice(case(written=written)) is None
+
+
+def test_preemption_is_no_part_of_the_interval() -> None:
+    """Of the gap across it neither the work nor the wait counts."""
+    written = [*every(21 * MINUTE, 3), *every(21 * MINUTE, 3, at("05:00"))]
+    cut = interruption(happened_at=at("00:50"))
+    assert interval_in_use(case(written=written, interruptions=[cut])) == 20 * MINUTE
+    only_across = [at("00:00"), at("03:00")]
+    assert interval_in_use(case(written=only_across, interruptions=[interruption(happened_at=at("02:00"))])) is None
+
+
+def test_save_of_a_drill_is_no_part_of_the_interval() -> None:
+    held = Drill("j1", 1, NOW, ANA, DrillState.OVER, began_at=at("01:00"), ended_at=at("01:05"))
+    written = [at("00:00"), at("01:01"), at("03:01"), at("05:02")]
+    assert interval_in_use(case(written=written, drills=[held])) == 2 * HOUR
+
+
+@pytest.mark.parametrize(
+    ("seen", "save_s", "notice", "share"),
+    [
+        (SavedOnNotice(), 60, LONGEST_NOTICE, 0.0),
+        (SavedOnNotice(1, 1), 60, LONGEST_NOTICE, 0.5),
+        (SavedOnNotice(60, 60), 60, LONGEST_NOTICE, 60 / 61),
+        (SavedOnNotice(0, 3), 60, LONGEST_NOTICE, 0.0),
+        (SavedOnNotice(3, 3), 60, NO_NOTICE, 0.0),
+        (SavedOnNotice(3, 3), 200, LONGEST_NOTICE, 0.0),
+    ],
+)
+def test_saves_on_notice_count_as_far_as_they_were_seen_and_fit(
+    seen: SavedOnNotice, save_s: int, notice: timedelta, share: float
+) -> None:
+    mine = case(on_notice=seen, save=MeasuredSave(save_s * SECOND), notice=notice)
+    assert noticed_share(mine) == pytest.approx(share)
+
+
+def test_job_that_saves_on_notice_needs_to_save_less_often() -> None:
+    """At 60 of 60 notices saving every 2 h costs hardly more than the best."""
+    advice = advised(on_notice=SavedOnNotice(60, 60))
+    assert advice.best > 2 * HOUR
+    assert not advice.is_worth
+
+
+def test_change_is_measured_by_what_preemptions_lost_before_and_after() -> None:
+    written = [*every(121 * MINUTE, 4), *every(21 * MINUTE, 6, at("12:00"))]
+    lost = [
+        interruption(1, happened_at=at("07:30"), lost=80 * MINUTE, lost_cost=Money.of("2.50")),
+        interruption(2, happened_at=at("09:30"), lost=40 * MINUTE, lost_cost=Money.of("1.50")),
+        interruption(3, happened_at=at("15:00"), lost=9 * MINUTE, lost_cost=Money.of("0.30")),
+        interruption(4, happened_at=at("16:00"), lost=90 * MINUTE, outcome=Outcome.HOST_ERROR),
+    ]
+    assert achieved_text(case(written=written, interruptions=lost)) == (
+        "since it saves every 20 min instead of every 2 h, 1 preemption lost 9 min ($0.30); "
+        "before, 2 preemptions lost 1 h each ($2.00)"
+    )
+    assert achieved_text(case(written=written, interruptions=lost[:2])) == ""
+    assert achieved_text(case(written=every(21 * MINUTE, 9), interruptions=lost)) == ""
+
+
+def test_start_is_what_vms_billed_before_the_command() -> None:
+    """Those of a VM that was started again have its image and data."""
+    first, again = attempt(), replace(attempt(), restarts=1, made_at=at("10:04"))
+    assert usual_start([first, again]) == 4 * MINUTE
+    assert usual_start([replace(first, made_at=None)]) is None
+
+
+def test_job_has_its_advice_once_a_save_was_measured(database_url: str) -> None:
+    """Its VMs are preempted by the prior, at a Spot price; a drill shows how long a save takes."""
+    with world(database_url) as w:
+        job = w.submit(work=100 * HOUR)
+        w.until_up("cg-j1-1")
+        w.start()
+        with w.database.write() as connection:
+            for number in range(5):
+                written = w.clock.now() + number * 2 * HOUR
+                job_rows.add_checkpoint(connection, job.id, f"gs://x/{number}", written, number, w.clock.now())
+        with w.database.read() as connection:
+            assert advice_of(connection, w.clock.now(), job.id) is None
+        with w.database.write() as connection:
+            drills.add(connection, job, ANA, w.clock.now())
+        w.say("cg-j1-1", ("drill", {"number": 1, "phase": "over", "result": "saved", "saved_s": 60.0}))
+        with w.database.read() as connection:
+            advice = advice_of(connection, w.clock.now(), job.id)
+        assert advice is not None
+        assert advice.uses == 2 * HOUR - MINUTE
+        assert advice.best < HOUR
+        assert advice.loses is not None
+
+
+def test_vm_on_demand_gets_no_advice(sqlite_url: str) -> None:
+    with world(sqlite_url) as w:
+        recipe = replace(w.submit().recipe, provisioning_model=ProvisioningModel.STANDARD)
+        job = w.submit("j2", recipe=recipe)
+        w.until_up("cg-j2-1")
+        with w.database.read() as connection:
+            assert advice_of(connection, w.clock.now(), job.id) is None
+            assert advice_of(connection, w.clock.now(), "none") is None
