@@ -70,6 +70,7 @@ ASKED: dict[str, tuple[str, str, Any]] = {
     "listJobs": ("GET", "/api/v1/jobs?state=running", None),
     "getJob": ("GET", "/api/v1/jobs/j7k2m9q4", None),
     "getJobProgress": ("GET", "/api/v1/jobs/j7k2m9q4/progress", None),
+    "compareAlike": ("GET", "/api/v1/jobs/j7k2m9q4/alike", None),
     "listAttempts": ("GET", "/api/v1/jobs/j7k2m9q4/attempts", None),
     "getDiagnosis": ("GET", "/api/v1/jobs/j7k2m9q4/diagnosis", None),
     "getOutput": ("GET", "/api/v1/jobs/j7k2m9q4/output", None),

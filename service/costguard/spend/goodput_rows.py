@@ -78,6 +78,11 @@ def billed_vms(connection: Connection, job_id: str) -> Sequence[BilledVM]:
     return vms.get(job_id, ())
 
 
+def billed_vms_of(connection: Connection, job_ids: Collection[str]) -> Mapping[str, Sequence[BilledVM]]:
+    """The same of several jobs; jobs without any are left out."""
+    return _runs_and_vms(connection, tuple(sorted(set(job_ids))))[1]
+
+
 def goodput_between(
     connection: Connection, accrual: Accrual, first: date, last: date, group_by: Sequence[GoodputGrouping], scope: Scope
 ) -> GoodputReport:

@@ -85,7 +85,7 @@ def _record(connection: Connection, reports: Collection[tuple[Attempt, Sequence[
 
 
 def _announce(
-    connection: Connection, attempt: Attempt, points: Sequence[SeriesPoint], chosen: _Chosen | None, now: datetime
+    connection: Connection, attempt: Attempt, points: Sequence[SeriesPoint], chosen: ChosenCurve | None, now: datetime
 ) -> None:
     """Announces what the new points show, which are stored already. `chosen` is the curve that may stand still."""
     new = [point for point in points if point.series == LOSS]
@@ -146,7 +146,7 @@ def _standstill(connection: Connection, job: Job, last: Attempt | None, still: _
     )
 
 
-def _still(connection: Connection, job_id: str, chosen: _Chosen | None) -> _Still | None:
+def _still(connection: Connection, job_id: str, chosen: ChosenCurve | None) -> _Still | None:
     if chosen is None:
         return None
     points = rewound(progress_rows.series_of(connection, job_id, chosen.series))
@@ -157,29 +157,35 @@ def _still(connection: Connection, job_id: str, chosen: _Chosen | None) -> _Stil
     return _Still(chosen.name, chosen.better, finite, verdict.gained, verdict.window)
 
 
-class _Chosen(NamedTuple):
+class ChosenCurve(NamedTuple):
+    """The curve by which a training is judged."""
+
     series: str
     name: str  # for people
     better: str
 
 
-def _chosen(better: str | None, counts: Mapping[str, int]) -> _Chosen | None:
+def _chosen(better: str | None, counts: Mapping[str, int]) -> ChosenCurve | None:
     """Chooses a curve of series with so many points. `better` is that of the job's own metric; None: it has none."""
-    chosen = _choice(better, counts)
+    chosen = chosen_curve(better, counts)
     return chosen if chosen is not None and counts[chosen.series] >= FEWEST else None
 
 
-def _choice(better: str | None, series: Collection[str]) -> _Chosen | None:
+def chosen_curve(better: str | None, series: Collection[str]) -> ChosenCurve | None:
+    """Chooses the job's own metric, else an evaluation's loss or score, else the training loss; None: there is none.
+
+    `better` is the direction of the job's own metric; None: it has none.
+    """
     if better is not None:
-        return _Chosen(NAMED, "metric", better) if NAMED in series else None
+        return ChosenCurve(NAMED, "metric", better) if NAMED in series else None
     evaluations = sorted(name for name in series if name.startswith(EVALUATION))
     for pattern, which in ((_LOWER, "lower"), (_HIGHER, "higher")):
         for name in evaluations:
             if pattern.search(shown := name[len(EVALUATION) :]):
-                return _Chosen(name, shown, which)
+                return ChosenCurve(name, shown, which)
     if evaluations or LOSS not in series:
         return None
-    return _Chosen(LOSS, "training loss", "lower")
+    return ChosenCurve(LOSS, "training loss", "lower")
 
 
 def _saved(connection: Connection, job: Job, best: SeriesPoint) -> str:

@@ -34,6 +34,7 @@ from costguard.model.output import output_folder
 from costguard.model.words import count_text
 from costguard.pages.goodput import goodput_of_job
 from costguard.pages.job import timeline
+from costguard.pages.job.alike import alike_of_job
 from costguard.pages.job.diagnosis import diagnosis_of_job
 from costguard.pages.job.drill_rows import DrillTable, drill_table
 from costguard.pages.job.plan import plan_of_job
@@ -58,6 +59,7 @@ _STYLING = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")  # colours and cursor moves 
 
 # Parts of the page under their names in its template.
 _SECTIONS: Mapping[str, Callable[[Source, str, datetime], object]] = {
+    "alike": alike_of_job,
     "diagnosis": diagnosis_of_job,
     "goodput": goodput_of_job,
     "plan": plan_of_job,

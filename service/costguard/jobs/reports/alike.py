@@ -1,0 +1,88 @@
+"""Reads the runs of a job's script on all machines, to compare what they cost."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from sqlalchemy import Connection
+
+from costguard.jobs.decide.alike import MetricReached, ScriptComparison, ScriptRun, compare, is_one_script
+from costguard.jobs.decide.figures import pace
+from costguard.jobs.reports.curve_news import ChosenCurve, chosen_curve
+from costguard.jobs.reports.progress import SharedBill
+from costguard.jobs.rows import attempts, job_rows, progress_rows
+from costguard.ledger.accrual import Accrual
+from costguard.model.attempt import Attempt
+from costguard.model.job import Job, JobKind
+from costguard.model.money import Priced
+from costguard.model.progress import NAMED, SeriesPoint
+from costguard.spend import goodput_rows, job_costs
+from costguard.spend.goodput import BilledVM
+from costguard_vm.progress.series import rewound
+
+_LOOKED_AT = 500  # newest trainings of its project
+_MOST = 100  # runs that are compared
+
+
+@dataclass(frozen=True, slots=True)
+class AlikeJobs:
+    """The runs of a job's script. `metric` is the curve by which they are compared; None: the job has none."""
+
+    job: Job
+    metric: ChosenCurve | None
+    comparison: ScriptComparison
+
+
+def alike_jobs(connection: Connection, accrual: Accrual, job_id: str) -> AlikeJobs | None:
+    """Compares the job with those of the newest 500 trainings of its project that run the same script.
+
+    None: there is no such job, or it is a VM to work on.
+    """
+    job = job_rows.read(connection, job_id)
+    if job is None or job.spec.kind is JobKind.DEV:
+        return None
+    filters = job_rows.JobFilters(project=(job.spec.project,), kind=(JobKind.TRAINING,))
+    newest = job_rows.page(connection, filters, None, _LOOKED_AT)
+    others = [one for one in newest if one.id != job.id and is_one_script(job.spec, one.spec)]
+    jobs = [job, *others[: _MOST - 1]]
+    ids = [one.id for one in jobs]
+    better = None if job.spec.metric is None else job.spec.metric.better
+    metric = chosen_curve(better, progress_rows.counts(connection, [job.id]).get(job.id, {}))
+    series = {} if metric is None else progress_rows.series_of_jobs(connection, ids, metric.series)
+    tried = attempts.of_jobs(connection, ids)
+    costs = job_costs.costs(connection, accrual, ids)
+    vms = goodput_rows.billed_vms_of(connection, ids)
+    runs = [
+        _run(job, one, tried.get(one.id, ()), costs[one.id], series, metric, vms.get(one.id, ()), accrual)
+        for one in jobs
+    ]
+    return AlikeJobs(job, metric, compare(runs, "lower" if metric is None else metric.better))
+
+
+def _run(
+    subject: Job,
+    job: Job,
+    tried: Sequence[Attempt],
+    cost: Priced,
+    series: Mapping[str, Sequence[SeriesPoint]],
+    metric: ChosenCurve | None,
+    vms: Sequence[BilledVM],
+    accrual: Accrual,
+) -> ScriptRun:
+    is_comparable = metric is not None and (metric.series != NAMED or job.spec.metric == subject.spec.metric)
+    curve: list[MetricReached] = []
+    if is_comparable and not _went_on(tried):
+        bill = SharedBill(vms, cost, accrual.now)
+        curve = [
+            MetricReached(point.value, bill.by(point.at))
+            for point in rewound(series.get(job.id, ()))
+            if point.value is not None
+        ]
+    return ScriptRun(job, cost, pace(tried, cost).steps, curve, job.spec.command == subject.spec.command)
+
+
+def _went_on(tried: Sequence[Attempt]) -> bool:
+    """Says whether its first run began with a checkpoint that was there before it."""
+    first = next((one for one in tried if one.agent.started_at is not None), None)
+    return first is not None and bool(first.resume_from)
