@@ -69,6 +69,7 @@ def test_the_same_command_line_is_one_script_of_its_owner_or_of_one_image() -> N
     edited = replace(spec, code=replace(CODE, sha256="b" * 64, commit="d" * 40))
     assert is_one_script(spec, edited)
     assert not is_one_script(spec, replace(edited, owner="bo@lab.example"))
+    assert not is_one_script(SPEC, replace(SPEC, owner="bo@lab.example"))  # neither brought code, nor names an image
     image = replace(SPEC, code=None, image="registry:5000/lab/train:7")
     newer = replace(image, owner="bo@lab.example", image="registry:5000/lab/train@sha256:1")
     assert is_one_script(image, newer)

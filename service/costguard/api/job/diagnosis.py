@@ -72,6 +72,22 @@ class LargerVmOut(Out):
     )
 
 
+class NextMachineOut(Out):
+    """The machine to try next: of a preset, or else a machine type that has a price."""
+
+    preset: str = read_from("machine.preset", description="Empty: no preset launches this machine type.")
+    machine_type: str = read_from("machine.machine_type")
+    gpu_type: str = read_from("machine.gpu_type")
+    gpu_count: int = read_from("machine.gpu_count")
+    rate_per_hour: Usd = read_from("rate")
+    cost_per_1000_steps: Usd | None = read_from(
+        "per_1000_steps",
+        description="The estimated cost of 1,000 steps there, from the ratio of the data sheets' peaks (of bandwidths "
+        "where memory bandwidth is the bound); null: its pace is not known, or memory is the bound.",
+    )
+    cost_now_per_1000_steps: Usd | None = read_from("now", description="The cost of 1,000 steps at the present pace.")
+
+
 class AchievedSavingOut(Out):
     """The cost of a step next to an earlier job's, as if a step did as much work in both jobs."""
 
@@ -88,13 +104,16 @@ class DiagnosisResponse(Out):
     job: str = read_from("job.id")
     held: BoundStretchOut | None = Field(description="The latest verdict that held for two windows; null: none has.")
     is_current: bool = Field(description="True: the command runs, and the last window has the same verdict.")
-    advice: str = Field(description="Advice, with the next larger VM where CPUs are the bottleneck.")
+    advice: str = Field(description="Advice, with the larger VM or the machine to try next that it names.")
     saving: PromisedSavingOut | None = Field(description="The expected saving of a remedy; null: not known.")
     saving_text: str
     checkpoints: str = Field(
         description="Advice on the checkpoint interval where another saves more than 2% of the cost; empty: none."
     )
     larger_vm: LargerVmOut | None = read_from("larger")
+    next_machine: NextMachineOut | None = read_from(
+        "next", description="The machine to try next; null: the bound names none, or none is priced."
+    )
     achieved: AchievedSavingOut | None = Field(
         description="The saving over an earlier job; null: no earlier job compares."
     )
@@ -123,6 +142,8 @@ def diagnosis(deps: Given, job_id: JobId) -> DiagnosisResponse:
         interval = save_interval.advice_of(connection, accrual.now, job_id)
     if answer is None:
         raise Missing(f"There is no job {job_id!r}.", "GET /api/v1/jobs lists all jobs.")
+    if deps.jobs is not None:
+        answer = deps.jobs.with_next_machine(answer, accrual)
     checkpoints = interval.text if interval is not None and interval.is_worth else ""
     return DiagnosisResponse.read(answer, as_of=accrual.now, checkpoints=checkpoints)
 

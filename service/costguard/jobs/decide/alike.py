@@ -174,15 +174,15 @@ def is_one_script(spec: JobSpec, other: JobSpec) -> bool:
     """Says whether two trainings run one script, whatever their machine and its options.
 
     Either they brought the same code (its archive, or its commit) and run the same script of it. Or they have the same
-    command line and image: of an owner who changed the code in between, or without code, as `python train.py` alone
-    says little of what it is.
+    command line and image, and one owner, or an image that holds their code: `python train.py` alone says little.
     """
     if JobKind.DEV in (spec.kind, other.kind) or spec.project != other.project:
         return False
     if _same_code(spec, other) and _script(spec) == _script(other):
         return True
     is_same_line = bool(spec.command or spec.image) and spec.command == other.command
-    may_be_one = spec.owner == other.owner or (spec.code is None and other.code is None)
+    is_in_image = bool(spec.image) and spec.code is None and other.code is None
+    may_be_one = spec.owner == other.owner or is_in_image
     return is_same_line and may_be_one and _image_name(spec.image) == _image_name(other.image)
 
 

@@ -28,12 +28,15 @@ from costguard.jobs.decide.bound_savings import (
     saving_text,
     time_left,
 )
+from costguard.jobs.decide.chip_prices import MachinePrice
+from costguard.jobs.decide.next_machine import NextMachine
 from costguard.jobs.reports import progress
 from costguard.jobs.rows import attempts, diagnosis_rows, job_events, job_rows, progress_rows
 from costguard.jobs.rows.diagnosis_rows import NewWindow
 from costguard.ledger.accrual import Accrual
 from costguard.ledger.rows import shape_of
 from costguard.model.attempt import AgentState, Attempt, AttemptState
+from costguard.model.chips import peak_of
 from costguard.model.instance import Shape
 from costguard.model.job import Job
 from costguard.model.money import Money, rate_text
@@ -153,6 +156,8 @@ class JobDiagnosis:
     stretches: Sequence[BoundStretch]
     minutes: Sequence[MeasuredMinute]
     why_none: str
+    machine: MachinePrice | None = None  # the VM that `held` is of, at its own rate
+    next: NextMachine | None = None  # to try; None: the bound names none, or nobody priced others
 
     @property
     def headline(self) -> str:
@@ -163,6 +168,8 @@ class JobDiagnosis:
     def advice(self) -> str:
         """Returns a line of advice; empty where there is nothing to advise."""
         line = "" if self.held is None else self.held.advice
+        if self.next is not None:
+            return f"{line}; {self.next.text}" if line else self.next.text
         if self.larger is None:
             return line
         more = f"the same GPU with {self.larger.vcpus} vCPUs ({self.larger.machine_type})"
@@ -204,7 +211,15 @@ def diagnosis_of(connection: Connection, accrual: Accrual, job_id: str) -> JobDi
         stretches=stretches,
         minutes=minutes,
         why_none="" if held is not None else _why_none(last, minutes),
+        machine=None if attempt is None else _machine(job, attempt),
     )
+
+
+def _machine(job: Job, attempt: Attempt) -> MachinePrice:
+    recipe = job.recipe
+    peak = peak_of(recipe.machine_type, recipe.gpu_type, recipe.gpu_count)
+    shape = (recipe.machine_type, recipe.gpu_type, recipe.gpu_count)
+    return MachinePrice(job.spec.preset, *shape, peak, attempt.zone, attempt.provisioning_model, attempt.rate)
 
 
 def bound_now(connection: Connection, job_id: str) -> str | None:

@@ -8,8 +8,11 @@ from datetime import timedelta
 
 from costguard.errors import CloudError
 from costguard.jobs.decide.chip_prices import MachinePrice, by_compute
+from costguard.jobs.decide.next_machine import names_one, next_machine
+from costguard.jobs.reports.diagnosis import JobDiagnosis
 from costguard.jobs.submit.offers import cheapest
 from costguard.jobs.submit.places import Shapes, rates
+from costguard.jobs.submit.targets import LaunchTargets
 from costguard.ledger.accrual import Accrual
 from costguard.model.buying import models_of, not_sold
 from costguard.model.chips import CHIPS, peak_of
@@ -48,6 +51,22 @@ def other_machine_prices(
     ]
     priced = (_priced("", recipe, shapes, project, accrual) for recipe in made)
     return by_compute(one for one in priced if one.rate is not None)
+
+
+def with_next_machine(
+    diagnosis: JobDiagnosis, presets: Iterable[Preset], launching: LaunchTargets, accrual: Accrual
+) -> JobDiagnosis:
+    """Adds the machine to try next for what bounds the job: of a preset, or else of a priced machine type."""
+    held, now = diagnosis.held, diagnosis.machine
+    if held is None or now is None or not names_one(held.verdict):
+        return diagnosis
+    shapes, project = launching.shapes, launching.known(diagnosis.job.spec.project)
+    prices = preset_prices(presets, shapes, project, accrual)
+    chosen = next_machine(held.verdict, now, held.steps_per_s, prices)
+    if chosen is None:
+        others = other_machine_prices(diagnosis.job.recipe, prices, shapes, project, accrual)
+        chosen = next_machine(held.verdict, now, held.steps_per_s, others)
+    return diagnosis if chosen is None else replace(diagnosis, next=chosen)
 
 
 def _priced(name: str, recipe: Recipe, shapes: Shapes, project: str, accrual: Accrual) -> MachinePrice:

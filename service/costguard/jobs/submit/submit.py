@@ -16,13 +16,16 @@ from costguard.db.transaction import Database
 from costguard.errors import Conflict, Invalid, Unavailable
 from costguard.events import audit_log
 from costguard.jobs.decide.disk import saves_on_disk
+from costguard.jobs.reports.diagnosis import JobDiagnosis
 from costguard.jobs.rows import attempts, drills, job_events, job_rows, kept_disks
 from costguard.jobs.submit import egress, submission, wishes
 from costguard.jobs.submit.assess import Assessment, Assessor
 from costguard.jobs.submit.code import CodeArchives
+from costguard.jobs.submit.machine_prices import with_next_machine
 from costguard.jobs.submit.quote import JobQuote, quote
 from costguard.jobs.submit.submission import JobRefusal, Overrides, Submission, without_credentials
 from costguard.jobs.submit.targets import LaunchTargets
+from costguard.ledger.accrual import Accrual
 from costguard.model.access import Authority
 from costguard.model.drill import Drill
 from costguard.model.event import Event
@@ -102,6 +105,10 @@ class JobService:
         case = self._assessor.assess(without_credentials(submission), authority)
         advised = self._assessor.advised(case)
         return quote(self._database, self._rules, advised, hours, self._clock.now(), self._launching)
+
+    def with_next_machine(self, diagnosis: JobDiagnosis, accrual: Accrual) -> JobDiagnosis:
+        """Adds the machine to try next. May ask Google what a machine type is: not within a transaction."""
+        return with_next_machine(diagnosis, self._rules.presets.values(), self._launching, accrual)
 
     def cancel(
         self, job_id: str, by: str, reason: str, authority: Authority | None = None, *, delete_disk: bool = False

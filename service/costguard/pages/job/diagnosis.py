@@ -43,7 +43,10 @@ def diagnosis_of_job(source: Source, job_id: str, now: datetime) -> DiagnosisSho
     nothing.
     """
     with source.database.read() as connection:
-        answer = diagnosis_of(connection, accrual_at(connection, now), job_id)
+        accrual = accrual_at(connection, now)
+        answer = diagnosis_of(connection, accrual, job_id)
+    if answer is not None and source.jobs is not None:
+        answer = source.jobs.with_next_machine(answer, accrual)
     return None if answer is None or not (answer.held or answer.minutes) else _shown(answer)
 
 
