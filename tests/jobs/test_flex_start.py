@@ -18,10 +18,11 @@ from tests.jobs.world import ANA, RECIPE, ZONES, World, world
 
 from costguard.jobs.decide.holds import BudgetHold
 from costguard.jobs.decide.view import AskAgain, AttemptView, EndAttempt, LaunchAttempt
+from costguard.jobs.rows import job_rows
 from costguard.model.attempt import AgentState, Attempt, AttemptState, Outcome
 from costguard.model.buying import FLEX, bought
 from costguard.model.instance import ProvisioningModel, Status
-from costguard.model.job import JobState
+from costguard.model.job import JobState, SeenCheckpoint
 from costguard.model.launch import LONGEST_FLEX_RUN, LONGEST_WAIT, NO_WAIT
 
 HOUR = timedelta(hours=1)
@@ -181,6 +182,44 @@ def test_a_standby_that_waits_is_left_waiting_until_its_job_gives_it_up() -> Non
     cancelled = replace(moving, job=replace(moving.job, cancel_asked_at=NOW, cancel_asked_by=ANA))
     ends = [one for one in decided(cancelled).actions if isinstance(one, EndAttempt)]
     assert [one.attempt_id for one in ends] == [waits.id]
+
+
+# Its end.
+
+
+def test_the_next_vm_is_asked_for_before_google_ends_this_one(sqlite_url: str) -> None:
+    """Seven days at most: a request that may wait for two hours is made in time, and takes over after a checkpoint."""
+    with flexible(sqlite_url, a=20 * MINUTE) as w:
+        w.submit(recipe=replace(FLEX_RECIPE, max_run=4 * HOUR))
+        w.settle(minutes=22, every=30)
+        w.start()
+        for _ in range(8):
+            w.beat()
+            w.settle(minutes=8, every=60)
+        assert len(w.attempts()) == 1, "it ends in 2 h 54 min"
+        for _ in range(3):
+            w.beat()
+            w.settle(minutes=8, every=60)
+        ready, first = w.attempts()
+        assert (ready.number, ready.follows, ready.state) == (2, 1, AttemptState.WAITING)
+        assert first.state is AttemptState.RUNNING
+        for _ in range(3):
+            w.beat()
+            w.settle(minutes=8, every=60)
+        w.stand_by()
+        w.shelf.save(100)
+        with w.database.write() as connection:
+            now = w.clock.now()
+            job_rows.save_look(connection, "j1", SeenCheckpoint(now, "x", written_at=now, advanced_at=now))
+        w.beat()
+        w.settle(minutes=1)
+        assert w.beat(), "the first one is told to stop"
+        w.exit(stop_request="cancel")
+        w.settle(minutes=2)
+        assert [one.outcome for one in w.attempts()] == [Outcome.MOVED, None]
+        w.stand_by()
+        assert w.outside.go["cg-j1-2"].resume_from.endswith("checkpoint-100")
+        never_twice(w.cloud)
 
 
 # Whatever happens to the guard.

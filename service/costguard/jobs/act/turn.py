@@ -27,6 +27,7 @@ from costguard.jobs.act.vm_request import VmMaker
 from costguard.jobs.act.vm_step import LaunchContext
 from costguard.jobs.decide import resume
 from costguard.jobs.decide.ending import all_silent
+from costguard.jobs.decide.moves import renews
 from costguard.jobs.decide.next_step import decide
 from costguard.jobs.decide.placement import LaunchPlace
 from costguard.jobs.decide.resume import ResumePoint
@@ -148,7 +149,7 @@ class JobsTurn:
             unread = self._unread(connection)
             planned = self._planning.wanted(views, now)
             materials = self._planning.read(connection, planned, now)
-            asking = [view for view in views if may_launch(view) or view in planned]
+            asking = [view for view in views if may_launch(view) or view in planned or renews(view, now)]
             place_scores = recent_scores(connection, now) if asking else {}
         report.troubles += unreadable
         views = [self._held_up(_unseen(view, unread), now) for view in views]

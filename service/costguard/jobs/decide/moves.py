@@ -40,12 +40,14 @@ from costguard.jobs.decide.view import (
 from costguard.jobs.decide.work_left import unsaved
 from costguard.model.attempt import STANDING_BY, Attempt, AttemptState, Outcome
 from costguard.model.duration import span_text
+from costguard.model.instance import ProvisioningModel
 from costguard.model.moments import clock_text
 from costguard.model.money import ZERO, Money
 
 _JUST_SAVED = timedelta(minutes=2)  # so little work is done again without regret
 _PATIENCE = timedelta(minutes=30)  # with a VM that is ready, for a checkpoint of the one that trains
 _KEPT = timedelta(minutes=15)  # with a VM that is ready, for what holds up its job
+_MADE_READY = timedelta(minutes=45)  # a VM that was granted, and a checkpoint after which its job moves
 _NEARLY_DONE = timedelta(minutes=5)
 _MOST_IN_VAIN = 2  # VMs that came to nothing for another reason than that there was no room
 _SECOND = timedelta(seconds=1)
@@ -59,12 +61,43 @@ def during(view: JobView, places: Sequence[LaunchPlace], context: JobContext, st
     run = present_run(last, view.interruptions)
     if view.standby is not None:
         return _with_standby(view, run, view.standby, context, step)
-    plan = view.plan
+    plan = view.plan or _renewal(view, run, context.now)
+    if plan is None and not step.actions and run.attempt.provisioning_model is ProvisioningModel.FLEX_START:
+        return replace(step, next_at=earliest(step.next_at, _end_of(run) - _lead(view)))
     if step.actions or plan is None or plan.act in (Act.STAY, Act.DROP_FLEX) or run.attempt.stop_asked_at is not None:
         return step
     if run.attempt.state in UNSETTLED | {AttemptState.WAITING} or not may_be_moved(view, run.attempt):
         return step
     return _begun(view, run, plan, places, context, step)
+
+
+def _renewal(view: JobView, run: PresentRun, now: datetime) -> JobPlan | None:
+    """Plans the next VM of a job that no policy plans, while Google is about to end the flex-start VM that it has."""
+    if view.job.spec.deadline is not None or not _ends_soon(view, run, now):
+        return None
+    return JobPlan(Act.START_FLEX, f"Google ends its VM at {clock_text(_end_of(run), now)}")
+
+
+def renews(view: JobView, now: datetime) -> bool:
+    """Says whether it needs its next VM while the one that it has runs on, without a plan that says so."""
+    if view.last is None or not view.last.attempt.is_open or view.standby is not None:
+        return False
+    return _renewal(view, present_run(view.last, view.interruptions), now) is not None
+
+
+def _ends_soon(view: JobView, run: PresentRun, now: datetime) -> bool:
+    """Says whether a request of flex-start would have to be made by now to be granted and made ready by its end."""
+    is_flex = run.attempt.provisioning_model is ProvisioningModel.FLEX_START
+    return is_flex and _end_of(run) - now <= _lead(view)
+
+
+def _lead(view: JobView) -> timedelta:
+    return view.job.recipe.wait + _MADE_READY
+
+
+def _end_of(run: PresentRun) -> datetime:
+    """Returns the moment at which Google ends its VM."""
+    return (run.began_at or run.attempt.intended_at) + run.attempt.max_run
 
 
 def take_over(view: JobView, seen: AttemptView, context: JobContext) -> Proposal:
@@ -153,7 +186,8 @@ def _why_given_up(view: JobView, run: PresentRun, seen: AttemptView, context: Jo
     if plan is not None and plan.work_left is not None and not plan.is_urgent and plan.work_left.likely < _NEARLY_DONE:
         return "its job is nearly done where it runs"
     ready_at = seen.attempt.ready_at
-    if ready_at is not None and context.now - ready_at > _PATIENCE and not _is_moment(view, seen.attempt, context.now):
+    is_late = ready_at is not None and context.now - ready_at > _PATIENCE and not _ends_soon(view, run, context.now)
+    if is_late and not _is_moment(view, seen.attempt, context.now):
         return f"within {span_text(_PATIENCE)} no checkpoint was saved after which its job could move"
     return ""
 
@@ -273,8 +307,7 @@ def _longest(view: JobView, run: PresentRun, plan: JobPlan, chosen: Chosen, now:
         return chosen.max_run
     if rate is None or attempt.rate is None or rate <= ZERO:
         return "the price of a VM is not known, and the job has a ceiling"
-    ends_at = (run.began_at or attempt.intended_at) + attempt.max_run
-    pays = left - attempt.rate.over(max(ends_at - now, timedelta()))
+    pays = left - attempt.rate.over(max(_end_of(run) - now, timedelta()))
     longest = _span(pays, rate)
     work = plan.work_left.most if plan.work_left is not None else timedelta()
     needed = min(view.job.recipe.max_run, work + (overhead.whole if overhead is not None else timedelta()))
