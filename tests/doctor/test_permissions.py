@@ -44,7 +44,7 @@ CUSTOM = [role for role in ROLES if role.file]
 # https://docs.cloud.google.com/compute/docs/reference/rest/v1, and of projects.timeSeries.list of Cloud Monitoring.
 _P, _Z, _N = r"/compute/v1/projects/[^/]+", r"/zones/[^/]+", r"/[^/]+"
 OF_GOOGLE: Mapping[str, tuple[str, ...]] = {
-    rf"GET {_P}/aggregated/(instances|disks|addresses|reservations)": ("compute.{0}.list",),
+    rf"GET {_P}/aggregated/(instances|disks|addresses|reservations|futureReservations)": ("compute.{0}.list",),
     rf"GET {_P}/aggregated/operations": tuple(
         f"compute.{scope}Operations.list" for scope in ("zone", "region", "global")
     ),

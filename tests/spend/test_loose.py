@@ -167,6 +167,117 @@ def test_unused_part_of_a_reservation_costs_what_its_vms_would(project: Project)
     assert len(report.items) == 2
 
 
+H100 = {"machineType": "a3-megagpu-8g"}
+B200 = {"machineType": "a4-highgpu-8g"}
+
+
+def test_unused_reservations_burn_by_the_hour_and_name_their_owner(project: Project) -> None:
+    """A reservation has no labels, so that its description names the owner; one without a price is never zero."""
+    part = {"count": "4", "inUseCount": "3", "instanceProperties": {"machineType": "n1-standard-4"}}
+    project.has("reservation", "part", ZONE, specificReservation=part, description="For Friday; owner=ana, ask first.")
+    project.has(
+        "reservation",
+        "written-out",
+        ZONE,
+        specificReservation={**part, "inUseCount": "2"},
+        description="owner=ben@lab.example.",
+        deleteAtTime="2026-11-30T12:00:00-08:00",
+    )
+    report = project.report()
+    hourly = 4 * Decimal("0.031611") + 15 * Decimal("0.004237")
+    by_name = {item.thing.name: item for item in report.unused}
+    assert {name: item.owner for name, item in by_name.items()} == {
+        "part": "ana@example.com",
+        "written-out": "ben@lab.example",
+    }
+    assert by_name["written-out"].thing.ends_at == datetime(2026, 11, 30, 20, tzinfo=UTC)
+    assert report.unused_vms == 3
+    assert report.unused_burn.whole
+    assert report.unused_burn.amount.dollars == 3 * hourly
+    unknown = {**part, "instanceProperties": {"machineType": "a4x-highgpu-4g"}}
+    project.has("reservation", "unlisted", "us-central1-a", specificReservation=unknown)
+    report = project.report()
+    assert {item.thing.name: item.hourly is None for item in report.unused}["unlisted"]
+    assert report.unused_burn.amount.dollars == 3 * hourly
+    assert not report.unused_burn.whole
+
+
+def test_calendar_mode_has_prices_of_its_own_an_end_and_no_command(project: Project) -> None:
+    """Future reservations say which reservations are of calendar mode; those that came to nothing are left out."""
+    zone = "us-central1-b"
+    url = f"https://www.googleapis.com/compute/v1/projects/demo/zones/{zone}/reservations"
+    window = {"startTime": "2026-11-01T00:00:00-07:00", "endTime": "2026-11-29T00:00:00-08:00"}
+    project.has(
+        "futureReservation",
+        "november",
+        zone,
+        reservationMode="CALENDAR",
+        timeWindow=window,
+        autoCreatedReservationsDeleteTime="2026-11-29T00:00:00-08:00",
+        status={"procurementStatus": "FULFILLED", "autoCreatedReservations": [f"{url}/november-a"]},
+        specificSkuProperties={"totalCount": "2", "instanceProperties": B200},
+        description="owner=ana",
+    )
+    later = {"startTime": "2026-12-01T00:00:00-08:00", "duration": {"seconds": "86400"}}
+    for name, state in (("december", "APPROVED"), ("never", "DECLINED")):
+        project.has(
+            "futureReservation",
+            name,
+            "us-central1-a",
+            reservationMode="DEFAULT",
+            timeWindow=later,
+            status={"procurementStatus": state},
+            specificSkuProperties={"totalCount": "1", "instanceProperties": H100},
+        )
+    held = {"count": "2", "inUseCount": "1", "instanceProperties": B200}
+    project.has("reservation", "november-a", zone, specificReservation=held, deleteAtTime=window["endTime"])
+    report = project.report()
+    (item,) = report.unused
+    assert item.thing.what == "1 of 2 reserved a4-highgpu-8g unused, calendar mode"
+    assert item.hourly is not None
+    assert item.hourly.dollars == 8 * Decimal("11.277")
+    assert item.command == ""
+    assert item.thing.ends_at == datetime(2026, 11, 29, 8, tzinfo=UTC)
+    november, december = report.planned
+    assert (november.name, november.what, november.is_calendar, november.state) == (
+        "november",
+        "2 a4-highgpu-8g",
+        True,
+        "fulfilled",
+    )
+    assert november.reservation_ends_at == november.ends_at == item.thing.ends_at
+    assert (december.name, december.is_calendar, december.reservation_ends_at) == ("december", False, None)
+    assert december.ends_at == datetime(2026, 12, 2, 8, tzinfo=UTC)
+
+
+def test_latest_report_waits_for_nobody(project: Project) -> None:
+    """Before the first answer there is none; an old one is shown while Google is asked again, once at a time."""
+    clock, asked, waiting = HandClock(START), [], []
+
+    def source(one: str) -> LooseListing:
+        asked.append(one)
+        return LooseListing(one)
+
+    things, book = LooseThings(source, ("demo",), clock.now, RULES, spawn=waiting.append), PriceBook(())
+    assert things.latest(book) is None
+    assert things.latest(book) is None
+    assert len(waiting) == 1
+    waiting.pop()()
+    report = things.latest(book)
+    assert report is not None
+    assert report.read_at == START
+    assert waiting == []
+    clock.advance(KEPT_FOR)
+    stale = things.latest(book)
+    assert stale is not None
+    assert stale.read_at == START
+    waiting.pop()()
+    fresh = things.latest(book)
+    assert fresh is not None
+    assert fresh.read_at == START + KEPT_FOR
+    assert len(asked) == 2
+
+
 def test_list_that_may_not_be_read_is_unknown_with_its_permission(project: Project) -> None:
     """The other lists are shown."""
     project.has("address", "loose", REGION, status="RESERVED", addressType="EXTERNAL")
@@ -178,6 +289,7 @@ def test_list_that_may_not_be_read_is_unknown_with_its_permission(project: Proje
         (LooseKind.ADDRESS, "compute.addresses.list"),
         (LooseKind.SNAPSHOT, "compute.snapshots.list"),
         (LooseKind.RESERVATION, "compute.reservations.list"),
+        (LooseKind.FUTURE_RESERVATION, "compute.futureReservations.list"),
     }
     assert all("403" in one.reason for one in report.unread)
     assert not report.total.whole

@@ -126,10 +126,23 @@ class FleetTotalsOut(Out):
     unpriced: int = Field(description="Instances with a part that has no price: the rate is too low by those parts.")
 
 
+class UnusedReservationsOut(Out):
+    """Reserved VMs that nobody uses, which bill next to the VMs of the fleet and are in none of its totals."""
+
+    as_of: Moment = read_from("read_at", description="The time at which Google was asked.")
+    vms: int = read_from("unused_vms")
+    rate_per_hour: Amount = read_from(
+        "unused_burn", description="Their cost an hour; not complete where one has no price or was not read."
+    )
+
+
 class FleetResponse(Out):
     as_of: Moment
     currency: str = CURRENCY
     totals: FleetTotalsOut
+    unused_reservations: UnusedReservationsOut | None = Field(
+        description="Of all watched projects; null: Google has not been asked yet. `GET /loose` lists them."
+    )
     price_note: PriceNote
     unread: list[UnreadOut]
     instances: list[InstanceOut]
@@ -299,10 +312,11 @@ def instances(deps: Given, query: Annotated[InstanceQuery, Parameter()]) -> Flee
             size=query.limit,
         )
         looks = projects.read_all(connection)
-    end = page.next
+    end, loose = page.next, None if deps.loose is None else deps.loose.latest(accrual.book)
     return FleetResponse(
         as_of=accrual.now,
         totals=FleetTotalsOut.read(page.totals),
+        unused_reservations=None if loose is None else UnusedReservationsOut.read(loose),
         price_note=accrual.price_note,
         unread=unread_parts(looks),
         instances=[_instance(row, deps.rules) for row in page.rows],

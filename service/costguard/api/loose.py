@@ -30,7 +30,16 @@ class LooseOut(Out):
     created_at: Moment = read_from("thing.created_at")
     since: Moment = Field(description="The time since which nothing uses it, as far as Google says, else its creation.")
     monthly: Usd | None = Field(description="The cost of a month at list prices; null: no price is known.")
-    command: str = Field(description="The command that removes it, for a person to run. Costguard does not.")
+    hourly: Usd | None = Field(
+        description="The cost an hour of the unused part of a reservation; null: no price is known, or it is none."
+    )
+    ends_at: Moment | None = read_from(
+        "thing.ends_at", description="The time at which Google deletes a reservation; null: it has no such time."
+    )
+    command: str = Field(
+        description="The command that removes it, for a person to run; empty: a reservation of calendar mode, which "
+        "is sold for a whole period. Costguard removes nothing."
+    )
 
 
 class UnreadListOut(Out):
@@ -38,6 +47,22 @@ class UnreadListOut(Out):
     kind: Annotated[str, one_of(LooseKind)]
     reason: str = Field(description="The reason why the list could not be read. What is in it is unknown.")
     permission: str = Field(description="The permission that reading it takes.")
+
+
+class PlannedOut(Out):
+    """A future reservation: it bills from its start, used or not."""
+
+    project: str
+    scope: str = Field(description="zones/NAME.")
+    name: str
+    what: str = Field(description="The number and type of its VMs.", examples=["8 a3-megagpu-8g"])
+    is_calendar: bool = Field(description="True: of calendar mode; false: of an account team.")
+    state: str = Field(description="Google's procurement status, in lower case.", examples=["fulfilled"])
+    starts_at: Moment
+    ends_at: Moment | None = Field(description="The end of its period; null: it has none.")
+    reservation_ends_at: Moment | None = Field(
+        description="The time at which Google deletes the reservations that it made; null: it has no such time."
+    )
 
 
 class LooseResponse(Out):
@@ -48,6 +73,8 @@ class LooseResponse(Out):
     unpriced: int
     cluster_disks: int = Field(description="Unattached disks that a cluster's volumes may need: they are not loose.")
     unread: Sequence[UnreadListOut]
+    unused_reservations: Amount = Field(description="The cost an hour of reserved VMs that nobody uses.")
+    planned: Sequence[PlannedOut] = Field(description="Future reservations that are not over, by start.")
     method: str = METHOD
 
 
@@ -70,4 +97,6 @@ def loose(deps: Given, query: Annotated[LooseQuery, Parameter()]) -> LooseRespon
         unpriced=report.unpriced,
         cluster_disks=report.cluster_disks,
         unread=[UnreadListOut.read(one) for one in report.unread],
+        unused_reservations=Amount.read(report.unused_burn),
+        planned=[PlannedOut.read(plan) for plan in report.planned],
     )

@@ -174,6 +174,7 @@ def show_fleet(console: Console, fleet: Answer, is_filtered: bool = False) -> No
         + (" plus what the unpriced VMs cost" if totals["unpriced"] else ""),
         "bold",
     )
+    _say_unused(console, fleet["unused_reservations"])
     say_price_note(console, fleet)
     if fleet["next_cursor"] is not None:
         say(console, f"Shown: the first {shown}. --limit 0 shows all.")
@@ -190,6 +191,21 @@ def show_fleet(console: Console, fleet: Answer, is_filtered: bool = False) -> No
         say(console, f"NOT READ: {where} ({age_text}): {part['reason']}", "bold red")
         if part["command"]:
             say(console, f"  {part['command']}")
+
+
+def _say_unused(console: Console, unused: Answer | None) -> None:
+    """What reservations cost that nobody uses: it is in no total of VMs."""
+    if unused is None or (not unused["vms"] and unused["rate_per_hour"]["complete"]):
+        return
+    if not unused["vms"]:
+        say(console, "Reservations were not all read: whether VMs are reserved and unused is not known.", "bold red")
+        return
+    vms = count_text(unused["vms"], "reserved VM")
+    say(
+        console,
+        f"Unused: {vms}, {amount_text(unused['rate_per_hour'])} an hour. `costguard loose` names them.",
+        "bold red",
+    )
 
 
 def _show_reasons(console: Console, unpriced: Sequence[Answer]) -> None:

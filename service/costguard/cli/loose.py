@@ -37,7 +37,8 @@ def show_loose(console: Console, answer: Answer) -> None:
         console.print()
         say(console, "The commands that remove them, which Costguard does not run:")
         for thing in answer["things"]:
-            say(console, f"  {thing['command']}")
+            if thing["command"]:
+                say(console, f"  {thing['command']}")
         console.print()
     say(console, f"{count_text(len(answer['things']), 'thing')}, {amount_text(answer['monthly'])} a month", "bold")
     if answer["unpriced"]:
@@ -45,10 +46,30 @@ def show_loose(console: Console, answer: Answer) -> None:
     if count := answer["cluster_disks"]:
         disks = count_text(count, "unattached disk is", "unattached disks are")
         say(console, f"{disks} not listed: a cluster's volumes may need {'it' if count == 1 else 'them'}.")
+    if any(thing["kind"] == "reservation" for thing in answer["things"]):
+        say(console, f"Reserved VMs that nobody uses cost {amount_text(answer['unused_reservations'])} an hour now.")
+    if answer["planned"]:
+        console.print()
+        say(console, "Future reservations, which bill from their start, used or not:")
+        show_table(console, _PLANNED, answer["planned"])
     for one in answer["unread"]:
         say(console, f"NOT READ: {one['reason']} It takes {one['permission']}.", "bold red")
 
 
+def _ends(plan: Answer) -> str:
+    end = plan["reservation_ends_at"] or plan["ends_at"]
+    return "no end" if end is None else when(end)
+
+
+_PLANNED = (
+    Column("Name", "name"),
+    Column("What", "what"),
+    Column("Project", "project", spare=2),
+    Column("Place", lambda row: row["scope"].partition("/")[2] or row["scope"], spare=1),
+    Column("State", lambda row: row["state"].replace("_", " ")),
+    Column("Starts", lambda row: when(row["starts_at"])),
+    Column("Ends", _ends),
+)
 _COLUMNS = (
     Column("Name", "name"),
     Column("What", "what"),
@@ -56,6 +77,7 @@ _COLUMNS = (
     Column("Place", lambda row: row["scope"].partition("/")[2] or row["scope"], spare=3),
     Column("Owner", lambda row: row["owner"] or "unowned", spare=4),
     Column("Since", lambda row: when(row["since"]), spare=1),
+    Column("Ends", lambda row: "" if row["ends_at"] is None else when(row["ends_at"]), spare=5),
     Column(
         "A month", lambda row: cell("unknown", "bold red") if row["monthly"] is None else dollars(row["monthly"]), True
     ),

@@ -143,6 +143,7 @@ PERMISSIONS: tuple[GooglePermission, ...] = (
             "compute.snapshots.list": "snapshots",
             "compute.images.list": "images of your own",
             "compute.reservations.list": "what is reserved and not used",
+            "compute.futureReservations.list": "what is reserved from when to when",
         },
     ),
     # Queued resources have no permissions of their own in Google's index (docs.cloud.google.com/iam/docs/

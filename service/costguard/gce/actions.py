@@ -15,7 +15,7 @@ from costguard.gce.fields import Garbled, moment_or_none
 from costguard.gce.machine_types import MachineTypes
 from costguard.gce.networks import way_out
 from costguard.gce.official import Official
-from costguard.gce.reservations import is_bound
+from costguard.gce.reserved_model import is_bound
 from costguard.keepers.origin import origin_of
 from costguard.model.instance import ProvisioningModel
 from costguard.model.launch import SHORTEST_WAIT, OperationAnswer, Quota, Recipe, VmRequest, WayOut

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 from urllib.parse import quote
@@ -10,11 +10,10 @@ from urllib.parse import quote
 from costguard.errors import BadAnswer, CloudError
 from costguard.gce.disks import disk_details
 from costguard.gce.fields import Garbled, last_part, moment, moment_or_none, word
-from costguard.gce.machine_types import MachineShape
 from costguard.gce.pages import AggregatedList, pages_of
+from costguard.gce.reservations import RESERVATIONS, ShapeOf, planned_reservations, region_of, reservation_of
 from costguard.gce.session import Deadline, Http
 from costguard.keepers.volumes import may_be_a_volume
-from costguard.model.instance import Shape
 from costguard.model.observation import LooseKind, LooseListing, LooseThing, UnreadList
 
 _GIB = 2**30
@@ -28,39 +27,35 @@ _ADDRESSES = AggregatedList(
     "compute#addressAggregatedList",
     "name,status,addressType,ipVersion,creationTimestamp,labels",
 )
-_RESERVATIONS = AggregatedList(
-    "reservations",
-    "compute#reservationAggregatedList",
-    "name,creationTimestamp,specificReservation(count,inUseCount,instanceProperties"
-    "(machineType,guestAccelerators(acceleratorType,acceleratorCount),localSsds/diskSizeGb))",
-)
 _SNAPSHOT_FIELDS = "name,creationTimestamp,storageBytes,snapshotType,sourceDisk,autoCreated,storageLocations,labels"
 _IMAGE_FIELDS = "name,creationTimestamp,archiveSizeBytes,family,storageLocations,labels"
 
-_OF_COMPUTE = tuple(kind for kind in LooseKind if kind is not LooseKind.QUEUED_RESOURCE)
+_OF_COMPUTE = (LooseKind.DISK, LooseKind.ADDRESS, LooseKind.SNAPSHOT, LooseKind.IMAGE, LooseKind.RESERVATION)
 
-ShapeOf = Callable[[str, str], MachineShape | None]  # of a zone and a machine type; None: not known
 _Made = LooseThing | None
 
 
-def list_loose(http: Http, project: str, deadline: Deadline, shape_of: ShapeOf) -> LooseListing:
+def list_loose(
+    http: Http, project: str, deadline: Deadline, shape_of: ShapeOf, kinds: Sequence[LooseKind] = _OF_COMPUTE
+) -> LooseListing:
     """Never raises a CloudError: a list that could not be read is in `unread`, with the permission that it takes."""
     things: list[LooseThing] = []
     unread: list[UnreadList] = []
     cluster_disks = 0
-    for kind in _OF_COMPUTE:
+    plans, calendar = planned_reservations(http, project, deadline, shape_of, unread)
+    for kind in kinds:
         try:
             for scope, raw in _members(http, project, deadline, kind, unread):
                 if kind is LooseKind.DISK and _may_be_a_clusters(raw) and not raw.get("users"):
                     cluster_disks += 1
-                elif (thing := _thing(kind, project, scope, raw, shape_of)) is not None:
+                elif (thing := _thing(kind, project, scope, raw, shape_of, calendar)) is not None:
                     things.append(thing)
         except CloudError as error:
             unread.append(UnreadList(project, kind, str(error), _permission(kind)))
         except (Garbled, KeyError, TypeError, ValueError, AttributeError) as error:
             why = f"One of the {kind.collection} of project {project} could not be understood: {error!r}."
             unread.append(UnreadList(project, kind, why, _permission(kind)))
-    return LooseListing(project, tuple(things), cluster_disks, tuple(unread))
+    return LooseListing(project, tuple(things), cluster_disks, tuple(unread), tuple(plans))
 
 
 def _members(
@@ -70,7 +65,7 @@ def _members(
         fields = _SNAPSHOT_FIELDS if kind is LooseKind.SNAPSHOT else _IMAGE_FIELDS
         yield from (("global", raw) for raw in _plain(http, project, deadline, kind.collection, fields))
         return
-    of_kind = {LooseKind.DISK: _DISKS, LooseKind.ADDRESS: _ADDRESSES, LooseKind.RESERVATION: _RESERVATIONS}[kind]
+    of_kind = {LooseKind.DISK: _DISKS, LooseKind.ADDRESS: _ADDRESSES, LooseKind.RESERVATION: RESERVATIONS}[kind]
     for page in of_kind.pages(http, project, deadline):
         for scope, why in page.unread.items():
             where = f"{scope or 'a part'} of project {project} could not be read: {why}."
@@ -98,7 +93,14 @@ def _may_be_a_clusters(raw: Mapping[str, Any]) -> bool:
     return may_be_a_volume(str(raw.get("name") or ""), raw.get("labels") or {}, str(raw.get("description") or ""))
 
 
-def _thing(kind: LooseKind, project: str, scope: str, raw: Mapping[str, Any], shape_of: ShapeOf) -> _Made:
+def _thing(
+    kind: LooseKind,
+    project: str,
+    scope: str,
+    raw: Mapping[str, Any],
+    shape_of: ShapeOf,
+    calendar: Collection[tuple[str, str]],
+) -> _Made:
     """The thing; None where something uses it, or it costs nothing. Raises what a garbled answer raises."""
     match kind:
         case LooseKind.DISK:
@@ -106,7 +108,7 @@ def _thing(kind: LooseKind, project: str, scope: str, raw: Mapping[str, Any], sh
         case LooseKind.ADDRESS:
             return _address(project, scope, raw)
         case LooseKind.RESERVATION:
-            return _reservation(project, scope, raw, shape_of)
+            return reservation_of(project, scope, raw, shape_of, calendar)
         case _:
             return _stored(kind, project, raw)
 
@@ -127,7 +129,7 @@ def _disk(project: str, scope: str, raw: Mapping[str, Any]) -> _Made:
         unused_since=moment_or_none(raw.get("lastDetachTimestamp")) or details.created_at,
         labels=raw.get("labels") or {},
         resource=None if is_regional else f"disk:{details.disk_type}",
-        region=_region(scope),
+        region=region_of(scope),
         quantity=Fraction(details.size_gib),
     )
 
@@ -146,7 +148,7 @@ def _address(project: str, scope: str, raw: Mapping[str, Any]) -> _Made:
         created_at=moment(raw["creationTimestamp"]),
         labels=raw.get("labels") or {},
         resource="static-ip",
-        region=_region(scope),
+        region=region_of(scope),
     )
 
 
@@ -174,39 +176,3 @@ def _stored(kind: LooseKind, project: str, raw: Mapping[str, Any]) -> LooseThing
 def _gib(held: int) -> str:
     tenths = (held * 10 + _GIB // 2) // _GIB
     return f"{tenths // 10:,}.{tenths % 10}" if held else "?"
-
-
-def _reservation(project: str, scope: str, raw: Mapping[str, Any], shape_of: ShapeOf) -> _Made:
-    specific = raw.get("specificReservation")
-    if not specific:
-        return None  # an aggregate one: it is of TPUs, and says its use otherwise
-    count, used = int(specific["count"]), int(specific.get("inUseCount") or 0)
-    if used >= count:
-        return None
-    made = specific["instanceProperties"]
-    machine_type = last_part(made["machineType"])
-    return LooseThing(
-        kind=LooseKind.RESERVATION,
-        project=project,
-        scope=scope,
-        name=word(raw["name"]),
-        what=f"{count - used:,} of {count:,} reserved {machine_type} unused",
-        created_at=moment(raw["creationTimestamp"]),
-        region=_region(scope),
-        quantity=Fraction(count - used),
-        shape=_shape(machine_type, made, shape_of(scope.removeprefix("zones/"), machine_type)),
-        used=used,
-    )
-
-
-def _shape(machine_type: str, made: Mapping[str, Any], machine: MachineShape | None) -> Shape:
-    vcpus, memory_mib, gpu_type, gpu_count, built_in_gib = machine or (0, 0, None, 0, 0)
-    for accelerator in made.get("guestAccelerators") or ():
-        gpu_type, gpu_count = last_part(accelerator["acceleratorType"]), int(accelerator["acceleratorCount"])
-    scratch_gib = sum(int(disk["diskSizeGb"]) for disk in made.get("localSsds") or ())
-    return Shape(machine_type, vcpus, memory_mib, gpu_type, gpu_count, max(scratch_gib, built_in_gib))
-
-
-def _region(scope: str) -> str:
-    place = scope.partition("/")[2]
-    return place.rpartition("-")[0] if scope.startswith("zones/") else place or scope

@@ -1,62 +1,168 @@
-"""Reservations that VMs run on: which provisioning model Google wants for them.
+"""Reads reservations, and the future reservations that Google makes them of: unused ones bill, and some have an end.
 
-A VM on an ordinary reservation is STANDARD with an affinity to it. RESERVATION_BOUND is for a reservation "with either
-a calendar reservation mode or a dense deployment type" alone (`gcloud compute instances create --help`,
---provisioning-model): Google ends its VMs with it ("About instances that use the reservation-bound model").
+A reservation has no labels (compute v1, revision 20261106): what its description has in the form `owner=ana` is read in
+their place.
 """
 
 from __future__ import annotations
 
 import re
-from typing import Any
+from collections.abc import Callable, Collection, Mapping, Sequence
+from datetime import datetime, timedelta
+from fractions import Fraction
+from typing import Any, Final
 
-from costguard.errors import NotFound, RequestRefused
-from costguard.gce.fields import last_part
-from costguard.gce.official import Official
+from costguard.errors import CloudError
+from costguard.gce.fields import Garbled, last_part, moment, moment_or_none, word
+from costguard.gce.machine_types import MachineShape
+from costguard.gce.pages import AggregatedList
+from costguard.gce.session import Deadline, Http
+from costguard.model.instance import ProvisioningModel, Shape
+from costguard.model.observation import LooseKind, LooseThing, PlannedReservation, UnreadList
 
-# As `ReservationAffinity.values` of the API writes it: a name, or that of another project's shared reservation; in a
-# dense one, a block may follow.
-_REFERENCE = re.compile(
-    r"(?:projects/(?P<project>[^/]+)/reservations/)?(?P<name>[a-z](?:[-a-z0-9]{0,61}[a-z0-9])?)"
-    r"(?:/reservationBlocks/[^/]+(?:/reservationSubBlocks/[^/]+)?)?"
+ShapeOf = Callable[[str, str], MachineShape | None]  # of a zone and a machine type; None: not known
+
+_MADE_OF: Final = (
+    "instanceProperties(machineType,guestAccelerators(acceleratorType,acceleratorCount),localSsds/diskSizeGb)"
 )
+RESERVATIONS: Final = AggregatedList(
+    "reservations",
+    "compute#reservationAggregatedList",
+    f"name,description,creationTimestamp,deleteAtTime,specificReservation(count,inUseCount,{_MADE_OF})",
+)
+_PLANNED: Final = AggregatedList(
+    "futureReservations",
+    "compute#futureReservationsAggregatedListResponse",
+    "name,description,creationTimestamp,reservationMode,timeWindow,autoCreatedReservationsDeleteTime,"
+    f"status(procurementStatus,autoCreatedReservations),specificSkuProperties(totalCount,{_MADE_OF})",
+)
+PERMISSION: Final = "compute.futureReservations.list"
+_OVER: Final = frozenset({"CANCELLED", "DECLINED", "FAILED"})
+_PAIR: Final = re.compile(r"(?<![\w-])([a-z][a-z0-9_-]*)=([\w@-]+(?:\.[\w@-]+)*)")
 
 
-def is_bound(official: Official, project: str, zone: str, reference: str) -> bool:
-    """Tells whether VMs on this reservation are RESERVATION_BOUND, and end with it.
+def planned_reservations(
+    http: Http, project: str, deadline: Deadline, shape_of: ShapeOf, unread: list[UnreadList]
+) -> tuple[list[PlannedReservation], set[tuple[str, str]]]:
+    """Returns future reservations, and the reservations that calendar mode made, as (scope, name).
 
-    Raises RequestRefused where there is none that VMs can name, and otherwise CloudError where Google does not say it.
+    Never raises a CloudError: what could not be read is added to `unread`. Drafts that came to nothing are left out.
     """
-    named = _REFERENCE.fullmatch(reference)
-    if named is None:
-        raise RequestRefused(
-            f"{reference!r} names no reservation.",
-            "Write the reservation's name, or projects/PROJECT/reservations/NAME where another project shares it.",
-        )
-    owner = named["project"] or project
+    kind = LooseKind.FUTURE_RESERVATION
+    plans: list[PlannedReservation] = []
+    calendar: set[tuple[str, str]] = set()
     try:
-        reservation = official.reservation(owner, zone, named["name"])
-    except NotFound as error:
-        raise RequestRefused(
-            error.message, f"List what is reserved there: gcloud compute reservations list --project={owner}"
-        ) from None
-    if not reservation.specific_reservation_required:
-        # Google's words: skypilot-org/skypilot issue 3327.
-        raise RequestRefused(
-            f"Reservation {named['name']} in {zone} of project {owner} can not be targeted as "
-            "specificReservationRequired is not set.",
-            "On-demand VMs of its machine type use it by themselves while it has room: launch on demand, or make it "
-            "again with `gcloud compute reservations create --require-specific-reservation`.",
-        )
-    if reservation.deployment_type == "DENSE":
-        return True
-    # Only a future reservation tells its mode, and in calendar mode it always gives its reservation an end.
-    if not reservation.delete_at_time:
-        return False
-    return any(_made_it(one, named["name"]) for one in official.future_reservations(owner, zone))
+        for page in _PLANNED.pages(http, project, deadline):
+            for scope, why in page.unread.items():
+                reason = f"{scope or 'a part'} of project {project} could not be read: {why}."
+                unread.append(UnreadList(project, kind, reason, PERMISSION))
+            for scope, members in page.holdings:
+                for raw in members:
+                    plan, made = _plan(project, scope, raw, shape_of)
+                    plans += [plan] if plan is not None else []
+                    calendar |= made
+    except CloudError as error:
+        unread.append(UnreadList(project, kind, str(error), PERMISSION))
+    except (Garbled, KeyError, TypeError, ValueError, AttributeError) as error:
+        why = f"One of the future reservations of project {project} could not be understood: {error!r}."
+        unread.append(UnreadList(project, kind, why, PERMISSION))
+    return plans, calendar
 
 
-def _made_it(future: Any, name: str) -> bool:
-    """Tells whether a future reservation in calendar mode made the reservation of this name."""
-    made = {last_part(url) for url in future.status.auto_created_reservations}
-    return future.reservation_mode == "CALENDAR" and name in {*made, future.reservation_name}
+def _plan(
+    project: str, scope: str, raw: Mapping[str, Any], shape_of: ShapeOf
+) -> tuple[PlannedReservation | None, set[tuple[str, str]]]:
+    status = raw.get("status") or {}
+    is_calendar = raw.get("reservationMode") == "CALENDAR"
+    urls: Sequence[Any] = status.get("autoCreatedReservations") or ()
+    made = {_place_and_name(word(url)) for url in urls} if is_calendar else set()
+    state = word(status.get("procurementStatus") or "PROCUREMENT_STATUS_UNSPECIFIED")
+    wanted = raw.get("specificSkuProperties")
+    if not wanted or state in _OVER:
+        return None, made  # of storage pools or aggregates, or never to be
+    window = raw.get("timeWindow") or {}
+    starts_at = moment(window["startTime"])
+    machine = wanted.get("instanceProperties") or {}
+    machine_type = last_part(machine["machineType"]) if machine else ""
+    count = int(wanted.get("totalCount") or 0)
+    plan = PlannedReservation(
+        project=project,
+        scope=scope,
+        name=word(raw["name"]),
+        what=f"{count:,} {machine_type or 'VMs of a template'}",
+        is_calendar=is_calendar,
+        state=state.lower(),
+        starts_at=starts_at,
+        ends_at=_end(window, starts_at),
+        reservation_ends_at=moment_or_none(raw.get("autoCreatedReservationsDeleteTime")),
+        count=count,
+        region=region_of(scope),
+        shape=shape(machine_type, machine, shape_of(scope.removeprefix("zones/"), machine_type)) if machine else None,
+        labels=labels_of(raw.get("description")),
+    )
+    return plan, made
+
+
+def _end(window: Mapping[str, Any], starts_at: datetime) -> datetime | None:
+    """Either the end is given, or the duration in seconds, which the API writes as a string."""
+    if window.get("endTime"):
+        return moment(window["endTime"])
+    seconds = (window.get("duration") or {}).get("seconds")
+    return starts_at + timedelta(seconds=int(seconds)) if seconds is not None else None
+
+
+def _place_and_name(url: str) -> tuple[str, str]:
+    *_, zone, _, name = url.split("/")
+    return f"zones/{zone}", name
+
+
+def reservation_of(
+    project: str, scope: str, raw: Mapping[str, Any], shape_of: ShapeOf, calendar: Collection[tuple[str, str]]
+) -> LooseThing | None:
+    """The unused part of a reservation; None where all of it is used. Raises what a garbled answer raises.
+
+    `calendar`: those that calendar mode made, which have prices of their own.
+    """
+    specific = raw.get("specificReservation")
+    if not specific:
+        return None  # an aggregate one: it is of TPUs, and says its use otherwise
+    count, used = int(specific["count"]), int(specific.get("inUseCount") or 0)
+    if used >= count:
+        return None
+    made, name = specific["instanceProperties"], word(raw["name"])
+    machine_type = last_part(made["machineType"])
+    is_calendar = (scope, name) in calendar
+    return LooseThing(
+        kind=LooseKind.RESERVATION,
+        project=project,
+        scope=scope,
+        name=name,
+        what=f"{count - used:,} of {count:,} reserved {machine_type} unused{', calendar mode' if is_calendar else ''}",
+        created_at=moment(raw["creationTimestamp"]),
+        labels=labels_of(raw.get("description")),
+        region=region_of(scope),
+        quantity=Fraction(count - used),
+        shape=shape(machine_type, made, shape_of(scope.removeprefix("zones/"), machine_type)),
+        used=used,
+        ends_at=moment_or_none(raw.get("deleteAtTime")),
+        model=ProvisioningModel.RESERVATION_BOUND if is_calendar else ProvisioningModel.STANDARD,
+    )
+
+
+def labels_of(description: object) -> Mapping[str, str]:
+    """`{"owner": "ana"}` of `For the H100 run, owner=ana`."""
+    return dict(_PAIR.findall(str(description or "")))
+
+
+def shape(machine_type: str, made: Mapping[str, Any], machine: MachineShape | None) -> Shape:
+    vcpus, memory_mib, gpu_type, gpu_count, built_in_gib = machine or (0, 0, None, 0, 0)
+    for accelerator in made.get("guestAccelerators") or ():
+        gpu_type, gpu_count = last_part(accelerator["acceleratorType"]), int(accelerator["acceleratorCount"])
+    scratch_gib = sum(int(disk["diskSizeGb"]) for disk in made.get("localSsds") or ())
+    return Shape(machine_type, vcpus, memory_mib, gpu_type, gpu_count, max(scratch_gib, built_in_gib))
+
+
+def region_of(scope: str) -> str:
+    """Returns the region of `zones/us-central1-a` or `regions/us-central1`; `global` as it is."""
+    place = scope.partition("/")[2]
+    return place.rpartition("-")[0] if scope.startswith("zones/") else place or scope

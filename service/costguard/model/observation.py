@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from fractions import Fraction
 
-from costguard.model.instance import SeenInstance, Shape, Status
+from costguard.model.instance import ProvisioningModel, SeenInstance, Shape, Status
 
 
 class OperationStatus(StrEnum):
@@ -101,6 +101,7 @@ class LooseKind(StrEnum):
     SNAPSHOT = "snapshot"
     IMAGE = "image"
     RESERVATION = "reservation"
+    FUTURE_RESERVATION = "future_reservation"  # never loose: it bills once it is a reservation
     QUEUED_RESOURCE = "queued_resource"  # of the Cloud TPU API: a dead one costs nothing, and holds its quota
 
     @property
@@ -110,6 +111,8 @@ class LooseKind(StrEnum):
     @property
     def collection(self) -> str:
         """Google's name for the list of them, in addresses, permissions and gcloud's commands."""
+        if self is LooseKind.FUTURE_RESERVATION:
+            return "futureReservations"
         return f"{self.value}es" if self is LooseKind.ADDRESS else f"{self.value}s"
 
 
@@ -118,7 +121,8 @@ class LooseThing:
     """A thing that nothing uses, as its list showed it.
 
     `resource` is a billed resource, of which it is `quantity`, in `region`; None: none whose price is known. Of a
-    reservation `shape` is a VM of it, `quantity` the VMs that nobody uses, and `used` those that are used.
+    reservation `shape` is a VM of it, `quantity` the VMs that nobody uses, `used` those that are used, `model` the one
+    at whose prices it is paid, and `ends_at` when Google deletes it; None: when a person does.
     """
 
     kind: LooseKind
@@ -134,6 +138,27 @@ class LooseThing:
     quantity: Fraction = Fraction(1)
     shape: Shape | None = None
     used: int = 0
+    ends_at: datetime | None = None
+    model: ProvisioningModel = ProvisioningModel.STANDARD
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedReservation:
+    """A future reservation: what is reserved from when to when. It bills from its start, used or not."""
+
+    project: str
+    scope: str
+    name: str
+    what: str  # in words: `8 a3-megagpu-8g`
+    is_calendar: bool
+    state: str  # Google's procurement status in lower case: `fulfilled`
+    starts_at: datetime
+    ends_at: datetime | None  # None: the window has no end
+    reservation_ends_at: datetime | None  # when Google deletes the reservations that it made; None: no such time
+    count: int
+    region: str
+    shape: Shape | None  # of one VM; None: a template says it
+    labels: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,3 +179,4 @@ class LooseListing:
     things: tuple[LooseThing, ...] = ()
     cluster_disks: int = 0
     unread: tuple[UnreadList, ...] = ()
+    planned: tuple[PlannedReservation, ...] = ()

@@ -36,6 +36,7 @@ from costguard.spend import fleet, spend
 from costguard.spend import fleet as choices
 from costguard.spend.burning import burned
 from costguard.spend.fleet import Choices, Cursor, FleetPage, Sort
+from costguard.spend.loose import LooseReport, prices_of
 from costguard.web.memo import memo_of
 from costguard.web.permissions import Asker
 
@@ -140,6 +141,7 @@ class FleetOverview:
     accuracy: Accuracy | None  # against Google's bill; None before its first closed day
     choices: Choices
     events: Sequence[Folded]
+    reserved: LooseReport | None = None  # unused reservations; None: not read yet, or filtered by more than a project
 
 
 @router.get("/")
@@ -154,14 +156,23 @@ def show_fleet(request: Request, pages: Given, me: Asker) -> HTMLResponse:
 
     values = memo_of(request).once(("fleet", wanted), gather)
     rows = with_offers(values["fleet"].rows, source.rules, me, values["as_of"])
+    reserved = _reserved(source, wanted)
+    shown = None if reserved is None else (reserved.unused_vms, reserved.unused_burn, reserved.reservations_read)
     return pages.renderer.shared_page(
         request,
         "fleet.html",
-        depends_on=(wanted, tuple(row.offers for row in rows)),
+        depends_on=(wanted, tuple(row.offers for row in rows), shown),
         query=wanted,
         keepers=list(KeeperKind),
-        **{**values, "fleet": replace(values["fleet"], rows=rows)},
+        **{**values, "fleet": replace(values["fleet"], rows=rows, reserved=reserved)},
     )
+
+
+def _reserved(source: Source, wanted: FleetQuery) -> LooseReport | None:
+    """Reports reservations that nobody uses, which are of projects and nothing else that the page filters by."""
+    if source.loose is None or replace(wanted, project=None).is_filtered:
+        return None
+    return source.loose.latest(prices_of(source.database), wanted.project)
 
 
 def fleet_query(address: Mapping[str, str]) -> FleetQuery:

@@ -18,25 +18,28 @@ from costguard.ledger.price_book import PriceBook
 from costguard.ledger.pricing import rate_per_hour
 from costguard.model.instance import ProvisioningModel
 from costguard.model.money import Money, Priced
-from costguard.model.observation import LooseKind, LooseListing, LooseThing, UnreadList
+from costguard.model.observation import LooseKind, LooseListing, LooseThing, PlannedReservation, UnreadList
 from costguard.model.price import HOURS_A_MONTH, PriceKey, Unit
 
 KEPT_FOR = timedelta(minutes=10)
 _AT_ONCE = 8  # projects
 METHOD = (
     "List prices: what is priced by the hour is counted for 730 hours, storage for a month. A reserved VM costs what "
-    "it would cost on demand; a commitment may pay for it already, which is not known here."
+    "it would cost on demand, or in calendar mode; a commitment may pay for it already, which is not known here."
 )
 
 
 @dataclass(frozen=True, slots=True)
 class LooseItem:
-    """`monthly` is None where no price is known. `owner` is "" where nobody is named."""
+    """`monthly` is None where no price is known. `owner` is "" where nobody is named. `command` is "" of a reservation
+    of calendar mode, which is sold for a whole period.
+    """
 
     thing: LooseThing
     owner: str
     monthly: Money | None
     command: str
+    hourly: Money | None = None  # of the unused part of a reservation; None: no price is known, or it is none
 
     @property
     def since(self) -> datetime:
@@ -52,6 +55,28 @@ class LooseReport:
     items: Sequence[LooseItem]
     unread: Sequence[UnreadList]
     cluster_disks: int
+    planned: Sequence[PlannedReservation] = ()  # by start
+
+    @property
+    def unused(self) -> Sequence[LooseItem]:
+        """Returns the reservations with an unused part."""
+        return [item for item in self.items if item.thing.kind is LooseKind.RESERVATION]
+
+    @property
+    def unused_vms(self) -> int:
+        """Returns how many reserved VMs nobody uses."""
+        return sum(int(item.thing.quantity) for item in self.unused)
+
+    @property
+    def unused_burn(self) -> Priced:
+        """Returns what unused reservations cost an hour now; not whole where one has no price or was not read."""
+        known = [item.hourly.nanos for item in self.unused if item.hourly is not None]
+        return Priced(Money(sum(known)), self.reservations_read and len(known) == len(self.unused))
+
+    @property
+    def reservations_read(self) -> bool:
+        """Says whether every project's reservations were read whole."""
+        return not any(one.kind is LooseKind.RESERVATION for one in self.unread)
 
     @property
     def total(self) -> Priced:
@@ -70,14 +95,25 @@ class LooseSource(Protocol):
         ...
 
 
+def _in_a_thread(run: Callable[[], None]) -> None:
+    threading.Thread(target=run, name="loose", daemon=True).start()
+
+
 class LooseThings:
     """Asks Google when a user asks for it, and keeps the answer for a few minutes. Thread-safe."""
 
     def __init__(
-        self, source: LooseSource, projects: Sequence[str], now: Callable[[], datetime], owners: OwnerRules
+        self,
+        source: LooseSource,
+        projects: Sequence[str],
+        now: Callable[[], datetime],
+        owners: OwnerRules,
+        spawn: Callable[[Callable[[], None]], None] = _in_a_thread,
     ) -> None:
+        """`spawn` runs something without waiting for it."""
         self._source, self._projects, self._now, self._owners = source, projects, now, owners
-        self._lock = threading.Lock()
+        self._lock, self._reading = threading.Lock(), threading.Lock()
+        self._spawn = spawn
         self._kept: tuple[datetime, Sequence[LooseListing]] | None = None
 
     def report(self, read: Callable[[], PriceBook], project: str | None = None) -> LooseReport:
@@ -85,11 +121,29 @@ class LooseThings:
         read_at, listings = self._listings()
         return report_of(read_at, listings, self._owners, read(), project)
 
+    def latest(self, book: PriceBook, project: str | None = None) -> LooseReport | None:
+        """Returns the last report without waiting for Google, however old it is; None before the first.
+
+        Google is asked meanwhile where the answer is no longer fresh.
+        """
+        if (self._kept is None or not self._is_fresh(self._kept)) and self._reading.acquire(blocking=False):
+            self._spawn(self._read)
+        return None if self._kept is None else report_of(*self._kept, self._owners, book, project)
+
+    def _read(self) -> None:
+        try:
+            self._listings()
+        finally:
+            self._reading.release()
+
+    def _is_fresh(self, kept: tuple[datetime, Sequence[LooseListing]]) -> bool:
+        return timedelta() <= self._now() - kept[0] < KEPT_FOR
+
     def _listings(self) -> tuple[datetime, Sequence[LooseListing]]:
         """The listings of all projects, and when they were read."""
         with self._lock:
             now = self._now()
-            if self._kept is None or not timedelta() <= now - self._kept[0] < KEPT_FOR:
+            if self._kept is None or not self._is_fresh(self._kept):
                 with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="loose") as pool:
                     self._kept = now, tuple(pool.map(self._source, self._projects))
             return self._kept
@@ -111,6 +165,7 @@ def report_of(
         sorted(items, key=_dearest_first),
         [unread for listing in mine for unread in listing.unread],
         sum(listing.cluster_disks for listing in mine),
+        sorted((plan for listing in mine for plan in listing.planned), key=lambda plan: (plan.starts_at, plan.name)),
     )
 
 
@@ -121,15 +176,23 @@ def _dearest_first(item: LooseItem) -> tuple[bool, int, str, str]:
 
 def _item(thing: LooseThing, rules: OwnerRules, book: PriceBook, at: datetime) -> LooseItem:
     owner = owner_of(thing.labels, None, None, rules).address
-    return LooseItem(thing, owner, _monthly(thing, book, at), command_of(thing))
+    hourly = _hourly(thing, book, at)
+    return LooseItem(thing, owner, _monthly(thing, hourly, book, at), command_of(thing), hourly)
 
 
-def _monthly(thing: LooseThing, book: PriceBook, at: datetime) -> Money | None:
+def _hourly(thing: LooseThing, book: PriceBook, at: datetime) -> Money | None:
+    """What the unused VMs of a reservation cost an hour; None for anything else, and where no price is known."""
+    if thing.shape is None:
+        return None
+    rate = rate_per_hour(thing.shape, thing.region, thing.model, book, at)
+    return None if rate is None else Money(round(rate.nanos * thing.quantity))
+
+
+def _monthly(thing: LooseThing, hourly: Money | None, book: PriceBook, at: datetime) -> Money | None:
     if thing.kind is LooseKind.QUEUED_RESOURCE:
         return Money(0)  # it holds quota, and bills nothing
     if thing.shape is not None:
-        rate = rate_per_hour(thing.shape, thing.region, ProvisioningModel.STANDARD, book, at)
-        return None if rate is None else Money(round(rate.nanos * HOURS_A_MONTH * thing.quantity))
+        return None if hourly is None else Money(hourly.nanos * HOURS_A_MONTH)
     if thing.resource is None:
         return None
     price = book.at(PriceKey(thing.resource, thing.region, ProvisioningModel.STANDARD), at)
@@ -140,7 +203,12 @@ def _monthly(thing: LooseThing, book: PriceBook, at: datetime) -> Money | None:
 
 
 def command_of(thing: LooseThing) -> str:
-    """The command that removes it, quoted for a shell; of a reservation in part use, the one that leaves that part."""
+    """The command that removes it, quoted for a shell; of a reservation in part use, the one that leaves that part.
+
+    "" for one of calendar mode, which is sold for a whole period and ends with it.
+    """
+    if thing.model is ProvisioningModel.RESERVATION_BOUND:
+        return ""
     is_queued = thing.kind is LooseKind.QUEUED_RESOURCE
     words = ["gcloud", "compute", *(("tpus", "queued-resources") if is_queued else (thing.kind.collection,))]
     if thing.used:
