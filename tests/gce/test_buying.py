@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 from google.cloud import compute_v1
-from tests.gce.conftest import Connect, Setup
+from tests.gce.conftest import Connect, Setup, Waits
 from tests.gce.server import Answer, Asked, google_error, json_answer
 from tests.gce.test_launches import A100, ONE, OTHER, SPOT, ZONE
 from tests.sandbox.gce.conformance.discovery import problems
+from tests.sandbox.gce.test_reservations import calendar, reserve
 
 from costguard.errors import RequestRefused
 from costguard.gce.actions import vm_body
-from costguard.model.instance import ProvisioningModel
+from costguard.gce.client import ComputeCloud
+from costguard.model.instance import ProvisioningModel, Status
 from costguard.model.launch import LONGEST_WAIT, NO_NOTICE, VmRequest, is_sold_by_flex_start
+from costguard.model.ports import Launcher
+from costguard_sandbox.clock import ManualClock
+from costguard_sandbox.gce.belongings import Belonging
+from costguard_sandbox.server import running
+from costguard_sandbox.world import World
 
 FLEX = replace(
     SPOT,
@@ -181,6 +188,93 @@ def test_missing_reservation_is_refused_before_the_insert(connect: Connect) -> N
     with pytest.raises(RequestRefused, match="reservations/train"):
         setup.cloud.launcher.insert("p", ZONE, RESERVED, ONE)
     assert [request.path.rpartition("/")[2] for request in setup.server.requests] == ["train"]
+
+
+@pytest.fixture
+def world() -> World:
+    return World(ManualClock(datetime(2026, 11, 2, 8, tzinfo=UTC)))
+
+
+@pytest.fixture
+def launcher(world: World) -> Iterator[Launcher]:
+    with running(world) as url:
+        cloud = ComputeCloud(url, ManualClock(world.now), wait=Waits())
+        yield cloud.launcher
+        cloud.close()
+
+
+def _status(launcher: Launcher) -> Status | None:
+    sighting = launcher.look("demo", ZONE, FLEX.name)
+    return None if sighting is None else sighting.status
+
+
+def test_queued_request_is_pending_until_it_is_granted(world: World, launcher: Launcher) -> None:
+    """The VM has its id and is PENDING; its operation is not done, and then has no error."""
+    world.faults.add("flex_start", seconds=600)
+    operation = launcher.insert("demo", ZONE, FLEX, ONE)
+    world.advance(timedelta(minutes=5))
+    waiting = launcher.operation("demo", ZONE, operation)
+    assert waiting is not None
+    assert (_status(launcher), waiting.is_done) == (Status.PENDING, False)
+    world.advance(timedelta(minutes=10))
+    granted = launcher.operation("demo", ZONE, operation)
+    assert granted is not None
+    assert (_status(launcher), granted.is_done, granted.error_code) == (Status.RUNNING, True, "")
+
+
+def test_queued_request_whose_operation_is_done_at_once(world: World, launcher: Launcher) -> None:
+    """Where Google ends the operation before the grant, it says nothing of that: the VM is PENDING all the same."""
+    world.flex_start.ends_inserts = True
+    world.faults.add("flex_start", seconds=600)
+    operation = launcher.insert("demo", ZONE, FLEX, ONE)
+    world.advance(timedelta(minutes=5))
+    answer = launcher.operation("demo", ZONE, operation)
+    assert answer is not None
+    assert (_status(launcher), answer.is_done, answer.error_code) == (Status.PENDING, True, "")
+
+
+def test_request_that_is_never_granted(world: World, launcher: Launcher) -> None:
+    """The error of its operation is that of a stockout, and its VM is gone."""
+    world.faults.add("flex_start", never=True)
+    operation = launcher.insert("demo", ZONE, FLEX, ONE)
+    world.advance(timedelta(hours=2, minutes=1))
+    answer = launcher.operation("demo", ZONE, operation)
+    assert answer is not None
+    assert (answer.is_done, answer.error_code) == (True, "ZONE_RESOURCE_POOL_EXHAUSTED")
+    assert _status(launcher) is None
+
+
+def test_queued_request_is_deleted(world: World, launcher: Launcher) -> None:
+    """The VM is deleted by its id, as any other; the insert then ends with an error."""
+    world.faults.add("flex_start", never=True)
+    insert = launcher.insert("demo", ZONE, FLEX, ONE)
+    world.advance(timedelta(minutes=1))
+    sighting = launcher.look("demo", ZONE, FLEX.name)
+    assert sighting is not None
+    delete = launcher.delete("demo", ZONE, sighting.gce_id, OTHER)
+    world.advance(timedelta(minutes=1))
+    deleted, inserted = (launcher.operation("demo", ZONE, one) for one in (delete, insert))
+    assert deleted is not None
+    assert inserted is not None
+    assert (deleted.is_done, deleted.error_code) == (True, "")
+    assert (inserted.is_done, inserted.error_code) == (True, "UNSUPPORTED_OPERATION")
+    assert _status(launcher) is None
+
+
+@pytest.mark.parametrize(("make", "model"), [(reserve, "STANDARD"), (calendar, "RESERVATION_BOUND")])
+def test_vm_runs_on_its_reservation(
+    world: World, launcher: Launcher, make: Callable[[World], Belonging], model: str
+) -> None:
+    """The simulated Google takes the model that the adapter chose for each kind, and counts the VM."""
+    one = make(world)
+    operation = launcher.insert("demo", ZONE, replace(RESERVED, recipe=A100), ONE)
+    world.advance(timedelta(minutes=2))
+    answer = launcher.operation("demo", ZONE, operation)
+    assert answer is not None
+    assert (answer.error_code, _status(launcher)) == ("", Status.RUNNING)
+    vm = world.instance("demo", FLEX.name)
+    assert vm.scheduling["provisioningModel"] == model
+    assert vm.reservation is one
 
 
 @pytest.mark.parametrize(
