@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from datetime import datetime, timedelta
 from functools import partial
-from typing import Unpack
+from typing import TypedDict, Unpack
 
 from costguard_sandbox.bigquery import Tables
 from costguard_sandbox.clock import WorldClock
 from costguard_sandbox.gce.cloud import Cloud
-from costguard_sandbox.gce.options import CloudOptions
 from costguard_sandbox.guest.local import LocalGuests, LocalGuestSettings
 from costguard_sandbox.slack.workspace import Workspace
+
+
+class CloudOptions(TypedDict, total=False):
+    """The options of Cloud that the whole world has, too."""
+
+    projects: Iterable[str]
+    begins: datetime | None
+    operation_retention: timedelta
+    start_stamps_apart: bool
+    wait_moves_clock: bool
+    base_url: str
 
 
 class World(Cloud):

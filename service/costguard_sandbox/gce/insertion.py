@@ -9,6 +9,7 @@ from typing import Any
 
 import orjson
 
+from costguard_sandbox.gce.buying import check_affinity, check_flex_start
 from costguard_sandbox.gce.catalogue import disks, machine_types
 from costguard_sandbox.gce.catalogue.regions import default_service_account
 from costguard_sandbox.gce.checks import (
@@ -25,10 +26,8 @@ from costguard_sandbox.gce.checks import (
     whole_number,
 )
 from costguard_sandbox.gce.errors import already_exists, bad_request, invalid, not_found
-from costguard_sandbox.gce.flex_start import check_flex_start
 from costguard_sandbox.gce.operations import Ids
 from costguard_sandbox.gce.render import last_part
-from costguard_sandbox.gce.reservations import check_affinity
 from costguard_sandbox.gce.vm import VM, Attachment, Disk, Shape
 
 _N1_GPUS = frozenset(

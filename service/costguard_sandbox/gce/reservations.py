@@ -8,7 +8,6 @@ resources in specified reservations ..."), and skypilot-org/skypilot issue 3327 
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -16,37 +15,15 @@ from datetime import datetime
 from typing import Any
 
 from costguard_sandbox.gce.belongings import Belonging
-from costguard_sandbox.gce.errors import invalid
 from costguard_sandbox.gce.lifecycle import Lifecycle
 from costguard_sandbox.gce.operations import Failure
 from costguard_sandbox.gce.render import last_part
 from costguard_sandbox.gce.timeline import Timeline
 from costguard_sandbox.gce.vm import VM
 
-_KEY = "compute.googleapis.com/reservation-name"
 _FIELD = "resource.reservationAffinity"
 _NAMED = re.compile(r"(?:projects/(?P<project>[^/]+)/reservations/)?(?P<name>[^/]+)(?:/reservationBlocks/.+)?")
 _CALENDAR_OR_DENSE = "a calendar reservation mode or a dense deployment type"
-
-
-def check_affinity(body: Mapping[str, Any]) -> None:
-    """`gcloud compute instances create --help`, --provisioning-model and --reservation: what goes together.
-
-    The words are ours.
-    """
-    affinity: Mapping[str, Any] = body.get("reservationAffinity") or {}
-    model = (body.get("scheduling") or {}).get("provisioningModel")
-    kind = affinity.get("consumeReservationType") or "ANY_RESERVATION"
-    if kind == "SPECIFIC_RESERVATION" and (affinity.get("key") != _KEY or len(affinity.get("values") or ()) != 1):
-        raise invalid(_FIELD, _shown(affinity), f"Must have the key {_KEY} and the name of one reservation.")
-    if kind == "SPECIFIC_RESERVATION" and model == "SPOT":
-        raise invalid(_FIELD, _shown(affinity), "A Spot VM cannot use a reservation.")
-    if model == "RESERVATION_BOUND" and kind != "SPECIFIC_RESERVATION":
-        raise invalid(_FIELD, _shown(affinity), "Must name a reservation for the provisioning model RESERVATION_BOUND.")
-
-
-def _shown(affinity: Mapping[str, Any]) -> str:
-    return json.dumps(dict(affinity), indent=2)
 
 
 @dataclass(eq=False)
