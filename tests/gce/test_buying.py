@@ -277,6 +277,19 @@ def test_vm_runs_on_its_reservation(
     assert vm.reservation is one
 
 
+def test_listing_says_what_a_vm_consumes(world: World) -> None:
+    """`ResourceStatusReservationConsumptionInfo` of the discovery document: only where the VM runs on one."""
+    one = reserve(world)
+    with running(world) as url:
+        cloud = ComputeCloud(url, ManualClock(world.now), wait=Waits())
+        cloud.launcher.insert("demo", ZONE, replace(RESERVED, recipe=A100), ONE)
+        cloud.launcher.insert("demo", ZONE, replace(SPOT, name="other"), OTHER)
+        world.advance(timedelta(minutes=2))
+        listed = {vm.name: vm.reservation for vm in cloud.observe("demo", None).instances}
+        cloud.close()
+    assert listed == {FLEX.name: one.path, "other": ""}
+
+
 @pytest.mark.parametrize(
     ("machine_type", "is_sold"),
     [

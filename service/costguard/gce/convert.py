@@ -111,7 +111,9 @@ def _instance(
         attached.append(_attached(disk, disks.get(key)))
     scheduling = raw.get("scheduling") or {}
     limit = scheduling.get("maxRunDuration")
-    fires = ((raw.get("resourceStatus") or {}).get("scheduling") or {}).get("terminationTimestamp")
+    google = raw.get("resourceStatus") or {}
+    fires = (google.get("scheduling") or {}).get("terminationTimestamp")
+    consumed = (google.get("reservationConsumptionInfo") or {}).get("consumedReservation")
     status, addresses = status_of(word(raw["status"])), _external_addresses(raw.get("networkInterfaces") or ())
     seen = SeenInstance(
         key=InstanceKey(project, gce_id),
@@ -134,8 +136,18 @@ def _instance(
         origin=_origin(raw.get("metadata")),
         external_addresses=len(addresses),
         kept_addresses=sum(map(bool, addresses)) if status in _OFF else 0,
+        reservation=_path(consumed) if consumed else "",
     )
     return fingerprinted(seen), tuple(keys)
+
+
+@lru_cache(maxsize=4096)
+def _path(url: str) -> str:
+    """`projects/P/zones/Z/reservations/NAME`, of the whole URL too. Raises Garbled for what names none."""
+    path = url[url.find("projects/") :] if isinstance(url, str) and "projects/" in url else ""
+    if not path:
+        raise Garbled(f"{short(url)} names no reservation")
+    return intern(path)
 
 
 _OFF = frozenset({Status.STOPPED, Status.SUSPENDED})

@@ -32,7 +32,7 @@ def _instances(metadata: str) -> AggregatedList:
         f"machineType,labels,{metadata},disks(source,type,diskSizeGb,boot,autoDelete),"
         "networkInterfaces/accessConfigs/natIP,guestAccelerators(acceleratorType,acceleratorCount),"
         "scheduling(preemptible,provisioningModel,maxRunDuration,terminationTime,gracefulShutdown/enabled),"
-        "resourceStatus/scheduling/terminationTimestamp",
+        "resourceStatus(scheduling/terminationTimestamp,reservationConsumptionInfo/consumedReservation)",
     )
 
 

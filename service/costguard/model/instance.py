@@ -178,6 +178,7 @@ class SeenInstance:
     origin: Mapping[str, str] = field(default_factory=dict)  # metadata that says who keeps it: see keepers/origin.py
     external_addresses: int = 0  # IPv4, which it has while it runs
     kept_addresses: int = 0  # those of a VM that is off: they are static
+    reservation: str = ""  # that it consumes, as Google writes it: projects/P/zones/Z/reservations/NAME; "" is none
 
     @property
     def region(self) -> str:

@@ -1,8 +1,9 @@
 """Checks what Google accepts of flex-start VMs and of VMs on reservations.
 
 Rules: Google, "About Flex-start VMs" and "Compute Engine provisioning models"; `gcloud compute instances create
---help`, --provisioning-model and --reservation. The fields are those of a request that Google accepted (GoogleCloudPlatform/
-magic-modules, resource_compute_instance_test.go.tmpl). No record of its refusals was found: their words are ours.
+--help`, --provisioning-model and --reservation. The fields are those of a request that Google accepted
+(GoogleCloudPlatform/magic-modules, resource_compute_instance_test.go.tmpl). No record of its refusals was found: their
+words are ours.
 """
 
 from __future__ import annotations
