@@ -2,7 +2,8 @@
 
 Each part is some minutes on two cores, and is stored below .cache/replay. `--write` makes the table and plot of the
 docs of all of them. DIR holds series in the folders of https://github.com/skypilot-org/spot-traces
-(availability/1-node, preemption/1-node and 4-node), and those of the SkyNomad artefact in gcp-h100-10-2025.
+(availability/1-node, preemption/1-node and 4-node), and those of the SkyNomad artefact in gcp-h100-10-2025. Parts
+whose names begin with flex are of a table of their own, in which a job may also ask for flex-start VMs.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from random import Random
 from statistics import fmean
 from typing import Any, NamedTuple
 
+from tests.deadlines import flex_table
 from tests.deadlines.hostile_runs import hostile_runs
 from tests.deadlines.ross import Ross
 
@@ -91,29 +93,56 @@ class Cell(NamedTuple):
 def main() -> None:
     parser = argparse.ArgumentParser(prog="make replay", description=__doc__)
     parser.add_argument("traces", type=Path, nargs="?", help="needed to replay a part")
-    parser.add_argument("--part", choices=PARTS, action="append", default=[], help="replay this; more than once: these")
+    parser.add_argument(
+        "--part",
+        choices=(*PARTS, *flex_table.PARTS),
+        action="append",
+        default=[],
+        help="replay this; more than once: these",
+    )
     parser.add_argument("--runs", type=int, default=300, help="of each policy, for each deadline and start overhead")
     parser.add_argument("--hostile", type=int, default=70_000, help="runs on zones that are lost when they are used")
+    parser.add_argument("--flex-hostile", type=int, default=100_000, help="the same with flex-start")
+    parser.add_argument("--workers", type=int, help="processes; as many as there are cores unless given")
     parser.add_argument("--write", action="store_true", help="write the table and the plot of the docs, of all parts")
     wanted = parser.parse_args()
     if wanted.part and wanted.traces is None:
         parser.error("which series? Give the folder, as in make replay TRACES=DIR PART=one-zone")
     for part in wanted.part:
-        _store(part, _hostile(wanted.hostile) if part == HOSTILE else _of_series(part, wanted.traces, wanted.runs))
-    missing = [part for part in PARTS if not _file(part).exists()]
+        _store(part, _replayed(part, wanted))
+    tables = [_is_whole(PARTS), _is_whole(flex_table.PARTS)]
+    if wanted.write and not any(tables):
+        parser.exit(1, "Each table needs all of its parts.\n")
+    if tables[0]:
+        results = {setting: [PolicyResult(**one) for one in _stored(setting.part)] for setting in SETTINGS}
+        table = {setting: _by_policy(of_setting) for setting, of_setting in results.items()}
+        runs, late = _counted([result for of_setting in results.values() for result in of_setting])
+        hostile, hostile_late = (Counter(counts) for counts in _stored(HOSTILE))
+        text = _text(table, runs, late, hostile, hostile_late)
+        print(text)
+        if wanted.write:
+            _write("make replay", f"{text}\n\n{PICTURE}")
+            _draw(table)
+    if tables[1]:
+        text = flex_table.text_of({part: _stored(part) for part in flex_table.PARTS})
+        print(text)
+        if wanted.write:
+            _write("make replay, flex-start", text)
+
+
+def _replayed(part: str, wanted: argparse.Namespace) -> Sequence[Any]:
+    if part in flex_table.PARTS:
+        return flex_table.replayed(part, wanted.traces, wanted.runs, wanted.flex_hostile, wanted.workers)
+    if part == HOSTILE:
+        return _hostile(wanted.hostile)
+    return _of_series(part, wanted.traces, wanted.runs)
+
+
+def _is_whole(parts: Sequence[str]) -> bool:
+    missing = [part for part in parts if not _file(part).exists()]
     if missing:
         print(f"Not replayed yet: {', '.join(missing)}.")
-        if wanted.write:
-            parser.exit(1, "The table needs all parts.\n")
-        return
-    results = {setting: [PolicyResult(**one) for one in _stored(setting.part)] for setting in SETTINGS}
-    table = {setting: _by_policy(of_setting) for setting, of_setting in results.items()}
-    runs, late = _counted([result for of_setting in results.values() for result in of_setting])
-    hostile, hostile_late = (Counter(counts) for counts in _stored(HOSTILE))
-    text = _text(table, runs, late, hostile, hostile_late)
-    print(text)
-    if wanted.write:
-        _write(text, table)
+    return not missing
 
 
 def _file(part: str) -> Path:
@@ -198,11 +227,14 @@ def _text(
     return "\n".join(lines)
 
 
-def _write(text: str, table: dict[Setting, dict[str, Cell]]) -> None:
+def _write(block: str, text: str) -> None:
     document = DOCS / "deadlines.md"
     page = document.read_text(encoding="utf-8")
-    marked = re.compile(r"(<!-- begin: make replay -->\n).*?(<!-- end -->)", re.DOTALL)
-    document.write_text(marked.sub(lambda match: f"{match[1]}{text}\n\n{PICTURE}\n{match[2]}", page), encoding="utf-8")
+    marked = re.compile(rf"(<!-- begin: {re.escape(block)} -->\n).*?(<!-- end -->)", re.DOTALL)
+    document.write_text(marked.sub(lambda match: f"{match[1]}{text}\n{match[2]}", page), encoding="utf-8")
+
+
+def _draw(table: dict[Setting, dict[str, Cell]]) -> None:
     first, second = list(table)[:2]
     lines = [
         Line(title, [_drawn(table[setting][name]) for setting in (first, second)]) for name, title in NAMES.items()

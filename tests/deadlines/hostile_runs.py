@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 from random import Random
 
 from tests.deadlines.markets import GAP_H, HostileMarket
@@ -86,9 +87,7 @@ def hostile_flex_runs(count: int, seed: int = 0) -> tuple[Counter[str], Counter[
         policies: Sequence[Policy] = (FlexAlone(), Reckless(random), planner)
         for policy in policies:
             market = HostileMarket(zones, lives)
-            result = replay_run(
-                task, market, 0, market.watching(policy), lambda point, lot=lot: WAITS.drawn(lot, point)
-            )
+            result = replay_run(task, market, 0, market.watching(policy), partial(WAITS.drawn, lot))
             runs[policy.name] += 1
             late[policy.name] += not result.is_on_time
             on_flex[policy.name] += result.flex_h > 0

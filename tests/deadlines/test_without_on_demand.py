@@ -7,9 +7,9 @@ from random import Random
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.deadlines.hostile_runs import Reckless
 from tests.deadlines.markets import GAP_H, drawn_market, random_ups
 from tests.deadlines.ross import Ross
-from tests.deadlines.test_never_late import Reckless
 
 from costguard.deadlines.planner import Planner
 from costguard.deadlines.run import Task, replay_run
