@@ -23,6 +23,7 @@ class FakeGuard:
         self.is_to_cancel = False
         self.why = ""  # the command must stop; "" says nothing
         self.drill: int | None = None
+        self.save_every_s: float | None = None  # the interval between checkpoints
         self.go: dict[str, object] | None = None  # for a VM that stands by
         self.failure: Callable[[list[Event]], int] = lambda _: 0
         self.requests = 0
@@ -84,6 +85,7 @@ class FakeGuard:
                 "cancel": self.is_to_cancel,
                 "drill": self.drill,
                 "go": self.go,
+                "save_every_s": self.save_every_s,
                 "accepted_through": max(self._events),
             }
             return 200, json.dumps({**answer, **({"why": self.why} if self.why else {})}).encode()

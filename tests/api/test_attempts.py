@@ -82,7 +82,7 @@ def test_an_attempt_is_heard_once(guard: Guard) -> None:
         answer = guard.tell(*report)
         assert (answer.status_code, answer.json()) == (
             200,
-            {"cancel": False, "accepted_through": 3, "drill": None, "go": None, "why": ""},
+            {"cancel": False, "accepted_through": 3, "drill": None, "go": None, "save_every_s": None, "why": ""},
         )
     with guard.database.read() as connection:
         attempt = attempts.read(connection, guard.attempt_id)
@@ -108,6 +108,7 @@ def test_an_agent_learns_that_its_command_is_to_stop(guard: Guard, why: str) -> 
         "accepted_through": 1,
         "drill": None,
         "go": None,
+        "save_every_s": None,
         "why": "",
     }
     assert guard.tell().json()["cancel"] is True

@@ -125,8 +125,7 @@ def test_save_of_a_drill_is_no_part_of_the_interval() -> None:
 def test_saves_on_notice_count_as_far_as_they_were_seen_and_fit(
     seen: SavedOnNotice, save_s: int, notice: timedelta, share: float
 ) -> None:
-    mine = case(on_notice=seen, save=MeasuredSave(save_s * SECOND), notice=notice)
-    assert noticed_share(mine) == pytest.approx(share)
+    assert noticed_share(MeasuredSave(save_s * SECOND), notice, seen) == pytest.approx(share)
 
 
 def test_job_that_saves_on_notice_needs_to_save_less_often() -> None:

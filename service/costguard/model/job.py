@@ -7,10 +7,14 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
 
+from costguard.model.duration import read_span
 from costguard.model.launch import Recipe
 from costguard.model.money import ZERO, Money
 from costguard.model.tracker import Tracker
 from costguard_vm.model.checkpoint import LookFor
+
+AUTO = "auto"
+ASKED_BY = ("file", "SIGUSR1", "SIGUSR2")  # what a command can be asked by for a save, without ending it
 
 
 class JobKind(StrEnum):
@@ -64,6 +68,18 @@ class CheckpointPlan:
     local: str = ""  # the folder or file where the command saves, which the agent uploads to `location`
     keep: int = 3  # how many complete checkpoints the agent leaves at `location`; 0: all
     uploads_itself: bool = False  # the command writes to `location` by itself
+    save_on: str | None = None  # how the running command is asked for a save: "file" or a signal's name; None: not
+    save_every: str = ""  # "auto", or a span such as 20min; "" leaves saving to the command
+
+    @property
+    def saves_by_hazard(self) -> bool:
+        """Says whether the guard chooses the interval at which the command is asked for a save."""
+        return self.save_every == AUTO
+
+    @property
+    def fixed_interval(self) -> timedelta | None:
+        """Returns the interval that its owner chose; None where there is none."""
+        return None if self.saves_by_hazard else read_span(self.save_every.replace("min", "m"))
 
     @property
     def is_on_disk(self) -> bool:

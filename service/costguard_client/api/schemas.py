@@ -386,6 +386,14 @@ class CheckpointBody(TypedDict):
     """The path of plain files, with {step} in it."""
     resume: NotRequired[str]
     """The arguments added to the command to resume. {checkpoint}, {location} and {step} in it are replaced."""
+    save_every: NotRequired[str]
+    """The interval at which the agent asks the running command for a save: auto, chosen by what a save takes
+    and how often VMs like it are preempted, or a span such as 20min. It needs `save_on`.
+    """
+    save_on: NotRequired[Literal["file", "SIGUSR1", "SIGUSR2"] | None]
+    """The way in which the agent asks the running command for a save: the file that COSTGUARD_SAVE_REQUEST
+    names, or a signal that the command has a handler for; null: it does not ask.
+    """
     uploads_itself: NotRequired[bool]
     """True: the command itself writes to the location."""
 
@@ -443,6 +451,10 @@ class CheckpointPlanOut(TypedDict):
     """The path of plain files, with {step} in it."""
     resume: str
     """The arguments added to the command to resume. {checkpoint}, {location} and {step} in it are replaced."""
+    save_every: str
+    """The interval at which the agent asks the command for a save; empty: it does not."""
+    save_on: Literal["file", "SIGUSR1", "SIGUSR2"] | None
+    """The way in which the agent asks the command for a save; null: it does not."""
     uploads_itself: bool
     """True: the command itself writes to the location."""
 
@@ -2642,7 +2654,7 @@ class SaveIntervalOut(TypedDict):
     """
 
     achieved: str
-    """What a change of the interval achieved; empty: there was none."""
+    """The work lost at preemptions before and after a change of the interval; empty: there was none."""
     best_s: int
     """The interval that costs least, in seconds."""
     expected: str | None
@@ -2657,9 +2669,9 @@ class SaveIntervalOut(TypedDict):
     uses_s: int
     """The usual work between two saves, in seconds."""
     would_lose: str | None
-    """The same at the best interval."""
+    """The expected loss of the whole job at the best interval; null: unknown."""
     would_lose_share: float
-    """The same at the best interval."""
+    """The expected loss at the best interval, as a share of the cost."""
 
 
 class SavedOnNoticeOut(TypedDict):

@@ -65,6 +65,14 @@ class TaskOptions:
     """The number of complete checkpoints that stay at the location, with `local`; 0: all."""
     uploads_itself: bool | None = None
     """True: the command itself writes to the location."""
+    save_every: str = ""
+    """The interval at which the agent asks the running command for a save: auto, chosen by what a save takes
+    and how often VMs like it are preempted, or a span such as 20min. It needs `save_on`.
+    """
+    save_on: Literal["file", "SIGUSR1", "SIGUSR2"] | None = None
+    """The way in which the agent asks the running command for a save: the file that COSTGUARD_SAVE_REQUEST
+    names, or a signal that the command has a handler for; null: it does not ask.
+    """
     mounts: Sequence[str] = ()
     """Folders of the VM in the container: /on/the/vm:/in/the/image, and :ro to protect one."""
     aws_role: str = ""
@@ -148,6 +156,8 @@ PLACES: Mapping[str, str] = {
     "local": "checkpoint.local",
     "keep": "checkpoint.keep",
     "uploads_itself": "checkpoint.uploads_itself",
+    "save_every": "checkpoint.save_every",
+    "save_on": "checkpoint.save_on",
     "mounts": "mounts",
     "aws_role": "aws_role",
     "bandwidth_mib_s": "bandwidth_mib_s",

@@ -25,6 +25,7 @@ from .log_pieces import LogPieces
 from .output import NO_PROGRESS, CommandProgress
 from .progress import ProgressReader
 from .runner import birth, container, hand_over, prepare
+from .saving import SaveRequests, request_file
 from .settings import AgentPaths, AttemptSettings, NotStarted, Unwanted
 from .setup import SetupWatch
 from .state import VM_ENDS, SavedState
@@ -50,10 +51,10 @@ class AgentAttempt:
         finder = ToolFinder.rclone(settings, token, places.home)
         self._credentials = CommandSecrets(settings, metadata, self._folder, finder)
         spool = Spool(os.path.join(self._folder, "spool"), settings.spool_most)
-        self._guard = EventSender(
-            settings, token, spool, self._cancel, lambda number: self._drill.order(number), self._let_begin
-        )
         self._state = SavedState(self._folder)
+        self._guard = EventSender(
+            settings, token, spool, self._cancel, lambda number: self._drill.order(number), self._state.let_begin
+        )
         if settings.resume:
             self._state.begin_again()
         self._logs = places.logs
@@ -89,6 +90,11 @@ class AgentAttempt:
         self._drill = HeldDrill(
             settings, self._state, self._folder, self._volumes, self._credentials, self._travel, work
         )
+        asks = request_file(self._step_file)
+        self._saving = SaveRequests(
+            settings, self._state, self._drill.place, asks, self._running, self._container_name, self._send
+        )
+        self._guard.on_save = self._saving.order
         self._is_again = False
         self._runner: subprocess.Popen[bytes] | None = None
         self._reading: threading.Thread | None = None
@@ -130,17 +136,6 @@ class AgentAttempt:
             self._stop.wait(self._settings.poll_s)
         return self._is_again and not self._stop.is_vm_ending
 
-    def _let_begin(self, go: Mapping[str, Any]) -> None:
-        """The guard lets the command of a VM that stood by begin. The first word counts."""
-        if not self._state.go:
-            resume_from, words = go.get("resume_from"), go.get("arguments")
-            self._state.go = {
-                "resume_from": resume_from if isinstance(resume_from, str) else "",
-                "step": go.get("step"),
-                "arguments": [word for word in words if isinstance(word, str)] if isinstance(words, list) else [],
-            }
-            self._state.save()
-
     def _stand_by(self) -> Mapping[str, Any]:
         """Waits for that word, and asks for it every few seconds: until then another VM of the job trains."""
         with self._phases.phase("standing_by"):
@@ -164,6 +159,7 @@ class AgentAttempt:
             lambda: self._pieces.watch(over),
             lambda: self._checkpoints.watch(settings.look_s, over),
             lambda: self._reader.watch(settings.look_s, over),
+            lambda: self._saving.watch(over),
             lambda: watch(metadata, "instance/preempted", stop.preempted, over, settings.retry_s),
             lambda: watch(metadata, "instance/maintenance-event", stop.maintained, over, settings.retry_s),
         ]

@@ -123,6 +123,7 @@ class EventSender(threading.Thread):
         self._http = HttpCalls(settings.guard_ca)
         self._more, self._urgent = threading.Event(), threading.Event()
         self._most, self._failures = MOST_EVENTS, 0
+        self.on_save: Callable[[float], None] = lambda _: None  # the interval between checkpoints, in seconds
         self.has_answered = threading.Event()  # since this agent began
 
     def send(self, kind: str, is_urgent: bool = True, **event: Any) -> None:
@@ -152,6 +153,8 @@ class EventSender(threading.Thread):
                 self._on_cancel("hang" if answer.get("why") == "hang" else "cancel")
             if type(answer.get("drill")) is int:
                 self._on_drill(answer["drill"])
+            if type(answer.get("save_every_s")) in (int, float):
+                self.on_save(answer["save_every_s"])
             if isinstance(answer.get("go"), dict):
                 self._on_go(answer["go"])
             if not self._spool.accept(int(answer["accepted_through"])):

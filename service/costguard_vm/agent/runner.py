@@ -33,6 +33,8 @@ def prepare(
     """The order for the runner."""
     passed = {name: value for name, value in secrets.items() if name != AUTH_VARIABLE}
     own = {"COSTGUARD_ATTEMPT": settings.attempt, "COSTGUARD_RUN": str(run), "COSTGUARD_STEP_FILE": step_file}
+    if settings.save_on == "file":
+        own["COSTGUARD_SAVE_REQUEST"] = os.path.join(os.path.dirname(step_file), "save-request")
     # Unbuffered, so that steps are reported in time.
     variables = {"PYTHONUNBUFFERED": "1", **rank_variables(settings.gpus), **settings.environment, **passed, **own}
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("COSTGUARD_")}

@@ -66,6 +66,8 @@ class AttemptSettings(NamedTuple):
     setup: str = ""
     mounts: list[str] = []
     docker_args: list[str] = []
+    save_on: str = ""
+    save_every_s: float = 0.0
     resume: bool = False
     stands_by: bool = False
     stand_by_s: float = 3.0
@@ -124,6 +126,8 @@ def read_settings(text: str) -> tuple[AttemptSettings, list[str]]:
         raise NotStarted("costguard-attempt names no attempt")
     if not re.match(r"https?://", settings.guard):
         raise NotStarted("costguard-attempt does not say at which URL the guard is")
+    if settings.save_on not in ("", "file", "SIGUSR1", "SIGUSR2"):
+        wrong.append("save_on must be file, SIGUSR1 or SIGUSR2")
     if not settings.command and not settings.image:
         wrong.append("there is neither a command nor an image")
     return settings, wrong

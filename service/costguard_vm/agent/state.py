@@ -72,6 +72,17 @@ class SavedState:
         was_stopped = self.stop.get("why") in VM_ENDS or self.drill.get("phase") == "stopping"
         return ended.get("reason") == "exited" and ended.get("code") == 0 and not was_stopped
 
+    def let_begin(self, go: Mapping[str, Any]) -> None:
+        """The guard lets the command of a VM that stood by begin. The first word counts."""
+        if not self.go:
+            resume_from, words = go.get("resume_from"), go.get("arguments")
+            self.go = {
+                "resume_from": resume_from if isinstance(resume_from, str) else "",
+                "step": go.get("step"),
+                "arguments": [word for word in words if isinstance(word, str)] if isinstance(words, list) else [],
+            }
+            self.save()
+
     def mark_reported(self, kind: str) -> None:
         self.sent.append(kind)
         self.save()

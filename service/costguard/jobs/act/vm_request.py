@@ -157,6 +157,8 @@ def settings_for(
         "cancel_grace_s": cancel_grace / timedelta(seconds=1),
         "heartbeat_s": heartbeat / timedelta(seconds=1),
     }
+    if plan is not None and plan.fixed_interval is not None:
+        settings["save_every_s"] = plan.fixed_interval / timedelta(seconds=1)
     if plan is not None and plan.is_on_disk:
         settings["resume"] = True
         settings["quick_crash_s"] = quick_crash / timedelta(seconds=1)

@@ -106,19 +106,21 @@ def save_terms(case: SaveCase) -> SaveTerms | None:
     if case.save is None or case.start is None:
         return None
     return SaveTerms(
-        case.save.span / _HOUR, case.start / _HOUR, case.hazard, case.save.upload / _HOUR, noticed_share(case)
+        case.save.span / _HOUR,
+        case.start / _HOUR,
+        case.hazard,
+        case.save.upload / _HOUR,
+        noticed_share(case.save, case.notice, case.on_notice),
     )
 
 
-def noticed_share(case: SaveCase) -> float:
+def noticed_share(save: MeasuredSave, notice: timedelta, seen: SavedOnNotice) -> float:
     """Returns the share of preemptions on whose notice a save comes to its end.
 
     Of the notices that were seen, drills and preemptions, one more counts as without a save: a single drill that went
     well does not make each preemption harmless. 0 where none was seen, or a save does not fit in the notice.
     """
-    if case.save is None or not fits(case.save.span + case.save.upload, case.notice):
-        return 0.0
-    return case.on_notice.saved / (case.on_notice.times + 1)
+    return seen.saved / (seen.times + 1) if fits(save.span + save.upload, notice) else 0.0
 
 
 def interval_in_use(case: SaveCase) -> timedelta | None:

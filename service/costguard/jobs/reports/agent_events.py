@@ -6,7 +6,7 @@ import hashlib
 import hmac
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from sqlalchemy import Connection
 
@@ -15,7 +15,7 @@ from costguard.errors import Forbidden
 from costguard.events import audit_log
 from costguard.jobs.decide import figures, resume
 from costguard.jobs.decide.disk import DiskState, disk_of
-from costguard.jobs.reports import curve_news, diagnosis
+from costguard.jobs.reports import curve_news, diagnosis, save_interval
 from costguard.jobs.reports.agent_report import AgentEvent, AgentUpdate, apply_events
 from costguard.jobs.rows import attempts, drills, interruptions, job_events, job_rows, takeover_rows
 from costguard.model.attempt import HUNG, STANDING_BY, Attempt
@@ -96,6 +96,7 @@ class EventsAnswer:
     why: str = ""  # "hang": it is to run again
     drill: int | None = None  # the number of the drill that the agent is to hold
     go: GoAhead | None = None  # for a VM that stands by
+    save_every_s: float | None = None  # how often the command is to be asked for a save, where the agent wants to know
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,7 +248,8 @@ class _Hearing:
             if mine is None:
                 answers.append(_unknown(report.attempt_name))
             else:
-                answers.append(_answer(mine, wanted.get(mine.attempt.job_id), _go_ahead(self._connection, mine)))
+                answer = _answer(mine, wanted.get(mine.attempt.job_id), _go_ahead(self._connection, mine))
+                answers.append(replace(answer, save_every_s=_save_every_s(self._connection, mine, self._now)))
         return answers
 
 
@@ -293,6 +295,13 @@ def _go_ahead(connection: Connection, one: _Heard) -> GoAhead | None:
     if (job := job_rows.read(connection, attempt.job_id)) is None:
         return None
     return GoAhead(attempt.resume_from, attempt.resume_step, resume.arguments(job, attempt))
+
+
+def _save_every_s(connection: Connection, one: _Heard, now: datetime) -> float | None:
+    if one.update.interval_asked is None or not one.attempt.is_open:
+        return None
+    interval = save_interval.interval_for(connection, now, one.attempt, one.update.interval_asked.save)
+    return None if interval is None else interval / timedelta(seconds=1)
 
 
 def _record_uploads(connection: Connection, attempt: Attempt, update: AgentUpdate, now: datetime) -> None:

@@ -59,6 +59,14 @@ class AgentUpdate:
     upload_trouble: str = ""  # why checkpoints are not uploaded
     points: tuple[SeriesPoint, ...] = ()  # of the curves
     drills: tuple[DrillReport, ...] = ()
+    interval_asked: IntervalAsked | None = None  # the agent asks how often its command is to save
+
+
+@dataclass(frozen=True, slots=True)
+class IntervalAsked:
+    """`save`: how long a save took that the agent asked for; None: none was measured."""
+
+    save: timedelta | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,6 +236,8 @@ def _uploads(update: AgentUpdate, event: AgentEvent, moment: Callable[[object], 
         return replace(update, flushed=_flushed(event.fields))
     if event.kind == "drill" and (report := drill_report(event.fields, moment)) is not None:
         return replace(update, drills=(*update.drills, report))
+    if event.kind == "save":
+        return replace(update, interval_asked=IntervalAsked(_span(event.fields.get("save_s"))))
     if event.kind == "unrecognised":
         return replace(update, unrecognised=_text(event.fields.get("text"), _MOST_ERROR))
     if event.kind == "not_uploaded":

@@ -9,9 +9,10 @@ from statistics import median
 from sqlalchemy import Connection
 
 from costguard.deadlines.hazards import ByAge, hazards_of
+from costguard.deadlines.save_interval import SaveTerms, best_interval
 from costguard.jobs.decide import figures
 from costguard.jobs.decide.notice import measured_parts
-from costguard.jobs.decide.save_advice import MeasuredSave, SaveAdvice, SaveCase, save_advice
+from costguard.jobs.decide.save_advice import MeasuredSave, SaveAdvice, SaveCase, noticed_share, save_advice
 from costguard.jobs.reports import progress
 from costguard.jobs.rows import attempts, drills, interruptions, job_rows, progress_rows
 from costguard.jobs.rows.zone_history import VMKind, counts_of_zone
@@ -22,6 +23,7 @@ from costguard.model.job import Job, JobKind
 from costguard.model.progress import POSITION
 
 _HOUR = timedelta(hours=1)
+_NOT_PREEMPTED = timedelta(hours=1)  # between saves on a VM that fails hardly ever
 
 
 def advice_of(connection: Connection, now: datetime, job_id: str) -> SaveAdvice | None:
@@ -45,6 +47,33 @@ def measured_save(held: Sequence[Drill]) -> MeasuredSave | None:
     """Returns the last save on a notice; None: none was seen."""
     parts = measured_parts(held)
     return None if parts is None else MeasuredSave(*parts)
+
+
+def interval_for(
+    connection: Connection, now: datetime, attempt: Attempt, measured: timedelta | None
+) -> timedelta | None:
+    """Returns the interval at which the command on this VM is to be asked for a save, at its present age.
+
+    `measured` is what a save took that its agent asked for. None where the job leaves saving to the command, and until
+    a save was measured.
+    """
+    job = job_rows.read(connection, attempt.job_id)
+    plan = job.spec.checkpoint if job is not None else None
+    if job is None or plan is None or not plan.saves_by_hazard:
+        return None
+    if attempt.provisioning_model is not ProvisioningModel.SPOT:
+        return _NOT_PREEMPTED
+    held = drills.of_job(connection, job.id)
+    save = measured_save(held) or (MeasuredSave(measured) if measured is not None else None)
+    if save is None:
+        return None
+    ended = interruptions.of_jobs(connection, [job.id]).get(job.id, [])
+    hazard = hazard_of(connection, job, attempt.zone, now)
+    notice = job.recipe.notice if attempt.notice is None else attempt.notice
+    share = noticed_share(save, notice, drills.saved_on_notice(held, ended))
+    terms = SaveTerms(save.span / _HOUR, 0.0, hazard, save.upload / _HOUR, share)
+    age = now - (attempt.made_at or attempt.intended_at)
+    return best_interval(terms, max(age / _HOUR, 0.0)) * _HOUR
 
 
 def hazard_of(connection: Connection, job: Job, zone: str, now: datetime) -> ByAge:

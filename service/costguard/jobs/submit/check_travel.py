@@ -22,7 +22,21 @@ def travel_problems(spec: JobSpec) -> Iterator[JobRefusal]:
             "the folder where the command saves (--local /data/out), and checkpoints in it are uploaded; or"
         )
         yield JobRefusal("checkpoint.local", f"{message} say that the command uploads by itself (--uploads-itself).")
+    if plan is not None:
+        yield from _of_requests(plan)
     yield from _of_role(spec)
+
+
+def _of_requests(plan: CheckpointPlan) -> Iterator[JobRefusal]:
+    """Refuses an interval without a way to ask for a save, and a way without an interval."""
+    if plan.save_every and not plan.save_on:
+        message = "Nothing says how the running command can be asked for a save: add --save-on file where it watches"
+        yield JobRefusal(
+            "checkpoint.save_on", f"{message} COSTGUARD_SAVE_REQUEST, or --save-on SIGUSR1 where it has a handler."
+        )
+    if plan.save_on and not plan.save_every:
+        message = "Nothing says how often the command is asked for a save: add --save-every auto, or a span"
+        yield JobRefusal("checkpoint.save_every", f"{message} such as 20min.")
 
 
 def _is_written_to(spec: JobSpec, plan: CheckpointPlan) -> bool:

@@ -3,16 +3,28 @@
 from __future__ import annotations
 
 import re
+from datetime import timedelta
 
+from costguard.model.job import ASKED_BY, AUTO, CheckpointPlan
 from costguard.model.options.option import LONGEST_TEXT, LONGEST_WORD, Flag, Input, Option, Panel, Takes
 from costguard_vm.model.checkpoint import Framework
 
 # docs.aws.amazon.com/IAM/latest/UserGuide: reference_identifiers.html and, for the names, reference_iam-quotas.html.
+_SHORTEST = timedelta(minutes=1)
 _ROLE = re.compile(r"arn:aws(?:-[a-z]+)*:iam::[0-9]{12}:role/[\w+=,.@/-]{1,512}", re.ASCII)
 
 
 def _role(text: str) -> str:
     return "" if _ROLE.fullmatch(text) else "is no role: write arn:aws:iam::123456789012:role/name."
+
+
+def _span(text: str) -> str:
+    if text == AUTO:
+        return ""
+    span = CheckpointPlan("", save_every=text).fixed_interval
+    if span is None:
+        return "is no interval: write auto, or a span such as 20min or 1h30m."
+    return "" if span >= _SHORTEST else "is too short: write a minute or more."
 
 
 CODE = (
@@ -235,6 +247,34 @@ CHECKPOINTS = (
         description="True: the command itself writes to the location.",
         flag=Flag("--uploads-itself", "", "The command writes to --checkpoint by itself."),
         input=Input("Who uploads them", words=(("", "Costguard, from the VM"), ("yes", "the command itself"))),
+    ),
+    Option(
+        place="checkpoint.save_every",
+        takes=Takes.TEXT,
+        panel=Panel.CHECKPOINTS,
+        description="The interval at which the agent asks the running command for a save: auto, chosen by what a save "
+        "takes and how often VMs like it are preempted, or a span such as 20min. It needs `save_on`.",
+        description_in_job="The interval at which the agent asks the command for a save; empty: it does not.",
+        examples=("auto",),
+        flag=Flag(
+            "--save-every", "auto|SPAN", "Ask the command for a save this often, such as 20min; needs --save-on."
+        ),
+        input=Input("Ask for a save every", "auto, or a span such as 20min; empty leaves it to the command", "auto"),
+        details=("Asked for a save", "every {}"),
+        check=_span,
+        holds_text=False,
+    ),
+    Option(
+        place="checkpoint.save_on",
+        takes=Takes.CHOICE,
+        choices=ASKED_BY,
+        panel=Panel.CHECKPOINTS,
+        description="The way in which the agent asks the running command for a save: the file that "
+        "COSTGUARD_SAVE_REQUEST names, or a signal that the command has a handler for; null: it does not ask.",
+        description_in_job="The way in which the agent asks the command for a save; null: it does not.",
+        flag=Flag("--save-on", "|".join(ASKED_BY), "Ask the running command for a save by this; see docs/jobs.md."),
+        input=Input("Asked by", words=(("", "nothing"), *((one, one) for one in ASKED_BY))),
+        agent="save_on",
     ),
 )
 
