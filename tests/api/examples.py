@@ -59,6 +59,7 @@ ASKED: dict[str, tuple[str, str, Any]] = {
     "getInstance": ("GET", VM, None),
     "getSetup": ("GET", "/api/v1/doctor", None),
     "adviseCommitments": ("GET", "/api/v1/commitments", None),
+    "readCommitmentHours": ("GET", "/api/v1/commitments/hours?days=1", None),
     "listLifetimes": ("GET", "/api/v1/lifetimes", None),
     "keepInstance": ("POST", f"{VM}/keep", {"hours": 4, "reason": "one more epoch"}),
     "stopInstance": ("POST", f"{VM}/stop", {**ACT, "started_at": "2026-11-20T03:00:00Z"}),

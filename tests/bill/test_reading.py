@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from datetime import date, timedelta
 
 import pytest
-from sqlalchemy import select
+from sqlalchemy import delete, select, update
 from tests.bigquery.test_export_table import LOADED, NAME
 from tests.sandbox.vms import new_world
 
 from costguard.bill import stored
 from costguard.bill.reading import BillReading
-from costguard.db.tables import events
+from costguard.db.tables import bill_commitment_hours, bill_partitions, events
 from costguard.db.transaction import Database
 from costguard.errors import NotFound
 from costguard.main import bill
@@ -70,6 +70,30 @@ def test_a_table_read_every_day_is_stored_whole(
     with database.read() as connection:
         kinds = connection.scalars(select(events.c.kind)).all()
     assert kinds.count("BillRead") == readings
+
+
+def test_days_read_before_hours_were_kept_are_read_once_more(
+    reading: BillReading, clock: ManualClock, world: World, database: Database
+) -> None:
+    """The first reading of a version that keeps hours goes back as far as the first of all; the next goes on."""
+    clock.move_to(LAST)
+    assert reading.run(None, threading.Event()) is not None
+    with database.write() as connection:
+        before = connection.scalars(select(bill_commitment_hours.c.use_nanos)).all()
+        connection.execute(delete(bill_commitment_hours))
+        connection.execute(update(bill_partitions).values(has_hours=False))
+        connection.execute(update(events).where(events.c.kind == "BillRead").values(data={"table": NAME, "rows": 1}))
+    clock.move_to(LAST + DAY)
+    assert reading.run(None, threading.Event()) is not None
+    with database.read() as connection:
+        again = connection.scalars(select(bill_commitment_hours.c.use_nanos)).all()
+        assert all(connection.scalars(select(bill_partitions.c.has_hours)))
+    assert before
+    assert sorted(again) == sorted(before)
+    queries = len(world.bigquery.queries)
+    clock.move_to(LAST + 2 * DAY)
+    assert reading.run(None, threading.Event()) is not None
+    assert len(world.bigquery.queries) == queries + 1
 
 
 def test_it_is_read_once_a_day(reading: BillReading, clock: ManualClock, world: World) -> None:

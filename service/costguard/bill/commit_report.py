@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, datetime
 from fractions import Fraction
 
 from sqlalchemy import Connection, func, select
 
 from costguard.bill import stored
+from costguard.bill.commit_cover import CommitmentHours, commitment_hours
+from costguard.bill.commit_words import PartKind
 from costguard.bill.commitments import YEARS_OF_FEE, is_fee
 from costguard.bill.lines import BillStanding
 from costguard.bill.sums import used_of
@@ -19,15 +21,20 @@ from costguard.ledger import prices as ledger_prices
 from costguard.ledger.accrual import book_of
 from costguard.ledger.price_book import PriceBook
 from costguard.model.bill import BillRow
-from costguard.model.instance import ProvisioningModel
+from costguard.model.instance import TPUS, ProvisioningModel
 from costguard.model.price import TERMS, PriceKey, committed, without_commitment
 from costguard.spend.commit_advice import (
+    ALL,
     FLEXIBLE,
     LEAST_DAYS,
+    UNSURE,
     CommitmentAdvice,
+    CommitmentKind,
     Use,
     UseKey,
     advise,
+    covers_gpus,
+    flexible_families,
     is_covered,
     unknown_prices,
 )
@@ -60,6 +67,7 @@ class Bought:
 class CommitmentReport:
     """`too_short` is a sentence where fewer days than needed are known, and nothing is advised.
 
+    `unsure` has families in use of which public texts disagree whether flexible commitments cover them.
     `uncovered` is in use, and neither a flexible commitment covers it nor is the price of any other known.
     """
 
@@ -71,11 +79,14 @@ class CommitmentReport:
     uncovered: Sequence[UseKey]
     unpriced: Sequence[UseKey]
     unknown_runs: int
+    unsure: Sequence[str]
+    cover: CommitmentHours
 
 
 def commitment_report(connection: Connection, now: datetime, days: int) -> CommitmentReport:
     used, book, bought = hours_of_use(connection, now, days), book_of(connection), _bought(connection)
     prices = _prices(book, used, now)
+    cover = commitment_hours(connection, days)
     use = Use(used.hours, used.series, prices, bought.flexible_nanos, bought.resources)
     too_short = ""
     if used.hours < LEAST_DAYS * 24:
@@ -86,13 +97,34 @@ def commitment_report(connection: Connection, now: datetime, days: int) -> Commi
     return CommitmentReport(
         since=used.since,
         hours=used.hours,
-        advice=[] if too_short else advise(use),
+        advice=[] if too_short else [replace(one, covered=_covered_share(cover, one)) for one in advise(use)],
         too_short=too_short,
         bought=bought,
         uncovered=[key for key in unknown_prices(use) if not is_covered(key)],
         unpriced=sorted(key for key in used.series if (key.resource, key.region) not in prices),
         unknown_runs=used.unknown_runs,
+        unsure=sorted({key.family.upper() for key in used.series if key.family in UNSURE and is_covered(key)}),
+        cover=cover,
     )
+
+
+def _covered_share(cover: CommitmentHours, advice: CommitmentAdvice) -> Fraction | None:
+    """Returns the covered share of such use. The bill names no family of local SSD, so that it is in no family's."""
+    if advice.kind is CommitmentKind.FLEXIBLE:
+        families = flexible_families(advice.family)
+        return cover.share_of(
+            {
+                (one.kind, one.family, one.region)
+                for one in cover.places
+                if one.family in families and (one.kind is PartKind.HOST or covers_gpus(one.family))
+                if advice.region in (ALL, one.region)
+            }
+        )
+    if advice.resource == "local-ssd":
+        return cover.share_of({(PartKind.SSD, "", advice.region)})
+    _, _, gpu = advice.resource.partition("gpu:")
+    family = tpu if (tpu := gpu.partition(":")[0]) in TPUS else advice.family
+    return cover.share_of({(PartKind.GPU if gpu else PartKind.HOST, family, advice.region)})
 
 
 def _prices(book: PriceBook, used: HoursOfUse, now: datetime) -> dict[tuple[str, str], Fraction]:

@@ -1,4 +1,4 @@
-"""Adds up, by the hour, what commitments cost and cover: sums of rows of an export, kept beside those by the day.
+"""Adds up, by the hour, what commitments cost and cover: sums of rows of an export, kept next to those by the day.
 
 Google bills by the hour: a fee's hour that its use does not take up is lost, and no day's sum shows in which hour that
 was. So fees, what use took off them, and on-demand use with its covered part are kept by the hour in which a row's
@@ -21,7 +21,10 @@ _MOST_NAME = 200  # characters of a fee's name that are kept: Google's have unde
 
 
 class CommitKey(NamedTuple):
-    """What a sum is of. `sku_id` and `name` are those of a fee, "" for use; `rate` is of the currency for a dollar."""
+    """Names a sum: an hour of a kind, place and fee.
+
+    `sku_id` and `name` are those of a fee, "" for use; `rate` is of the currency for a dollar.
+    """
 
     hour: datetime
     kind: PartKind

@@ -22,7 +22,7 @@ class PartKind(StrEnum):
     FEE = "fee"  # of a commitment
 
 
-class BilledPart(NamedTuple):
+class PartOfUse(NamedTuple):
     """`family` is the machine family, such as `n2`; "" where the words name none."""
 
     kind: PartKind
@@ -55,7 +55,7 @@ _COMMITMENT: Final = re.compile(r"commitment v1: (?P<what>.+?)(?: running)? in .
 
 
 @lru_cache(maxsize=8192)
-def part_of_use(words: str) -> BilledPart | None:
+def part_of_use(words: str) -> PartOfUse | None:
     """Returns the part of a VM that on-demand use is billed for by these words; None for all else, such as Spot."""
     lower = " ".join(words.lower().split())
     if _OTHER_TERMS.search(lower) or lower.startswith("commitment"):
@@ -78,18 +78,18 @@ def family_of_fee(words: str) -> str:
     return "" if part is None else part.family
 
 
-def _part(lower: str) -> BilledPart | None:
+def _part(lower: str) -> PartOfUse | None:
     if lower.startswith("ssd backed local storage"):
-        return BilledPart(PartKind.SSD, "")
+        return PartOfUse(PartKind.SSD, "")
     if slices := _SLICE.fullmatch(lower):
-        return BilledPart(PartKind.GPU, slices["family"])
+        return PartOfUse(PartKind.GPU, slices["family"])
     if tpu := _TPU.fullmatch(lower):
-        return BilledPart(PartKind.GPU, tpu["name"])
+        return PartOfUse(PartKind.GPU, {"7x": "tpu7x"}.get(tpu["name"], tpu["name"]))
     if _RTX.fullmatch(lower):
-        return BilledPart(PartKind.GPU, "g4")
+        return PartOfUse(PartKind.GPU, "g4")
     if gpu := _GPU.fullmatch(lower):
-        return BilledPart(PartKind.GPU, _FAMILY_OF_GPU.get(gpu["name"], ""))
+        return PartOfUse(PartKind.GPU, _FAMILY_OF_GPU.get(gpu["name"], ""))
     if host := _HOST.fullmatch(lower):
         family = host["family"] or next((name for words, name in _NAMELESS if lower.startswith(words)), "")
-        return BilledPart(PartKind.HOST, _SOLD_AS.get(family, family)) if family else None
+        return PartOfUse(PartKind.HOST, _SOLD_AS.get(family, family)) if family else None
     return None

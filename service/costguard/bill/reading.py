@@ -115,8 +115,19 @@ def read_table(
 
 
 def _first_day(connection: Connection, name: str, today: date, first_days: int) -> date:
-    last = connection.scalar(select(func.max(bill_partitions.c.day)).where(bill_partitions.c.origin == name))
-    return today - timedelta(days=first_days) if last is None else min(last, today) - _AGAIN
+    """Goes back as far as at first where the last reading was by a version that kept no hours of commitments."""
+    earliest = today - timedelta(days=first_days)
+    last: date | None = connection.scalar(
+        select(func.max(bill_partitions.c.day)).where(bill_partitions.c.origin == name)
+    )
+    if last is None:
+        return earliest
+    first = min(last, today) - _AGAIN
+    readings = select(events.c.data).where(events.c.kind == BILL_READ).order_by(events.c.occurred_at.desc())
+    for data in connection.scalars(readings):
+        if data.get("table") == name:
+            return first if data.get("hours") else min(first, earliest)
+    return first
 
 
 def _spans(first: date, after: date) -> Iterator[tuple[date, date]]:
@@ -138,6 +149,7 @@ def _event(name: str, done: BillRead, now: datetime) -> Event:
         data={
             "table": name,
             "rows": done.row_count,
+            "hours": True,  # of commitments are kept: days of earlier events have none
             "left_out": done.left_out.row_count,
             "bytes_billed": done.bytes_billed,
         },

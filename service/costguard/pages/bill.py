@@ -6,6 +6,7 @@ from fastapi import Request
 from starlette.responses import HTMLResponse
 
 from costguard.bill.commit_report import CommitmentReport, commitment_report
+from costguard.bill.commit_words import PartKind
 from costguard.bill.lines import Reason
 from costguard.bill.report import BillReport, bill_report
 from costguard.pages.page import Given, page_router
@@ -34,6 +35,7 @@ _NAMES = {
     Reason.NOT_WATCHED: "not watched",
     Reason.UNPRICED: "no price",
 }
+_PARTS = {PartKind.HOST: "vCPUs and memory", PartKind.GPU: "GPUs", PartKind.SSD: "local SSD"}
 
 router = page_router()
 
@@ -60,6 +62,8 @@ def show_bill(request: Request, pages: Given) -> HTMLResponse:
         bill=report,
         commit=commit,
         advice=commit.advice[:_ADVICE_SHOWN],
+        cover=commit.cover,
+        parts=_PARTS,
         reasons=_NAMES,
         spend_page=spend_page,
     )

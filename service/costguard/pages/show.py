@@ -6,6 +6,7 @@ import re
 import shlex
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, date, datetime, time, timedelta
+from fractions import Fraction
 from typing import Any
 from urllib.parse import quote, urlencode
 
@@ -170,6 +171,11 @@ def month_name(month: date) -> str:
     return f"{month:%B}"
 
 
+def share(part: Fraction | None) -> str:
+    """`62%`, cut off: all is 100%, and less never is. A dash where nothing is known."""
+    return "–" if part is None else f"{int(part * 100)}%"
+
+
 def change_words(percent: int) -> str:
     """`12% more`, `as much`"""
     return "as much" if percent == 0 else f"{abs(percent):,}% {'more' if percent > 0 else 'less'}"
@@ -280,6 +286,7 @@ FILTERS: dict[str, Callable[..., Any]] = {
         hours,
         day,
         month_name,
+        share,
         change_words,
         tick,
         ran,

@@ -35,13 +35,17 @@ class CommitmentKind(StrEnum):
 
 # What Google's flexible commitments take off, for one year and for three, by its price page in October 2026. G2 and G4
 # are covered with their GPUs since August 2026. Families that are left out have none, or none that is known here.
+_HPC_FAMILIES = ("h3", "h4d")
+_HPC_TOGETHER = "h3 and h4d"
 _USUAL = {1: Fraction(28, 100), 3: Fraction(46, 100)}
 _HPC = {1: Fraction(17, 100), 3: Fraction(38, 100)}
 FLEXIBLE: Mapping[str, Mapping[int, Fraction]] = {
     **dict.fromkeys(("c2", "c2d", "c3", "c3d", "c4", "c4a", "c4d", "e2", "n1", "n2", "n2d", "n4", "g2", "g4"), _USUAL),
-    **dict.fromkeys(("h3", "h4d"), _HPC),
+    **dict.fromkeys(_HPC_FAMILIES, _HPC),
 }
 _WITH_GPUS = frozenset({"g2", "g4"})
+UNSURE = frozenset({"n1", "c3"})
+"""Families of which public texts disagree whether flexible commitments cover them: unknown, and said so."""
 
 
 class UseKey(NamedTuple):
@@ -91,6 +95,7 @@ class CommitmentAdvice:
     saved: Money
     after_fall: Money
     exceeded: Fraction  # the share of the hours whose use is higher
+    covered: Fraction | None = None  # the share of such use that commitments cover already, by the bill; None: unknown
 
     @property
     def what(self) -> str:
@@ -156,7 +161,7 @@ def _flexible(use: Use) -> Iterable[CommitmentAdvice]:
     for discounts in (_USUAL, _HPC):
         mine = {place: series for place, series in spend.items() if FLEXIBLE[place[0]] is discounts}
         if len(mine) > 1:
-            families = ALL if discounts is _USUAL else "h3 and h4d"
+            families = ALL if discounts is _USUAL else _HPC_TOGETHER
             whole = [sum(hour) for hour in zip(*mine.values(), strict=True)]
             mine = {(families, ALL): whole, **mine}
         for (family, region), series in mine.items():
@@ -177,6 +182,18 @@ def _resources(use: Use) -> Iterable[CommitmentAdvice]:
             bought = int((use.bought or {}).get((key.resource, key.region), 0) * _HOUR)
             place = CommitmentKind.RESOURCES, years, *key
             yield _advice(place, 1 - promised / price, series, price / _HOUR, _HOUR, bought)
+
+
+def flexible_families(family: str) -> frozenset[str]:
+    """Returns the machine families that a flexible commitment advised by this name is for."""
+    if family == ALL:
+        return frozenset(one for one, discounts in FLEXIBLE.items() if discounts is _USUAL)
+    return frozenset(_HPC_FAMILIES if family == _HPC_TOGETHER else (family,))
+
+
+def covers_gpus(family: str) -> bool:
+    """Says whether flexible commitments cover the family's GPUs, too."""
+    return family in _WITH_GPUS
 
 
 def is_covered(key: UseKey) -> bool:

@@ -48,6 +48,13 @@ def advise_commitments(*, days: int | None = None) -> Call[schemas.CommitmentsRe
     return Call("GET", ("api", "v1", "commitments"), {"days": days})
 
 
+def read_commitment_hours(*, days: int | None = None) -> Call[schemas.CommitmentHoursResponse]:
+    """Read what commitments covered by the hour. Reads, for each hour of the last closed days of Google's bill,
+    what commitments covered and what they wasted.
+    """
+    return Call("GET", ("api", "v1", "commitments", "hours"), {"days": days})
+
+
 def get_setup() -> Call[schemas.SetupOut]:
     """Read what the set-up needs. Google, Slack and the server's own computer, as they were when the server
     started. `unknown` is what could not be asked. `costguard doctor`, where the server runs, asks again.

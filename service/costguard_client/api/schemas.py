@@ -491,6 +491,8 @@ class CommitmentAdviceOut(TypedDict):
     """The saving of a month if use falls by 20 %; below zero: what the commitment then loses."""
     after_fall_text: str
     """The same as a sentence."""
+    covered: str | None
+    """The part of such use that commitments cover already, by the bill; null: the bill has none of it."""
     discount: str
     """The part of the list price that it takes off."""
     exceeded: str
@@ -518,6 +520,27 @@ class CommitmentAdviceOut(TypedDict):
     years: int
 
 
+class CommitmentCoverOut(TypedDict):
+    """Use that commitments covered on the closed days of the bill, and fees that were wasted, added up from
+    hours.
+    """
+
+    by_hour_of_day: list[HourOfDayOut]
+    """The sums of all days, by the hour of the day in UTC."""
+    days_without: list[str]
+    """Days whose bill was read, in part at least, by a version that kept no hours: they are not in it, or not
+    whole, until their export is read again.
+    """
+    fees: list[FeeByHourOut]
+    """The fees, by region, the dearest first."""
+    method: str
+    places: list[CoveredPlaceOut]
+    """Use by part, machine family and region, the most first."""
+    since: str | None
+    """The beginning of the first hour; null: no day of a bill is closed."""
+    total: CoveredOut | None
+
+
 class CommitmentFeeOut(TypedDict):
     cost: str
     """Exact decimal dollars, to the nano-dollar."""
@@ -529,6 +552,16 @@ class CommitmentFeeOut(TypedDict):
     """The part that usage took up; null: the fee does not show it."""
     used_percent: int | None
     """The used part in whole percents; null: not known."""
+
+
+class CommitmentHoursResponse(TypedDict):
+    as_of: str
+    currency: str
+    days_without: list[str]
+    """Days whose bill was read, in part at least, by a version that kept no hours."""
+    hours: list[CoveredHourOut]
+    """Each hour of the closed days, the earliest first."""
+    method: str
 
 
 class CommitmentsOut(TypedDict):
@@ -551,6 +584,8 @@ class CommitmentsResponse(TypedDict):
     """The commitments that would have saved, the largest saving first."""
     as_of: str
     bought: BoughtOut
+    cover: CommitmentCoverOut
+    """Use that is covered already, and fees that were wasted, by the bill."""
     currency: str
     hours: int
     method: str
@@ -564,6 +599,49 @@ class CommitmentsResponse(TypedDict):
     """Runs of VMs whose parts are not known, which are in no amount."""
     unpriced: list[UseOut]
     """Use without a list price, which is in no amount."""
+    unsure: list[str]
+    """Machine families in use of which public texts disagree whether flexible commitments cover them: the
+    advice counts them, and Google can tell.
+    """
+
+
+class CoveredHourOut(TypedDict):
+    hour: str
+    use: CoveredOut
+
+
+class CoveredOut(TypedDict):
+    """On-demand use by the bill, the part that commitments cover, and their fees."""
+
+    covered: str
+    """The part of it that commitments cover."""
+    eligible: str
+    """On-demand use of vCPUs, memory, GPUs, TPU chips and local SSD, at the account's price without a
+    commitment.
+    """
+    fee: str
+    """The fees, before what use took off them."""
+    net: str
+    """The saving less what the fees cost besides; below zero: a loss."""
+    offset: str
+    """The amount that use took off the fees."""
+    saved: str
+    """The amount that commitments took off it, by price and by credit."""
+    share: str | None
+    """The covered part of the eligible use; null: nothing was used."""
+    wasted: str | None
+    """The part of the fees that no use of their hour took off. Only fees of spend-based commitments since 2025
+    show it; null: no fee does.
+    """
+
+
+class CoveredPlaceOut(TypedDict):
+    family: str
+    """The machine family; empty: of local SSD, whose SKU names none."""
+    kind: Literal["host", "gpu", "ssd", "fee"]
+    """`host`: vCPUs and memory; `gpu`: GPUs and TPU chips; `ssd`: local SSD."""
+    region: str
+    use: CoveredOut
 
 
 class CurveOut(TypedDict):
@@ -802,6 +880,16 @@ class ExpectedCostOut(TypedDict):
     runs: int
 
 
+class FeeByHourOut(TypedDict):
+    family: str
+    """The machine family; empty: a commitment to spend, or its words name none."""
+    name: str
+    """The words of the fee's SKU."""
+    region: str
+    sku_id: str
+    use: CoveredOut
+
+
 class FindingOut(TypedDict):
     command: str
     """The command or the words that mend it, or would find it out; empty where nothing is to be done."""
@@ -976,6 +1064,12 @@ class HangOut(TypedDict):
     """The evidence, and the pace of its steps before."""
     where: str
     """The stacks of its threads where reading them was permitted, else the calls that they wait in."""
+
+
+class HourOfDayOut(TypedDict):
+    hour: int
+    """The hour of the day in UTC, 0 to 23."""
+    use: CoveredOut
 
 
 class HourlyRateOut(TypedDict):
