@@ -69,6 +69,7 @@ def _suffix(body: dict[str, Any]) -> str:
 
 
 def test_everything_of_the_job_is_copied_but_what_belongs_to_its_vm(script: Script) -> None:
+    """The folders are new, and the command and variables name the new ones."""
     body = _launched(script, "h100")
     suffix = _suffix(body)
     assert script.asked[0][:2] == ("GET", "/api/v1/jobs/llama")
@@ -100,18 +101,20 @@ def test_everything_of_the_job_is_copied_but_what_belongs_to_its_vm(script: Scri
 
 
 def test_it_says_what_was_copied_what_is_new_and_what_was_left_out(script: Script) -> None:
+    """These lines go to standard error, so that --json stays JSON."""
     script.answers = [(200, OLD), (201, DETAIL)]
     done = run(script, "launch", "--like", "llama", "h100")
     suffix = _suffix(script.body())
-    told = done.stderr
-    assert "Like job llama (j7k2m9q4): copied name, command, code, setup, environment, secrets, checkpoint" in told
-    assert f"New: its checkpoints go to gs://lab/run-{suffix}." in told
-    assert f"New: its results go to gs://lab/model-{suffix}." in told
-    assert "Left out: the zones, machine type, disk, boot image and way to buy of its VM; its expected time" in told
-    assert "its MLflow run" in told
+    printed = done.stderr
+    assert "Like job llama (j7k2m9q4): copied name, command, code, setup, environment, secrets, checkpoint" in printed
+    assert f"New: its checkpoints go to gs://lab/run-{suffix}." in printed
+    assert f"New: its results go to gs://lab/model-{suffix}." in printed
+    assert "Left out: the zones, machine type, disk, boot image and way to buy of its VM; its expected time" in printed
+    assert "its MLflow run" in printed
 
 
 def test_two_launches_like_one_job_save_in_different_folders(script: Script) -> None:
+    """Two runs in one folder would overwrite each other."""
     folders = {_launched(script, "h100")["checkpoint"]["location"] for _ in range(2)}
     assert len(folders) == 2
 
@@ -130,6 +133,7 @@ def test_typed_options_count_more_also_where_they_repeat_a_default(script: Scrip
 
 
 def test_a_typed_folder_takes_the_place_of_the_old_one_everywhere(script: Script) -> None:
+    """The command and the variables that were copied follow it."""
     body = _launched(script, "h100", "--checkpoint", "gs://lab/new")
     assert body["checkpoint"]["location"] == "gs://lab/new"
     assert body["checkpoint"]["keep"] == 5
@@ -138,6 +142,7 @@ def test_a_typed_folder_takes_the_place_of_the_old_one_everywhere(script: Script
 
 
 def test_continue_keeps_the_folder(script: Script) -> None:
+    """Nothing is renamed then."""
     body = _launched(script, "h100", "--continue")
     assert body["checkpoint"]["location"] == "gs://lab/run"
     assert body["command"][-1] == "gs://lab/run"
@@ -154,6 +159,7 @@ def test_continue_keeps_the_folder(script: Script) -> None:
 def test_continue_is_refused_where_it_would_lose_or_overwrite(
     script: Script, detail: dict[str, Any], says: str
 ) -> None:
+    """The message says why, and nothing is launched."""
     script.answers = [(200, detail)]
     done = run(script, "launch", "--like", "llama", "--continue", "h100")
     assert isinstance(done.exception, WrongUsage)
@@ -162,13 +168,14 @@ def test_continue_is_refused_where_it_would_lose_or_overwrite(
 
 
 def test_continue_alone_is_refused(script: Script) -> None:
+    """It would go on from no job."""
     done = run(script, "launch", "--continue", "h100")
     assert isinstance(done.exception, WrongUsage)
     assert script.asked == []
 
 
 def test_a_deadline_is_copied_while_it_is_ahead(script: Script) -> None:
-    """One that counts from the launch is copied in any case; a typed one takes the place of both."""
+    """A deadline that counts from the launch is copied in any case; a typed one takes the place of both."""
     ahead = {**OLD, "job": {**JOB, "state": "succeeded", "deadline": "2999-01-01T00:00:00Z"}}
     assert _launched(script, "h100", detail=ahead)["deadline"] == "2999-01-01T00:00:00Z"
     assert "deadline" not in _launched(script, "h100")
@@ -181,12 +188,14 @@ def test_a_deadline_is_copied_while_it_is_ahead(script: Script) -> None:
 
 
 def test_a_vm_to_work_on_is_copied_as_one(script: Script) -> None:
+    """It has no command and no checkpoints."""
     dev = {**DEV, "spec": {**SPEC, "checkpoint": None, "metric": None, "code": None, "inputs": [], "outputs": []}}
     dev["job"] = {**DEV["job"], "command": [], "name": ""}
     assert _launched(script, "t4", detail=dev)["kind"] == "dev"
 
 
 def test_an_unknown_job_launches_nothing(script: Script) -> None:
+    """The server's message is shown."""
     script.answers = [(404, {"detail": "There is no job 'fb12'.", "next": "GET /api/v1/jobs lists all jobs."})]
     done = run(script, "launch", "--like", "fb12", "h100")
     assert isinstance(done.exception, CostguardError)
@@ -195,6 +204,7 @@ def test_an_unknown_job_launches_nothing(script: Script) -> None:
 
 
 def test_a_quote_and_a_dry_run_price_the_copied_job(script: Script) -> None:
+    """Both send what a launch would."""
     script.answers = [(200, OLD), (200, {**QUOTE, "refusals": []})] * 2
     for words in (["quote", "--like", "llama", "h100"], ["launch", "--like", "llama", "h100", "--dry-run"]):
         run(script, *words)
@@ -214,4 +224,5 @@ def test_a_quote_and_a_dry_run_price_the_copied_job(script: Script) -> None:
     ],
 )
 def test_a_new_folder_stands_next_to_the_old_one(place: str, expected: str) -> None:
+    """A file keeps its name, since trainers look for it."""
     assert renamed(place, "x") == expected

@@ -50,6 +50,7 @@ def _run(
 
 
 def test_the_same_code_and_script_are_one_script_whatever_their_options_and_preset() -> None:
+    """Either the archive or the commit is the same; another file of it is another script."""
     spec = replace(SPEC, code=CODE, command=("python", "train.py", "--lr", "1"))
     other = replace(spec, preset="a100", owner="bo@lab.example", command=("torchrun", "src/train.py", "--lr", "2"))
     assert is_one_script(spec, other)
@@ -59,12 +60,14 @@ def test_the_same_code_and_script_are_one_script_whatever_their_options_and_pres
 
 
 def test_code_outside_of_a_repository_has_no_commit_that_could_be_equal() -> None:
+    """Two empty commits are not one."""
     spec = replace(SPEC, code=replace(CODE, commit=""))
     other = replace(spec, owner="bo@lab.example", code=replace(CODE, sha256="b" * 64, commit=""))
     assert not is_one_script(spec, other)
 
 
 def test_the_same_command_line_is_one_script_of_its_owner_or_of_one_image() -> None:
+    """Two people may both call their script train.py."""
     spec = replace(SPEC, code=CODE)
     edited = replace(spec, code=replace(CODE, sha256="b" * 64, commit="d" * 40))
     assert is_one_script(spec, edited)
@@ -77,6 +80,7 @@ def test_the_same_command_line_is_one_script_of_its_owner_or_of_one_image() -> N
 
 
 def test_a_vm_to_work_on_and_other_projects_are_never_compared() -> None:
+    """A VM to work on runs no script, and projects have people of their own."""
     assert not is_one_script(SPEC, replace(SPEC, kind=JobKind.DEV))
     assert not is_one_script(SPEC, replace(SPEC, project="other"))
 
@@ -93,12 +97,14 @@ def test_a_machine_costs_what_its_runs_cost_together_by_their_steps() -> None:
 
 
 def test_money_is_cut_off_to_the_nano_dollar_and_never_a_float() -> None:
+    """A third of a dollar has no more than nine places."""
     (machine,) = compare([_run(cost="1", steps=3000)], "lower").machines
     assert machine.per_1000_steps == Money(333_333_333)
 
 
 @pytest.mark.parametrize("unknown", [{"cost": None}, {"steps": None}, {"cost": "0"}])
 def test_runs_with_unknown_cost_or_steps_leave_a_machine_unknown_and_do_not_count(unknown: dict[str, Any]) -> None:
+    """Unknown is never zero, and does not make another run cheaper."""
     (machine,) = compare([_run(**unknown)], "lower").machines
     assert machine.per_1000_steps is None
     (machine,) = compare([_run("j1", **unknown), _run("j2", cost="4")], "lower").machines
@@ -106,12 +112,14 @@ def test_runs_with_unknown_cost_or_steps_leave_a_machine_unknown_and_do_not_coun
 
 
 def test_an_unknown_machine_comes_last_and_nothing_is_said_of_one_alone() -> None:
+    """A single price is no comparison."""
     result = compare([_run("j1", steps=None), _run("j2", "a100")], "lower")
     assert [one.preset for one in result.machines] == ["a100", "t4"]
     assert result.text == ""
 
 
 def test_the_cheapest_is_named_with_its_saving() -> None:
+    """The saving is against the second cheapest, cut off to whole percents."""
     result = compare([_run("j1", cost="10"), _run("j2", "a100", "6.9")], "lower")
     assert (
         result.text == "a100 (a2-highgpu-1g) is the cheapest: $6.90 for 1,000 steps, 31% less than t4 (n1-standard-8)"
@@ -132,6 +140,7 @@ def test_the_common_value_is_the_best_that_a_run_on_every_machine_reached() -> N
 
 
 def test_higher_is_better_turns_the_comparison() -> None:
+    """An accuracy of 0.7 is the worse of the two best ones."""
     t4 = _run("j1", curve=[(0.5, "1"), (0.7, "4")])
     a100 = _run("j2", "a100", curve=[(0.6, "1"), (0.72, "3"), (0.9, "6")])
     result = compare([t4, a100], "higher")
@@ -148,12 +157,14 @@ def test_of_each_machine_the_run_that_got_the_furthest_counts() -> None:
 
 
 def test_a_metric_on_one_machine_alone_compares_nothing() -> None:
+    """There is no common value then."""
     result = compare([_run("j1", curve=[(0.3, "4")]), _run("j2", "a100")], "lower")
     assert result.target is None
     assert all(one.to_reach is None for one in result.machines)
 
 
 def test_an_unknown_cost_at_the_value_is_unknown_and_not_nothing() -> None:
+    """The machine with a known cost comes first."""
     result = compare([_run("j1", curve=[(0.3, None)]), _run("j2", "a100", curve=[(0.2, "6")])], "lower")
     assert {one.preset: one.to_reach for one in result.machines} == {"t4": None, "a100": _dollars("6")}
     assert [one.preset for one in result.machines] == ["a100", "t4"]
@@ -193,6 +204,7 @@ def test_costs_of_recorded_runs_to_an_equal_metric_are_those_of_their_own_logs()
 
 
 def test_a_value_that_is_never_reached_costs_nothing_known() -> None:
+    """The cost is None, not zero."""
     assert reached([MetricReached(0.5, _dollars("1"))], 0.4, "lower") is None
 
 
@@ -265,6 +277,7 @@ def test_two_machines_are_compared_by_the_bill_and_repeated_steps_count_once(sql
 
 
 def test_a_run_that_went_on_from_another_ones_checkpoint_has_no_price_of_its_own_metric(sqlite_url: str) -> None:
+    """The steps count from where it began, and its metric was paid by another job."""
     with world(sqlite_url) as w:
         name = _up(w, "j1")
         _evaluations(w, name, (500, 0.4))
@@ -282,6 +295,7 @@ def test_a_run_that_went_on_from_another_ones_checkpoint_has_no_price_of_its_own
 
 
 def test_another_pattern_of_the_metric_is_another_number(sqlite_url: str) -> None:
+    """A loss is not compared with an accuracy."""
     with world(sqlite_url) as w:
         for job_id, pattern, recipe in (("j1", "loss (.*)", RECIPE), ("j2", "acc (.*)", TWO)):
             name = _up(w, job_id, preset=job_id, recipe=recipe, metric=JobMetric(pattern))
@@ -294,6 +308,7 @@ def test_another_pattern_of_the_metric_is_another_number(sqlite_url: str) -> Non
 
 
 def test_there_is_no_comparison_of_a_vm_to_work_on_nor_of_an_unknown_job(sqlite_url: str) -> None:
+    """A VM to work on runs no script."""
     with world(sqlite_url) as w:
         w.submit("d1", kind=JobKind.DEV, command=(), checkpoint=None)
         with w.database.read() as connection:

@@ -13,8 +13,8 @@ from costguard.access.rules import by_name
 from costguard.db.transaction import Database
 from costguard.gce.machine_types import by_rule
 from costguard.jobs.decide.chip_prices import MachinePrice, by_bandwidth, by_compute, per_exaflop, per_tb_s
-from costguard.ledger.billed.machine_parts import is_billed_as_gpus
-from costguard.model.chips import CHIPS, EIGHTHS_OF_A_GPU, peak_of
+from costguard.jobs.decide.chips import CHIPS, peak_of
+from costguard.ledger.billed.machine_parts import EIGHTHS_OF_A_GPU, is_billed_as_gpus
 from costguard.model.instance import Shape
 from costguard.model.money import Money
 
@@ -42,6 +42,7 @@ SHEETS = {
 
 @pytest.mark.parametrize("gpu_type", sorted(SHEETS))
 def test_figures_are_those_of_the_data_sheets(gpu_type: str) -> None:
+    """Each row of the table repeats its sheet, and names it."""
     chip = CHIPS[gpu_type]
     tflops, number, gb_per_s, memory_gb = SHEETS[gpu_type]
     assert (Fraction(chip.gflops, 1000), chip.number) == (Fraction(tflops), number)
@@ -50,10 +51,12 @@ def test_figures_are_those_of_the_data_sheets(gpu_type: str) -> None:
 
 
 def test_there_is_one_row_for_each_chip_and_none_without_a_sheet() -> None:
+    """There is one table, and nothing in it is guessed."""
     assert set(CHIPS) == set(SHEETS)
 
 
 def test_smallest_machine_types_have_the_chip_that_they_are_named_for() -> None:
+    """Google's machine types by rule say which chip each has built in."""
     for chip in CHIPS.values():
         if chip.smallest:
             made_of = by_rule(chip.smallest)
@@ -62,6 +65,7 @@ def test_smallest_machine_types_have_the_chip_that_they_are_named_for() -> None:
 
 
 def test_a_vm_with_a_part_of_a_gpu_has_that_part_of_its_peak() -> None:
+    """This holds of a G4 type with an eighth of a GPU, which is billed by eighths, too."""
     for machine_type, eighths in EIGHTHS_OF_A_GPU.items():
         peak = peak_of(machine_type, "nvidia-rtx-pro-6000", 1)
         assert peak is not None
@@ -70,6 +74,7 @@ def test_a_vm_with_a_part_of_a_gpu_has_that_part_of_its_peak() -> None:
 
 
 def test_a_vm_with_eight_gpus_has_eight_times_the_peak_and_the_memory_of_one() -> None:
+    """A model must fit into the memory of one chip."""
     peak = peak_of("a3-highgpu-8g", "nvidia-h100-80gb", 8)
     assert peak is not None
     assert peak.gflops == 8 * 989_500
@@ -78,6 +83,7 @@ def test_a_vm_with_eight_gpus_has_eight_times_the_peak_and_the_memory_of_one() -
 
 
 def test_chips_without_figures_have_no_peak() -> None:
+    """The table has no K80, and a VM without a GPU has nothing to compare."""
     assert peak_of("n1-standard-8", "nvidia-tesla-k80", 1) is None
     assert peak_of("n1-standard-8", None, 0) is None
 
@@ -97,7 +103,7 @@ def _machine(name: str, gpu_type: str, rate: str | None) -> MachinePrice:
 
 
 def test_orders_differ_by_compute_and_by_bandwidth_and_unknown_comes_last() -> None:
-    """At Spot prices of August 2026 in us-central1 an H100 beats an A100 for FLOPs, and loses for bandwidth here."""
+    """An H100 at 2.4 times the price of an A100 has 3.2 times its FLOPs, and 2.2 times its bandwidth."""
     unpriced, unknown = _machine("b200", "nvidia-b200", None), _machine("k80", "nvidia-tesla-k80", "0.1")
     h100, a100 = _machine("h100", "nvidia-h100-80gb", "3.60"), _machine("a100", "nvidia-tesla-a100", "1.50")
     given = [unpriced, a100, unknown, h100]
@@ -106,7 +112,7 @@ def test_orders_differ_by_compute_and_by_bandwidth_and_unknown_comes_last() -> N
 
 
 def test_a_quote_shows_each_preset_that_can_be_launched_at_its_own_cheapest_price(sqlite_database: Database) -> None:
-    """`other` has no recipe. Two T4s cost less for a FLOP than one: the VM around them is the same."""
+    """The preset `other` has no recipe. Two T4s cost less for a FLOP than one: the VM around them is the same."""
     office = JobSetup(priced(sqlite_database))
     two = replace(PRESETS[0], name="t4-two", launch=replace(T4, gpu_count=2))
     office.rules = replace(office.rules, presets=by_name((PRESETS[0], two, PRESETS[1])))
@@ -119,6 +125,7 @@ def test_a_quote_shows_each_preset_that_can_be_launched_at_its_own_cheapest_pric
 def test_a_preset_whose_machine_type_google_does_not_explain_is_shown_without_a_price(
     sqlite_database: Database,
 ) -> None:
+    """The price is not known, and the other presets keep theirs."""
     office = JobSetup(priced(sqlite_database))
     odd = replace(PRESETS[0], name="odd", launch=replace(T4, machine_type="n1-odd-7"))
     office.rules = replace(office.rules, presets=by_name((PRESETS[0], odd, PRESETS[1])))

@@ -1,4 +1,4 @@
-"""What bounds a run names the machine to try next, with what a step would cost there."""
+"""A bound names the machine to try next, with the cost of a step there."""
 
 from __future__ import annotations
 
@@ -12,19 +12,20 @@ from tests.jobs.world import RECIPE, World, world
 
 from costguard.gce.machine_types import by_rule
 from costguard.jobs.decide.chip_prices import MachinePrice
+from costguard.jobs.decide.chips import peak_of
 from costguard.jobs.decide.next_machine import NextMachine, next_machine, per_1000_steps
 from costguard.jobs.reports.diagnosis import diagnosis_of
 from costguard.jobs.submit.machine_prices import with_next_machine
 from costguard.jobs.submit.targets import LaunchTargets
 from costguard.ledger import prices
 from costguard.ledger.accrual import accrual_at
-from costguard.model.chips import peak_of
 from costguard.model.instance import ProvisioningModel, Shape
 from costguard.model.money import Money
 from costguard.model.preset import Match, Preset
 from costguard.model.price import Price, PriceKey, Unit
 from costguard_vm.diagnosis import kinds
 from costguard_vm.diagnosis.kinds import BoundVerdict
+from costguard_vm.diagnosis.signals import GpuSignals
 
 
 def _machine(preset: str, machine_type: str, gpu_type: str, rate: str | None, count: int = 1) -> MachinePrice:
@@ -68,6 +69,7 @@ def test_of_equally_fast_machines_the_cheapest_is_named() -> None:
 
 
 def test_machines_with_as_many_chips_come_first_and_others_where_there_are_none() -> None:
+    """Nothing with one chip is faster than an H100 here, and eight H200 are."""
     chosen = _next(kinds.COMPUTE, H100, kinds.TENSOR)
     assert _name(chosen) == "h200"
     assert chosen is not None
@@ -87,6 +89,7 @@ def test_the_price_of_a_step_follows_the_ratio_of_the_peaks() -> None:
 
 
 def test_without_a_pace_the_ratio_alone_is_told() -> None:
+    """A price of steps would need their pace."""
     chosen = _next(kinds.COMPUTE, A100, kinds.TENSOR, pace=None)
     assert chosen is not None
     assert chosen.per_1000_steps is None
@@ -123,14 +126,17 @@ def test_bandwidth_names_the_least_dollars_for_a_gb_a_second_and_nothing_where_i
     ],
 )
 def test_what_another_machine_does_not_mend_names_none(bound: str, cause: str | None) -> None:
+    """A larger batch or another precision costs nothing, and a loader waits on any GPU."""
     assert _next(bound, A100, cause) is None
 
 
 def test_a_run_on_a_chip_without_figures_is_advised_nothing() -> None:
+    """No ratio is known."""
     assert _next(kinds.COMPUTE, UNKNOWN, kinds.TENSOR) is None
 
 
 def test_steps_without_a_rate_or_a_pace_have_no_price() -> None:
+    """Unknown is never zero."""
     assert per_1000_steps(None, 1.0, Fraction(1)) is None
     assert per_1000_steps(Money.of(1), None, Fraction(1)) is None
     assert per_1000_steps(Money.of(1), 0.0, Fraction(1)) is None
@@ -145,9 +151,7 @@ def _shape(_project: str, _zone: str, name: str) -> Shape | None:
 
 
 A2 = replace(RECIPE, machine_type="a2-highgpu-1g", gpu_type="nvidia-tesla-a100", attaches_gpus=False)
-TENSOR_BUSY = BUSY._replace(
-    gpus=(BUSY.gpus[0]._replace(kernel_active=0.99, sm_active=0.9, tensor_active=0.5, dram_active=0.2),)
-)
+TENSOR_BUSY = BUSY._replace(gpus=(GpuSignals(kernel_active=0.99, sm_active=0.9, tensor_active=0.5, dram_active=0.2),))
 
 
 def _with_prices(w: World, *resources: tuple[str, int]) -> None:
@@ -188,6 +192,7 @@ def test_a_preset_is_named_and_where_none_is_a_priced_machine_type(sqlite_url: s
 
 
 def test_nothing_is_named_where_nothing_faster_has_a_price(sqlite_url: str) -> None:
+    """The ledger has prices of the T4 alone."""
     with world(sqlite_url) as w:
         _running(w)
         _minutes(w, 14, TENSOR_BUSY)

@@ -296,6 +296,13 @@ def get_job(job_id: str) -> Call[schemas.JobResponse]:
     return Call("GET", ("api", "v1", "jobs", job_id))
 
 
+def compare_alike(job_id: str) -> Call[schemas.AlikeResponse]:
+    """Compare the cost of a job's script by machine. Compares the job with runs of the same script (the same
+    code, or the same command line) on other machines. The newest 500 trainings of its project are looked at.
+    """
+    return Call("GET", ("api", "v1", "jobs", job_id, "alike"))
+
+
 def list_attempts(job_id: str) -> Call[schemas.AttemptsResponse]:
     """List the attempts of a job. Lists the job's attempts, each with its own VM, in order."""
     return Call("GET", ("api", "v1", "jobs", job_id, "attempts"))

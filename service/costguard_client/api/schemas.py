@@ -39,6 +39,37 @@ class AddressOut(TypedDict):
     """The reason, such as the Cloud NAT of its subnetwork."""
 
 
+class AlikeJobOut(TypedDict):
+    """A run of the script."""
+
+    cost: Amount
+    created_at: str
+    id: str
+    is_same_command: bool
+    """False: its command line has other options."""
+    owner: str
+    state: Literal["queued", "provisioning", "running", "recovering", "succeeded", "failed", "cancelled"]
+    steps: int | None
+    """The number of steps, without repeated work; null: not known."""
+    title: str
+
+
+class AlikeResponse(TypedDict):
+    as_of: str
+    currency: str
+    job: str
+    machines: list[MachineCostOut]
+    """The cheapest first."""
+    metric: ComparedMetricOut | None
+    """The metric by which the machines are compared; null: the job has printed none."""
+    target: float | None
+    """The best value of the metric that a run on every machine reached; null: fewer than two machines have
+    values of it.
+    """
+    text: str
+    """The cheapest machine in a sentence; empty: nothing compares."""
+
+
 class AliveResponse(TypedDict):
     status: Literal["alive"]
 
@@ -644,6 +675,11 @@ class CoveredPlaceOut(TypedDict):
     use: CoveredOut
 
 
+class ComparedMetricOut(TypedDict):
+    better: Literal["lower", "higher"]
+    name: str
+
+
 class CurveOut(TypedDict):
     kind: Literal["loss", "metric", "evaluation", "speed"]
     name: str
@@ -686,7 +722,7 @@ class DiagnosisResponse(TypedDict):
     """The saving over an earlier job; null: no earlier job compares."""
     achieved_text: str
     advice: str
-    """Advice, with the next larger VM where CPUs are the bottleneck."""
+    """Advice, with the larger VM or the machine to try next that it names."""
     as_of: str
     checkpoints: str
     """Advice on the checkpoint interval where another saves more than 2% of the cost; empty: none."""
@@ -699,6 +735,8 @@ class DiagnosisResponse(TypedDict):
     larger_vm: LargerVmOut | None
     minutes: int
     """The minutes that were measured in the last hour of its latest VM."""
+    next_machine: NextMachineOut | None
+    """The machine to try next; null: the bound names none, or none is priced."""
     saving: PromisedSavingOut | None
     """The expected saving of a remedy; null: not known."""
     saving_text: str
@@ -1873,6 +1911,26 @@ class LostOut(TypedDict):
     seconds: int
 
 
+class MachineCostOut(TypedDict):
+    """The cost of the script on one machine. What is not known is null."""
+
+    best: float | None
+    """The best value of the metric that a run on this machine reached."""
+    cost_per_1000_steps: str | None
+    """The cost of those runs per 1,000 steps; repeated steps count once."""
+    cost_to_reach: str | None
+    """The cost of its run that got the furthest until its metric first was at `target`."""
+    gpu_count: int
+    gpu_type: str
+    jobs: list[AlikeJobOut]
+    machine_type: str
+    preset: str
+    reached_by: str | None
+    """The id of that job."""
+    steps: int | None
+    """The steps of all its runs with known steps and cost."""
+
+
 class MatchOut(TypedDict):
     gpu_count_max: int | None
     gpu_count_min: int
@@ -1966,6 +2024,24 @@ class NewTokenResponse(TypedDict):
     secret: str | None
     """The secret, shown once and not stored. null: this is a repeat of an earlier request."""
     token: TokenOut
+
+
+class NextMachineOut(TypedDict):
+    """The machine to try next: of a preset, or else a machine type that has a price."""
+
+    cost_now_per_1000_steps: str | None
+    """The cost of 1,000 steps at the present pace."""
+    cost_per_1000_steps: str | None
+    """The estimated cost of 1,000 steps there, from the ratio of the data sheets' peaks (of bandwidths where
+    memory bandwidth is the bound); null: its pace is not known, or memory is the bound.
+    """
+    gpu_count: int
+    gpu_type: str
+    machine_type: str
+    preset: str
+    """Empty: no preset launches this machine type."""
+    rate_per_hour: str
+    """Exact decimal dollars, to the nano-dollar."""
 
 
 class NotHeldOut(TypedDict):
@@ -2167,6 +2243,31 @@ class PresetOut(TypedDict):
     """The start times of its jobs' VMs; null: none was seen."""
     starts_by_zone: dict[str, StartsOut]
     """The start times in each zone in which any was seen."""
+
+
+class PresetPriceOut(TypedDict):
+    """A preset at today's prices, where and as it is cheapest, next to the peak figures of its accelerators."""
+
+    gpu_count: int
+    gpu_type: str
+    machine_type: str
+    memory_gb_per_s: float | None
+    """The memory bandwidth of all its chips together, in GB/s; null: not known."""
+    peak_number: str | None
+    """The number format of the peak: bf16, or the fastest float that the chip has."""
+    peak_tflops: float | None
+    """The dense peak of all its chips together, in TFLOP/s; null: not known."""
+    per_exaflop: str | None
+    """Dollars for 10^18 operations at the peak; null: not known."""
+    per_tb_s_hour: str | None
+    """Dollars an hour for each 1,000 GB/s of memory bandwidth; null: not known."""
+    preset: str
+    provisioning_model: Literal["standard", "spot", "flex_start", "reservation_bound"] | None
+    rate_per_hour: str | None
+    source: str | None
+    """The data sheet of the peak figures; null: they are not known."""
+    zone: str
+    """The zone in which it is cheapest; empty: nothing has a price."""
 
 
 class PresetsResponse(TypedDict):
@@ -2390,6 +2491,8 @@ class QuoteOut(TypedDict):
     places: list[QuotedPlaceOut]
     """The places in the order in which they would be tried now."""
     preset: str
+    presets: list[PresetPriceOut]
+    """The presets that can be launched, those with the least dollars for a FLOP at their peak first."""
     price_note: str | None
     """The age of the prices behind these figures, where they came with Costguard: after 60 days they are an
     estimate. null: they were read from Google's catalogue.

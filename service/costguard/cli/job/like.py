@@ -24,13 +24,13 @@ Like = Annotated[
     typer.Option(
         "--like",
         metavar="JOB",
-        help="Copy everything of this job that does not belong to its VM; options given beside it count more.",
+        help="Copy everything of this job that does not belong to its VM; options that are typed with it count more.",
         autocompletion=complete_jobs,
     ),
 ]
 Continues = Annotated[
     bool,
-    typer.Option("--continue", help="With --like: go on from that job's checkpoints, instead of a new folder."),
+    typer.Option("--continue", help="Go on from the checkpoints of --like's job, not in a new folder."),
 ]
 
 # Of the job that is copied: its owner, the time that it takes on its preset, and runs that belong to it alone.
@@ -187,7 +187,7 @@ def _move(body: dict[str, Any], old: str, new: str) -> bool:
 
 
 def renamed(place: str, suffix: str) -> str:
-    """`gs://lab/run-7-a100-3f2a` for gs://lab/run-7; the name of a file stays, in a folder of that name."""
+    """Returns gs://lab/run-7-a100-3f2a for gs://lab/run-7; the name of a file stays, in a folder of that name."""
     scheme, _, path = place.rstrip("/").partition("://")
     if names_a_file(place) and path.count("/") > 1:
         folder, _, file = path.rpartition("/")
@@ -204,7 +204,7 @@ def _name(name: str, old: str, new: str) -> str:
 
 
 def _over(body: Mapping[str, Any], typed: Mapping[str, Any]) -> dict[str, Any]:
-    """What was typed counts more. Variables, secrets, and the parts of a group are replaced one by one."""
+    """Puts what was typed over the rest. Variables, secrets, and the parts of a group are replaced one by one."""
     merged = dict(body)
     for name, value in typed.items():
         is_part = isinstance(value, dict) and isinstance(merged.get(name), dict)

@@ -49,7 +49,7 @@ class ScriptRun:
 
 @dataclass(frozen=True, slots=True)
 class MachineCost:
-    """What runs of the script cost on one machine. Unknown is None.
+    """Holds what runs of the script cost on one machine. Unknown is None.
 
     `per_1000_steps` is what its runs with known steps and cost cost together, by their steps. `to_reach` is the cost of
     `reached_by`, its run that got the furthest, until its metric first was at the common value.
@@ -101,10 +101,10 @@ class ScriptComparison:
         Empty where nothing compares.
         """
         by_metric = self.target is not None
-        known = [(one, cost) for one in self.machines if (cost := one.to_reach if by_metric else one.per_1000_steps)]
-        if len(known) < 2:
+        priced = [(one, cost) for one in self.machines if (cost := one.to_reach if by_metric else one.per_1000_steps)]
+        if len(priced) < 2:
             return ""
-        (first, least), (second, more) = sorted(known, key=lambda one: one[1])[:2]
+        (first, least), (second, more) = sorted(priced, key=lambda one: one[1])[:2]
         what = "until its metric was as good" if by_metric else "for 1,000 steps"
         if least == more:
             return f"{first.in_words} costs {least} {what}, as {second.in_words} does"
@@ -127,9 +127,9 @@ def compare(runs: Iterable[ScriptRun], better: str) -> ScriptComparison:
 def _cost(
     machine: Machine, runs: Sequence[ScriptRun], furthest: ScriptRun | None, target: float | None, better: str
 ) -> MachineCost:
-    known = [run for run in runs if run.is_known]
-    steps = sum(run.steps or 0 for run in known)
-    paid = sum(run.cost.amount.nanos for run in known)
+    counted = [run for run in runs if run.is_known]
+    steps = sum(run.steps or 0 for run in counted)
+    paid = sum(run.cost.amount.nanos for run in counted)
     is_reached = furthest is not None and target is not None
     return MachineCost(
         machine=machine,

@@ -1,4 +1,4 @@
-"""What a preset's VM costs for each FLOP at its peak and each GB/s of its memory, and the order that follows. Pure."""
+"""Prices a VM for each FLOP at its peak and each GB/s of its memory, and orders VMs by that. Pure."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 
-from costguard.model.chips import Peak
+from costguard.jobs.decide.chips import Peak
 from costguard.model.instance import ProvisioningModel
 from costguard.model.money import Money
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from costguard.jobs.decide.chip_prices import MachinePrice
-from costguard.model.chips import Peak
+from costguard.jobs.decide.chips import Peak
 from costguard.model.instance import TPUS
 from costguard.model.money import Money, rate_text
 from costguard_vm.diagnosis import kinds
@@ -71,8 +71,8 @@ def next_machine(
         return None
     if verdict.bound == kinds.MEMORY_CAPACITY:
         return NextMachine(verdict.bound, chosen, chosen.peak, chosen.rate, chosen.peak.gflops / peak.gflops)
-    of = _bandwidth if verdict.bound == kinds.MEMORY_BANDWIDTH else _compute
-    faster = of(chosen.peak) / of(peak)
+    figure = _bandwidth if verdict.bound == kinds.MEMORY_BANDWIDTH else _compute
+    faster = figure(chosen.peak) / figure(peak)
     there = per_1000_steps(chosen.rate, steps_per_s, faster)
     here = per_1000_steps(now.rate, steps_per_s, Fraction(1))
     return NextMachine(verdict.bound, chosen, chosen.peak, chosen.rate, faster, there, here)
@@ -86,7 +86,7 @@ def names_one(verdict: BoundVerdict) -> bool:
 
 
 def per_1000_steps(rate: Money | None, steps_per_s: float | None, faster: Fraction) -> Money | None:
-    """What 1,000 steps cost at this pace, so many times faster; None: not known."""
+    """Returns the cost of 1,000 steps at this pace, so many times faster; None: not known."""
     if rate is None or not steps_per_s:
         return None
     return Money(int(Fraction(rate.nanos * 1000) / (Fraction(steps_per_s) * faster * _HOUR_S)))
@@ -111,14 +111,14 @@ def _larger(now: MachinePrice, prices: Sequence[MachinePrice]) -> MachinePrice |
 def _next_above(
     now: MachinePrice, prices: Sequence[MachinePrice], figure: Callable[[Peak], Fraction]
 ) -> MachinePrice | None:
-    """The machine with the least figure above this one's; of equals the cheapest."""
+    """Returns the machine with the least figure above this one's; of equals the cheapest."""
     own = Fraction(0) if now.peak is None else figure(now.peak)
     above = [(figure(one.peak), one.rate, one) for one in prices if one.peak and one.rate and figure(one.peak) > own]
     return min(above, key=lambda one: one[:2], default=(None, None, None))[2]
 
 
 def _cheapest_bandwidth(now: MachinePrice, prices: Sequence[MachinePrice]) -> MachinePrice | None:
-    """None where the run's own machine costs the least already."""
+    """Returns None where the run's own machine costs the least already."""
     priced = [(cost, one) for one in prices if (cost := one.per_tb_s) is not None]
     least = min(priced, key=lambda one: one[0], default=None)
     if least is None or (now.per_tb_s is not None and now.per_tb_s <= least[0]):

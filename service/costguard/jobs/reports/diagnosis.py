@@ -29,6 +29,7 @@ from costguard.jobs.decide.bound_savings import (
     time_left,
 )
 from costguard.jobs.decide.chip_prices import MachinePrice
+from costguard.jobs.decide.chips import peak_of
 from costguard.jobs.decide.next_machine import NextMachine
 from costguard.jobs.reports import progress
 from costguard.jobs.rows import attempts, diagnosis_rows, job_events, job_rows, progress_rows
@@ -36,7 +37,6 @@ from costguard.jobs.rows.diagnosis_rows import NewWindow
 from costguard.ledger.accrual import Accrual
 from costguard.ledger.rows import shape_of
 from costguard.model.attempt import AgentState, Attempt, AttemptState
-from costguard.model.chips import peak_of
 from costguard.model.instance import Shape
 from costguard.model.job import Job
 from costguard.model.money import Money, rate_text

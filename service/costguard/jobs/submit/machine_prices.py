@@ -8,6 +8,7 @@ from datetime import timedelta
 
 from costguard.errors import CloudError
 from costguard.jobs.decide.chip_prices import MachinePrice, by_compute
+from costguard.jobs.decide.chips import CHIPS, peak_of
 from costguard.jobs.decide.next_machine import names_one, next_machine
 from costguard.jobs.reports.diagnosis import JobDiagnosis
 from costguard.jobs.submit.offers import cheapest
@@ -15,7 +16,6 @@ from costguard.jobs.submit.places import Shapes, rates
 from costguard.jobs.submit.targets import LaunchTargets
 from costguard.ledger.accrual import Accrual
 from costguard.model.buying import models_of, not_sold
-from costguard.model.chips import CHIPS, peak_of
 from costguard.model.instance import Shape
 from costguard.model.launch import Recipe
 from costguard.model.preset import Preset
@@ -36,21 +36,21 @@ def preset_prices(presets: Iterable[Preset], shapes: Shapes, project: str, accru
 
 
 def other_machine_prices(
-    like: Recipe, known: Iterable[MachinePrice], shapes: Shapes, project: str, accrual: Accrual
+    like: Recipe, priced: Iterable[MachinePrice], shapes: Shapes, project: str, accrual: Accrual
 ) -> list[MachinePrice]:
     """Prices the smallest machine type of each chip that no preset has, in the zones of this recipe.
 
     Only types that have a price there, and that are sold in a way in which the recipe buys. Whether one of these zones
     has the type is not asked.
     """
-    with_preset = {one.gpu_type for one in known}
+    with_preset = {one.gpu_type for one in priced}
     made = [
         replace(like, machine_type=chip.smallest, gpu_type=chip.gpu_type, gpu_count=1, attaches_gpus=False)
         for chip in CHIPS.values()
         if chip.smallest and chip.gpu_type not in with_preset and not not_sold(chip.smallest, models_of(like))
     ]
-    priced = (_priced("", recipe, shapes, project, accrual) for recipe in made)
-    return by_compute(one for one in priced if one.rate is not None)
+    others = (_priced("", recipe, shapes, project, accrual) for recipe in made)
+    return by_compute(one for one in others if one.rate is not None)
 
 
 def with_next_machine(

@@ -16,7 +16,6 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Final
 
-from costguard.model.chips import EIGHTHS_OF_A_GPU
 from costguard.model.instance import CAPACITY_OPTIMIZED, TPUS, Shape, gpu_words
 from costguard.model.price import without_commitment
 from costguard.model.words import count_text
@@ -28,6 +27,7 @@ _SHARES: Final = {"micro": Fraction(1, 4), "small": Fraction(1, 2), "medium": Fr
 
 _WHOLE_VM: Final = frozenset({"f1-micro", "g1-small"})
 _SLICED_FAMILIES: Final = frozenset({"a4", "a4x"})
+EIGHTHS_OF_A_GPU: Final = {"g4-standard-6": 1, "g4-standard-12": 2, "g4-standard-24": 4}
 
 # Custom memory above so many GiB a vCPU has a SKU and a price of its own, about twice the other's
 # (cloud.google.com/compute/vm-instance-pricing, "N1 extended custom memory" and its like).

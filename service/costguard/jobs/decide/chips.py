@@ -9,14 +9,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
+from costguard.ledger.billed.machine_parts import EIGHTHS_OF_A_GPU
 from costguard.model.instance import gpu_words
 
 
 @dataclass(frozen=True, slots=True)
 class Chip:
-    """One GPU, or one chip of a TPU. `number` is the format of the peak: bf16, or the fastest float that it has.
+    """Holds the figures of one GPU, or of one chip of a TPU.
 
-    `smallest` is the smallest machine type that has it built in; "" where it is attached to any N1 type.
+    `number` is the format of the peak: bf16, or the fastest float that it has. `smallest` is the smallest machine type
+    that has it built in; "" where it is attached to any N1 type.
     """
 
     gpu_type: str
@@ -83,9 +85,6 @@ _TABLE = (
     ),
 )  # fmt: skip
 CHIPS: Mapping[str, Chip] = {chip.gpu_type: chip for chip in _TABLE}
-
-EIGHTHS_OF_A_GPU: Mapping[str, int] = {"g4-standard-6": 1, "g4-standard-12": 2, "g4-standard-24": 4}
-"""Machine types with a part of a GPU (cloud.google.com/compute/docs/accelerator-optimized-machines)."""
 
 
 @dataclass(frozen=True, slots=True)
