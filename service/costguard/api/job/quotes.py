@@ -52,6 +52,7 @@ class HourlyRateOut(Out):
 class QuotedPlaceOut(Out):
     zone: str
     spot: HourlyRateOut
+    flex: HourlyRateOut
     on_demand: HourlyRateOut
     address: AddressOut | None = Field(description="The address as it would be decided now; null: nobody looked.")
     note: str = Field(description="Recent stockouts and preemptions there; empty where there were none that count.")
@@ -62,6 +63,21 @@ class OfferOut(Out):
     provisioning_model: Provisioning
     rate_per_hour: Usd | None = read_from("rate")
     cost: Usd | None = Field(description="The cost of the hours in the request.")
+
+
+class WayOut(Out):
+    """A way to buy a job's VMs, and what it is expected to cost to its end.
+
+    The range is of nine of ten cases. Without a cost, it would come to no end.
+    """
+
+    provisioning_model: Provisioning = read_from("model")
+    expected: Usd | None
+    low: Usd | None
+    high: Usd | None
+    lasts_seconds: Seconds | None = read_from("lasts", description="The time until its end, with what it waits for.")
+    preemptions: float = Field(description="The preemptions to expect.")
+    text: str = Field(examples=["Spot $50.00 to $71.00"])
 
 
 class QuotedBudgetOut(Out):
@@ -180,6 +196,10 @@ class QuoteOut(Out):
     )
     warnings: Sequence[str] = Field(description="Concerns that do not refuse the job.")
     moves: Sequence[DataMoveOut] = Field(description="The inputs and outputs with the cost of moving them.")
+    ways: Sequence[WayOut] = Field(
+        description="Of a job without a deadline, with work_hours: each way to buy its VMs that Google sells, whether "
+        "its preset uses it or not, the least expected cost to its end first."
+    )
     presets: Sequence[PresetPriceOut] = Field(
         description="The presets that can be launched, those with the least dollars for a FLOP at their peak first."
     )

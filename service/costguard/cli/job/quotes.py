@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import typer
 from rich.console import Console
@@ -96,6 +96,12 @@ def _address(hourly: Answer) -> str:
     return exact_text(Money.of(amount)) if Money.of(amount) else "none"
 
 
+def _flex(place: Answer) -> str | None:
+    """An hour by flex-start, where Google sells it there. Servers of an earlier version send none."""
+    return cast("str | None", (place.get("flex") or {}).get("total"))
+
+
+_FLEX = Column("Flex $/h", lambda place: _rate(_flex(place), "unpriced"), right=True)
 _ZONES = (
     Column("Zone", "zone"),
     Column("Spot $/h", lambda place: _rate(place["spot"]["total"], "unpriced"), right=True),
@@ -151,7 +157,8 @@ def show_quote(console: Console, answer: Answer) -> None:
     if (machine := answer["machine"]) is not None:
         say(console, f"{answer['preset']}: {_machine(machine)}", "bold")
     if answer["places"]:
-        show_table(console, _ZONES, answer["places"])
+        flex = any(_flex(place) for place in answer["places"])
+        show_table(console, (*_ZONES[:2], _FLEX, *_ZONES[2:]) if flex else _ZONES, answer["places"])
         say(console, "GPU, machine, disk and address are Spot prices. The first zone is tried first.", "dim")
     say_price_note(console, answer)
     console.print()
@@ -164,6 +171,8 @@ def show_quote(console: Console, answer: Answer) -> None:
         say(console, f"Spot saves {answer['saving_percent']}% against on-demand there.")
     if (expected := answer.get("expected")) is not None:
         say(console, _expected(expected), "bold")
+    if len(ways := answer.get("ways") or ()) > 1:
+        say(console, f"Expected to its end: {', '.join(way['text'] for way in ways)}.", "bold")
     if answer.get("on_notice"):
         say(console, f"At a preemption {answer['on_notice']}.")
     for move in answer["moves"]:

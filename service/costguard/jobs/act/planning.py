@@ -22,7 +22,8 @@ from costguard.jobs.decide.plan import PlanBasis, plan, shadow_of
 from costguard.jobs.decide.planned import JobPlan, ShadowChoice, StoredPlan
 from costguard.jobs.decide.start_times import planned_start
 from costguard.jobs.decide.view import JobContext, JobView
-from costguard.jobs.decide.work_left import MeasuredWork, overhead, work_left
+from costguard.jobs.decide.ways import WorkToBuy, by_expected_cost, may_choose, ways_of
+from costguard.jobs.decide.work_left import MeasuredWork, keeps_nothing, overhead, work_left
 from costguard.jobs.reports import progress
 from costguard.jobs.rows import job_events, job_rows, place_rows, progress_rows
 from costguard.jobs.rows.fleet_history import FleetHistory, SeenByFleet
@@ -88,8 +89,8 @@ class Planning:
                 del remembered[gone]
 
     def wanted(self, views: Sequence[JobView], now: datetime) -> list[JobView]:
-        """Returns the views with a deadline, and those whose shadow is due."""
-        return [view for view in views if _is_planned(view) or self._is_shadow_due(view, now)]
+        """Returns the views with a deadline, those that choose a way to buy, and those whose shadow is due."""
+        return [view for view in views if _is_planned(view) or _chooses(view) or self._is_shadow_due(view, now)]
 
     def read(self, connection: Connection, views: Sequence[JobView], now: datetime) -> Materials:
         """Reads the data for the views that are wanted."""
@@ -126,6 +127,33 @@ class Planning:
                     plans[view.job.id] = made
                 notes += [note] if note is not None else []
         return plans, notes
+
+    def by_expected_cost(
+        self,
+        views: Sequence[JobView],
+        materials: Materials,
+        places: Mapping[str, list[LaunchPlace]],
+        now: datetime,
+    ) -> dict[str, list[LaunchPlace]]:
+        """Orders the places of jobs that choose a way to buy by what each is expected to cost to their end."""
+        ordered = dict(places)
+        for view in views:
+            with Isolated("way_not_chosen", job=view.job.id):
+                job, mine = view.job, places.get(view.job.id, [])
+                left = work_left(view, now, materials.measured.get(job.id)) if _chooses(view) else None
+                if left is None or not mine:
+                    continue
+                start = planned_start(materials.seen.starts, job.spec.preset, job.recipe.zones)
+                cost = overhead(view, start, materials.written.get(job.id, ()), now)
+                ways = ways_of(
+                    job.recipe,
+                    {(place.zone, place.provisioning_model): place.rate for place in mine},
+                    WorkToBuy(left.likely, cost.start, None if keeps_nothing(job.spec.checkpoint) else cost.loss),
+                    self._counts_of(job, materials, mine, now),
+                    materials.seen.waits.get(VMKind.of_recipe(job.recipe), NO_WAITS),
+                )
+                ordered[job.id] = by_expected_cost(mine, ways)
+        return ordered
 
     def _of_job(
         self, view: JobView, materials: Materials, places: Sequence[LaunchPlace], context: JobContext
@@ -187,6 +215,12 @@ class Planning:
 def _is_planned(view: JobView) -> bool:
     spec = view.job.spec
     return spec.deadline is not None and spec.kind is JobKind.TRAINING and not view.job.state.is_over
+
+
+def _chooses(view: JobView) -> bool:
+    """Says whether it needs a VM now, and its way to buy is chosen by what it is expected to cost."""
+    is_asking = not view.job.state.is_over and (view.last is None or not view.last.attempt.is_open)
+    return is_asking and may_choose(view.job.recipe) and not _is_planned(view)
 
 
 def _written(connection: Connection, view: JobView) -> list[datetime]:

@@ -12,6 +12,7 @@ from costguard import credentials
 from costguard.access.rules import Rules
 from costguard.db.transaction import Database
 from costguard.deadlines.hazards import ZoneCounts
+from costguard.deadlines.waits import NO_WAITS, WaitCounts
 from costguard.errors import CheckpointError, CloudError, NotFound
 from costguard.jobs.decide.start_times import planned_start
 from costguard.jobs.decide.work_left import START
@@ -60,6 +61,7 @@ class Assessment:
     moves: tuple[DataMove, ...] = ()
     start: timedelta = START
     counts: Mapping[str, ZoneCounts] = field(default_factory=dict)
+    waits: WaitCounts = NO_WAITS
     addresses: Mapping[str, AddressChoice] = field(default_factory=dict)  # by region
     save: timedelta | None = None  # how long a save on a notice took when it was last measured
 
@@ -143,9 +145,11 @@ class Assessor:
         refusals += _others(ahead.refusals, refusals)
         warnings = (*_warnings(spec, look), *ahead.warnings, *data.warnings)
         refused = (*refusals, *unreadable, *_others(data.refusals, refusals))
-        counts = seen.counts.get(VMKind.of_recipe(made), {})
+        kind = VMKind.of_recipe(made)
+        counts, waits = seen.counts.get(kind, {}), seen.waits.get(kind, NO_WAITS)
         assessed = Assessment(spec, made, machine, hourly_rates, resume, warnings, ahead, refused)
-        return replace(assessed, moves=data.moves, start=start, counts=counts, addresses=addresses, save=save)
+        assessed = replace(assessed, moves=data.moves, start=start, counts=counts, addresses=addresses, save=save)
+        return replace(assessed, waits=waits)
 
     def advised(self, case: Assessment) -> Assessment:
         """Adds Google's advice on zones in which the fleet has no history: the cost of a deadline depends on it."""

@@ -16,6 +16,7 @@ from costguard.deadlines.situation import Act, Situation, Zone
 from costguard.jobs.decide.plan_words import reason_text
 from costguard.jobs.decide.work_left import APART, ENDS, INTERVAL, START, keeps_nothing
 from costguard.jobs.submit.offers import HourlyRates
+from costguard.model.buying import models_of
 from costguard.model.instance import ProvisioningModel
 from costguard.model.job import JobKind, JobSpec, Terms
 from costguard.model.launch import Recipe
@@ -108,7 +109,8 @@ def _task(spec: JobSpec, recipe: Recipe | None, rates: HourlyRates, now: datetim
     """Makes the task; None where no plan between Spot and on-demand is made for it, or the deadline cannot be kept."""
     if recipe is None or spec.deadline is None or spec.work is None or spec.kind is not JobKind.TRAINING:
         return None
-    if recipe.provisioning_model is not ProvisioningModel.SPOT or not recipe.falls_back_to_on_demand:
+    models = models_of(recipe)
+    if ProvisioningModel.SPOT not in models or ProvisioningModel.STANDARD not in models:
         return None
     usual = [rate.total for (_, model), rate in rates.items() if model is ProvisioningModel.STANDARD]
     on_demand = min((total.nanos / _NANOS for total in usual if total is not None), default=None)

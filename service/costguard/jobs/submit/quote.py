@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from costguard.access.rules import Rules
@@ -13,6 +13,8 @@ from costguard.deadlines.hazards import ZoneCounts
 from costguard.jobs.decide import notice, placement
 from costguard.jobs.decide.chip_prices import MachinePrice
 from costguard.jobs.decide.placement import LaunchPlace
+from costguard.jobs.decide.ways import WayToFinish, WorkToBuy, ways_of
+from costguard.jobs.decide.work_left import APART, keeps_nothing
 from costguard.jobs.rows import budget_holds
 from costguard.jobs.submit import offers as policy
 from costguard.jobs.submit import places
@@ -24,10 +26,11 @@ from costguard.jobs.submit.question import question_of
 from costguard.jobs.submit.submission import JobRefusal
 from costguard.jobs.submit.targets import LaunchTargets
 from costguard.ledger.accrual import Accrual, accrual_at, region_of
+from costguard.model import buying
 from costguard.model.buying import models_of
 from costguard.model.data import DataMove
 from costguard.model.instance import ProvisioningModel, Shape
-from costguard.model.job import JobSpec
+from costguard.model.job import JobKind, JobSpec
 from costguard.model.launch import AddressChoice, Recipe
 
 _ONE_EXPECTED = threading.Lock()
@@ -40,6 +43,7 @@ class PlaceQuote:
     zone: str
     spot: HourlyRate
     on_demand: HourlyRate
+    flex: HourlyRate
     note: str
     address: AddressChoice | None = None  # None: nobody looked
 
@@ -69,12 +73,27 @@ class JobQuote:
     on_notice: str = ""  # whether a save fits in the notice of a preemption; "" where it is not known
     price_note: str | None = None  # how old prices are that came with Costguard
     question: str = ""  # what a person should confirm first; "" nothing
+    ways: Sequence[WayToFinish] = ()  # of a job without a deadline, whose work is known
     presets: Sequence[MachinePrice] = ()  # that can be launched, the least dollars for a FLOP first
 
     @property
     def first_place(self) -> PlaceQuote | None:
         """Returns the place in which it would start now; None: nowhere."""
         return next((place for place in self.places if self.first is not None and place.zone == self.first.zone), None)
+
+    @property
+    def has_flex(self) -> bool:
+        """Says whether such VMs have a price by flex-start anywhere."""
+        return any(place.flex.total is not None for place in self.places)
+
+    @property
+    def first_rate(self) -> HourlyRate | None:
+        """Returns an hour of the VM with which it would start now, by its parts; None: it would start nowhere."""
+        place = self.first_place
+        if place is None or self.first is None:
+            return None
+        rates = {ProvisioningModel.SPOT: place.spot, ProvisioningModel.FLEX_START: place.flex}
+        return rates.get(self.first.provisioning_model, place.on_demand)
 
 
 def quote(
@@ -115,6 +134,7 @@ def quote(
                 zone,
                 case.rates[zone, ProvisioningModel.SPOT],
                 case.rates[zone, ProvisioningModel.STANDARD],
+                case.rates[zone, ProvisioningModel.FLEX_START],
                 _note(zone, tried),
                 case.addresses.get(region_of(zone)),
             )
@@ -130,10 +150,22 @@ def quote(
         moves=case.moves,
         price_note=_price_note(made, case.machine, accrual),
         expected=expected,
+        ways=_ways(case, made),
         on_notice=notice.notice_text(made, case.save),
         question=question_of(case.spec, made, first, expected, rules.jobs.confirm_above),
         presets=() if launching is None else _presets(rules, launching, case.spec, accrual),
     )
+
+
+def _ways(case: Assessment, made: Recipe | None) -> Sequence[WayToFinish]:
+    """Every way in which Google sells such VMs, whether the recipe may use it or not."""
+    spec = case.spec
+    if made is None or spec.work is None or spec.deadline is not None or spec.kind is not JobKind.TRAINING:
+        return ()
+    sold = buying.models_of(replace(made, buys_cheapest=True))
+    rates = {where: rate.total for where, rate in case.rates.items() if where[1] in sold}
+    apart = None if keeps_nothing(spec.checkpoint) else APART
+    return ways_of(made, rates, WorkToBuy(spec.work, case.start, apart), case.counts, case.waits)
 
 
 def _presets(rules: Rules, launching: LaunchTargets, spec: JobSpec, accrual: Accrual) -> list[MachinePrice]:
