@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -250,13 +250,13 @@ def test_calendar_mode_has_prices_of_its_own_an_end_and_no_command(project: Proj
     assert december.ends_at == datetime(2026, 12, 2, 8, tzinfo=UTC)
 
 
-def test_latest_report_waits_for_nobody(project: Project) -> None:
-    """Before the first answer there is none; an old one is shown while Google is asked again, once at a time."""
-    clock, asked, waiting = HandClock(START), [], []
+def test_latest_report_waits_for_nobody() -> None:
+    """It gives none before the first answer, and an old one while Google is asked again, once at a time."""
+    clock, projects, waiting = HandClock(START), list[str](), list[Callable[[], None]]()
 
-    def source(one: str) -> LooseListing:
-        asked.append(one)
-        return LooseListing(one)
+    def source(project: str) -> LooseListing:
+        projects.append(project)
+        return LooseListing(project)
 
     things, book = LooseThings(source, ("demo",), clock.now, RULES, spawn=waiting.append), PriceBook(())
     assert things.latest(book) is None
@@ -275,7 +275,7 @@ def test_latest_report_waits_for_nobody(project: Project) -> None:
     fresh = things.latest(book)
     assert fresh is not None
     assert fresh.read_at == START + KEPT_FOR
-    assert len(asked) == 2
+    assert len(projects) == 2
 
 
 def test_list_that_may_not_be_read_is_unknown_with_its_permission(project: Project) -> None:

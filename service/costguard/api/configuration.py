@@ -10,8 +10,8 @@ from pydantic import Field
 
 from costguard.api.deps import Given
 from costguard.api.fields import Moment, Out, Text, read_from
-from costguard.api.instances import UnreadOut, unread_parts
 from costguard.api.route import Route, routes
+from costguard.api.vm_parts import UnreadOut, unread_parts
 from costguard.ledger import projects as stored_projects
 from costguard.model.access import Permission
 from costguard.web.permissions import needs

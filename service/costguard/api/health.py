@@ -11,8 +11,8 @@ from pydantic import Field
 
 from costguard.api.deps import Given
 from costguard.api.fields import Moment, Out, Seconds, read_from
-from costguard.api.instances import UnreadOut, unread_parts
 from costguard.api.route import routes
+from costguard.api.vm_parts import UnreadOut, unread_parts
 from costguard.daemon.health import Verdict, health
 from costguard.doctor.finding import CheckState, Topic, worst
 from costguard.model.access import Permission, Principal

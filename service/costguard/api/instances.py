@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from typing import Annotated, Any, Literal
 
@@ -29,17 +29,24 @@ from costguard.api.fields import (
     read_from,
 )
 from costguard.api.route import routes
-from costguard.api.vm_parts import GceId, IdleOut, KeeperOut, Project, decimal_of
+from costguard.api.vm_parts import (
+    GceId,
+    IdleOut,
+    KeeperOut,
+    Project,
+    UnreadOut,
+    UnusedReservationsOut,
+    decimal_of,
+    unread_parts,
+)
 from costguard.ledger import fleet_rows, history, prices, projects
 from costguard.ledger.accrual import accrual_at
 from costguard.ledger.history import LifetimeView, StorageView
 from costguard.ledger.owner import OwnerSource
-from costguard.ledger.projects import ProjectLook
 from costguard.ledger.spans import ChargeSum, LifetimeFilters
 from costguard.model.instance import InstanceKey, InstanceKind, Status
 from costguard.model.keeper import KeeperKind
 from costguard.model.lifetime import EndReason
-from costguard.model.mending import command_for
 from costguard.model.money import Money
 from costguard.model.price import Price, Unit
 from costguard.reminders import gather
@@ -106,17 +113,6 @@ class InstanceOut(Out):
     idle: IdleOut | None = Field(description="The measured use; null: not running, or not measured recently.")
 
 
-class UnreadOut(Out):
-    """A part of a project that the last read missed. Unread does not mean deleted."""
-
-    project: str
-    scope: str = Field(description="The part: a zone, instances, disks, operations, or project.")
-    code: str
-    reason: str
-    command: str = Field(description="The shell command that fixes it; empty where no one command does.")
-    last_complete_at: Moment | None = Field(description="The last read that covered every zone.")
-
-
 class FleetTotalsOut(Out):
     """The totals of all instances that match the filters, not just this page, without deleted ones."""
 
@@ -124,16 +120,6 @@ class FleetTotalsOut(Out):
     running: int
     rate_per_hour: Usd = read_from("rate", description="The hourly cost of everything that has a price.")
     unpriced: int = Field(description="Instances with a part that has no price: the rate is too low by those parts.")
-
-
-class UnusedReservationsOut(Out):
-    """Reserved VMs that nobody uses, which bill next to the VMs of the fleet and are in none of its totals."""
-
-    as_of: Moment = read_from("read_at", description="The time at which Google was asked.")
-    vms: int = read_from("unused_vms")
-    rate_per_hour: Amount = read_from(
-        "unused_burn", description="Their cost an hour; not complete where one has no price or was not read."
-    )
 
 
 class FleetResponse(Out):
@@ -381,19 +367,6 @@ def lifetimes(deps: Given, query: Annotated[LifetimeQuery, Parameter()]) -> Life
         lifetimes=[LifetimeOut.read(run, seconds=run.stored.lifetime.ran(accrual.now)) for run in page],
         next_cursor=cursors.encode("lifetimes", page[-1].stored.id) if len(runs) > query.limit else None,
     )
-
-
-def unread_parts(looks: Iterable[ProjectLook]) -> list[UnreadOut]:
-    return [
-        UnreadOut.read(
-            part,
-            project=look.project,
-            command=command_for(look.project, part),
-            last_complete_at=look.last_complete_at,
-        )
-        for look in looks
-        for part in look.unread
-    ]
 
 
 def _charges(view: LifetimeView | StorageView, by_id: Mapping[int, Price]) -> list[ChargeOut]:

@@ -21,7 +21,7 @@ from costguard.model.reminder import Target
 router = routes("reminders")
 
 _Status = Literal["intended", "sending", "accepted", "withdrawn", "failed"]
-_Kind = Literal["reminder", "digest", "report", "notification", "job", "ephemeral"]
+_Kind = Literal["reminder", "digest", "report", "reservation", "notification", "job", "ephemeral"]
 _STATUSES, _KINDS = get_args(_Status), get_args(_Kind)
 _WAITING = frozenset({"intended", "sending"})
 

@@ -1,8 +1,8 @@
-"""Parts that several answers about VMs share: the VM that a path names, its keeper, and whether it is idle."""
+"""Parts that several answers about VMs share: the VM that a path names, its keeper, its use, what was not read."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from typing import Annotated
 
@@ -10,9 +10,11 @@ from fastapi import Depends, Path
 from pydantic import BeforeValidator, Field
 
 from costguard.api.deps import Given
-from costguard.api.fields import Moment, Out, Text, one_of, read_from
+from costguard.api.fields import Amount, Moment, Out, Text, one_of, read_from
 from costguard.ledger import fleet_rows
+from costguard.ledger.projects import ProjectLook
 from costguard.model.keeper import KeeperKind
+from costguard.model.mending import command_for
 from costguard.model.utilisation import IdleState
 
 Project = Annotated[Text, Path()]
@@ -66,3 +68,37 @@ class AddressOut(Out):
 
     is_external: bool = Field(description="Whether the VM gets one.")
     why: str = Field(description="The reason, such as the Cloud NAT of its subnetwork.")
+
+
+class UnusedReservationsOut(Out):
+    """Reserved VMs that nobody uses, which bill next to the VMs of the fleet and are in none of its totals."""
+
+    as_of: Moment = read_from("read_at", description="The time at which Google was asked.")
+    vms: int = read_from("unused_vms")
+    rate_per_hour: Amount = read_from(
+        "unused_burn", description="Their cost an hour; not complete where one has no price or was not read."
+    )
+
+
+class UnreadOut(Out):
+    """A part of a project that the last read missed. Unread does not mean deleted."""
+
+    project: str
+    scope: str = Field(description="The part: a zone, instances, disks, operations, or project.")
+    code: str
+    reason: str
+    command: str = Field(description="The shell command that fixes it; empty where no one command does.")
+    last_complete_at: Moment | None = Field(description="The last read that covered every zone.")
+
+
+def unread_parts(looks: Iterable[ProjectLook]) -> list[UnreadOut]:
+    return [
+        UnreadOut.read(
+            part,
+            project=look.project,
+            command=command_for(look.project, part),
+            last_complete_at=look.last_complete_at,
+        )
+        for look in looks
+        for part in look.unread
+    ]

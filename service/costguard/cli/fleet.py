@@ -194,7 +194,7 @@ def show_fleet(console: Console, fleet: Answer, is_filtered: bool = False) -> No
 
 
 def _say_unused(console: Console, unused: Answer | None) -> None:
-    """What reservations cost that nobody uses: it is in no total of VMs."""
+    """Says what reservations cost that nobody uses: it is in no total of VMs."""
     if unused is None or (not unused["vms"] and unused["rate_per_hour"]["complete"]):
         return
     if not unused["vms"]:

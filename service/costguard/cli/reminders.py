@@ -39,7 +39,7 @@ _EXAMPLES = """Examples:
   costguard reminders preview                  what would be sent now, and why nothing else
 """
 _STATUSES = ("intended", "sending", "accepted", "withdrawn", "failed")
-_KINDS = ("reminder", "digest", "report", "notification", "job", "ephemeral")
+_KINDS = ("reminder", "digest", "report", "reservation", "notification", "job", "ephemeral")
 _STATUS_STYLE = {"accepted": "green", "failed": "bold red", "intended": "yellow", "sending": "yellow"}
 _TARGETS = {"owner": "the owner", "channel": "the channel", "contact": "the budget's contact"}
 _BOUNDS = {

@@ -44,7 +44,8 @@ log = structlog.get_logger(__name__)
 AT_ONCE = 10_000  # rows in one file, which go in one transaction: a few tenths of a second
 _TAKEN_OUT = "[This output was archived: "
 _SETTLED = ("accepted", "withdrawn", "failed")
-_SHOWN = ("reminder", "digest", "report", "notification", "ephemeral")  # a job's cards are made from their data again
+# A job's cards are made from their data again.
+_SHOWN = ("reminder", "digest", "report", "reservation", "notification", "ephemeral")
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,7 +32,7 @@ from costguard.gce.tpu_queue import with_tpus
 from costguard.model.instance import InstanceKey, InstanceKind, Shape
 from costguard.model.keeper import Keeper
 from costguard.model.launch import OperationAnswer
-from costguard.model.observation import LooseListing, Observation, Presence, Sighting, Unread
+from costguard.model.observation import LooseKind, LooseListing, Observation, Presence, Sighting, Unread
 from costguard.model.utilisation import Usage
 
 if TYPE_CHECKING:
@@ -214,6 +214,12 @@ class ComputeCloud:
         deadline = Deadline(_LOOSE_BUDGET_S, self._monotonic)
         listing = list_loose(self._http, project, deadline, partial(self._types.shape, project))
         return with_tpus(self._services, project, deadline, listing) if self._tpu_nodes else listing
+
+    def reservations(self, project: str) -> LooseListing:
+        """Lists reservations with an unused part, and future ones. Never raises a CloudError, as `loose`."""
+        deadline = Deadline(_LOOSE_BUDGET_S, self._monotonic)
+        shape_of = partial(self._types.shape, project)
+        return list_loose(self._http, project, deadline, shape_of, (LooseKind.RESERVATION,))
 
     def usage(self, project: str, since: datetime, until: datetime) -> Usage:
         """Reads Cloud Monitoring's measurements of the project's VMs. Never raises a CloudError: see `Usage.unread`."""

@@ -198,6 +198,7 @@ class Guard:
             "notifications": self.messaging.notifications.intend,
             "digests": self.messaging.digests.intend,
             "first_report": self.messaging.first_report.intend,
+            "reservations": self.messaging.reservations.intend,
         }
 
     def advance_jobs(self, lease: Lease, stop: threading.Event | None) -> TurnReport:
@@ -314,7 +315,7 @@ def built(
     meters = WatchMeters()
     marking = Marking(database, clock)
     marking.settle_in()
-    parts = messaging(settings, rules, database, clock, meters.message, monotonic)
+    parts = messaging(settings, rules, database, clock, meters.message, cloud.reservations, monotonic)
     still_due = ByTheRules(rules, lambda: listening.answers_since)
     live = LiveExecutor(database, cloud, clock, still_due, monotonic, rules.stop_through)
     reconciler = Reconciler(

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 
 from costguard import __version__
 from costguard.access.roles import without_role
@@ -22,6 +23,7 @@ from costguard.messages.notification import NotificationWatch
 from costguard.messages.outbox import Outbox
 from costguard.messages.recipients import AccountLookups
 from costguard.messages.reminder import ReminderComposer
+from costguard.messages.unused_reservations import ReservationWatch
 from costguard.model.ports import Clock
 from costguard.model.webhook import WebhookResponse
 from costguard.settings import Settings
@@ -29,6 +31,7 @@ from costguard.settings.slack import SlackSection
 from costguard.slack.checkup import Setup, check_up
 from costguard.slack.client import SlackNotifier
 from costguard.slack.web_api import ENDPOINT
+from costguard.spend.loose import LooseSource, LooseThings, prices_of
 from costguard.webhooks.client import HttpPoster
 from costguard.webhooks.delivery import Webhooks
 
@@ -120,6 +123,7 @@ class Messaging:
     notifications: NotificationWatch
     digests: DigestWatch
     first_report: FirstReportWatch
+    reservations: ReservationWatch
 
 
 def messaging(
@@ -128,11 +132,12 @@ def messaging(
     database: Database,
     clock: Clock,
     count: Callable[[str, str], None],
+    reservations: LooseSource,
     monotonic: Callable[[], float] = time.monotonic,
 ) -> Messaging | None:
     """Makes the messaging; None without a [slack] section: then no messages are sent.
 
-    `count` is called with each message's outcome.
+    `count` is called with each message's outcome. `reservations` lists those of a project that nobody uses.
     """
     slack = settings.slack
     if slack is None:
@@ -141,6 +146,7 @@ def messaging(
     notifier = SlackNotifier(slack.token.get_secret_value(), slack.endpoint or ENDPOINT)
     reminders = ReminderComposer(rules, url)
     compose = by_kind(rules, url, reminders)
+    things = LooseThings(reservations, settings.watch.projects, clock.now, settings.owners.rules)
     digests = settings.digests
     rule = DigestRule(digests.daily, digests.weekly, digests.weekday, digests.time_zone)
     return Messaging(
@@ -151,4 +157,5 @@ def messaging(
         notifications=NotificationWatch(database, clock, rules, slack.budget_channel),
         digests=DigestWatch(database, clock, rule, slack.budget_channel),
         first_report=FirstReportWatch(database, clock, rules),
+        reservations=ReservationWatch(database, clock, rules, partial(things.report, partial(prices_of, database))),
     )

@@ -8,7 +8,7 @@ from datetime import datetime
 from sqlalchemy import Connection
 
 from costguard.access.rules import Rules
-from costguard.messages import first_report, hint, sweep_update
+from costguard.messages import first_report, hint, sweep_update, unused_reservations
 from costguard.messages.digest import DigestComposer
 from costguard.messages.first_report import FirstReportComposer
 from costguard.messages.job_update import CARD, CardComposer
@@ -16,6 +16,7 @@ from costguard.messages.notification import KIND, NotificationComposer
 from costguard.messages.outbox import Changed, Compose, Composed, Withdrawn
 from costguard.messages.reminder import ReminderComposer
 from costguard.messages.sweep_update import SweepCardComposer
+from costguard.messages.unused_reservations import ReservationComposer
 from costguard.model.message import EphemeralContent
 from costguard.reminders.message_rows import StoredMessage
 
@@ -53,6 +54,7 @@ def by_kind(rules: Rules, url: str, reminders: ReminderComposer) -> ByKind:
             "reminder": reminders,
             "digest": DigestComposer(rules, url),
             first_report.KIND: FirstReportComposer(rules, url),
+            unused_reservations.KIND: ReservationComposer(rules, url),
             KIND: NotificationComposer(rules, url),
             CARD: cards,
             sweep_update.CARD: sweep_cards,

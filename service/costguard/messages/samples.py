@@ -7,7 +7,15 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from zoneinfo import ZoneInfo
 
-from costguard.messages import cards, first_report, gpu_command, job_update, notification, sweep_update
+from costguard.messages import (
+    cards,
+    first_report,
+    gpu_command,
+    job_update,
+    notification,
+    sweep_update,
+    unused_reservations,
+)
 from costguard.messages.announcing import JobEvent
 from costguard.messages.job_update import JobSnapshot
 from costguard.model.attempt import Attempt, AttemptState, Interruption, Notice, Outcome
@@ -65,6 +73,7 @@ def samples(person: Person, now: datetime, zone: ZoneInfo) -> Sequence[MessageSa
         MessageSample("reminder", "a reminder about a stopped VM's disks", _reminder(stopped, now, zone)),
         MessageSample("digest", "a daily digest", _digest(person, now)),
         MessageSample(first_report.KIND, "the report of the first day in shadow mode", _first_report(person)),
+        MessageSample(unused_reservations.KIND, "a reminder of reserved VMs that nobody uses", _reserved(person, now)),
         MessageSample(notification.KIND, "a budget's notification", _budget(now)),
         MessageSample(job_update.CARD, "a job's message, which is edited as the job goes on", job_update.card(job, "")),
         MessageSample(notification.KIND, "news in a job's thread", _news(job, now), is_reply=True),
@@ -154,6 +163,21 @@ def _digest(person: Person, now: datetime) -> DigestContent:
         headline="This is a sample: $412.20 yesterday, $96.00 more than the day before.",
         sections=(("Most expensive", (expensive,)), ("Stopped by Costguard", ()), ("Past their limit", (expensive,))),
     )
+
+
+def _reserved(person: Person, now: datetime) -> ReportContent:
+    name = "sample-h100"
+    row = {
+        "name": name,
+        "what": "2 of 4 reserved a3-highgpu-8g unused",
+        "where": f"{_PROJECT}, {_ZONE}",
+        "owner": person.address,
+        "vms": 2,
+        "nanos": 176_980_000_000,
+        "ends_at": (now + timedelta(days=9)).isoformat(),
+        "command": f"gcloud compute reservations update {name} --vm-count=2 --zone={_ZONE} --project={_PROJECT}",
+    }
+    return unused_reservations.content([row], "UTC")
 
 
 def _first_report(person: Person) -> ReportContent:

@@ -27,7 +27,7 @@ class NewMessage:
     """
 
     key: str
-    kind: str  # "reminder", "digest", "report", "notification", "job" or "ephemeral"
+    kind: str  # "reminder", "digest", "report", "reservation", "notification", "job" or "ephemeral"
     address: str
     data: Mapping[str, object] = field(default_factory=dict)
     subject: Subject | None = None

@@ -70,8 +70,8 @@ class LooseReport:
     @property
     def unused_burn(self) -> Priced:
         """Returns what unused reservations cost an hour now; not whole where one has no price or was not read."""
-        known = [item.hourly.nanos for item in self.unused if item.hourly is not None]
-        return Priced(Money(sum(known)), self.reservations_read and len(known) == len(self.unused))
+        priced = [item.hourly.nanos for item in self.unused if item.hourly is not None]
+        return Priced(Money(sum(priced)), self.reservations_read and len(priced) == len(self.unused))
 
     @property
     def reservations_read(self) -> bool:
@@ -181,7 +181,7 @@ def _item(thing: LooseThing, rules: OwnerRules, book: PriceBook, at: datetime) -
 
 
 def _hourly(thing: LooseThing, book: PriceBook, at: datetime) -> Money | None:
-    """What the unused VMs of a reservation cost an hour; None for anything else, and where no price is known."""
+    """Returns what the unused VMs of a reservation cost an hour; None for other things, and without a price."""
     if thing.shape is None:
         return None
     rate = rate_per_hour(thing.shape, thing.region, thing.model, book, at)

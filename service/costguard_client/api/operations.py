@@ -475,7 +475,7 @@ def list_reminders(
     subject: str | None = None,
     gce_id: str | None = None,
     status: Literal["intended", "sending", "accepted", "withdrawn", "failed"] | None = None,
-    kind: Literal["reminder", "digest", "report", "notification", "job", "ephemeral"] | None = None,
+    kind: Literal["reminder", "digest", "report", "reservation", "notification", "job", "ephemeral"] | None = None,
     limit: int | None = None,
     cursor: str | None = None,
 ) -> Call[schemas.MessagesResponse]:

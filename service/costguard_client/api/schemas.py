@@ -952,6 +952,8 @@ class FleetResponse(TypedDict):
     """
     totals: FleetTotalsOut
     unread: list[UnreadOut]
+    unused_reservations: UnusedReservationsOut | None
+    """Of all watched projects; null: Google has not been asked yet. `GET /loose` lists them."""
 
 
 class FleetTotalsOut(TypedDict):
@@ -1868,9 +1870,15 @@ class LinksOut(TypedDict):
 
 class LooseOut(TypedDict):
     command: str
-    """The command that removes it, for a person to run. Costguard does not."""
+    """The command that removes it, for a person to run; empty: a reservation of calendar mode, which is sold
+    for a whole period. Costguard removes nothing.
+    """
     created_at: str
-    kind: Literal["disk", "address", "snapshot", "image", "reservation", "queued_resource"]
+    ends_at: str | None
+    """The time at which Google deletes a reservation; null: it has no such time."""
+    hourly: str | None
+    """The cost an hour of the unused part of a reservation; null: no price is known, or it is none."""
+    kind: Literal["disk", "address", "snapshot", "image", "reservation", "future_reservation", "queued_resource"]
     labels: dict[str, str]
     monthly: str | None
     """The cost of a month at list prices; null: no price is known."""
@@ -1895,10 +1903,14 @@ class LooseResponse(TypedDict):
     method: str
     monthly: Amount
     """The sum; not complete where something has no price, or was not read."""
+    planned: list[PlannedOut]
+    """Future reservations that are not over, by start."""
     things: list[LooseOut]
     """The things, those without a price first, then the dearest."""
     unpriced: int
     unread: list[UnreadListOut]
+    unused_reservations: Amount
+    """The cost an hour of reserved VMs that nobody uses."""
 
 
 class LostOut(TypedDict):
@@ -1966,7 +1978,7 @@ class MessageOut(TypedDict):
     intended_at: str
     key: str
     """The message's natural key: no two messages have the same."""
-    kind: Literal["reminder", "digest", "report", "notification", "job", "ephemeral"]
+    kind: Literal["reminder", "digest", "report", "reservation", "notification", "job", "ephemeral"]
     name: str
     project: str
     stage: int
@@ -2212,6 +2224,26 @@ class PlanPointOut(TypedDict):
     at: str
     latest_safe_at: str | None
     work_left_seconds: int
+
+
+class PlannedOut(TypedDict):
+    """A future reservation: it bills from its start, used or not."""
+
+    ends_at: str | None
+    """The end of its period; null: it has none."""
+    is_calendar: bool
+    """True: of calendar mode; false: of an account team."""
+    name: str
+    project: str
+    reservation_ends_at: str | None
+    """The time at which Google deletes the reservations that it made; null: it has no such time."""
+    scope: str
+    """zones/NAME."""
+    starts_at: str
+    state: str
+    """Google's procurement status, in lower case."""
+    what: str
+    """The number and type of its VMs."""
 
 
 class PlannedStepOut(TypedDict):
@@ -3518,7 +3550,7 @@ class UnpricedUseOut(TypedDict):
 
 
 class UnreadListOut(TypedDict):
-    kind: Literal["disk", "address", "snapshot", "image", "reservation", "queued_resource"]
+    kind: Literal["disk", "address", "snapshot", "image", "reservation", "future_reservation", "queued_resource"]
     permission: str
     """The permission that reading it takes."""
     project: str
@@ -3538,6 +3570,16 @@ class UnreadOut(TypedDict):
     reason: str
     scope: str
     """The part: a zone, instances, disks, operations, or project."""
+
+
+class UnusedReservationsOut(TypedDict):
+    """Reserved VMs that nobody uses, which bill next to the VMs of the fleet and are in none of its totals."""
+
+    as_of: str
+    """The time at which Google was asked."""
+    rate_per_hour: Amount
+    """Their cost an hour; not complete where one has no price or was not read."""
+    vms: int
 
 
 class UseOut(TypedDict):

@@ -106,7 +106,7 @@ messages = Table(
     metadata,
     Column("id", Id, primary_key=True, autoincrement=True),
     Column("key", String, nullable=False, unique=True),
-    Column("kind", String, nullable=False),  # "reminder", "digest", "report", "notification", "job" or "ephemeral"
+    Column("kind", String, nullable=False),  # "reminder", "digest", "report", "reservation", ...
     Column("subject", String, nullable=False, server_default=""),  # its thread: a reminder's subject, "job:ID"
     Column("instance_id", Id, ForeignKey("instances.id")),
     Column("cycle", Integer, nullable=False, server_default=text("0")),
