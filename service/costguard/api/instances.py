@@ -127,7 +127,7 @@ class FleetResponse(Out):
     currency: str = CURRENCY
     totals: FleetTotalsOut
     unused_reservations: UnusedReservationsOut | None = Field(
-        description="Of all watched projects; null: Google has not been asked yet. `GET /loose` lists them."
+        description="The unused reservations of all watched projects; null: Google was not asked yet. `GET /loose` lists them."
     )
     price_note: PriceNote
     unread: list[UnreadOut]

@@ -57,7 +57,9 @@ class PlannedOut(Out):
     name: str
     what: str = Field(description="The number and type of its VMs.", examples=["8 a3-megagpu-8g"])
     is_calendar: bool = Field(description="True: of calendar mode; false: of an account team.")
-    state: str = Field(description="Google's procurement status, in lower case.", examples=["fulfilled"])
+    procurement: str = read_from(
+        "state", description="Google's procurement status, in lower case.", examples=["fulfilled"]
+    )
     starts_at: Moment
     ends_at: Moment | None = Field(description="The end of its period; null: it has none.")
     reservation_ends_at: Moment | None = Field(

@@ -66,7 +66,7 @@ _PLANNED = (
     Column("What", "what"),
     Column("Project", "project", spare=2),
     Column("Place", lambda row: row["scope"].partition("/")[2] or row["scope"], spare=1),
-    Column("State", lambda row: row["state"].replace("_", " ")),
+    Column("State", lambda row: row["procurement"].replace("_", " ")),
     Column("Starts", lambda row: when(row["starts_at"])),
     Column("Ends", _ends),
 )
