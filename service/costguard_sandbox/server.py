@@ -16,6 +16,7 @@ from starlette.responses import Response
 from costguard_sandbox import bigquery, control
 from costguard_sandbox.gce.errors import Refused
 from costguard_sandbox.gce.routes import (
+    advice,
     batch,
     belongings,
     disks,
@@ -56,6 +57,7 @@ def create_app(world: World) -> Starlette:
         *workbench.routes(world),
         *tpus.routes(world),
         *places.routes(world),
+        *advice.routes(world),
         *monitoring.routes(world),
         *rights.routes(world),
         *iam.routes(world),

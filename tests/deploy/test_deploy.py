@@ -150,7 +150,7 @@ def test_role_only_reads() -> None:
     """The role for Google Cloud holds permissions to get and list, and to read Google's advice, and no other."""
     role = parsed("iam-role.yaml")
     assert role["stage"] == "GA"
-    reading = re.compile(r"[a-z]+\.[a-zA-Z]+\.(get|list)|compute\.advice\.capacityHistory")
+    reading = re.compile(r"[a-z]+\.[a-zA-Z]+\.(get|list)|compute\.advice\.capacity(?:History)?")
     assert all(reading.fullmatch(permission) for permission in role["includedPermissions"])
     assert role["includedPermissions"] == sorted(set(role["includedPermissions"]))
 
@@ -202,6 +202,7 @@ def test_role_for_launching_holds_what_the_code_asks_for() -> None:
     wanted |= {f"compute.{resource.lower()}.{verb}" for resource, verb in called}
     body = inspect.getsource(actions)
     wanted |= {f"compute.{permission}" for part, permission in parts.items() if f'"{part}"' in body}
+    wanted |= {"compute.reservations.get", "compute.futureReservations.list"}  # of gce/reservations.py
     wanted |= {"compute.acceleratorTypes.get", "compute.images.get", "compute.images.getFromFamily"}  # of the doctor
     role = parsed("iam-role-launch.yaml")
     assert role["includedPermissions"] == sorted(wanted)

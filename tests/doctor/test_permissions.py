@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,9 @@ import pytest
 import yaml
 from requests.adapters import HTTPAdapter
 from tests.gce.conftest import Waits
+from tests.gce.test_buying import RESERVED
 from tests.gce.test_launches import SPOT, ZONE
+from tests.sandbox.gce.test_reservations import calendar
 
 from costguard.cli.app import app
 from costguard.doctor.permissions import (
@@ -32,7 +34,7 @@ from costguard.doctor.permissions import (
 )
 from costguard.errors import NotFound
 from costguard.gce.client import ComputeCloud
-from costguard.model.instance import InstanceKey
+from costguard.model.instance import InstanceKey, ProvisioningModel
 from costguard_sandbox.clock import ManualClock
 from costguard_sandbox.server import running
 from costguard_sandbox.world import World
@@ -51,7 +53,9 @@ OF_GOOGLE: Mapping[str, tuple[str, ...]] = {
     rf"GET {_P}/global/(snapshots|images)": ("compute.{0}.list",),
     rf"GET {_P}{_Z}/machineTypes{_N}": ("compute.machineTypes.get",),
     rf"GET {_P}{_Z}/instances{_N}": ("compute.instances.get",),
-    rf"POST {_P}/regions{_N}/advice/capacityHistory": ("compute.advice.capacityHistory",),
+    rf"POST {_P}/regions{_N}/advice/(capacity|capacityHistory)": ("compute.advice.{0}",),
+    rf"GET {_P}{_Z}/reservations{_N}": ("compute.reservations.get",),
+    rf"GET {_P}{_Z}/futureReservations": ("compute.futureReservations.list",),
     rf"GET {_P}/regions{_N}/(subnetworks){_N}": ("compute.{0}.get",),
     rf"GET {_P}/regions{_N}/(routers)": ("compute.{0}.list",),
     rf"GET {_P}/regions{_N}": ("compute.regions.get",),
@@ -139,6 +143,8 @@ def test_reading_takes_what_the_role_for_reading_holds(asking: Asking) -> None:
     with suppress(NotFound):
         cloud.shape("demo", ZONE, "n9-unknown-8")  # of those that Costguard knows by rule it asks nothing
     cloud.preemption_rate("demo", ZONE, "a2-highgpu-1g")
+    cloud.capacity_advice("demo", "us-central1", "a2-highgpu-1g", ProvisioningModel.FLEX_START)
+    cloud.spot_prices("demo", "us-central1", "a2-highgpu-1g")
     cloud.presence(InstanceKey("demo", "1"), ZONE, SPOT.name)
     cloud.presence(InstanceKey("demo", "tpu.1"), ZONE, "tpu")
     assert asking.calls.permissions() == _in_projects(READ_ROLE)
@@ -160,6 +166,8 @@ def test_launching_and_stopping_take_what_their_roles_hold(asking: Asking) -> No
     asking.world.advance(timedelta(minutes=5))
     launcher.delete("demo", ZONE, seen.gce_id, str(UUID(int=4)))
     asking.world.advance(timedelta(minutes=5))
+    calendar(asking.world, START + timedelta(days=1))
+    launcher.insert("demo", ZONE, replace(RESERVED, name="reserved"), str(UUID(int=7)))
     assert asking.calls.permissions() == {one for one in _in_projects(LAUNCH_ROLE) if one.startswith("compute.")}
     asking.cloud.launcher.insert("demo", ZONE, SPOT, str(UUID(int=5)))
     asking.world.advance(timedelta(minutes=5))

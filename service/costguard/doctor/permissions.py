@@ -210,6 +210,8 @@ PERMISSIONS: tuple[GooglePermission, ...] = (
             "compute.subnetworks.get": "whether VMs of the subnetwork reach Google without an external address",
             "compute.routers.list": "whether it has Cloud NAT, so that they need none",
             "compute.regions.get": "quotas, so that zones without quota are skipped",
+            "compute.reservations.get": "whether a reservation that a job runs on ends its VMs",
+            "compute.futureReservations.list": "the same of one that Google made for a time in the calendar",
             "compute.zoneOperations.get": "the result of an insert, a start, a stop, a delete",
             "compute.acceleratorTypes.get": "whether a zone has the GPU of a preset, asked when a set-up is checked",
             "compute.images.get": "whether the image of a preset is there, in the same way",
@@ -221,6 +223,7 @@ PERMISSIONS: tuple[GooglePermission, ...] = (
         GrantedOn.PROJECT,
         READ_ROLE,
         {
+            "compute.advice.capacity": "how likely Spot and flex-start VMs are to be had in a region",
             "compute.advice.capacityHistory": "how often Spot VMs were preempted in zones without history of your own",
             "compute.projects.get": "quotas across regions and VMs' default account, asked when a set-up is checked",
         },

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from costguard.errors import CloudError, CredentialsRefused, NotFound, PermissionDenied
 from costguard.gce.actions import ComputeActuator, ComputeLauncher
-from costguard.gce.advice import preemption_rate
+from costguard.gce.advice import capacity_advice, preemption_rate, spot_prices
 from costguard.gce.disks import DiskDetails, DiskListing, list_disks
 from costguard.gce.errors import NoAnswer, code_of
 from costguard.gce.garbage import not_searched
@@ -29,9 +29,9 @@ from costguard.gce.session import Deadline, Http
 from costguard.gce.tpu_nodes import TpuLook, TpuMemory, look_at_nodes
 from costguard.gce.tpu_nodes import presence as node_presence
 from costguard.gce.tpu_queue import with_tpus
-from costguard.model.instance import InstanceKey, InstanceKind, Shape
+from costguard.model.instance import InstanceKey, InstanceKind, ProvisioningModel, Shape
 from costguard.model.keeper import Keeper
-from costguard.model.launch import OperationAnswer
+from costguard.model.launch import CapacityAdvice, OperationAnswer, SpotListPrice
 from costguard.model.observation import LooseKind, LooseListing, Observation, Presence, Sighting, Unread
 from costguard.model.utilisation import Usage
 
@@ -208,6 +208,16 @@ class ComputeCloud:
     def preemption_rate(self, project: str, zone: str, machine_type: str) -> float | None:
         """Returns Google's own record of the last month; None where it has none. Raises CloudError."""
         return preemption_rate(self._official, project, zone, machine_type)
+
+    def capacity_advice(
+        self, project: str, region: str, machine_type: str, model: ProvisioningModel
+    ) -> CapacityAdvice | None:
+        """Returns Google's advice on one such VM now; None where it has none. Raises CloudError."""
+        return capacity_advice(self._official, project, region, machine_type, model)
+
+    def spot_prices(self, project: str, region: str, machine_type: str) -> Sequence[SpotListPrice]:
+        """Returns Google's record of what such Spot VMs cost, oldest first. Raises CloudError."""
+        return spot_prices(self._official, project, region, machine_type)
 
     def loose(self, project: str) -> LooseListing:
         """Lists what bills and nothing uses. Never raises a CloudError: see `LooseListing.unread`."""

@@ -70,16 +70,33 @@ class Official:
         _must_be("region", region_body, region, f"{what} of project {project}")
         return region_body
 
-    def capacity_history(self, project: str, zone: str, machine_type: str) -> Any:
-        """Returns Google's record of Spot VMs of this type in the zone, as Google's client gives it."""
-        what = f"Reading the preemption history of {machine_type} in {zone}"
+    def capacity_history(self, project: str, location: str, machine_type: str, kind: str) -> Any:
+        """Returns Google's record of Spot VMs of this type in a zone or region, as Google's client gives it.
+
+        `kind` is `PREEMPTION` or `PRICE`; `location` is `zones/Z` or `regions/R`.
+        """
+        what = f"Reading the {kind.lower()} history of {machine_type} in {location.partition('/')[2]}"
         wanted = {
             "instance_properties": {"machine_type": machine_type, "scheduling": {"provisioning_model": "SPOT"}},
-            "location_policy": {"location": f"zones/{zone}"},
-            "types": ["PREEMPTION"],
+            "location_policy": {"location": location},
+            "types": [kind],
         }
-        request = {"project": project, "region": zone.rsplit("-", 1)[0], "capacity_history_request_resource": wanted}
+        scope, _, place = location.partition("/")
+        region = place.rsplit("-", 1)[0] if scope == "zones" else place
+        request = {"project": project, "region": region, "capacity_history_request_resource": wanted}
         return self.call("AdviceClient", "capacity_history", what, project, COMPUTE, request=request)
+
+    def capacity_advice(self, project: str, region: str, machine_type: str, model: str) -> Any:
+        """Returns Google's advice on one such VM in the best zone of the region, as Google's client gives it."""
+        what = f"Reading the capacity advice on {machine_type} in {region}"
+        wanted = {
+            "instance_properties": {"scheduling": {"provisioning_model": model}},
+            "instance_flexibility_policy": {"instance_selections": {"one": {"machine_types": [machine_type]}}},
+            "distribution_policy": {"target_shape": "ANY_SINGLE_ZONE"},
+            "size": 1,
+        }
+        request = {"project": project, "region": region, "capacity_advice_request_resource": wanted}
+        return self.call("AdviceClient", "capacity", what, project, COMPUTE, request=request)
 
     def reservation(self, project: str, zone: str, name: str) -> Any:
         """A reservation, as Google's client gives it."""

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from costguard.model.instance import ProvisioningModel, Shape
+from costguard.model.money import Money
 
 # How long before the soft-off a Spot VM's metadata announce its preemption. Google takes no other values:
 # `gcloud compute instances create --help`, --preemption-notice-duration, and "Spot VMs", "Preemption process".
@@ -151,3 +152,37 @@ def gpu_metrics(gpu_type: str, model: ProvisioningModel) -> list[str]:
     stem = gpu_type.replace("nvidia-tesla-", "nvidia-").upper().replace("-", "_")
     common = f"{'NVIDIA_H100' if stem == 'NVIDIA_H100_80GB' else stem}_GPUS"
     return [f"PREEMPTIBLE_{common}", common] if model in PREEMPTIBLE_QUOTA else [common]
+
+
+ADVISED_MODELS = frozenset({ProvisioningModel.SPOT, ProvisioningModel.FLEX_START})
+_TPU_SERIES = ("ct", "tpu")
+
+
+@dataclass(frozen=True, slots=True)
+class CapacityAdvice:
+    """The estimate for one VM that is asked for now, in the zone of the region that Google prefers.
+
+    `obtainability` is from 0 to 1, "higher is better". `uptime` is that of most such Spot VMs before their preemption,
+    "best-effort only" (compute v1, discovery document, CapacityAdviceResponseRecommendationScores); None: not said.
+    """
+
+    obtainability: float
+    zone: str
+    uptime: timedelta | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SpotListPrice:
+    """The list price of a whole Spot VM, without its disks. `until` is None for the price of now."""
+
+    since: datetime
+    until: datetime | None
+    hourly: Money
+
+
+def is_advised(machine_type: str, *, attaches_gpus: bool) -> bool:
+    """Tells whether Google advises on VMs of this type: not on N1 with GPUs, custom types or TPUs.
+
+    https://docs.cloud.google.com/compute/docs/instances/view-vm-availability, "Limitations".
+    """
+    return not attaches_gpus and "custom" not in machine_type and not machine_type.startswith(_TPU_SERIES)

@@ -218,6 +218,14 @@ class CloudFaults(ActiveFaults[CloudFault]):
 
     def stockout(self, project: str, zone: str, shape: Shape, *, spot: bool | None) -> Failure | None:
         """Flex-start has a pool of its own (`spot` is None): only a stockout of every VM is one of it, too."""
+        fault = self._shortage(project, zone, shape, spot)
+        if fault is None:
+            return None
+        self.count_down(fault)
+        elsewhere = [other for other in zones_of(region_of(zone)) if other != zone] if fault.zone else []
+        return stockout_failure(project, zone, shape, elsewhere)
+
+    def _shortage(self, project: str, zone: str, shape: Shape, spot: bool | None) -> CloudFault | None:
         for fault in self._of("stockout"):
             if (
                 fault.applies_to(project)
@@ -225,10 +233,15 @@ class CloudFaults(ActiveFaults[CloudFault]):
                 and fault.gpu in ("", shape.gpu_type)
                 and fault.spot in (None, spot)
             ):
-                self.count_down(fault)
-                elsewhere = [other for other in zones_of(region_of(zone)) if other != zone] if fault.zone else []
-                return stockout_failure(project, zone, shape, elsewhere)
+                return fault
         return None
+
+    def is_short(self, project: str, zone: str, shape: Shape, *, spot: bool) -> bool:
+        """Says whether a VM of this kind cannot be had there now, or a flex-start request never is."""
+        never = any(
+            fault.never and fault.applies_to(project) and fault.zone in ("", zone) for fault in self._of("flex_start")
+        )
+        return self._shortage(project, zone, shape, spot or None) is not None or (never and not spot)
 
     def quota_limits(self, project: str, region: str = "") -> dict[str, float]:
         """The limits that faults set; `region` is empty for those that span regions."""

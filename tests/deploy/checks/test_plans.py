@@ -33,7 +33,7 @@ JOBS: dict[str, Any] = {
     "vm_accounts": ["trainer@ml-lab-prod.iam.gserviceaccount.com"],
     "code_bucket": "acme-code",
 }
-READING = re.compile(r"[a-z]+\.[A-Za-z]+\.(get|list)|compute\.advice\.capacityHistory")
+READING = re.compile(r"[a-z]+\.[A-Za-z]+\.(get|list)|compute\.advice\.capacity(?:History)?")
 
 
 @pytest.fixture(scope="module")

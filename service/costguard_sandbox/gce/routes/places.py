@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Mapping
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 from starlette.routing import Route
@@ -29,9 +28,6 @@ def routes(cloud: Cloud) -> list[Route]:
         compute(zone, _zone, cloud),
         compute(f"{project}/regions", _regions, cloud),
         compute(f"{project}/regions/{{region}}", _region, cloud),
-        compute(
-            f"{project}/regions/{{region}}/advice/capacityHistory", _capacity_history, cloud, "POST", takes_body=True
-        ),
         compute(f"{zone}/machineTypes", _machine_types, cloud),
         compute(f"{zone}/machineTypes/{{name}}", _machine_type, cloud),
         compute(f"{project}/aggregated/machineTypes", _all_machine_types, cloud),
@@ -79,39 +75,6 @@ def _region(call: ApiCall) -> Any:
     if region not in regions.REGIONS:
         raise not_found(f"projects/{call.project}/regions/{region}")
     return _region_resource(call, region)
-
-
-def _capacity_history(call: ApiCall) -> Any:
-    """Daily shares of preempted Spot VMs, of the last 30 days. Not for N1 with attached GPUs or custom types.
-
-    https://docs.cloud.google.com/compute/docs/reference/rest/v1/advice/capacityHistory
-    """
-    region = _known_region(call)
-    properties = call.body.get("instanceProperties") or {}
-    machine_type = str(properties.get("machineType") or "")
-    model = (properties.get("scheduling") or {}).get("provisioningModel")
-    if model != "SPOT":
-        raise invalid("instanceProperties.scheduling.provisioningModel", model, "Must be SPOT.")
-    location = last_part(str((call.body.get("locationPolicy") or {}).get("location") or region))
-    if location != region and (location not in regions.ZONES or not location.startswith(f"{region}-")):
-        raise invalid("locationPolicy.location", location, "Must be in the region of the request.")
-    zones = [location] if location != region else [zone for zone in regions.ZONES if zone.startswith(f"{region}-")]
-    answer: dict[str, Any] = {"location": location, "machineType": machine_type}
-    offered = any(machine_types.find(zone, machine_type) is not None for zone in zones)
-    if "PREEMPTION" in (call.body.get("types") or ()) and offered and not machine_type.startswith("n1-"):
-        today = call.cloud.timeline.now.replace(hour=7, minute=0, second=0, microsecond=0)
-        answer["preemptionHistory"] = [
-            {
-                "interval": {"startTime": _time(today - (day + 1) * _DAY), "endTime": _time(today - day * _DAY)},
-                "preemptionRate": zlib.crc32(f"{location} {machine_type} {day}".encode()) % 30 / 100,
-            }
-            for day in range(30)
-        ]
-    return answer
-
-
-def _time(moment: datetime) -> str:
-    return moment.isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
 def _machine_rows(call: ApiCall, zone: str) -> list[dict[str, Any]]:
