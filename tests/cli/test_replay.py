@@ -70,9 +70,9 @@ PRICES = ["--prices", "spot=1.92768,flex=2.02038,demand=3.67363"]
 
 
 def test_replay_compares_the_planner_with_and_without_flex_start(traces: Path) -> None:
-    """With a price of flex-start: the planner, itself without it, and flex-start alone, all on time."""
-    asked = ["replay", "--traces", str(traces), *TIMES, *PRICES, "--waits", "0m-90m,0.2", "--json"]
-    results = {result["policy"]: result for result in json.loads(CliRunner().invoke(app, asked).stdout)}
+    """A price of flex-start adds the planner without it and flex-start alone, and all are on time."""
+    options = ["replay", "--traces", str(traces), *TIMES, *PRICES, "--waits", "0m-90m,0.2", "--json"]
+    results = {result["policy"]: result for result in json.loads(CliRunner().invoke(app, options).stdout)}
     assert {"planner", "planner_without_flex", "flex_alone", "optimum"} < set(results)
     assert all(result["on_time"] == 1.0 for result in results.values())
     assert results["optimum"]["relative_cost"] <= min(result["relative_cost"] for result in results.values())
@@ -81,7 +81,7 @@ def test_replay_compares_the_planner_with_and_without_flex_start(traces: Path) -
 
 
 def test_replay_takes_a_reserved_vm_for_always_there(traces: Path) -> None:
-    """One that costs less than Spot makes all of it cheaper than Spot."""
+    """A reservation that costs less than Spot makes the whole cheaper than Spot."""
     reserved = [*PRICES[:1], f"{PRICES[1]},reserved=0.9", "--json"]
     results = json.loads(CliRunner().invoke(app, ["replay", "--traces", str(traces), *TIMES, *reserved]).stdout)
     assert next(one for one in results if one["policy"] == "planner")["relative_cost"] < 1.92768 / 3.67363

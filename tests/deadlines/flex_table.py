@@ -61,7 +61,7 @@ PARTS = (*(setting.part for setting in SETTINGS), HOSTILE)
 
 
 def replayed(part: str, traces: Path | None, count: int, hostile: int, workers: int | None) -> list[Any]:
-    """One part: results by policy, deadline and start, or counts of hostile runs."""
+    """Replays a part: results by policy, deadline and start, or counts of hostile runs."""
     with ProcessPoolExecutor(workers) as pool:
         if part == HOSTILE:
             counted = [pool.submit(hostile_flex_runs, hostile // 4, seed) for seed in range(4)]

@@ -1,4 +1,4 @@
-"""What a job without a deadline is expected to cost in each way, against closed forms and the issue's own sentence."""
+"""The ways to finish a job without a deadline are checked against closed forms and the prices of a day."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ def by_kind(*ways: object, **options: object) -> dict[str, float | None]:
 
 @pytest.mark.parametrize(("work_h", "losses_h"), [(2.0, 0.5), (5.0, 0.2), (4.0, 0.0)])
 def test_job_that_saves_nothing_costs_what_restarts_are_known_to(work_h: float, losses_h: float) -> None:
-    """Without a save, a job that is lost at the rate r takes (exp(r * hours) - 1) / r VM hours in the mean."""
+    """A job that is lost at the rate r and saves nothing takes (exp(r * hours) - 1) / r VM hours in the mean."""
     job = ToFinish(work_h, 0.25, math.inf)
     hours = work_h + job.start_h
-    known = (math.exp(losses_h * hours) - 1) / losses_h if losses_h else hours
+    hours_in_all = (math.exp(losses_h * hours) - 1) / losses_h if losses_h else hours
     (spot,) = [way for way in ways_to_finish(job, [steady(2.0, losses_h)]) if way.kind == "spot"]
-    assert spot.expected == pytest.approx(2.0 * known, rel=0.12)
+    assert spot.expected == pytest.approx(2.0 * hours_in_all, rel=0.12)
     assert spot.low <= (spot.expected or 0) <= spot.high
     assert spot.preemptions == pytest.approx(math.exp(losses_h * hours) - 1, rel=0.2)
 
@@ -50,7 +50,7 @@ def test_job_that_saves_loses_a_start_and_half_a_save_at_each_preemption() -> No
 
 
 def test_price_of_the_day_decides_between_spot_and_flex_start() -> None:
-    """With August 2026 prices of an A100 flex-start is the cheapest for a zone of unknown history, on demand last."""
+    """August 2026 prices of an A100 make flex-start the cheapest in an unknown zone, and on demand the dearest."""
     job = ToFinish(25.0, 0.2, 0.5)
     ways = ways_to_finish(job, [Zone("a", A100_SPOT)], FlexOffer(A100_FLEX), A100_ON_DEMAND)
     assert [way.kind for way in ways] == ["flex", "spot", "on_demand"]

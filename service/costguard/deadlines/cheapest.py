@@ -1,4 +1,4 @@
-"""What a job without a deadline is expected to cost to its end, on Spot, flex-start, on demand and a reservation.
+"""Estimates what a job without a deadline costs to its end: on Spot, flex-start, on demand and a reservation.
 
 Waits cost nothing but time. A Spot VM is lost by the hazards of its zone, and then the job goes on in the cheapest zone
 that is up, or waits for one: what restarts cost and undo is in the figures. They are the mean and the range of runs
@@ -43,7 +43,7 @@ class ToFinish(NamedTuple):
 
 
 class Way(NamedTuple):
-    """One way to finish, in the unit of the prices: the mean, and the range of nine of ten runs.
+    """A way to finish, in the unit of the prices: the mean, and the range of nine of ten runs.
 
     `lasts_h`: hours until the end in the mean, waits included. `zone`: of the first Spot VM. `preemptions`: in the
     mean. `expected` None: some run came to no end, as VMs are lost sooner than the work between two saves is done.
@@ -133,7 +133,7 @@ def _on_spot(job: ToFinish, zones: Sequence[Zone], seed: int) -> Way:
 
 
 def _run_on_spot(job: ToFinish, market: _Zones, first: tuple[Zone, float] | None, lot: Random) -> _Drawn | None:
-    """One run to its end; None where it has none."""
+    """Draws a run to its end; None where it has none."""
     cost = lasts_h = 0.0
     left_h = job.work_h
     place = first
@@ -201,7 +201,7 @@ class _Zones:
 
 
 def _lot_of_hazard(lot: Random) -> float:
-    """How much hazard a life passes before its end."""
+    """Draws the hazard that a life passes before its end."""
     return -math.log(1 - lot.random())
 
 

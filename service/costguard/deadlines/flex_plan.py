@@ -26,7 +26,7 @@ from costguard.deadlines.plan import (
     Moves,
     Plan,
     PlanInput,
-    Rows,
+    PlanRows,
     moves_of,
 )
 
@@ -59,7 +59,7 @@ def solve_with_flex(problem: PlanInput) -> Plan:
 
 
 def granting_of(flex: FlexInput, hours: float) -> Array:
-    """The chances over any span of a request of each age: to be of each age after it, and, last, to be granted."""
+    """Returns the chances over any span of a request of each age: to be of each age after it, and, last, to be granted."""
     count = max(1, math.ceil(hours / SUBSTEP_H))
     short_h = hours / count
     once = np.zeros((AGES + 1, AGES + 1))
@@ -74,7 +74,7 @@ def granting_of(flex: FlexInput, hours: float) -> Array:
     return after
 
 
-class _FlexRows(Rows):
+class _FlexRows(PlanRows):
     """The rows of a table with requests, and with VMs on flex-start."""
 
     def __init__(self, plan: Plan, flex: FlexInput, granting: Array) -> None:
@@ -94,20 +94,20 @@ class _FlexRows(Rows):
         self.run(row, first, last)
         np.matmul(before[:, FLEX], self.any_step, out=now[:, FLEX])
         now[:, FLEX] += self.price * problem.step_h
-        asked = self._asked(row, first, last)
-        if asked is not None:
-            np.minimum(now[:, :LAYER], asked[:, 0], out=now[:, :LAYER])
+        waiting = self._asked(row, first, last)
+        if waiting is not None:
+            np.minimum(now[:, :LAYER], waiting[:, 0], out=now[:, :LAYER])
         self._leave_flex(row, first, last, *self.start_spot(row, first, last))
         self._grant(row, first, last)
         self.start_on_demand(row, first, last)
         for age in range(AGES):
             columns = now[:, (1 + age) * LAYER : (2 + age) * LAYER]
             columns[:] = now[:, :LAYER]
-            if asked is not None:
-                np.minimum(columns, asked[:, age], out=columns)
+            if waiting is not None:
+                np.minimum(columns, waiting[:, age], out=columns)
 
     def _asked(self, row: int, first: int, last: int) -> Array | None:
-        """S, O and N of every age of a request that waits on for a step; where a grant would be too late, infinite."""
+        """Returns S, O and N of each age of a request that waits on for a step; where a grant would be late, infinite."""
         if last < self.start_from:
             return None
         low = max(first - 1, 0)
@@ -116,12 +116,12 @@ class _FlexRows(Rows):
             rows = slice(place, min(place + _ROWS_AT_ONCE, last + 1 - low))
             np.matmul(self.table[row - 1, low + rows.start : low + rows.stop, _ASKED], self.asked_step, out=after[rows])
         after = after.reshape(-1, AGES, LAYER) + self.asked_cost
-        asked = np.full((last + 1 - first, AGES, LAYER), np.inf)
+        waiting = np.full((last + 1 - first, AGES, LAYER), np.inf)
         held_from, wait_from = max(first, self.start_from), max(first, self.wait_from)
-        asked[held_from - first :, :, : IDLE.start] = after[held_from - low :, :, : IDLE.start]
+        waiting[held_from - first :, :, : IDLE.start] = after[held_from - low :, :, : IDLE.start]
         if wait_from <= last:
-            asked[wait_from - first :, :, IDLE] = after[wait_from - 1 - low : last - low, :, IDLE]
-        return asked
+            waiting[wait_from - first :, :, IDLE] = after[wait_from - 1 - low : last - low, :, IDLE]
+        return waiting
 
     def _leave_flex(self, row: int, first: int, last: int, started_from: int, started: Array | None) -> None:
         """A flex-start VM gives way to Spot as one on demand does."""

@@ -12,7 +12,7 @@ from costguard.deadlines.simple_policies import must_ask_next
 from costguard.deadlines.situation import Act, Choice, FlexOffer, Why, Zone
 from costguard.deadlines.spot_alone import age_h_of
 from costguard.deadlines.waits import WAIT_STARTS, grant_hazards, wait_bin_of
-from costguard.deadlines.weighing import Option, Weighing
+from costguard.deadlines.weighing import ActCost, Weighing
 
 OLD = 2  # the bin of waits from which on a request is old in a plan
 
@@ -42,7 +42,7 @@ class FlexWeighing(Weighing):
         slack_price = self._hour_of_slack()
         if must_ask_next(self.situation):
             act = Act.START_FLEX if self.situation.asked is None else Act.STAY
-            return self._choice(Option(self._on_flex(), act, Why.FLEX_ENDS), slack_price)
+            return self._choice(ActCost(self._on_flex(), act, Why.FLEX_ENDS), slack_price)
         if held is None or held.kind != "spot":
             return super().choice()
         option = self._keep_or_move(slack_price)
@@ -50,8 +50,8 @@ class FlexWeighing(Weighing):
             option = self._keep_spot(option)
         return self._choice(option, slack_price)
 
-    def _others(self, _state: int) -> list[Option]:
-        """With a request that waits on, or is made now, and what is held, or nothing."""
+    def _others(self, _state: int) -> list[ActCost]:
+        """Adds what is held, or nothing, with a request that waits on or is made now."""
         situation, plan = self.situation, self.plan
         held = situation.held
         if not may_await_flex(situation) or (held is not None and held.kind == "flex"):
@@ -59,14 +59,14 @@ class FlexWeighing(Weighing):
         if held is None:
             cost = plan.stepping.any[_state] @ self._asked(IDLE, situation.work_left_h, situation.slack_h - self.step_h)
             act = Act.WAIT if situation.asked is not None else Act.START_FLEX
-            return [Option(float(cost), act, Why.PLAN)]
+            return [ActCost(float(cost), act, Why.PLAN)]
         hours = min(self.step_h, situation.work_left_h)
         slack_h = situation.slack_h - held.start_left_h
         after = self._asked(ON_DEMAND, situation.work_left_h - hours, slack_h)
         cost = held.start_left_h + hours + plan.stepping.any[_state] @ after
-        return [Option(float(cost), self._ask_or_stay(), Why.PLAN)]
+        return [ActCost(float(cost), self._ask_or_stay(), Why.PLAN)]
 
-    def _keep_spot(self, keep: Option) -> Option:
+    def _keep_spot(self, keep: ActCost) -> ActCost:
         """Keeps the Spot VM that runs, with or without a request, whichever is expected to cost less."""
         situation, plan = self.situation, self.plan
         held = situation.held
@@ -79,8 +79,8 @@ class FlexWeighing(Weighing):
         stays, fails = plan.stepping.stay[age], plan.stepping.fail[age]
         work_h, slack_h = max(0.0, situation.work_left_h - self.step_h), situation.slack_h
         without = stays @ self._value("spot", work_h, slack_h) + fails @ self._value("idle", work_h, slack_h)
-        asked = stays @ self._asked(SPOT, work_h, slack_h) + fails @ self._asked(IDLE, work_h, slack_h)
-        return keep._replace(act=self._ask_or_stay()) if asked < without - _TINY else alone
+        waiting = stays @ self._asked(SPOT, work_h, slack_h) + fails @ self._asked(IDLE, work_h, slack_h)
+        return keep._replace(act=self._ask_or_stay()) if waiting < without - _TINY else alone
 
     def _ask_or_stay(self) -> Act:
         return Act.STAY if self.situation.asked is not None else Act.START_FLEX
@@ -89,8 +89,8 @@ class FlexWeighing(Weighing):
         """Values a step from now of a job whose request waits now: it is granted in that step, or older after it."""
         granting = self.plan.granting
         assert granting is not None
-        asked = self.situation.asked
-        age = 0 if asked is None or wait_bin_of(asked.age_h) < OLD else AGES - 1
+        request = self.situation.asked
+        age = 0 if request is None or wait_bin_of(request.age_h) < OLD else AGES - 1
         values: Array = granting[age, AGES] * self._columns(GRANTED, work_h, slack_h)[: columns.stop - columns.start]
         for later in range(AGES):
             values = values + granting[age, later] * self._columns(layer(columns, later), work_h, slack_h)
@@ -99,15 +99,15 @@ class FlexWeighing(Weighing):
     def _columns(self, columns: slice, work_h: float, slack_h: float) -> Array:
         return self.plan.value(columns, work_h, slack_h)
 
-    def _start_dear(self, zone: Zone | None, slack_price: float) -> Option | None:
+    def _start_dear(self, zone: Zone | None, slack_price: float) -> ActCost | None:
         held = self.situation.held
         return None if held is not None and held.kind == "flex" else super()._start_dear(zone, slack_price)
 
-    def _stay_on_demand(self, state: int) -> Option:
+    def _stay_on_demand(self, state: int) -> ActCost:
         held = self.situation.held
         assert held is not None
         if held.kind == "flex":
-            return Option(self._on_flex(state), Act.STAY, Why.PLAN)
+            return ActCost(self._on_flex(state), Act.STAY, Why.PLAN)
         option = super()._stay_on_demand(state)
         return option._replace(act=Act.DROP_FLEX) if self.situation.asked is not None else option
 
@@ -122,7 +122,7 @@ class FlexWeighing(Weighing):
         moves = self.plan.stepping.any[BINS if state is None else state]
         return (held.start_left_h + hours) * flex.price + float(moves @ after)
 
-    def _wait(self, state: int) -> Option:
+    def _wait(self, state: int) -> ActCost:
         option = super()._wait(state)
         is_asked = self.situation.asked is not None and self.situation.held is None
         return option._replace(act=Act.DROP_FLEX) if is_asked else option

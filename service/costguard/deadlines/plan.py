@@ -97,13 +97,13 @@ def solve(problem: PlanInput) -> Plan:
     stepping = moves_of(problem.chances, problem.step_h)
     works, slacks = problem.work_steps, problem.slack_steps
     table = np.zeros((works + slacks + 1, slacks + 1, BINS + 2 * STATES))
-    rows = Rows(problem, starting, stepping, table)
+    rows = PlanRows(problem, starting, stepping, table)
     for row in range(1, works + slacks + 1):
         rows.fill(row)
     return Plan(problem, table, starting, stepping)
 
 
-class Rows:
+class PlanRows:
     """Fills a table row by row, as far as Spot, on-demand and waiting go."""
 
     def __init__(self, problem: PlanInput, starting: Moves, stepping: Moves, table: Array) -> None:
@@ -133,7 +133,7 @@ class Rows:
         self.start_on_demand(row, first, last)
 
     def run(self, row: int, first: int, last: int) -> None:
-        """What is held runs on for a step, or nothing is."""
+        """Lets what is held run on for a step, or waits without a VM."""
         problem, table = self.problem, self.table
         low = max(first - 1, 0)
         idled = table[row - 1, low : last + 1, IDLE] @ self.idle_step  # without a VM, a step later

@@ -100,13 +100,13 @@ class _Run:
         if self.kind is not None:
             age_h = (self.point - self.began) * self.market.gap_h
             held = HeldVM(self.kind, self.zone, age_h, self.start_left_h)
-        asked = None if self.asked is None else FlexAsked((self.point - self.asked) * self.market.gap_h)
+        request = None if self.asked is None else FlexAsked((self.point - self.asked) * self.market.gap_h)
         task = self.task
         overhead_h = task.start_h + task.apart_h
         return Situation(
             self.left_h, task.deadline_h - passed_h, overhead_h, self.market.gap_h, task.on_demand_price,
             self.market.zones(self.point), held, passed_h, task.work_h, self.market.together(self.point),
-            task.apart_h, self.overspent, task.flex, asked,
+            task.apart_h, self.overspent, task.flex, request,
         )  # fmt: skip
 
     def obey(self, act: Act, zone: str | None) -> None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 DEAR_SPOT = 0.6  # of the on-demand price, above which Spot only replaces on-demand
 
 
-class Option(NamedTuple):
+class ActCost(NamedTuple):
     cost: float
     act: Act
     why: Why
@@ -67,19 +67,19 @@ class Weighing:
             option = option._replace(why=Why.GUARD)
         return self._choice(option, slack_price, saves if option is wait else None)
 
-    def _others(self, _state: int) -> list[Option]:
-        """What else may be done, where there is more than Spot and on demand."""
+    def _others(self, _state: int) -> list[ActCost]:
+        """Returns what else may be done, where there is more than Spot and on demand."""
         return []
 
-    def _start_dear(self, zone: Zone | None, slack_price: float) -> Option | None:
+    def _start_dear(self, zone: Zone | None, slack_price: float) -> ActCost | None:
         """Starts Spot in place of an on-demand VM alone, and where it is cheaper than that."""
         if zone is None or not may_start_spot(self.situation):
             return None
         hour = self._cost_of_hour(zone, slack_price)
         work_h = self.situation.work_left_h
-        return Option(hour * work_h, Act.START_SPOT, Why.CHEAPER_ZONE, zone.name) if hour < LEAVE_FOR else None
+        return ActCost(hour * work_h, Act.START_SPOT, Why.CHEAPER_ZONE, zone.name) if hour < LEAVE_FOR else None
 
-    def _choice(self, option: Option, slack_price: float, saves: float | None = None) -> Choice:
+    def _choice(self, option: ActCost, slack_price: float, saves: float | None = None) -> Choice:
         situation = self.situation
         held = situation.held
         life = None
@@ -97,14 +97,14 @@ class Weighing:
             grounds = grounds._replace(until_h=self._until_h(option))
         return Choice(option.act, option.why, grounds, latest_safe_h(situation), option.zone, self.step_h)
 
-    def _keep_or_move(self, slack_price: float) -> Option:
+    def _keep_or_move(self, slack_price: float) -> ActCost:
         situation = self.situation
         held = situation.held
         assert held is not None
         running = situation.zone(held.zone)
         age = bin_of(age_h_of(running)) if running is not None else bin_of(held.age_h)
         cost = float(self._value("spot", situation.work_left_h, situation.slack_h)[age])
-        keep = Option(cost, Act.STAY, Why.KEEP_SPOT)
+        keep = ActCost(cost, Act.STAY, Why.KEEP_SPOT)
         if running is None or not may_move(situation):
             return keep
         others = [zone for zone in open_zones(situation) if zone.name != held.zone]
@@ -113,7 +113,7 @@ class Weighing:
         best = min(others, key=lambda zone: self._cost_of_hour(zone, slack_price))
         if self._cost_of_hour(best, slack_price) >= LEAVE_FOR * running.price / self.unit:
             return keep
-        return Option(self._start_spot(best).cost, Act.START_SPOT, Why.CHEAPER_ZONE, best.name)
+        return ActCost(self._start_spot(best).cost, Act.START_SPOT, Why.CHEAPER_ZONE, best.name)
 
     def _best_of(self, zones: Sequence[Zone], slack_price: float) -> Zone | None:
         return min(zones, key=lambda zone: self._cost_of_hour(zone, slack_price)) if zones else None
@@ -140,7 +140,7 @@ class Weighing:
         outages = [zone.age_h or 0.0 for zone in self.situation.zones if zone.is_up is False]
         return BINS + bin_of(min(outages, default=0.0))
 
-    def _start_spot(self, zone: Zone) -> Option:
+    def _start_spot(self, zone: Zone) -> ActCost:
         situation, plan, start_h = self.situation, self.plan, self.situation.start_h
         state = bin_of(age_h_of(zone))
         survives = float(plan.starting.stay[state].sum())
@@ -148,16 +148,16 @@ class Weighing:
         begun = plan.starting.stay[state] @ self._value("spot", situation.work_left_h, situation.slack_h - start_h)
         lost = plan.starting.fail[state] @ self._value("idle", situation.work_left_h, situation.slack_h - start_h / 2)
         cost = price * start_h * (survives + (1 - survives) / 2) + float(begun + lost) + zone.move_cost / self.unit
-        return Option(cost, Act.START_SPOT, Why.SPOT_IS_UP, zone.name)
+        return ActCost(cost, Act.START_SPOT, Why.SPOT_IS_UP, zone.name)
 
-    def _go_on_demand(self, state: int) -> Option:
+    def _go_on_demand(self, state: int) -> ActCost:
         situation, start_h = self.situation, self.situation.start_h
         if situation.slack_h < start_h:
-            return Option(situation.work_left_h + start_h, Act.START_ON_DEMAND, Why.GUARD)
+            return ActCost(situation.work_left_h + start_h, Act.START_ON_DEMAND, Why.GUARD)
         after = self._value("on_demand", situation.work_left_h, situation.slack_h - start_h)
-        return Option(start_h + float(self.plan.starting.any[state] @ after), Act.START_ON_DEMAND, Why.BEHIND)
+        return ActCost(start_h + float(self.plan.starting.any[state] @ after), Act.START_ON_DEMAND, Why.BEHIND)
 
-    def _stay_on_demand(self, state: int) -> Option:
+    def _stay_on_demand(self, state: int) -> ActCost:
         situation, step_h = self.situation, self.step_h
         held = situation.held
         assert held is not None
@@ -165,12 +165,12 @@ class Weighing:
         slack_h = situation.slack_h - held.start_left_h
         after = self._value("on_demand", situation.work_left_h - hours, slack_h)
         cost = held.start_left_h + hours + float(self.plan.stepping.any[state] @ after)
-        return Option(cost, Act.STAY, Why.BEHIND)
+        return ActCost(cost, Act.STAY, Why.BEHIND)
 
-    def _wait(self, state: int) -> Option:
+    def _wait(self, state: int) -> ActCost:
         situation = self.situation
         after = self._value("idle", situation.work_left_h, situation.slack_h - self.step_h)
-        return Option(float(self.plan.stepping.any[state] @ after), Act.WAIT, Why.PLAN)
+        return ActCost(float(self.plan.stepping.any[state] @ after), Act.WAIT, Why.PLAN)
 
     def _hour_of_slack(self) -> float:
         """Returns the amount that an hour more would save a job on Spot."""
@@ -190,7 +190,7 @@ class Weighing:
         columns = {"spot": tables.SPOT, "on_demand": tables.ON_DEMAND, "idle": tables.IDLE}[state]
         return self.plan.value(columns, work_h, slack_h)
 
-    def _until_h(self, option: Option) -> float | None:
+    def _until_h(self, option: ActCost) -> float | None:
         """Returns the hours until waiting will be better than on-demand; None where it never is."""
         is_on_demand = self.situation.held is not None and self.situation.held.kind == "on_demand"
         if option.act is not Act.START_ON_DEMAND and not (option.act is Act.STAY and is_on_demand):
