@@ -180,7 +180,7 @@ $(DEPLOY_CHECKS)/installed: tests/deploy/checks/requirements.txt $(VENV)/install
 deploy-checks: $(DEPLOY_CHECKS)/installed ## plan deploy/terraform with a stand-in provider, and have linters read all of deploy/
 	@COSTGUARD_DEPLOY_CHECKS=$(abspath $(DEPLOY_CHECKS))/venv nice $(BIN)/python -m pytest -q -n0 tests/deploy $(ARGS)
 
-replay: $(VENV)/installed-dev ## replay the policies for deadlines over the series in TRACES, one of five parts: make replay PART=one-zone; without PART, write service/docs/deadlines.md's table and plot from all parts
+replay: $(VENV)/installed-dev ## replay the policies for deadlines over the series in TRACES, a part at a time: make replay PART=one-zone; without PART, write each table of service/docs/deadlines.md whose parts are there
 	@nice $(BIN)/python -m tests.deadlines $(if $(PART),--part $(PART) $(TRACES),--write) $(ARGS)
 
 first-hour: $(VENV)/installed-dev ## act out the README's set-up and a first job on a clean machine, command by command, and write service/docs/first-hour.md

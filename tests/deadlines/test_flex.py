@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from tests.deadlines.markets import GAP_H, drawn_market, random_ups
 
+from costguard.deadlines.expected import PricedZone, expected_cost
 from costguard.deadlines.flex_plan import FLEX, GRANTED, granting_of, layer, solve_with_flex
 from costguard.deadlines.hazards import PRIOR_PREEMPTIONS, Hazards, ZoneCounts, stationary_ages
 from costguard.deadlines.optimum import optimum_costs
@@ -217,3 +218,37 @@ def test_optimum_with_a_grant_at_once_costs_flex_start_alone() -> None:
     assert optimum_costs(task, drawn_market("0" * 60), [0])[0] == pytest.approx(1.3 * 2.2)
     never = optimum_costs(task, drawn_market("0" * 60), [0], [lambda _point: None])
     assert never[0] == pytest.approx(3.0 * 2.2)
+
+
+def test_job_without_on_demand_asks_for_flex_start_where_no_spot_is() -> None:
+    """No zone, or none with room: it asks, waits, and stays on what it gets."""
+    alone = situation(1.4, CALM, OFTEN, is_up=False)._replace(on_demand_price=None)
+    assert Planner().choose(alone).act is Act.START_FLEX
+    assert Planner().choose(alone._replace(zones=())).act is Act.START_FLEX
+    assert Planner().choose(alone._replace(asked=FlexAsked(0.2))).act is Act.WAIT
+    assert Planner().choose(alone._replace(held=HeldVM("flex", "", 1.0))).act is Act.STAY
+    assert Planner().choose(situation(1.4, CALM, OFTEN)._replace(on_demand_price=None)).act is Act.START_SPOT
+
+
+@pytest.mark.parametrize(("spot_price", "slack_h", "act"), [(1.6, 10.0, Act.START_FLEX), (1.4, 10.0, Act.STAY)])
+def test_job_on_spot_without_on_demand_asks_for_what_costs_no_more(spot_price: float, slack_h: float, act: Act) -> None:
+    """Flex-start that is no dearer than its Spot VM is asked for while that runs, and always once a loss is a risk."""
+    held = situation(spot_price, CALM, OFTEN)._replace(on_demand_price=None, held=HeldVM("spot", "a", 2.0))
+    assert Planner().choose(held._replace(time_left_h=20.0 + slack_h)).act is act
+    assert Planner().choose(held._replace(time_left_h=20.6)).act is Act.START_FLEX
+
+
+def test_expected_cost_of_a_job_that_may_ask_for_flex_start() -> None:
+    """A quote with flex-start costs less than without; one that has no zone has its waits and nothing else."""
+    zones = [PricedZone("a", 1.4)]
+    task = Task(10.0, 16.0, 0.2, 3.0)
+    without = expected_cost(task, zones, Planner())
+    both = expected_cost(task._replace(flex=FlexOffer(1.3)), zones, Planner())
+    alone = expected_cost(task._replace(flex=FlexOffer(1.3)), [], Planner())
+    assert without is not None
+    assert both is not None
+    assert alone is not None
+    assert both.mean < without.mean
+    assert alone.low == pytest.approx(1.3 * 10.2)
+    assert both.late_share == alone.late_share == 0.0
+    assert expected_cost(task, [], Planner()) is None

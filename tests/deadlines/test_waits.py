@@ -45,7 +45,7 @@ def test_requests_that_were_seen_outweigh_the_prior() -> None:
 
 
 def test_request_counts_in_the_ages_that_it_outlasted_and_where_it_was_granted() -> None:
-    """One was granted after 42 min, one dropped after 12, and one refused after a minute, as a whole refusal."""
+    """A request was granted after 42 min, one dropped after 12, and one refused after a minute, as a whole refusal."""
     waits = [SeenWait(0.7, is_granted=True), SeenWait(0.2), SeenWait(1 / 60, is_refused=True)]
     counts = counts_of_waits(waits)
     assert counts.granted == (0.0, 0.0, 1.0, 0.0)
@@ -60,7 +60,7 @@ def test_waits_that_are_expected_give_back_their_own_chance() -> None:
 
 
 def test_waits_are_drawn_by_run_and_point_alone() -> None:
-    """Draws are even between their limits, a fifth is never granted, and the same run asks in vain again."""
+    """The draws are even between their limits, a fifth is never granted, and the same run asks in vain again."""
     waits = Waits(0.5, 2.0, 0.2)
     drawn = [waits.drawn(run, point) for run in range(40) for point in range(100)]
     assert drawn == [waits.drawn(run, point) for run in range(40) for point in range(100)]

@@ -23,7 +23,7 @@ from costguard.deadlines.hazards import (
 )
 from costguard.deadlines.situation import FlexOffer, Zone
 from costguard.deadlines.spot_alone import age_h_of
-from costguard.deadlines.waits import WAIT_STARTS, grant_hazards
+from costguard.deadlines.waits import drawn_wait
 
 RUNS = 200
 MOST_VMS = 2000  # that a run may lose before it counts as one without an end
@@ -99,19 +99,17 @@ def _on_flex(job: ToFinish, flex: FlexOffer, seed: int) -> Way:
     if work_of_one_h <= 0:
         return Way("flex", None, math.inf, math.inf, math.inf)
     hours = job.work_h + math.ceil(job.work_h / work_of_one_h - 1e-9) * job.start_h
-    lot = Random(seed)
-    waited_h = sum(_wait_h(flex, lot) for _ in range(RUNS)) / RUNS
+    waited_h = sum(_wait_h(flex, seed * 1_000_003 + run) for run in range(RUNS)) / RUNS
     cost = flex.price * hours
     return Way("flex", cost, cost, cost, waited_h + hours)
 
 
-def _wait_h(flex: FlexOffer, lot: Random) -> float:
+def _wait_h(flex: FlexOffer, run: int) -> float:
     """Hours until a VM is granted; a request that ends in vain is made again at once, a hundred times at most."""
-    hazards = grant_hazards(flex.waits, flex.longest_wait_h)
     for refused in range(100):
-        age_h = _passed_at(hazards, WAIT_STARTS, flex.longest_wait_h, 0.0, _lot_of_hazard(lot))
-        if age_h is not None:
-            return refused * flex.longest_wait_h + age_h
+        hours = drawn_wait(flex.waits, flex.longest_wait_h, run, refused)
+        if hours is not None:
+            return refused * flex.longest_wait_h + hours
     return 100 * flex.longest_wait_h
 
 

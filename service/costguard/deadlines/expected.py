@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import partial
 from random import Random
 from typing import NamedTuple
 
 from costguard.deadlines.hazards import BIN_STARTS, NO_COUNTS, ByAge, Hazards, ZoneCounts, bin_of, hazards_of
-from costguard.deadlines.market import RecordedMarket
-from costguard.deadlines.run import Task, replay_run
+from costguard.deadlines.market import NoZones, RecordedMarket
+from costguard.deadlines.run import Task, WaitAt, granted_at_once, replay_run
 from costguard.deadlines.series import ZoneSeries
 from costguard.deadlines.situation import Policy
+from costguard.deadlines.waits import drawn_wait
 
 RUNS = 32
 _LEAST_GAP_H = 0.1
@@ -40,23 +42,30 @@ class PricedZone(NamedTuple):
 
 
 def expected_cost(
-    task: Task, zones: Sequence[PricedZone], policy: Policy, runs: int = RUNS, seed: int = 1
+    task: Task,
+    zones: Sequence[PricedZone],
+    policy: Policy,
+    runs: int = RUNS,
+    seed: int = 1,
 ) -> ExpectedCost | None:
-    """The same seed gives the same figures. None where there is no zone to draw."""
-    if not zones or task.work_h <= 0:
+    """The same seed gives the same figures. None where there is no zone to draw, and no flex-start VM to ask for.
+
+    Requests for flex-start wait as the task's own counts make likely.
+    """
+    if not (zones or task.flex is not None) or task.work_h <= 0:
         return None
     gap_h = max(_LEAST_GAP_H, task.deadline_h / _POINTS)
     points = math.ceil((task.deadline_h + task.work_h + task.start_h + task.apart_h) / gap_h) + 2
     counts = {zone.name: zone.counts for zone in zones}
     lot = Random(seed)
     results = []
-    for _ in range(runs):
+    for run in range(runs):
         series = [
             ZoneSeries(zone.name, "", gap_h * 3600, _drawn(hazards_of(zone.counts), gap_h, points, lot), (zone.price,))
             for zone in zones
         ]
-        market = RecordedMarket(series, zones[0].price, counts=counts)
-        results.append(replay_run(task, market, 0, policy))
+        market = RecordedMarket(series, zones[0].price, counts=counts) if series else NoZones(gap_h, points)
+        results.append(replay_run(task, market, 0, policy, _wait_at(task, seed, run)))
     costs = sorted(result.cost for result in results)
     return ExpectedCost(
         sum(costs) / runs,
@@ -67,6 +76,12 @@ def expected_cost(
         sum(result.preemptions for result in results) / runs,
         runs,
     )
+
+
+def _wait_at(task: Task, seed: int, run: int) -> WaitAt:
+    if task.flex is None:
+        return granted_at_once
+    return partial(drawn_wait, task.flex.waits, task.flex.longest_wait_h, seed * 1_000_003 + run)
 
 
 def _drawn(hazards: Hazards, gap_h: float, points: int, lot: Random) -> tuple[bool, ...]:

@@ -59,7 +59,7 @@ def solve_with_flex(problem: PlanInput) -> Plan:
 
 
 def granting_of(flex: FlexInput, hours: float) -> Array:
-    """Returns the chances over any span of a request of each age: to be of each age after it, and, last, to be granted."""
+    """Returns the chances of a request of each age, over any span: to be of each age after it, and, last, granted."""
     count = max(1, math.ceil(hours / SUBSTEP_H))
     short_h = hours / count
     once = np.zeros((AGES + 1, AGES + 1))
@@ -107,7 +107,7 @@ class _FlexRows(PlanRows):
                 np.minimum(columns, waiting[:, age], out=columns)
 
     def _asked(self, row: int, first: int, last: int) -> Array | None:
-        """Returns S, O and N of each age of a request that waits on for a step; where a grant would be late, infinite."""
+        """Returns S, O and N by the age of a request that waits on for a step; infinite where a grant would be late."""
         if last < self.start_from:
             return None
         low = max(first - 1, 0)

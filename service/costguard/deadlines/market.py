@@ -20,6 +20,29 @@ from costguard.deadlines.situation import Zone
 HISTORY_STEP_H = 4.0  # history is counted again so often: a policy plans again no sooner
 
 
+class NoZones:
+    """A market of a job that may have no Spot VM."""
+
+    def __init__(self, gap_h: float, points: int) -> None:
+        self.gap_h = gap_h
+        self.points = points
+
+    def is_up(self, _name: str, _point: int) -> bool:
+        return False
+
+    def price(self, _name: str, _point: int) -> float:
+        return 0.0
+
+    def next_change(self, _point: int) -> int:
+        return self.points
+
+    def zones(self, _point: int) -> tuple[Zone, ...]:
+        return ()
+
+    def together(self, _point: int) -> TogetherCounts | None:
+        return None
+
+
 class RecordedMarket:
     """Recorded series of one recording. `spot_price`: an hour of Spot where the files name no price.
 

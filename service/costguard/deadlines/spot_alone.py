@@ -1,4 +1,4 @@
-"""Plans without on-demand VMs: Spot at once, wherever there is any."""
+"""Plans without on-demand VMs: Spot at once, wherever there is any, and flex-start where there is none."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 
 from costguard.deadlines.guard import has_slack_to_move, may_move
 from costguard.deadlines.hazards import expected_life, hazards_of
-from costguard.deadlines.simple_policies import wished
+from costguard.deadlines.simple_policies import must_ask_next, wished
 from costguard.deadlines.situation import Act, Choice, Situation, Why, Zone
 
 TYPICAL_AGE_H = 4.0  # of a zone about which nothing is known: by the prior, half of what is up has been for longer
@@ -16,8 +16,10 @@ LOOKS_AGAIN_H = 0.5  # at other zones while one runs: they become cheaper, or ol
 
 def on_spot_alone(situation: Situation) -> Choice:
     """Chooses Spot, which alone does any work without on-demand VMs: it is started wherever it is available, without
-    waiting.
+    waiting. Where there is none, a flex-start VM is asked for, if the job may have one.
     """
+    if _asks_for_flex(situation):
+        return wished(situation, Act.START_FLEX, Why.NO_ON_DEMAND, holds_h=situation.time_left_h)
     if situation.held is not None:
         return _stay_or_move(situation)
     zones = open_zones(situation)
@@ -26,6 +28,20 @@ def on_spot_alone(situation: Situation) -> Choice:
     lives = {zone.name: _life(zone) for zone in zones}
     zone = min(zones, key=lambda zone: (_cost_alone(situation, zone, lives[zone.name]), -lives[zone.name]))
     return _start_in(situation, zone, Why.SPOT_IS_UP)
+
+
+def _asks_for_flex(situation: Situation) -> bool:
+    """A Spot VM asks for one too that costs no more, as nobody takes it, or once a loss could make the job late."""
+    flex, held = situation.flex, situation.held
+    if flex is None or situation.asked is not None:
+        return False
+    if held is None:
+        return not open_zones(situation)
+    if held.kind == "flex":
+        return must_ask_next(situation)
+    zone = situation.zone(held.zone)
+    is_cheap = zone is not None and flex.price <= zone.price
+    return situation.slack_h >= situation.flex_needs_h and (is_cheap or not has_slack_to_move(situation))
 
 
 def _stay_or_move(situation: Situation) -> Choice:

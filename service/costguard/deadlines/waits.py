@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import NamedTuple
 
 LONGEST_WAIT_H = 2.0  # of a request, by Google's page on provisioning models
@@ -89,6 +90,7 @@ def wait_bin_of(age_h: float) -> int:
     return bisect_right(WAIT_STARTS, max(0.0, age_h)) - 1
 
 
+@lru_cache(maxsize=256)
 def grant_hazards(counts: WaitCounts, longest_h: float = LONGEST_WAIT_H) -> ByWait:
     """Grants an hour, by the age of a request, drawn towards the prior where few were seen."""
     hazards = []
@@ -101,6 +103,17 @@ def grant_hazards(counts: WaitCounts, longest_h: float = LONGEST_WAIT_H) -> ByWa
         chance = (counts.granted[place] + PRIOR_REQUESTS * prior) / (seen + PRIOR_REQUESTS)
         hazards.append(-math.log(1 - min(_SURE, chance)) / (end_h - start_h))
     return tuple(hazards)
+
+
+def drawn_wait(counts: WaitCounts, longest_h: float, run: int, point: int) -> float | None:
+    """A wait by these hazards, the same for a run and a point each time; None: it ends in vain."""
+    left = -math.log(1 - min(_lots(run, point)[0], _SURE))
+    for hazard, (start_h, end_h) in zip(grant_hazards(counts, longest_h), _bins(longest_h), strict=True):
+        passes = hazard * max(0.0, end_h - start_h)
+        if passes > left:
+            return start_h + left / hazard
+        left -= passes
+    return None
 
 
 def _bins(longest_h: float) -> list[tuple[float, float]]:
