@@ -89,6 +89,7 @@ def test_command_is_asked_for_a_save_at_each_interval(vm: Vm, guard: FakeGuard, 
 
 
 def test_guard_says_how_often_and_learns_how_long_a_save_takes(vm: Vm, guard: FakeGuard) -> None:
+    """The agent asks, uses the answer, and asks again once a save was measured."""
     guard.save_every_s = 0.4
     _train(vm, "file")
     vm.boot()
@@ -118,6 +119,7 @@ def test_own_saves_of_the_command_count(vm: Vm, guard: FakeGuard) -> None:
 
 
 def test_without_the_option_nothing_is_asked(vm: Vm, guard: FakeGuard) -> None:
+    """The command has no variable for requests, and the guard hears no question."""
     vm.train("import os, time\nprint('asks' if 'COSTGUARD_SAVE_REQUEST' in os.environ else 'no')\ntime.sleep(0.3)")
     vm.boot()
     guard.wait_for("exit")
@@ -150,5 +152,6 @@ def test_signal_goes_to_the_outermost_process_with_a_handler() -> None:
 
 
 def test_wrong_way_to_ask_is_a_wrong_setting() -> None:
+    """A file and two signals ask without ending the command; nothing else does."""
     given = {"attempt": "a", "guard": "https://g", "command": ["x"], "save_on": "SIGKILL"}
     assert read_settings(json.dumps(given))[1] == ["save_on must be file, SIGUSR1 or SIGUSR2"]

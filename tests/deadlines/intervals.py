@@ -120,7 +120,7 @@ def compare(name: str, lives: Sequence[Life], save_s: float) -> Compared:
 
 
 def _next(terms: SaveTerms, age_h: float) -> float:
-    """At an age to a quarter of its own size, so that few of them are computed."""
+    """Rounds the age to a quarter of its own size, so that few of them are computed."""
     return best_interval(terms, 1.25 ** round(math.log(age_h, 1.25)))
 
 

@@ -62,7 +62,7 @@ def advised(**given: Any) -> SaveAdvice:
 
 
 def test_sentence_has_both_intervals_with_their_loss() -> None:
-    """By hand, of a life of 5 h: the sum over k of 2 h x exp(-0.2 (0.1 h + k x 2 h 1 min)) is
+    """The sum over k, by hand and of a life of 5 h, of 2 h x exp(-0.2 (0.1 h + k x 2 h 1 min)) is
     2 exp(-0.2 x 2.11667) / (1 - exp(-0.2 x 2.01667)) = 3.9463 h that are kept.
     """
     advice = advised()
@@ -79,6 +79,7 @@ def test_sentence_has_both_intervals_with_their_loss() -> None:
 
 
 def test_without_the_work_shares_are_said() -> None:
+    """The cost of the whole job is not known then, and no dollars are made up."""
     advice = advised(work=None)
     assert (advice.loses, advice.would_lose, advice.expected) == (None, None, None)
     assert advice.text == (
@@ -88,16 +89,18 @@ def test_without_the_work_shares_are_said() -> None:
 
 @pytest.mark.parametrize("unknown", ["save", "start", "rate"])
 def test_what_is_unknown_is_no_zero(unknown: str) -> None:
+    """Nothing is said without a measured save, a start or a price."""
     assert save_advice(case(**{unknown: None})) is None
 
 
 @pytest.mark.parametrize("written", [[], every(HOUR, 1)])
 def test_interval_is_unknown_before_two_checkpoints(written: Sequence[datetime]) -> None:
+    """A single checkpoint shows no interval."""
     assert save_advice(case(written=written)) is None
 
 
 def test_preemption_is_no_part_of_the_interval() -> None:
-    """Of the gap across it neither the work nor the wait counts."""
+    """The gap across it counts neither as work nor as a wait."""
     written = [*every(21 * MINUTE, 3), *every(21 * MINUTE, 3, at("05:00"))]
     cut = interruption(happened_at=at("00:50"))
     assert interval_in_use(case(written=written, interruptions=[cut])) == 20 * MINUTE
@@ -106,6 +109,7 @@ def test_preemption_is_no_part_of_the_interval() -> None:
 
 
 def test_save_of_a_drill_is_no_part_of_the_interval() -> None:
+    """A drill asks for a save, and its restart is no work."""
     held = Drill("j1", 1, NOW, ANA, DrillState.OVER, began_at=at("01:00"), ended_at=at("01:05"))
     written = [at("00:00"), at("01:01"), at("03:01"), at("05:02")]
     assert interval_in_use(case(written=written, drills=[held])) == 2 * HOUR
@@ -125,17 +129,19 @@ def test_save_of_a_drill_is_no_part_of_the_interval() -> None:
 def test_saves_on_notice_count_as_far_as_they_were_seen_and_fit(
     seen: SavedOnNotice, save_s: int, notice: timedelta, share: float
 ) -> None:
+    """A notice without a save counts in addition to those that were seen."""
     assert noticed_share(MeasuredSave(save_s * SECOND), notice, seen) == pytest.approx(share)
 
 
 def test_job_that_saves_on_notice_needs_to_save_less_often() -> None:
-    """At 60 of 60 notices saving every 2 h costs hardly more than the best."""
+    """Saving every 2 h costs hardly more than the best where 60 of 60 notices saved."""
     advice = advised(on_notice=SavedOnNotice(60, 60))
     assert advice.best > 2 * HOUR
     assert not advice.is_worth
 
 
 def test_change_is_measured_by_what_preemptions_lost_before_and_after() -> None:
+    """Host errors do not count; without a change, or a preemption on each side, nothing is said."""
     written = [*every(121 * MINUTE, 4), *every(21 * MINUTE, 6, at("12:00"))]
     lost = [
         interruption(1, happened_at=at("07:30"), lost=80 * MINUTE, lost_cost=Money.of("2.50")),
@@ -152,14 +158,14 @@ def test_change_is_measured_by_what_preemptions_lost_before_and_after() -> None:
 
 
 def test_start_is_what_vms_billed_before_the_command() -> None:
-    """Those of a VM that was started again have its image and data."""
+    """A VM that was started again has its image and data, and does not count."""
     first, again = attempt(), replace(attempt(), restarts=1, made_at=at("10:04"))
     assert usual_start([first, again]) == 4 * MINUTE
     assert usual_start([replace(first, made_at=None)]) is None
 
 
 def test_job_has_its_advice_once_a_save_was_measured(database_url: str) -> None:
-    """Its VMs are preempted by the prior, at a Spot price; a drill shows how long a save takes."""
+    """The hazard is the prior's, the price that of its VM; a drill shows how long a save takes."""
     with world(database_url) as w:
         job = w.submit(work=100 * HOUR)
         w.until_up("cg-j1-1")
@@ -182,6 +188,7 @@ def test_job_has_its_advice_once_a_save_was_measured(database_url: str) -> None:
 
 
 def test_vm_on_demand_gets_no_advice(sqlite_url: str) -> None:
+    """It is never preempted; nor is there advice on a job that does not exist."""
     with world(sqlite_url) as w:
         recipe = replace(w.submit().recipe, provisioning_model=ProvisioningModel.STANDARD)
         job = w.submit("j2", recipe=recipe)

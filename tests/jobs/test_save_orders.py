@@ -34,6 +34,7 @@ def spec(plan: CheckpointPlan) -> JobSpec:
     ],
 )
 def test_half_of_the_options_is_refused_with_the_other_half(plan: CheckpointPlan, where: str, says: str) -> None:
+    """The interval and the way to ask go together, and the refusal names what is missing."""
     (problem,) = travel_problems(spec(plan))
     assert problem.where == where
     assert says in problem.message
@@ -41,6 +42,7 @@ def test_half_of_the_options_is_refused_with_the_other_half(plan: CheckpointPlan
 
 @pytest.mark.parametrize("every", ["auto", "20min", "90s", "1h30m", "15m"])
 def test_intervals_that_are_taken(every: str) -> None:
+    """The guard's choice, or a span as people write it."""
     plan = replace(AUTO, save_every=every)
     assert list(travel_problems(spec(plan))) == []
     assert [one for one in option_problems(spec(plan)) if "save" in one.where] == []
@@ -48,6 +50,7 @@ def test_intervals_that_are_taken(every: str) -> None:
 
 @pytest.mark.parametrize(("every", "says"), [("often", "is no interval"), ("10s", "is too short"), ("0m", "too short")])
 def test_intervals_that_are_refused(every: str, says: str) -> None:
+    """A word that is no span, and less than a minute."""
     (problem,) = (one for one in option_problems(spec(replace(AUTO, save_every=every))) if "save" in one.where)
     assert problem.where == "checkpoint.save_every"
     assert says in problem.message
@@ -72,7 +75,7 @@ def ask(w: World, save_s: float | None = None) -> EventsAnswer:
 
 
 def test_guard_answers_with_the_interval_for_the_vms_age(sqlite_url: str) -> None:
-    """Of a zone without history by the prior; none before a save was measured; longer as the VM grows older."""
+    """A zone without history has the prior; no interval before a save was measured; a longer one for an older VM."""
     with world(sqlite_url) as w:
         w.submit(checkpoint=AUTO)
         w.until_up("cg-j1-1")
@@ -92,7 +95,7 @@ def test_guard_answers_with_the_interval_for_the_vms_age(sqlite_url: str) -> Non
 
 
 def test_measured_drill_counts_for_more_than_what_the_agent_saw(sqlite_url: str) -> None:
-    """What a request took holds the wait for the end of a step as well."""
+    """A request takes the wait for the end of a step as well."""
     with world(sqlite_url) as w:
         made = w.submit(checkpoint=AUTO, recipe=replace(RECIPE, notice=timedelta()))
         w.until_up("cg-j1-1")
@@ -108,6 +111,7 @@ def test_measured_drill_counts_for_more_than_what_the_agent_saw(sqlite_url: str)
 
 
 def test_vm_that_is_not_preempted_saves_every_hour(sqlite_url: str) -> None:
+    """No save need be measured for it."""
     with world(sqlite_url) as w:
         recipe = replace(RECIPE, provisioning_model=ProvisioningModel.STANDARD)
         w.submit(checkpoint=AUTO, recipe=recipe)
@@ -117,6 +121,7 @@ def test_vm_that_is_not_preempted_saves_every_hour(sqlite_url: str) -> None:
 
 
 def test_job_that_saves_by_itself_gets_no_interval(sqlite_url: str) -> None:
+    """The same holds where its owner chose the interval."""
     with world(sqlite_url) as w:
         w.submit(checkpoint=replace(AUTO, save_every="20min"))
         w.until_up("cg-j1-1")

@@ -132,7 +132,7 @@ def _spent_on_saves(terms: SaveTerms, interval_h: float) -> float:
     cycle_h, first_h = interval_h + terms.save_h, terms.start_h + interval_h
 
     def until(before_h: float) -> float:
-        """Of a life that ends so many hours earlier."""
+        """Returns the hours of a life that ends so many hours earlier."""
         return _sum_by_cycle(
             terms.hazard,
             first_h + before_h,

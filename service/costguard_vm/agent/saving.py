@@ -36,19 +36,19 @@ def catching(root: int, number: int) -> list[int]:
     children: dict[int, list[int]] = {}
     for one in processes():
         children.setdefault(one.parent, []).append(one.pid)
-    found: list[int] = []
+    outermost: list[int] = []
     waiting = [root]
     while waiting:
         pid = waiting.pop()
         if _catches(pid, number):
-            found.append(pid)
+            outermost.append(pid)
         else:
             waiting += children.get(pid, [])
-    return sorted(found)
+    return sorted(outermost)
 
 
 def _catches(pid: int, number: int) -> bool:
-    """By SigCgt of /proc/PID/status (man 5 proc): a mask in hexadecimal, whose lowest bit is signal 1."""
+    """Reads SigCgt of /proc/PID/status (man 5 proc): a mask in hexadecimal, whose lowest bit is signal 1."""
     for line in read(f"/proc/{pid}/status").splitlines():
         if line.startswith("SigCgt:"):
             return bool(int(line.split()[1], 16) >> (number - 1) & 1)
@@ -137,9 +137,9 @@ class SaveRequests:
         number = signal.Signals[self._settings.save_on]
         name = self._container()
         root = container_process(name) if name else pid
-        asked = catching(root, number) if root else []
-        for one in asked:
+        handlers = catching(root, number) if root else []
+        for one in handlers:
             os.kill(one, number)
-        if not asked and not self._is_mute:
+        if not handlers and not self._is_mute:
             say(f"the command is not asked to save: none of its processes has a handler for {number.name}")
-        self._is_mute = not asked
+        self._is_mute = not handlers

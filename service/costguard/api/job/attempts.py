@@ -240,10 +240,7 @@ class AgentEventsResponse(Out):
     accepted_through: int = Field(description="Every event up to this number is stored.")
     why: str = Field(description="`hang`: the command is cancelled to be restarted; else empty.")
     drill: int | None = Field(description="The preemption drill that the agent is to hold; null: none.")
-    save_every_s: float | None = Field(
-        description="The interval at which the agent is to ask the command for a save, in seconds; null: not asked, "
-        "or not known."
-    )
+    save_every_s: float | None = Field(description="The interval for saves, in seconds; null: not asked, or unknown.")
     go: GoResponse | None = Field(
         description="The start of the command on a VM that stands by; null: it does not start yet."
     )

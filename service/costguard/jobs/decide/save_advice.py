@@ -36,7 +36,7 @@ class MeasuredSave:
 
 @dataclass(frozen=True, slots=True)
 class SaveCase:
-    """What the advice rests on. `written`: when complete checkpoints were, the oldest first.
+    """Holds all that the advice rests on. `written`: when complete checkpoints were, the oldest first.
 
     `start`: what a VM bills until its command runs. `work`: of the whole job; None: not known. `rate`: of an hour.
     """
@@ -55,7 +55,7 @@ class SaveCase:
 
 @dataclass(frozen=True, slots=True)
 class SaveAdvice:
-    """What the interval in use costs, and what the best would. `loses` and `would_lose` are all that is billed and is
+    """The cost of the interval in use and of the best. `loses` and `would_lose` are all that is billed and is
     not kept work: work that is done again, the starts of further VMs, and saves, of `expected`, which the job costs as
     it saves now. The three are None where the work of the job is not known; the shares never are.
     """
@@ -161,9 +161,9 @@ def _mean_loss(some: Sequence[Interruption]) -> str:
     """`4 preemptions lost 55 min each ($5.00)`."""
     spans = [one.lost for one in some if one.lost is not None]
     costs = [one.lost_cost for one in some if one.lost_cost is not None]
-    each = span_text(sum(spans, timedelta()) / len(spans))
+    mean = span_text(sum(spans, timedelta()) / len(spans))
     cost = f" ({Money(sum(costs, ZERO).nanos // len(costs))})" if len(costs) == len(some) else ""
-    return f"{count_text(len(some), 'preemption')} lost {each}{' each' if len(some) > 1 else ''}{cost}"
+    return f"{count_text(len(some), 'preemption')} lost {mean}{' each' if len(some) > 1 else ''}{cost}"
 
 
 def _work_between(gaps: Sequence[timedelta], case: SaveCase) -> timedelta:
