@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from datetime import datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -110,10 +111,13 @@ def test_own_saves_of_the_command_count(vm: Vm, guard: FakeGuard) -> None:
         environment={"BY": "file", "SAVED": str(saved)},
         look_s=0.05,
         save_on="file",
-        save_every_s=30.0,
+        save_every_s=5.0,
     )
     vm.boot()
     _wait_for_saves(guard, 3)
+    begun = datetime.fromisoformat(guard.wait_for("start")["started_at"])
+    later = begun + timedelta(seconds=7)
+    guard.wait_for("heartbeat", lambda event: datetime.fromisoformat(event["at"]) > later)
     (run,) = vm.run_folders()
     assert not (run / "step" / "save-request").exists()
 

@@ -46,6 +46,15 @@ def test_a_job_tells_its_progress_its_risk_and_its_losses() -> None:
         assert part in text
 
 
+def test_the_checkpoint_interval_is_shown_where_it_is_known() -> None:
+    """It comes with what a change achieved; an earlier server says nothing of it."""
+    assert "saving every" not in shown(show_job, DETAIL)
+    interval = {"text": "saving every 2 h loses $41 of an expected $312", "achieved": "since it saves every 20 min"}
+    text = " ".join(shown(show_job, {**DETAIL, "save_interval": interval}).split())
+    assert "saves saving every 2 h loses $41 of an expected $312; since it saves every 20 min" in text
+    assert "saving every" not in shown(show_job, {**DETAIL, "save_interval": None})
+
+
 def test_a_full_disk_and_the_images_digest_are_shown() -> None:
     """While the job goes on, and where the image was asked for by its tag."""
     disk = {"state": "full", "mount": "/", "free_bytes": 0, "total_bytes": 1, "text": "disk full: 0 bytes left on /"}

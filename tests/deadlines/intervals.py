@@ -14,8 +14,8 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from costguard.deadlines.hazards import ByAge, SeenPeriod, counts_of, hazards_of
-from costguard.deadlines.save_interval import LONGEST_H, SHORTEST_H, SaveTerms, best_interval
+from costguard.deadlines.hazards import ByAge, SeenPeriod, counts_of
+from costguard.deadlines.save_interval import LONGEST_H, SHORTEST_H, SaveTerms, best_interval, hazard_of
 from costguard.deadlines.series import ZoneSeries, read_folder
 
 SAVES_S = (1, 5, 20, 60, 120, 300)
@@ -65,14 +65,16 @@ def periods_of(series: ZoneSeries) -> list[SeenPeriod]:
     return periods
 
 
-def lives_of(series: ZoneSeries) -> list[Life]:
-    """The history that the advice rests on is read again at every tenth VM."""
+def lives_of(series: ZoneSeries, *, knows_all: bool = False) -> list[Life]:
+    """Returns the VMs of a zone, each as long as it may have lived. The history that the advice rests on is read again
+    at every tenth VM; with `knows_all` it is the whole record.
+    """
     periods = periods_of(series)
     ups = [one for one in periods if one.is_up]
     lives: list[Life] = []
     for place, one in enumerate(ups):
         if place % _READ_EVERY == 0:
-            hazard = hazards_of(counts_of(periods, one.began_h)).preemption
+            hazard = hazard_of(counts_of(periods, math.inf if knows_all else one.began_h))
         whole_h = one.ended_h - one.began_h
         lost_h = [whole_h - series.gap_h * (moment + 0.5) / MOMENTS for moment in range(MOMENTS)]
         lives += [Life(hours, hazard, one.is_cut) for hours in ([whole_h] * MOMENTS if one.is_cut else lost_h)]
@@ -134,9 +136,9 @@ def recordings(folder: Path) -> dict[str, list[Life]]:
     return {name: some for name, some in lives.items() if len(some) > _MANY * MOMENTS}
 
 
-def zones(folder: Path) -> dict[str, list[Life]]:
+def zones(folder: Path, *, knows_all: bool = False) -> dict[str, list[Life]]:
     """The VMs of each zone that was preempted at least twenty times."""
-    lives = {f"{series.folder}/{series.name}": lives_of(series) for series in read_folder(folder)}
+    lives = {f"{series.folder}/{series.name}": lives_of(series, knows_all=knows_all) for series in read_folder(folder)}
     return {name: some for name, some in lives.items() if len(some) > _MANY * MOMENTS}
 
 
@@ -150,12 +152,22 @@ def table(title: str, rows: Sequence[Compared]) -> Iterator[str]:
         hours = sorted(row.best_h * 60 for row in some)
         yield (
             f"| {save_s} s | {len(some)} | {hours[0]:.0f} to {hours[-1]:.0f} min "
-            f"| {sum(once) / len(once):.1%}, {max(once):.1%} | {sum(by_age) / len(by_age):.1%}, {max(by_age):.1%} |"
+            f"| {_percent(sum(once) / len(once))}, {_percent(max(once))} "
+            f"| {_percent(sum(by_age) / len(by_age))}, {_percent(max(by_age))} |"
         )
 
 
+def _percent(share: float) -> str:
+    return f"{round(share, 3) + 0.0:.1%}"
+
+
 def main(folder: Path) -> None:
-    for title, lives in (("recordings", recordings(folder)), ("zones", zones(folder))):
+    parts = {
+        "recordings": recordings(folder),
+        "zones": zones(folder),
+        "zones, known whole": zones(folder, knows_all=True),
+    }
+    for title, lives in parts.items():
         rows = [compare(name, some, save_s) for save_s in SAVES_S for name, some in lives.items()]
         for row in rows:
             line = f"{row.name:60} {row.save_s:4} s  best {row.best_h * 60:6.0f} min {row.best:.4f}"

@@ -17,13 +17,14 @@ from costguard.jobs.decide.save_advice import (
     MeasuredSave,
     SaveAdvice,
     SaveCase,
+    achieved_since,
     achieved_text,
     interval_in_use,
     noticed_share,
     save_advice,
 )
 from costguard.jobs.reports.save_interval import advice_of, usual_start
-from costguard.jobs.rows import drills, job_rows
+from costguard.jobs.rows import attempts, drills, interruptions, job_rows
 from costguard.model.attempt import Outcome
 from costguard.model.drill import Drill, DrillState, SavedOnNotice
 from costguard.model.instance import ProvisioningModel
@@ -155,6 +156,46 @@ def test_change_is_measured_by_what_preemptions_lost_before_and_after() -> None:
     )
     assert achieved_text(case(written=written, interruptions=lost[:2])) == ""
     assert achieved_text(case(written=every(21 * MINUTE, 9), interruptions=lost)) == ""
+
+
+def test_earlier_job_with_the_same_script_is_compared_with() -> None:
+    """The change is mostly made at a launch; nothing is said where both save alike, or nothing was lost yet."""
+    lost = [interruption(1, happened_at=at("07:30"), lost=60 * MINUTE, lost_cost=Money.of("2.00"))]
+    earlier = case(interruptions=lost)
+    mine = case(
+        written=every(21 * MINUTE, 9), interruptions=[interruption(1, happened_at=at("09:00"), lost=8 * MINUTE)]
+    )
+    assert achieved_since(earlier, "j0", mine) == (
+        "since it saves every 20 min instead of every 2 h as in job j0, 1 preemption lost 8 min; "
+        "in that one, 1 preemption lost 1 h ($2.00)"
+    )
+    assert achieved_since(earlier, "j0", replace(mine, interruptions=())) == ""
+    assert achieved_since(replace(earlier, written=every(22 * MINUTE, 9)), "j0", mine) == ""
+
+
+def test_earlier_job_is_found_by_its_script(database_url: str) -> None:
+    """It is another job of the same owner, project and preset, whatever its options."""
+    with world(database_url) as w:
+        for job_id, apart, lost in (("j1", 2 * HOUR, 50 * MINUTE), ("j2", 21 * MINUTE, 9 * MINUTE)):
+            made = w.submit(job_id, work=100 * HOUR, command=("python", "train.py", f"--save={apart}"))
+            w.until_up(f"cg-{job_id}-1")
+            w.start(f"cg-{job_id}-1")
+            began = w.clock.now()
+            with w.database.write() as connection:
+                (tried,) = attempts.of_jobs(connection, [job_id])[job_id]
+                for number in range(5):
+                    written = began + number * apart
+                    job_rows.add_checkpoint(connection, job_id, f"gs://x/{number}", written, number, began)
+                cut = interruption(happened_at=began - HOUR, lost=lost)
+                interruptions.add(connection, replace(cut, attempt_id=tried.id, job_id=job_id, run=-1))
+                drills.add(connection, made, ANA, w.clock.now())
+            w.say(f"cg-{job_id}-1", ("drill", {"number": 1, "phase": "over", "result": "saved", "saved_s": 60.0}))
+            w.clock.advance(24 * HOUR)
+        with w.database.read() as connection:
+            advice = advice_of(connection, w.clock.now(), "j2")
+        assert advice is not None
+        assert advice.achieved.startswith("since it saves every 20 min instead of every 1 h 59 min as in job j1, ")
+        assert advice.achieved.endswith("1 preemption lost 9 min; in that one, 1 preemption lost 50 min")
 
 
 def test_start_is_what_vms_billed_before_the_command() -> None:

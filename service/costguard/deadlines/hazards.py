@@ -161,11 +161,15 @@ def _sums(one: ByAge, other: ByAge) -> ByAge:
 
 
 @lru_cache(maxsize=4096)
-def hazards_of(counts: ZoneCounts) -> Hazards:
+def hazards_of(counts: ZoneCounts, prior_hours: float = PRIOR_HOURS) -> Hazards:
     """A zone's own hazards, drawn towards the prior where little was seen."""
+
+    def drawn(events: float, hours: float, prior: float) -> float:
+        return (events + prior_hours * prior) / (hours + prior_hours)
+
     return Hazards(
-        tuple(map(_drawn, counts.preemptions, counts.up_hours, PRIOR_PREEMPTIONS)),
-        tuple(map(_drawn, counts.recoveries, counts.down_hours, PRIOR_RECOVERIES)),
+        tuple(map(drawn, counts.preemptions, counts.up_hours, PRIOR_PREEMPTIONS)),
+        tuple(map(drawn, counts.recoveries, counts.down_hours, PRIOR_RECOVERIES)),
     )
 
 
@@ -205,7 +209,3 @@ def stationary_ages(hazard: ByAge) -> ByAge:
         hours.append(reached * ((1 - stays) / hazard[place] if hazard[place] > 0 else end - start))
         reached *= stays
     return tuple(hour / sum(hours) for hour in hours)
-
-
-def _drawn(events: float, hours: float, prior: float) -> float:
-    return (events + PRIOR_HOURS * prior) / (hours + PRIOR_HOURS)

@@ -12,10 +12,22 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import NamedTuple
 
-from costguard.deadlines.hazards import BIN_STARTS, BINS, ByAge, bin_of, expected_life, survival
+from costguard.deadlines.hazards import (
+    BIN_STARTS,
+    BINS,
+    ByAge,
+    ZoneCounts,
+    bin_of,
+    expected_life,
+    hazards_of,
+    survival,
+)
 
 SHORTEST_H = 1 / 60  # of an interval: a save more often than every minute disturbs more than any model knows
 LONGEST_H = 48.0
+# The prior counts for less than in a plan, which a wrong guess could lead to a zone that is out: with 2 hours the
+# interval is nearer to the best in zones whose VMs live shorter than usual (docs/deadlines.md).
+PRIOR_HOURS = 2.0
 _STEPS = 48  # of the search over the logarithm of the interval, before it is refined
 _REFINED = 24
 _NEGLIGIBLE = 1e-12
@@ -49,6 +61,11 @@ class Parts(NamedTuple):
     def cost_of_work(self) -> float:
         """Billed hours for an hour of work that is kept; infinite where none is."""
         return 1 / self.kept if self.kept > 0 else math.inf
+
+
+def hazard_of(counts: ZoneCounts) -> ByAge:
+    """Returns a zone's preemptions an hour, by age, as intervals are computed with."""
+    return hazards_of(counts, PRIOR_HOURS).preemption
 
 
 def young(save_h: float, hazard: float) -> float:

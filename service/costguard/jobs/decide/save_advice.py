@@ -139,7 +139,7 @@ def achieved_text(case: SaveCase) -> str:
     if place is None:
         return ""
     since = gaps[place][0]
-    lost = [one for one in case.interruptions if one.lost is not None and one.outcome is Outcome.PREEMPTED]
+    lost = _known_losses(case)
     before = [one for one in lost if one.happened_at < since]
     after = [one for one in lost if one.happened_at >= since]
     if not before or not after:
@@ -149,6 +149,24 @@ def achieved_text(case: SaveCase) -> str:
         f"since it saves every {interval_text(now)} instead of every {interval_text(was)}, {_mean_loss(after)}; "
         f"before, {_mean_loss(before)}"
     )
+
+
+def achieved_since(earlier: SaveCase, job_id: str, case: SaveCase) -> str:
+    """Says the same of a job next to an earlier one with the same script; empty where the intervals are alike."""
+    was, now = interval_in_use(earlier), interval_in_use(case)
+    if was is None or now is None or abs(math.log(was / now)) < math.log(_CHANGED):
+        return ""
+    before, after = _known_losses(earlier), _known_losses(case)
+    if not before or not after:
+        return ""
+    return (
+        f"since it saves every {interval_text(now)} instead of every {interval_text(was)} as in job {job_id}, "
+        f"{_mean_loss(after)}; in that one, {_mean_loss(before)}"
+    )
+
+
+def _known_losses(case: SaveCase) -> list[Interruption]:
+    return [one for one in case.interruptions if one.lost is not None and one.outcome is Outcome.PREEMPTED]
 
 
 def interval_text(interval: timedelta) -> str:

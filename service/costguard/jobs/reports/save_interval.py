@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from statistics import median
 
 from sqlalchemy import Connection
 
-from costguard.deadlines.hazards import ByAge, hazards_of
-from costguard.deadlines.save_interval import SaveTerms, best_interval
+from costguard.deadlines.hazards import ByAge
+from costguard.deadlines.save_interval import SaveTerms, best_interval, hazard_of
 from costguard.jobs.decide import figures
+from costguard.jobs.decide.bound_savings import is_same_training
 from costguard.jobs.decide.notice import measured_parts
-from costguard.jobs.decide.save_advice import MeasuredSave, SaveAdvice, SaveCase, noticed_share, save_advice
+from costguard.jobs.decide.save_advice import (
+    MeasuredSave,
+    SaveAdvice,
+    SaveCase,
+    achieved_since,
+    noticed_share,
+    save_advice,
+)
 from costguard.jobs.reports import progress
 from costguard.jobs.rows import attempts, drills, interruptions, job_rows, progress_rows
 from costguard.jobs.rows.zone_history import VMKind, counts_of_zone
@@ -22,6 +31,8 @@ from costguard.model.instance import ProvisioningModel
 from costguard.model.job import Job, JobKind
 from costguard.model.progress import POSITION
 
+_EARLIER = 50  # jobs of the same owner that are looked through for those with the same script
+_COMPARED = 5  # of these
 _HOUR = timedelta(hours=1)
 _NOT_PREEMPTED = timedelta(hours=1)  # between saves on a VM that fails hardly ever
 
@@ -40,7 +51,29 @@ def advice_of(connection: Connection, now: datetime, job_id: str) -> SaveAdvice 
     save = measured_save(held)
     if not tried or tried[-1].provisioning_model is not ProvisioningModel.SPOT or save is None:
         return None
-    return save_advice(_case(connection, now, job, tried, held, save))
+    case = _case(connection, now, job, tried, held, save)
+    advice = save_advice(case)
+    if advice is None or advice.achieved:
+        return advice
+    return replace(advice, achieved=_achieved_since(connection, job, case))
+
+
+def _achieved_since(connection: Connection, job: Job, case: SaveCase) -> str:
+    """Compares the work lost at preemptions with the last earlier job of the same script that saved otherwise."""
+    if not any(one.lost is not None for one in case.interruptions):
+        return ""
+    filters = job_rows.JobFilters(owner=(job.spec.owner,), preset=(job.spec.preset,), project=(job.spec.project,))
+    page = job_rows.page(connection, filters, (job.created_at, job.id), _EARLIER)
+    alike = [one for one in page if is_same_training(one.spec, job.spec)][:_COMPARED]
+    ended = interruptions.of_jobs(connection, [one.id for one in alike])
+    for one in alike:
+        if ended.get(one.id):
+            written = [seen.written_at for seen in job_rows.checkpoints_of(connection, one.id)]
+            held = drills.of_job(connection, one.id)
+            earlier = replace(case, written=written, interruptions=ended[one.id], drills=held)
+            if text := achieved_since(earlier, one.id, case):
+                return text
+    return ""
 
 
 def measured_save(held: Sequence[Drill]) -> MeasuredSave | None:
@@ -68,7 +101,7 @@ def interval_for(
     if save is None:
         return None
     ended = interruptions.of_jobs(connection, [job.id]).get(job.id, [])
-    hazard = hazard_of(connection, job, attempt.zone, now)
+    hazard = _hazard_in(connection, job, attempt.zone, now)
     notice = job.recipe.notice if attempt.notice is None else attempt.notice
     share = noticed_share(save, notice, drills.saved_on_notice(held, ended))
     terms = SaveTerms(save.span / _HOUR, 0.0, hazard, save.upload / _HOUR, share)
@@ -76,9 +109,9 @@ def interval_for(
     return best_interval(terms, max(age / _HOUR, 0.0)) * _HOUR
 
 
-def hazard_of(connection: Connection, job: Job, zone: str, now: datetime) -> ByAge:
+def _hazard_in(connection: Connection, job: Job, zone: str, now: datetime) -> ByAge:
     """Returns the preemptions an hour of the job's VMs in a zone, by age."""
-    return hazards_of(counts_of_zone(connection, VMKind.of_recipe(job.recipe), zone, now)).preemption
+    return hazard_of(counts_of_zone(connection, VMKind.of_recipe(job.recipe), zone, now))
 
 
 def _case(
@@ -97,7 +130,7 @@ def _case(
         drills=held,
         save=save,
         start=usual_start(tried),
-        hazard=hazard_of(connection, job, last.zone, now),
+        hazard=_hazard_in(connection, job, last.zone, now),
         notice=job.recipe.notice if last.notice is None else last.notice,
         on_notice=drills.saved_on_notice(held, ended),
         work=_whole_work(connection, job, tried, ended, now),
