@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from fractions import Fraction
@@ -11,7 +11,17 @@ from typing import Any
 import pytest
 from sqlalchemy import delete, func, insert, select, update
 from tests.bill.exports import NOON, row, summed
-from tests.bill.test_commitments import COMMITTED, DISCOUNT, HOURS, NEW_FEE, ONE_YEAR, drawn_hours, fee, hour_rows
+from tests.bill.test_commitments import (
+    CASES,
+    COMMITTED,
+    DISCOUNT,
+    HOURS,
+    NEW_FEE,
+    ONE_YEAR,
+    drawn_hours,
+    fee,
+    hour_rows,
+)
 
 from costguard.bill.commit_cover import CommitmentHours, commitment_hours
 from costguard.bill.commit_words import PartKind, PartOfUse, family_of_fee, part_of_use
@@ -194,6 +204,45 @@ def test_without_a_closed_day_nothing_is_said(database: Database) -> None:
     """Rows of an open day are still to come."""
     read(database, [row()])
     assert hours_of(database) == CommitmentHours(None)
+
+
+@pytest.mark.parametrize("case", CASES, ids=[case["test"] for case in CASES])
+def test_credits_of_cases_by_google_s_engineers_are_covered_use(
+    sqlite_database: Database, case: Mapping[str, Any]
+) -> None:
+    """Fees are those of the rows that say "commitment v1"; what their credits take off is covered, in its region.
+
+    GoogleCloudPlatform/professional-services, cuds-prioritized-attribution, in the schema of 2019: rows of four hours
+    count to the hour in which they begin.
+    """
+    rows = case["rows"]
+    fees = [one for one in rows if one["sku"]["description"].startswith("commitment v1")]
+    credits = [credit for one in rows for credit in one.get("credits", [])]
+    committed = sum(Decimal(one["amount"]) for one in credits if one["name"].startswith("Committed"))
+    read(sqlite_database, rows)
+    close(sqlite_database, date(2019, 12, 31))
+    report = hours_of(sqlite_database, 400)
+    assert report.total is not None
+    assert report.total.fee.dollars == sum(Decimal(one["cost"]) for one in fees)
+    assert report.total.covered.dollars == -committed
+    assert (report.total.saved, report.total.wasted) == (report.total.covered, None)
+    assert sum(one.use.covered.nanos for one in report.places) == report.total.covered.nanos
+    assert {one.region for one in report.fees} == {one["location"]["region"] for one in fees}
+    assert {one.family for one in report.places} <= {"n1", "n2", "e2", "c2", "m1"}
+
+
+def test_google_s_own_coverage_of_a_day(database: Database) -> None:
+    """BU-cud: of 184590 s of N1 cores for 1.620846 a credit of 1.296641 covers 147668.07 s, by the query's division."""
+    credits = [
+        {"type": "COMMITTED_USAGE_DISCOUNT", "name": "c", "id": "c", "amount": "-1.296641"},
+        {"type": "SUSTAINED_USAGE_DISCOUNT", "name": "s", "id": "s", "amount": "-0.129677"},
+    ]
+    cores = {"id": "2E27-4F75-95CD", "description": "N1 Predefined Instance Core running in Americas"}
+    read(database, [row(cost="1.620846", seconds="184590", sku=cores, credits=credits)])
+    close(database)
+    (place,) = hours_of(database).places
+    assert place.use.share is not None
+    assert abs(float(place.use.share * 184590) - 147668.06959875411) < 0.2  # costs are cut at a millionth
 
 
 @pytest.mark.parametrize(

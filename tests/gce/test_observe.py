@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
 import orjson
+import pytest
 from tests.gce.bodies import ZONE, Reply, cloud_of, disk, instance, page
 from tests.gce.conftest import START, Connect
 from tests.gce.server import Answer, Asked, json_answer
 
+from costguard.model.instance import Status
 from costguard.model.observation import Observation
 
 
@@ -94,6 +97,72 @@ def test_an_unchanged_vm_is_the_same_object(connect: Connect) -> None:
     assert second.keys() == {"a", "b"}
     assert second["a"] is first["a"]
     assert second["b"].fingerprint != first["b"].fingerprint
+
+
+_WORDS = ["RUNNING"] * 3 + ["STOPPING"] * 3
+
+
+@pytest.fixture
+def parsed(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
+    """The bodies of pages of instances that were parsed."""
+    bodies: list[bytes] = []
+    loads = orjson.loads
+
+    def counted(body: bytes) -> Any:
+        if b"compute#instanceAggregatedList" in body:
+            bodies.append(body)
+        return loads(body)
+
+    monkeypatch.setattr(orjson, "loads", counted)
+    return bodies
+
+
+def test_a_page_with_the_same_bytes_is_not_parsed(connect: Connect, parsed: list[bytes]) -> None:
+    """Its VMs are the same objects again; of two pages, the one that changed alone is parsed, and read as ever."""
+    told: dict[str, Any] = {"metadata": {"fingerprint": "f"}}
+    two = [instance("a", "1", **told), instance("b", "2", **told)]
+    lasts = [page("instances", {f"zones/{ZONE}": [instance("c", "3", status=word, **told)]}) for word in _WORDS]
+    pages = [
+        (page("instances", {f"zones/{ZONE}": two}, nextPageToken=f't"{number}='), last)
+        for number, last in enumerate(lasts)
+    ]
+    setup = connect(cloud_of(instances=[one for look in pages for one in look]))
+    seen, counts = [], []
+    for _ in range(6):
+        before = len(parsed)
+        seen.append({one.name: one for one in setup.cloud.observe("p", None).instances})
+        counts.append(len(parsed) - before)
+    assert counts == [2, 2, 0, 1, 1, 0]  # in the first look they are new, and in the second unchanged
+    assert all(look["a"] is seen[0]["a"] and look["b"] is seen[0]["b"] for look in seen)
+    assert [look["c"].status for look in seen] == [Status.RUNNING] * 3 + [Status.STOPPING] * 3
+    assert seen[5]["c"] is seen[3]["c"]
+    tokens = [one.query.get("pageToken") for one in setup.server.requests if one.path.endswith("instances")]
+    assert tokens[1::2] == [f't"{number}=' for number in range(6)]  # each answer's own, though it alone differs
+
+
+def test_a_page_is_parsed_again_once_its_vms_are_others(connect: Connect, parsed: list[bytes]) -> None:
+    """A VM whose disk was found resized is another object than the page stands for; then that one is."""
+    disks = [page("disks", {f"zones/{ZONE}": [disk(sizeGb=size)]}) for size in ("50", "80")]
+    elapsed = [0.0]
+    cloud = connect(cloud_of(disks=disks), monotonic=lambda: elapsed[0]).cloud
+    sizes, counts = [], []
+    for number in range(6):
+        elapsed[0] = 600.0 * (number >= 3)
+        before = len(parsed)
+        sizes.append(cloud.observe("p", None).instances[0].disks[0].size_gib)
+        counts.append(len(parsed) - before)
+    assert sizes == [50, 50, 50, 80, 80, 80]
+    assert counts == [1, 1, 0, 0, 1, 0]
+
+
+def test_a_vm_that_went_and_came_back_is_read_again(connect: Connect, parsed: list[bytes]) -> None:
+    """The bytes of a page say nothing of VMs that the last look did not show."""
+    there = page("instances", {f"zones/{ZONE}": [instance()]})
+    gone = page("instances", {})
+    setup = connect(cloud_of(instances=[there, there, there, gone, there, there]))
+    looks = [names(setup.cloud.observe("p", None)) for _ in range(6)]
+    assert looks == [["trainer"]] * 3 + [[]] + [["trainer"]] * 2
+    assert len(parsed) == 5
 
 
 def test_two_projects_do_not_mix(connect: Connect) -> None:

@@ -8,14 +8,14 @@ an hour's fee that no use took off: no other hour can take it up.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
-from sqlalchemy import Connection, Row, func, select
+from sqlalchemy import BigInteger, Connection, Row, cast, func, select
 
 from costguard.bill.commit_words import PartKind
 from costguard.bill.commitments import FLEXIBLE_FEES
@@ -109,18 +109,11 @@ class _Sum:
     says: bool = False
 
     def add(self, row: Row[Any], *, says: bool) -> None:
-        sums = self.by_rate.get(row.rate)
-        if sums is None:
-            sums = self.by_rate[row.rate] = [0] * 6
-        sums[0] += row.use_nanos
-        sums[1] += row.covered_nanos
-        sums[2] += row.saved_nanos
-        if row.kind != PartKind.FEE:
-            return
-        sums[3] += row.fee_nanos
-        sums[4] -= row.offset_nanos
+        sums = self.by_rate.setdefault(row.rate, [0] * 6)
+        for place, nanos in enumerate((row.use, row.covered, row.saved, row.fee, -row.offset)):
+            sums[place] += nanos
         if says:
-            sums[5] += row.fee_nanos + row.offset_nanos
+            sums[5] += row.fee + row.offset
             self.says = True
 
     def covered_use(self) -> Covered:
@@ -129,22 +122,6 @@ class _Sum:
             dollars = [before + nanos / Fraction(Decimal(rate)) for before, nanos in zip(dollars, sums, strict=True)]
         use, covered, saved, fee, offset, wasted = (Money(round(one)) for one in dollars)
         return Covered(use, covered, saved, fee, offset, wasted if self.says else None)
-
-
-@dataclass(slots=True)
-class _Sums:
-    total: _Sum = field(default_factory=_Sum)
-    hours: defaultdict[datetime, _Sum] = field(default_factory=lambda: defaultdict(_Sum))
-    of_day: defaultdict[int, _Sum] = field(default_factory=lambda: defaultdict(_Sum))
-    places: defaultdict[tuple[str, str, str], _Sum] = field(default_factory=lambda: defaultdict(_Sum))
-    fees: defaultdict[tuple[str, str, str, str], _Sum] = field(default_factory=lambda: defaultdict(_Sum))
-
-    def of(self, row: Row[Any]) -> Iterator[_Sum]:
-        yield from (self.total, self.hours[row.hour], self.of_day[row.hour.astimezone(UTC).hour])
-        if row.kind == PartKind.FEE:
-            yield self.fees[row.sku_id, row.name, row.family, row.region]
-        else:
-            yield self.places[row.kind, row.family, row.region]
 
 
 def commitment_hours(connection: Connection, days: int) -> CommitmentHours:
@@ -156,51 +133,71 @@ def commitment_hours(connection: Connection, days: int) -> CommitmentHours:
         return CommitmentHours(None)
     first = last - timedelta(days=days - 1)
     since, until = (datetime.combine(day, time(), UTC) for day in (first, last + _DAY))
-    rows = [row for row in _rows(connection, since, until) if is_rate(Decimal(row.rate))]
-    says = FLEXIBLE_FEES | {row.sku_id for row in rows if row.offset_nanos}
-    sums = _Sums()
-    for row in rows:
-        for one in sums.of(row):
-            one.add(row, says=row.kind == PartKind.FEE and row.sku_id in says)
+    groups = _added_up(connection, since, until, "kind", "family", "region", "sku_id", "name")
+    says = FLEXIBLE_FEES | {row.sku_id for row in groups if row.offset}
     without = _days_without(connection, first, last)
-    if not rows:
+    if not groups:
         return CommitmentHours(since, days_without=without)
-    begin = min(sums.hours)
+    by_hour: defaultdict[datetime, _Sum] = defaultdict(_Sum)
+    by_hour_of_day: defaultdict[int, _Sum] = defaultdict(_Sum)
+    total = _Sum()
+    for row in _added_up(connection, since, until, "hour", "kind", "sku_id"):
+        for one in (total, by_hour[row.hour], by_hour_of_day[row.hour.hour]):
+            one.add(row, says=_says_use(row, says))
+    begin = min(by_hour)
     count = (until - begin) // _HOUR
     return CommitmentHours(
         since=begin,
-        hours=[(hour, sums.hours[hour].covered_use()) for hour in (begin + n * _HOUR for n in range(count))],
-        by_hour_of_day=[(hour, sums.of_day[hour].covered_use()) for hour in range(24)],
-        places=_places(sums),
-        fees=_fees(sums),
-        total=sums.total.covered_use(),
+        hours=[(hour, by_hour[hour].covered_use()) for hour in (begin + n * _HOUR for n in range(count))],
+        by_hour_of_day=[(hour, by_hour_of_day[hour].covered_use()) for hour in range(24)],
+        places=_places(groups),
+        fees=_fees(groups, says),
+        total=total.covered_use(),
         days_without=without,
     )
 
 
-def _rows(connection: Connection, since: datetime, until: datetime) -> Iterator[Row[Any]]:
+def _added_up(connection: Connection, since: datetime, until: datetime, *names: str) -> list[Row[Any]]:
+    """Returns sums by these columns and the rate, of currencies whose rate is known."""
     table = bill_commitment_hours
+    columns = [table.c[name] for name in (*names, "rate")]
+    amounts = [
+        cast(func.sum(table.c[f"{name}_nanos"]), BigInteger).label(name)
+        for name in ("use", "covered", "saved", "fee", "offset")
+    ]
     statement = (
-        select(table)
+        select(*columns, *amounts)
         .join(bill_partitions, bill_partitions.c.id == table.c.partition_id)
         .where(table.c.hour >= since, table.c.hour < until)
         .where(bill_partitions.c.source.in_(counted_sources(connection)))
+        .group_by(*columns)
     )
-    yield from connection.execute(statement)
+    return [row for row in connection.execute(statement) if is_rate(Decimal(row.rate))]
 
 
-def _places(sums: _Sums) -> list[CoveredPlace]:
+def _says_use(row: Row[Any], says: Collection[str]) -> bool:
+    return row.kind == PartKind.FEE and row.sku_id in says
+
+
+def _places(groups: Iterable[Row[Any]]) -> list[CoveredPlace]:
     """The most use first."""
+    sums: defaultdict[tuple[str, str, str], _Sum] = defaultdict(_Sum)
+    for row in groups:
+        if row.kind != PartKind.FEE:
+            sums[row.kind, row.family, row.region].add(row, says=False)
     places = [
-        CoveredPlace(PartKind(kind), family, region, one.covered_use())
-        for (kind, family, region), one in sums.places.items()
+        CoveredPlace(PartKind(kind), family, region, one.covered_use()) for (kind, family, region), one in sums.items()
     ]
     return sorted(places, key=lambda one: (-one.use.eligible.nanos, one.family, one.region, one.kind))
 
 
-def _fees(sums: _Sums) -> list[FeeByHour]:
+def _fees(groups: Iterable[Row[Any]], says: Collection[str]) -> list[FeeByHour]:
     """The dearest first."""
-    fees = [FeeByHour(*key, one.covered_use()) for key, one in sums.fees.items()]
+    sums: defaultdict[tuple[str, str, str, str], _Sum] = defaultdict(_Sum)
+    for row in groups:
+        if row.kind == PartKind.FEE:
+            sums[row.sku_id, row.name, row.family, row.region].add(row, says=_says_use(row, says))
+    fees = [FeeByHour(*key, one.covered_use()) for key, one in sums.items()]
     return sorted(fees, key=lambda one: (-one.use.fee.nanos, one.name, one.region))
 
 

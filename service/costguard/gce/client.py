@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -19,7 +19,7 @@ from costguard.gce.disks import DiskDetails, DiskListing, list_disks
 from costguard.gce.errors import NoAnswer, code_of
 from costguard.gce.garbage import not_searched
 from costguard.gce.kept import KEPT_SCOPES, KeptStops
-from costguard.gce.listing import InstanceListing, Remembered, join, list_instances, unread_of
+from costguard.gce.listing import InstanceListing, KnownPage, Remembered, join, list_instances, unread_of
 from costguard.gce.loose import list_loose
 from costguard.gce.machine_types import MachineTypes
 from costguard.gce.monitoring import read_usage
@@ -58,6 +58,7 @@ class _LastLook:
 
     lock: threading.Lock = field(default_factory=threading.Lock)
     instances: dict[str, Remembered] = field(default_factory=dict)
+    pages: Mapping[int, KnownPage] = field(default_factory=dict)  # of the last look, whose VMs had not changed
     disks: dict[str, tuple[tuple[Any, ...], DiskDetails]] = field(default_factory=dict)
     disk_listing: DiskListing | None = None  # the last whole one, which may serve again
     joined_disks: DiskListing | None = None  # with which every VM in `instances` was joined
@@ -148,7 +149,8 @@ class ComputeCloud:
                 if memory.disk_listing is None:
                     early.append(pool.submit(self._listed_disks, project, deadline, memory))
 
-            listing = list_instances(self._http, project, deadline, memory.instances, begun)
+            listing = list_instances(self._http, project, deadline, memory.instances, begun, memory.pages)
+            memory.pages = listing.known_pages
             if listing.error and not listing.pages and _is_about_all(listing.error):
                 unread = Unread("project", str(listing.error), code_of(listing.error))
                 return Observation(project, read_at, instances_complete=False, unread=(unread,))

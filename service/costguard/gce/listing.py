@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import quote
 
 import orjson
@@ -56,6 +57,48 @@ class Remembered:
     seen: SeenInstance
 
 
+# A key of JSON: inside of a text its quotes would be escaped.
+_TOKEN = re.compile(rb'"nextPageToken": ?("(?:[^"\\]|\\.)*")')
+
+
+class KnownPage(NamedTuple):
+    """A page of which all VMs were known and unchanged: the kind that it calls itself, and these VMs."""
+
+    kind: str
+    same: tuple[Remembered, ...]
+
+
+class PageReader:
+    """Reads the pages of one look. A page whose bytes are those of the last look, but for its token, is not parsed.
+
+    Its VMs must be the very objects that are remembered: then all that was compared when they were found unchanged
+    still holds.
+    """
+
+    def __init__(self, last: Mapping[int, KnownPage], before: Mapping[str, Remembered]) -> None:
+        self._last, self._before = last, before
+        self._digest = 0
+        self.found: KnownPage | None = None  # the page that was read last, where it is as it was
+        self.pages: dict[int, KnownPage] = {}  # for the next look
+
+    def loads(self, body: bytes) -> Any:
+        token, rest = b'""', body
+        if match := _TOKEN.search(body, max(0, body.rfind(b'"nextPageToken"'))):
+            token, rest = match[1], body[: match.start()] + body[match.end() :]
+        self._digest = hash(rest)
+        found = self._last.get(self._digest)
+        if found is None or any(self._before.get(one.seen.key.gce_id) is not one for one in found.same):
+            self.found = None
+            return orjson.loads(body)
+        self.found = self.pages[self._digest] = found
+        return {"kind": found.kind, "nextPageToken": orjson.loads(token)}
+
+    def keep(self, page: Page, kind: str, same: Sequence[Remembered]) -> None:
+        """Keeps the page that was parsed last for the next look, where all of its VMs are the same as before."""
+        if not page.unread and len(same) == sum(len(members) for _, members in page.holdings):
+            self.pages[self._digest] = KnownPage(kind, tuple(same))
+
+
 _Waiting = tuple[str, int, Any]  # zone, digest, JSON as a value or as text
 
 
@@ -70,10 +113,16 @@ class InstanceListing:
     incomplete: str = ""  # why VMs of any zone may be missing
     error: CloudError | None = None
     pages: int = 0
+    known_pages: dict[int, KnownPage] = field(default_factory=dict)  # by the hash of their bytes, for the next look
 
 
 def list_instances(
-    http: Http, project: str, deadline: Deadline, before: dict[str, Remembered], begun: Callable[[], None]
+    http: Http,
+    project: str,
+    deadline: Deadline,
+    before: dict[str, Remembered],
+    begun: Callable[[], None],
+    known_pages: Mapping[int, KnownPage],
 ) -> InstanceListing:
     """Never raises a CloudError: what came before a failure is kept, the failure is in `error`.
 
@@ -81,11 +130,12 @@ def list_instances(
     """
     if before:
         few = max(_FEW_NEW, len(before) // _NEW_SHARE)
-        listing = _listed(_WITHOUT_METADATA, http, project, deadline, before, begun, few)
+        reader = PageReader(known_pages, before)
+        listing = _listed(_WITHOUT_METADATA, http, project, deadline, before, begun, few, reader)
         if len(listing.unread_metadata) <= few and _metadata_read(http, project, deadline, listing):
             return listing
         begun = _nothing
-    return _listed(_WITH_METADATA, http, project, deadline, before, begun, 0)
+    return _listed(_WITH_METADATA, http, project, deadline, before, begun, 0, PageReader({}, before))
 
 
 def _nothing() -> None: ...
@@ -99,16 +149,22 @@ def _listed(
     before: dict[str, Remembered],
     begun: Callable[[], None],
     few: int,
+    reader: PageReader,
 ) -> InstanceListing:
     """Ends early once the metadata of more than a few VMs would have to be asked for."""
-    listing = InstanceListing()
+    listing = InstanceListing(known_pages=reader.pages)
     has_metadata = instances is _WITH_METADATA
     try:
-        for page in instances.pages(http, project, deadline):
+        for page in instances.pages(http, project, deadline, reader.loads):
             listing.pages += 1
             if listing.pages == 1:
                 begun()
+            if reader.found is not None:
+                listing.same += reader.found.same
+                continue
+            taken = len(listing.same)
             _take(page, listing, before, has_metadata)
+            reader.keep(page, instances.kind, listing.same[taken:])
             if len(listing.unread_metadata) > few:
                 break
     except CloudError as error:

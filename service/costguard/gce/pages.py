@@ -7,9 +7,11 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote
 
+import orjson
+
 from costguard.errors import BadAnswer
 from costguard.gce.errors import COMPUTE, Service
-from costguard.gce.session import Deadline, Http, Params
+from costguard.gce.session import Deadline, Http, Loads, Params
 
 _PAGE_SIZE = "500"
 _MOST_PAGES = 200
@@ -45,12 +47,14 @@ def pages_of(
     deadline: Deadline,
     service: Service = COMPUTE,
     most: int = _MOST_PAGES,
+    loads: Loads = orjson.loads,
 ) -> Iterator[dict[str, Any]]:
     """Gets the pages of one list of a project. Raises CloudError; the pages before it were right."""
 
     def ask(token: str) -> dict[str, Any]:
         with_token = {**params, "pageToken": token} if token else params
-        return http.get_json(path, with_token, project=project, what=what, deadline=deadline, service=service)
+        given: dict[str, Any] = {"project": project, "what": what, "deadline": deadline, "service": service}
+        return http.get_json(path, with_token, loads=loads, **given)
 
     yield from walk(ask, lambda clause: BadAnswer(f"{what} of project {project}: {clause}."), most)
 
@@ -78,7 +82,7 @@ class AggregatedList:
     fields: str
     order_by: str = ""
 
-    def pages(self, http: Http, project: str, deadline: Deadline) -> Iterator[Page]:
+    def pages(self, http: Http, project: str, deadline: Deadline, loads: Loads = orjson.loads) -> Iterator[Page]:
         """Every page, in order. Raises CloudError where one cannot be read; those before it were right."""
         what = f"Listing {self.collection}"
         params = {
@@ -92,7 +96,8 @@ class AggregatedList:
             params["orderBy"] = self.order_by
         path = f"/compute/v1/projects/{quote(project, safe=':')}/aggregated/{self.collection}"
         most = _MOST_PAGES_OF_ALL_SCOPES
-        for answer in pages_of(http, path, params, project=project, what=what, deadline=deadline, most=most):
+        given: dict[str, Any] = {"project": project, "what": what, "deadline": deadline, "most": most}
+        for answer in pages_of(http, path, params, loads=loads, **given):
             if answer.get("kind") != self.kind:
                 raise BadAnswer(
                     f"{what} of project {project}: the answer calls itself {answer.get('kind')!r}, not {self.kind}.",

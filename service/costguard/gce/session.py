@@ -28,6 +28,8 @@ _SCOPES = (
     "https://www.googleapis.com/auth/monitoring.read",
 )
 Params = Mapping[str, str | Sequence[str]]
+Loads = Callable[[bytes], Any]
+"""Makes a value of the JSON in an answer's body. Raises orjson.JSONDecodeError."""
 
 _TRIES = 4
 _BACKOFF = Backoff(timedelta(seconds=0.5), timedelta(seconds=15), factor=4)
@@ -104,12 +106,15 @@ class Http:
         what: str,
         deadline: Deadline,
         service: Service = COMPUTE,
+        loads: Loads = orjson.loads,
     ) -> dict[str, Any]:
         """Gets a JSON object. Raises CloudError when it did not come after a few tries, or in time.
 
         Google's services have hosts of their own; an endpoint that was given serves them all.
         """
-        return self._repeated(deadline, lambda: self._asked(path, params, project, what, deadline, service))
+        return self._repeated(
+            deadline, lambda: self._asked(path, params, project, what, deadline, service, loads=loads)
+        )
 
     def ask_json(
         self, path: str, body: Mapping[str, Any], *, project: str, what: str, deadline: Deadline, service: Service
@@ -147,6 +152,7 @@ class Http:
         deadline: Deadline,
         service: Service,
         sent: Mapping[str, Any] | None = None,
+        loads: Loads = orjson.loads,
     ) -> dict[str, Any]:
         import requests
         import urllib3
@@ -162,7 +168,7 @@ class Http:
             refused.retry_after = retry_after
             raise refused
         try:
-            answer = orjson.loads(body)
+            answer = loads(body)
         except orjson.JSONDecodeError as error:
             raise _NoJson(f"{what} of project {project}: the answer is not JSON ({error}).") from error
         if not isinstance(answer, dict):
