@@ -42,7 +42,7 @@ def test_machines_stand_in_a_table_with_the_cheapest_in_a_sentence() -> None:
     text = _shown(ANSWER)
     assert "a100 (a2-highgpu-1g) is the cheapest: $0.80" in text
     assert "As good: eval_loss 1.2457 (lower is better)." in text
-    (a100,) = [line for line in text.splitlines() if line.strip().startswith("a100 ")]
+    (a100,) = [line for line in text.splitlines() if line.startswith("a100 ") and "-standard-" in line]
     assert "$0.800" in a100
     assert " - " in a100
     (t4,) = [line for line in text.splitlines() if line.strip().startswith("t4 ")]

@@ -292,6 +292,15 @@ def test_diagnose_says_what_bounds_a_job(sqlite_database: Database, run: Run) ->
     assert run("diagnose", "nothing1").returncode == 1
 
 
+def test_alike_compares_the_machines_of_a_jobs_script(sqlite_database: Database, run: Run) -> None:
+    """One machine alone comes with the command that gets another; an unknown job is an error."""
+    tell(sqlite_database)
+    shown = run("alike", "j7k2m9q4").stdout
+    assert "30,600" in shown
+    assert "costguard launch --like j7k2m9q4 PRESET" in " ".join(shown.split())
+    assert run("alike", "nothing1").returncode == 1
+
+
 def test_show_says_first_why_a_vm_was_not_stopped(fleet: Database, run: Run) -> None:
     """Right under its name, before anything else about it."""
     first, second, *_ = run("show", "forgotten").stdout.splitlines()

@@ -33,6 +33,7 @@ GUIDES = [
 ]
 # What another test runs, by how it begins; the test's file names the command's last word.
 RUN_BY: Mapping[str, str] = {
+    "costguard alike": "tests/cli/test_commands.py",
     "costguard bill read ": "tests/cli/test_bill.py",
     "costguard checkpoints ": "tests/cli/test_checkpoints.py",
     "costguard config check": "tests/cli/test_init.py",
@@ -45,6 +46,7 @@ RUN_BY: Mapping[str, str] = {
     "costguard doctor": "tests/cli/test_doctor.py",
     "costguard google-role": "tests/doctor/test_permissions.py",
     "costguard diagnose": "tests/cli/test_commands.py",
+    "costguard launch --like": "tests/cli/test_like.py",
     "costguard judge-curve": "tests/cli/test_progress.py",
     "costguard read end": "tests/cli/test_read.py",
     "costguard read error": "tests/cli/test_read.py",

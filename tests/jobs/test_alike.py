@@ -41,7 +41,7 @@ def _run(
     **more: Any,
 ) -> ScriptRun:
     recipe = A100 if preset == "a100" else JOB_RECIPE
-    priced = Priced(whole=False) if cost is None else Priced(_dollars(cost))
+    priced = Priced(_dollars("7"), whole=False) if cost is None else Priced(_dollars(cost))
     values = [MetricReached(value, None if paid is None else _dollars(paid)) for value, paid in curve]
     return ScriptRun(made_job(job_id, preset=preset, recipe=recipe, **more), priced, steps, values)
 

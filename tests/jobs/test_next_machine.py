@@ -114,6 +114,12 @@ def test_bandwidth_names_the_least_dollars_for_a_gb_a_second_and_nothing_where_i
     assert _next(kinds.MEMORY_BANDWIDTH, T4_NOW) is None
 
 
+def test_an_unpriced_machine_is_no_reason_to_leave_out_one_with_more_chips() -> None:
+    """Machines with one chip come first only where they have a price."""
+    chosen = next_machine(_verdict(kinds.MEMORY_BANDWIDTH), L4, 2.0, [UNPRICED, H200])
+    assert _name(chosen) == "h200"
+
+
 @pytest.mark.parametrize(
     ("bound", "cause"),
     [
