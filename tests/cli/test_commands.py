@@ -293,7 +293,7 @@ def test_diagnose_says_what_bounds_a_job(sqlite_database: Database, run: Run) ->
 
 
 def test_alike_compares_the_machines_of_a_jobs_script(sqlite_database: Database, run: Run) -> None:
-    """One machine alone comes with the command that gets another; an unknown job is an error."""
+    """A single machine comes with the command that gets another; an unknown job is an error."""
     tell(sqlite_database)
     shown = run("alike", "j7k2m9q4").stdout
     assert "30,600" in shown
