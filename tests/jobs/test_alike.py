@@ -17,8 +17,10 @@ from tests.jobs.job_rows import SPEC
 from tests.jobs.job_rows import job as made_job
 from tests.jobs.world import RECIPE, World, world
 
+from costguard.db.transaction import Database
 from costguard.jobs.decide.alike import MetricReached, ScriptRun, compare, is_one_script, reached
 from costguard.jobs.reports.alike import AlikeJobs, alike_jobs
+from costguard.jobs.rows import job_rows, script_rows
 from costguard.ledger.accrual import accrual_at
 from costguard.model.job import CheckpointPlan, JobCode, JobKind, JobMetric
 from costguard.model.money import Money, Priced
@@ -315,3 +317,23 @@ def test_there_is_no_comparison_of_a_vm_to_work_on_nor_of_an_unknown_job(sqlite_
             accrual = accrual_at(connection, w.clock.now())
             assert alike_jobs(connection, accrual, "d1") is None
             assert alike_jobs(connection, accrual, "j9") is None
+
+
+def test_scripts_are_read_as_they_were_stored(database: Database) -> None:
+    """Both databases give the words of a command, its image, and the code's archive and commit; no code is None."""
+    with_code = made_job("j1", command=("python", "tränen.py", "--x", '"'), image="lab/train:1", code=CODE)
+    without = made_job("j2", command=(), image="lab/train:1", code=None, created_at=with_code.created_at)
+    with database.write() as connection:
+        for job in (with_code, without, made_job("d1", kind=JobKind.DEV), made_job("o1", project="other")):
+            job_rows.add(connection, job, None, "")
+    with database.read() as connection:
+        newest = script_rows.newest_scripts(connection, SPEC.project, 10)
+        assert len(script_rows.newest_scripts(connection, SPEC.project, 1)) == 1
+    assert [job_id for job_id, _ in newest] == ["j2", "j1"]
+    for job, (_, spec) in zip((without, with_code), newest, strict=True):
+        stored = (spec.owner, spec.preset, spec.command, spec.image)
+        assert stored == (job.spec.owner, job.spec.preset, job.spec.command, job.spec.image)
+        assert is_one_script(job.spec, spec)
+    assert newest[0][1].code is None
+    assert newest[1][1].code is not None
+    assert (newest[1][1].code.sha256, newest[1][1].code.commit) == (CODE.sha256, CODE.commit)

@@ -11,7 +11,7 @@ from costguard.jobs.decide.alike import MetricReached, ScriptComparison, ScriptR
 from costguard.jobs.decide.figures import pace
 from costguard.jobs.reports.curve_news import ChosenCurve, chosen_curve
 from costguard.jobs.reports.progress import SharedBill
-from costguard.jobs.rows import attempts, job_rows, progress_rows
+from costguard.jobs.rows import attempts, job_rows, progress_rows, script_rows
 from costguard.ledger.accrual import Accrual
 from costguard.model.attempt import Attempt
 from costguard.model.job import Job, JobKind
@@ -42,10 +42,10 @@ def alike_jobs(connection: Connection, accrual: Accrual, job_id: str) -> AlikeJo
     job = job_rows.read(connection, job_id)
     if job is None or job.spec.kind is JobKind.DEV:
         return None
-    filters = job_rows.JobFilters(project=(job.spec.project,), kind=(JobKind.TRAINING,))
-    newest = job_rows.page(connection, filters, None, _LOOKED_AT)
-    others = [one for one in newest if one.id != job.id and is_one_script(job.spec, one.spec)]
-    jobs = [job, *others[: _MOST - 1]]
+    newest = script_rows.newest_scripts(connection, job.spec.project, _LOOKED_AT)
+    others = [one for one, spec in newest if one != job.id and is_one_script(job.spec, spec)][: _MOST - 1]
+    read = job_rows.of_ids(connection, others)
+    jobs = [job, *(read[one] for one in others if one in read)]
     ids = [one.id for one in jobs]
     better = None if job.spec.metric is None else job.spec.metric.better
     metric = chosen_curve(better, progress_rows.counts(connection, [job.id]).get(job.id, {}))
