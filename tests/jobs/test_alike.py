@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import gzip
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
@@ -24,8 +25,11 @@ from costguard.jobs.rows import job_rows, script_rows
 from costguard.ledger.accrual import accrual_at
 from costguard.model.job import CheckpointPlan, JobCode, JobKind, JobMetric
 from costguard.model.money import Money, Priced
+from costguard_vm.progress.log_reader import LINE_END, readings
+from costguard_vm.progress.track import Track
 
 CURVES = Path(__file__).parents[3] / "shared" / "loss-curves" / "curves.csv.gz"
+LOGS = Path(__file__).parents[3] / "shared" / "training-logs"
 A100 = replace(JOB_RECIPE, machine_type="a2-highgpu-1g", gpu_type="nvidia-tesla-a100", attaches_gpus=False)
 CODE = JobCode("a" * 64, 10, 1, commit="c" * 40)
 
@@ -337,3 +341,36 @@ def test_scripts_are_read_as_they_were_stored(database: Database) -> None:
     assert newest[0][1].code is None
     assert newest[1][1].code is not None
     assert (newest[1][1].code.sha256, newest[1][1].code.commit) == (CODE.sha256, CODE.commit)
+
+
+def test_a_recorded_training_is_compared_by_the_steps_and_the_metric_of_its_output(sqlite_url: str) -> None:
+    """The output of a nanoGPT run, read as the agent reads it, on one T4 and at twice the pace on two."""
+    if not LOGS.exists():
+        pytest.skip("the recorded samples are not here: ../shared/training-logs")
+    (sample,) = (one for one in json.loads((LOGS / "expected.json").read_text()) if one["id"] == "nanogpt-1")
+    with (LOGS / sample["file"]).open(newline="") as source:
+        read = [reading for _, reading in readings(LINE_END.split(source.read()))]
+    last = max(one["step"] for one in sample["expected"])
+    (value,) = (one["metrics"]["val loss"] for one in sample["expected"] if one["phase"] == "eval")
+    with world(sqlite_url) as w:
+        for job_id, recipe, minutes in (("j1", RECIPE, 20), ("j2", TWO, 10)):
+            name = _up(w, job_id, preset=job_id, recipe=recipe)
+            track = Track()
+            for reading in read:
+                w.clock.advance(timedelta(minutes=minutes))
+                track.take(reading, w.clock.now().isoformat(), w.clock.now().timestamp())
+                w.beat(name, step=int(track.done or 0))
+                w.look()
+            w.say(name, ("progress", {"points": [point.as_json() for point in track.take_points()]}))
+            w.exit(name)
+            w.settle()
+        answer = _alike(w, "j1")
+        assert answer.metric is not None
+        assert answer.metric.name == "val loss"
+        assert answer.comparison.target == value
+        one, two = sorted(answer.comparison.machines, key=lambda machine: machine.preset)
+        assert (one.steps, two.steps) == (last, last)
+        assert one.per_1000_steps == Money(one.runs[0].cost.amount.nanos * 1000 // last)
+        assert one.to_reach is not None
+        assert two.to_reach is not None
+        assert Money() < two.to_reach < one.to_reach < one.runs[0].cost.amount
