@@ -1,4 +1,4 @@
-"""GET /api/v1/jobs/{job_id}/alike, and the presets in a quote."""
+"""GET /api/v1/jobs/{job_id}/alike, and jobs that are launched like another one."""
 
 from __future__ import annotations
 
@@ -7,9 +7,12 @@ from datetime import timedelta
 
 from fastapi.testclient import TestClient
 from tests.api.rows import NOW
+from tests.api.test_jobs import BODY, Api
 from tests.jobs import job_rows
+from tests.jobs.job_service import JobSetup, priced
 from tests.pages import job_story
 
+from costguard.cli.job.like import copied
 from costguard.db.transaction import Database
 
 
@@ -36,3 +39,46 @@ def test_a_job_is_compared_with_runs_of_its_script(database: Database, client: T
 def test_an_unknown_job_is_not_found(client: TestClient) -> None:
     """The answer is the job's own."""
     assert client.get("/api/v1/jobs/nothere/alike").status_code == 404
+
+
+def test_a_job_like_another_is_accepted_as_the_command_makes_it(sqlite_database: Database) -> None:
+    """What `launch --like` makes of the API's own answer is a request that the API takes, with the same options."""
+    api = Api(JobSetup(priced(sqlite_database)))
+    first = api.post(
+        "jobs",
+        {
+            **BODY,
+            "name": "resnet",
+            "environment": {"EPOCHS": "3", "OUT": "gs://lab/run/logs"},
+            "secrets": {"WANDB_API_KEY": "projects/lab/secrets/wandb"},
+            "checkpoint": {
+                "location": "gs://lab/run",
+                "local": "/data/out",
+                "resume": "--from {checkpoint}",
+                "keep": 7,
+            },
+            "metric": {"pattern": "val_loss (\\S+)"},
+            "inputs": [{"source": "gs://data/v7", "path": "/data/in"}],
+            "outputs": [{"path": "/data/model", "destination": "gs://lab/model"}],
+            "ceiling": "60",
+            "deadline_in_hours": 30.0,
+            "total_steps": 900,
+            "max_crashes": 2,
+            "when_late": "stop",
+            "on_hang": "restart",
+            "stacks": True,
+        },
+    )
+    assert first.status_code == 201, first.text
+    detail = api.client.get("/api/v1/jobs/j1").json()
+    made = copied(detail, {"preset": "t4", "owner": "ada@lab.example"}, "3f2a", continues=False)
+    second = api.post("jobs", made.body)
+    assert second.status_code == 201, second.text
+    spec, other = detail["spec"], second.json()["spec"]
+    changed = {name for name in spec if spec[name] != other[name]}
+    assert changed == {"checkpoint", "environment", "outputs"}
+    assert other["checkpoint"] == {**spec["checkpoint"], "location": "gs://lab/run-t4-3f2a"}
+    assert other["environment"]["OUT"] == "gs://lab/run-t4-3f2a/logs"
+    assert other["outputs"] == [{"path": "/data/model", "destination": "gs://lab/model-t4-3f2a"}]
+    job = second.json()["job"]
+    assert (job["ceiling"], job["command"], job["name"]) == ("60.00", ["python", "train.py"], "resnet-t4")
