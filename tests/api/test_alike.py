@@ -42,7 +42,7 @@ def test_an_unknown_job_is_not_found(client: TestClient) -> None:
 
 
 def test_a_job_like_another_is_accepted_as_the_command_makes_it(sqlite_database: Database) -> None:
-    """What `launch --like` makes of the API's own answer is a request that the API takes, with the same options."""
+    """The request that `launch --like` makes of the API's own answer is taken, with the same options."""
     api = Api(JobSetup(priced(sqlite_database)))
     first = api.post(
         "jobs",
