@@ -75,7 +75,7 @@ def test_each_kind_arrives_marked_at_night_and_at_one_person(world: World, setti
     assert all(finding.is_ok for finding in findings), findings
     first, *messages = received(world)
     assert "Nothing in them is real" in shown(first)
-    assert len(messages) == len(findings) == 10
+    assert len(messages) == len(findings) == 11
     for message in messages:
         assert "sample" in shown(message).lower(), shown(message)
     news = next(message for message in messages if message.thread_ts)

@@ -127,7 +127,7 @@ class FleetResponse(Out):
     currency: str = CURRENCY
     totals: FleetTotalsOut
     unused_reservations: UnusedReservationsOut | None = Field(
-        description="The unused reservations of all watched projects, which `GET /loose` lists; null: not asked yet."
+        description="Those of all watched projects that `GET /loose` lists; null: Google was not asked yet."
     )
     price_note: PriceNote
     unread: list[UnreadOut]

@@ -953,7 +953,7 @@ class FleetResponse(TypedDict):
     totals: FleetTotalsOut
     unread: list[UnreadOut]
     unused_reservations: UnusedReservationsOut | None
-    """Of all watched projects; null: Google has not been asked yet. `GET /loose` lists them."""
+    """Those of all watched projects that `GET /loose` lists; null: Google was not asked yet."""
 
 
 class FleetTotalsOut(TypedDict):
@@ -2234,14 +2234,14 @@ class PlannedOut(TypedDict):
     is_calendar: bool
     """True: of calendar mode; false: of an account team."""
     name: str
+    procurement: str
+    """Google's procurement status, in lower case."""
     project: str
     reservation_ends_at: str | None
     """The time at which Google deletes the reservations that it made; null: it has no such time."""
     scope: str
     """zones/NAME."""
     starts_at: str
-    state: str
-    """Google's procurement status, in lower case."""
     what: str
     """The number and type of its VMs."""
 
