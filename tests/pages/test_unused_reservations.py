@@ -1,4 +1,4 @@
-"""What unused reservations burn, on the page Fleet and in its answer; and Loose, with ends and future ones."""
+"""Fleet and its API show what unused reservations burn; Loose shows their ends, and future ones."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def test_what_is_not_known_is_not_zero(deps: Deps) -> None:
 
 
 def test_loose_shows_ends_and_future_reservations(deps: Deps) -> None:
-    """One of calendar mode has an end in the place of a command; a future one says from when to when it bills."""
+    """Calendar mode has an end in the place of a command, and a future reservation says from when to when it bills."""
     client = client_of(deps, LooseListing("lab", (UNUSED,), planned=(PLANNED,)))
     text = read(client, "/loose")
     assert "$180.43 an hour" in text
