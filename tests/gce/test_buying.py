@@ -21,7 +21,7 @@ from costguard.errors import RequestRefused
 from costguard.gce.actions import vm_body
 from costguard.gce.client import ComputeCloud
 from costguard.model.instance import ProvisioningModel, Status
-from costguard.model.launch import LONGEST_WAIT, NO_NOTICE, VmRequest, is_sold_by_flex_start
+from costguard.model.launch import LONGEST_WAIT, NO_NOTICE, VmRequest, gpu_metrics, is_sold_by_flex_start
 from costguard.model.ports import Launcher
 from costguard_sandbox.clock import ManualClock
 from costguard_sandbox.gce.belongings import Belonging
@@ -288,6 +288,19 @@ def test_listing_says_what_a_vm_consumes(world: World) -> None:
         listed = {vm.name: vm.reservation for vm in cloud.observe("demo", None).instances}
         cloud.close()
     assert listed == {FLEX.name: one.path, "other": ""}
+
+
+@pytest.mark.parametrize(
+    ("model", "metrics"),
+    [
+        (ProvisioningModel.FLEX_START, ["PREEMPTIBLE_NVIDIA_A100_GPUS", "NVIDIA_A100_GPUS"]),
+        (ProvisioningModel.SPOT, ["PREEMPTIBLE_NVIDIA_A100_GPUS", "NVIDIA_A100_GPUS"]),
+        (ProvisioningModel.STANDARD, ["NVIDIA_A100_GPUS"]),
+    ],
+)
+def test_flex_start_counts_against_preemptible_quota(model: ProvisioningModel, metrics: list[str]) -> None:
+    """Google, "Introducing Flex-start VMs": they consume preemptible quota; the metrics are those of `regions.get`."""
+    assert gpu_metrics("nvidia-tesla-a100", model) == metrics
 
 
 @pytest.mark.parametrize(
