@@ -6,6 +6,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from tests.sandbox.gce.test_flex_start import flex
 from tests.sandbox.vms import HOUR, MINUTE, START
 
 from costguard_sandbox.clock import ManualClock
@@ -104,6 +105,20 @@ spot = true
     assert world.faults.listed() == []
     assert world.prices.rate("n1:core", "us-central1", False, world.now)[0] == 50_000_000
     assert world.instance("acme-training", "new").is_spot
+
+
+@pytest.mark.parametrize("ends", [True, False])
+def test_flex_start_requests_wait_as_the_scenario_says(ends: bool) -> None:
+    """A fault says when a request is granted, and a key whether its operation ends before."""
+    event = (
+        '[[event]]\nat = "1m"\ndo = "fault"\nfault = { kind = "flex_start", never = true, gpu = "nvidia-tesla-a100" }'
+    )
+    world = play(f"{'queued_inserts_end = true' if ends else ''}\n{_FLEET}\n{event}\n")
+    world.advance(2 * MINUTE)
+    operation = world.insert("acme-training", "us-central1-a", flex())
+    world.advance(HOUR)
+    assert world.instance("acme-training", "vm").status is Status.PENDING
+    assert operation.is_done is ends
 
 
 def test_an_event_whose_vm_is_gone_is_left_out(caplog: pytest.LogCaptureFixture) -> None:
