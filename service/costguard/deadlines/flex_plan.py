@@ -32,11 +32,11 @@ from costguard.deadlines.plan import (
 
 LAYER = BINS + 2 * STATES  # columns of S, O and N
 AGES = 2  # of a request, in a plan
-FLEX = slice((1 + AGES) * LAYER, (1 + AGES) * LAYER + STATES)  # F
-GRANTED = slice(FLEX.stop, FLEX.stop + STATES)  # G
-COLUMNS = GRANTED.stop
-_ASKED = slice(LAYER, GRANTED.stop)  # the layers of a request, F and G
-_ROWS_AT_ONCE = 28  # a larger product would be shared out among threads, which takes longer than it does
+GRANTED = slice((1 + AGES) * LAYER, (1 + AGES) * LAYER + STATES)  # G
+FLEX = slice(GRANTED.stop, GRANTED.stop + STATES)  # F
+COLUMNS = FLEX.stop
+_ASKED = slice(LAYER, GRANTED.stop)  # the layers of a request, and G
+_ROWS_AT_ONCE = 32  # a larger product would be shared out among threads, which takes longer than it does
 
 
 def layer(columns: slice, age: int) -> slice:
@@ -111,11 +111,12 @@ class _FlexRows(PlanRows):
         if last < self.start_from:
             return None
         low = max(first - 1, 0)
-        after = np.empty((last + 1 - low, AGES * LAYER))
+        after: Array = np.empty((last + 1 - low, AGES * LAYER))
         for place in range(0, last + 1 - low, _ROWS_AT_ONCE):
             rows = slice(place, min(place + _ROWS_AT_ONCE, last + 1 - low))
             np.matmul(self.table[row - 1, low + rows.start : low + rows.stop, _ASKED], self.asked_step, out=after[rows])
-        after = after.reshape(-1, AGES, LAYER) + self.asked_cost
+        after = after.reshape(-1, AGES, LAYER)
+        after += self.asked_cost
         waiting = np.full((last + 1 - first, AGES, LAYER), np.inf)
         held_from, wait_from = max(first, self.start_from), max(first, self.wait_from)
         waiting[held_from - first :, :, : IDLE.start] = after[held_from - low :, :, : IDLE.start]
@@ -143,7 +144,7 @@ class _FlexRows(PlanRows):
 
 
 def _asked_step(stepping: Moves, granting: Array) -> Array:
-    """The chances of a step as one matrix: from the layers of a request, F and G, to the layers of a request."""
+    """The chances of a step as one matrix: from the layers of a request, and G, to the layers of a request."""
     mixing = np.zeros((_ASKED.stop - _ASKED.start, AGES * LAYER))
     of_layer = np.zeros((LAYER, LAYER))
     of_layer[SPOT, SPOT] = stepping.stay.T
