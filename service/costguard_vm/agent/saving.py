@@ -24,6 +24,7 @@ FILE = "file"
 FIRST_S = 900.0  # until the guard says more: it does once a save was measured
 SAY_S = 600.0  # between questions to the guard: the hazard changes with the VM's age
 TICK_S = 5.0
+ANSWERS_S = 300.0  # a command has mostly saved by then
 
 
 def request_file(step_file: str) -> str:
@@ -101,7 +102,9 @@ class SaveRequests:
             self._run, self._asked, self._said = pid, 0.0, 0.0
         if not self._settings.save_every_s and now - self._said >= SAY_S / PACE:
             self._ask_guard(now)
-        awaits = self._asked > self._saved and now - self._looked >= min(self._settings.look_s, TICK_S)
+        # Soon after a request, so that a save is timed; later seldom, for a command that does not answer.
+        pause_s = TICK_S if now - self._asked < ANSWERS_S else self._settings.look_s
+        awaits = self._asked > self._saved and now - self._looked >= min(self._settings.look_s, pause_s)
         if awaits or self._is_due(now, began):
             self._see(now)
             if self._is_due(now, began):

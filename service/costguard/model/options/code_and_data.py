@@ -260,7 +260,7 @@ CHECKPOINTS = (
             "--save-every", "auto|SPAN", "Ask the command for a save this often, such as 20min; needs --save-on."
         ),
         input=Input("Ask for a save every", "auto, or a span such as 20min; empty leaves it to the command", "auto"),
-        details=("Asked for a save", "every {}"),
+        details=("Save interval", "{}, asked for by the agent"),
         check=_span,
         holds_text=False,
     ),
