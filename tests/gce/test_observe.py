@@ -104,7 +104,7 @@ _WORDS = ["RUNNING"] * 3 + ["STOPPING"] * 3
 
 @pytest.fixture
 def parsed(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
-    """The bodies of pages of instances that were parsed."""
+    """Notes the bodies of pages of instances that are parsed."""
     bodies: list[bytes] = []
     loads = orjson.loads
 
@@ -118,10 +118,10 @@ def parsed(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
 
 
 def test_a_page_with_the_same_bytes_is_not_parsed(connect: Connect, parsed: list[bytes]) -> None:
-    """Its VMs are the same objects again; of two pages, the one that changed alone is parsed, and read as ever."""
-    told: dict[str, Any] = {"metadata": {"fingerprint": "f"}}
-    two = [instance("a", "1", **told), instance("b", "2", **told)]
-    lasts = [page("instances", {f"zones/{ZONE}": [instance("c", "3", status=word, **told)]}) for word in _WORDS]
+    """The same objects are its VMs again; of two pages, the one that changed alone is parsed, and read as ever."""
+    fingerprint: dict[str, Any] = {"metadata": {"fingerprint": "f"}}
+    two = [instance("a", "1", **fingerprint), instance("b", "2", **fingerprint)]
+    lasts = [page("instances", {f"zones/{ZONE}": [instance("c", "3", status=word, **fingerprint)]}) for word in _WORDS]
     pages = [
         (page("instances", {f"zones/{ZONE}": two}, nextPageToken=f't"{number}='), last)
         for number, last in enumerate(lasts)

@@ -78,7 +78,7 @@ class PageReader:
     def __init__(self, last: Mapping[int, KnownPage], before: Mapping[str, Remembered]) -> None:
         self._last, self._before = last, before
         self._digest = 0
-        self.found: KnownPage | None = None  # the page that was read last, where it is as it was
+        self.unchanged: KnownPage | None = None  # the page that was read last, where it is as it was
         self.pages: dict[int, KnownPage] = {}  # for the next look
 
     def loads(self, body: bytes) -> Any:
@@ -86,12 +86,12 @@ class PageReader:
         if match := _TOKEN.search(body, max(0, body.rfind(b'"nextPageToken"'))):
             token, rest = match[1], body[: match.start()] + body[match.end() :]
         self._digest = hash(rest)
-        found = self._last.get(self._digest)
-        if found is None or any(self._before.get(one.seen.key.gce_id) is not one for one in found.same):
-            self.found = None
+        unchanged = self._last.get(self._digest)
+        if unchanged is None or any(self._before.get(one.seen.key.gce_id) is not one for one in unchanged.same):
+            self.unchanged = None
             return orjson.loads(body)
-        self.found = self.pages[self._digest] = found
-        return {"kind": found.kind, "nextPageToken": orjson.loads(token)}
+        self.unchanged = self.pages[self._digest] = unchanged
+        return {"kind": unchanged.kind, "nextPageToken": orjson.loads(token)}
 
     def keep(self, page: Page, kind: str, same: Sequence[Remembered]) -> None:
         """Keeps the page that was parsed last for the next look, where all of its VMs are the same as before."""
@@ -135,7 +135,7 @@ def list_instances(
         if len(listing.unread_metadata) <= few and _metadata_read(http, project, deadline, listing):
             return listing
         begun = _nothing
-    return _listed(_WITH_METADATA, http, project, deadline, before, begun, 0, PageReader({}, before))
+    return _listed(_WITH_METADATA, http, project, deadline, before, begun, 0, None)
 
 
 def _nothing() -> None: ...
@@ -149,22 +149,26 @@ def _listed(
     before: dict[str, Remembered],
     begun: Callable[[], None],
     few: int,
-    reader: PageReader,
+    reader: PageReader | None,
 ) -> InstanceListing:
-    """Ends early once the metadata of more than a few VMs would have to be asked for."""
-    listing = InstanceListing(known_pages=reader.pages)
+    """Ends early once the metadata of more than a few VMs would have to be asked for.
+
+    Pages with all metadata have no `reader`: the next look's have other bytes, and hashing 40 MB takes its time.
+    """
+    listing = InstanceListing(known_pages={} if reader is None else reader.pages)
     has_metadata = instances is _WITH_METADATA
     try:
-        for page in instances.pages(http, project, deadline, reader.loads):
+        for page in instances.pages(http, project, deadline, orjson.loads if reader is None else reader.loads):
             listing.pages += 1
             if listing.pages == 1:
                 begun()
-            if reader.found is not None:
-                listing.same += reader.found.same
+            if reader is not None and reader.unchanged is not None:
+                listing.same += reader.unchanged.same
                 continue
             taken = len(listing.same)
             _take(page, listing, before, has_metadata)
-            reader.keep(page, instances.kind, listing.same[taken:])
+            if reader is not None:
+                reader.keep(page, instances.kind, listing.same[taken:])
             if len(listing.unread_metadata) > few:
                 break
     except CloudError as error:

@@ -46,17 +46,14 @@ def pages_of(
     what: str,
     deadline: Deadline,
     service: Service = COMPUTE,
-    most: int = _MOST_PAGES,
-    loads: Loads = orjson.loads,
 ) -> Iterator[dict[str, Any]]:
     """Gets the pages of one list of a project. Raises CloudError; the pages before it were right."""
 
     def ask(token: str) -> dict[str, Any]:
         with_token = {**params, "pageToken": token} if token else params
-        given: dict[str, Any] = {"project": project, "what": what, "deadline": deadline, "service": service}
-        return http.get_json(path, with_token, loads=loads, **given)
+        return http.get_json(path, with_token, project=project, what=what, deadline=deadline, service=service)
 
-    yield from walk(ask, lambda clause: BadAnswer(f"{what} of project {project}: {clause}."), most)
+    yield from walk(ask, lambda clause: BadAnswer(f"{what} of project {project}: {clause}."))
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +80,10 @@ class AggregatedList:
     order_by: str = ""
 
     def pages(self, http: Http, project: str, deadline: Deadline, loads: Loads = orjson.loads) -> Iterator[Page]:
-        """Every page, in order. Raises CloudError where one cannot be read; those before it were right."""
+        """Every page, in order. Raises CloudError where one cannot be read; those before it were right.
+
+        `loads` may make of a body what stands for it: the kind, the token, and no items.
+        """
         what = f"Listing {self.collection}"
         params = {
             "maxResults": _PAGE_SIZE,
@@ -95,9 +95,15 @@ class AggregatedList:
         if self.order_by:
             params["orderBy"] = self.order_by
         path = f"/compute/v1/projects/{quote(project, safe=':')}/aggregated/{self.collection}"
-        most = _MOST_PAGES_OF_ALL_SCOPES
-        given: dict[str, Any] = {"project": project, "what": what, "deadline": deadline, "most": most}
-        for answer in pages_of(http, path, params, loads=loads, **given):
+
+        def ask(token: str) -> dict[str, Any]:
+            with_token = {**params, "pageToken": token} if token else params
+            return http.get_json(path, with_token, project=project, what=what, deadline=deadline, loads=loads)
+
+        def failure(clause: str) -> BadAnswer:
+            return BadAnswer(f"{what} of project {project}: {clause}.")
+
+        for answer in walk(ask, failure, _MOST_PAGES_OF_ALL_SCOPES):
             if answer.get("kind") != self.kind:
                 raise BadAnswer(
                     f"{what} of project {project}: the answer calls itself {answer.get('kind')!r}, not {self.kind}.",
