@@ -23,7 +23,7 @@ from costguard.bill.export_sums import ExportSums
 from costguard.bill.lines import EXPLAINED, Reason
 from costguard.bill.store import store
 from costguard.daemon.reconcile import Reconciler
-from costguard.db.tables import bill_days, bill_differences, bill_partitions, bill_usage
+from costguard.db.tables import bill_commitment_hours, bill_days, bill_differences, bill_partitions, bill_usage
 from costguard.db.transaction import Database
 from costguard.ledger.charging import charge_due
 from costguard.ledger.observe import Belonging
@@ -117,7 +117,7 @@ def exported(world: World, options: ExportOptions) -> BillingExport:
 def compare(ledger: Database, export: BillingExport, now: datetime) -> list[Any]:
     """The differing lines, after everything else of a bill was forgotten."""
     with ledger.write() as connection:
-        for table in (bill_usage, bill_partitions, bill_days, bill_differences):
+        for table in (bill_usage, bill_commitment_hours, bill_partitions, bill_days, bill_differences):
             connection.execute(delete(table))
     for until in (now - timedelta(days=2), now):  # read twice: the second time days are there again, and more of them
         sums = ExportSums()
