@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from functools import lru_cache
 from typing import NamedTuple
 
-from costguard.bill.commit_words import PartKind, family_of_fee, part_of_use
+from costguard.bill.commit_words import PartKind, PartOfUse, family_of_fee, part_of_use
 from costguard.bill.commitments import fee_of, is_discount, offset_of
 from costguard.bill.export_row import ExportRow
 from costguard.model.bill import COMPUTE_ENGINE, DEFAULT_MODEL, BilledKind, CostType
@@ -61,15 +62,15 @@ class CommitSum:
 def commit_sum(row: ExportRow) -> tuple[CommitKey, CommitSum] | None:
     """Returns a row's part in the sums of its hour; None for a row that neither is a fee nor could be covered."""
     terms, resource = row.terms, row.resource
-    if fee_of(terms.sku_id, terms.service_id, terms.sku_text, row.credits):
+    is_fee, part = _kind_of(terms.sku_id, terms.service_id, terms.sku_text)
+    if is_fee or (row.credits and fee_of(terms.sku_id, terms.service_id, terms.sku_text, row.credits)):
         family = family_of_fee(terms.sku_text)
         amounts = CommitSum(fee=row.cost_nanos, offset=offset_of(row.credits))
         return _key(row, PartKind.FEE, family, terms.sku_id, terms.sku_text[:_MOST_NAME]), amounts
-    if terms.cost_type is not CostType.REGULAR or terms.service_id not in ("", COMPUTE_ENGINE):
+    if part is None or terms.cost_type is not CostType.REGULAR:
         return None
-    part = part_of_use(terms.sku_text)
-    by_credit = -sum(credit.nanos for credit in row.credits if is_discount(credit.type))
-    if part is None or not (resource.kind in _OF_VMS or by_credit):
+    by_credit = -sum([credit.nanos for credit in row.credits if is_discount(credit.type)]) if row.credits else 0
+    if not (resource.kind in _OF_VMS or by_credit):
         return None
     use = covered = row.cost_nanos
     saved = by_credit
@@ -83,10 +84,31 @@ def commit_sum(row: ExportRow) -> tuple[CommitKey, CommitSum] | None:
 
 
 def _key(row: ExportRow, kind: PartKind, family: str, sku_id: str = "", name: str = "") -> CommitKey:
-    hour = row.start.at.replace(minute=0, second=0, microsecond=0)
-    return CommitKey(hour, kind, family, _region(row.resource.zone), sku_id, name, row.terms.currency, row.terms.rate)
+    return CommitKey(
+        _hour_of(row.start.at),
+        kind,
+        family,
+        _region(row.resource.zone),
+        sku_id,
+        name,
+        row.terms.currency,
+        row.terms.rate,
+    )
 
 
+@lru_cache(maxsize=8192)
+def _kind_of(sku_id: str, service_id: str, sku_text: str) -> tuple[bool, PartOfUse | None]:
+    """(whether it is a fee whatever its credits, the part of a VM that use is billed for)."""
+    is_compute = service_id in ("", COMPUTE_ENGINE)
+    return fee_of(sku_id, service_id, sku_text, ()), part_of_use(sku_text) if is_compute else None
+
+
+@lru_cache(maxsize=8192)
+def _hour_of(moment: datetime) -> datetime:
+    return moment.replace(minute=0, second=0, microsecond=0)
+
+
+@lru_cache(maxsize=8192)
 def _region(place: str) -> str:
     """The region of a zone; a region, or a wider place, is itself."""
     region, _, zone = place.rpartition("-")

@@ -54,7 +54,6 @@ _SOLD_AS: Final = {"a3plus": "a3", "a3ultra": "a3"}
 _COMMITMENT: Final = re.compile(r"commitment v1: (?P<what>.+?)(?: running)? in .+ for [13] years?")
 
 
-@lru_cache(maxsize=8192)
 def part_of_use(words: str) -> PartOfUse | None:
     """Returns the part of a VM that on-demand use is billed for by these words; None for all else, such as Spot."""
     lower = " ".join(words.lower().split())
