@@ -14,7 +14,7 @@ import pytest
 
 from costguard.ends.reader import read_end
 from costguard.ends.values import EndClass, LogState
-from costguard.model.retry import Retry
+from costguard.model.attempt import Retry
 
 QUOTATIONS: list[dict[str, Any]] = json.loads(Path(__file__).with_name("quotations.json").read_text("utf-8"))
 OUTSIDE = Path(__file__).parents[3] / "shared" / "outside" / "crash-logs" / "excerpts.json"

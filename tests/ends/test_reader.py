@@ -11,7 +11,7 @@ from costguard.ends.gpu_memory import memory_cause
 from costguard.ends.program_rules import TABLE
 from costguard.ends.reader import MAY_MATTER, MOST_READ, read_end
 from costguard.ends.values import UNKNOWN_CAUSE, EndClass, LogState
-from costguard.model.retry import Retry
+from costguard.model.attempt import Retry
 
 _STEPS = "".join(f"step {step}: loss 2.5\n" for step in range(10, 50, 10))
 _WATCHDOG = (

@@ -8,12 +8,13 @@ from __future__ import annotations
 import threading
 from collections import defaultdict
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from heapq import heappop, heappush
 from typing import Any
 
 from tests.fakes import HandClock
+from tests.jobs.cloud_vms import Vm, shown
 
 from costguard.errors import (
     AlreadyExists,
@@ -25,7 +26,7 @@ from costguard.errors import (
     RateLimited,
     RequestRefused,
 )
-from costguard.model.instance import InstanceKey, ProvisioningModel, SeenInstance, Shape, Status
+from costguard.model.instance import InstanceKey, ProvisioningModel, Shape, Status
 from costguard.model.launch import OperationAnswer, Quota, VmRequest, WayOut
 from costguard.model.observation import Observation, OperationStatus, Presence, SeenOperation, Sighting
 
@@ -34,27 +35,6 @@ _MADE, _GONE, _STOPPED = "insert", "delete", "stop"
 _RESTS, _VANISHES = "rests", "vanishes"  # what becomes of a VM that was preempted; no operation of Google's
 _GRANTED, _UP, _EXPIRED = "granted", "up", "expired"  # what becomes of a request of flex-start
 _UNSEEN = frozenset({_RESTS, _VANISHES, _GRANTED, _UP, _EXPIRED})
-
-
-@dataclass
-class Vm:
-    """A VM with a permanent identity: those that are gone stay in `CloudOfVms.all`."""
-
-    gce_id: str
-    project: str
-    zone: str
-    request: VmRequest
-    made_at: datetime
-    status: Status = Status.PROVISIONING
-    started_at: datetime | None = None
-    stopped_at: datetime | None = None
-    gone_at: datetime | None = None
-    labels: dict[str, str] = field(default_factory=dict)
-    origin: dict[str, str] = field(default_factory=dict)
-
-    @property
-    def name(self) -> str:
-        return self.request.name
 
 
 @dataclass
@@ -207,7 +187,7 @@ class CloudOfVms:
             return Observation(
                 project,
                 now,
-                tuple(_seen(vm) for vm in mine),
+                tuple(shown(vm) for vm in mine),
                 operations=tuple(operations),
                 operations_through_at=now,
             )
@@ -401,21 +381,3 @@ def _no_answer() -> CloudError:
 
 def _stockout(zone: str) -> tuple[str, str]:
     return "ZONE_RESOURCE_POOL_EXHAUSTED", f"The zone '{zone}' does not have enough resources."
-
-
-def _seen(vm: Vm) -> SeenInstance:
-    recipe = vm.request.recipe
-    return SeenInstance(
-        key=InstanceKey(vm.project, vm.gce_id),
-        name=vm.name,
-        zone=vm.zone,
-        status=vm.status,
-        shape=Shape(recipe.machine_type, 8, 30720, recipe.gpu_type or None, recipe.gpu_count),
-        provisioning_model=vm.request.provisioning_model,
-        created_at=vm.made_at,
-        fingerprint=f"{vm.status}/{vm.started_at}/{vm.stopped_at}/{vm.origin}",
-        last_started_at=vm.started_at,
-        last_stopped_at=vm.stopped_at,
-        labels=vm.labels,
-        origin=vm.origin,
-    )

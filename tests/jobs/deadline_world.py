@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from random import Random
 
-from tests.jobs.cloud import Vm
+from tests.jobs.cloud_vms import Vm
 from tests.jobs.world import RECIPE, ZONES, World
 
 from costguard.jobs.reports.checkpoint_watch import CheckpointWatch

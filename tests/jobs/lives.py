@@ -7,7 +7,8 @@ from copy import deepcopy
 from dataclasses import dataclass, field
 from datetime import timedelta
 
-from tests.jobs.cloud import Vm, never_twice
+from tests.jobs.cloud import never_twice
+from tests.jobs.cloud_vms import Vm
 from tests.jobs.world import BUCKET, Killed, World
 
 from costguard.model.attempt import AttemptState

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from tests.api.rows import NOW
 from tests.fakes import HandClock
-from tests.jobs.cloud import CloudOfVms, Vm
+from tests.jobs.cloud import CloudOfVms
+from tests.jobs.cloud_vms import Vm
 from tests.jobs.job_service import JobSetup, priced
 from tests.jobs.world import RECIPE, World, world
 

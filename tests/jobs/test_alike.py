@@ -19,7 +19,7 @@ from tests.jobs.job_rows import job as made_job
 from tests.jobs.world import RECIPE, World, world
 
 from costguard.db.transaction import Database
-from costguard.jobs.decide.alike import MetricReached, ScriptRun, compare, is_one_script, reached
+from costguard.jobs.decide.machines.alike import MetricReached, ScriptRun, compare, is_one_script, reached
 from costguard.jobs.reports.alike import AlikeJobs, alike_jobs
 from costguard.jobs.rows import job_rows, script_rows
 from costguard.ledger.accrual import accrual_at

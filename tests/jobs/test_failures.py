@@ -11,9 +11,8 @@ from tests.jobs.world import world
 
 from costguard.jobs.decide.log_ends import last_line, retry_of
 from costguard.jobs.decide.view import AttemptView
-from costguard.model.attempt import Outcome
+from costguard.model.attempt import Outcome, Retry
 from costguard.model.job import JobKind, JobSpec, JobState
-from costguard.model.retry import Retry
 
 # What each prints, word for word: CPython 3.11; PyTorch 2.5 (torch/cuda/__init__.py, torch/_C); NVIDIA's driver tools.
 NO_DRIVER = "RuntimeError: Found no NVIDIA driver on your system. Please check that you have an NVIDIA GPU"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from tests.jobs.cloud import Vm
+from tests.jobs.cloud_vms import Vm
 from tests.jobs.world import RECIPE, World, world
 
 from costguard.jobs.rows.fleet_history import FleetHistory, SeenByFleet

@@ -70,7 +70,7 @@ def seen_of(*attempts: Any, **given: Any) -> Any:
 
 
 def test_the_policy_sees_the_cheapest_offer_its_wait_and_its_seven_days() -> None:
-    """And three minutes less of time: a request that is given up has to be seen gone."""
+    """It sees three minutes less of time: a request that is given up has to be seen gone."""
     offered = seen_of()
     assert (offered.flex.price, offered.flex.longest_wait_h, offered.flex.longest_run_h) == (0.7, 2.0, 168.0)
     assert (offered.held, offered.asked) == (None, None)
@@ -82,15 +82,15 @@ def test_the_policy_sees_the_cheapest_offer_its_wait_and_its_seven_days() -> Non
 
 @pytest.mark.parametrize("state", [AttemptState.INTENDED, AttemptState.ASKED, AttemptState.WAITING])
 def test_a_request_is_no_vm(state: AttemptState) -> None:
-    """Alone, or beside the VM that trains."""
+    """It counts as none alone, and next to the VM that trains."""
     alone = seen_of(request(state=state))
     assert (alone.held, alone.asked.age_h) == (None, pytest.approx(40 / 60))
-    beside = seen_of(running(agent=agent(started_at=at("09:00"))), standby=AttemptView(request(2, state, follows=1)))
-    assert (beside.held.kind, beside.asked.age_h) == ("spot", pytest.approx(40 / 60))
+    both = seen_of(running(agent=agent(started_at=at("09:00"))), standby=AttemptView(request(2, state, follows=1)))
+    assert (both.held.kind, both.asked.age_h) == ("spot", pytest.approx(40 / 60))
 
 
 def test_a_granted_vm_is_held_from_its_grant_on() -> None:
-    """What its request waited for is neither its age nor part of its start."""
+    """The wait of its request is neither its age nor part of its start."""
     up = request(state=AttemptState.BOOTING, made_at=at("11:55"), agent=agent(started_at=None))
     held = seen_of(up).held
     assert (held.kind, held.age_h) == ("flex", pytest.approx(5 / 60))
@@ -101,7 +101,7 @@ def test_a_granted_vm_is_held_from_its_grant_on() -> None:
 
 
 def test_it_asks_in_the_best_zone_for_seven_days() -> None:
-    """Whatever is up on Spot."""
+    """It does so whatever is up on Spot."""
     made = decision(view(of_job=wanted()), Scripted(Act.START_FLEX), ALL_WAYS)
     (launch,) = [one for one in made.actions if isinstance(one, LaunchAttempt)]
     assert (launch.provisioning_model, launch.max_run) == (FLEX, LONGEST_FLEX_RUN)
@@ -119,7 +119,7 @@ def test_it_waits_on_while_the_plan_waits() -> None:
 
 @pytest.mark.parametrize("act", [Act.DROP_FLEX, Act.START_ON_DEMAND, Act.START_SPOT])
 def test_a_request_that_is_not_wanted_is_given_up_before_anything_else_is_asked(act: Act) -> None:
-    """Its VM is deleted first: it might be granted at this moment."""
+    """The VM is deleted first: it might be granted at this moment."""
     policy = Scripted(act, A if act is Act.START_SPOT else None)
     (end,) = decision(view(request(), of_job=wanted()), policy, ALL_WAYS).actions
     assert isinstance(end, EndAttempt)
@@ -147,7 +147,7 @@ def test_a_spot_vm_trains_on_while_flex_start_is_asked_for() -> None:
 
 
 @pytest.mark.parametrize(("act", "goes_on"), [(Act.STAY, True), (Act.DROP_FLEX, False), (Act.START_ON_DEMAND, False)])
-def test_a_request_beside_a_vm_goes_on_until_the_plan_drops_it(act: Act, goes_on: bool) -> None:
+def test_a_request_next_to_a_vm_goes_on_until_the_plan_drops_it(act: Act, goes_on: bool) -> None:
     """The VM that trains is left alone in any case."""
     trains = view(
         running(agent=agent(started_at=at("09:00")), max_run=24 * HOUR, made_at=at("10:00")),

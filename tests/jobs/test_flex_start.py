@@ -85,7 +85,7 @@ def test_a_request_that_may_not_wait_is_granted_at_once_or_fails(sqlite_url: str
 
 @BOTH_WAYS
 def test_what_is_not_granted_is_asked_for_elsewhere(sqlite_url: str, operation_waits: bool) -> None:
-    """After the whole wait; nothing of the first request is left, and its end says how long it waited."""
+    """Nothing of the first request is left after the whole wait, and its end says how long that was."""
     with flexible(sqlite_url, operation_waits, a=None) as w:
         w.submit(recipe=replace(FLEX_RECIPE, wait=10 * MINUTE))
         w.settle(minutes=9)
@@ -149,7 +149,7 @@ def test_a_spent_budget_deletes_the_request(sqlite_url: str) -> None:
 
 
 def test_nothing_begins_while_a_request_that_was_given_up_may_still_be_granted() -> None:
-    """Its VM counts as a possible writer until it is seen gone: the grant and the delete may cross."""
+    """The VM counts as a possible writer until it is seen gone: the grant and the delete may cross."""
     given_up = ended(Outcome.STOCKOUT, gone=False, provisioning_model=FLEX, gce_id="70000")
     assert not any(isinstance(one, LaunchAttempt) for one in decided(view(given_up)).actions)
     gone = ended(Outcome.STOCKOUT, provisioning_model=FLEX, gce_id="70000")
@@ -213,7 +213,7 @@ def test_the_next_vm_is_asked_for_before_google_ends_this_one(sqlite_url: str) -
             job_rows.save_look(connection, "j1", SeenCheckpoint(now, "x", written_at=now, advanced_at=now))
         w.beat()
         w.settle(minutes=1)
-        assert w.beat(), "the first one is told to stop"
+        assert w.beat(), "the first one is asked to stop"
         w.exit(stop_request="cancel")
         w.settle(minutes=2)
         assert [one.outcome for one in w.attempts()] == [Outcome.MOVED, None]

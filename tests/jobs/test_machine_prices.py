@@ -12,8 +12,8 @@ from tests.jobs.job_service import PRESETS, SPOT, T4, JobSetup, asked, priced
 from costguard.access.rules import by_name
 from costguard.db.transaction import Database
 from costguard.gce.machine_types import by_rule
-from costguard.jobs.decide.chip_prices import MachinePrice, by_bandwidth, by_compute, per_exaflop, per_tb_s
-from costguard.jobs.decide.chips import CHIPS, peak_of
+from costguard.jobs.decide.machines.chip_prices import MachinePrice, by_bandwidth, by_compute, per_exaflop, per_tb_s
+from costguard.jobs.decide.machines.chips import CHIPS, peak_of
 from costguard.ledger.billed.machine_parts import EIGHTHS_OF_A_GPU, is_billed_as_gpus
 from costguard.model.instance import Shape
 from costguard.model.money import Money

@@ -11,9 +11,9 @@ from tests.jobs.test_diagnosis import BUSY, _minutes, _running
 from tests.jobs.world import RECIPE, World, world
 
 from costguard.gce.machine_types import by_rule
-from costguard.jobs.decide.chip_prices import MachinePrice
-from costguard.jobs.decide.chips import peak_of
-from costguard.jobs.decide.next_machine import NextMachine, next_machine, per_1000_steps
+from costguard.jobs.decide.machines.chip_prices import MachinePrice
+from costguard.jobs.decide.machines.chips import peak_of
+from costguard.jobs.decide.machines.next_machine import NextMachine, next_machine, per_1000_steps
 from costguard.jobs.reports.diagnosis import diagnosis_of
 from costguard.jobs.submit.machine_prices import with_next_machine
 from costguard.jobs.submit.targets import LaunchTargets

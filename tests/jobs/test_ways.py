@@ -61,7 +61,7 @@ def test_what_has_no_price_is_left_out() -> None:
 
 
 def test_places_are_tried_in_the_order_of_the_ways() -> None:
-    """Those of one way stay as they were, each with the figures; what is passed over stays last."""
+    """Places of one way stay in their order, each with the figures; what is passed over stays last."""
     places = [place(B, SPOT), place(A, SPOT), place(A, FLEX), place(B, FLEX, passed_over="used up"), place(A, DEMAND)]
     ways = ways_of(A100, rates(), JOB, {})  # type: ignore[arg-type]
     ordered = by_expected_cost(places, ways)
@@ -75,7 +75,7 @@ def test_places_are_tried_in_the_order_of_the_ways() -> None:
     ("way", "chooses"), [("cheapest", True), ("spot", False), ("flex", False), ("reserved:x", False)]
 )
 def test_only_a_recipe_that_asks_for_it_chooses(way: str, chooses: bool) -> None:
-    """What a person named is bought."""
+    """The way that a person named is bought."""
     assert may_choose(bought(A100, way)) is chooses
 
 
@@ -86,7 +86,7 @@ def test_a_reservation_is_no_way_to_choose() -> None:
 
 @pytest.mark.parametrize(("share", "model"), [(0.35, FLEX), (0.95, SPOT)])
 def test_a_job_is_launched_in_the_way_that_costs_the_least(sqlite_url: str, share: float, model: object) -> None:
-    """On the real turn: with flex-start hardly dearer than Spot, and with one that costs as much as on demand."""
+    """The real turn buys flex-start that costs little more than Spot, and none that costs as much as on demand."""
     with world(sqlite_url) as w:
         usual = [one for one in price_list() if one.key.provisioning_model is DEMAND]
         parts = [one for one in usual if one.key.resource.startswith(("n1:", "gpu:"))]

@@ -12,7 +12,8 @@ from typing import Any
 from sqlalchemy import Connection
 from tests.builders import PROJECT, at
 from tests.fakes import HandClock
-from tests.jobs.cloud import CloudOfVms, Vm
+from tests.jobs.cloud import CloudOfVms
+from tests.jobs.cloud_vms import Vm
 
 from costguard.daemon import restoring
 from costguard.db.transaction import Database
@@ -36,7 +37,6 @@ from costguard.model.instance import ProvisioningModel, Shape
 from costguard.model.job import CheckpointPlan, Job, JobKind, JobSpec, JobState, Terms
 from costguard.model.launch import OperationAnswer, Quota, Recipe, VmRequest, WayOut
 from costguard.model.observation import Sighting
-from costguard.model.ports import Checkpoints
 from costguard.model.price import EVERYWHERE, Price, PriceKey, Unit
 from costguard.sweeps.gather import common_ceilings
 from costguard_vm.model.checkpoint import (
@@ -231,13 +231,12 @@ class World:
         self.shelf.fuse = fuse
         self.hearing = AgentEvents(database, self.clock, self.tokens, lambda: None)
         launcher = FragileLauncher(self.cloud, fuse)
-        checkpoints: Checkpoints | None = self.shelf if self.has_looks else None
         self.turn = JobsTurn(
             database,
             self.clock,
             launcher,
             self.maker(),
-            checkpoints,
+            self.shelf if self.has_looks else None,
             self.terms,
             lambda *_: T4,
             lambda connection, some, now: self.held,

@@ -43,12 +43,12 @@ def looked(database: Database, *looks: Observation) -> list[tuple[Any, Any]]:
 
 @pytest.mark.parametrize("status", NOT_UP)
 def test_a_request_that_waits_has_no_lifetime(database: Database, status: Status) -> None:
-    """Its insert may be done at once: that made the request."""
+    """An insert that is done at once made the request, and started nothing."""
     assert looked(database, observation(vm(status), read="10:30", operations=(insert(),))) == []
 
 
 def test_once_granted_it_bills_from_its_start_stamp(database: Database) -> None:
-    """And not from the end of its insert, 40 minutes before; each later look says the same."""
+    """The end of its insert, 40 minutes before, starts nothing; each later look says the same."""
     waits = [
         observation(vm(status), read=f"10:3{place}", operations=(insert(),)) for place, status in enumerate(NOT_UP)
     ]

@@ -20,7 +20,7 @@ WAYS = ["spot", "flex", "demand", "cheapest", "reserved:h100-block", "reserved:p
 
 @pytest.mark.parametrize("way", WAYS)
 def test_a_way_is_read_and_named_again(way: str) -> None:
-    """What a person wrote is what is shown, whatever was bought before."""
+    """The text that a person wrote is shown, whatever was bought before."""
     for before in WAYS:
         assert word_of(bought(bought(A100, before), way)) == way
 
@@ -39,7 +39,7 @@ def test_a_way_is_read_and_named_again(way: str) -> None:
     ],
 )
 def test_what_is_no_way_is_explained(way: str, words: str) -> None:
-    """In one sentence, with what to write instead; and nothing is bought by it."""
+    """The text says what to write instead, and nothing is bought."""
     assert problem(way).startswith(words)
     with pytest.raises(ValueError, match="write"):
         bought(A100, way)
@@ -89,7 +89,7 @@ def test_a4x_can_be_bought_by_reservation() -> None:
     ("seconds", "is_fine"), [(0, True), (1, False), (89, False), (90, True), (7200, True), (7201, False)]
 )
 def test_a_request_waits_as_long_as_google_allows(seconds: int, is_fine: bool) -> None:
-    """Below 90 s it is now or not at all, which is written as 0."""
+    """A request waits for 90 s to 2 h, or not at all, which is written as 0."""
     said = buying.wait_problem(timedelta(seconds=seconds))
     assert (said == "") is is_fine
     assert is_fine or said.startswith("A flex-start request waits for 1 min 30 s to 2 h")
@@ -103,7 +103,7 @@ def test_a_flex_start_vm_runs_for_seven_days_at_most() -> None:
 
 
 def test_flex_start_uses_the_quota_of_preemptible_vms() -> None:
-    """And the common one where none was granted."""
+    """The common quota counts where none of that was granted."""
     assert gpu_metrics("nvidia-tesla-a100", FLEX) == gpu_metrics("nvidia-tesla-a100", SPOT)
     assert gpu_metrics("nvidia-tesla-a100", RESERVED) == gpu_metrics("nvidia-tesla-a100", DEMAND)
 

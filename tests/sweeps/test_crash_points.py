@@ -9,7 +9,8 @@ from datetime import timedelta
 
 import pytest
 from tests.builders import PROJECT
-from tests.jobs.cloud import Vm, never_twice
+from tests.jobs.cloud import never_twice
+from tests.jobs.cloud_vms import Vm
 from tests.jobs.world import ANA, RECIPE, CrashPoint, Killed, World, world
 
 from costguard.events import audit_log

@@ -7,7 +7,7 @@ import re
 from costguard.ends.rule import Rule, message, rules, said
 from costguard.ends.rules import COLLECTIVE, DISK, GPU_MEMORY, HARDWARE, HOST_MEMORY, NAN, NETWORK, SHARED_MEMORY
 from costguard.ends.values import EndClass, Proof, Rank
-from costguard.model.retry import Retry
+from costguard.model.attempt import Retry
 
 _SHAPES = (
     r"mat1 and mat2 shapes|size mismatch|must match the size|shape '?\[.*\]'? is invalid|"

@@ -26,7 +26,7 @@ from costguard.ends.program_rules import (
 from costguard.ends.rule import Rule
 from costguard.ends.rules import GRADIENT_IS_NAN, GRADIENT_IS_NUMBER, LOSS_IS_NUMBER, NAN
 from costguard.ends.values import UNKNOWN_CAUSE, EndClass, EndReading, LogState, Proof, Rank
-from costguard.model.retry import Retry
+from costguard.model.attempt import Retry
 from costguard_vm.progress.log_line import TRAIN
 from costguard_vm.progress.log_reader import LINE_END, OutputReader
 

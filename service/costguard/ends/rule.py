@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from costguard.ends.values import EndClass, Proof, Rank
-from costguard.model.retry import Retry
+from costguard.model.attempt import Retry
 
 CauseOf = Callable[[str], str | None]
 

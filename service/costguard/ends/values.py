@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import IntEnum, StrEnum
 
-from costguard.model.retry import Retry
+from costguard.model.attempt import Retry
 
 UNKNOWN_CAUSE = "unknown"
 

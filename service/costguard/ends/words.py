@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from costguard.ends.values import EndClass, EndReading, LogState
-from costguard.model.retry import Retry
+from costguard.model.attempt import Retry
 
 CLASSES = {
     EndClass.COLLECTIVE_TIMEOUT: "a collective timed out: a process waited too long for others",

@@ -116,10 +116,10 @@ def _without_requests(facts: KnownFacts) -> Sequence[SeenOperation]:
     if model is not ProvisioningModel.FLEX_START:
         return facts.operations
     status = seen.status if seen is not None else stored.record.status if stored else None
-    known = [life.started_at for life in stored.lifetimes] if stored is not None else []
+    starts = [life.started_at for life in stored.lifetimes] if stored is not None else []
     if seen is not None and seen.last_started_at is not None:
-        known.append(seen.last_started_at)
-    began_at = min(known, default=None)
+        starts.append(seen.last_started_at)
+    began_at = min(starts, default=None)
 
     def only_asked(op: SeenOperation) -> bool:
         if op.kind != "insert" or op.ended_at is None:

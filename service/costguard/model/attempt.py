@@ -15,7 +15,6 @@ from costguard.model.launch import NO_NOTICE, AddressChoice
 from costguard.model.metric import SeenMetric
 from costguard.model.money import Money
 from costguard.model.progress import SeenProgress
-from costguard.model.retry import Retry
 
 PUBLISHING = "publishing"
 STANDING_BY = "standing_by"
@@ -81,6 +80,14 @@ class Notice(StrEnum):
     OPERATION = "operation"  # Google's system event
     STATUS = "status"  # the VM's status in a list
     SILENCE = "silence"  # the agent was not heard any more
+
+
+class Retry(StrEnum):
+    """The VM on which another attempt may do better."""
+
+    NO = "no"  # nowhere: it would fail in the same way
+    OTHER_VM = "other_vm"
+    SAME = "same"  # also on the same VM: what was missing may be back
 
 
 @dataclass(frozen=True, slots=True)

@@ -107,7 +107,7 @@ def _way_sold(machine_type: str) -> str:
 
 
 def wait_problem(wait: timedelta) -> str:
-    """Explains why a flex-start request cannot wait so long; "" where it can."""
+    """Explains why a flex-start request cannot wait for this time; "" where it can."""
     if not wait or SHORTEST_WAIT <= wait <= LONGEST_WAIT:
         return ""
     return (

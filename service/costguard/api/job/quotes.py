@@ -65,7 +65,7 @@ class OfferOut(Out):
     cost: Usd | None = Field(description="The cost of the hours in the request.")
 
 
-class WayOut(Out):
+class BuyingWayOut(Out):
     """A way to buy a job's VMs, and what it is expected to cost to its end.
 
     The range is of nine of ten cases. Without a cost, it would come to no end.
@@ -196,7 +196,7 @@ class QuoteOut(Out):
     )
     warnings: Sequence[str] = Field(description="Concerns that do not refuse the job.")
     moves: Sequence[DataMoveOut] = Field(description="The inputs and outputs with the cost of moving them.")
-    ways: Sequence[WayOut] = Field(
+    ways: Sequence[BuyingWayOut] = Field(
         description="Of a job without a deadline, with work_hours: each way to buy its VMs that Google sells, whether "
         "its preset uses it or not, the least expected cost to its end first."
     )

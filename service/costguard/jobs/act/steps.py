@@ -11,9 +11,10 @@ from sqlalchemy import Connection
 from costguard.actions.execute import Note, Step
 from costguard.events import audit_log
 from costguard.jobs.act.delete import DeleteStep
-from costguard.jobs.act.insert import InsertStep, RepeatInsertStep, WatchInsertStep, reckon
+from costguard.jobs.act.insert import InsertStep, RepeatInsertStep, reckon
 from costguard.jobs.act.start_stop import StartStep, StopStep, WatchStartStep
 from costguard.jobs.act.vm_step import OPEN, LaunchContext, end
+from costguard.jobs.act.watch_insert import WatchInsertStep
 from costguard.jobs.decide.resume import FROM_THE_BEGINNING, ResumePoint
 from costguard.jobs.decide.view import (
     AskAgain,

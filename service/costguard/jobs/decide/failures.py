@@ -6,9 +6,8 @@ from datetime import timedelta
 from enum import StrEnum
 
 from costguard.jobs.decide.suspects import is_quick_crash, ran, resumed_run
-from costguard.model.attempt import HUNG, Attempt
+from costguard.model.attempt import HUNG, Attempt, Retry
 from costguard.model.job import Terms
-from costguard.model.retry import Retry
 
 
 class Failure(StrEnum):

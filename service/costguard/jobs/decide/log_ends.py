@@ -7,7 +7,7 @@ from functools import lru_cache
 from costguard.ends.reader import read_end
 from costguard.ends.values import EndClass, EndReading, LogState
 from costguard.ends.words import short_words
-from costguard.model.retry import Retry
+from costguard.model.attempt import Retry
 
 _LONGEST_LINE = 200
 

@@ -1,4 +1,4 @@
-"""What a job without a deadline is expected to cost to its end in each way to buy its VMs, the cheapest first."""
+"""Works out what a job without a deadline is expected to cost to its end, in each way to buy its VMs."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _WORDS = {
 
 @dataclass(frozen=True, slots=True)
 class WayToFinish:
-    """One way to buy a job's VMs: what the rest of it costs in the mean, and in nine of ten cases.
+    """The cost of the rest of a job in one way to buy its VMs: in the mean, and in nine of ten cases.
 
     `expected` None: it would come to no end, as VMs are lost sooner than the work between two saves is done. `lasts` is
     the time until its end in the mean, with what it waits for.
@@ -58,7 +58,7 @@ class WayToFinish:
 
 @dataclass(frozen=True, slots=True)
 class WorkToBuy:
-    """The time that a job still takes on a VM that is ready, what each start takes, and the time between two saves.
+    """The work that a job still has on a VM that is ready, what each start takes, and the time between two saves.
 
     `apart` None: nothing is saved, so that a preemption undoes all of it.
     """
@@ -85,8 +85,8 @@ def ways_of(
     longest_h = longest_run(recipe, ProvisioningModel.FLEX_START) / _HOUR
     offer = None if flex is None else FlexOffer(flex, waits, max(recipe.wait / _HOUR, 0.1), longest_h)
     apart_h = float("inf") if job.apart is None else job.apart / _HOUR
-    asked = ToFinish(job.work / _HOUR, job.start / _HOUR, apart_h)
-    return tuple(map(_in_money, _ways(asked, zones, offer, _least(prices, ProvisioningModel.STANDARD))))
+    task = ToFinish(job.work / _HOUR, job.start / _HOUR, apart_h)
+    return tuple(map(_in_money, _ways(task, zones, offer, _least(prices, ProvisioningModel.STANDARD))))
 
 
 def ways_text(ways: Sequence[WayToFinish]) -> str:
@@ -111,13 +111,13 @@ def may_choose(recipe: Recipe) -> bool:
 
 
 @lru_cache(maxsize=256)
-def _ways(asked: ToFinish, zones: tuple[Zone, ...], flex: FlexOffer | None, on_demand: float | None) -> tuple[Way, ...]:
+def _ways(task: ToFinish, zones: tuple[Zone, ...], flex: FlexOffer | None, on_demand: float | None) -> tuple[Way, ...]:
     """Remembered, as a form asks for the same again and again."""
-    return tuple(ways_to_finish(asked, zones, flex, on_demand))
+    return tuple(ways_to_finish(task, zones, flex, on_demand))
 
 
 def _least(prices: Mapping[tuple[str, ProvisioningModel], float], model: ProvisioningModel) -> float | None:
-    return min((price for (_, of), price in prices.items() if of is model), default=None)
+    return min((price for (_, sold), price in prices.items() if sold is model), default=None)
 
 
 def _in_money(way: Way) -> WayToFinish:
@@ -129,5 +129,5 @@ def _in_money(way: Way) -> WayToFinish:
 
 
 def _money(amount: float) -> Money:
-    """To the cent: it is an estimate."""
+    """Rounds to the cent, as it is an estimate."""
     return Money(round(amount * 100) * (_NANOS // 100))

@@ -28,9 +28,9 @@ from costguard.jobs.decide.bound_savings import (
     saving_text,
     time_left,
 )
-from costguard.jobs.decide.chip_prices import MachinePrice
-from costguard.jobs.decide.chips import peak_of
-from costguard.jobs.decide.next_machine import NextMachine
+from costguard.jobs.decide.machines.chip_prices import MachinePrice
+from costguard.jobs.decide.machines.chips import peak_of
+from costguard.jobs.decide.machines.next_machine import NextMachine
 from costguard.jobs.reports import progress
 from costguard.jobs.rows import attempts, diagnosis_rows, job_events, job_rows, progress_rows
 from costguard.jobs.rows.diagnosis_rows import NewWindow

@@ -7,9 +7,9 @@ from dataclasses import replace
 from datetime import timedelta
 
 from costguard.errors import CloudError
-from costguard.jobs.decide.chip_prices import MachinePrice, by_compute
-from costguard.jobs.decide.chips import CHIPS, peak_of
-from costguard.jobs.decide.next_machine import names_one, next_machine
+from costguard.jobs.decide.machines.chip_prices import MachinePrice, by_compute
+from costguard.jobs.decide.machines.chips import CHIPS, peak_of
+from costguard.jobs.decide.machines.next_machine import names_one, next_machine
 from costguard.jobs.reports.diagnosis import JobDiagnosis
 from costguard.jobs.submit.offers import cheapest
 from costguard.jobs.submit.places import Shapes, rates

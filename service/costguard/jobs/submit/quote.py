@@ -11,7 +11,7 @@ from costguard.access.rules import Rules
 from costguard.db.transaction import Database
 from costguard.deadlines.hazards import ZoneCounts
 from costguard.jobs.decide import notice, placement
-from costguard.jobs.decide.chip_prices import MachinePrice
+from costguard.jobs.decide.machines.chip_prices import MachinePrice
 from costguard.jobs.decide.placement import LaunchPlace
 from costguard.jobs.decide.ways import WayToFinish, WorkToBuy, ways_of
 from costguard.jobs.decide.work_left import APART, keeps_nothing

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 
-from costguard.jobs.decide.chips import Peak
+from costguard.jobs.decide.machines.chips import Peak
 from costguard.model.instance import ProvisioningModel
 from costguard.model.money import Money
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from costguard.jobs.decide.chip_prices import MachinePrice
-from costguard.jobs.decide.chips import Peak
+from costguard.jobs.decide.machines.chip_prices import MachinePrice
+from costguard.jobs.decide.machines.chips import Peak
 from costguard.model.instance import TPUS
 from costguard.model.money import Money, rate_text
 from costguard_vm.diagnosis import kinds
