@@ -181,7 +181,9 @@ class AttemptOut(TypedDict):
     """The duration of the setup before the command, in seconds; null: it did not run, or not to its end."""
     started_at: str | None
     """The time at which the command started."""
-    state: Literal["intended", "asked", "booting", "running", "resting", "restarting", "ending", "kept", "over"]
+    state: Literal[
+        "intended", "asked", "waiting", "booting", "running", "resting", "restarting", "ending", "kept", "over"
+    ]
     step: int | None
     step_at: str | None
     stop_asked_at: str | None
@@ -357,6 +359,22 @@ class BudgetsResponse(TypedDict):
     as_of: str
     budgets: list[BudgetOut]
     currency: str
+
+
+class BuyingWayOut(TypedDict):
+    """A way to buy a job's VMs, and what it is expected to cost to its end.  The range is of nine of ten cases.
+    Without a cost, it would come to no end.
+    """
+
+    expected: str | None
+    high: str | None
+    lasts_seconds: int | None
+    """The time until its end, with what it waits for."""
+    low: str | None
+    preemptions: float
+    """The preemptions to expect."""
+    provisioning_model: Literal["standard", "spot", "flex_start", "reservation_bound"]
+    text: str
 
 
 class CancelBody(TypedDict):
@@ -636,6 +654,11 @@ class CommitmentsResponse(TypedDict):
     """
 
 
+class ComparedMetricOut(TypedDict):
+    better: Literal["lower", "higher"]
+    name: str
+
+
 class CoveredHourOut(TypedDict):
     hour: str
     use: CoveredOut
@@ -673,11 +696,6 @@ class CoveredPlaceOut(TypedDict):
     """`host`: vCPUs and memory; `gpu`: GPUs and TPU chips; `ssd`: local SSD."""
     region: str
     use: CoveredOut
-
-
-class ComparedMetricOut(TypedDict):
-    better: Literal["lower", "higher"]
-    name: str
 
 
 class CurveOut(TypedDict):
@@ -1584,7 +1602,9 @@ class JobVmOut(TypedDict):
     """spot or standard."""
     rate_per_hour: str | None
     """The hourly cost of VM and disk, as estimated at the launch."""
-    state: Literal["intended", "asked", "booting", "running", "resting", "restarting", "ending", "kept", "over"]
+    state: Literal[
+        "intended", "asked", "waiting", "booting", "running", "resting", "restarting", "ending", "kept", "over"
+    ]
     """The attempt's state; ending and over: its outcome is known."""
     zone: str
 
@@ -2161,8 +2181,12 @@ class OverheadOut(TypedDict):
 class OverridesBody(TypedDict):
     """Deviations from the preset's recipe. Operators may override what the preset allows."""
 
+    buy: NotRequired[str | None]
+    """How to buy its VMs: spot, flex, demand, cheapest or reserved:NAME; null: as in the preset."""
     disk_gib: NotRequired[int | None]
     """The size of the boot disk in GiB; null: the preset's."""
+    flex_wait_hours: NotRequired[float | None]
+    """The hours for which a request for a flex-start VM may wait, at most 2; 0: now or not at all."""
     image: NotRequired[str | None]
     """The boot image: projects/P/global/images/family/F."""
     machine_type: NotRequired[str | None]
@@ -2172,9 +2196,7 @@ class OverridesBody(TypedDict):
     notice: NotRequired[Literal["120s", "0s"] | None]
     """The time from the announcement of a Spot VM's preemption to its shutdown; null: as in the preset."""
     on_demand_fallback: NotRequired[bool | None]
-    """Whether to use on-demand when Spot is out of stock everywhere."""
-    spot: NotRequired[bool | None]
-    """Whether to use Spot VMs; null: as in the preset."""
+    """Whether to use on-demand when what is bought otherwise is out of stock everywhere."""
     zones: NotRequired[Sequence[str] | None]
     """The only zones to use."""
 
@@ -2538,6 +2560,10 @@ class QuoteOut(TypedDict):
     """The saving of Spot over on-demand in that zone, in percent."""
     warnings: list[str]
     """Concerns that do not refuse the job."""
+    ways: list[BuyingWayOut]
+    """Of a job without a deadline, with work_hours: each way to buy its VMs that Google sells, whether its
+    preset uses it or not, the least expected cost to its end first.
+    """
 
 
 class QuotedBudgetOut(TypedDict):
@@ -2567,6 +2593,7 @@ class QuotedMemberOut(TypedDict):
 class QuotedPlaceOut(TypedDict):
     address: AddressOut | None
     """The address as it would be decided now; null: nobody looked."""
+    flex: HourlyRateOut
     note: str
     """Recent stockouts and preemptions there; empty where there were none that count."""
     on_demand: HourlyRateOut
