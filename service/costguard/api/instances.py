@@ -127,7 +127,7 @@ class FleetResponse(Out):
     currency: str = CURRENCY
     totals: FleetTotalsOut
     unused_reservations: UnusedReservationsOut | None = Field(
-        description="Those of all watched projects that `GET /loose` lists; null: Google was not asked yet."
+        description="The sum over all watched projects, which `GET /loose` lists; null: Google was not asked yet."
     )
     price_note: PriceNote
     unread: list[UnreadOut]

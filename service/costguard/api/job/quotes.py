@@ -197,8 +197,8 @@ class QuoteOut(Out):
     warnings: Sequence[str] = Field(description="Concerns that do not refuse the job.")
     moves: Sequence[DataMoveOut] = Field(description="The inputs and outputs with the cost of moving them.")
     ways: Sequence[BuyingWayOut] = Field(
-        description="Of a job without a deadline, with work_hours: each way to buy its VMs that Google sells, whether "
-        "its preset uses it or not, the least expected cost to its end first."
+        description="The ways to buy the VMs of a job without a deadline, with work_hours: all that Google sells, "
+        "whether its preset uses them or not, the least expected cost to its end first."
     )
     presets: Sequence[PresetPriceOut] = Field(
         description="The presets that can be launched, those with the least dollars for a FLOP at their peak first."

@@ -9,7 +9,7 @@ from fractions import Fraction
 from costguard.jobs.decide.machines.chip_prices import MachinePrice
 from costguard.jobs.decide.machines.chips import Peak
 from costguard.model.instance import TPUS
-from costguard.model.money import Money, rate_text
+from costguard.model.money import Money, about_text, rate_text
 from costguard_vm.diagnosis import kinds
 from costguard_vm.diagnosis.kinds import BoundVerdict
 
@@ -49,7 +49,7 @@ class NextMachine:
         estimate = f"an estimate from the ratio of {of_what}, {float(self.faster):.1f} to 1"
         if self.per_1000_steps is None or self.now is None:
             return f" ({estimate})"
-        return f": about {self.per_1000_steps} for 1,000 steps, which cost {self.now} now ({estimate})"
+        return f": {about_text(str(self.per_1000_steps))} for 1,000 steps, which cost {self.now} now ({estimate})"
 
 
 def next_machine(
