@@ -136,3 +136,13 @@ def test_request_is_looked_at_again_before_its_grant_would_be_too_late() -> None
     assert guarded(alone, wished(alone, Act.WAIT, Why.PLAN, holds_h=24)).holds_h == pytest.approx(1.5)
     starting = situation(2.0, STARTING)._replace(flex=FlexOffer(1.5), asked=ASKED)
     assert guarded(starting, wished(starting, Act.STAY, Why.PLAN, holds_h=24)).holds_h == pytest.approx(1.5)
+
+
+@pytest.mark.parametrize(("slack_h", "act"), [(1.10, Act.WAIT), (1.09, Act.STAY)])
+def test_vm_is_not_left_for_a_request_whose_vm_would_end_too_early(slack_h: float, act: Act) -> None:
+    """Waiting with a request takes the slack of its VM's start and of the next one, whatever was held before."""
+    left = situation(slack_h, READY_FLEX)._replace(flex=FlexOffer(1.5, longest_run_h=10.0), asked=ASKED)
+    choice = guarded(left, wished(left, Act.WAIT, Why.PLAN, holds_h=24))
+    assert choice.act is act
+    if act is Act.WAIT:
+        assert choice.holds_h == pytest.approx(0.1)

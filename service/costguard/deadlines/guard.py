@@ -57,9 +57,14 @@ def _grant_fits_h(situation: Situation) -> float:
     """The hours for which a grant still fits and, without a VM, one on demand; a VM that works uses up none."""
     held = situation.held
     if held is None:
-        return situation.slack_h - max(situation.start_h, situation.flex_needs_h)
+        return _fits_without_vm_h(situation)
     left_h = situation.slack_h - situation.flex_needs_h
     return math.inf if held.is_ready and left_h >= -TINY else left_h
+
+
+def _fits_without_vm_h(situation: Situation) -> float:
+    """The hours for which a job without a VM, or that gives up its own, may wait with a request."""
+    return situation.slack_h - max(situation.start_h, situation.flex_needs_h)
 
 
 def guarded(situation: Situation, wish: Choice) -> Choice:
@@ -86,7 +91,8 @@ def _holds_h(situation: Situation, act: Act) -> float:
     """Returns the hours until the guard must look again: a job that waits, or a VM that is not ready, uses up slack."""
     held = situation.held
     awaits = act is Act.START_FLEX or (situation.asked is not None and act in (Act.STAY, Act.WAIT))
-    grant_h = max(0.0, _grant_fits_h(situation)) if awaits else math.inf
+    fits_h = _fits_without_vm_h(situation) if act is Act.WAIT else _grant_fits_h(situation)
+    grant_h = max(0.0, fits_h) if awaits else math.inf
     waits = held is None and act in (Act.WAIT, Act.START_FLEX, Act.DROP_FLEX)
     if waits or act is Act.WAIT or (act in _KEEP and held is not None and held.kind == "spot" and not held.is_ready):
         return min(grant_h, latest_safe_h(situation))
@@ -118,8 +124,10 @@ def _is_safe(situation: Situation, act: Act) -> bool:
     """Says so of an act other than to keep the VM."""
     if act is Act.START_SPOT:
         return may_start_spot(situation)
-    if act is Act.START_FLEX or (act is Act.WAIT and situation.asked is not None and situation.held is None):
+    if act is Act.START_FLEX:
         return may_await_flex(situation)
+    if act is Act.WAIT and situation.asked is not None:
+        return _fits_without_vm_h(situation) >= situation.interval_h - TINY
     if act in (Act.WAIT, Act.DROP_FLEX):
         return may_wait(situation)
     return may_start_on_demand(situation) and act is not Act.STAY
