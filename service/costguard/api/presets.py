@@ -12,6 +12,7 @@ from costguard.api.fields import Out, Provisioning, Seconds, read_from
 from costguard.api.route import routes
 from costguard.jobs.decide.start_times import StartTimes
 from costguard.jobs.rows import start_rows
+from costguard.model.buying import word_of
 from costguard.model.preset import Preset
 
 router = routes("configuration")
@@ -60,6 +61,8 @@ class RecipeOut(Out):
     gpu_count: int
     zones: Sequence[str] = Field(description="Zones in order of preference where nothing else decides.")
     image: str = Field(description="The boot image.")
+    buy: str = Field(description="The way in which its VMs are bought, as `overrides.buy` takes it.")
+    flex_wait_seconds: Seconds = read_from("wait", description="The longest wait of a request for a flex-start VM.")
     provisioning_model: Provisioning
     falls_back_to_on_demand: bool = Field(description="Whether on-demand is used once every zone is out of Spot stock.")
     notice_seconds: Seconds = read_from(
@@ -126,6 +129,7 @@ def _preset(preset: Preset, starts: Mapping[str, StartTimes]) -> PresetOut:
     """`starts` by zone; under "" those in all zones."""
     return PresetOut.read(
         preset,
+        launch=None if preset.launch is None else RecipeOut.read(preset.launch, buy=word_of(preset.launch)),
         overrides=preset.may_override if preset.launch is not None else (),
         starts=StartsOut.read(starts[""]) if "" in starts else None,
         starts_by_zone={zone: StartsOut.read(times) for zone, times in sorted(starts.items()) if zone},

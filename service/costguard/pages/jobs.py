@@ -86,7 +86,7 @@ class JobLine:
     preemptions: int
     crashes: int
     zone: str
-    is_spot: bool
+    model: ProvisioningModel | None  # of its last VM; None: it had none
     is_late: bool
     kept_disk: KeptJobDisk | None
     offer: CancelOffer = _NO_OFFER
@@ -106,7 +106,7 @@ class RecoverySummary:
 @dataclass(frozen=True, slots=True)
 class ZoneRow:
     zone: str
-    is_spot: bool
+    model: ProvisioningModel
     gpu: str
     stockouts: float
     preemptions: float
@@ -234,7 +234,7 @@ def _line(row: JobRow, now: datetime) -> JobLine:
         preemptions=row.preemptions,
         crashes=row.crashes,
         zone=last.zone if last is not None else "",
-        is_spot=last is not None and last.provisioning_model is ProvisioningModel.SPOT,
+        model=last.provisioning_model if last is not None else None,
         is_late=deadline is not None and not row.job.state.is_over and deadline < now,
         kept_disk=row.kept_disk,
     )
@@ -247,9 +247,8 @@ def _count(opened: Sequence[JobCount], *states: JobState) -> int:
 def _zone_row(place: PlaceScore) -> ZoneRow:
     zone, gpu_type, model = place.where
     last = place.events[0] if place.events else None
-    is_spot = model is ProvisioningModel.SPOT
     return ZoneRow(
-        zone, is_spot, gpu_words(gpu_type), place.score.stockouts, place.score.preemptions, place.presets, last
+        zone, model, gpu_words(gpu_type), place.score.stockouts, place.score.preemptions, place.presets, last
     )
 
 

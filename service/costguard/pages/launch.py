@@ -45,7 +45,7 @@ class PresetChoice:
 
     name: str
     machine: str
-    is_spot: bool
+    model: ProvisioningModel
     description: str
 
 
@@ -219,14 +219,10 @@ def _names_others(me: Principal) -> bool:
 
 def _choices(source: Source) -> list[PresetChoice]:
     return [
-        PresetChoice(preset.name, _made_of(recipe), _is_spot(recipe), preset.description)
+        PresetChoice(preset.name, _made_of(recipe), recipe.provisioning_model, preset.description)
         for preset in source.rules.presets.values()
         if (recipe := preset.launch) is not None
     ]
-
-
-def _is_spot(recipe: Recipe) -> bool:
-    return recipe.provisioning_model is ProvisioningModel.SPOT
 
 
 def _made_of(recipe: Recipe) -> str:

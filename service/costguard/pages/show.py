@@ -116,6 +116,19 @@ def is_spot(model: ProvisioningModel) -> bool:
     return model is ProvisioningModel.SPOT
 
 
+def sold_tag(model: ProvisioningModel) -> Markup:
+    """Returns a tag with the way in which a VM is sold, after a space; nothing for one on demand."""
+    if model is ProvisioningModel.STANDARD:
+        return Markup()
+    kind = "tag spot" if model is ProvisioningModel.SPOT else "tag"
+    return Markup(' <span class="{}">{}</span>').format(kind, model.in_words)
+
+
+def sold_words(model: ProvisioningModel) -> str:
+    """`, Spot`; nothing for a VM on demand."""
+    return "" if model is ProvisioningModel.STANDARD else f", {model.in_words}"
+
+
 def vm_link(key: InstanceKey) -> str:
     return f"/vm/{quote(key.project, safe='')}/{quote(key.gce_id, safe='')}"
 
@@ -273,6 +286,8 @@ FILTERS: dict[str, Callable[..., Any]] = {
         how_known,
         words,
         is_spot,
+        sold_tag,
+        sold_words,
         vm_link,
         job_link,
         whole,

@@ -971,7 +971,7 @@ class FleetResponse(TypedDict):
     totals: FleetTotalsOut
     unread: list[UnreadOut]
     unused_reservations: UnusedReservationsOut | None
-    """Those of all watched projects that `GET /loose` lists; null: Google was not asked yet."""
+    """The sum over all watched projects, which `GET /loose` lists; null: Google was not asked yet."""
 
 
 class FleetTotalsOut(TypedDict):
@@ -2182,7 +2182,7 @@ class OverridesBody(TypedDict):
     """Deviations from the preset's recipe. Operators may override what the preset allows."""
 
     buy: NotRequired[str | None]
-    """How to buy its VMs: spot, flex, demand, cheapest or reserved:NAME; null: as in the preset."""
+    """The way to buy its VMs: spot, flex, demand, cheapest or reserved:NAME; null: as in the preset."""
     disk_gib: NotRequired[int | None]
     """The size of the boot disk in GiB; null: the preset's."""
     flex_wait_hours: NotRequired[float | None]
@@ -2561,8 +2561,8 @@ class QuoteOut(TypedDict):
     warnings: list[str]
     """Concerns that do not refuse the job."""
     ways: list[BuyingWayOut]
-    """Of a job without a deadline, with work_hours: each way to buy its VMs that Google sells, whether its
-    preset uses it or not, the least expected cost to its end first.
+    """The ways to buy the VMs of a job without a deadline, with work_hours: all that Google sells, whether its
+    preset uses them or not, the least expected cost to its end first.
     """
 
 
@@ -2649,12 +2649,16 @@ class ReadyResponse(TypedDict):
 
 
 class RecipeOut(TypedDict):
+    buy: str
+    """The way in which its VMs are bought, as `overrides.buy` takes it."""
     disk_gib: int
     disk_type: str
     external_address: bool | None
     """Whether VMs get an external IPv4 address; null: only where their subnetwork has no Cloud NAT."""
     falls_back_to_on_demand: bool
     """Whether on-demand is used once every zone is out of Spot stock."""
+    flex_wait_seconds: int
+    """The longest wait of a request for a flex-start VM."""
     gpu_count: int
     gpu_type: str
     image: str

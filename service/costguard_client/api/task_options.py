@@ -86,7 +86,7 @@ class TaskOptions:
     zones: Sequence[str] = ()
     """The only zones to use."""
     buy: str = ""
-    """How to buy its VMs: spot, flex, demand, cheapest or reserved:NAME; null: as in the preset."""
+    """The way to buy its VMs: spot, flex, demand, cheapest or reserved:NAME; null: as in the preset."""
     flex_wait_hours: float | None = None
     """The hours for which a request for a flex-start VM may wait, at most 2; 0: now or not at all."""
     notice: Literal["120s", "0s"] | None = None

@@ -42,7 +42,12 @@ USES = {
     "ending": "ending",
     "waiting": "waiting",
 }
-MODELS = {"spot": "Spot", "standard": "on-demand"}
+MODELS = {
+    "spot": "Spot",
+    "standard": "on-demand",
+    "flex_start": "flex-start",
+    "reservation_bound": "reservation-bound",
+}
 
 
 def show_job(console: Console, answer: Answer) -> None:

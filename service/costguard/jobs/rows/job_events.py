@@ -16,7 +16,7 @@ from costguard.model.drill import Drill, in_words
 from costguard.model.duration import span_text
 from costguard.model.event import Event, event_key, new_event
 from costguard.model.hang import Hang
-from costguard.model.instance import InstanceKey, ProvisioningModel
+from costguard.model.instance import InstanceKey
 from costguard.model.job import Job, JobState, OnHang, SeenCheckpoint
 from costguard.model.moments import zone_of
 from costguard.model.money import about_text, rate_text
@@ -334,4 +334,5 @@ def _said(reason: str) -> str:
 
 
 def _model(attempt: Attempt) -> str:
-    return "a Spot" if attempt.provisioning_model is ProvisioningModel.SPOT else "an on-demand"
+    words = attempt.provisioning_model.in_words
+    return f"an {words}" if words.startswith("o") else f"a {words}"

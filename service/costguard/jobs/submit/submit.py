@@ -29,7 +29,6 @@ from costguard.ledger.accrual import Accrual
 from costguard.model.access import Authority
 from costguard.model.drill import Drill
 from costguard.model.event import Event
-from costguard.model.instance import ProvisioningModel
 from costguard.model.job import Job, JobKind, JobState
 from costguard.model.ports import Checkpoints, Clock, DataPlaces
 
@@ -230,7 +229,7 @@ def _refused(refusals: tuple[JobRefusal, ...]) -> Invalid:
 def _submitted(job: Job, case: Assessment) -> Event:
     spec, made = job.spec, job.recipe
     what = "A development VM" if spec.kind is JobKind.DEV else "A job"
-    model = "Spot" if made.provisioning_model is ProvisioningModel.SPOT else "on-demand"
+    model = "cheapest" if made.buys_cheapest else made.provisioning_model.in_words
     limit = f", for at most {spec.ceiling}" if spec.ceiling is not None else ""
     resume = f"; it resumes from {case.resume.resume_from}, which is there already" if case.resume is not None else ""
     kind = f"{spec.preset} ({model} {made.machine_type})"
