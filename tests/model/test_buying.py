@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from costguard.model import buying
-from costguard.model.buying import DEMAND, FLEX, RESERVED, SPOT, bought, models_of, not_sold, problem, word_of
+from costguard.model.buying import DEMAND, FLEX, RESERVED, SPOT, bought, models_of, not_sold, problem
 from costguard.model.launch import LONGEST_FLEX_RUN, LONGEST_WAIT, Recipe, gpu_metrics
 
 A100 = Recipe("a2-highgpu-1g", ("us-central1-a",), "global/images/family/f", timedelta(days=30))
@@ -22,7 +22,7 @@ WAYS = ["spot", "flex", "demand", "cheapest", "reserved:h100-block", "reserved:p
 def test_a_way_is_read_and_named_again(way: str) -> None:
     """The text that a person wrote is shown, whatever was bought before."""
     for before in WAYS:
-        assert word_of(bought(bought(A100, before), way)) == way
+        assert bought(bought(A100, before), way).buy == way
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,6 @@ from costguard.api.fields import Out, Provisioning, Seconds, read_from
 from costguard.api.route import routes
 from costguard.jobs.decide.start_times import StartTimes
 from costguard.jobs.rows import start_rows
-from costguard.model.buying import word_of
 from costguard.model.preset import Preset
 
 router = routes("configuration")
@@ -129,7 +128,6 @@ def _preset(preset: Preset, starts: Mapping[str, StartTimes]) -> PresetOut:
     """`starts` by zone; under "" those in all zones."""
     return PresetOut.read(
         preset,
-        launch=None if preset.launch is None else RecipeOut.read(preset.launch, buy=word_of(preset.launch)),
         overrides=preset.may_override if preset.launch is not None else (),
         starts=StartsOut.read(starts[""]) if "" in starts else None,
         starts_by_zone={zone: StartsOut.read(times) for zone, times in sorted(starts.items()) if zone},

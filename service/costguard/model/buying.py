@@ -13,15 +13,21 @@ from datetime import timedelta
 
 from costguard.model.duration import span_text
 from costguard.model.instance import ProvisioningModel
-from costguard.model.launch import LONGEST_FLEX_RUN, LONGEST_WAIT, SHORTEST_WAIT, Recipe, is_sold_by_flex_start
+from costguard.model.launch import (
+    CHEAPEST,
+    LONGEST_FLEX_RUN,
+    LONGEST_WAIT,
+    SHORTEST_WAIT,
+    WAYS,
+    Recipe,
+    is_sold_by_flex_start,
+)
+from costguard.model.launch import RESERVED as RESERVED_NAMED
 
 SPOT, FLEX, DEMAND = ProvisioningModel.SPOT, ProvisioningModel.FLEX_START, ProvisioningModel.STANDARD
 RESERVED = ProvisioningModel.RESERVATION_BOUND
-CHEAPEST = "cheapest"
-_MODELS = {"spot": SPOT, "flex": FLEX, "demand": DEMAND}
-_WORDS = {model: word for word, model in _MODELS.items()}
-_RESERVED = "reserved:"
-EXAMPLES = f"spot, flex, demand, {CHEAPEST} or {_RESERVED}NAME"
+_MODELS = {word: model for model, word in WAYS.items()}
+EXAMPLES = f"spot, flex, demand, {CHEAPEST} or {RESERVED_NAMED}NAME"
 _RESERVATION = re.compile(r"(?:projects/[a-z0-9.:-]+/reservations/)?[a-z](?:[a-z0-9-]{0,61}[a-z0-9])?")
 
 # Machine types that Google does not sell in every way. Sources:
@@ -38,11 +44,12 @@ def problem(text: str) -> str:
     """Explains what is wrong with a way to buy, and what to write; "" where it is one."""
     if text in _MODELS or text == CHEAPEST:
         return ""
-    if text.startswith(_RESERVED):
-        name = text.removeprefix(_RESERVED)
+    if text.startswith(RESERVED_NAMED):
+        name = text.removeprefix(RESERVED_NAMED)
         if _RESERVATION.fullmatch(name):
             return ""
-        return f"names no reservation: write {_RESERVED}NAME, or {_RESERVED}projects/P/reservations/NAME of another's."
+        shared = f"{RESERVED_NAMED}projects/P/reservations/NAME"
+        return f"names no reservation: write {RESERVED_NAMED}NAME, or {shared} of another's."
     return f"is no way to buy a VM: write {EXAMPLES}."
 
 
@@ -52,17 +59,10 @@ def bought(recipe: Recipe, text: str) -> Recipe:
         raise ValueError(f"{text!r} {why}")
     if text == CHEAPEST:
         return replace(recipe, provisioning_model=SPOT, buys_cheapest=True, reservation="")
-    if text.startswith(_RESERVED):
-        name = text.removeprefix(_RESERVED)
+    if text.startswith(RESERVED_NAMED):
+        name = text.removeprefix(RESERVED_NAMED)
         return replace(recipe, provisioning_model=RESERVED, buys_cheapest=False, reservation=name)
     return replace(recipe, provisioning_model=_MODELS[text], buys_cheapest=False, reservation="")
-
-
-def word_of(recipe: Recipe) -> str:
-    """Returns the way in which its VMs are bought, as `bought` takes it."""
-    if recipe.buys_cheapest:
-        return CHEAPEST
-    return f"{_RESERVED}{recipe.reservation}" if recipe.reservation else _WORDS[recipe.provisioning_model]
 
 
 def models_of(recipe: Recipe) -> tuple[ProvisioningModel, ...]:
@@ -83,8 +83,8 @@ def not_sold(machine_type: str, models: Iterable[ProvisioningModel]) -> str:
     models = set(models)
     if _BY_RESERVATION.fullmatch(machine_type) and models != {RESERVED}:
         return (
-            f"Google sells {machine_type} by reservation only: buy it as {_RESERVED}NAME, or choose a machine type "
-            "that is sold as Spot, such as a4-highgpu-8g."
+            f"Google sells {machine_type} by reservation only: buy it as {RESERVED_NAMED}NAME, or choose a machine "
+            "type that is sold as Spot, such as a4-highgpu-8g."
         )
     if FLEX in models and not is_sold_by_flex_start(machine_type):
         return (

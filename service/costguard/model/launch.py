@@ -34,6 +34,16 @@ def is_sold_by_flex_start(machine_type: str) -> bool:
     return machine_type.partition("-")[0] in FLEX_SERIES
 
 
+# The ways to buy a VM, as people name them.
+CHEAPEST = "cheapest"
+RESERVED = "reserved:"
+WAYS: Mapping[ProvisioningModel, str] = {
+    ProvisioningModel.SPOT: "spot",
+    ProvisioningModel.FLEX_START: "flex",
+    ProvisioningModel.STANDARD: "demand",
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Recipe:
     """The recipe to launch a VM of a preset. A job keeps the recipe that it was submitted with.
@@ -69,6 +79,13 @@ class Recipe:
     def wait_of(self, model: ProvisioningModel) -> timedelta:
         """Returns for how long a request for a VM of this model may wait."""
         return self.wait if model is ProvisioningModel.FLEX_START else NO_WAIT
+
+    @property
+    def buy(self) -> str:
+        """Returns the way in which its VMs are bought, as people name it: see model/buying.py."""
+        if self.buys_cheapest:
+            return CHEAPEST
+        return f"{RESERVED}{self.reservation}" if self.reservation else WAYS[self.provisioning_model]
 
     def notice_of(self, model: ProvisioningModel) -> timedelta:
         """Returns the notice to ask for with a VM of this model."""

@@ -264,7 +264,7 @@ def used(recipe: Recipe, wanted: Overrides) -> Iterator[str]:
     """The overrides that change something: what the preset has anyway may be said by anybody."""
     pairs: tuple[tuple[str, object, object], ...] = (
         ("zones", wanted.zones, recipe.zones),
-        ("buy", wanted.buy, buying.word_of(recipe)),
+        ("buy", wanted.buy, recipe.buy),
         ("flex_wait_hours", wanted.flex_wait, recipe.wait),
         ("machine_type", wanted.machine_type, recipe.machine_type),
         ("disk_gib", wanted.disk_gib, recipe.disk_gib),
