@@ -106,7 +106,7 @@ def test_it_asks_in_the_best_zone_for_seven_days() -> None:
     (launch,) = [one for one in made.actions if isinstance(one, LaunchAttempt)]
     assert (launch.provisioning_model, launch.max_run) == (FLEX, LONGEST_FLEX_RUN)
     assert (launch.zone, launch.rate) == (A, Money.of("0.80"))  # the first of its kind: places come ranked
-    assert "asks for flex-start" in launch.reason
+    assert "as planned, a request of flex-start" in launch.reason
 
 
 def test_it_waits_on_while_the_plan_waits() -> None:

@@ -28,7 +28,7 @@ def _act(choice: Choice, situation: Situation, now: datetime) -> str:
         case Act.START_ON_DEMAND:
             return f"on demand{_until(choice, now)}"
         case Act.START_FLEX:
-            return "asks for flex-start" if held is None else f"stays {_HELD[held.kind]}, and asks for flex-start"
+            return "a request of flex-start" if held is None else f"stays {_HELD[held.kind]}, and asks for flex-start"
         case Act.DROP_FLEX:
             return f"{'no VM' if held is None else f'stays {_HELD[held.kind]}'}, and gives its request of flex-start up"
         case Act.WAIT if situation.asked is not None:

@@ -12,11 +12,11 @@ from costguard.deadlines.expected import ExpectedCost, PricedZone, expected_cost
 from costguard.deadlines.hazards import NO_COUNTS, ZoneCounts
 from costguard.deadlines.planner import Planner
 from costguard.deadlines.run import Task
-from costguard.deadlines.situation import Act, Situation, Zone
+from costguard.deadlines.situation import Act, FlexOffer, Situation, Zone
 from costguard.jobs.decide.plan_words import reason_text
 from costguard.jobs.decide.work_left import APART, ENDS, INTERVAL, START, keeps_nothing
 from costguard.jobs.submit.offers import HourlyRates
-from costguard.model.buying import models_of
+from costguard.model.buying import longest_run, models_of
 from costguard.model.instance import ProvisioningModel
 from costguard.model.job import JobKind, JobSpec, Terms
 from costguard.model.launch import Recipe
@@ -100,6 +100,7 @@ def unusual_beginning(
         tuple(Zone(zone.name, zone.price, None, None, zone.counts) for zone in zones),
         total_work_h=task.work_h,
         loss_h=task.apart_h,
+        flex=task.flex,
     )
     choice = Planner(explains=True, waiting_saves=waiting_saves / 100).choose(situation)
     return None if choice.act is Act.START_SPOT else f"Its plan begins with {reason_text(choice, situation, now)}."
@@ -118,7 +119,18 @@ def _task(spec: JobSpec, recipe: Recipe | None, rates: HourlyRates, now: datetim
     if on_demand is None or spec.work <= timedelta() or time_left < spec.work + start:
         return None
     apart = spec.work if keeps_nothing(spec.checkpoint) else APART
-    return Task(spec.work / _HOUR, time_left / _HOUR, start / _HOUR, on_demand, apart / _HOUR)
+    flex = _flex(recipe, rates)
+    return Task(spec.work / _HOUR, time_left / _HOUR, start / _HOUR, on_demand, apart / _HOUR, flex=flex)
+
+
+def _flex(recipe: Recipe, rates: HourlyRates) -> FlexOffer | None:
+    """The cheapest offer of flex-start, with the waits that are assumed where none were seen; None without one."""
+    if ProvisioningModel.FLEX_START not in models_of(recipe):
+        return None
+    totals = [rate.total for (_, model), rate in rates.items() if model is ProvisioningModel.FLEX_START]
+    price = min((total.nanos / _NANOS for total in totals if total is not None), default=None)
+    longest = longest_run(recipe, ProvisioningModel.FLEX_START)
+    return None if price is None else FlexOffer(price, longest_run_h=longest / _HOUR)
 
 
 def _zones(rates: HourlyRates, counts: Mapping[str, ZoneCounts]) -> tuple[PricedZone, ...]:
