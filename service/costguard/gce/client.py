@@ -25,13 +25,14 @@ from costguard.gce.machine_types import MachineTypes
 from costguard.gce.monitoring import read_usage
 from costguard.gce.official import Official
 from costguard.gce.operations import list_operations
+from costguard.gce.reserved_model import read_reservation
 from costguard.gce.session import Deadline, Http
 from costguard.gce.tpu_nodes import TpuLook, TpuMemory, look_at_nodes
 from costguard.gce.tpu_nodes import presence as node_presence
 from costguard.gce.tpu_queue import with_tpus
 from costguard.model.instance import InstanceKey, InstanceKind, ProvisioningModel, Shape
 from costguard.model.keeper import Keeper
-from costguard.model.launch import CapacityAdvice, OperationAnswer, SpotListPrice
+from costguard.model.launch import CapacityAdvice, OperationAnswer, ReservedVms, SpotListPrice
 from costguard.model.observation import LooseKind, LooseListing, Observation, Presence, Sighting, Unread
 from costguard.model.utilisation import Usage
 
@@ -210,6 +211,10 @@ class ComputeCloud:
     def preemption_rate(self, project: str, zone: str, machine_type: str) -> float | None:
         """Returns Google's own record of the last month; None where it has none. Raises CloudError."""
         return preemption_rate(self._official, project, zone, machine_type)
+
+    def reservation(self, project: str, zone: str, reference: str) -> ReservedVms | None:
+        """Returns what the zone has under this name; None where it has none. Raises CloudError."""
+        return read_reservation(self._official, project, zone, reference)
 
     def capacity_advice(
         self, project: str, region: str, machine_type: str, model: ProvisioningModel

@@ -1,4 +1,4 @@
-"""Reservations that VMs run on: which provisioning model Google wants for them.
+"""Reservations that VMs run on: what they are made of, and which provisioning model Google wants for their VMs.
 
 A VM on an ordinary reservation is STANDARD with an affinity to it. RESERVATION_BOUND is for a reservation "with either
 a calendar reservation mode or a dense deployment type" alone (`gcloud compute instances create --help`,
@@ -11,8 +11,9 @@ import re
 from typing import Any
 
 from costguard.errors import NotFound, RequestRefused
-from costguard.gce.fields import last_part
+from costguard.gce.fields import last_part, moment_or_none
 from costguard.gce.official import Official
+from costguard.model.launch import ReservedVms
 
 # As `ReservationAffinity.values` of the API writes it: a name, or that of another project's shared reservation; in a
 # dense one, a block may follow.
@@ -27,15 +28,9 @@ def is_bound(official: Official, project: str, zone: str, reference: str) -> boo
 
     Raises RequestRefused where there is none that VMs can name, and otherwise CloudError where Google does not say it.
     """
-    named = _REFERENCE.fullmatch(reference)
-    if named is None:
-        raise RequestRefused(
-            f"{reference!r} names no reservation.",
-            "Write the reservation's name, or projects/PROJECT/reservations/NAME where another project shares it.",
-        )
-    owner = named["project"] or project
+    owner, name = _named(project, reference)
     try:
-        reservation = official.reservation(owner, zone, named["name"])
+        reservation = official.reservation(owner, zone, name)
     except NotFound as error:
         raise RequestRefused(
             error.message, f"List what is reserved there: gcloud compute reservations list --project={owner}"
@@ -43,7 +38,7 @@ def is_bound(official: Official, project: str, zone: str, reference: str) -> boo
     if not reservation.specific_reservation_required:
         # Google's words: skypilot-org/skypilot issue 3327.
         raise RequestRefused(
-            f"Reservation {named['name']} in {zone} of project {owner} can not be targeted as "
+            f"Reservation {name} in {zone} of project {owner} can not be targeted as "
             "specificReservationRequired is not set.",
             "On-demand VMs of its machine type use it by themselves while it has room: launch on demand, or make it "
             "again with `gcloud compute reservations create --require-specific-reservation`.",
@@ -53,7 +48,42 @@ def is_bound(official: Official, project: str, zone: str, reference: str) -> boo
     # Only a future reservation tells its mode, and in calendar mode it always gives its reservation an end.
     if not reservation.delete_at_time:
         return False
-    return any(_made_it(one, named["name"]) for one in official.future_reservations(owner, zone))
+    return any(_made_it(one, name) for one in official.future_reservations(owner, zone))
+
+
+def read_reservation(official: Official, project: str, zone: str, reference: str) -> ReservedVms | None:
+    """Returns the reservation of this name in the zone; None where there is none.
+
+    Raises RequestRefused where the reference is no name, and otherwise CloudError where Google does not answer.
+    """
+    owner, name = _named(project, reference)
+    try:
+        read = official.reservation(owner, zone, name)
+    except NotFound:
+        return None
+    reserved = read.specific_reservation
+    made = reserved.instance_properties
+    gpus = list(made.guest_accelerators)
+    return ReservedVms(
+        machine_type=last_part(made.machine_type),
+        gpu_type=last_part(gpus[0].accelerator_type) if gpus else "",
+        gpu_count=sum(gpu.accelerator_count for gpu in gpus),
+        count=reserved.count,
+        in_use=reserved.in_use_count,
+        must_be_named=read.specific_reservation_required,
+        ends_at=moment_or_none(read.delete_at_time),
+    )
+
+
+def _named(project: str, reference: str) -> tuple[str, str]:
+    """Returns the project that has the reservation, and its name."""
+    named = _REFERENCE.fullmatch(reference)
+    if named is None:
+        raise RequestRefused(
+            f"{reference!r} names no reservation.",
+            "Write the reservation's name, or projects/PROJECT/reservations/NAME where another project shares it.",
+        )
+    return named["project"] or project, named["name"]
 
 
 def _made_it(future: Any, name: str) -> bool:

@@ -38,7 +38,7 @@ from costguard.main.vm_tools import vm_tools
 from costguard.main.wire import Begin, Watcher, families_of, metrics_of
 from costguard.messages.slack_health import OutboxTrouble, trouble_of
 from costguard.model.instance import Shape
-from costguard.model.launch import WayOut
+from costguard.model.launch import ReservedVms, WayOut
 from costguard.model.observation import LooseListing
 from costguard.model.ports import Checkpoints, Clock
 from costguard.pages.app import add_pages
@@ -100,11 +100,14 @@ _PATIENCE = timedelta(seconds=2)  # of a quote, with Google's advice on zones, o
 def _launching(settings: Settings, clock: Clock) -> LaunchTargets:
     cloud = _Cloud(settings, clock)
     advice, addresses = ZoneAdvice(cloud.preemption_rate, _PATIENCE), AddressFinder(cloud.way_out, clock)
-    return LaunchTargets(settings.watch.projects, cloud.shape, advice, addresses)
+    return LaunchTargets(settings.watch.projects, cloud.shape, advice, addresses, cloud.reservation)
 
 
 class _Cloud:
-    """Shapes of machine types, ways out, advice on zones. Google's client is loaded for the first that is asked for."""
+    """Shapes of machine types, ways out, advice on zones, reservations.
+
+    Google's client is loaded for the first that is asked for.
+    """
 
     def __init__(self, settings: Settings, clock: Clock) -> None:
         self._endpoint = settings.compute.endpoint
@@ -121,6 +124,9 @@ class _Cloud:
 
     def way_out(self, project: str, region: str, network: str, subnetwork: str) -> WayOut:
         return self._loaded().launcher.way_out(project, region, network, subnetwork)
+
+    def reservation(self, project: str, zone: str, reference: str) -> ReservedVms | None:
+        return self._loaded().reservation(project, zone, reference)
 
     def loose(self, project: str) -> LooseListing:
         return self._loaded().loose(project)

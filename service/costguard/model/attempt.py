@@ -165,7 +165,7 @@ class Attempt:
     gce_id: str = ""
     made_at: datetime | None = None  # when its VM was known to be there
     stop_asked_at: datetime | None = None  # since when its agent has to give the command its notice
-    stop_why: str = ""  # "cancel", "pause", "ceiling", "deadline", "move" or "hang"
+    stop_why: str = ""  # "cancel", "pause", "ceiling", "deadline", "limit", "move" or "hang"
     ended_at: datetime | None = None  # when its outcome was known
     zones_available: tuple[str, ...] = ()  # of a stockout: where Google said then that there was room
     delete_asked_at: datetime | None = None

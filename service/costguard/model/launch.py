@@ -74,6 +74,7 @@ class Recipe:
     notice: timedelta = LONGEST_NOTICE  # of a preemption, which Spot VMs are asked for; others are never preempted
     wait: timedelta = LONGEST_WAIT  # of a request for a flex-start VM
     reservation: str = ""  # to run on: its name, or projects/P/reservations/NAME; with RESERVATION_BOUND alone
+    reservation_ends_at: datetime | None = None  # when Google deletes it, as read at submission; None: not known
     buys_cheapest: bool = False  # of Spot, flex-start and on demand the one that is expected to cost least
 
     def wait_of(self, model: ProvisioningModel) -> timedelta:
@@ -94,6 +95,19 @@ class Recipe:
     def shape(self, machine: Shape) -> Shape:
         """Returns the billed shape of such a VM: its machine type, and the GPUs that are attached to it."""
         return replace(machine, gpu_type=self.gpu_type, gpu_count=self.gpu_count) if self.attaches_gpus else machine
+
+
+@dataclass(frozen=True, slots=True)
+class ReservedVms:
+    """A reservation as Google shows it. `count` is 0 where it does not say how many VMs are reserved."""
+
+    machine_type: str  # "" where Google does not say it
+    gpu_type: str  # that are attached, or those of the machine type
+    gpu_count: int
+    count: int
+    in_use: int
+    must_be_named: bool  # no other VM uses it; one that is open to all cannot be named
+    ends_at: datetime | None  # when Google deletes it; None: no such time
 
 
 @dataclass(frozen=True, slots=True)

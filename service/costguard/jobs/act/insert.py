@@ -13,6 +13,7 @@ from costguard.errors import CloudError, NoticeRefused, RequestRefused
 from costguard.events import audit_log
 from costguard.jobs.act.vm_step import AttemptStep, LaunchContext, end, is_of, request_uuid, retry_at, retry_changes
 from costguard.jobs.decide import figures
+from costguard.jobs.decide.ending import is_reservation_full
 from costguard.jobs.decide.resume import ResumePoint, has_saved
 from costguard.jobs.decide.view import JobView, LaunchAttempt
 from costguard.jobs.rows import agenda, attempts, interruptions, job_events, job_rows
@@ -246,7 +247,8 @@ def seen_there(connection: Connection, job: Job, attempt: Attempt, seen: Sightin
 def troubled(connection: Connection, job: Job, attempt: Attempt, error: CloudError, now: datetime) -> bool:
     """Refused for what it says: it is over. Everything else is asked again, after a look, under the same request id."""
     if isinstance(error, RequestRefused):
-        return end(connection, job, attempt, Outcome.REFUSED, error.message.rstrip("."), now, str(error))
+        outcome = Outcome.STOCKOUT if is_reservation_full(error.message) else Outcome.REFUSED
+        return end(connection, job, attempt, outcome, error.message.rstrip("."), now, str(error))
     attempts.change(connection, attempt.id, [AttemptState.INTENDED], **retry_changes(attempt, error, now))
     return False
 

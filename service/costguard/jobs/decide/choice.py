@@ -8,12 +8,13 @@ from datetime import datetime, timedelta
 
 from costguard.deadlines.situation import Act
 from costguard.jobs.decide.limits import LEAST_RUN, ceiling_text, is_held_by_sweep, max_run, remaining, wait
+from costguard.jobs.decide.on_reservation import over_text, still_there, within
 from costguard.jobs.decide.placement import LaunchPlace
 from costguard.jobs.decide.planned import JobPlan
 from costguard.jobs.decide.rounds import Key, Round, rounds_of, waited_for
 from costguard.jobs.decide.view import JobContext, JobView, an_hour, wait_stably
 from costguard.model.attempt import Outcome
-from costguard.model.buying import longest_run
+from costguard.model.buying import RESERVED, longest_run
 from costguard.model.duration import span_text
 from costguard.model.instance import ProvisioningModel
 from costguard.model.moments import clock_text
@@ -46,9 +47,13 @@ class Hopeless:
 
 def choose(view: JobView, places: Sequence[LaunchPlace], context: JobContext) -> Chosen | WaitForPlace | Hopeless:
     """The next place, or until when all of them are left in peace. What a plan wants comes before prices."""
-    payable = [place for place in places if max_run(view, place.rate) is not None]
+    recipe = view.job.recipe
+    there = still_there(recipe, places, context.now)
+    if places and not there:
+        return Hopeless(over_text(recipe, context.now))
+    payable = [place for place in there if max_run(view, place.rate) is not None]
     if not payable:
-        return _not_payable(view, places, context)
+        return _not_payable(view, there, context)
     plan = view.plan
     if plan is not None and plan.act in (Act.WAIT, Act.STAY, Act.DROP_FLEX):
         return _until(view, context, _planned_at(view, plan, context), f"waits as planned, {plan.reason}")
@@ -71,7 +76,8 @@ def choose(view: JobView, places: Sequence[LaunchPlace], context: JobContext) ->
         place, tried = open_to_us[0], {}
     longest = max_run(view, place.rate)
     assert longest is not None, "only payable places are left"
-    longest = min(longest, longest_run(view.job.recipe, place.provisioning_model))
+    longest = min(longest, longest_run(recipe, place.provisioning_model))
+    longest = within(recipe, place.provisioning_model, longest, context.now)
     return Chosen(place, longest, _why(place, tried, plan))
 
 
@@ -127,8 +133,18 @@ def _not_payable(view: JobView, places: Sequence[LaunchPlace], context: JobConte
 def _what_failed(tried: Round) -> str:
     """`out of stock in 3 zones (a, b and c)`, told apart from quotas."""
     said: list[str] = []
-    for outcome, words in ((Outcome.STOCKOUT, "out of stock"), (Outcome.QUOTA, "no quota left")):
-        zones = list(dict.fromkeys(zone for (zone, _), attempt in tried.items() if attempt.outcome is outcome))
+    for outcome, is_reserved, words in (
+        (Outcome.STOCKOUT, True, "no room on its reservation"),
+        (Outcome.STOCKOUT, False, "out of stock"),
+        (Outcome.QUOTA, True, "no quota left"),
+        (Outcome.QUOTA, False, "no quota left"),
+    ):
+        zones = [
+            zone
+            for (zone, model), attempt in tried.items()
+            if attempt.outcome is outcome and (model is RESERVED) is is_reserved
+        ]
+        zones = list(dict.fromkeys(zones))
         if zones:
             said.append(f"{words} in {count_text(len(zones), 'zone')} ({list_text(zones)})")
     return ", ".join(said)

@@ -5,6 +5,7 @@ An agent's last report comes first, then what Google says of the VM, then a noti
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -79,9 +80,25 @@ _BY_KIND = {
 _PASSES = frozenset({RefusalKind.STOCKOUT, RefusalKind.RATE_LIMITED, RefusalKind.UNKNOWN})
 
 
+# A reservation is full for now, or not ready yet. The first are Google's words as kubernetes/autoscaler matches them
+# (autoscaling_gce_client_test.go), with code CONDITION_NOT_MET; the others are recorded in tests/refusals.
+_RESERVATION_FULL = re.compile(
+    r"No available resources in specified reservations?|Insufficient reserved capacity|"
+    r"RESERVATION_CAPACITY_EXCEEDED|to a reservation with status|RESERVATION_NOT_READY",
+    re.IGNORECASE,
+)
+
+
+def is_reservation_full(words: str) -> bool:
+    """Says whether the reservation that a VM names has no room for it now: the same request may succeed later."""
+    return _RESERVATION_FULL.search(words) is not None
+
+
 def outcome_of(answer: OperationAnswer) -> Outcome:
     """Returns how the attempt ended. An unknown error counts as LOST: it is tried again, though not for ever."""
     code = answer.error_code.upper()
+    if is_reservation_full(f"{code} {answer.error_message}"):
+        return Outcome.STOCKOUT
     for outcome, codes in ((Outcome.STOCKOUT, _STOCKOUTS), (Outcome.QUOTA, _QUOTAS), (Outcome.REFUSED, _REFUSALS)):
         if code.startswith(codes):
             return outcome
@@ -352,6 +369,7 @@ _STOPPED_FOR = {
     "pause": (Outcome.PAUSED, "stopped because a budget is spent"),
     "ceiling": (Outcome.TIME_LIMIT, "stopped because its ceiling is reached"),
     HUNG: (Outcome.CRASHED, "the command made no progress, and was stopped to run again"),
+    "limit": (Outcome.TIME_LIMIT, "stopped because its time on its reservation is over"),
     "deadline": (Outcome.TIME_LIMIT, "stopped because its deadline has come"),
     "move": (Outcome.MOVED, "stopped to go on elsewhere, as planned"),
 }

@@ -20,6 +20,7 @@ from costguard.jobs.decide.limits import (
     too_many,
     would_repeat,
 )
+from costguard.jobs.decide.on_reservation import is_last_run, limit_of, limit_text
 from costguard.jobs.decide.view import (
     HOLD_AGAIN,
     UNSETTLED,
@@ -94,7 +95,7 @@ def works(run: PresentRun) -> bool:
 
 def _ended(view: JobView, run: PresentRun, end: RunEnd, context: JobContext) -> Proposal:
     attempt, job = run.attempt, view.job
-    is_for_good = end.outcome is Outcome.TIME_LIMIT and attempt.stop_why in ("ceiling", "deadline")
+    is_for_good = end.outcome is Outcome.TIME_LIMIT and is_last_run(view, run, context.now)
     interruption: Interruption | None = None
     if end.outcome in _RESTS and not is_for_good and job.spec.kind is JobKind.TRAINING:
         noticed = (run.agent.noticed_at if end.noticed_by is Notice.NOTICE else None) or end.due_at
@@ -149,6 +150,9 @@ def _stop(view: JobView, run: PresentRun, context: JobContext) -> EndAttempt | T
     if late is not None and is_stopped_by_deadline(job, context.now):
         reason = f"its deadline of {clock_text(late, context.now)} has come"
         return notice_or_end(run, job.spec.kind, "deadline", Outcome.TIME_LIMIT, reason)
+    limit = limit_of(view, run, context.terms.cancel_grace + _ALLOWANCE)
+    if limit is not None and limit <= context.now:
+        return notice_or_end(run, job.spec.kind, "limit", Outcome.TIME_LIMIT, limit_text(view, run, context.now))
     pause = _pause_at(view, run, context)
     if pause is not None and pause <= context.now:
         return notice_or_end(run, job.spec.kind, "pause", Outcome.PAUSED, f"stopped for now: {view.pause}")
@@ -156,7 +160,7 @@ def _stop(view: JobView, run: PresentRun, context: JobContext) -> EndAttempt | T
         since = clock_text(run.agent.hang.since, context.now)
         reason = f"its command in {place_of(attempt)} has made no progress since {since}, and is stopped to run again"
         return TellCommandToStop(attempt.id, HUNG, reason)
-    return earliest(at, pause, late - DEADLINE_NOTICE if late is not None else None)
+    return earliest(at, pause, limit, late - DEADLINE_NOTICE if late is not None else None)
 
 
 def notice_or_end(

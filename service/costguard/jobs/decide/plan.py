@@ -60,9 +60,11 @@ class PlanBasis:
 
 
 def plan(view: JobView, basis: PlanBasis, policy: Policy, context: JobContext) -> JobPlan | None:
-    """Plans a job; None for a job without a deadline, or with an unknown amount of work."""
+    """Plans a job; None for a job without a deadline, with an unknown amount of work, or on a reservation: of what is
+    paid for anyway nothing is gained by waiting.
+    """
     deadline, work, cost, now = view.job.spec.deadline, basis.work_left, basis.overhead, context.now
-    if deadline is None or work is None or cost is None:
+    if deadline is None or work is None or cost is None or view.job.recipe.reservation:
         return None
     situation = situation_of(view, basis, context)
     choice = _choice(view, policy, situation, cost, context)

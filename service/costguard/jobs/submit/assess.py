@@ -26,6 +26,7 @@ from costguard.jobs.submit.code import CodeArchives
 from costguard.jobs.submit.data_look import look_at_data
 from costguard.jobs.submit.offers import Feasibility, HourlyRates, feasibility
 from costguard.jobs.submit.places import rates
+from costguard.jobs.submit.reserved import look_at_reservation
 from costguard.jobs.submit.submission import JobRefusal, Overrides, Submission, shown
 from costguard.jobs.submit.targets import LaunchTargets
 from costguard.ledger.accrual import Accrual, accrual_at
@@ -127,6 +128,9 @@ class Assessor:
         made = recipe.with_overrides(base, submission.overrides, machine)
         refusals += recipe.unsold(made, submission.overrides)
         refusals += recipe.flex_problems(spec, made, submission.overrides)
+        reserved = look_at_reservation(spec, made, submission.overrides, self._launching, self._clock.now())
+        spec, made = reserved.spec, reserved.recipe
+        refusals += reserved.refusals
         data = look_at_data(spec, self._data, frozenset(refusal.where for refusal in refusals))
         priced = egress.with_costs(spec, data.moves)
         addresses = self._launching.address_choices(spec, made)
@@ -143,7 +147,7 @@ class Assessor:
         start = planned_start(seen.starts, preset.name, made.zones) or START
         ahead = feasibility(spec, hourly_rates, models_of(made), resume is not None, self._clock.now(), start)
         refusals += _others(ahead.refusals, refusals)
-        warnings = (*_warnings(spec, look), *ahead.warnings, *data.warnings)
+        warnings = (*_warnings(spec, made, look), *reserved.warnings, *ahead.warnings, *data.warnings)
         refused = (*refusals, *unreadable, *_others(data.refusals, refusals))
         kind = VMKind.of_recipe(made)
         counts, waits = seen.counts.get(kind, {}), seen.waits.get(kind, NO_WAITS)
@@ -241,11 +245,12 @@ def _no_account(preset: str) -> JobRefusal:
     return JobRefusal("secrets", f"{message} under [presets.{preset}.launch].")
 
 
-def _warnings(spec: JobSpec, look: CheckpointLook | None) -> Iterator[str]:
+def _warnings(spec: JobSpec, made: Recipe, look: CheckpointLook | None) -> Iterator[str]:
     """Warns about files at the location of its checkpoints, if there are or will be any, and about a plan that begins
     late.
     """
-    if spec.deadline is not None and spec.work is None and spec.total_steps is not None:
+    is_planned_later = spec.deadline is not None and spec.work is None and spec.total_steps is not None
+    if is_planned_later and not made.reservation:
         yield (
             "Its deadline is planned for once its output gives the pace of its steps; until then it runs as one without"
             " a deadline. Say how long it takes (--work) to have it planned from the start."

@@ -25,6 +25,9 @@ class Chance(StrEnum):
     UNKNOWN = "unknown"  # there is no limit, or nobody says how long it takes
 
 
+_CERTAIN = frozenset({ProvisioningModel.STANDARD, ProvisioningModel.RESERVATION_BOUND})
+
+
 @dataclass(frozen=True, slots=True)
 class Feasibility:
     """`ends_at` is when it ends for certain if it runs on demand: after the longest start, and without interruptions.
@@ -63,12 +66,12 @@ def feasibility(
 
 
 def _deadline(spec: JobSpec, models: Sequence[ProvisioningModel], start: timedelta, now: datetime) -> Chance:
-    """After `start`, an on-demand VM is at work for certain. Spot alone promises nothing."""
+    """After `start`, a VM on demand or on a reservation is at work for certain. Spot alone promises nothing."""
     if spec.deadline is None or spec.work is None or spec.deadline <= now:
         return Chance.UNKNOWN  # one that has passed is refused for that
     if now + start + spec.work + ENDS > spec.deadline:
         return Chance.NO
-    return Chance.YES if ProvisioningModel.STANDARD in models else Chance.AT_RISK
+    return Chance.AT_RISK if _CERTAIN.isdisjoint(models) else Chance.YES
 
 
 def _ceiling(ceiling: Money | None, least: PlaceOffer | None, most: PlaceOffer | None) -> Chance:

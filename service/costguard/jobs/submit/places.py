@@ -23,7 +23,7 @@ from costguard.ledger.accrual import Accrual, region_of
 from costguard.ledger.billed.addresses import address_in_use
 from costguard.ledger.billed.machine_parts import is_billed_as_gpus
 from costguard.model.attempt import Outcome
-from costguard.model.buying import models_of
+from costguard.model.buying import RESERVED, models_of
 from costguard.model.instance import LIST_PRICED, ProvisioningModel, Shape
 from costguard.model.launch import AddressChoice, Quota, Recipe
 from costguard.model.lifetime import ONE_ADDRESS
@@ -81,7 +81,9 @@ def rates(
     accrual: Accrual,
     choices: Mapping[str, AddressChoice] | None = None,
 ) -> dict[tuple[str, ProvisioningModel], HourlyRate]:
-    """Spot and on-demand in each zone. `machine` is what the recipe's machine type is made of.
+    """Spot, on demand and flex-start in each zone, and the reservation where the recipe names one.
+
+    `machine` is what the recipe's machine type is made of.
 
     `choices` are by region, of external addresses: where none is known, the VM is taken to have one.
     """
@@ -91,7 +93,7 @@ def rates(
             recipe, machine, zone, model, accrual, having.get(region_of(zone), recipe.external_address is not False)
         )
         for zone in zones
-        for model in LIST_PRICED
+        for model in (*LIST_PRICED, *((RESERVED,) if recipe.reservation else ()))
     }
 
 
@@ -107,6 +109,25 @@ def hourly(
 
 
 def _rate(
+    recipe: Recipe,
+    machine: Shape | None,
+    zone: str,
+    model: ProvisioningModel,
+    accrual: Accrual,
+    has_address: bool,
+) -> HourlyRate:
+    """Returns an hour by its parts. What is reserved costs as on demand; where that is not sold, as calendar mode.
+
+    Google, "Reservations of zonal resources", section "Billing": a reservation bills at the on-demand rates of what it
+    reserves, used or not.
+    """
+    if model is not RESERVED:
+        return _of_model(recipe, machine, zone, model, accrual, has_address)
+    usual = _of_model(recipe, machine, zone, ProvisioningModel.STANDARD, accrual, has_address)
+    return usual if usual.total is not None else _of_model(recipe, machine, zone, RESERVED, accrual, has_address)
+
+
+def _of_model(
     recipe: Recipe,
     machine: Shape | None,
     zone: str,
@@ -171,7 +192,7 @@ class PlaceFinder:
             job, recipe = view.job, view.job.recipe
             kind = (job.spec.project, recipe.machine_type, recipe.gpu_type, recipe.gpu_count)
             with_addresses = tuple(choice.is_external for choice in choices.values())
-            key = (*kind, recipe.disk_type, recipe.disk_gib, recipe.zones, with_addresses)
+            key = (*kind, recipe.disk_type, recipe.disk_gib, recipe.zones, recipe.reservation, with_addresses)
             if key not in rates:
                 rates[key] = hourly(recipe, self._shape(job.spec.project, recipe), recipe.zones, accrual, choices)
             regions = {region_of(zone) for zone in recipe.zones}

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from costguard.jobs.rows.zone_advice import ZoneAdvice
 from costguard.jobs.submit.addresses import AddressFinder
 from costguard.jobs.submit.places import Shapes
 from costguard.model.job import JobSpec
-from costguard.model.launch import AddressChoice, Recipe
+from costguard.model.launch import AddressChoice, Recipe, ReservedVms
+
+# Project, zone, name as in `Recipe.reservation`; None: the zone has none of it. Raises CloudError.
+Reservations: TypeAlias = Callable[[str, str, str], ReservedVms | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +24,7 @@ class LaunchTargets:
     shapes: Shapes
     advice: ZoneAdvice | None = None
     addresses: AddressFinder | None = None
+    reservations: Reservations | None = None
 
     def known(self, project: str) -> str:
         """The project itself where it is watched, else the first that is: machine types are the same in all."""
