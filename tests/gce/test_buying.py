@@ -17,11 +17,11 @@ from tests.gce.test_launches import A100, ONE, OTHER, SPOT, ZONE
 from tests.sandbox.gce.conformance.discovery import problems
 from tests.sandbox.gce.test_reservations import calendar, reserve
 
-from costguard.errors import RequestRefused
+from costguard.errors import CloudError, RequestRefused
 from costguard.gce.actions import vm_body
 from costguard.gce.client import ComputeCloud
 from costguard.model.instance import ProvisioningModel, Status
-from costguard.model.launch import LONGEST_WAIT, NO_NOTICE, VmRequest, gpu_metrics, is_sold_by_flex_start
+from costguard.model.launch import LONGEST_WAIT, NO_NOTICE, ReservedVms, VmRequest, gpu_metrics, is_sold_by_flex_start
 from costguard.model.ports import Launcher
 from costguard_sandbox.clock import ManualClock
 from costguard_sandbox.gce.belongings import Belonging
@@ -143,6 +143,31 @@ def test_reservation_decides_the_model(connect: Connect, reservation: Any, futur
         "key": "compute.googleapis.com/reservation-name",
         "values": ["train"],
     }
+
+
+def test_a_reservation_is_read_for_what_it_is_made_of(connect: Connect) -> None:
+    """Counts are strings in Google's JSON; what is not there is None, and no error."""
+    kind = f"https://www.googleapis.com/compute/v1/projects/p/zones/{ZONE}/acceleratorTypes/nvidia-tesla-t4"
+    made = {"machineType": "n1-standard-8", "guestAccelerators": [{"acceleratorType": kind, "acceleratorCount": 2}]}
+    specific = {"count": "3", "inUseCount": "1", "instanceProperties": made}
+    answers = {
+        "/zones/z-a/reservations/train": {**_reservation(specificReservation=specific, **_ENDS), "zone": "zones/z-a"},
+        "/zones/z-b/reservations/train": google_error(404, "notFound"),
+        "/projects/q/zones/z-a/reservations/open": {
+            **_reservation("open", specificReservationRequired=False),
+            "zone": "zones/z-a",
+        },
+        "/zones/z-c/reservations/train": google_error(403, "forbidden"),
+    }
+    cloud = connect(_google(answers)).cloud
+    ends = datetime(2026, 12, 24, tzinfo=UTC)
+    seen = ReservedVms("n1-standard-8", "nvidia-tesla-t4", 2, 3, 1, must_be_named=True, ends_at=ends)
+    assert cloud.reservation("p", "z-a", "train") == seen
+    assert cloud.reservation("p", "z-b", "train") is None
+    shared = cloud.reservation("p", "z-a", "projects/q/reservations/open")
+    assert shared == ReservedVms("", "", 0, 0, 0, must_be_named=False, ends_at=None)
+    with pytest.raises(CloudError):
+        cloud.reservation("p", "z-c", "train")
 
 
 def test_bound_vm_ends_with_its_reservation_alone(connect: Connect) -> None:

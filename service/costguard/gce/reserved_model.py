@@ -65,8 +65,8 @@ def read_reservation(official: Official, project: str, zone: str, reference: str
     made = reserved.instance_properties
     gpus = list(made.guest_accelerators)
     return ReservedVms(
-        machine_type=last_part(made.machine_type),
-        gpu_type=last_part(gpus[0].accelerator_type) if gpus else "",
+        machine_type=last_part(made.machine_type) if made.machine_type else "",
+        gpu_type=last_part(gpus[0].accelerator_type) if gpus and gpus[0].accelerator_type else "",
         gpu_count=sum(gpu.accelerator_count for gpu in gpus),
         count=reserved.count,
         in_use=reserved.in_use_count,

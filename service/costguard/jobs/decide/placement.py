@@ -9,7 +9,7 @@ from fractions import Fraction
 
 from costguard.jobs.decide.view import JobView, an_hour
 from costguard.model.attempt import Outcome
-from costguard.model.buying import models_of
+from costguard.model.buying import RESERVED, models_of
 from costguard.model.instance import ProvisioningModel
 from costguard.model.launch import AddressChoice, Quota, Recipe, gpu_metrics
 from costguard.model.money import ZERO, Money
@@ -150,7 +150,9 @@ def _place(
     reasons += [f"{_lately(score.stockouts, 'stockout')}"] if score.stockouts >= _WORTH_TELLING else []
     reasons += [f"{_lately(score.preemptions, 'preemption')}"] if score.preemptions >= _WORTH_TELLING else []
     reasons += ["just lost there"] if zone == last_zone else []
-    return LaunchPlace(zone, model, rate, score, tuple(reasons), used_up(recipe, zone, model, quotas))
+    # A reservation took its quota when it was made ("Reservations of zonal resources", section "Quotas").
+    passed_over = "" if model is RESERVED else used_up(recipe, zone, model, quotas)
+    return LaunchPlace(zone, model, rate, score, tuple(reasons), passed_over)
 
 
 def _order(place: LaunchPlace, last_zone: str) -> tuple[bool, bool, Fraction]:
