@@ -72,6 +72,7 @@ def test_the_guard_keeps_the_limit_of_its_vm(sqlite_url: str) -> None:
 
 
 def test_other_vms_keep_the_limit_that_google_has(sqlite_url: str) -> None:
+    """Google keeps `maxRunDuration` of them; the guard says nothing."""
     with world(sqlite_url) as w:
         running(w, replace(RECIPE, zones=ZONES[:1], max_run=HOUR))
         while w.clock.now() < START + HOUR + 5 * MINUTE:
@@ -97,6 +98,7 @@ def test_its_end_is_the_end_of_the_job(sqlite_url: str) -> None:
 
 
 def test_it_goes_on_on_demand_where_it_may(sqlite_url: str) -> None:
+    """With the fallback, the end of the reservation is not the end of the job."""
     with world(sqlite_url) as w:
         running(w, replace(reserved(ends=START + HOUR), falls_back_to_on_demand=True))
         while w.clock.now() < START + HOUR - 2 * MINUTE:
@@ -126,6 +128,7 @@ def test_a_full_reservation_is_asked_again(sqlite_url: str) -> None:
 
 
 def test_a_reservation_that_is_gone_is_refused_for_good(sqlite_url: str) -> None:
+    """No wait brings it back."""
     with world(sqlite_url) as w:
         w.cloud.refusals[ZONES[0]] = "Specified reservation 'train' does not exist."
         w.submit(recipe=reserved())
@@ -142,6 +145,7 @@ def test_a_deadline_delays_no_vm_on_a_reservation(sqlite_url: str) -> None:
 
 
 def test_its_quota_was_taken_by_the_reservation(sqlite_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A used-up quota passes no reservation over: it is what used the quota up."""
     with world(sqlite_url) as w:
         metric = "NVIDIA_T4_GPUS"
         monkeypatch.setattr(w.cloud, "quotas", lambda *_: {metric: Quota(metric, 2, 2)})

@@ -67,6 +67,7 @@ def test_it_costs_as_on_demand_where_it_is_reserved(sqlite_database: Database) -
 
 
 def test_a_reservation_that_is_nowhere(sqlite_database: Database) -> None:
+    """Refused where it was named, with the zones that were looked at."""
     (refusal,) = refused(office_with(sqlite_database))
     assert refusal == (
         "overrides.buy",
@@ -86,6 +87,7 @@ def test_a_reservation_that_is_nowhere(sqlite_database: Database) -> None:
     ],
 )
 def test_a_reservation_that_does_not_fit(sqlite_database: Database, reservation: ReservedVms, why: str) -> None:
+    """Open to all, of another machine or GPU, or all but over: refused with what to do."""
     ((where, message),) = refused(office_with(sqlite_database, a=reservation))
     assert where == "overrides.buy"
     assert f"Reservation train in us-central1-a {why}" in message or why in message
@@ -98,6 +100,7 @@ def test_the_zone_that_fits_is_used(sqlite_database: Database) -> None:
 
 
 def test_a_full_one_is_waited_for(sqlite_database: Database) -> None:
+    """A warning with its use, and no refusal."""
     full = replace(ROOMY, in_use=2)
     job = submitted(office_with(sqlite_database, a=full))
     assert (
@@ -106,10 +109,12 @@ def test_a_full_one_is_waited_for(sqlite_database: Database) -> None:
 
 
 def test_one_zone_with_room_is_no_wait(sqlite_database: Database) -> None:
+    """Nothing is full as long as a zone has room."""
     assert quoted(office_with(sqlite_database, a=replace(ROOMY, in_use=2), b=ROOMY)).warnings == (BILLS,)
 
 
 def test_what_google_does_not_say_refuses_nothing(sqlite_database: Database) -> None:
+    """The zone that could not be read is kept, and the quote says so."""
     office = office_with(sqlite_database)
     office.hidden = frozenset({A})
     answer = quoted(office)
@@ -127,6 +132,7 @@ def test_its_end_is_the_deadline(sqlite_database: Database) -> None:
 
 
 def test_a_later_deadline_is_warned_of(sqlite_database: Database) -> None:
+    """The deadline stays; what is missing of it is said."""
     office = office_with(sqlite_database, a=replace(ROOMY, ends_at=NOW + 5 * HOUR))
     late = quoted(office, deadline=NOW + 7 * HOUR)
     assert late.spec.deadline == NOW + 7 * HOUR
@@ -144,6 +150,7 @@ def test_too_much_work_until_its_end_is_refused(sqlite_database: Database) -> No
 
 
 def test_a_development_vm_has_no_deadline(sqlite_database: Database) -> None:
+    """It ends with the reservation, which is said."""
     office = office_with(sqlite_database, a=replace(ROOMY, ends_at=NOW + 5 * HOUR))
     job = submitted(office, kind=JobKind.DEV, command=())
     assert job.spec.deadline is None
