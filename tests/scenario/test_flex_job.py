@@ -43,15 +43,15 @@ def test_a_training_waits_for_its_vm_and_ends(tmp_path: Path, ends_inserts: bool
         finished = place.wait_for_state(job, "succeeded")
         place.wait_until_nothing_bills()
         place.wait(lambda: [one["ended_at"] for one in _lifetimes(place)] not in ([], [None]), "the ledger has its end")
-        (known,) = _lifetimes(place)
+        (life,) = _lifetimes(place)
         assert len(place.vms) == 1
         (run,) = vm.runs
         assert run.began - vm.created_at >= timedelta(seconds=WAIT_S)
-        began = datetime.fromisoformat(known["started_at"])
+        began = datetime.fromisoformat(life["started_at"])
         assert abs(began - run.began) <= timedelta(seconds=10)
     assert (tmp_path / "result.json").read_text() == uninterrupted(tmp_path, *OPTIONS)
     assert [one["outcome"] for one in finished["attempts"]] == ["succeeded"]
-    assert known["provisioning_model"] == "flex_start"
+    assert life["provisioning_model"] == "flex_start"
 
 
 def test_a_request_that_is_not_wanted_any_more_is_deleted(tmp_path: Path) -> None:
@@ -68,8 +68,8 @@ def test_a_request_that_is_not_wanted_any_more_is_deleted(tmp_path: Path) -> Non
 
 
 def _lifetimes(place: TrainingWorld) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = place.ask("lifetimes")["lifetimes"]
-    return found
+    lives: list[dict[str, Any]] = place.ask("lifetimes")["lifetimes"]
+    return lives
 
 
 def _reason(place: TrainingWorld, job: str) -> str:
