@@ -38,7 +38,7 @@ def running(w: World, recipe: Recipe) -> None:
 
 
 def test_a_vm_is_asked_for_by_the_reservations_name(sqlite_url: str) -> None:
-    """At the rate of on demand, so that a ceiling can be kept; its time is what is left of the reservation."""
+    """It has the rate of on demand, so that a ceiling can be kept; its time is what is left of the reservation."""
     with world(sqlite_url) as w:
         running(w, reserved(ends=START + 5 * HOUR))
         (one,) = w.attempts()
@@ -98,7 +98,7 @@ def test_its_end_is_the_end_of_the_job(sqlite_url: str) -> None:
 
 
 def test_it_goes_on_on_demand_where_it_may(sqlite_url: str) -> None:
-    """With the fallback, the end of the reservation is not the end of the job."""
+    """The end of the reservation is not that of a job that falls back to on demand."""
     with world(sqlite_url) as w:
         running(w, replace(reserved(ends=START + HOUR), falls_back_to_on_demand=True))
         while w.clock.now() < START + HOUR - 2 * MINUTE:

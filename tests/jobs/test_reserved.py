@@ -54,7 +54,7 @@ def refused(office: JobSetup) -> list[tuple[str, str]]:
 
 
 def test_it_costs_as_on_demand_where_it_is_reserved(sqlite_database: Database) -> None:
-    """In the one zone that has the reservation; a ceiling counts, and what bills anyway is said."""
+    """It starts in the one zone that has the reservation; a ceiling counts, and what bills anyway is said."""
     office = office_with(sqlite_database, b=ROOMY)
     answer = quoted(office, work=2 * HOUR, ceiling=Money.of(5))
     assert (answer.refusals, answer.warnings) == ([], (BILLS,))
@@ -94,7 +94,7 @@ def test_a_reservation_that_does_not_fit(sqlite_database: Database, reservation:
 
 
 def test_the_zone_that_fits_is_used(sqlite_database: Database) -> None:
-    """One that is of another machine in another zone refuses nothing."""
+    """A reservation of another machine in another zone refuses nothing."""
     office = office_with(sqlite_database, a=replace(ROOMY, machine_type="n1-standard-8"), b=ROOMY)
     assert submitted(office).recipe.zones == (B,)
 
@@ -124,7 +124,7 @@ def test_what_google_does_not_say_refuses_nothing(sqlite_database: Database) -> 
 
 
 def test_its_end_is_the_deadline(sqlite_database: Database) -> None:
-    """Of a job without one; the recipe keeps the end for the limit of each VM."""
+    """A job without a deadline gets it; the recipe keeps the end for the limit of each VM."""
     ends = NOW + 5 * HOUR
     job = submitted(office_with(sqlite_database, a=replace(ROOMY, ends_at=ends)))
     assert (job.spec.deadline, job.recipe.reservation_ends_at) == (ends, ends)
@@ -142,7 +142,7 @@ def test_a_later_deadline_is_warned_of(sqlite_database: Database) -> None:
 
 
 def test_too_much_work_until_its_end_is_refused(sqlite_database: Database) -> None:
-    """As by any deadline: the VM is certain to be had, and the time is not enough."""
+    """The rule of any deadline holds: the VM is certain to be had, and the time is not enough."""
     office = office_with(sqlite_database, a=replace(ROOMY, ends_at=NOW + 5 * HOUR))
     assert [one.where for one in quoted(office, work=6 * HOUR).refusals] == ["deadline"]
     enough = quoted(office, work=2 * HOUR)

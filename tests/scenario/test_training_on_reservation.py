@@ -30,7 +30,7 @@ def reserve(place: TrainingWorld, in_use: int, machine: str = "n1-standard-8", *
 
 
 def test_a_full_reservation_is_waited_for(tmp_path: Path) -> None:
-    """Its VM is refused in Google's words while another project's uses it; then it runs to its end on it."""
+    """The VM is refused in Google's words while another project's uses it; then it runs to its end on it."""
     with ground(tmp_path) as place:
         one = reserve(place, in_use=1)
         job = place.launch(*OPTIONS, overrides={"buy": "reserved:train"})
