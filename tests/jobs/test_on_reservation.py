@@ -49,17 +49,17 @@ def test_a_vm_is_asked_for_by_the_reservations_name(sqlite_url: str) -> None:
 
 
 def test_the_guard_keeps_the_limit_of_its_vm(sqlite_url: str) -> None:
-    """Google keeps none of a VM that ends with its reservation. The command is told in time to save, and goes on."""
+    """Google keeps none of a VM that ends with its reservation. The command gets its notice in time to save, and goes on."""
     with world(sqlite_url) as w:
         running(w, reserved(max_run=HOUR))
         (one,) = w.attempts()
         assert one.made_at is not None
-        told_at = one.made_at + HOUR - w.terms.cancel_grace - 2 * MINUTE
-        while w.clock.now() < told_at - MINUTE:
+        stops_at = one.made_at + HOUR - w.terms.cancel_grace - 2 * MINUTE
+        while w.clock.now() < stops_at - MINUTE:
             w.step(30, passing=True)
             assert not w.beat()
         w.settle(minutes=2)
-        assert w.beat(), "the command is told to stop"
+        assert w.beat(), "the command is asked to stop"
         assert w.attempts()[0].stop_why == "limit"
         now = w.clock.now()
         with w.database.write() as connection:
@@ -81,7 +81,7 @@ def test_other_vms_keep_the_limit_that_google_has(sqlite_url: str) -> None:
 
 
 def test_its_end_is_the_end_of_the_job(sqlite_url: str) -> None:
-    """The command is told to save before Google deletes the VM, and no other VM is asked for."""
+    """The command is asked to save before Google deletes the VM, and no other VM is asked for."""
     with world(sqlite_url) as w:
         running(w, reserved(ends=START + HOUR))
         while w.clock.now() < START + HOUR - 5 * MINUTE:
@@ -112,7 +112,7 @@ def test_it_goes_on_on_demand_where_it_may(sqlite_url: str) -> None:
 
 
 def test_a_full_reservation_is_asked_again(sqlite_url: str) -> None:
-    """It is no refusal for good: whoever uses it may leave."""
+    """It is no refusal for good: what uses it may end."""
     with world(sqlite_url) as w:
         w.cloud.refusals[ZONES[0]] = FULL
         w.submit(recipe=reserved())
