@@ -29,6 +29,7 @@ class WaitCounts(NamedTuple):
 
     granted: ByWait = (0.0,) * WAIT_BINS
     outlasted: ByWait = (0.0,) * WAIT_BINS
+    never: float = NEVER_GRANTED  # the prior's share that is never granted, from 0 to 1
 
 
 NO_WAITS = WaitCounts()
@@ -98,7 +99,7 @@ def grant_hazards(counts: WaitCounts, longest_h: float = LONGEST_WAIT_H) -> ByWa
         if end_h <= start_h:
             hazards.append(0.0)
             continue
-        prior = _prior_chance(start_h, end_h, longest_h)
+        prior = _prior_chance(start_h, end_h, longest_h, counts.never)
         seen = counts.granted[place] + counts.outlasted[place]
         chance = (counts.granted[place] + PRIOR_REQUESTS * prior) / (seen + PRIOR_REQUESTS)
         hazards.append(-math.log(1 - min(_SURE, chance)) / (end_h - start_h))
@@ -121,9 +122,9 @@ def _bins(longest_h: float) -> list[tuple[float, float]]:
     return [(start_h, min(end_h, longest_h)) for start_h, end_h in zip(WAIT_STARTS, ends, strict=True)]
 
 
-def _prior_chance(start_h: float, end_h: float, longest_h: float) -> float:
+def _prior_chance(start_h: float, end_h: float, longest_h: float, never: float) -> float:
     """The chance that a request of the first age is granted by the second."""
-    granted = 1 - NEVER_GRANTED
+    granted = 1 - never
     return granted * (end_h - start_h) / longest_h / (1 - granted * start_h / longest_h)
 
 

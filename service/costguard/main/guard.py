@@ -40,7 +40,7 @@ from costguard.jobs.reports.agent_events import KEY_NAME, AgentTokens
 from costguard.jobs.reports.checkpoint_watch import CheckpointWatch
 from costguard.jobs.reports.listening import Listening
 from costguard.jobs.rows.budget_holds import BudgetHolds
-from costguard.jobs.rows.zone_advice import ZoneAdvice
+from costguard.jobs.rows.zone_advice import RegionAdvice, ZoneAdvice
 from costguard.jobs.submit.code import CodeArchives
 from costguard.ledger import price_refresh
 from costguard.ledger.idle.watch import IdleWatch
@@ -122,6 +122,7 @@ def jobs(
         planning=Planning(
             Planner(explains=True, waiting_saves=rules.jobs.terms.waiting_saves / 100),
             advice=ZoneAdvice(cloud.preemption_rate),
+            capacity=RegionAdvice(cloud.capacity_advice, cloud.spot_prices),
         ),
         monotonic=monotonic,
         listening=listening,

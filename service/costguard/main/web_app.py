@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -25,7 +25,7 @@ from costguard.db.remembered import forget
 from costguard.db.state import state
 from costguard.db.transaction import Database
 from costguard.jobs.reports.agent_events import KEY_NAME, AgentEvents, AgentTokens
-from costguard.jobs.rows.zone_advice import ZoneAdvice
+from costguard.jobs.rows.zone_advice import RegionAdvice, ZoneAdvice
 from costguard.jobs.submit.addresses import AddressFinder
 from costguard.jobs.submit.assess import Assessor
 from costguard.jobs.submit.code import CodeArchives
@@ -37,8 +37,8 @@ from costguard.main.ids import new_job_id, new_sweep_id
 from costguard.main.vm_tools import vm_tools
 from costguard.main.wire import Begin, Watcher, families_of, metrics_of
 from costguard.messages.slack_health import OutboxTrouble, trouble_of
-from costguard.model.instance import Shape
-from costguard.model.launch import ReservedVms, WayOut
+from costguard.model.instance import ProvisioningModel, Shape
+from costguard.model.launch import CapacityAdvice, ReservedVms, SpotListPrice, WayOut
 from costguard.model.observation import LooseListing
 from costguard.model.ports import Checkpoints, Clock
 from costguard.pages.app import add_pages
@@ -100,7 +100,8 @@ _PATIENCE = timedelta(seconds=2)  # of a quote, with Google's advice on zones, o
 def _launching(settings: Settings, clock: Clock) -> LaunchTargets:
     cloud = _Cloud(settings, clock)
     advice, addresses = ZoneAdvice(cloud.preemption_rate, _PATIENCE), AddressFinder(cloud.way_out, clock)
-    return LaunchTargets(settings.watch.projects, cloud.shape, advice, addresses, cloud.reservation)
+    capacity = RegionAdvice(cloud.capacity_advice, cloud.spot_prices, _PATIENCE)
+    return LaunchTargets(settings.watch.projects, cloud.shape, advice, addresses, cloud.reservation, capacity)
 
 
 class _Cloud:
@@ -121,6 +122,14 @@ class _Cloud:
 
     def preemption_rate(self, project: str, zone: str, machine_type: str) -> float | None:
         return self._loaded().preemption_rate(project, zone, machine_type)
+
+    def capacity_advice(
+        self, project: str, region: str, machine_type: str, model: ProvisioningModel
+    ) -> CapacityAdvice | None:
+        return self._loaded().capacity_advice(project, region, machine_type, model)
+
+    def spot_prices(self, project: str, region: str, machine_type: str) -> Sequence[SpotListPrice]:
+        return self._loaded().spot_prices(project, region, machine_type)
 
     def way_out(self, project: str, region: str, network: str, subnetwork: str) -> WayOut:
         return self._loaded().launcher.way_out(project, region, network, subnetwork)

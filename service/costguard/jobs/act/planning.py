@@ -14,7 +14,7 @@ from costguard.deadlines.hazards import ZoneCounts
 from costguard.deadlines.planner import Planner
 from costguard.deadlines.simple_policies import Greedy, OnDemand, UniformProgress
 from costguard.deadlines.situation import Policy
-from costguard.deadlines.waits import NO_WAITS
+from costguard.deadlines.waits import NO_WAITS, WaitCounts
 from costguard.events import audit_log
 from costguard.isolation import Isolated
 from costguard.jobs.decide.placement import REMEMBERED, LaunchPlace, PlaceEvent
@@ -27,7 +27,7 @@ from costguard.jobs.decide.work_left import MeasuredWork, keeps_nothing, overhea
 from costguard.jobs.reports import progress
 from costguard.jobs.rows import job_events, job_rows, place_rows, progress_rows
 from costguard.jobs.rows.fleet_history import FleetHistory, SeenByFleet
-from costguard.jobs.rows.zone_advice import ZoneAdvice
+from costguard.jobs.rows.zone_advice import RegionAdvice, ZoneAdvice
 from costguard.jobs.rows.zone_history import VMKind
 from costguard.model.instance import ProvisioningModel
 from costguard.model.job import Job, JobKind
@@ -74,8 +74,11 @@ class Planning:
     Its memory saves work: a new process reads what is stored, and plans the same.
     """
 
-    def __init__(self, policy: Policy | None = None, *, advice: ZoneAdvice | None = None) -> None:
+    def __init__(
+        self, policy: Policy | None = None, *, advice: ZoneAdvice | None = None, capacity: RegionAdvice | None = None
+    ) -> None:
         self._advice = advice
+        self._capacity = capacity
         self._policy = policy or Planner(explains=True)
         self._shadows = (OnDemand(), Greedy(), UniformProgress(), self._policy)  # remember nothing of a job
         self._stored: dict[str, StoredPlan] = {}
@@ -150,7 +153,7 @@ class Planning:
                     {(place.zone, place.provisioning_model): place.rate for place in mine},
                     WorkToBuy(left.likely, cost.start, None if keeps_nothing(job.spec.checkpoint) else cost.loss),
                     self._counts_of(job, materials, mine, now),
-                    materials.seen.waits.get(VMKind.of_recipe(job.recipe), NO_WAITS),
+                    self._waits_of(job, materials, mine, now),
                 )
                 ordered[job.id] = by_expected_cost(mine, ways)
         return ordered
@@ -166,7 +169,7 @@ class Planning:
             work_left(view, now, materials.measured.get(job.id)),
             overhead(view, start, materials.written.get(job.id, ()), now),
             self._counts_of(job, materials, places, now),
-            materials.seen.waits.get(VMKind.of_recipe(job.recipe), NO_WAITS),
+            self._waits_of(job, materials, places, now),
         )
         made = plan(view, basis, self._policy, context)
         shadow, as_if = self._shadow(view, basis, context)
@@ -187,6 +190,12 @@ class Planning:
         if self._advice is None:
             return own
         return self._advice.with_own(own, job.spec.project, job.recipe, [place.zone for place in places], now)
+
+    def _waits_of(self, job: Job, materials: Materials, places: Sequence[LaunchPlace], now: datetime) -> WaitCounts:
+        """The fleet's own requests of flex-start, with Google's advice as their prior where it answers."""
+        own = materials.seen.waits.get(VMKind.of_recipe(job.recipe), NO_WAITS)
+        zones = [place.zone for place in places if place.provisioning_model is ProvisioningModel.FLEX_START]
+        return own if self._capacity is None else self._capacity.waits(own, job.spec.project, job.recipe, zones, now)
 
     def _shadow(
         self, view: JobView, basis: PlanBasis, context: JobContext

@@ -10,8 +10,10 @@ from typing import Generic, TypeVar
 
 from costguard.deadlines.hazards import ZoneCounts
 from costguard.deadlines.history import counts_of_rates
+from costguard.deadlines.waits import WaitCounts
 from costguard.errors import CloudError
 from costguard.isolation import Isolated
+from costguard.jobs.decide.placement import region_of
 from costguard.model.instance import ProvisioningModel
 from costguard.model.launch import ADVISED_MODELS, CapacityAdvice, Recipe, SpotListPrice, is_advised
 from costguard.model.money import Money
@@ -114,6 +116,13 @@ class RegionAdvice:
         keys = {(project, region, recipe.machine_type, model): region for region in regions}
         answers = self._advice.known(keys, now, self._patience)
         return {keys[key]: advice for key, advice in answers.items()}
+
+    def waits(self, own: WaitCounts, project: str, recipe: Recipe, zones: Iterable[str], now: datetime) -> WaitCounts:
+        """The fleet's own requests of flex-start, with the prior by the lowest advice on the regions of these zones."""
+        regions = dict.fromkeys(region_of(zone) for zone in zones)
+        known = self.capacity(project, recipe, regions, ProvisioningModel.FLEX_START, now) if regions else {}
+        chances = [min(1.0, max(0.0, advice.obtainability)) for advice in known.values()]
+        return own._replace(never=1 - min(chances)) if chances else own
 
     def spot_price(self, project: str, recipe: Recipe, region: str, now: datetime) -> Money | None:
         """Returns the hourly list price of such a Spot VM by Google's own record; None where it is not known."""

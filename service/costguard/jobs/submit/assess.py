@@ -33,7 +33,7 @@ from costguard.ledger.accrual import Accrual, accrual_at
 from costguard.model.access import Authority
 from costguard.model.buying import models_of
 from costguard.model.data import DataMove
-from costguard.model.instance import Shape
+from costguard.model.instance import ProvisioningModel, Shape
 from costguard.model.job import JobKind, JobSpec
 from costguard.model.launch import AddressChoice, Recipe
 from costguard.model.money import Money
@@ -156,11 +156,15 @@ class Assessor:
         return replace(assessed, waits=waits)
 
     def advised(self, case: Assessment) -> Assessment:
-        """Adds Google's advice on zones in which the fleet has no history: the cost of a deadline depends on it."""
+        """Adds Google's advice on requests of flex-start, and on zones without history for the cost of a deadline."""
         advice, spec, made = self._launching.advice, case.spec, case.recipe
+        capacity, now = self._launching.capacity, self._clock.now()
+        if capacity is not None and made is not None and spec.project in self._launching.projects:
+            zones = made.zones if ProvisioningModel.FLEX_START in models_of(made) else ()
+            case = replace(case, waits=capacity.waits(case.waits, spec.project, made, zones, now))
         if advice is None or made is None or spec.deadline is None or spec.project not in self._launching.projects:
             return case
-        return replace(case, counts=advice.with_own(case.counts, spec.project, made, made.zones, self._clock.now()))
+        return replace(case, counts=advice.with_own(case.counts, spec.project, made, made.zones, now))
 
     def _named(self, spec: JobSpec) -> tuple[JobSpec, list[JobRefusal]]:
         """Normalises the job as it is kept: addresses are compared in lower case, and times in UTC."""

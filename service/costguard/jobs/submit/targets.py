@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from costguard.jobs.rows.zone_advice import ZoneAdvice
+from costguard.jobs.rows.zone_advice import RegionAdvice, ZoneAdvice
 from costguard.jobs.submit.addresses import AddressFinder
 from costguard.jobs.submit.places import Shapes
 from costguard.model.job import JobSpec
@@ -25,6 +25,7 @@ class LaunchTargets:
     advice: ZoneAdvice | None = None
     addresses: AddressFinder | None = None
     reservations: Reservations | None = None
+    capacity: RegionAdvice | None = None
 
     def known(self, project: str) -> str:
         """The project itself where it is watched, else the first that is: machine types are the same in all."""
