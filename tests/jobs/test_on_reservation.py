@@ -49,7 +49,7 @@ def test_a_vm_is_asked_for_by_the_reservations_name(sqlite_url: str) -> None:
 
 
 def test_the_guard_keeps_the_limit_of_its_vm(sqlite_url: str) -> None:
-    """Google keeps none of a VM that ends with its reservation. The command gets its notice in time to save, and goes on."""
+    """Google keeps none of a VM that ends with its reservation; the command gets its notice in time to save."""
     with world(sqlite_url) as w:
         running(w, reserved(max_run=HOUR))
         (one,) = w.attempts()

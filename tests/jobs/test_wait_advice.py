@@ -3,31 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from tests.jobs.test_plan import Scripted
 from tests.jobs.test_zone_advice import L4
+from tests.jobs.world import RECIPE, price_list, world
 
+from costguard.deadlines.situation import Act
 from costguard.deadlines.waits import NEVER_GRANTED, NO_WAITS, WaitCounts, grant_hazards
 from costguard.errors import CloudError
+from costguard.jobs.act.planning import Planning
 from costguard.jobs.rows.zone_advice import RegionAdvice
+from costguard.ledger import prices
+from costguard.model.buying import bought
 from costguard.model.instance import ProvisioningModel
 from costguard.model.launch import CapacityAdvice
 
 
 def test_the_stated_prior_is_kept_without_advice() -> None:
+    """A fifth is never granted, whether that is said or not."""
     assert NO_WAITS.never == NEVER_GRANTED
     assert grant_hazards(NO_WAITS) == grant_hazards(WaitCounts(never=NEVER_GRANTED))
 
 
 @pytest.mark.parametrize("never", [0.0, 1.0])
 def test_certain_advice_has_finite_chances(never: float) -> None:
+    """Nothing is certain, but that what Google calls impossible is not granted."""
     hazards = grant_hazards(WaitCounts(never=never))
     assert all(0 <= hazard < 20 for hazard in hazards)
     assert (sum(hazards) == 0) == (never == 1)
 
 
 def test_requests_of_ones_own_outweigh_the_advice() -> None:
+    """Hundreds of requests leave nothing of the advice; without any, it decides."""
     seen = WaitCounts(granted=(400.0,) * 4, outlasted=(400.0,) * 4)
     doubtful, sure = (grant_hazards(seen._replace(never=never)) for never in (0.9, 0.1))
     assert doubtful == pytest.approx(sure, rel=0.02)
@@ -41,6 +51,8 @@ def test_requests_of_ones_own_outweigh_the_advice() -> None:
 def test_the_lowest_answer_is_the_prior_and_no_answer_changes_nothing(
     answers: Mapping[str, float], never: float
 ) -> None:
+    """A region that is refused, or silent, counts for nothing."""
+
     def advise(project: str, region: str, machine_type: str, model: ProvisioningModel) -> CapacityAdvice:
         assert model is ProvisioningModel.FLEX_START
         if region not in answers:
@@ -53,3 +65,31 @@ def test_the_lowest_answer_is_the_prior_and_no_answer_changes_nothing(
     made = advice.waits(own, "p", L4, zones, datetime(2026, 8, 1, tzinfo=UTC))
     assert made.never == pytest.approx(never)
     assert made.granted == own.granted
+
+
+@pytest.mark.parametrize(("obtainability", "never"), [(0.1, 0.9), (None, NEVER_GRANTED)])
+def test_plans_on_the_real_turn_have_the_advice(sqlite_url: str, obtainability: float | None, never: float) -> None:
+    """A job that may ask for flex-start is planned with it; where Google refuses, as without."""
+
+    def advise(project: str, region: str, machine_type: str, model: ProvisioningModel) -> CapacityAdvice:
+        if obtainability is None:
+            raise CloudError("Refused.")
+        return CapacityAdvice(obtainability, f"{region}-a")
+
+    policy = Scripted(Act.WAIT)
+    with world(sqlite_url) as w:
+        flex = [
+            replace(one, key=replace(one.key, provisioning_model=ProvisioningModel.FLEX_START))
+            for one in price_list()
+            if one.key.provisioning_model is ProvisioningModel.STANDARD and one.key.resource.startswith(("n1:", "gpu:"))
+        ]
+        with w.database.write() as connection:
+            prices.add(connection, flex, w.clock.now())
+        capacity = RegionAdvice(advise, lambda *_: (), timedelta(seconds=30))
+        w.turn._planning = Planning(policy, capacity=capacity)
+        recipe = replace(bought(RECIPE, "cheapest"), machine_type="g2-standard-8", attaches_gpus=False)
+        w.submit(recipe=recipe, work=timedelta(hours=2), deadline=w.clock.now() + timedelta(hours=20))
+        w.step()
+        offers = [one.flex for one in policy.seen]
+        assert [offer.waits.never for offer in offers if offer is not None] == pytest.approx([never] * len(offers))
+        assert offers

@@ -120,8 +120,8 @@ class RegionAdvice:
     def waits(self, own: WaitCounts, project: str, recipe: Recipe, zones: Iterable[str], now: datetime) -> WaitCounts:
         """The fleet's own requests of flex-start, with the prior by the lowest advice on the regions of these zones."""
         regions = dict.fromkeys(region_of(zone) for zone in zones)
-        known = self.capacity(project, recipe, regions, ProvisioningModel.FLEX_START, now) if regions else {}
-        chances = [min(1.0, max(0.0, advice.obtainability)) for advice in known.values()]
+        answers = self.capacity(project, recipe, regions, ProvisioningModel.FLEX_START, now) if regions else {}
+        chances = [min(1.0, max(0.0, advice.obtainability)) for advice in answers.values()]
         return own._replace(never=1 - min(chances)) if chances else own
 
     def spot_price(self, project: str, recipe: Recipe, region: str, now: datetime) -> Money | None:
