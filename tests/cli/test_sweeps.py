@@ -138,7 +138,7 @@ def test_every_option_of_launch_can_be_written() -> None:
     section = {
         "preset": "t4",
         "command": ["sh", "-c", "echo --zone {lr}"],
-        "on-demand": True,
+        "buy": "demand",
         "fallback": False,
         "zone": ["us-central1-a", "us-central1-b"],
         "env": {"A": "b=c", "B": True},
@@ -151,7 +151,7 @@ def test_every_option_of_launch_can_be_written() -> None:
     job = job_file.job_of(section, "[launch]")
     assert job["command"] == ["sh", "-c", "echo --zone {lr}"]
     assert job["zone"] == ["us-central1-a", "us-central1-b"]
-    assert (job["spot"], job["pull"], job["keep"], job["max_crashes"]) == (False, True, 0, 1)
+    assert (job["buy"], job["pull"], job["keep"], job["max_crashes"]) == ("demand", True, 0, 1)
     assert job["fallback"] is False
     assert job["env"] == ["A=b=c", "B=true"]
     assert job["resume"] == "--from {checkpoint}"

@@ -79,3 +79,16 @@ def test_other_vms_start_with_their_insert_as_before(database: Database) -> None
     """A VM on demand that is listed as staging, with its insert done, has begun."""
     staging = seen(Status.RUNNING, "10:00:07", created_at=at("10:00"))
     assert looked(database, observation(staging, read="10:01", operations=(insert(),))) == [(at("10:00:07"), None)]
+
+
+def test_a_run_before_a_later_start_is_kept(database: Database) -> None:
+    """A VM that was granted at once, stopped and started again before anybody looked: both runs bill."""
+    operations = (
+        insert(),
+        operation("stop", "10:30", "10:31"),
+        operation("start", "11:00", "11:00:20"),
+    )
+    runs = observation(vm(Status.RUNNING, "11:00:18"), read="11:05", operations=operations)
+    (first, second) = looked(database, runs)
+    assert first == (at("10:00:08"), at("10:30"))
+    assert (second[0], second[1]) == (at("11:00:18"), None)

@@ -56,6 +56,7 @@ def body(name: str, zone: str, machine: str, gpu: tuple[str, int] | None = None,
     scheduling: dict[str, Any] = {"onHostMaintenance": "TERMINATE" if has_gpu else "MIGRATE"}
     if given.get("flex"):
         scheduling |= {"provisioningModel": "FLEX_START", "automaticRestart": False}
+        given = {"limit": 7 * 86_400, "action": "DELETE", **given}
     elif given.get("spot"):
         action = given.get("action", "STOP")
         scheduling |= {"provisioningModel": "SPOT", "automaticRestart": False, "instanceTerminationAction": action}

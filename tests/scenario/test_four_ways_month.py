@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from sqlalchemy import select
 from tests.gce.conftest import Waits
+from tests.sandbox.gce.test_reservations import named
 from tests.scenario.books import assert_consistent, estimates, total_spend
 from tests.scenario.fleet import body
 from tests.within import charge_due
@@ -33,6 +34,7 @@ from costguard.ledger.owner import OwnerRules
 from costguard.ledger.price_refresh import refresh
 from costguard.main.bill import sold_as
 from costguard_sandbox.clock import ManualClock
+from costguard_sandbox.gce import belongings
 from costguard_sandbox.gce.billing import ExportOptions, billing_export
 from costguard_sandbox.gce.catalogue.prices import PriceList
 from costguard_sandbox.gce.catalogue.skus import sku_names
@@ -59,13 +61,23 @@ def _zone(machine: str) -> str:
 
 
 def _given(name: str, machine: str, way: str, limit: int = 7 * 86_400) -> dict[str, Any]:
-    """Makes a client's request. A flex-start VM names a limit and takes part in no reservation."""
+    """Makes a client's request. A flex-start VM names a limit and no reservation; a bound one names its own."""
     given = body(name, _zone(machine), machine)
     scheduling: dict[str, Any] = {"provisioningModel": way, "onHostMaintenance": "TERMINATE", "automaticRestart": False}
     if way == "FLEX_START":
         scheduling |= {"maxRunDuration": {"seconds": str(limit)}, "instanceTerminationAction": "DELETE"}
         given["reservationAffinity"] = {"consumeReservationType": "NO_RESERVATION"}
+    if way == "RESERVATION_BOUND":
+        return {**given, **named(model=way)}
     return {**given, "scheduling": scheduling}
+
+
+def _reserved(world: World) -> None:
+    """Gives the project a dense reservation for each machine that is bound to one."""
+    for machine in MACHINES["RESERVATION_BOUND"]:
+        held = {"count": "500", "instanceProperties": {"machineType": machine}}
+        dense = {"specificReservationRequired": True, "deploymentType": "DENSE", "specificReservation": held}
+        world.belongings.append(belongings.Belonging("reservation", PROJECT, _zone(machine), "train", START, dense))
 
 
 @contextmanager
@@ -109,6 +121,7 @@ def test_a_month_in_four_ways_costs_what_the_meter_says(sqlite_database: Databas
     """Flex-start, reserved, Spot and on demand, half of them with an address: no part is unpriced or an estimate."""
     world = World(ManualClock(START), projects=[PROJECT])
     world.prices = PriceList(("us-central1",))
+    _reserved(world)
     _Life(world, 11).plan(START + timedelta(days=30))
     with _guarded(sqlite_database, world) as guard:
         for _ in range(30 * 8):
@@ -136,6 +149,7 @@ def billed(sqlite_database: Database) -> tuple[Database, World, datetime]:
     """Makes a ledger of each machine in each way for five days, as the guard recorded it."""
     world = World(ManualClock(START), projects=[PROJECT])
     world.prices = PriceList(("us-central1",))
+    _reserved(world)
     world.advance(timedelta(days=1))
     made_at = world.now
     with _guarded(sqlite_database, world) as guard:

@@ -174,7 +174,7 @@ def show_fleet(console: Console, fleet: Answer, is_filtered: bool = False) -> No
         + (" plus what the unpriced VMs cost" if totals["unpriced"] else ""),
         "bold",
     )
-    _say_unused(console, fleet["unused_reservations"])
+    _say_unused(console, fleet.get("unused_reservations"))
     say_price_note(console, fleet)
     if fleet["next_cursor"] is not None:
         say(console, f"Shown: the first {shown}. --limit 0 shows all.")

@@ -14,7 +14,7 @@ from costguard.ledger.billed.storage import MEMORY, disks_of, saved_memory_of
 from costguard.ledger.narrate import tell
 from costguard.ledger.owner import OwnerRules, classify, owner_of
 from costguard.ledger.stamps import stamped
-from costguard.ledger.timeline import ENDS, SAME_START, Run, ages_of, created_by, deleted_at, runs_of
+from costguard.ledger.timeline import ENDS, SAME_START, STARTS, Run, ages_of, created_by, deleted_at, runs_of
 from costguard.model.event import Event
 from costguard.model.instance import InstanceKey, ProvisioningModel, SeenInstance, Shape, Status
 from costguard.model.launch import Recipe
@@ -109,7 +109,7 @@ def _without_requests(facts: KnownFacts) -> Sequence[SeenOperation]:
     """Leaves out the insert of a flex-start VM that waits, or waited: it made a request, which does not bill.
 
     That its operation is done says nothing of a run while the VM is listed as PENDING; once it runs, its start stamp
-    says since when, or the ledger, where it is gone.
+    says since when, or the ledger, where it is gone. A start that another operation tells is of a later run.
     """
     seen, stored = facts.seen, facts.stored
     model = seen.provisioning_model if seen is not None else stored.record.provisioning_model if stored else None
@@ -119,12 +119,14 @@ def _without_requests(facts: KnownFacts) -> Sequence[SeenOperation]:
     starts = [life.started_at for life in stored.lifetimes] if stored is not None else []
     if seen is not None and seen.last_started_at is not None:
         starts.append(seen.last_started_at)
-    began_at = min(starts, default=None)
+    again = [op for op in facts.operations if op.kind in STARTS and op.kind != "insert" and op.ended_at is not None]
+    granted = [at for at in starts if not any(abs(at - op.ended_at) <= SAME_START for op in again if op.ended_at)]
+    began_at = min(granted, default=None)
 
     def only_asked(op: SeenOperation) -> bool:
         if op.kind != "insert" or op.ended_at is None:
             return False
-        return status in _NOT_UP if began_at is None else began_at > op.ended_at + SAME_START
+        return status in _NOT_UP and not again if began_at is None else began_at > op.ended_at + SAME_START
 
     return [op for op in facts.operations if not only_asked(op)]
 

@@ -22,7 +22,7 @@ _QUICK = timedelta(seconds=2)
 _REPAIR_STOPS_AFTER = timedelta(seconds=54)
 _LONGEST_REPAIR = timedelta(minutes=3)
 
-_STARTS = frozenset({"insert", "start", "resume", "startWithEncryptionKey"})
+STARTS = frozenset({"insert", "start", "resume", "startWithEncryptionKey"})
 # A system event: it says that a start was begun, not when the VM ran again.
 _RESTARTS = frozenset({"compute.instances.automaticRestart"})
 
@@ -118,7 +118,7 @@ def ages_of(runs: Sequence[Run], operations: Sequence[SeenOperation]) -> dict[da
     A host error, maintenance or a group's repair ends a run, and Google begins the next by itself: nobody has cared for
     the VM meanwhile, so its age goes on.
     """
-    started = [op for op in operations if op.kind in _STARTS and _is_done(op) and not op.user.endswith(_GOOGLES)]
+    started = [op for op in operations if op.kind in STARTS and _is_done(op) and not op.user.endswith(_GOOGLES)]
     ages: dict[datetime, datetime | None] = {}
     for place, run in enumerate(runs):
         before = runs[place - 1] if place else None
@@ -161,7 +161,7 @@ def _struck_starts(operations: Sequence[SeenOperation], ends: Sequence[_Event]) 
     moments = sorted(end.at for end in ends)
     struck: dict[datetime, datetime] = {}
     for op in operations:
-        if op.kind in _STARTS and _is_done(op) and op.ended_at is not None:
+        if op.kind in STARTS and _is_done(op) and op.ended_at is not None:
             place = bisect_left(moments, op.started_at or op.inserted_at)
             if place < len(moments) and moments[place] < op.ended_at:
                 struck[op.ended_at] = moments[place]
@@ -184,7 +184,7 @@ def _starts(
         # Answers from before 2015 lack lastStartTimestamp; such a VM ran at least since it was made.
         started_at = seen.last_started_at or (seen.created_at if seen.status.bills_machine else None)
         listed += [started_at] if started_at is not None else []
-    starts = {op.ended_at: op for op in operations if op.kind in _STARTS and _is_done(op) and op.ended_at is not None}
+    starts = {op.ended_at: op for op in operations if op.kind in STARTS and _is_done(op) and op.ended_at is not None}
     reported = sorted(starts)
     in_ledger, ledger_alone = _paired([life.started_at for life in lifetimes], reported)
     # The ledger may hold a start by the moment of the end inside it, which can be long before the operation's own.
@@ -294,7 +294,7 @@ def _did_nothing(
     if op.kind == "stop" and _was_quick(op) and stopped_at is not None and stopped_at < began_at:
         return True
     # Inside a start, the VM's start stamp follows the event, and the VM still does not run.
-    around = [start.ended_at for start in operations if start.kind in _STARTS and _is_within(began_at, start)]
+    around = [start.ended_at for start in operations if start.kind in STARTS and _is_within(began_at, start)]
     since = max([began_at, *(ended_at + SAME_START for ended_at in around if ended_at is not None)])
     return since < read_at and _runs_on_since(since, operations, seen)
 
@@ -329,7 +329,7 @@ def _runs_on_since(moment: datetime, operations: Sequence[SeenOperation], seen: 
     stamps = (seen.last_started_at, seen.last_stopped_at, seen.last_suspended_at)
     if any(stamp is not None and stamp > moment for stamp in stamps):
         return False
-    return not any(op.kind in _STARTS | _RESTARTS and op.inserted_at >= moment for op in operations)
+    return not any(op.kind in STARTS | _RESTARTS and op.inserted_at >= moment for op in operations)
 
 
 def _fold(events: Sequence[_Event], seen: SeenInstance | None) -> list[Run]:
