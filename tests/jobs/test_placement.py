@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from tests.jobs.jobbed import MINUTE, NOW, ON_DEMAND, RECIPE, SPOT, A, B, C, ended, no_room, view
 
-from costguard.jobs.decide.placement import LaunchPlace, PlaceEvent, lost_zone, places, scores
+from costguard.jobs.decide.placement import LaunchPlace, PlaceEvent, lost_zone, places, region_of, scores, with_advice
 from costguard.model.attempt import Outcome
 from costguard.model.launch import Quota, Recipe
 from costguard.model.money import Money
@@ -131,3 +131,22 @@ def test_the_zone_just_lost_is_that_of_the_last_vm_there_was() -> None:
     assert lost_zone(view(preempted, no_room(2, B))) == A
     assert lost_zone(view(preempted, ended(Outcome.CRASHED, 2))) == ""
     assert lost_zone(view()) == ""
+
+
+def test_advice_ranks_places_of_which_nothing_was_seen() -> None:
+    """Spot that can hardly be had costs half as much again; what the fleet saw counts before, and others stay."""
+    seen = result(event(C, ago=600), recipe=replace(RECIPE, falls_back_to_on_demand=True))
+    assert zones(seen) == [B, C, A, C, B, A]
+    ranked = with_advice(RECIPE, seen, {region_of(B): 0.0, "us-east1": 1.0}, "")
+    assert region_of(A) == region_of(B) != region_of(C) == "us-east1"
+    assert zones(ranked) == [C, B, A, C, B, A]
+    assert "Google rates it 0 % obtainable" in ranked[1].reasons
+    assert ranked[3:] == seen[3:]
+    fresh = result(event(C))
+    assert with_advice(RECIPE, fresh, {"us-east1": 1.0}, "")[-1].score == fresh[-1].score
+
+
+def test_advice_never_brings_a_place_back_that_is_passed_over() -> None:
+    """A quota that is used up stays the last word."""
+    full = [replace(place, passed_over="used up") if place.zone == B else place for place in result()]
+    assert zones(with_advice(RECIPE, full, {region_of(B): 1.0}, ""))[-1] == B

@@ -93,3 +93,20 @@ def test_plans_on_the_real_turn_have_the_advice(sqlite_url: str, obtainability: 
         offers = [one.flex for one in policy.seen]
         assert [offer.waits.never for offer in offers if offer is not None] == pytest.approx([never] * len(offers))
         assert offers
+
+
+def test_a_job_is_launched_where_google_says_that_spot_is_to_be_had(sqlite_url: str) -> None:
+    """Its regions cost almost the same, and nothing was seen of either; with a refusal, the cheaper comes first."""
+    chances = {"us-central1": 0.1, "us-east1": 0.9}
+
+    def advise(project: str, region: str, machine_type: str, model: ProvisioningModel) -> CapacityAdvice:
+        return CapacityAdvice(chances[region], f"{region}-a")
+
+    with world(sqlite_url) as w:
+        w.turn._planning = Planning(capacity=RegionAdvice(advise, lambda *_: (), timedelta(seconds=30)))
+        w.submit(recipe=replace(RECIPE, attaches_gpus=False))
+        w.submit("j2")
+        w.until_up("cg-j1-1")
+        w.until_up("cg-j2-1")
+        assert w.vm("cg-j1-1").zone == "us-east1-c"
+        assert w.vm("cg-j2-1").zone == "us-central1-a", "of N1 with attached GPUs, Google says nothing"

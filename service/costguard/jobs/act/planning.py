@@ -17,7 +17,14 @@ from costguard.deadlines.situation import Policy
 from costguard.deadlines.waits import NO_WAITS, WaitCounts
 from costguard.events import audit_log
 from costguard.isolation import Isolated
-from costguard.jobs.decide.placement import REMEMBERED, LaunchPlace, PlaceEvent
+from costguard.jobs.decide.placement import (
+    REMEMBERED,
+    LaunchPlace,
+    PlaceEvent,
+    lost_zone,
+    region_of,
+    with_advice,
+)
 from costguard.jobs.decide.plan import PlanBasis, plan, shadow_of
 from costguard.jobs.decide.planned import JobPlan, ShadowChoice, StoredPlan
 from costguard.jobs.decide.start_times import planned_start
@@ -130,6 +137,20 @@ class Planning:
                     plans[view.job.id] = made
                 notes += [note] if note is not None else []
         return plans, notes
+
+    def advised(
+        self, views: Sequence[JobView], places: Mapping[str, list[LaunchPlace]], now: datetime
+    ) -> dict[str, list[LaunchPlace]]:
+        """Ranks the places of each job again by Google's advice on Spot, as far as it is known."""
+        ranked = dict(places)
+        for view in views if self._capacity is not None else ():
+            spec, recipe, mine = view.job.spec, view.job.recipe, places.get(view.job.id, [])
+            regions = {region_of(one.zone) for one in mine if one.provisioning_model is ProvisioningModel.SPOT}
+            if regions and self._capacity is not None:
+                answers = self._capacity.capacity(spec.project, recipe, sorted(regions), ProvisioningModel.SPOT, now)
+                chances = {region: advice.obtainability for region, advice in answers.items()}
+                ranked[view.job.id] = with_advice(recipe, mine, chances, lost_zone(view)) if chances else mine
+        return ranked
 
     def by_expected_cost(
         self,

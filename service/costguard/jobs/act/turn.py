@@ -153,7 +153,7 @@ class JobsTurn:
             place_scores = recent_scores(connection, now) if asking else {}
         report.troubles += unreadable
         views = [self._held_up(_unseen(view, unread), now) for view in views]
-        places = self._place_finder.places(asking, accrual, place_scores)
+        places = self._planning.advised(asking, self._place_finder.places(asking, accrual, place_scores), now)
         places = self._planning.by_expected_cost(planned, materials, places, now)
         since = self._listening.since
         silent = all_silent(news.reported_at.values(), self._terms, now, since)

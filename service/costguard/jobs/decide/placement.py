@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from fractions import Fraction
 
@@ -126,6 +126,31 @@ def places(
     return [place for place in launch_places if not place.passed_over] + [
         place for place in launch_places if place.passed_over
     ]
+
+
+def with_advice(
+    recipe: Recipe, some: Sequence[LaunchPlace], obtainability: Mapping[str, float], last_zone: str
+) -> list[LaunchPlace]:
+    """Ranks places again with Google's advice on Spot in their regions, from 0 to 1, where nothing was seen of them.
+
+    What is missing to certainty counts as so much of a stockout just now: the fleet's own history comes first.
+    """
+    advised = [_advised(place, obtainability.get(region_of(place.zone))) for place in some]
+    models = () if recipe.buys_cheapest else tuple(dict.fromkeys(place.provisioning_model for place in some))
+
+    def rank(place: LaunchPlace) -> tuple[bool, int, tuple[bool, bool, Fraction]]:
+        kind = models.index(place.provisioning_model) if models else 0
+        return bool(place.passed_over), kind, _order(place, last_zone)
+
+    return sorted(advised, key=rank)
+
+
+def _advised(place: LaunchPlace, chance: float | None) -> LaunchPlace:
+    if chance is None or place.provisioning_model is not ProvisioningModel.SPOT or place.score != Score():
+        return place
+    missing = 1 - min(1.0, max(0.0, chance))
+    reason = f"Google rates it {chance * 100:.0f} % obtainable"
+    return replace(place, score=Score(stockouts=missing), reasons=(*place.reasons, reason))
 
 
 def lost_zone(view: JobView) -> str:
