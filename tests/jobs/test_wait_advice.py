@@ -96,7 +96,7 @@ def test_plans_on_the_real_turn_have_the_advice(sqlite_url: str, obtainability: 
 
 
 def test_a_job_is_launched_where_google_says_that_spot_is_to_be_had(sqlite_url: str) -> None:
-    """Its regions cost almost the same, and nothing was seen of either; with a refusal, the cheaper comes first."""
+    """The regions cost almost the same, and nothing was seen of either; without advice, the cheaper comes first."""
     chances = {"us-central1": 0.1, "us-east1": 0.9}
 
     def advise(project: str, region: str, machine_type: str, model: ProvisioningModel) -> CapacityAdvice:
