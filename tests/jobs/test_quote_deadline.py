@@ -14,11 +14,16 @@ from costguard.access.rules import by_name
 from costguard.db.tables import attempts
 from costguard.db.transaction import Database
 from costguard.jobs.rows.zone_advice import ZoneAdvice
+from costguard.model.buying import DEMAND, SPOT, bought
 from costguard.model.job import CheckpointPlan
 
 HOUR, MINUTE = timedelta(hours=1), timedelta(minutes=1)
 PLAIN = replace(T4, gpu_type="", gpu_count=0, attaches_gpus=False, falls_back_to_on_demand=True)
 WITH_PLAIN = replace(RULES, presets=by_name([*PRESETS, replace(PRESETS[0], name="plain", launch=PLAIN)]))
+
+WITH_CHEAPEST = replace(
+    RULES, presets=by_name([*PRESETS, replace(PRESETS[0], name="cheap", launch=bought(T4, "cheapest"))])
+)
 
 
 def _started(connection: Connection, job_id: str, asked_at: datetime, started_at: datetime) -> None:
@@ -87,3 +92,19 @@ def test_quote_without_a_deadline_asks_for_no_advice(sqlite_database: Database) 
     office = JobSetup(priced(sqlite_database), WITH_PLAIN, advice=ZoneAdvice(read, patience=timedelta(seconds=30)))
     office.it.quote(asked(preset="plain", work=HOUR), HOUR)
     assert looked_up == []
+
+
+def test_quote_of_the_cheapest_way_begins_with_the_one_that_it_would_launch(sqlite_database: Database) -> None:
+    """Without a save, thirty hours on Spot are expected to cost more than on demand, though an hour costs a third."""
+    office = JobSetup(priced(sqlite_database), WITH_CHEAPEST)
+    saved = CheckpointPlan("gs://runs/train", "--from {checkpoint}")
+    models = {
+        plan is not None: office.it.quote(asked(preset="cheap", work=30 * HOUR, checkpoint=plan), HOUR)
+        for plan in (saved, None)
+    }
+    for quoted in models.values():
+        assert quoted.first is not None
+        assert quoted.first.provisioning_model is quoted.ways[0].model
+        assert len(quoted.ways) == 2, "N1 is not sold by flex-start"
+    assert models[True].ways[0].model is SPOT
+    assert models[False].ways[0].model is DEMAND

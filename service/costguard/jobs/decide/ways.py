@@ -99,10 +99,14 @@ def by_expected_cost(places: Sequence[LaunchPlace], ways: Sequence[WayToFinish])
 
     Places of one way stay in their order.
     """
-    order = {way.model: number for number, way in enumerate(ways)}
     reason = f"to its end {ways_text(ways)}"
-    named = [replace(place, reasons=(*place.reasons, reason)) for place in places]
-    return sorted(named, key=lambda place: (bool(place.passed_over), order.get(place.provisioning_model, len(order))))
+    return [replace(place, reasons=(*place.reasons, reason)) for place in in_order(places, ways)]
+
+
+def in_order(places: Sequence[LaunchPlace], ways: Sequence[WayToFinish]) -> list[LaunchPlace]:
+    """Returns the places in the order of their ways; those that are passed over stay last."""
+    order = {way.model: number for number, way in enumerate(ways)}
+    return sorted(places, key=lambda place: (bool(place.passed_over), order.get(place.provisioning_model, len(order))))
 
 
 def may_choose(recipe: Recipe) -> bool:

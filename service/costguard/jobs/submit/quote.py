@@ -13,7 +13,7 @@ from costguard.deadlines.hazards import ZoneCounts
 from costguard.jobs.decide import notice, placement
 from costguard.jobs.decide.machines.chip_prices import MachinePrice
 from costguard.jobs.decide.placement import LaunchPlace
-from costguard.jobs.decide.ways import WayToFinish, WorkToBuy, ways_of
+from costguard.jobs.decide.ways import WayToFinish, WorkToBuy, in_order, may_choose, ways_of
 from costguard.jobs.decide.work_left import APART, keeps_nothing
 from costguard.jobs.rows import budget_holds
 from costguard.jobs.submit import offers as policy
@@ -112,7 +112,8 @@ def quote(
     with database.read() as connection:
         accrual = accrual_at(connection, now)
         lately = places.recent_scores(connection, now)
-        tried = _tried(made, case, lately, now) if made is not None else []
+        ways = _ways(case, made)
+        tried = _tried(made, case, lately, now, ways) if made is not None else []
         first = _first(tried, hours)
         cost = None if first is None or first.cost is None else first.cost + case.download_cost
         budgets = budget_holds.budgets_left(connection, accrual, rules, case.spec, cost)
@@ -150,7 +151,7 @@ def quote(
         moves=case.moves,
         price_note=_price_note(made, case.machine, accrual),
         expected=expected,
-        ways=_ways(case, made),
+        ways=ways,
         on_notice=notice.notice_text(made, case.save),
         question=question_of(case.spec, made, first, expected, rules.jobs.confirm_above),
         presets=() if launching is None else _presets(rules, launching, case.spec, accrual),
@@ -178,7 +179,7 @@ def first_offer(database: Database, case: Assessment, hours: timedelta, now: dat
         return None
     with database.read() as connection:
         lately = places.recent_scores(connection, now)
-    return _first(_tried(case.recipe, case, lately, now), hours)
+    return _first(_tried(case.recipe, case, lately, now, _ways(case, case.recipe)), hours)
 
 
 def _first(tried: Sequence[LaunchPlace], hours: timedelta) -> PlaceOffer | None:
@@ -194,9 +195,12 @@ def _price_note(made: Recipe | None, machine: Shape | None, accrual: Accrual) ->
     return next((note for note in notes if note is not None), None)
 
 
-def _tried(made: Recipe, case: Assessment, lately: places.Scores, now: datetime) -> list[LaunchPlace]:
+def _tried(
+    made: Recipe, case: Assessment, lately: places.Scores, now: datetime, ways: Sequence[WayToFinish]
+) -> list[LaunchPlace]:
     rates = {where: rate.total for where, rate in case.rates.items()}
-    return placement.places(made, rates, lately, {}, "", now)
+    tried = placement.places(made, rates, lately, {}, "", now)
+    return in_order(tried, ways) if ways and may_choose(made) else tried
 
 
 def _note(zone: str, tried: Sequence[LaunchPlace]) -> str:
