@@ -26,6 +26,7 @@ from costguard.cli.tables import (
 )
 from costguard.ledger.narrate import sentence
 from costguard.model.duration import span_text
+from costguard.model.instance import ProvisioningModel
 from costguard.model.money import about_text
 from costguard.model.tracker import Tracker
 from costguard.model.words import count_text
@@ -42,12 +43,7 @@ USES = {
     "ending": "ending",
     "waiting": "waiting",
 }
-MODELS = {
-    "spot": "Spot",
-    "standard": "on-demand",
-    "flex_start": "flex-start",
-    "reservation_bound": "reservation-bound",
-}
+MODELS = {model.value: model.in_words for model in ProvisioningModel}
 
 
 def show_job(console: Console, answer: Answer) -> None:

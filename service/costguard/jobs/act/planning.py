@@ -36,6 +36,7 @@ from costguard.jobs.rows import job_events, job_rows, place_rows, progress_rows
 from costguard.jobs.rows.fleet_history import FleetHistory, SeenByFleet
 from costguard.jobs.rows.zone_advice import RegionAdvice, ZoneAdvice
 from costguard.jobs.rows.zone_history import VMKind
+from costguard.jobs.submit.places import may_launch
 from costguard.model.instance import ProvisioningModel
 from costguard.model.job import Job, JobKind
 from costguard.model.progress import POSITION, SeriesPoint
@@ -143,13 +144,15 @@ class Planning:
     ) -> dict[str, list[LaunchPlace]]:
         """Ranks the places of each job again by Google's advice on Spot, as far as it is known."""
         ranked = dict(places)
-        for view in views if self._capacity is not None else ():
+        if self._capacity is None:
+            return ranked
+        for view in views:
             spec, recipe, mine = view.job.spec, view.job.recipe, places.get(view.job.id, [])
             regions = {region_of(one.zone) for one in mine if one.provisioning_model is ProvisioningModel.SPOT}
-            if regions and self._capacity is not None:
-                answers = self._capacity.capacity(spec.project, recipe, sorted(regions), ProvisioningModel.SPOT, now)
+            answers = self._capacity.capacity(spec.project, recipe, sorted(regions), ProvisioningModel.SPOT, now)
+            if answers:
                 chances = {region: advice.obtainability for region, advice in answers.items()}
-                ranked[view.job.id] = with_advice(recipe, mine, chances, lost_zone(view)) if chances else mine
+                ranked[view.job.id] = with_advice(recipe, mine, chances, lost_zone(view))
         return ranked
 
     def by_expected_cost(
@@ -249,8 +252,7 @@ def _is_planned(view: JobView) -> bool:
 
 def _chooses(view: JobView) -> bool:
     """Says whether it needs a VM now, and its way to buy is chosen by what it is expected to cost."""
-    is_asking = not view.job.state.is_over and (view.last is None or not view.last.attempt.is_open)
-    return is_asking and may_choose(view.job.recipe) and not _is_planned(view)
+    return may_launch(view) and may_choose(view.job.recipe) and not _is_planned(view)
 
 
 def _written(connection: Connection, view: JobView) -> list[datetime]:

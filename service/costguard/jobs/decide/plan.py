@@ -27,9 +27,10 @@ from costguard.jobs.decide.plan_words import at_risk_text, reason_text
 from costguard.jobs.decide.planned import AtRisk, JobPlan, Overhead, Risk, ShadowChoice, WorkLeft
 from costguard.jobs.decide.rounds import Key, waited_for
 from costguard.jobs.decide.view import NO_ROOM, JobContext, JobView
+from costguard.jobs.decide.ways import flex_offer
 from costguard.jobs.decide.work_left import ENDS, INTERVAL, overspent, unsaved
 from costguard.model.attempt import Attempt, AttemptState, Outcome
-from costguard.model.buying import longest_run, models_of
+from costguard.model.buying import models_of
 from costguard.model.instance import ProvisioningModel
 from costguard.model.money import Money
 
@@ -37,7 +38,6 @@ SPOT, ON_DEMAND, FLEX = ProvisioningModel.SPOT, ProvisioningModel.STANDARD, Prov
 _KINDS: Mapping[ProvisioningModel, Kind] = {SPOT: "spot", ON_DEMAND: "on_demand", FLEX: "flex"}
 _REQUESTED = frozenset({AttemptState.INTENDED, AttemptState.ASKED, AttemptState.WAITING})
 _GIVES_UP = timedelta(minutes=3)  # until the VM of a request that is given up is seen to be gone
-_AT_ONCE = timedelta(minutes=6)  # a request that may not wait is answered within a look or two
 _HOUR = timedelta(hours=1)
 _NOTHING = timedelta()
 FRESH = timedelta(minutes=10)  # a checkpoint that is no older loses little when the job is moved
@@ -126,12 +126,8 @@ def situation_of(view: JobView, basis: PlanBasis, context: JobContext) -> Situat
 
 def _flex(view: JobView, payable: Sequence[LaunchPlace], basis: PlanBasis) -> FlexOffer | None:
     """Returns the cheapest offer of flex-start; None where the job may have none, or knows no price of it."""
-    recipe = view.job.recipe
     rates = [_dollars(one.rate) for one in payable if one.provisioning_model is FLEX and one.rate is not None]
-    if not rates:
-        return None
-    wait, longest = max(recipe.wait, _AT_ONCE), longest_run(recipe, FLEX)
-    return FlexOffer(min(rates), basis.waits, _hours(wait), _hours(longest))
+    return flex_offer(view.job.recipe, min(rates), basis.waits) if rates else None
 
 
 def _asked(view: JobView, now: datetime) -> FlexAsked | None:

@@ -19,6 +19,7 @@ from costguard.model.money import Money
 
 _HOUR = timedelta(hours=1)
 _NANOS = 10**9
+_AT_ONCE = timedelta(minutes=6)  # a request that may not wait is answered within a look or two
 _MOST_ZONES = 6  # the cheapest on Spot
 _KINDS = {
     "spot": ProvisioningModel.SPOT,
@@ -82,11 +83,16 @@ def ways_of(
     spot = sorted((price, zone) for (zone, model), price in prices.items() if model is ProvisioningModel.SPOT)
     zones = tuple(Zone(zone, price, counts=counts.get(zone, NO_COUNTS)) for price, zone in spot[:_MOST_ZONES])
     flex = _least(prices, ProvisioningModel.FLEX_START)
-    longest_h = longest_run(recipe, ProvisioningModel.FLEX_START) / _HOUR
-    offer = None if flex is None else FlexOffer(flex, waits, max(recipe.wait / _HOUR, 0.1), longest_h)
+    offer = None if flex is None else flex_offer(recipe, flex, waits)
     apart_h = float("inf") if job.apart is None else job.apart / _HOUR
     task = ToFinish(job.work / _HOUR, job.start / _HOUR, apart_h)
     return tuple(map(_in_money, _ways(task, zones, offer, _least(prices, ProvisioningModel.STANDARD))))
+
+
+def flex_offer(recipe: Recipe, dollars: float, waits: WaitCounts) -> FlexOffer:
+    """Returns what plans know of flex-start: dollars an hour, what was seen of waits, and the recipe's own limits."""
+    wait, longest = max(recipe.wait, _AT_ONCE), longest_run(recipe, ProvisioningModel.FLEX_START)
+    return FlexOffer(dollars, waits, wait / _HOUR, longest / _HOUR)
 
 
 def ways_text(ways: Sequence[WayToFinish]) -> str:
