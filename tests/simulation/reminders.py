@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from fnmatch import fnmatch
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection, select
@@ -242,12 +242,20 @@ def _due_now(topic: Topic, preset: Preset, at: datetime) -> datetime:
     That it was idle for a while before it worked again is no reason any more. Idleness that the GPUs' own figures do
     not show is none to stop it.
     """
-    load_since, load = max(((since, load) for since, load in topic.vm.loads if since <= at), default=(at, Load.BUSY))
+    load_since, load = _load(topic.vm.loads, at)
     rule = preset.idle
     over_limit = topic.limit_from + _limit(preset)
     if rule is None or load in (Load.BUSY, Load.NO_AGENT):
         return over_limit
     return min(over_limit, max(topic.began, load_since) + rule.window - MINUTE)
+
+
+def _load(loads: Sequence[tuple[datetime, Load]], at: datetime) -> tuple[datetime, Load]:
+    """Returns since when its load is the present one: a load that is set again begins nothing new."""
+    known = [(since, load) for since, load in loads if since <= at] or [(at, Load.BUSY)]
+    present = known[-1][1]
+    lasting = takewhile(lambda one: one[1] is present, reversed(known))
+    return min(since for since, _ in lasting), present
 
 
 def _one_stop_at_a_time(story: Story, verdict: Verdict) -> None:
