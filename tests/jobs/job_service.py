@@ -16,7 +16,7 @@ from tests.jobs.cloud import CloudOfVms
 from costguard.access.rules import JobRules, Rules, by_name
 from costguard.db.transaction import Database
 from costguard.errors import CheckpointError, CloudUnavailable, NotFound
-from costguard.jobs.rows.zone_advice import ZoneAdvice
+from costguard.jobs.rows.zone_advice import RegionAdvice, ZoneAdvice
 from costguard.jobs.submit.addresses import AddressFinder
 from costguard.jobs.submit.assess import Assessor
 from costguard.jobs.submit.code import CodeArchives
@@ -175,6 +175,7 @@ class JobSetup:
     sweep_ids: Iterator[str] = field(default_factory=lambda: (f"s{number}" for number in range(1, 1000)))
     cannot_ask: bool = False
     advice: ZoneAdvice | None = None
+    capacity: RegionAdvice | None = None
     lacking: frozenset[str] = frozenset()  # zones in which Google offers no machine type that is asked for
     network: CloudOfVms | None = None  # None: nobody asks for ways out
     reserved: dict[str, ReservedVms] | None = None  # by zone; None: nobody asks for reservations
@@ -184,7 +185,7 @@ class JobSetup:
     def _launching(self) -> LaunchTargets:
         addresses = None if self.network is None else AddressFinder(self.network.way_out, self.clock)
         look = None if self.reserved is None else self._reservation
-        return LaunchTargets(self.projects, self._shape, self.advice, addresses, look)
+        return LaunchTargets(self.projects, self._shape, self.advice, addresses, look, self.capacity)
 
     @property
     def code(self) -> CodeArchives:

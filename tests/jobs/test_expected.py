@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import tracemalloc
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 from tests.jobs.jobbed import HOUR, MINUTE, NOW, ON_DEMAND, RECIPE, SPOT, A, B
 
 from costguard.deadlines.hazards import SeenPeriod, counts_of
+from costguard.deadlines.waits import NO_WAITS, WaitCounts
 from costguard.jobs.decide.work_left import START
 from costguard.jobs.submit.expected import (
-    NOTHING_SEEN,
     ExpectedJobCost,
+    SeenPlaces,
     expected_job_cost,
     unusual_beginning,
 )
 from costguard.jobs.submit.offers import HourlyRate
 from costguard.jobs.submit.quote import expected_in_turn
+from costguard.model.instance import ProvisioningModel
 from costguard.model.job import CheckpointPlan, JobKind, JobSpec, Terms
 from costguard.model.money import Money
 
@@ -39,12 +42,13 @@ def result(
     rates: Any = RATES,
     plan: CheckpointPlan | None = CheckpointPlan("gs://runs/one", "--from {checkpoint}"),
     find: Callable[..., ExpectedJobCost | None] = expected_job_cost,
+    seen: Mapping[str, Any] = MappingProxyType({}),
     **measured: Any,
 ) -> ExpectedJobCost | None:
     spec = JobSpec(
         JobKind.TRAINING, "t4", "lab", "ana@example.com", work=work * HOUR, deadline=NOW + hours * HOUR, checkpoint=plan
     )
-    return find(spec, recipe, rates, NOW, **measured)
+    return find(spec, recipe, SeenPlaces(rates, **seen), NOW, **measured)
 
 
 def test_the_cost_lies_between_all_on_spot_and_all_on_demand() -> None:
@@ -78,7 +82,7 @@ def test_more_time_costs_less_and_needs_on_demand_less_often() -> None:
 
 def test_a_year_of_slack_costs_bounded_memory_however_many_ask() -> None:
     """Four at once, each with tables of several hundred megabytes if all of them were kept."""
-    find = partial(expected_in_turn, start=START, counts=NOTHING_SEEN, waiting_saves=Terms().waiting_saves)
+    find = partial(expected_in_turn, start=START, waiting_saves=Terms().waiting_saves)
     tracemalloc.start()
     try:
         with ThreadPoolExecutor(4) as pool:
@@ -100,7 +104,7 @@ def test_what_was_measured_changes_what_is_expected() -> None:
     """Zones in which VMs have lasted cost less than those in which they did not; and so do shorter starts."""
     stormy = counts_of([SeenPeriod(True, 0, life) for life in (0.1, 0.3, 0.6, 1.0, 2.0) for _ in range(40)], 48)
     calm = counts_of([SeenPeriod(True, 0, 48, is_cut=True)] * 10, 48)
-    costs = [result(12, 8, counts={A: counts, B: counts}) for counts in (calm, stormy)]
+    costs = [result(12, 8, seen={"counts": {A: counts, B: counts}}) for counts in (calm, stormy)]
     starts = [result(12, 8, start=minutes * MINUTE) for minutes in (4, 60)]
     for less, more in (costs, starts):
         assert less is not None
@@ -125,7 +129,7 @@ def begins(hours: float, plan: CheckpointPlan | None = None) -> str | None:
     """Returns the beginning of a job of one hour, which saves nothing without a plan."""
     deadline = NOW + hours * HOUR
     spec = JobSpec(JobKind.TRAINING, "t4", "lab", "ana@example.com", work=HOUR, deadline=deadline, checkpoint=plan)
-    return unusual_beginning(spec, FALLS_BACK, RATES, NOW)
+    return unusual_beginning(spec, FALLS_BACK, SeenPlaces(RATES), NOW)
 
 
 def test_quote_says_why_a_plan_does_not_begin_on_spot() -> None:
@@ -138,3 +142,14 @@ def test_quote_says_why_a_plan_does_not_begin_on_spot() -> None:
     assert said is not None
     assert said.startswith("Its plan begins with on demand")
     assert "57 min to spare, and a start can cost 1.3 h, so Spot could miss the deadline" in said
+
+
+def test_waits_of_flex_start_that_were_seen_change_what_is_expected() -> None:
+    """A job with a deadline costs less if requests were granted within minutes than if none ever was."""
+    flex = {(A, ProvisioningModel.FLEX_START): HourlyRate(Money.of("1.4"), FREE, FREE, FREE)}
+    recipe = replace(FALLS_BACK, buys_cheapest=True, machine_type="g2-standard-4")
+    quick, never = NO_WAITS._replace(granted=(99.0, 0.0, 0.0, 0.0)), WaitCounts(never=1.0)
+    costs = [result(20, 16, recipe, {**RATES, **flex}, seen={"waits": waits}) for waits in (quick, never)]
+    assert costs[0] is not None
+    assert costs[1] is not None
+    assert costs[0].mean < costs[1].mean

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime, timedelta
 
+import pytest
 from sqlalchemy import Connection, update
 from tests.api.rows import NOW
 from tests.jobs.job_rows import added, attempt
@@ -13,9 +14,11 @@ from tests.jobs.job_service import PRESETS, RULES, T4, JobSetup, asked, priced
 from costguard.access.rules import by_name
 from costguard.db.tables import attempts
 from costguard.db.transaction import Database
-from costguard.jobs.rows.zone_advice import ZoneAdvice
+from costguard.jobs.rows.zone_advice import RegionAdvice, ZoneAdvice
 from costguard.model.buying import DEMAND, SPOT, bought
 from costguard.model.job import CheckpointPlan
+from costguard.model.launch import SpotListPrice
+from costguard.model.money import Money
 
 HOUR, MINUTE = timedelta(hours=1), timedelta(minutes=1)
 PLAIN = replace(T4, gpu_type="", gpu_count=0, attaches_gpus=False, falls_back_to_on_demand=True)
@@ -80,6 +83,19 @@ def test_quote_counts_on_googles_advice_for_zones_without_history(sqlite_databas
     assert plain.expected is not None
     assert advised.expected is not None
     assert advised.expected.mean != plain.expected.mean
+
+
+@pytest.mark.parametrize(("share", "is_said"), [(1, False), (2, True)])
+def test_quote_names_a_price_that_google_has_otherwise(sqlite_database: Database, share: int, is_said: bool) -> None:
+    """The price of the preset's Spot VM, as Google recorded it yesterday, stands next to the one that is counted."""
+    database, spec = priced(sqlite_database), asked(preset="plain", work=HOUR)
+    rate = JobSetup(database, WITH_PLAIN).it.quote(spec, HOUR).places[0].spot
+    assert rate.machine is not None
+    assert rate.gpu is not None
+    listed = [SpotListPrice(NOW - timedelta(days=1), NOW, Money(share * (rate.machine + rate.gpu).nanos))]
+    advice = RegionAdvice(lambda *_: None, lambda *_: listed, timedelta(seconds=30))
+    warnings = JobSetup(database, WITH_PLAIN, capacity=advice).it.quote(spec, HOUR).warnings
+    assert any("Google's own record" in warning for warning in warnings) is is_said
 
 
 def test_quote_without_a_deadline_asks_for_no_advice(sqlite_database: Database) -> None:

@@ -153,7 +153,7 @@ def test_types_without_advice_are_not_asked_about(unknown: Recipe) -> None:
     google = Google()
     advice = RegionAdvice(google.advise, google.prices, PATIENCE)
     assert advice.capacity("lab", unknown, SCORES, ProvisioningModel.SPOT, NOW) == {}
-    assert advice.spot_price("lab", unknown, "us-central1", NOW) is None
+    assert advice.spot_prices("lab", unknown, SCORES, NOW) == {}
     assert (google.asked, google.priced) == ([], [])
 
 
@@ -162,6 +162,7 @@ def test_price_is_the_newest_that_has_begun() -> None:
     google = Google()
     advice = RegionAdvice(google.advise, google.prices, PATIENCE)
     for minutes in (0, 59):
-        assert advice.spot_price("lab", L4, "us-central1", NOW + timedelta(minutes=minutes)) == Money(4)
-    assert google.priced == ["us-central1"]
-    assert advice.spot_price("lab", L4, "us-central1", NOW - timedelta(days=7)) is None
+        prices = advice.spot_prices("lab", L4, SCORES, NOW + timedelta(minutes=minutes))
+        assert prices == dict.fromkeys(SCORES, Money(4))
+    assert sorted(google.priced) == sorted(SCORES)
+    assert advice.spot_prices("lab", L4, SCORES, NOW - timedelta(days=7)) == {}

@@ -252,9 +252,9 @@ def _due_now(topic: Topic, preset: Preset, at: datetime) -> datetime:
 
 def _load(loads: Sequence[tuple[datetime, Load]], at: datetime) -> tuple[datetime, Load]:
     """Returns since when its load is the present one: a load that is set again begins nothing new."""
-    known = [(since, load) for since, load in loads if since <= at] or [(at, Load.BUSY)]
-    present = known[-1][1]
-    lasting = takewhile(lambda one: one[1] is present, reversed(known))
+    past = [(since, load) for since, load in loads if since <= at] or [(at, Load.BUSY)]
+    present = past[-1][1]
+    lasting = takewhile(lambda one: one[1] is present, reversed(past))
     return min(since for since, _ in lasting), present
 
 

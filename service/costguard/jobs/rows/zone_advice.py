@@ -124,15 +124,15 @@ class RegionAdvice:
         chances = [min(1.0, max(0.0, advice.obtainability)) for advice in answers.values()]
         return own._replace(never=1 - min(chances)) if chances else own
 
-    def spot_price(self, project: str, recipe: Recipe, region: str, now: datetime) -> Money | None:
-        """Returns the hourly list price of such a Spot VM by Google's own record; None where it is not known."""
+    def spot_prices(self, project: str, recipe: Recipe, regions: Iterable[str], now: datetime) -> Mapping[str, Money]:
+        """Returns the hourly list price of such a Spot VM by Google's own record, by region, as far as it is known."""
         if not _is_advised(recipe):
-            return None
-        key = (project, region, recipe.machine_type)
-        listed = self._prices.known([key], now, self._patience).get(key, ())
+            return {}
+        keys = {(project, region, recipe.machine_type): region for region in regions}
+        listed = self._prices.known(keys, now, self._patience)
         # The newest record may have ended with the last whole day.
-        begun = [one for one in listed if one.since <= now]
-        return begun[-1].hourly if begun else None
+        begun = {keys[key]: [one for one in records if one.since <= now] for key, records in listed.items()}
+        return {region: records[-1].hourly for region, records in begun.items() if records}
 
 
 def _is_advised(recipe: Recipe) -> bool:

@@ -26,10 +26,11 @@ from costguard.jobs.submit.code import CodeArchives
 from costguard.jobs.submit.data_look import look_at_data
 from costguard.jobs.submit.offers import Feasibility, HourlyRates, feasibility
 from costguard.jobs.submit.places import rates
+from costguard.jobs.submit.price_record import price_warnings
 from costguard.jobs.submit.reserved import look_at_reservation
 from costguard.jobs.submit.submission import JobRefusal, Overrides, Submission, shown
 from costguard.jobs.submit.targets import LaunchTargets
-from costguard.ledger.accrual import Accrual, accrual_at
+from costguard.ledger.accrual import Accrual, accrual_at, region_of
 from costguard.model.access import Authority
 from costguard.model.buying import models_of
 from costguard.model.data import DataMove
@@ -156,12 +157,17 @@ class Assessor:
         return replace(assessed, waits=waits)
 
     def advised(self, case: Assessment) -> Assessment:
-        """Adds Google's advice on requests of flex-start, and on zones without history for the cost of a deadline."""
+        """Adds Google's advice: on requests of flex-start, Spot's prices, and zones without history for a deadline."""
         advice, spec, made = self._launching.advice, case.spec, case.recipe
         capacity, now = self._launching.capacity, self._clock.now()
         if capacity is not None and made is not None and spec.project in self._launching.projects:
-            zones = made.zones if ProvisioningModel.FLEX_START in models_of(made) else ()
-            case = replace(case, waits=capacity.waits(case.waits, spec.project, made, zones, now))
+            models = models_of(made)
+            zones = made.zones if ProvisioningModel.FLEX_START in models else ()
+            waits = capacity.waits(case.waits, spec.project, made, zones, now)
+            regions = sorted({*map(region_of, made.zones)}) if ProvisioningModel.SPOT in models else ()
+            listed = capacity.spot_prices(spec.project, made, regions, now)
+            warnings = (*case.warnings, *price_warnings(case.rates, listed))
+            case = replace(case, waits=waits, warnings=warnings)
         if advice is None or made is None or spec.deadline is None or spec.project not in self._launching.projects:
             return case
         return replace(case, counts=advice.with_own(case.counts, spec.project, made, made.zones, now))

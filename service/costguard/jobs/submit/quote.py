@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from costguard.access.rules import Rules
 from costguard.db.transaction import Database
-from costguard.deadlines.hazards import ZoneCounts
 from costguard.jobs.decide import notice, placement
 from costguard.jobs.decide.machines.chip_prices import MachinePrice
 from costguard.jobs.decide.placement import LaunchPlace
@@ -19,9 +18,9 @@ from costguard.jobs.rows import budget_holds
 from costguard.jobs.submit import offers as policy
 from costguard.jobs.submit import places
 from costguard.jobs.submit.assess import Assessment
-from costguard.jobs.submit.expected import ExpectedJobCost, expected_job_cost, unusual_beginning
+from costguard.jobs.submit.expected import ExpectedJobCost, SeenPlaces, expected_job_cost, unusual_beginning
 from costguard.jobs.submit.machine_prices import preset_prices
-from costguard.jobs.submit.offers import Feasibility, HourlyRate, HourlyRates, PlaceOffer
+from costguard.jobs.submit.offers import Feasibility, HourlyRate, PlaceOffer
 from costguard.jobs.submit.question import question_of
 from costguard.jobs.submit.submission import JobRefusal
 from costguard.jobs.submit.targets import LaunchTargets
@@ -118,18 +117,18 @@ def quote(
         cost = None if first is None or first.cost is None else first.cost + case.download_cost
         budgets = budget_holds.budgets_left(connection, accrual, rules, case.spec, cost)
     zones = list(dict.fromkeys(place.zone for place in tried))
-    shape = case.machine
     waiting_saves = rules.jobs.terms.waiting_saves
     announced = made.notice_of(made.provisioning_model) if made is not None else None
     lost = notice.lost_at_preemption(case.save, announced) if announced is not None else None
-    begins = unusual_beginning(case.spec, made, case.rates, now, case.start, case.counts, waiting_saves)
-    expected = expected_in_turn(case.spec, made, case.rates, now, case.start, case.counts, waiting_saves, lost)
+    seen = SeenPlaces(case.rates, case.counts, case.waits)
+    begins = unusual_beginning(case.spec, made, seen, now, case.start, waiting_saves)
+    expected = expected_in_turn(case.spec, made, seen, now, case.start, waiting_saves, lost)
     return JobQuote(
         as_of=now,
         spec=case.spec,
         hours=hours,
         recipe=made,
-        shape=made.shape(shape) if made is not None and shape is not None else None,
+        shape=made.shape(case.machine) if made is not None and case.machine is not None else None,
         places=[
             PlaceQuote(
                 zone,
@@ -221,13 +220,12 @@ def _refusals(case: Assessment) -> list[JobRefusal]:
 def expected_in_turn(
     spec: JobSpec,
     recipe: Recipe | None,
-    rates: HourlyRates,
+    places: SeenPlaces,
     now: datetime,
     start: timedelta,
-    counts: Mapping[str, ZoneCounts],
     waiting_saves: int,
     lost: timedelta | None = None,
 ) -> ExpectedJobCost | None:
     """Calls `expected_job_cost` for one job at a time: its replays take up to 250 MB."""
     with _ONE_EXPECTED:
-        return expected_job_cost(spec, recipe, rates, now, start, counts, waiting_saves, lost)
+        return expected_job_cost(spec, recipe, places, now, start, waiting_saves, lost)
