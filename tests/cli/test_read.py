@@ -91,3 +91,40 @@ def test_read_error_makes_no_guess_about_an_error_it_does_not_know(tmp_path: Pat
     said = CliRunner().invoke(app, ["read", "error", str(answer)], env={"COLUMNS": "200"}).output
     assert "The flux is out of phase." in said
     assert "Costguard does not know this error" in said
+
+
+RECORDED_ENTRIES = Path(__file__).parents[1] / "ledger" / "recorded_entries.json"
+
+
+def _entries_in(folder: Path) -> Path:
+    for one in json.loads(RECORDED_ENTRIES.read_text("utf-8"))["entries"]:
+        (folder / f"{one['id']}.json").write_text(json.dumps(one["entry"]))
+    return folder
+
+
+def test_read_events_prints_what_each_entry_says(tmp_path: Path) -> None:
+    """An object for each entry, with the moment of the event, in the order of the files; a torn file has its reason."""
+    (_entries_in(tmp_path) / "torn.json").write_text('{"protoPayload": {"methodName": "v1.comp')
+    rows = json.loads(CliRunner().invoke(app, ["read", "events", str(tmp_path), "--json"]).output)
+    by_file = {row["file"]: row for row in rows}
+    assert list(by_file) == sorted(by_file)
+    spot = by_file["044.json"]
+    assert (spot["kind"], spot["instance_id"], spot["who"]) == ("created", "5782564763008031855", None)
+    assert (spot["machine_type"], spot["provisioning"]) == ("e2-standard-2", "spot")
+    assert spot["at"] == "2022-11-04T19:05:36.638Z"
+    assert spot["principal"] == "503076212345@cloudservices.gserviceaccount.com"
+    assert by_file["torn.json"]["kind"] == "noise"
+    assert by_file["torn.json"]["problem"].startswith("it is no JSON")
+
+
+def test_read_events_shows_a_table_to_people(tmp_path: Path) -> None:
+    """The VM by its name, what happened to it, and who asked."""
+    said = CliRunner().invoke(app, ["read", "events", str(_entries_in(tmp_path))], env={"COLUMNS": "200"}).output
+    [deleted] = [line for line in said.splitlines() if line.startswith("064.json")]
+    assert deleted.split()[1:4] == ["deleted", "instance-3", "user26@example.com"]
+
+
+def test_read_events_names_a_folder_without_entries(tmp_path: Path) -> None:
+    """The error says what the folder lacks."""
+    outcome = CliRunner().invoke(app, ["read", "events", str(tmp_path)])
+    assert "has no *.json files" in str(outcome.exception)

@@ -1,17 +1,17 @@
-"""`costguard read`: why a run ended, which worker straggles, who keeps a VM, what an error means; from files."""
+"""`costguard read`: why a run ended, which worker straggles, who keeps a VM, what errors and events say; from files."""
 
 from __future__ import annotations
 
 import csv
 import json
-from typing import TextIO
+from typing import Annotated, TextIO
 
 import typer
 
 from costguard.cli.command_line import CommandLine
 from costguard.cli.job.progress import LogFile, finite_number, opened
 from costguard.cli.options import AsJson
-from costguard.cli.tables import console, say
+from costguard.cli.tables import Column, console, say, show_table
 from costguard.errors import Invalid
 from costguard.model.words import list_text
 from costguard_vm.progress.stragglers import StepTime, read_workers
@@ -131,6 +131,44 @@ def error(file: LogFile, as_json: AsJson = False) -> None:
     say(console(), reading.mend or "Costguard does not know this error: these are its own words.")
     who = "" if reading.service == "unknown" else f" of {reading.service}"
     say(console(), f"Kind: {reading.kind.value}{who}.", "dim")
+
+
+_EVENTS_EXAMPLES = """Examples:
+
+  gcloud logging read 'resource.type="gce_instance"' --format json > entries/today.json
+
+  costguard read events entries --json
+"""
+_EVENTS = (
+    Column("FILE", "file", spare=2),
+    Column("KIND", lambda row: row["problem"] or row["kind"]),
+    Column("VM", lambda row: row.get("name") or row["instance_id"] or ""),
+    Column("WHO", lambda row: row["who"] or ""),
+    Column("MACHINE TYPE", lambda row: " ".join(filter(None, (row["machine_type"], row["provisioning"])))),
+    Column("AT", lambda row: row["at"] or ""),
+    Column("METHOD", lambda row: row.get("method", ""), spare=1),
+)
+
+
+@read.command("events", epilog=_EVENTS_EXAMPLES)
+def events(
+    folder: Annotated[str, typer.Argument(metavar="DIR", help="A folder of log entries as JSON, or one file.")],
+    as_json: AsJson = False,
+) -> None:
+    """Say what entries of Compute Engine's audit log mean: which VM began, ended or changed, when, and by whom.
+
+    Each *.json file holds one entry of Cloud Logging, a list of them, or JSON lines. With --json, a list: file, kind
+    (created, deleted, started, stopped, preempted, host_error, migrated, repaired, changed, refused or noise),
+    instance_id, who (null where a service of Google asked for it: see principal), machine_type and provisioning (of
+    first entries alone), at (when it happened, not when the entry was written), ended_at, and problem, of what is torn.
+    """
+    from costguard.ledger.feed.files import entries_of_files
+
+    rows = [entry.as_json() for entry in entries_of_files(folder)]
+    if as_json:
+        print(json.dumps(rows))
+        return
+    show_table(console(), _EVENTS, rows)
 
 
 _WORKER, _AT = ("worker", "rank"), ("time", "step")

@@ -24,7 +24,7 @@ _LONGEST_REPAIR = timedelta(minutes=3)
 
 STARTS = frozenset({"insert", "start", "resume", "startWithEncryptionKey"})
 # A system event: it says that a start was begun, not when the VM ran again.
-_RESTARTS = frozenset({"compute.instances.automaticRestart"})
+RESTARTS = frozenset({"compute.instances.automaticRestart"})
 
 ENDS = {
     "stop": EndReason.STOPPED,
@@ -206,7 +206,7 @@ def _starts(
                 started_at = end_at
         events.append(_Event(started_at, _Order.START, if_off=better is None and _was_quick(starts[moment])))
     events += [
-        _Event(op.ended_at or op.inserted_at, _Order.START, weak=True) for op in operations if op.kind in _RESTARTS
+        _Event(op.ended_at or op.inserted_at, _Order.START, weak=True) for op in operations if op.kind in RESTARTS
     ]
     return events, late
 
@@ -329,7 +329,7 @@ def _runs_on_since(moment: datetime, operations: Sequence[SeenOperation], seen: 
     stamps = (seen.last_started_at, seen.last_stopped_at, seen.last_suspended_at)
     if any(stamp is not None and stamp > moment for stamp in stamps):
         return False
-    return not any(op.kind in STARTS | _RESTARTS and op.inserted_at >= moment for op in operations)
+    return not any(op.kind in STARTS | RESTARTS and op.inserted_at >= moment for op in operations)
 
 
 def _fold(events: Sequence[_Event], seen: SeenInstance | None) -> list[Run]:
