@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 import structlog
 
 from costguard.access.rules import Rules
+from costguard.daemon.shard_keeper import TAKEOVER, ShardKeeper
 from costguard.db.lease import Lease
 from costguard.db.transaction import Database
 from costguard.errors import LeaseLost, StoreError
@@ -32,6 +33,7 @@ from costguard.spend import label_roll_up
 
 _CHECK_TOTALS_EVERY = timedelta(hours=1)
 _SENDS_AT_ONCE = 500  # reminders in one transaction
+_FRESH_FOR = timedelta(minutes=2) + TAKEOVER
 
 log = structlog.get_logger(__name__)
 
@@ -56,6 +58,7 @@ class Reconciler:
     """Runs passes over the watched projects. One pass at a time; the caller sees to that.
 
     `name` is called at every pass with those whose Slack accounts decisions may soon rest on, by their addresses.
+    `fresh_for` is how old another replica's look at a project may be for anything new to be decided of that project.
     """
 
     def __init__(
@@ -70,6 +73,7 @@ class Reconciler:
         name: Callable[[Collection[str]], None] | None = None,
         executor: PlanExecutor | None = None,
         listening: Listening | None = None,
+        fresh_for: timedelta = _FRESH_FOR,
     ) -> None:
         self._database = database
         self._cloud = cloud
@@ -77,32 +81,35 @@ class Reconciler:
         self._watched = tuple(watched)
         self._rules = rules
         self._belonging = belonging
-        self._parallel = max(1, min(parallel, len(self._watched) or 1))
+        self._parallel = parallel
         self._name = name
         self._executor = executor
         self._listening = listening or Listening(clock)
+        self._fresh_for = fresh_for
         self._checked_at: datetime | None = None
 
-    def run(self, fence: Lease | None = None, stop: threading.Event | None = None) -> PassReport:
+    def watched(self) -> Sequence[str]:
+        """Returns the projects that all replicas together watch at this moment."""
+        return self._watched
+
+    def run(
+        self, fence: Lease | None = None, stop: threading.Event | None = None, shards: ShardKeeper | None = None
+    ) -> PassReport:
         """Runs one pass. A project that fails is reported, and the others go on.
+
+        With `shards` it looks at this replica's projects alone, and decides on what all replicas recorded.
 
         When `stop` is set, the present write is finished and the rest is left to the next pass. Raises LeaseLost when
         another daemon took over, and StoreError when the database failed for all projects.
         """
         started_at = self._clock.now()
-        self._close_unwatched(fence)
-        recorded: list[Recorded] = []
-        troubles: list[StoreError] = []
-        for observation in self._observe(stop):
-            with Isolated("project_not_recorded", passing=LeaseLost, project=observation.project) as failure:
-                recorded.append(record(self._database, self._cloud, observation, self._belonging, fence))
-            if failure.error is not None:
-                recorded.append(failed(observation, failure.error))
-            if isinstance(failure.error, StoreError):
-                troubles.append(failure.error)
-        if troubles and len(troubles) == len(recorded):
-            raise troubles[0]
+        watched = self.watched()
+        fences = self._fences(watched, fence, shards)
+        self._close_unwatched(watched, fence, shards)
+        recorded = self._record(fences, stop, is_shared=shards is not None)
         unrecorded = [report.project for report in recorded if report.error]
+        if shards is not None:
+            unrecorded += self._stale([report.project for report in recorded])
         interrupted = stop is not None and stop.is_set()
         charged, plan = None, FleetPlan()
         if not interrupted:
@@ -116,6 +123,16 @@ class Reconciler:
                 label_roll_up.roll_up(self._database, self._rules.spend_labels, now, fence)
             plan = self.act(fence, stop, unrecorded)
         return PassReport(started_at, self._clock.now(), tuple(recorded), charged, plan, interrupted)
+
+    def look(self, shards: ShardKeeper, stop: threading.Event | None = None) -> PassReport:
+        """Looks at this replica's projects and records them: what another replica's pass charges and decides on.
+
+        Raises StoreError when the database failed for all projects.
+        """
+        started_at = self._clock.now()
+        recorded = self._record(self._fences(self.watched(), None, shards), stop, is_shared=True)
+        interrupted = stop is not None and stop.is_set()
+        return PassReport(started_at, self._clock.now(), tuple(recorded), None, FleetPlan(), interrupted)
 
     def act(
         self, fence: Lease | None = None, stop: threading.Event | None = None, unrecorded: Sequence[str] = ()
@@ -148,20 +165,76 @@ class Reconciler:
             self._executor.carry_out(others, fence, stop)
         return plan
 
-    def _close_unwatched(self, fence: Lease | None) -> None:
+    def _fences(
+        self, watched: Sequence[str], fence: Lease | None, shards: ShardKeeper | None
+    ) -> Mapping[str, Lease | None]:
+        """Returns the projects to look at, each with the lease under which it is recorded."""
+        if shards is None:
+            return dict.fromkeys(watched, fence)
+        held = shards.held(fence)
+        return {project: held[project] for project in watched if project in held}
+
+    def _stale(self, looked_at: Collection[str]) -> list[str]:
+        """Returns the projects of which nothing new may be decided: not looked at by this pass, nor lately by another
+        replica.
+        """
+        oldest = self._clock.now() - self._fresh_for
+        with self._database.read() as connection:
+            return [
+                look.project
+                for look in projects.read_all(connection)
+                if look.project not in looked_at and look.last_tried_at < oldest
+            ]
+
+    def _close_unwatched(self, watched: Sequence[str], fence: Lease | None, shards: ShardKeeper | None) -> None:
         with self._database.read() as connection:
             looks = projects.read_all(connection)
         for look in looks:
-            if look.project not in self._watched:
-                close_account(self._database, look, self._belonging, fence)
-                log.warning("project_unwatched", project=look.project)
+            if look.project in watched:
+                continue
+            lease = fence if shards is None else shards.claim_unwatched(look.project)
+            if shards is not None and lease is None:
+                continue  # another replica still watches it
+            close_account(self._database, look, self._belonging, lease)
+            if shards is not None and lease is not None:
+                shards.release(lease)
+            log.warning("project_unwatched", project=look.project)
 
-    def _observe(self, stop: threading.Event | None) -> Iterator[Observation]:
-        """Looks at all projects at once, and yields each observation as it comes."""
+    def _record(
+        self, fences: Mapping[str, Lease | None], stop: threading.Event | None, *, is_shared: bool
+    ) -> list[Recorded]:
+        """Looks at these projects, and records each under its lease.
+
+        Where projects are shared, one that was passed on meanwhile is left to the replica that holds it now. Raises
+        StoreError when the database failed for all.
+        """
+        recorded: list[Recorded] = []
+        troubles: list[StoreError] = []
+        for observation in self._observe([*fences], stop):
+            project = observation.project
+            try:
+                with Isolated("project_not_recorded", passing=LeaseLost, project=project) as failure:
+                    recorded.append(record(self._database, self._cloud, observation, self._belonging, fences[project]))
+            except LeaseLost as lost:
+                if not is_shared:
+                    raise
+                log.info("project_passed_on", project=project, why=lost.message)
+                continue
+            if failure.error is not None:
+                recorded.append(failed(observation, failure.error))
+            if isinstance(failure.error, StoreError):
+                troubles.append(failure.error)
+        if troubles and len(troubles) == len(recorded):
+            raise troubles[0]
+        return recorded
+
+    def _observe(self, watched: Sequence[str], stop: threading.Event | None) -> Iterator[Observation]:
+        """Looks at these projects at once, and yields each observation as it comes."""
         with self._database.read() as connection:
             since = {look.project: look.operations_through_at for look in projects.read_all(connection)}
-        with ThreadPoolExecutor(self._parallel, thread_name_prefix="observe") as pool:
-            looks = [pool.submit(self._look, project, since.get(project)) for project in self._watched]
+        parallel = max(1, min(self._parallel, len(watched) or 1))
+        with ThreadPoolExecutor(parallel, thread_name_prefix="observe") as pool:
+            looks = [pool.submit(self._look, project, since.get(project)) for project in watched]
             waiting: set[Future[Observation]] = set(looks)
             while waiting:
                 done, waiting = wait(waiting, return_when=FIRST_COMPLETED)

@@ -18,6 +18,7 @@ from apscheduler.schedulers.background import BackgroundScheduler
 
 from costguard.daemon.lease_keeper import LeaseKeeper, Watchdog
 from costguard.daemon.reconcile import PassReport, Reconciler
+from costguard.daemon.shard_keeper import ShardKeeper
 from costguard.daemon.work import JOBS, NO_MORE_WORK, NO_SIGNS, DaemonWork, PriceTask, Signs
 from costguard.db.lease import Lease
 from costguard.db.transaction import Database
@@ -56,7 +57,10 @@ class DaemonState:
 
 
 class Daemon:
-    """Runs a pass at every interval and when woken, and refreshes prices, while it holds the lease."""
+    """Runs a pass at every interval and when woken, and refreshes prices, while it holds the lease.
+
+    Without the lease it looks at its share of the projects, and records them for the one that acts.
+    """
 
     def __init__(
         self,
@@ -82,6 +86,7 @@ class Daemon:
         self._looking_back = threading.Lock()
         self._turns_to_skip = 0
         self.keeper = LeaseKeeper(database, holder, self._took_over, self._answered, self._lease_troubled)
+        self.shards = ShardKeeper(database, holder, reconciler.watched, self.ask_for_pass)
         self._stop = threading.Event()
         self._passed = threading.Event()  # before the first pass no VM is known that could be measured
         # Two jobs never write at once: what a pass reads is what it then decides by.
@@ -112,6 +117,7 @@ class Daemon:
             self._add(name, task.every, partial(self._run_side_task, name), max_instances=2)
         self._scheduler.start()
         self.keeper.start()
+        self.shards.start()
         if self._watchdog is not None:
             self._watchdog.start()
 
@@ -187,6 +193,7 @@ class Daemon:
             self._scheduler.shutdown(wait=False)
         if self._watchdog is not None:
             self._watchdog.end()
+        self.shards.end(release=True)
         self.keeper.end(release=True)
 
     def _took_over(self) -> None:
@@ -233,13 +240,13 @@ class Daemon:
 
     def _pass(self) -> None:
         with self._busy:
-            fence = self.keeper.held()
-            if fence is None or self._stop.is_set():
+            if self._stop.is_set():
                 return
-            began = time.monotonic()
+            fence, began = self.keeper.held(), time.monotonic()
             try:
-                self._look_back_at_database(fence)  # rules act in passes, on what people answered until now
-                report = self._reconciler.run(fence, self._stop)
+                if fence is None and not self.shards.held():
+                    return
+                report = self._look_only() if fence is None else self._whole_pass(fence)
             except LeaseLost:
                 self.keeper.step_aside(fence)
                 log.warning("pass_ended", why="another daemon took over")
@@ -253,11 +260,23 @@ class Daemon:
                 self._signs.passed(time.monotonic() - began, report)
                 self._tell(report)
                 self._looked_at = datetime.now(UTC)  # noqa: TID251 - as above
-                self._passed.set()
-                if not report.interrupted:
-                    self._follow(fence)
-                self._turns_to_skip = 0  # the pass may have left something to send
-                self.ask_for_jobs()  # it may have seen what became of a job's VM
+                if fence is not None:
+                    self._after_pass(report, fence)
+
+    def _whole_pass(self, fence: Lease) -> PassReport:
+        self._look_back_at_database(fence)  # rules act in passes, on what people answered until now
+        return self._reconciler.run(fence, self._stop, self.shards)
+
+    def _look_only(self) -> PassReport:
+        """Looks at this replica's projects; the daemon that acts decides on what is recorded of them."""
+        return self._reconciler.look(self.shards, self._stop)
+
+    def _after_pass(self, report: PassReport, fence: Lease) -> None:
+        self._passed.set()
+        if not report.interrupted:
+            self._follow(fence)
+        self._turns_to_skip = 0  # the pass may have left something to send
+        self.ask_for_jobs()  # it may have seen what became of a job's VM
 
     def _follow(self, fence: Lease) -> None:
         """Takes the steps after a pass; one that fails is done after the next: the ledger does not depend on it."""

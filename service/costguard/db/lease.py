@@ -1,6 +1,7 @@
 """The lease: one daemon acts at a time, by the database's clock.
 
-A holder that froze wakes up believing it still holds; its epoch says otherwise, and its writes are refused.
+A holder that froze wakes up believing it still holds; its epoch says otherwise, and its writes are refused. Leases of
+projects fence what is recorded of each in the same way: see project_leases.py.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import Connection, Select, Update, insert, literal_column, select, update
 
 from costguard.db.prepared import prepared
-from costguard.db.tables import leases
+from costguard.db.tables import leases, project_leases, replicas
 from costguard.db.types import Timestamp
 from costguard.errors import LeaseLost
 
@@ -52,7 +53,10 @@ class Hold:
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """The right to act. Every acquisition of a name has a higher epoch than the one before."""
+    """The right to act, or to record a project. Every acquisition of a name has a higher epoch than the one before.
+
+    `beside` is another lease of this process that a write under this one renews where renewals may not come in.
+    """
 
     name: str
     holder: str
@@ -60,6 +64,8 @@ class Lease:
     expires_at: datetime
     hold: Hold | None = field(default=None, compare=False, repr=False)
     unheld: timedelta = field(default=timedelta(), compare=False)  # for how long nobody had held it when it was got
+    is_of_project: bool = False  # `name` is the project's
+    beside: Lease | None = field(default=None, compare=False, repr=False)
 
     @property
     def is_certain(self) -> bool:
@@ -130,17 +136,28 @@ def renew_in_passing(connection: Connection, lease: Lease) -> Callable[[], None]
     SQLite has one writer, and lets those who wait come in by chance: a pass that writes one transaction after the other
     would keep the renewals out.
     """
-    hold = lease.hold
-    if hold is None or not hold.is_to_be_renewed:
+    held = [(one, one.hold) for one in (lease, lease.beside) if one is not None and one.hold is not None]
+    due = [(one, hold) for one, hold in held if hold.is_to_be_renewed]
+    if not due:
         return lambda: None
-    asked_s = elapsed_s()
-    expires_at = database_time(connection) + hold.ttl
-    connection.execute(update(leases).where(leases.c.name == lease.name).values(expires_at=expires_at))
+    asked_s, now = elapsed_s(), database_time(connection)
+    for one, hold in due:
+        if one.is_of_project:
+            renew_projects(connection, one.holder, now + hold.ttl)
+        else:
+            connection.execute(update(leases).where(leases.c.name == one.name).values(expires_at=now + hold.ttl))
 
     def committed() -> None:
-        hold.until_s = asked_s + hold.ttl.total_seconds()
+        for _, hold in due:
+            hold.until_s = asked_s + hold.ttl.total_seconds()
 
     return committed
+
+
+def renew_projects(connection: Connection, holder: str, expires_at: datetime) -> None:
+    """Renews the leases of all projects that this replica holds, and its own row. What was taken over stays so."""
+    connection.execute(update(project_leases).where(project_leases.c.holder == holder).values(expires_at=expires_at))
+    connection.execute(update(replicas).where(replicas.c.holder == holder).values(expires_at=expires_at))
 
 
 def release(database: Database, lease: Lease, now: datetime | None = None) -> None:
@@ -155,11 +172,24 @@ def release(database: Database, lease: Lease, now: datetime | None = None) -> No
 
 def check_still_held(connection: Connection, lease: Lease) -> None:
     """Raises LeaseLost unless the lease is ours; for use inside a write transaction."""
+    if lease.is_of_project:
+        _check_project(connection, lease)
+        return
     held = connection.execute(*_holder(lease.name)).one_or_none()
     if held is None or held.epoch != lease.epoch:
         raise LeaseLost(
             f"The lease {lease.name!r} now belongs to {held.holder if held else 'nobody'}.",
             "Nothing was written. Another Costguard acts in this one's place; this one waits for its turn.",
+        )
+
+
+def _check_project(connection: Connection, lease: Lease) -> None:
+    """By its epoch, as that of the daemon: what was handed over is still ours until another replica claims it."""
+    held = connection.execute(*_holder_of_project(lease.name)).one_or_none()
+    if held is None or held.epoch != lease.epoch:
+        raise LeaseLost(
+            f"Project {lease.name} is now watched by {held.holder if held and held.holder else 'another replica'}.",
+            "Nothing was written of it here. That replica looks at it in this one's place.",
         )
 
 
@@ -172,6 +202,11 @@ def _renew(name: str, epoch: int, expires_at: datetime) -> Update:
 @prepared
 def _holder(name: str) -> Select[Any]:
     return select(leases.c.holder, leases.c.epoch).where(leases.c.name == name)
+
+
+@prepared
+def _holder_of_project(project: str) -> Select[Any]:
+    return select(project_leases.c.holder, project_leases.c.epoch).where(project_leases.c.project == project)
 
 
 def database_time(connection: Connection) -> datetime:

@@ -11,7 +11,18 @@ from sqlalchemy import Connection, delete, func, insert, inspect, select, text, 
 from sqlalchemy.exc import NotSupportedError, ProgrammingError
 
 from costguard.db.mark_file import LedgerMark
-from costguard.db.tables import changes, events, installation, leases, metadata, sessions, sign_in_links, stops
+from costguard.db.tables import (
+    changes,
+    events,
+    installation,
+    leases,
+    metadata,
+    project_leases,
+    replicas,
+    sessions,
+    sign_in_links,
+    stops,
+)
 from costguard.errors import DatabaseUnreachable
 from costguard.events.audit_log import append
 from costguard.model.action import StopOutcome
@@ -135,7 +146,9 @@ def leave_home(connection: Connection) -> None:
 
 def free_leases(connection: Connection, now: datetime) -> None:
     """No holder of a lease from before the backup acts again, and the epochs since are skipped."""
-    connection.execute(update(leases).values(expires_at=now, epoch=leases.c.epoch + ID_GAP))
+    for table in (leases, project_leases):
+        connection.execute(update(table).values(expires_at=now, epoch=table.c.epoch + ID_GAP))
+    connection.execute(delete(replicas))
 
 
 def settle_in(connection: Connection, home: str) -> None:

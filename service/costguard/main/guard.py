@@ -23,6 +23,7 @@ from costguard.daemon import restoring
 from costguard.daemon.lease_keeper import LEASE, LEASE_TTL, kept
 from costguard.daemon.marking import Marking
 from costguard.daemon.reconcile import PassReport, Reconciler
+from costguard.daemon.shard_keeper import TAKEOVER, all_projects
 from costguard.db import lease as leases
 from costguard.db.health_rows import catalogue_read_at
 from costguard.db.lease import Lease, elapsed_s
@@ -220,10 +221,11 @@ class Guard:
                 "A Costguard daemon holds the lease and runs the passes.",
                 "Look at what it does with `costguard ps` and `costguard events`, or stop it first.",
             )
-        with kept(self.database, lease):
+        watched = self.reconciler.watched
+        with kept(self.database, lease), all_projects(self.database, self.holder, watched) as shards:
             self.marking.look(lease)
             self._refresh_old_prices(lease)
-            report = self.reconciler.run(lease)
+            report = self.reconciler.run(lease, shards=shards)
             if self.messaging is not None and self.messaging.lookups.run(lease):
                 report = _and_then(report, self.reconciler.act(lease))
             for follow in self.after_pass.values():
@@ -330,6 +332,7 @@ def built(
         parts.lookups.enqueue if parts is not None else None,
         ShadowExecutor(database, clock, live) if rules.is_shadow else live,
         listening,
+        (2 * settings.watch.every + TAKEOVER) * speed,
     )
     # Distinguishes two daemons on one host, and a restarted one from the one that it replaces.
     holder = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(3)}"

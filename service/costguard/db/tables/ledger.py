@@ -317,3 +317,22 @@ leases = Table(
     Column("epoch", BigInteger, nullable=False),
     Column("expires_at", Timestamp, nullable=False),
 )
+
+# Which replica watches each project, and since when; an expired one is free. Rows stay, as `epoch` must only grow.
+project_leases = Table(
+    "project_leases",
+    metadata,
+    Column("project", String, primary_key=True),
+    Column("holder", String, nullable=False),  # "": it was handed over, and nobody has claimed it yet
+    Column("epoch", BigInteger, nullable=False),
+    Column("expires_at", Timestamp, nullable=False),
+    Column("since", Timestamp, nullable=False),
+)
+
+# The replicas that share the projects, until they expire.
+replicas = Table(
+    "replicas",
+    metadata,
+    Column("holder", String, primary_key=True),
+    Column("expires_at", Timestamp, nullable=False),
+)

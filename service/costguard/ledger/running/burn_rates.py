@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, Select, bindparam, delete, select, update
+from sqlalchemy import Connection, Select, Update, bindparam, delete, select, update
 
 from costguard.db.bulk import chunks
 from costguard.db.prepared import prepared
@@ -71,6 +71,18 @@ def set_basis(connection: Connection, new: Basis) -> None:
 def drop_basis(connection: Connection) -> None:
     """The rates that are kept are of different moments."""
     connection.execute(delete(burn_rates))
+
+
+def drop(connection: Connection, ids: Collection[int]) -> None:
+    """Drops the rates of these instances, so that no basis holds until they are worked out again."""
+    for some in chunks(ids):
+        connection.execute(*_drop(some))
+
+
+@prepared
+def _drop(ids: list[int]) -> Update:
+    there = (instances.c.gone_at.is_(None), instances.c.rate_rank.is_not(None))
+    return update(instances).where(instances.c.id.in_(ids), *there).values(rate_rank=None)
 
 
 def present_ids(connection: Connection) -> list[int]:

@@ -174,12 +174,14 @@ def leave_to_catch_up(connection: Connection) -> None:
 def following(connection: Connection, project: str, gce_ids: Collection[str], now: datetime) -> Iterator[None]:
     """Rates and totals follow what the block changes of these VMs, in the same transaction.
 
-    Where the basis does not hold, it is dropped: the pass makes all totals again once it has recorded everything.
+    Where the basis does not hold, it is dropped: the pass makes all totals again once it has recorded everything. The
+    rates of what changed are dropped, too: another replica's pass may have worked them out already.
     """
     accrual = accrual_at(connection, now)
     if not burn_rates.are_current(connection, accrual):
         burn_rates.drop_basis(connection)
         yield
+        burn_rates.drop(connection, burn_rates.ids_of(connection, project, gce_ids))
         return
     accruals = Accruals(accrual, _steady_since(accrual))
     before = burn_rates.ids_of(connection, project, gce_ids)
