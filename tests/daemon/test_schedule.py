@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from datetime import timedelta
 
-from sqlalchemy import func, select
+from sqlalchemy import func, select, update
 from tests.builders import PROJECT, at, observation, operation, seen
 from tests.fakes import FakeCloud, HandClock
 from tests.ledger.ledger_rows import ledger_rows
@@ -19,7 +19,7 @@ from costguard.daemon.schedule import Daemon
 from costguard.daemon.work import DaemonWork, PriceTask, Signs
 from costguard.db import lease as leases
 from costguard.db.lease import Lease
-from costguard.db.tables import instances
+from costguard.db.tables import instances, project_leases, replicas
 from costguard.db.transaction import Database
 from costguard.errors import LeaseLost, PriceSourceError
 from costguard.ledger.observe import Belonging
@@ -128,6 +128,13 @@ def _first_looked(clouds: tuple[_Cloud, _Cloud]) -> int:
                 return number
 
 
+def _expire_projects(database: Database) -> None:
+    with database.write() as connection:
+        past = leases.database_time(connection) - timedelta(seconds=1)
+        for table in (project_leases, replicas):
+            connection.execute(update(table).values(expires_at=past))
+
+
 def test_a_daemon_that_froze_in_a_pass_wakes_and_writes_nothing(database: Database, database_url: str) -> None:
     """The lease expired and was taken while it looked at the cloud; it gives way, and waits for its turn."""
     with closing(Database.open(database_url)) as other:
@@ -141,8 +148,10 @@ def test_a_daemon_that_froze_in_a_pass_wakes_and_writes_nothing(database: Databa
         held = frozen.keeper.lease
         assert held is not None
         leases.release(other, held)
+        _expire_projects(other)
         awake._pass()
         once = ledger_rows(other)
+        assert len(once["instances"]) == 1
         stopped = seen(fingerprint="later", labels={"owner": "nobody"})
         cloud.observations[PROJECT] = observation(stopped, operations=LOOK.operations)
         cloud.go_on.set()

@@ -12,7 +12,7 @@ import structlog
 
 from costguard.access.rules import Rules
 from costguard.daemon.shard_keeper import TAKEOVER, ShardKeeper
-from costguard.db.lease import Lease
+from costguard.db.lease import Lease, check_still_held
 from costguard.db.transaction import Database
 from costguard.errors import LeaseLost, StoreError
 from costguard.isolation import Isolated
@@ -109,7 +109,7 @@ class Reconciler:
         recorded = self._record(fences, stop, is_shared=shards is not None)
         unrecorded = [report.project for report in recorded if report.error]
         if shards is not None:
-            unrecorded += self._stale([report.project for report in recorded])
+            unrecorded += self._stale([report.project for report in recorded], fence)
         interrupted = stop is not None and stop.is_set()
         charged, plan = None, FleetPlan()
         if not interrupted:
@@ -174,12 +174,16 @@ class Reconciler:
         held = shards.held(fence)
         return {project: held[project] for project in watched if project in held}
 
-    def _stale(self, looked_at: Collection[str]) -> list[str]:
+    def _stale(self, looked_at: Collection[str], fence: Lease | None) -> list[str]:
         """Returns the projects of which nothing new may be decided: not looked at by this pass, nor lately by another
         replica.
+
+        Raises LeaseLost where another daemon acts by now: projects may have been recorded under leases of their own.
         """
         oldest = self._clock.now() - self._fresh_for
         with self._database.read() as connection:
+            if fence is not None:
+                check_still_held(connection, fence)
             return [
                 look.project
                 for look in projects.read_all(connection)

@@ -161,7 +161,7 @@ class ShardKeeper:
         with self._database.read() as connection:
             now = self._now(connection)
             rows = {row.project: row for row in stored.read(connection, now, LEASE_TTL)}
-            return _View(now, rows, frozenset(stored.living_replicas(connection, now)))
+            return _View(now, rows, frozenset(stored.living_replicas(connection, now, LEASE_TTL)))
 
     def _still_ours(self, view: _View) -> dict[str, Lease]:
         """Returns the leases that nobody took over; one that merely expired is still ours."""

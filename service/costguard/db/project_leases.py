@@ -53,9 +53,10 @@ def read(connection: Connection, now: datetime, longest: timedelta | None = None
     ]
 
 
-def living_replicas(connection: Connection, now: datetime) -> set[str]:
-    """Returns the names of the replicas that share the projects now."""
-    return set(connection.scalars(select(replicas.c.holder).where(replicas.c.expires_at > now)))
+def living_replicas(connection: Connection, now: datetime, longest: timedelta) -> set[str]:
+    """Returns the names of the replicas that share the projects now; none lasts longer than `longest` by itself."""
+    lives = (replicas.c.expires_at > now) & (replicas.c.expires_at <= now + longest)
+    return set(connection.scalars(select(replicas.c.holder).where(lives)))
 
 
 def join(connection: Connection, holder: str, expires_at: datetime) -> None:
@@ -77,10 +78,9 @@ def claim(
     A project that a lease is held of under this very name is claimed again: what answer its claim had is not known.
     """
     connection.execute(update(project_leases).where(_OF.expires_at > expires_at).values(expires_at=expires_at))
-    rows = [{"project": one, "holder": "", "epoch": 0, "expires_at": now, "since": now} for one in sorted(projects)]
-    upsert(connection, project_leases, rows, ["project"], [])
     claimed: list[Lease] = []
     for some in chunks(projects):
+        _add_missing(connection, some, now)
         left = most - len(claimed)
         free = list(connection.scalars(_free(some, holder, now, left))) if left > 0 else []
         if not free:
@@ -104,6 +104,17 @@ def release(connection: Connection, holder: str, held: Sequence[Lease], now: dat
         ours = connection.execute(select(_OF.project, _OF.epoch).where(_OF.project.in_(some), _OF.holder == holder))
         mine = [row.project for row in ours if epochs[row.project] == row.epoch]
         connection.execute(update(project_leases).where(_OF.project.in_(mine)).values(holder="", expires_at=now))
+
+
+def _add_missing(connection: Connection, projects: Sequence[str], now: datetime) -> None:
+    """Adds the rows of projects that nobody ever held. Of the others none is named: it would wait for a renewal."""
+    there = set(connection.scalars(select(_OF.project).where(_OF.project.in_(projects))))
+    rows = [
+        {"project": one, "holder": "", "epoch": 0, "expires_at": now, "since": now}
+        for one in projects
+        if one not in there
+    ]
+    upsert(connection, project_leases, rows, ["project"], [])
 
 
 def _free(projects: Sequence[str], holder: str, now: datetime, most: int) -> Select[Any]:
