@@ -86,6 +86,7 @@ class Aim:
     fails: float = 0.0  # the chance that a job's command fails within its first minute
     looks_apart: float = 0.0  # minutes, at least, from one look at VMs to the next; jobs go on between them
     has_gaps: bool = False  # the guard's machine sleeps, and its parts give signs of life while it is awake
+    is_shared: bool = False  # two replicas share the projects, and one or the other is killed or stands still
     is_strict: bool = False  # rules stop VMs that work on jobs, unless the guard knows better
 
 
@@ -95,6 +96,10 @@ AIMS: Mapping[str, Aim] = {
         ("no stop is taken", "capacity reclaimed", "zone unreachable"), 6, people=2, jobs=3, events=0.5, days=3,
         hours=1, presses={"stop": 0.5, "keep:4": 0.3}, presets=(6, 0, 0, 5, 3), freezes=8,
         places=_PLACES, is_often=True,
+    ),
+    "replicas": Aim(
+        ("no stop is taken", "capacity reclaimed", "zone unreachable"), 4, people=2, jobs=4, events=4, days=3, hours=1,
+        presses={"stop": 0.4, "keep:4": 0.3}, presets=(4, 0, 0, 5, 3), is_often=True, is_hasty=True, is_shared=True,
     ),
     "overtaken": Aim(
         ("no stop is taken",), 4, people=5, jobs=0, events=0, days=3, hours=5,

@@ -13,6 +13,7 @@ from tests.simulation.wire import URL, RequestsAdapter, Wire
 from costguard.access import signing
 from costguard.daemon.lease_keeper import LEASE, LEASE_TTL
 from costguard.daemon.reconcile import PassReport
+from costguard.daemon.shard_keeper import ShardKeeper
 from costguard.db import lease as leases
 from costguard.db.lease import Lease
 from costguard.errors import PriceSourceError, StoreError
@@ -50,6 +51,7 @@ class Place:
     settings: Settings
     elapsed_s: Callable[[], float]  # whatever the guard's clock says
     has_signs: bool  # of life, of its parts
+    is_shared: bool  # with a second replica
 
 
 class _Cloud(ComputeCloud):
@@ -98,6 +100,11 @@ class Process:
             self.database, place.clock, rules, launching, place.shelf, data_places(made, {}), place.new_id,
             lambda: None, self.guard.code,
         )  # fmt: skip
+        self._is_shared = place.is_shared
+        self.shards = ShardKeeper(
+            self.database, self._holder, self.guard.reconciler.watched, now=lambda _connection: self._clock.now(),
+            elapsed_s=self._seconds,
+        )  # fmt: skip
         tokens = AgentTokens(signing.kept(self.database, KEY_NAME, place.clock.now()))
         self.agents = AgentEvents(self.database, place.clock, tokens, lambda: None)
         self._handler = InteractionHandler(
@@ -139,12 +146,16 @@ class Process:
 
     def run_pass(self) -> PassReport:
         """Runs one pass, and what follows it, as the daemon has it."""
-        report = self.guard.reconciler.run(self.lease)
+        report = self.guard.reconciler.run(self.lease, shards=self.shards if self._is_shared else None)
         for follow in self.guard.after_pass.values():
             assert self.lease is not None
             follow(self.lease)
         self.look_back()
         return report
+
+    def look(self) -> PassReport:
+        """Looks at its projects alone, as a replica does that does not act."""
+        return self.guard.reconciler.look(self.shards)
 
     def turn(self) -> None:
         """Takes one turn of the jobs, and looks at checkpoints whose turn it is."""

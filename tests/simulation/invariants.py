@@ -301,7 +301,7 @@ def budgets_hold(life: Life) -> list[str]:
 
 def one_guard_acts(life: Life) -> list[str]:
     """No other guard gets the lease before it runs out; one that lost it changes nothing."""
-    return life.two_guards.wrong
+    return life.two_guards.wrong + life.sharing.wrong
 
 
 AFTER_EACH_VISIT: tuple[Invariant, ...] = (

@@ -29,6 +29,7 @@ from tests.simulation.people import Meant, People
 from tests.simulation.plan import Plan, gap_after
 from tests.simulation.readings import Readings
 from tests.simulation.settings import PROJECT, WILD, settings_of
+from tests.simulation.sharing import Sharing
 from tests.simulation.two_guards import TwoGuards
 from tests.simulation.untold import PassRecord
 from tests.simulation.visitors import Visitors
@@ -89,6 +90,7 @@ class Life:
         self.jobs = Jobs(self.world, plan)
         self.people = People(self.world.slack, plan.lot, plan.aim.presses, plan.aim.hours * HOUR)
         self.two_guards = TwoGuards(self)
+        self.sharing = Sharing(self)
         self.operators = Operators(self, InForce([(plan.start, self.settings.rules())]))
         self.weather = FaultSchedule(
             self,
@@ -110,7 +112,7 @@ class Life:
         self._numbers = count(1)
         self._place = Place(
             database, self.guard_clock, self.wire, self.jobs.shelf, self._new_job_id, self._saw, self._wait,
-            self.settings, lambda: self.now.timestamp(), plan.aim.has_gaps,
+            self.settings, lambda: self.now.timestamp(), plan.aim.has_gaps, plan.aim.is_shared,
         )  # fmt: skip
         self.ledger = database.of_process(_NEVER)  # for those who look on
         if plan.aim.is_unpriced:
@@ -122,9 +124,7 @@ class Life:
         self._job_ids = count(1)
 
     def live(self) -> None:
-        """Lives to the end of the plan, and on until all is settled: nothing goes wrong any more, and nobody
-        presses.
-        """
+        """Lives to the end of the plan, and on until all is settled: nothing goes wrong any more, nobody presses."""
         self.fleet.plan(self.plan)
         self.wild.plan(self.plan)
         self._light()
@@ -245,6 +245,7 @@ class Life:
         self.glances.stir()
         began = self.now
         if not self.passes or began - self.passes[-1] >= self.plan.aim.looks_apart * MINUTE:
+            self.sharing.look(process, self._place, self._numbers)
             stamps = {vm.id: vm.last_stop for vm in self.world.instances(WILD)}
             process.run_pass()
             self.passes.append(began)
@@ -278,7 +279,7 @@ class Life:
             self.people.meant.append(meant)
 
     def shown(self) -> list[str]:
-        """Returns what is wrong on pages that people read now, while no guard goes on and all prices have been read."""
+        """Returns what is wrong on pages that people read now, while no guard goes on and all prices are read."""
         if self.restores or not self.readings.has_present_prices():
             return []
         with self.trouble.quiet(), self.ledger.read() as connection:
@@ -328,7 +329,9 @@ class Life:
 
     def _kill(self) -> None:
         """Kills the guard as kill -9 would: nothing is handed back, and the lease of the dead has to run out."""
+        successor = self.sharing.promoted()
         self._close()
+        self.process = successor
         self.two_guards.wrong += self.shown()
         self.counts["crashes"] += 1
         if self._off_next:
@@ -380,6 +383,7 @@ class Life:
         self._close()
 
     def _close(self) -> None:
+        self.sharing.close()
         if self.process is not None:
             self.process.close()
             self.process = None

@@ -134,7 +134,7 @@ def draw(seed: int, days: float, size: int, kinds: Iterable[str] | None = None, 
             timedelta(hours=lot.uniform(1, 30)) if lot.random() < 0.15 else timedelta(),
             lot.random() < 0.25,
         )
-        for number, at in enumerate(moments(round(days * 0.6 + lot.random())))
+        for number, at in enumerate(moments(round(days * (8 if aim.is_shared else 0.6) + lot.random())))
     ]
     freezes = [
         PlannedKill(len(kills) + number, at, lot.randint(1, 2), timedelta(), freezes=True, where=lot.choice(aim.places))

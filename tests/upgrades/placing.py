@@ -197,6 +197,8 @@ def put_back(connection: Connection) -> None:
     connection.execute(text("DROP TABLE gpu_use"))
     connection.execute(text("DROP TABLE bill_commitment_hours"))
     connection.execute(text("ALTER TABLE bill_partitions DROP COLUMN has_hours"))
+    for table in ("project_leases", "replicas"):
+        connection.execute(text(f"DROP TABLE {table}"))
     for event in ("insert", "update", "delete") if connection.dialect.name == "sqlite" else ():
         connection.execute(text(f"DROP TRIGGER count_{event}_attempts"))
     if connection.dialect.name != "sqlite":

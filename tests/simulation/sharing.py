@@ -1,0 +1,108 @@
+"""Two replicas that share the projects: one acts, the other looks at its own, and now and then one of them is killed
+or stands still.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from sqlalchemy import select
+from tests.scenario.fleet import MINUTE
+from tests.simulation.crashing import COMMITTED, WRITE, CrashPoint, Killed
+from tests.simulation.guard import Place, Process
+
+from costguard.daemon.lease_keeper import LEASE_TTL
+from costguard.db import tables
+
+if TYPE_CHECKING:
+    from tests.simulation.life import Life
+
+_KILLED, _FROZEN = 0.15, 0.15  # the chances of a visit
+_IN_A_LOOK = (f"{WRITE} by ledger.record", f"{COMMITTED} by ledger.record")
+_RECORDED = (tables.projects, tables.instances, tables.lifetimes, tables.storage_spans, tables.operations)
+
+
+class Sharing:
+    """The second replica of a life. `wrong` is what it wrote of projects that the first had taken over."""
+
+    def __init__(self, life: Life) -> None:
+        self.wrong: list[str] = []
+        self._life = life
+        self._chance = life.plan.lot("replicas")
+        self._fuse = CrashPoint(self._stands_still)
+        self._other: Process | None = None
+        self._acting: Process | None = None
+        self._before: Mapping[str, frozenset[str]] | None = None  # what was recorded when it went on
+
+    def look(self, acting: Process, place: Place, numbers: Iterator[int]) -> None:
+        """Looks at the second replica's projects, before the one that acts looks at its own and decides."""
+        if not place.is_shared:
+            return
+        life, step = self._life, self._life.wire.step
+        self._acting = acting
+        if self._other is None:
+            self._other = Process(place, next(numbers), self._fuse)
+        other = self._other
+        other.begin()
+        draw, self._before = self._chance.random(), None
+        if draw < _KILLED:
+            self._fuse.light(self._chance.randint(1, 25), freezes=False)
+        elif draw < _KILLED + _FROZEN:
+            self._fuse.light(1, freezes=True, where=self._chance.choice(_IN_A_LOOK))
+        try:
+            other.shards.attend()
+            acting.shards.attend()
+            life.counts["projects looked at by the second replica"] += len(other.look().recorded)
+        except Killed:
+            self._gone()
+            life.counts["second replicas killed"] += 1
+        finally:
+            self._fuse.light(0, freezes=False)
+            life.wire.step = step
+        if self._other is None:
+            life.move(LEASE_TTL + timedelta(seconds=1))
+            acting.hold()
+        if self._before is not None:
+            after = self._recorded()
+            self.wrong += [
+                f"a replica wrote {name} of a project that was taken over" for name in self._differing(after)
+            ]
+
+    def promoted(self) -> Process | None:
+        """Returns the second replica, which is to act now that the first was killed; there is no second one then."""
+        other, self._other = self._other, None
+        if other is not None:
+            other.fuse = other.database.fuse = self._life.fuse
+            other.begin()
+            self._life.counts["second replicas that came to act"] += 1
+        return other
+
+    def close(self) -> None:
+        self._gone()
+
+    def _gone(self) -> None:
+        if self._other is not None:
+            self._other.close()
+            self._other = None
+
+    def _stands_still(self) -> None:
+        """The one that acts takes its projects over, looks at them, and decides; then it goes on as if nothing was."""
+        life, acting, step = self._life, self._acting, self._life.wire.step
+        assert acting is not None
+        life.counts["second replicas frozen"] += 1
+        life.move(LEASE_TTL + timedelta(seconds=1) + self._chance.random() * MINUTE)
+        acting.begin()
+        acting.hold()
+        acting.run_pass()
+        life.wire.step = step
+        self._before = self._recorded()
+
+    def _differing(self, after: Mapping[str, frozenset[str]]) -> list[str]:
+        assert self._before is not None
+        return [name for name, rows in after.items() if rows != self._before[name]]
+
+    def _recorded(self) -> dict[str, frozenset[str]]:
+        with self._life.trouble.quiet(), self._life.ledger.read() as connection:
+            return {table.name: frozenset(str(row) for row in connection.execute(select(table))) for table in _RECORDED}
