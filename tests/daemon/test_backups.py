@@ -28,7 +28,16 @@ from costguard.errors import Conflict, Invalid, StoreError
 from costguard.ledger import generation
 
 NOW = at("12:00")
-_OWN = {"installation", "events", "sessions", "sign_in_links", "leases", "project_leases", "replicas", "changes"}  # what a restore writes itself
+_OWN = {
+    "installation",
+    "events",
+    "sessions",
+    "sign_in_links",
+    "leases",
+    "project_leases",
+    "replicas",
+    "changes",
+}  # what a restore writes itself
 
 
 @pytest.fixture

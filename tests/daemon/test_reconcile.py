@@ -19,6 +19,7 @@ from tests.ledger.ledger_rows import ledger_rows
 
 from costguard.access.rules import Rules
 from costguard.daemon.reconcile import PassReport, Reconciler
+from costguard.daemon.shard_keeper import ShardKeeper
 from costguard.db import lease as leases
 from costguard.db.tables import instances, label_days, lifetimes
 from costguard.db.transaction import Database
@@ -115,6 +116,27 @@ def test_a_project_that_cannot_be_read_keeps_its_vms(sqlite_database: Database) 
     assert reasons[OTHER].startswith("running for")
     with sqlite_database.read() as connection:
         assert connection.execute(select(func.count()).where(lifetimes.c.ended_at.is_(None))).scalar_one() == 2
+
+
+def test_nothing_is_decided_of_a_project_whose_replica_looked_too_long_ago(sqlite_database: Database) -> None:
+    """A pass decides on what another replica recorded, up to an age; its own projects it looks at itself."""
+    other = ShardKeeper(sqlite_database, "other", lambda: [OTHER])
+    _reconciler(sqlite_database, FakeCloud({OTHER: _look(OTHER, 2)})).look(other)
+    clock = HandClock(NOW + timedelta(minutes=1))
+    mine = {PROJECT: replace(_look(PROJECT, 1), read_at=clock.now())}
+    rules, watched = Rules({}), (PROJECT, OTHER)
+    reconciler = Reconciler(sqlite_database, FakeCloud(mine), clock, watched, rules, BELONGING)
+    shards = ShardKeeper(sqlite_database, "one", lambda: watched)
+
+    def decided() -> dict[str, str]:
+        plan = reconciler.run(shards=shards).plan
+        return {decision.key.project: decision.reason for decision in plan.decisions}
+
+    assert all(reason.startswith("running for") for reason in decided().values())
+    clock.advance(timedelta(minutes=1))
+    later = decided()
+    assert later[OTHER].startswith("not known")
+    assert later[PROJECT].startswith("running for")
 
 
 def test_a_locked_database_is_told_and_the_next_pass_records_all(sqlite_url: str) -> None:

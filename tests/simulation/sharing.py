@@ -34,12 +34,23 @@ class Sharing:
         self._fuse = CrashPoint(self._stands_still)
         self._other: Process | None = None
         self._acting: Process | None = None
+        self._is_looking = False
         self._before: Mapping[str, frozenset[str]] | None = None  # what was recorded when it went on
 
     def look(self, acting: Process, place: Place, numbers: Iterator[int]) -> None:
-        """Looks at the second replica's projects, before the one that acts looks at its own and decides."""
-        if not place.is_shared:
+        """Looks at the second replica's projects, before the one that acts looks at its own and decides.
+
+        Not while it is looking: the one that acts stands still, and another works in its place.
+        """
+        if not place.is_shared or self._is_looking:
             return
+        self._is_looking = True
+        try:
+            self._look(acting, place, numbers)
+        finally:
+            self._is_looking = False
+
+    def _look(self, acting: Process, place: Place, numbers: Iterator[int]) -> None:
         life, step = self._life, self._life.wire.step
         self._acting = acting
         if self._other is None:

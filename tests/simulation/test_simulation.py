@@ -64,6 +64,17 @@ def test_guard_that_was_overtaken_changes_nothing(ledgers: Ledgers) -> None:
     assert outcome.counts["lease lost"] > 0
 
 
+def test_two_replicas_share_the_projects(ledgers: Ledgers) -> None:
+    """One after the other is killed or stands still: nothing is missed, done twice, or written by one that lost its
+    projects.
+    """
+    outcome = lived(draw(13, 2, 6, aim_name="replicas"), ledgers.fresh())
+    assert outcome.wrong == [], outcome.plan.command
+    counts = outcome.counts
+    assert counts["projects looked at by the second replica"] > 10
+    assert min(counts[f"second replicas {what}"] for what in ("killed", "frozen", "that came to act")) > 0
+
+
 @pytest.mark.parametrize(("aim", "seed", "days"), [("fates", 3, 2), ("glances", 3, 2)])
 def test_ledger_has_every_run_as_google_had_it(ledgers: Ledgers, aim: str, seed: int, days: int) -> None:
     """VMs that fail, restart, stop gracefully and start again, also while the guard looks at them."""
