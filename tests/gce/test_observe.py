@@ -73,6 +73,7 @@ def test_pages_are_joined(connect: Connect) -> None:
     assert {seen.zone for seen in look.instances} == {ZONE, "us-east1-b"}
     tokens = [one.query.get("pageToken") for one in setup.server.requests if one.path.endswith("instances")]
     assert tokens == [None, "t1", "t2"]
+    assert look.requests == len(setup.server.requests) == 5  # and one each for disks and operations
 
 
 def test_a_vm_on_two_pages_is_one(connect: Connect) -> None:

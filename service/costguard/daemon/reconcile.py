@@ -5,12 +5,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 import structlog
 
 from costguard.access.rules import Rules
+from costguard.daemon.listing_turns import ListingTurns, not_listed
+from costguard.daemon.listings import Why
 from costguard.daemon.shard_keeper import TAKEOVER, ShardKeeper
 from costguard.db.lease import Lease, check_still_held
 from costguard.db.transaction import Database
@@ -28,7 +30,7 @@ from costguard.model.ports import Clock, Cloud
 from costguard.reminders import gather
 from costguard.reminders.decide import addresses_needed
 from costguard.reminders.execute import PlanExecutor
-from costguard.reminders.watched import FleetPlan
+from costguard.reminders.watched import FleetPlan, WatchedVm
 from costguard.spend import label_roll_up
 
 _CHECK_TOTALS_EVERY = timedelta(hours=1)
@@ -40,7 +42,7 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class PassReport:
-    """The observations, records and decisions of one pass."""
+    """The observations, records and decisions of one pass. `due` are the projects that it listed, with the reason."""
 
     started_at: datetime
     finished_at: datetime
@@ -48,10 +50,29 @@ class PassReport:
     charged: Charged | None  # None: the pass was ended before it came to that
     plan: FleetPlan
     interrupted: bool = False
+    due: Mapping[str, Why] = field(default_factory=dict)
 
     @property
     def failed_projects(self) -> tuple[Recorded, ...]:
         return tuple(one for one in self.recorded if one.error)
+
+
+@dataclass(slots=True)
+class Looks:
+    """The looks of one pass so far. `fences` are the projects that it may look at, with the leases to record under."""
+
+    fences: Mapping[str, Lease | None]
+    is_shared: bool  # with other replicas
+    recorded: list[Recorded] = field(default_factory=list)
+    put_off: set[str] = field(default_factory=set)  # to be looked at by another replica before anything is decided
+
+    @property
+    def projects(self) -> list[str]:
+        return [report.project for report in self.recorded]
+
+    @property
+    def undecided(self) -> list[str]:
+        return [*self.put_off, *(report.project for report in self.recorded if report.error)]
 
 
 class Reconciler:
@@ -59,6 +80,7 @@ class Reconciler:
 
     `name` is called at every pass with those whose Slack accounts decisions may soon rest on, by their addresses.
     `fresh_for` is how old another replica's look at a project may be for anything new to be decided of that project.
+    `turns` choose the projects that a pass lists; without them it lists all.
     """
 
     def __init__(
@@ -74,6 +96,7 @@ class Reconciler:
         executor: PlanExecutor | None = None,
         listening: Listening | None = None,
         fresh_for: timedelta = _FRESH_FOR,
+        turns: ListingTurns | None = None,
     ) -> None:
         self._database = database
         self._cloud = cloud
@@ -86,6 +109,7 @@ class Reconciler:
         self._executor = executor
         self._listening = listening or Listening(clock)
         self._fresh_for = fresh_for
+        self._turns = turns
         self._checked_at: datetime | None = None
 
     def watched(self) -> Sequence[str]:
@@ -104,12 +128,10 @@ class Reconciler:
         """
         started_at = self._clock.now()
         watched = self.watched()
-        fences = self._fences(watched, fence, shards)
+        looks = Looks(self._fences(watched, fence, shards), is_shared=shards is not None)
         self._close_unwatched(watched, fence, shards)
-        recorded = self._record(fences, stop, is_shared=shards is not None)
-        unrecorded = [report.project for report in recorded if report.error]
-        if shards is not None:
-            unrecorded += self._stale([report.project for report in recorded], fence)
+        due = self._due(looks, started_at)
+        self._record(due, looks, stop)
         interrupted = stop is not None and stop.is_set()
         charged, plan = None, FleetPlan()
         if not interrupted:
@@ -121,8 +143,9 @@ class Reconciler:
                 self._checked_at = now
             with Isolated("labels_not_rolled_up", passing=LeaseLost):  # they are then read from charges
                 label_roll_up.roll_up(self._database, self._rules.spend_labels, now, fence)
-            plan = self.act(fence, stop, unrecorded)
-        return PassReport(started_at, self._clock.now(), tuple(recorded), charged, plan, interrupted)
+            plan = self.act(fence, stop, looks)
+        self._count(looks, plan, fence)
+        return PassReport(started_at, self._clock.now(), tuple(looks.recorded), charged, plan, interrupted, due)
 
     def look(self, shards: ShardKeeper, stop: threading.Event | None = None) -> PassReport:
         """Looks at this replica's projects and records them: what another replica's pass charges and decides on.
@@ -130,28 +153,36 @@ class Reconciler:
         Raises StoreError when the database failed for all projects.
         """
         started_at = self._clock.now()
-        recorded = self._record(self._fences(self.watched(), None, shards), stop, is_shared=True)
+        looks = Looks(self._fences(self.watched(), None, shards), is_shared=True)
+        due = self._due(looks, started_at)
+        self._record(due, looks, stop)
         interrupted = stop is not None and stop.is_set()
-        return PassReport(started_at, self._clock.now(), tuple(recorded), None, FleetPlan(), interrupted)
+        self._count(looks, FleetPlan(), None)
+        finished_at = self._clock.now()
+        return PassReport(started_at, finished_at, tuple(looks.recorded), None, FleetPlan(), interrupted, due)
 
     def act(
-        self, fence: Lease | None = None, stop: threading.Event | None = None, unrecorded: Sequence[str] = ()
+        self, fence: Lease | None = None, stop: threading.Event | None = None, looks: Looks | None = None
     ) -> FleetPlan:
         """Decide, write down whom to remind, and have the rest carried out. Without an executor, only decide.
 
-        Nothing new is decided of projects that are `unrecorded`: see `decide_about`.
+        `looks` are those of this pass. A project that is not among them, and in which a reminder or a stop is due, is
+        looked at first, and then all is decided again. Nothing new is decided of a project that was not recorded: see
+        `decide_about`. Without `looks` the ledger is taken as it is.
 
         A person whom Slack was not asked about yet is reminded by a later pass.
         """
         if self._executor is not None:
             self._listening.under(fence)
             self._executor.settle(fence)
-        now = self._clock.now()
-        with self._database.read() as connection:
-            fleet = gather.gather(connection, self._rules, now)
-            plan = gather.decide_about(connection, fleet, self._rules, now, self._listening.answers_since, unrecorded)
+        now, fleet, plan = self._decided(looks, fence)
         if self._executor is None:
             return plan
+        while looks is not None and (first := self._to_look_at_first(plan, looks, now)):
+            self._look_first(first, looks, fence, stop)
+            if stop is not None and stop.is_set():
+                return plan  # the next pass acts
+            now, fleet, plan = self._decided(looks, fence)
         if self._name is not None:
             self._name(addresses_needed(fleet, self._rules, now))
         sends = [action for action in plan.actions if isinstance(action, SendReminder)]
@@ -164,6 +195,51 @@ class Reconciler:
         if others:
             self._executor.carry_out(others, fence, stop)
         return plan
+
+    def _decided(self, looks: Looks | None, fence: Lease | None) -> tuple[datetime, Sequence[WatchedVm], FleetPlan]:
+        undecided = looks.undecided if looks is not None else []
+        if looks is not None and looks.is_shared:
+            undecided += self._stale(looks.projects, fence)
+        now, answers_since = self._clock.now(), self._listening.answers_since
+        with self._database.read() as connection:
+            fleet = gather.gather(connection, self._rules, now)
+            return now, fleet, gather.decide_about(connection, fleet, self._rules, now, answers_since, undecided)
+
+    def _due(self, looks: Looks, now: datetime) -> Mapping[str, Why]:
+        """Returns the projects that this pass looks at."""
+        if self._turns is None:
+            return dict.fromkeys(looks.fences, Why.SILENT)
+        with self._database.read() as connection:
+            return self._turns.due(connection, list(looks.fences), now)
+
+    def _to_look_at_first(self, plan: FleetPlan, looks: Looks, now: datetime) -> list[str]:
+        """Returns the projects that the plan acts on, and whose last look may be as old as their turn allows."""
+        if self._turns is None:
+            return []
+        fresh = {*looks.projects, *looks.put_off}
+        if looks.is_shared:
+            with self._database.read() as connection:
+                lately = (look for look in projects.read_all(connection) if look.last_tried_at >= now - self._fresh_for)
+                fresh |= {look.project for look in lately if look.project not in looks.fences}
+        return not_listed(plan, fresh, self.watched())
+
+    def _look_first(
+        self, first: Sequence[str], looks: Looks, fence: Lease | None, stop: threading.Event | None
+    ) -> None:
+        """Looks at these projects; those of other replicas are looked at by these, and decided on by a later pass."""
+        self._record([project for project in first if project in looks.fences], looks, stop)
+        if others := [project for project in first if project not in looks.projects]:
+            looks.put_off.update(others)
+            with self._database.write(fence) as connection:
+                projects.want(connection, others, self._clock.now())
+
+    def _count(self, looks: Looks, plan: FleetPlan, fence: Lease | None) -> None:
+        if self._turns is None:
+            return
+        now = self._clock.now()
+        self._turns.decided(plan, now)
+        with Isolated("listings_not_counted", passing=LeaseLost), self._database.write(fence) as connection:
+            self._turns.passed(connection, looks.fences, now)
 
     def _fences(
         self, watched: Sequence[str], fence: Lease | None, shards: ShardKeeper | None
@@ -180,15 +256,18 @@ class Reconciler:
 
         Raises LeaseLost where another daemon acts by now: projects may have been recorded under leases of their own.
         """
-        oldest = self._clock.now() - self._fresh_for
+        now = self._clock.now()
         with self._database.read() as connection:
             if fence is not None:
                 check_still_held(connection, fence)
             return [
                 look.project
                 for look in projects.read_all(connection)
-                if look.project not in looked_at and look.last_tried_at < oldest
+                if look.project not in looked_at and look.last_tried_at < now - self._fresh(look.project, now)
             ]
+
+    def _fresh(self, project: str, now: datetime) -> timedelta:
+        return self._fresh_for if self._turns is None else self._turns.longest_age(project, now, self._fresh_for)
 
     def _close_unwatched(self, watched: Sequence[str], fence: Lease | None, shards: ShardKeeper | None) -> None:
         with self._database.read() as connection:
@@ -204,41 +283,40 @@ class Reconciler:
                 shards.release(lease)
             log.warning("project_unwatched", project=look.project)
 
-    def _record(
-        self, fences: Mapping[str, Lease | None], stop: threading.Event | None, *, is_shared: bool
-    ) -> list[Recorded]:
+    def _record(self, due: Collection[str], looks: Looks, stop: threading.Event | None) -> None:
         """Looks at these projects, and records each under its lease.
 
         Where projects are shared, one that was passed on meanwhile is left to the replica that holds it now. Raises
         StoreError when the database failed for all.
         """
-        recorded: list[Recorded] = []
         troubles: list[StoreError] = []
-        for observation in self._observe([*fences], stop):
+        for observation in self._observe(due, stop):
             project = observation.project
+            if self._turns is not None:
+                self._turns.listed(observation)
+            fence = looks.fences[project]
             try:
                 with Isolated("project_not_recorded", passing=LeaseLost, project=project) as failure:
-                    recorded.append(record(self._database, self._cloud, observation, self._belonging, fences[project]))
+                    looks.recorded.append(record(self._database, self._cloud, observation, self._belonging, fence))
             except LeaseLost as lost:
-                if not is_shared:
+                if not looks.is_shared:
                     raise
                 log.info("project_passed_on", project=project, why=lost.message)
                 continue
             if failure.error is not None:
-                recorded.append(failed(observation, failure.error))
+                looks.recorded.append(failed(observation, failure.error))
             if isinstance(failure.error, StoreError):
                 troubles.append(failure.error)
-        if troubles and len(troubles) == len(recorded):
+        if troubles and len(troubles) == len(looks.recorded):
             raise troubles[0]
-        return recorded
 
-    def _observe(self, watched: Sequence[str], stop: threading.Event | None) -> Iterator[Observation]:
+    def _observe(self, due: Collection[str], stop: threading.Event | None) -> Iterator[Observation]:
         """Looks at these projects at once, and yields each observation as it comes."""
         with self._database.read() as connection:
             since = {look.project: look.operations_through_at for look in projects.read_all(connection)}
-        parallel = max(1, min(self._parallel, len(watched) or 1))
+        parallel = max(1, min(self._parallel, len(due) or 1))
         with ThreadPoolExecutor(parallel, thread_name_prefix="observe") as pool:
-            looks = [pool.submit(self._look, project, since.get(project)) for project in watched]
+            looks = [pool.submit(self._look, project, since.get(project)) for project in due]
             waiting: set[Future[Observation]] = set(looks)
             while waiting:
                 done, waiting = wait(waiting, return_when=FIRST_COMPLETED)

@@ -140,10 +140,11 @@ class ComputeCloud:
 
     def _look(self, project: str, since: datetime | None, memory: _LastLook) -> Observation:
         deadline = Deadline(self._budget_s, self._monotonic)
+        of_nodes = Deadline(min(_TPU_BUDGET_S, self._budget_s), self._monotonic) if self._tpu_nodes else None
         read_at = self._clock.now()
         early: list[Future[DiskListing]] = []
         with ThreadPoolExecutor(2, thread_name_prefix="disks") as pool:
-            nodes_later = pool.submit(self._nodes, project, memory.tpu) if self._tpu_nodes else None
+            nodes_later = pool.submit(self._nodes, project, of_nodes, memory.tpu) if of_nodes is not None else None
 
             def begun() -> None:
                 # A first look needs all disks: they are asked for along with the instances.
@@ -154,7 +155,9 @@ class ComputeCloud:
             memory.pages = listing.known_pages
             if listing.error and not listing.pages and _is_about_all(listing.error):
                 unread = Unread("project", str(listing.error), code_of(listing.error))
-                return Observation(project, read_at, instances_complete=False, unread=(unread,))
+                return Observation(
+                    project, read_at, instances_complete=False, unread=(unread,), requests=deadline.requests
+                )
             operations_asked_at = self._clock.now()
             disks_later = early[0] if early else pool.submit(self._disks, project, deadline, memory, listing)
             done = list_operations(self._http, project, deadline, since, order_holds=memory.order_holds)
@@ -191,6 +194,7 @@ class ComputeCloud:
             operations=(*done.operations.values(), *nodes.operations),
             operations_through_at=None if done.unread else operations_asked_at,
             unread=(*unread_parts, *nodes.unread),
+            requests=deadline.requests + (of_nodes.requests if of_nodes is not None else 0),
         )
 
     def shape(self, project: str, zone: str, machine_type: str) -> Shape | None:
@@ -242,8 +246,7 @@ class ComputeCloud:
         """Reads Cloud Monitoring's measurements of the project's VMs. Never raises a CloudError: see `Usage.unread`."""
         return read_usage(self._http, project, since, until, Deadline(_USAGE_BUDGET_S, self._monotonic))
 
-    def _nodes(self, project: str, memory: TpuMemory) -> TpuLook:
-        deadline = Deadline(min(_TPU_BUDGET_S, self._budget_s), self._monotonic)
+    def _nodes(self, project: str, deadline: Deadline, memory: TpuMemory) -> TpuLook:
         return look_at_nodes(self._services, project, deadline, memory, self._monotonic())
 
     def _disks(self, project: str, deadline: Deadline, memory: _LastLook, listing: InstanceListing) -> DiskListing:

@@ -43,11 +43,17 @@ class _NoJson(BadAnswer):
 
 
 class Deadline:
-    """The moment by which all requests of one look must be over."""
+    """The moment by which all requests of one look must be over. Counts them. Thread-safe."""
 
     def __init__(self, seconds: float, monotonic: Callable[[], float]) -> None:
         self._monotonic = monotonic
         self._end = monotonic() + seconds
+        self._lock = threading.Lock()
+        self.requests = 0  # that were sent, those that failed among them
+
+    def sent(self) -> None:
+        with self._lock:
+            self.requests += 1
 
     @property
     def left_s(self) -> float:
@@ -183,6 +189,7 @@ class Http:
             raise NoAnswer(f"{what}: the time for this look was used up before the request.", _SLOW)
         timeout = min(self._timeout_s, deadline.left_s)
         given: dict[str, Any] = {"params": params, "timeout": timeout, "stream": True, "allow_redirects": False}
+        deadline.sent()
         with (
             self._session() as session,
             session.get(url, **given) if sent is None else session.post(url, json=sent, **given) as response,

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, Row, Select, delete, select
+from sqlalchemy import Connection, Row, Select, delete, select, update
 
+from costguard.db.bulk import chunks
 from costguard.db.prepared import prepared
 from costguard.db.remembered import remembers
 from costguard.db.tables import projects
@@ -19,7 +20,10 @@ from costguard.model.observation import Observation, Unread
 
 @dataclass(frozen=True, slots=True)
 class ProjectLook:
-    """The state of knowledge about a project. `instance_count` is that of the last look that read every zone."""
+    """The state of knowledge about a project. `instance_count` is that of the last look that read every zone.
+
+    A look was wanted at `wanted_at`, by the replica that decides, before it acts on what is known of the project.
+    """
 
     project: str
     first_seen_at: datetime
@@ -28,6 +32,7 @@ class ProjectLook:
     operations_through_at: datetime | None
     unread: tuple[Unread, ...]
     instance_count: int
+    wanted_at: datetime | None = None
 
     @property
     def is_unread(self) -> bool:
@@ -67,6 +72,12 @@ def begin(connection: Connection, project: str, now: datetime) -> None:
         "instance_count": 0,
     }
     upsert(connection, projects, [row], ["project"], [])
+
+
+def want(connection: Connection, names: Collection[str], now: datetime) -> None:
+    """Notes that a look at these projects is wanted, by whichever replica holds them."""
+    for some in chunks(names):
+        connection.execute(update(projects).where(projects.c.project.in_(some)).values(wanted_at=now))
 
 
 def last_look(connection: Connection, project: str) -> ProjectLook | None:

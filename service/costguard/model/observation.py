@@ -73,6 +73,7 @@ class Observation:
     operations: tuple[SeenOperation, ...] = ()
     operations_through_at: datetime | None = None  # all operations inserted up to here were read
     unread: tuple[Unread, ...] = ()
+    requests: int = 0  # to Google's lists, tries that failed among them
 
 
 @dataclass(frozen=True, slots=True)

@@ -71,6 +71,7 @@ from costguard.db.tables.spend import (
     running_totals,
 )
 from costguard.db.tables.sweeps import OPEN_SWEEP, sweep_jobs, sweep_members, sweeps
+from costguard.db.tables.traffic import feed_wire, hourly_counts
 
 __all__ = [
     "LIVE_ATTEMPT",
@@ -112,7 +113,9 @@ __all__ = [
     "daily_totals",
     "drills",
     "events",
+    "feed_wire",
     "gpu_use",
+    "hourly_counts",
     "installation",
     "instances",
     "interruptions",

@@ -41,6 +41,7 @@ projects = Table(
     Column("operations_through_at", Timestamp),
     Column("unread", Json, nullable=False),  # [{"scope", "code", "reason"}] of the last look
     Column("instance_count", Integer, nullable=False, server_default=text("0")),
+    Column("wanted_at", Timestamp),  # when the replica that decides last asked for a look
 )
 
 instances = Table(

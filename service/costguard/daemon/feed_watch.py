@@ -1,0 +1,190 @@
+"""Watches the subscription that events come through: sends heartbeats, and notes what comes and how late."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any, Protocol
+
+import structlog
+from sqlalchemy import Connection
+
+from costguard.daemon import hourly_counts
+from costguard.daemon.listings import RHYTHM, Rhythm, Wire
+from costguard.db.tables import feed_wire
+from costguard.db.types import storable
+from costguard.db.upsert import upsert
+from costguard.errors import CloudError, PermissionDenied
+
+HEARTBEAT = "costguard-heartbeat"  # the attribute by which a heartbeat is known; its value is the subscription
+
+MESSAGES, BYTES, PULLS = "feed_messages", "feed_bytes", "feed_pulls"
+LATE = "event_to_ledger"  # with the bound of its bucket after a slash: events by how late they were in the ledger
+LATE_BUCKETS_S = (1, 2, 5, 10, 20, 30, 60, 120, 300, 900)
+
+_STORED_EVERY = timedelta(seconds=5)  # hundreds of messages a second are not hundreds of writes
+_ASKED_AGAIN = timedelta(minutes=10)  # whether heartbeats are allowed by now
+_SENT_AT = "sent_at"
+
+log = structlog.get_logger(__name__)
+
+Publish = Callable[[Sequence[tuple[bytes, Mapping[str, str]]]], object]
+
+
+class Message(Protocol):
+    """A message of the subscription."""
+
+    @property
+    def data(self) -> bytes: ...
+    @property
+    def published_at(self) -> datetime | None: ...
+    @property
+    def attributes(self) -> Mapping[str, str]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Lateness:
+    """The time from an event, and from when its message was published, to its commit in the ledger, in seconds."""
+
+    from_event: float
+    from_publish: float | None
+
+
+class FeedWatch:
+    """For the one thread that pulls. `late` is called with the lateness of each event that is in the ledger."""
+
+    def __init__(
+        self,
+        subscription: str,
+        rhythm: Rhythm = RHYTHM,
+        late: Callable[[Lateness], object] = lambda _: None,
+    ) -> None:
+        self._subscription = subscription
+        self._rhythm = rhythm
+        self._late = late
+        self._wire = Wire()
+        self._tried_at: datetime | None = None
+        self._stored_at: datetime | None = None
+        self._error = ""
+        self._counts: Counter[str] = Counter()
+        self._backlog: dict[str, Any] = {}
+
+    @property
+    def wire(self) -> Wire:
+        return self._wire
+
+    def beat(self, publish: Publish, now: datetime) -> None:
+        """Sends a heartbeat where one is due. One that fails is sent again at its next time."""
+        every = self._rhythm.heartbeat if self._wire.can_publish else _ASKED_AGAIN
+        if self._tried_at is not None and timedelta() <= now - self._tried_at < every:
+            return
+        self._tried_at = now
+        try:
+            publish([(b"", {HEARTBEAT: self._subscription, _SENT_AT: now.isoformat()})])
+        except PermissionDenied as error:
+            if self._wire.can_publish:
+                log.warning("heartbeat_refused", error=str(error))
+            self._wire = replace(self._wire, can_publish=False)
+        except CloudError as error:
+            log.warning("heartbeat_not_sent", error=str(error))
+        else:
+            self._wire = replace(self._wire, sent_at=now, can_publish=True)
+
+    def pulled(self, messages: Sequence[Message], now: datetime) -> list[int]:
+        """Notes an answered pull. Returns the places of the messages that are no heartbeats."""
+        self._error = ""
+        self._wire = replace(self._wire, pulled_at=now)
+        self._counts[PULLS] += 1
+        others = []
+        for place, message in enumerate(messages):
+            self._counts[MESSAGES] += 1
+            self._counts[BYTES] += size_of(message)
+            if HEARTBEAT in message.attributes:
+                self._hear(message)
+                continue
+            others.append(place)
+            if message.published_at is not None:
+                newest = max(message.published_at, self._wire.message_at or message.published_at)
+                self._wire = replace(self._wire, message_at=newest)
+        return others
+
+    def failed(self, error: CloudError) -> None:
+        self._error = str(error)
+
+    def measured(self, unread: int | None, oldest_at: datetime | None, now: datetime) -> None:
+        """Notes how many messages Google holds, and since when the oldest."""
+        self._backlog = {"unread": unread, "oldest_unread_at": oldest_at, "measured_at": now}
+
+    def recorded(self, moments: Iterable[tuple[datetime, datetime | None]], now: datetime) -> None:
+        """Notes that events are in the ledger: of each its moment, and when its message was published."""
+        for happened_at, published_at in moments:
+            seconds = max(0.0, (now - happened_at).total_seconds())
+            self._counts[f"{LATE}/{bucket_of(seconds)}"] += 1
+            since = None if published_at is None else max(0.0, (now - published_at).total_seconds())
+            self._late(Lateness(seconds, since))
+
+    def is_to_be_stored(self, now: datetime) -> bool:
+        return self._stored_at is None or not timedelta() <= now - self._stored_at < _STORED_EVERY
+
+    def store(self, connection: Connection, now: datetime) -> None:
+        """Writes what was noted. In a transaction that is undone the counts of some seconds are lost, nothing else."""
+        row = {
+            "subscription": self._subscription,
+            "sent_at": self._wire.sent_at,
+            "heard_at": self._wire.heard_at,
+            "pulled_at": self._wire.pulled_at,
+            "message_at": self._wire.message_at,
+            "can_publish": self._wire.can_publish,
+            "error": storable(self._error),
+            **self._backlog,
+        }
+        known = [name for name, value in row.items() if value is not None and name != "subscription"]
+        upsert(connection, feed_wire, [row], ["subscription"], known)
+        hourly_counts.add(connection, self._counts, now)
+        self._counts.clear()
+        self._stored_at = now
+
+    def _hear(self, message: Message) -> None:
+        """A heartbeat of another guard, at the same topic, says nothing of our clock."""
+        if message.attributes[HEARTBEAT] != self._subscription:
+            return
+        try:
+            sent_at = datetime.fromisoformat(message.attributes.get(_SENT_AT, ""))
+        except ValueError:
+            return
+        if sent_at.tzinfo is not None:
+            self._wire = replace(self._wire, heard_at=max(sent_at, self._wire.heard_at or sent_at))
+
+
+_ENVELOPE = 20  # bytes that are billed for the timestamp of each message: https://cloud.google.com/pubsub/pricing
+_ID = 16  # of Pub/Sub's message ids, in decimal
+
+
+def size_of(message: Message) -> int:
+    """Returns the bytes that Google bills for one message, by its price list, with an id of sixteen digits."""
+    return (
+        len(message.data)
+        + sum(len(key.encode()) + len(value.encode()) for key, value in message.attributes.items())
+        + _ENVELOPE
+        + _ID
+    )
+
+
+def bucket_of(seconds: float) -> str:
+    """The upper bound of the bucket that so many seconds fall into; "inf" above all."""
+    place = bisect_left(LATE_BUCKETS_S, seconds)
+    return str(LATE_BUCKETS_S[place]) if place < len(LATE_BUCKETS_S) else "inf"
+
+
+def late_at(counts: Mapping[str, int], share: float) -> int | None:
+    """The bound in seconds within which this share of events was in the ledger; None: no event, or above all bounds."""
+    total = sum(number for what, number in counts.items() if what.startswith(f"{LATE}/"))
+    passed = 0
+    for bound in LATE_BUCKETS_S if total else ():
+        passed += counts.get(f"{LATE}/{bound}", 0)
+        if passed >= share * total:
+            return bound
+    return None

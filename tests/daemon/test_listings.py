@@ -1,0 +1,222 @@
+"""Which projects a pass lists: rules by table, and over drawn streams no listing is older than promised."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.builders import at
+
+from costguard.daemon.listings import RHYTHM, Stream, Streams, Why, Wire, due
+from costguard.ledger.projects import ProjectLook
+from costguard.model.observation import Unread
+
+NOW = at("12:00")
+MINUTE, SECOND = timedelta(minutes=1), timedelta(seconds=1)
+ALIVE = Wire(heard_at=NOW - 20 * SECOND)
+HEARD = {"lab": Stream(heard_at=NOW - MINUTE)}
+REFUSED = Unread("project", "grant the role", "permission")
+
+
+def look(age: timedelta = MINUTE, project: str = "lab", *unread: Unread, complete: bool = True) -> ProjectLook:
+    moment = NOW - age
+    return ProjectLook(project, at("08:00"), moment, moment if complete else None, moment, unread, 3)
+
+
+def why(
+    age: timedelta = MINUTE,
+    wire: Wire | None = ALIVE,
+    by_project: Mapping[str, Stream] = HEARD,
+    *unread: Unread,
+    wanted: Sequence[str] = (),
+) -> Why | None:
+    return due(["lab"], {"lab": look(age, "lab", *unread)}, Streams(wire, by_project), wanted, NOW).get("lab")
+
+
+def test_project_whose_events_come_waits_for_its_turn() -> None:
+    """One turn in fourteen minutes, however long ago the last listing was by then."""
+    turns = [minute for minute in range(14) if why(minute * MINUTE) is None]
+    first_turn = len(turns)
+    assert turns == list(range(first_turn))
+    assert 0 < first_turn < 14
+    assert all(why(minute * MINUTE) is Why.TURN for minute in range(first_turn, 30))
+
+
+def test_project_that_was_never_read_is_listed() -> None:
+    assert due(["lab"], {}, Streams(ALIVE, HEARD), (), NOW) == {"lab": Why.NEVER_READ}
+    looks = {"lab": look(complete=False)}
+    assert due(["lab"], looks, Streams(ALIVE, HEARD), (), NOW) == {"lab": Why.NEVER_READ}
+
+
+def test_project_that_was_partly_unread_is_listed_again() -> None:
+    assert why(MINUTE, ALIVE, HEARD, REFUSED) is Why.UNREAD
+
+
+def test_project_in_which_something_is_due_is_listed() -> None:
+    assert why(wanted=["lab"]) is Why.WORK
+
+
+@pytest.mark.parametrize(
+    "wire",
+    [
+        None,
+        Wire(),
+        Wire(heard_at=NOW - 91 * SECOND),
+        Wire(heard_at=NOW + 91 * SECOND),
+        Wire(sent_at=NOW, pulled_at=NOW, message_at=NOW),
+        Wire(pulled_at=NOW, can_publish=False),
+        Wire(pulled_at=NOW - 91 * SECOND, message_at=NOW, can_publish=False),
+        Wire(pulled_at=NOW, message_at=NOW - 16 * MINUTE, can_publish=False),
+    ],
+    ids=[
+        "no subscription",
+        "nothing yet",
+        "an old heartbeat",
+        "a heartbeat of a time to come",
+        "heartbeats go out and do not come back",
+        "no heartbeats allowed, and no message",
+        "no heartbeats allowed, and no pull",
+        "no heartbeats allowed, and the last message is old",
+    ],
+)
+def test_silent_subscription_has_every_project_listed(wire: Wire | None) -> None:
+    assert why(wire=wire) is Why.SILENT
+
+
+def test_without_heartbeats_messages_show_that_the_subscription_is_alive() -> None:
+    assert why(wire=Wire(pulled_at=NOW - SECOND, message_at=NOW - 14 * MINUTE, can_publish=False)) is None
+
+
+@pytest.mark.parametrize(
+    ("heard", "missed", "expected"),
+    [
+        (timedelta(minutes=20), timedelta(minutes=1), Why.MISSED),
+        (timedelta(seconds=30), timedelta(minutes=1), Why.MISSED),
+        (timedelta(minutes=20), timedelta(minutes=16), Why.MISSED),
+        (timedelta(minutes=5), timedelta(minutes=16), None),
+    ],
+    ids=["nothing since", "too soon after", "long ago, and nothing since", "minutes of listings without a gap"],
+)
+def test_missed_event_has_its_project_listed_until_the_stream_is_confirmed(
+    heard: timedelta, missed: timedelta, expected: Why | None
+) -> None:
+    streams = {"lab": Stream(NOW - heard, NOW - missed), "other": Stream(NOW)}
+    assert why(by_project=streams) is expected
+    assert due(["other"], {"other": look(project="other")}, Streams(ALIVE, streams), (), NOW) == {}
+
+
+def test_project_without_any_event_waits_only_where_the_sink_is_proven() -> None:
+    """Heartbeats do not pass through the sink: an event of another project within a day does."""
+    assert why(by_project={}) is Why.UNPROVEN
+    assert why(by_project={"other": Stream(NOW - timedelta(hours=25))}) is Why.UNPROVEN
+    assert why(by_project={"other": Stream(NOW - timedelta(hours=23))}) is None
+
+
+def test_clock_that_was_set_back_has_the_project_listed() -> None:
+    assert why(-timedelta(minutes=5)) is Why.TURN
+
+
+def test_listing_may_be_as_old_as_its_turn_allows() -> None:
+    streams = Streams(ALIVE, HEARD)
+    assert streams.longest_age("lab", NOW, 5 * MINUTE) == 19 * MINUTE
+    assert replace(streams, wire=None).longest_age("lab", NOW, 5 * MINUTE) == 5 * MINUTE
+
+
+def test_rhythm_of_a_fast_clock_is_as_many_times_as_long() -> None:
+    """A pass of a minute is an hour of a clock sixty times as fast: turns are fourteen hours apart."""
+    fast = RHYTHM.at_speed(60)
+    assert (fast.every, fast.alive_within) == (timedelta(hours=14), timedelta(minutes=90))
+    assert fast.proven_for == RHYTHM.proven_for
+
+
+def test_turn_of_a_project_is_the_same_in_every_process() -> None:
+    """Python orders texts differently in each process; after a restart no project may wait twice as long."""
+    code = (
+        "from datetime import *; from costguard.daemon.listings import RHYTHM\n"
+        "at = datetime(2026, 11, 2, 12, tzinfo=UTC)\n"
+        "print([n for n in range(14) if RHYTHM.has_turn('lab', at + n * timedelta(minutes=1), "
+        "at + (n + 1) * timedelta(minutes=1))])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    here = [n for n in range(14) if RHYTHM.has_turn("lab", NOW + n * MINUTE, NOW + (n + 1) * MINUTE)]
+    assert done.stdout.strip() == str(here)
+    assert len(here) == 1
+
+
+def test_listings_of_many_projects_spread_over_the_minutes() -> None:
+    """500 projects that were all listed at once: every pass of two hours lists about a fourteenth of them."""
+    names = [f"project-{number}" for number in range(500)]
+    last = dict.fromkeys(names, NOW)
+    listed: Counter[int] = Counter()
+    for minute in range(1, 121):
+        now = NOW + minute * MINUTE
+        streams = Streams(Wire(heard_at=now), {name: Stream(now) for name in names})
+        looks = {name: replace(look(project=name), last_complete_at=moment) for name, moment in last.items()}
+        for name in due(names, looks, streams, (), now):
+            last[name] = now
+            listed[minute] += 1
+    assert min(listed.values()) > 20
+    assert max(listed.values()) < 55
+    assert len(listed) == 120
+
+
+_STEPS = st.lists(
+    st.tuples(
+        st.booleans(),  # whether heartbeats come back
+        st.sets(st.sampled_from(["a", "b", "c"])),  # projects of which an event comes
+        st.sets(st.sampled_from(["a", "b", "c"])),  # projects of which a listing shows a missed one
+        st.sets(st.sampled_from(["a", "b", "c"])),  # projects of which something is due
+        st.sets(st.sampled_from(["a", "b", "c"])),  # projects whose listing fails
+    ),
+    min_size=1,
+    max_size=90,
+)
+
+
+@given(_STEPS)
+def test_no_listing_is_older_than_promised(
+    steps: Sequence[tuple[bool, set[str], set[str], set[str], set[str]]],
+) -> None:
+    """A pass a minute: none is older than 15 minutes while events come, than a pass where they do not.
+
+    Something that is due has its project listed in the same pass; so has a project whose last listing failed.
+    """
+    names = ["a", "b", "c"]
+    listed_at = dict.fromkeys(names, NOW)
+    streams = {name: Stream(NOW) for name in names}
+    wire, failing, doubted = Wire(heard_at=NOW), set[str](), set[str]()
+    for number, (is_alive, heard, missed, wanted, fails) in enumerate(steps, start=1):
+        now = NOW + number * MINUTE
+        wire = replace(wire, heard_at=now) if is_alive else wire
+        streams |= {name: replace(streams[name], heard_at=now - SECOND) for name in heard}
+        looks = {
+            name: replace(look(0 * SECOND, name, *([REFUSED] if name in failing else [])), last_complete_at=moment)
+            for name, moment in listed_at.items()
+        }
+        known = Streams(wire, dict(streams))
+        chosen = due(names, looks, known, wanted, now)
+        assert wanted | failing <= chosen.keys()
+        for name in names:
+            age = now - listed_at[name]
+            if name not in failing:
+                assert age <= (MINUTE if name in doubted else 15 * MINUTE)
+            if name not in chosen:
+                assert known.doubt(name, now) is None
+                assert age < 14 * MINUTE
+            elif chosen[name] is Why.TURN:
+                assert known.doubt(name, now) is None
+        if now - (wire.heard_at or NOW) > RHYTHM.alive_within:
+            assert set(chosen) == set(names)
+        doubted = {name for name in names if known.doubt(name, now) is not None}
+        failing = {name for name in fails if name in chosen} | (failing - chosen.keys())
+        for name in chosen.keys() - failing:
+            listed_at[name] = now
+            if name in missed:
+                streams[name] = replace(streams[name], missed_at=now)
