@@ -18,6 +18,7 @@ from costguard.daemon import hourly_counts
 from costguard.daemon.listing_turns import ListingTurns, ReadStreams, at_work, earliest_moments
 from costguard.daemon.listings import Stream, Streams, Why, Wire
 from costguard.daemon.reconcile import Reconciler
+from costguard.daemon.shard_keeper import all_projects
 from costguard.db.tables import hourly_counts as counts
 from costguard.db.tables import projects, unknown_vms
 from costguard.db.transaction import Database
@@ -180,6 +181,30 @@ def test_vm_of_an_unreadable_project_is_not_stopped(sqlite_database: Database) -
     assert report.plan.decisions[0].reason.startswith("not known")
 
 
+def test_due_stop_in_a_project_of_another_replica_waits_for_its_look(sqlite_database: Database) -> None:
+    """The replica that acts asks for the look; the one that holds the project makes it; then the VM is stopped."""
+    judged = judged_at(sqlite_database)
+    clock = judged.scene.clock
+    clock.moment = NOON + timedelta(minutes=2)
+    acting = _stopping(judged, Watching())
+    cloud = Watching(running())
+    holding = reconciler(sqlite_database, cloud, ListingTurns(alive), [PROJECT], clock=clock)
+    with sqlite_database.write() as connection:
+        connection.execute(update(projects).values(last_complete_at=at("11:58"), last_tried_at=at("11:58")))
+    with (
+        all_projects(sqlite_database, "b", lambda: [PROJECT]) as of_holding,
+        all_projects(sqlite_database, "a", lambda: [PROJECT]) as of_acting,
+    ):
+        assert set(of_holding.held()) == {PROJECT}
+        assert holding.look(of_holding).due == {}
+        acting.run(shards=of_acting)
+        assert (cloud.listed, judged.google.calls) == ([], [])
+        clock.advance(timedelta(seconds=5))
+        assert holding.look(of_holding).due == {PROJECT: Why.WORK}
+        acting.run(shards=of_acting)
+    assert (cloud.listed, [call[0] for call in judged.google.calls]) == ([PROJECT], ["stop"])
+
+
 def test_moment_of_the_next_decision_has_its_project_listed_first(sqlite_database: Database) -> None:
     """What the last plan said of the next reminder: at that moment the listing comes before the decision."""
     clock = HandClock(NOON)
@@ -208,17 +233,17 @@ def test_earliest_moment_of_a_project_is_that_of_its_first_decision() -> None:
 
 
 def test_requests_are_counted_with_those_that_events_saved(sqlite_database: Database) -> None:
-    """Two projects take 3 and 5 requests: the first pass lists both, the next four none."""
+    """Two projects take 3 and 5 requests: the first pass lists both, the next five none. Stored every five minutes."""
     cloud, clock = Watching(running(requests=3), running(2, OTHER, requests=5)), HandClock(NOON)
     passes = reconciler(sqlite_database, cloud, ListingTurns(alive), clock=clock)
-    for _ in range(5):
+    for _ in range(6):
         passes.run()
-        clock.advance(timedelta(seconds=10))
+        clock.advance(MINUTE)
     with sqlite_database.read() as connection:
         assert hourly_counts.between(connection, NOON, at("13:00")) == {
             hourly_counts.LISTINGS: 2,
             hourly_counts.REQUESTS: 8,
-            hourly_counts.WITHOUT_EVENTS: 40,
+            hourly_counts.WITHOUT_EVENTS: 48,
         }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 
 from sqlalchemy import Connection, select, text
@@ -19,6 +19,8 @@ from costguard.model.observation import Observation
 from costguard.reminders import stop_rows
 from costguard.reminders.watched import FleetPlan
 
+_STORED_EVERY = timedelta(minutes=5)
+
 ReadStreams = Callable[[Connection, datetime], Streams]
 
 
@@ -33,6 +35,7 @@ class ListingTurns:
         self._next_at: dict[str, datetime] = {}  # by project, when something of it is to be decided
         self._requests: dict[str, int] = {}  # by project, of its last listing
         self._counts: Counter[str] = Counter()
+        self._stored_at: datetime | None = None
         self._streams = Streams()  # at the last choice
 
     def due(self, connection: Connection, watched: Sequence[str], now: datetime) -> dict[str, Why]:
@@ -54,11 +57,16 @@ class ListingTurns:
         self._counts[hourly_counts.LISTINGS] += 1
         self._counts[hourly_counts.REQUESTS] += observation.requests
 
-    def passed(self, connection: Connection, watched: Iterable[str], now: datetime) -> None:
-        """A pass is over: adds its counts, and those of a pass that lists every project."""
+    def passed(self, watched: Iterable[str], now: datetime) -> Mapping[str, int]:
+        """A pass is over: counts what it took, and what one that lists every project takes.
+
+        Returns the counts that are to be stored now; nothing between two times.
+        """
         self._counts[hourly_counts.WITHOUT_EVENTS] += sum(self._requests.get(project, 0) for project in watched)
-        hourly_counts.add(connection, self._counts, now)
-        self._counts.clear()
+        if self._stored_at is not None and timedelta() <= now - self._stored_at < _STORED_EVERY:
+            return {}
+        counts, self._counts, self._stored_at = self._counts, Counter(), now
+        return counts
 
 
 def earliest_moments(plan: FleetPlan, now: datetime) -> dict[str, datetime]:

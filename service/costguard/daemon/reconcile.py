@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 import structlog
 
 from costguard.access.rules import Rules
+from costguard.daemon import hourly_counts
 from costguard.daemon.listing_turns import ListingTurns, not_listed
 from costguard.daemon.listings import Why
 from costguard.daemon.shard_keeper import TAKEOVER, ShardKeeper
@@ -238,8 +239,9 @@ class Reconciler:
             return
         now = self._clock.now()
         self._turns.decided(plan, now)
-        with Isolated("listings_not_counted", passing=LeaseLost), self._database.write(fence) as connection:
-            self._turns.passed(connection, looks.fences, now)
+        if counts := self._turns.passed(looks.fences, now):
+            with Isolated("listings_not_counted", passing=LeaseLost), self._database.write(fence) as connection:
+                hourly_counts.add(connection, counts, now)
 
     def _fences(
         self, watched: Sequence[str], fence: Lease | None, shards: ShardKeeper | None

@@ -19,8 +19,10 @@ from costguard.access import signing
 from costguard.access.rules import Rules
 from costguard.checkpoints.client import InScaledTime
 from costguard.clock import SystemClock
-from costguard.daemon import restoring
+from costguard.daemon import feed_state, restoring
 from costguard.daemon.lease_keeper import LEASE, LEASE_TTL, kept
+from costguard.daemon.listing_turns import ListingTurns
+from costguard.daemon.listings import RHYTHM
 from costguard.daemon.marking import Marking
 from costguard.daemon.reconcile import PassReport, Reconciler
 from costguard.daemon.shard_keeper import TAKEOVER, all_projects
@@ -333,6 +335,7 @@ def built(
         ShadowExecutor(database, clock, live) if rules.is_shadow else live,
         listening,
         (2 * settings.watch.every + TAKEOVER) * speed,
+        ListingTurns(lambda connection, _now: feed_state.streams(connection, RHYTHM.at_speed(speed))),
     )
     # Distinguishes two daemons on one host, and a restarted one from the one that it replaces.
     holder = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(3)}"
