@@ -15,9 +15,12 @@ from sqlalchemy import Connection
 from costguard.daemon import hourly_counts
 from costguard.daemon.listings import RHYTHM, Rhythm, Wire
 from costguard.db.tables import feed_wire
+from costguard.db.transaction import Database
 from costguard.db.types import storable
 from costguard.db.upsert import upsert
 from costguard.errors import CloudError, PermissionDenied
+from costguard.isolation import Isolated
+from costguard.model.ports import Clock
 
 HEARTBEAT = "costguard-heartbeat"  # the attribute by which a heartbeat is known; its value is the subscription
 
@@ -53,16 +56,29 @@ class Lateness:
     from_publish: float | None
 
 
+Moments = Callable[[object, Sequence[Message]], Iterable[tuple[datetime, datetime | None]]]
+"""Of what was recorded of these messages, the moment of each new event, and when its message was published."""
+
+
 class FeedWatch:
-    """For the one thread that pulls. `late` is called with the lateness of each event that is in the ledger."""
+    """For the one thread that pulls. `late` is called with the lateness of each event that is in the ledger.
+
+    Its own rows are written without a lease: of two guards that pull by mistake, each notes the truth.
+    """
 
     def __init__(
         self,
+        database: Database,
+        clock: Clock,
         subscription: str,
+        moments: Moments,
         rhythm: Rhythm = RHYTHM,
         late: Callable[[Lateness], object] = lambda _: None,
     ) -> None:
+        self._database = database
+        self._clock = clock
         self._subscription = subscription
+        self._moments = moments
         self._rhythm = rhythm
         self._late = late
         self._wire = Wire()
@@ -94,7 +110,7 @@ class FeedWatch:
             self._wire = replace(self._wire, sent_at=now, can_publish=True)
 
     def pulled(self, messages: Sequence[Message], now: datetime) -> list[int]:
-        """Notes an answered pull. Returns the places of the messages that are no heartbeats."""
+        """Notes an answered pull, with or without messages. Returns the places of those that are no heartbeats."""
         self._error = ""
         self._wire = replace(self._wire, pulled_at=now)
         self._counts[PULLS] += 1
@@ -109,28 +125,32 @@ class FeedWatch:
             if message.published_at is not None:
                 newest = max(message.published_at, self._wire.message_at or message.published_at)
                 self._wire = replace(self._wire, message_at=newest)
+        self._store_sparingly(now)
         return others
 
     def failed(self, error: CloudError) -> None:
         self._error = str(error)
+        self._store_sparingly(self._clock.now())
 
     def measured(self, unread: int | None, oldest_at: datetime | None, now: datetime) -> None:
         """Notes how many messages Google holds, and since when the oldest."""
         self._backlog = {"unread": unread, "oldest_unread_at": oldest_at, "measured_at": now}
 
-    def recorded(self, moments: Iterable[tuple[datetime, datetime | None]], now: datetime) -> None:
-        """Notes that events are in the ledger: of each its moment, and when its message was published."""
-        for happened_at, published_at in moments:
+    def written(self, report: object, messages: Sequence[Message], now: datetime, lease: object = None) -> None:
+        """Notes that the events of messages are in the ledger. `report` is what recording them returned."""
+        del lease
+        for happened_at, published_at in self._moments(report, messages):
             seconds = max(0.0, (now - happened_at).total_seconds())
             self._counts[f"{LATE}/{bucket_of(seconds)}"] += 1
             since = None if published_at is None else max(0.0, (now - published_at).total_seconds())
             self._late(Lateness(seconds, since))
 
-    def is_to_be_stored(self, now: datetime) -> bool:
-        return self._stored_at is None or not timedelta() <= now - self._stored_at < _STORED_EVERY
+    def _store_sparingly(self, now: datetime) -> None:
+        if self._stored_at is None or not timedelta() <= now - self._stored_at < _STORED_EVERY:
+            with Isolated("feed_not_noted", passing=()), self._database.write() as connection:  # it is at the next pull
+                self._store(connection, now)
 
-    def store(self, connection: Connection, now: datetime) -> None:
-        """Writes what was noted. In a transaction that is undone the counts of some seconds are lost, nothing else."""
+    def _store(self, connection: Connection, now: datetime) -> None:
         row = {
             "subscription": self._subscription,
             "sent_at": self._wire.sent_at,
