@@ -11,6 +11,7 @@ from costguard_sandbox.bigquery import Tables
 from costguard_sandbox.clock import WorldClock
 from costguard_sandbox.gce.cloud import Cloud
 from costguard_sandbox.guest.local import LocalGuests, LocalGuestSettings
+from costguard_sandbox.pubsub import Broker
 from costguard_sandbox.slack.workspace import Workspace
 
 
@@ -43,6 +44,7 @@ class World(Cloud):
         super().__init__(clock, seed=seed, guests=guests, **options)
         self.slack = Workspace(clock, seed)
         self.bigquery = Tables()
+        self.pubsub = Broker(clock)
 
     def serve_at(self, url: str) -> None:
         self.slack.base_url = url

@@ -40,6 +40,20 @@ class SeenOperation:
     status_message: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class FeedMessage:
+    """A message of the events' subscription. `data` is its bytes, b"" where they could not be decoded.
+
+    Until `ack_id` is acknowledged the message comes again. A message of a sink holds one Cloud Logging entry as JSON.
+    """
+
+    ack_id: str
+    data: bytes
+    published_at: datetime | None  # None: the envelope does not say
+    message_id: str
+    attributes: Mapping[str, str] = field(default_factory=dict)
+
+
 TPU_NODES = "TPU nodes"
 
 

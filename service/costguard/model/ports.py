@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from typing import IO, Any, Protocol
 
 from costguard.model.data import StoredSize
@@ -11,7 +11,7 @@ from costguard.model.instance import InstanceKey, Shape
 from costguard.model.keeper import Keeper
 from costguard.model.launch import OperationAnswer, Quota, VmRequest, WayOut
 from costguard.model.message import Content, Posted
-from costguard.model.observation import Observation, Presence, Sighting
+from costguard.model.observation import FeedMessage, Observation, Presence, Sighting
 from costguard.model.person import Person
 from costguard.model.price import Price
 from costguard.model.utilisation import Usage
@@ -25,6 +25,7 @@ __all__ = [
     "Clock",
     "Cloud",
     "DataPlaces",
+    "Feed",
     "GoOn",
     "IapVerifier",
     "Launcher",
@@ -214,6 +215,29 @@ class DataPlaces(Protocol):
 
         `endpoint` is where a job reads it; None where this installation reads such addresses elsewhere.
         """
+        ...
+
+
+class Feed(Protocol):
+    """The subscription that audit entries come by. Every method raises CloudError."""
+
+    def pull(self, wait: timedelta) -> Sequence[FeedMessage]:
+        """Returns the messages that are there, or come within the wait; empty where none did.
+
+        Each is held for this process until the subscription's deadline: then it comes again, unless acknowledged.
+        """
+        ...
+
+    def acknowledge(self, ack_ids: Sequence[str]) -> None:
+        """These never come again. A message that is acknowledged too late may still come once more."""
+        ...
+
+    def hold(self, ack_ids: Sequence[str], by: timedelta) -> None:
+        """Moves the deadline of messages to this long from now, at most 10 minutes; with 0 they come again at once."""
+        ...
+
+    def publish(self, messages: Sequence[tuple[bytes, Mapping[str, str]]]) -> None:
+        """Publishes data with attributes to the topic that the subscription is of."""
         ...
 
 

@@ -1,0 +1,1 @@
+"""The events' subscription in Pub/Sub, pulled over its REST API."""
