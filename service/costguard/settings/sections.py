@@ -18,6 +18,7 @@ from costguard.settings import access, budgets, fleet, presets, reminders, serve
 from costguard.settings.access import AccessSection, SignInSection
 from costguard.settings.bill import BillSection
 from costguard.settings.budgets import BudgetSection
+from costguard.settings.feed import FeedSection
 from costguard.settings.fleet import ComputeSection, IdleSection, OwnersSection, PricesSection, WatchSection
 from costguard.settings.jobs import CheckpointsSection, JobsSection
 from costguard.settings.presets import PresetSection
@@ -44,6 +45,7 @@ class Settings(Section):
     compute: ComputeSection = ComputeSection()
     prices: PricesSection = PricesSection()
     bill: BillSection = BillSection()
+    feed: FeedSection = FeedSection()
     idle: IdleSection = IdleSection()
     owners: OwnersSection = OwnersSection()
     slack: SlackSection | None = None
