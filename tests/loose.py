@@ -55,4 +55,4 @@ _UNREAD = UnreadList(
 def loose_things(clock: Clock) -> LooseThings:
     listing = LooseListing("lab", (_DISK, _ADDRESS, _IMAGE, _QUEUED), cluster_disks=3, unread=(_UNREAD,))
     owners = OwnerRules(domain="lab.example")
-    return LooseThings(lambda _project: listing, ("lab",), clock.now, owners, spawn=lambda read: read())
+    return LooseThings(lambda _project: listing, lambda: ("lab",), clock.now, owners, spawn=lambda read: read())

@@ -62,7 +62,7 @@ def _measured(url: str, count: int, database: Database) -> Passes:
         presets = settings.preset_list()
         rules = Rules({preset.name: preset for preset in presets})
         belonging = Belonging(presets, settings.owners.rules)
-        reconciler = Reconciler(database, cloud, clock, [PROJECT], rules, belonging)
+        reconciler = Reconciler(database, cloud, clock, lambda: [PROJECT], rules, belonging)
         budgets = BudgetWatch(database, clock, [])
         price_refresh.seed_snapshot(database, snapshot_prices(), NOW)
         fence = leases.acquire(database, "daemon", "benchmark", timedelta(hours=1))

@@ -45,7 +45,7 @@ def _recording(url: str, count: int, name: str, database: Database) -> Iterator[
     presets = settings.preset_list()
     belonging = Belonging(presets, settings.owners.rules)
     reconciler = Reconciler(
-        database, cloud, clock, [PROJECT], Rules({preset.name: preset for preset in presets}), belonging
+        database, cloud, clock, lambda: [PROJECT], Rules({preset.name: preset for preset in presets}), belonging
     )
     price_refresh.seed_snapshot(database, snapshot_prices(), NOW)
     fence = leases.acquire(database, "daemon", "benchmark", timedelta(hours=1))

@@ -118,7 +118,7 @@ def _ground(cloud: Cloud, clock: JumpingClock, client: ComputeCloud, database: D
     settings = validate({"watch": {"projects": [PROJECT]}, "owners": {"domain": "example.com"}}, {}, Path("none"))
     presets = settings.preset_list()
     rules, belonging = Rules({preset.name: preset for preset in presets}), Belonging(presets, OWNERS)
-    passes = Reconciler(database, client, clock, [PROJECT], rules, belonging)
+    passes = Reconciler(database, client, clock, lambda: [PROJECT], rules, belonging)
     agent_events = AgentEvents(database, clock, tokens, lambda: None)
 
     def look() -> None:

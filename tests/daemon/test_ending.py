@@ -28,7 +28,7 @@ def test_a_daemon_that_ends_as_its_jobs_come_due_begins_none(
     looks, ends, looked = threading.Event(), threading.Event(), threading.Event()
     cloud = FakeCloud({PROJECT: observation()})
     reconciler = Reconciler(
-        sqlite_database, cloud, HandClock(at("12:00")), [PROJECT], Rules({}), Belonging((), OwnerRules())
+        sqlite_database, cloud, HandClock(at("12:00")), lambda: [PROJECT], Rules({}), Belonging((), OwnerRules())
     )
     daemon = Daemon(sqlite_database, reconciler, "one", timedelta(hours=1))
 

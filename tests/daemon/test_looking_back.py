@@ -39,7 +39,7 @@ def test_nothing_acts_under_a_lease_before_it_looked_at_the_database(sqlite_data
         return timedelta()
 
     clock = HandClock(NOW)
-    reconciler = Reconciler(sqlite_database, cloud, clock, [PROJECT], Rules({}), Belonging((), OwnerRules()))
+    reconciler = Reconciler(sqlite_database, cloud, clock, lambda: [PROJECT], Rules({}), Belonging((), OwnerRules()))
     hour = timedelta(hours=1)
     daemon = Daemon(sqlite_database, reconciler, "one", hour, work=DaemonWork(send=send), look_back=look_back)
     daemon._send()

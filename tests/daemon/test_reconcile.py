@@ -44,7 +44,9 @@ def _look(project: str, number: int, status: Status = Status.RUNNING, **given: o
 
 
 def _reconciler(database: Database, cloud: FakeCloud, *projects: str) -> Reconciler:
-    return Reconciler(database, cloud, HandClock(NOW), projects or tuple(cloud.observations), Rules({}), BELONGING)
+    return Reconciler(
+        database, cloud, HandClock(NOW), lambda: projects or tuple(cloud.observations), Rules({}), BELONGING
+    )
 
 
 def _vms(database: Database) -> int:
@@ -80,7 +82,7 @@ def test_pass_rolls_up_the_labels_that_the_settings_name(sqlite_database: Databa
         rows.prices(connection)
         rows.lifetime(connection, rows.instance(connection, "vm-1"), NOW - timedelta(days=2), charged_to=None)
     rules = Rules({}, spend_labels=("experiment",))
-    Reconciler(sqlite_database, FakeCloud({}), HandClock(NOW), [], rules, BELONGING).run()
+    Reconciler(sqlite_database, FakeCloud({}), HandClock(NOW), list, rules, BELONGING).run()
     with sqlite_database.read() as connection:
         assert set(connection.scalars(select(label_days.c.label))) == {"experiment"}
         assert connection.scalar(select(func.count()).select_from(label_days)) == 2

@@ -54,7 +54,7 @@ def _daemon(
     fetch: Callable[[], Sequence[Price]] | None = None,
     alive: Callable[[bool], None] = lambda _is_well: None,
 ) -> Daemon:
-    reconciler = Reconciler(database, cloud, HandClock(NOW), [PROJECT], Rules({}), Belonging((), OwnerRules()))
+    reconciler = Reconciler(database, cloud, HandClock(NOW), lambda: [PROJECT], Rules({}), Belonging((), OwnerRules()))
     hour = timedelta(hours=1)
     prices = PriceTask(fetch, lambda *_: None, hour) if fetch else None
     return Daemon(database, reconciler, holder, hour, prices, signs=Signs(alive=alive))
@@ -266,7 +266,7 @@ def test_budgets_are_looked_at_after_each_pass_and_cannot_spoil_it(sqlite_databa
         raise PriceSourceError("no prices")
 
     clock = HandClock(NOW)
-    reconciler = Reconciler(sqlite_database, _Cloud(), clock, [PROJECT], Rules({}), Belonging((), OwnerRules()))
+    reconciler = Reconciler(sqlite_database, _Cloud(), clock, lambda: [PROJECT], Rules({}), Belonging((), OwnerRules()))
     hour = timedelta(hours=1)
     daemon = Daemon(sqlite_database, reconciler, "one", hour, work=DaemonWork(after_pass={"budgets": look}))
     with _started(daemon):
@@ -323,7 +323,9 @@ def test_messages_are_sent_while_a_pass_is_held_up(sqlite_database: Database) ->
         sent.release()
         return timedelta()
 
-    reconciler = Reconciler(sqlite_database, cloud, HandClock(NOW), [PROJECT], Rules({}), Belonging((), OwnerRules()))
+    reconciler = Reconciler(
+        sqlite_database, cloud, HandClock(NOW), lambda: [PROJECT], Rules({}), Belonging((), OwnerRules())
+    )
     hour = timedelta(hours=1)
     daemon = Daemon(sqlite_database, reconciler, "one", hour, work=DaemonWork(send=send))
     with _started(daemon):
@@ -343,7 +345,7 @@ def test_an_empty_outbox_is_left_alone_for_a_while_and_after_a_pass_looked_into_
         return None
 
     reconciler = Reconciler(
-        sqlite_database, _Cloud(), HandClock(NOW), [PROJECT], Rules({}), Belonging((), OwnerRules())
+        sqlite_database, _Cloud(), HandClock(NOW), lambda: [PROJECT], Rules({}), Belonging((), OwnerRules())
     )
     hour = timedelta(hours=1)
     daemon = Daemon(sqlite_database, reconciler, "one", hour, work=DaemonWork(send=send))
@@ -359,7 +361,9 @@ def test_an_empty_outbox_is_left_alone_for_a_while_and_after_a_pass_looked_into_
 def test_who_was_met_is_decided_about_at_once(sqlite_database: Database) -> None:
     """People are looked up where messages are sent, side_tasks the passes; someone new brings on a pass."""
     cloud, met = _Cloud(), threading.Event()
-    reconciler = Reconciler(sqlite_database, cloud, HandClock(NOW), [PROJECT], Rules({}), Belonging((), OwnerRules()))
+    reconciler = Reconciler(
+        sqlite_database, cloud, HandClock(NOW), lambda: [PROJECT], Rules({}), Belonging((), OwnerRules())
+    )
 
     def look_up(fence: Lease, stop: threading.Event) -> bool:
         is_first = not met.is_set()
@@ -388,7 +392,7 @@ def test_a_daemon_that_lost_its_lease_stops_sending(sqlite_database: Database) -
         raise LeaseLost("taken over")
 
     reconciler = Reconciler(
-        sqlite_database, _Cloud(), HandClock(NOW), [PROJECT], Rules({}), Belonging((), OwnerRules())
+        sqlite_database, _Cloud(), HandClock(NOW), lambda: [PROJECT], Rules({}), Belonging((), OwnerRules())
     )
     hour = timedelta(hours=1)
     daemon = Daemon(sqlite_database, reconciler, "one", hour, work=DaemonWork(send=send))

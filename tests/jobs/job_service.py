@@ -185,7 +185,7 @@ class JobSetup:
     def _launching(self) -> LaunchTargets:
         addresses = None if self.network is None else AddressFinder(self.network.way_out, self.clock)
         look = None if self.reserved is None else self._reservation
-        return LaunchTargets(self.projects, self._shape, self.advice, addresses, look, self.capacity)
+        return LaunchTargets(lambda: self.projects, self._shape, self.advice, addresses, look, self.capacity)
 
     @property
     def code(self) -> CodeArchives:

@@ -189,7 +189,7 @@ def test_a_preset_is_named_and_where_none_is_a_priced_machine_type(sqlite_url: s
         assert answer.held is not None
         assert (answer.held.verdict.bound, answer.held.verdict.cause) == (kinds.COMPUTE, kinds.TENSOR)
         project = answer.job.spec.project
-        advised = with_next_machine(answer, presets, LaunchTargets((project,), _shape), accrual)
+        advised = with_next_machine(answer, presets, LaunchTargets(lambda: (project,), _shape), accrual)
         assert advised.next is not None
         assert advised.next.machine.in_words == ("a100 (a2-highgpu-1g)" if with_preset else "a2-highgpu-1g")
         assert advised.next.machine.zone.startswith("us-central1-")
@@ -206,5 +206,5 @@ def test_nothing_is_named_where_nothing_faster_has_a_price(sqlite_url: str) -> N
             accrual = accrual_at(connection, w.clock.now())
             answer = diagnosis_of(connection, accrual, "j1")
         assert answer is not None
-        targets = LaunchTargets((answer.job.spec.project,), _shape)
+        targets = LaunchTargets(lambda: (answer.job.spec.project,), _shape)
         assert with_next_machine(answer, [Preset("a100", Match(), None, launch=A2)], targets, accrual).next is None

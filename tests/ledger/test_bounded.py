@@ -353,7 +353,7 @@ def test_a_large_first_pass_lets_the_lease_be_renewed(sqlite_database: Database,
     try:
         with _watched(sqlite_url, renew) as watched:
             reconciler = Reconciler(
-                watched, FakeCloud({PROJECT: look}), HandClock(now), [PROJECT], Rules({}), BELONGING
+                watched, FakeCloud({PROJECT: look}), HandClock(now), lambda: [PROJECT], Rules({}), BELONGING
             )
             report = reconciler.run(lease)
     finally:

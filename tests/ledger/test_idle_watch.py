@@ -46,8 +46,10 @@ class Place:
     def __init__(self, world: World, cloud: ComputeCloud, database: Database) -> None:
         self.world, self.database = world, database
         watched = ["demo"]
-        self.reconciler = Reconciler(database, cloud, world.clock, watched, Rules(PRESETS), Belonging((), OwnerRules()))
-        self.watch = IdleWatch(database, cloud, world.clock, watched, PRESETS, 5 * MINUTE)
+        self.reconciler = Reconciler(
+            database, cloud, world.clock, lambda: watched, Rules(PRESETS), Belonging((), OwnerRules())
+        )
+        self.watch = IdleWatch(database, cloud, world.clock, lambda: watched, PRESETS, 5 * MINUTE)
         for load in Load:
             body: dict[str, Any] = {
                 "name": load.value,

@@ -210,7 +210,7 @@ def test_drift_is_found_and_healed(database: Database) -> None:
 def test_a_pass_heals_what_drifted(sqlite_database: Database) -> None:
     """The pass heals at its first pass, and then each hour; in between it costs nothing."""
     clock = HandClock(at("12:00"))
-    reconciler = Reconciler(sqlite_database, FakeCloud(), clock, (), Rules({}), BELONGING)
+    reconciler = Reconciler(sqlite_database, FakeCloud(), clock, lambda: (), Rules({}), BELONGING)
     with sqlite_database.write() as connection:
         rows.prices(connection)
         vm = rows.instance(connection, "vm", gce_id="1000")

@@ -53,7 +53,7 @@ def passes(database: Database) -> Iterator[list[PassReport]]:
     clock = HandClock(NOW - timedelta(minutes=10))
     with running(world) as url, closing(ComputeCloud(url, clock, wait=lambda _: False)) as cloud:
         guard = Reconciler(
-            database, cloud, clock, ("acme-training", "acme-research"), Rules({}), Belonging((), OwnerRules())
+            database, cloud, clock, lambda: ("acme-training", "acme-research"), Rules({}), Belonging((), OwnerRules())
         )
         first = guard.run()
         world.faults.add("forbidden", project="acme-research")

@@ -69,7 +69,7 @@ def client_of(deps: Deps, *listings: LooseListing) -> TestClient:
     by_project = {listing.project: listing for listing in listings}
     owners = OwnerRules(domain="lab.example")
     things = LooseThings(
-        lambda project: by_project[project], [*by_project], deps.clock.now, owners, spawn=lambda read: read()
+        lambda project: by_project[project], lambda: [*by_project], deps.clock.now, owners, spawn=lambda read: read()
     )
     return pages(replace(deps, loose=things))
 

@@ -155,7 +155,7 @@ def test_no_pass_stops_a_vm_right_after_nobody_watched(judged: Judged, unheld: t
     lease = acquire(scene.database, "daemon", "after", ttl, now)
     executor = scene.executor(still_due=ByTheRules(judged.rules))
     reconciler = Reconciler(
-        scene.database, FakeCloud({}), scene.clock, [], judged.rules, Belonging((), OwnerRules()), executor=executor
+        scene.database, FakeCloud({}), scene.clock, list, judged.rules, Belonging((), OwnerRules()), executor=executor
     )
     reconciler.act(lease)
     assert len(judged.google.calls) == stops

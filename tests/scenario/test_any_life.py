@@ -115,7 +115,7 @@ def test_a_hard_life_is_accounted_for_exactly(
         world.advance(step * chance.uniform(0.1, 1.9))
         domain = "example.com" if number < 35 else "example.org"  # whose VMs they are changes on the way
         guard = Reconciler(
-            sqlite_database, cloud, clock, PROJECTS, Rules({}), Belonging((), OwnerRules(domain=domain)), 1
+            sqlite_database, cloud, clock, lambda: PROJECTS, Rules({}), Belonging((), OwnerRules(domain=domain)), 1
         )
         guard.run()
         if number == 45:

@@ -86,7 +86,7 @@ def _recorded(database: Database, world: World) -> None:
         database,
         DirectCloud(world, random.Random(1), 0.0),
         _WorldClock(world),
-        (PROJECT,),
+        lambda: (PROJECT,),
         Rules({}),
         Belonging((), OwnerRules()),
         1,

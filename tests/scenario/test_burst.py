@@ -94,7 +94,9 @@ def place(sqlite_url: str) -> Iterator[Place]:
         executor = LiveExecutor(database, cloud, world.clock, ByTheRules(RULES))
         belonging = Belonging((), OwnerRules(domain="example.com"))
         lookups = AccountLookups(database, notifier, world.clock)
-        reconciler = Reconciler(database, cloud, world.clock, [PROJECT], RULES, belonging, 1, lookups.enqueue, executor)
+        reconciler = Reconciler(
+            database, cloud, world.clock, lambda: [PROJECT], RULES, belonging, 1, lookups.enqueue, executor
+        )
         yield Place(world, database, reconciler, notifier, lookups)
         cloud.close()
 

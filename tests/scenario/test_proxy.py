@@ -72,7 +72,11 @@ def _watching(database: Database) -> Iterator[tuple[Proxy, Reconciler, HandClock
     with running(clouds) as upstream:
         proxy = Proxy(upstream)
         with serving(proxy.answer) as served, closing(ComputeCloud(served.url, clock, wait=lambda _: False)) as cloud:
-            yield proxy, Reconciler(database, cloud, clock, (PROJECT,), Rules({}), Belonging((), OwnerRules())), clock
+            yield (
+                proxy,
+                Reconciler(database, cloud, clock, lambda: (PROJECT,), Rules({}), Belonging((), OwnerRules())),
+                clock,
+            )
 
 
 @pytest.mark.parametrize("substitute", SUBSTITUTES, ids=["empty", "list", "another", "html"])

@@ -69,7 +69,7 @@ def watched(database: Database, world: World) -> FleetReport:
     refresh(database, prices, world.now)
     belonging = Belonging((PRESET,), OwnerRules(domain="example.com"))
     while world.now <= LAST_LOOK:
-        Reconciler(database, cloud, world.clock, [PROJECT], RULES, belonging, 1).run()
+        Reconciler(database, cloud, world.clock, lambda: [PROJECT], RULES, belonging, 1).run()
         world.advance(30 * MINUTE)
     with database.read() as connection:
         return fleet_report(connection, RULES, world.now, 30)

@@ -138,7 +138,7 @@ def lives(sqlite_database: Database) -> Lives:
     with running(world) as url:
         cloud = ComputeCloud(url, clock, wait=lambda _seconds: False)
         rules, belonging = Rules({}), Belonging((), OwnerRules())
-        guard = Reconciler(sqlite_database, cloud, clock, (PROJECT,), rules, belonging)
+        guard = Reconciler(sqlite_database, cloud, clock, lambda: (PROJECT,), rules, belonging)
         prices = CatalogPrices(url)
 
         def look(seconds: float) -> None:

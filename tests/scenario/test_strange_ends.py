@@ -51,7 +51,7 @@ class Watch:
 def watch(request: pytest.FixtureRequest, sqlite_database: Database) -> Iterator[Watch]:
     world, clock = World(ManualClock(START), projects=[PROJECT]), HandClock(START)
     with running(world) as url, closing(ComputeCloud(url, clock, wait=lambda _: False)) as cloud:
-        guard = Reconciler(sqlite_database, cloud, clock, (PROJECT,), Rules({}), Belonging((), OwnerRules()))
+        guard = Reconciler(sqlite_database, cloud, clock, lambda: (PROJECT,), Rules({}), Belonging((), OwnerRules()))
         guard.run()
         yield Watch(sqlite_database, world, guard, clock, request.param)
 

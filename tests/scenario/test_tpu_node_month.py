@@ -47,7 +47,7 @@ def _guarded(database: Database, world: World) -> Iterator[Reconciler]:
     belonging = Belonging(presets, OwnerRules(domain="example.com"))
     with running(world) as url, closing(ComputeCloud(url, world.clock, wait=Waits(), tpu_nodes=True)) as cloud:
         refresh(database, CatalogPrices(url), world.now)
-        yield Reconciler(database, cloud, world.clock, (PROJECT,), Rules({}), belonging, 1)
+        yield Reconciler(database, cloud, world.clock, lambda: (PROJECT,), Rules({}), belonging, 1)
 
 
 def _world() -> World:

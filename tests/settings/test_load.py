@@ -200,3 +200,25 @@ def test_example_is_right_when_uncommented(tmp_path: Path) -> None:
     assert settings.teams
     missing = [key for key in setting_keys() if not re.search(rf"\b{key.rsplit('.', 1)[-1]} =", text)]
     assert not missing
+
+
+def test_places_are_normalised_and_projects_need_not_be_listed(tmp_path: Path) -> None:
+    """A number and its full name are the same place; excluded projects are left out even where they are listed."""
+    file = tmp_path / "costguard.toml"
+    file.write_text('[watch]\norganization = "123"\nfolders = ["folders/7", "8"]\n')
+    scope = load(file, {}).watch.scope
+    assert scope.places == ("organizations/123", "folders/7", "folders/8")
+    assert scope.kept == ()
+    file.write_text('[watch]\nprojects = ["ml-one", "lab-two"]\nexclude = ["lab-*", "ml-tw?"]\n')
+    assert load(file, {}).watch.scope.kept == ("ml-one",)
+
+
+def test_names_of_projects_are_not_checked_where_they_are_found(tmp_path: Path) -> None:
+    """A budget may be of a project that no settings file lists, once an organisation is searched."""
+    file = tmp_path / "costguard.toml"
+    budget = '[budgets.all]\nscope = { project = "ml-far" }\nlimit = 9\nperiod = "day"\n'
+    file.write_text(f'[watch]\nfolders = ["7"]\n{budget}[enforcement]\nprotect_projects = ["ml-away"]\n')
+    assert load(file, {}).budget_list()[0].scope.project == "ml-far"
+    file.write_text(f'[watch]\nprojects = ["ml-near"]\n{budget}')
+    with pytest.raises(SettingsError, match="expected a watched project: ml-near"):
+        load(file, {})

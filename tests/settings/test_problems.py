@@ -35,7 +35,7 @@ def test_all_problems_at_once(tmp_path: Path) -> None:
         'costguard.toml:2: watch.projects[1]: given "ML", expected a Google Cloud project id such as ml-training-prod '
         "(the id, not the name or the number)",
         "costguard.toml:3: watch.evry: no such key (did you mean every?); "
-        "expected one of every, parallel, projects, tpu_nodes, vms_without_gpu",
+        "expected one of every, exclude, folders, organization, parallel, projects, tpu_nodes, vms_without_gpu",
         "costguard.toml:4: watch.parallel: given true, expected a whole number",
         'costguard.toml:6: presets.t4.limit: given "8 hours", expected a time with its unit, such as 90s, 15m, 8h, 3d, '
         '1w or 1h30m (did you mean 8h?), or "never"',
@@ -59,6 +59,35 @@ def test_all_problems_at_once(tmp_path: Path) -> None:
         ("", "costguard.toml: watch: missing; expected a section [watch] with projects"),
         ("watch = 3\n", "costguard.toml:1: watch: given 3, expected a table"),
         ("[watch]\n", "costguard.toml:1: watch.projects: missing; expected the projects to watch"),
+        ("[watch]\nexclude = ['a-*']\n", "costguard.toml:1: watch.projects: missing; expected the projects to watch"),
+        (
+            "[watch]\norganization = 'acme.com'\n",
+            'costguard.toml:2: watch.organization: given "acme.com", expected the number of an organisation, such as 1234',
+        ),
+        (
+            "[watch]\norganization = 123\n",
+            "costguard.toml:2: watch.organization: given 123, expected text in quotes",
+        ),
+        (
+            "[watch]\nfolders = ['7', 'organizations/7']\n",
+            'costguard.toml:2: watch.folders[1]: given "organizations/7", expected the number of a folder, such as',
+        ),
+        (
+            "[watch]\nfolders = ['7', 'folders/7']\n",
+            "costguard.toml:2: watch.folders: given a list, expected each folder once (folders/7 is listed more than once)",
+        ),
+        (
+            GOOD + "exclude = ['Lab*']\n",
+            'costguard.toml:3: watch.exclude[0]: given "Lab*", expected a project id, or a pattern of them with * and ?',
+        ),
+        (
+            GOOD + "exclude = ['ml-*']\n",
+            "costguard.toml:3: watch.exclude: given a list, expected patterns that leave a project to watch",
+        ),
+        (
+            "[watch]\nfolders = ['7']\nexclude = ['*']\n",
+            "costguard.toml:3: watch.exclude: given a list, expected patterns that leave a project to watch",
+        ),
         (GOOD + 'every = "2h"\n', 'costguard.toml:3: watch.every: given "2h", expected a time from 10s to 1h'),
         (GOOD + "parallel = 0\n", "costguard.toml:3: watch.parallel: given 0, expected at least 1"),
         (GOOD + "parallel = 65\n", "costguard.toml:3: watch.parallel: given 65, expected at most 64"),

@@ -95,7 +95,7 @@ class Process:
         assert self.guard.messaging is not None
         self.messaging = self.guard.messaging
         rules = self.guard.rules
-        launching = LaunchTargets(made.watch.projects, cloud.shape)
+        launching = LaunchTargets(lambda: made.watch.projects, cloud.shape)
         self.jobs = JobService(
             self.database, place.clock, rules, launching, place.shelf, data_places(made, {}), place.new_id,
             lambda: None, self.guard.code,

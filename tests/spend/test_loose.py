@@ -258,7 +258,7 @@ def test_latest_report_waits_for_nobody() -> None:
         projects.append(project)
         return LooseListing(project)
 
-    things, book = LooseThings(source, ("demo",), clock.now, RULES, spawn=waiting.append), PriceBook(())
+    things, book = LooseThings(source, lambda: ("demo",), clock.now, RULES, spawn=waiting.append), PriceBook(())
     assert things.latest(book) is None
     assert things.latest(book) is None
     assert len(waiting) == 1
@@ -322,7 +322,7 @@ def test_google_is_asked_again_only_after_a_while() -> None:
         projects.append(project)
         return LooseListing(project, unread=(UnreadList(project, LooseKind.DISK, "No.", "compute.disks.list"),))
 
-    things = LooseThings(source, ("one", "two"), clock.now, RULES)
+    things = LooseThings(source, lambda: ("one", "two"), clock.now, RULES)
     book = PriceBook(())
     assert len(things.report(lambda: book).unread) == 2
     assert len(things.report(lambda: book, "one").unread) == 1

@@ -32,7 +32,7 @@ def test_what_a_pass_records_is_sent(sqlite_database: Database, receiver: Receiv
     """Events of the first pass are history; those of the next reach the receiver, though nobody waits for it."""
     clock, meters, sent = HandClock(at("12:00")), WatchMeters(), threading.Event()
     cloud = FakeCloud({PROJECT: observation(seen())})
-    passing = Reconciler(sqlite_database, cloud, clock, [PROJECT], Rules({}), Belonging((), OwnerRules()))
+    passing = Reconciler(sqlite_database, cloud, clock, lambda: [PROJECT], Rules({}), Belonging((), OwnerRules()))
     passes = threading.Semaphore(0)
 
     def passed(seconds: float, report: PassReport | None) -> None:

@@ -22,6 +22,9 @@ from costguard.isolation import Isolated
 from costguard.jobs.reports.listening import Listening
 from costguard.ledger import projects
 from costguard.ledger.charging import Charged, charge_due
+from costguard.ledger.discovery import rows as discovered
+from costguard.ledger.discovery.rules import due_projects
+from costguard.ledger.discovery.watch import Watched
 from costguard.ledger.observe import Belonging
 from costguard.ledger.record import Recorded, close_account, failed, record
 from costguard.ledger.running import running_totals
@@ -89,7 +92,7 @@ class Reconciler:
         database: Database,
         cloud: Cloud,
         clock: Clock,
-        watched: Sequence[str],
+        watched: Watched,
         rules: Rules,
         belonging: Belonging,
         parallel: int = 8,
@@ -102,7 +105,7 @@ class Reconciler:
         self._database = database
         self._cloud = cloud
         self._clock = clock
-        self._watched = tuple(watched)
+        self._watched = watched
         self._rules = rules
         self._belonging = belonging
         self._parallel = parallel
@@ -112,10 +115,11 @@ class Reconciler:
         self._fresh_for = fresh_for
         self._turns = turns
         self._checked_at: datetime | None = None
+        self._has_asked = False  # in this process: the first pass asks every project, also those that refuse
 
     def watched(self) -> Sequence[str]:
         """Returns the projects that all replicas together watch at this moment."""
-        return self._watched
+        return self._watched()
 
     def run(
         self, fence: Lease | None = None, stop: threading.Event | None = None, shards: ShardKeeper | None = None
@@ -207,11 +211,15 @@ class Reconciler:
             return now, fleet, gather.decide_about(connection, fleet, self._rules, now, answers_since, undecided)
 
     def _due(self, looks: Looks, now: datetime) -> Mapping[str, Why]:
-        """Returns the projects that this pass looks at."""
-        if self._turns is None:
-            return dict.fromkeys(looks.fences, Why.SILENT)
+        """Returns the projects that this pass looks at: not those that refuse, and were asked not long ago."""
+        asked = list(looks.fences)
         with self._database.read() as connection:
-            return self._turns.due(connection, list(looks.fences), now)
+            if self._has_asked:
+                refusing = {row.project: row for row in discovered.read_all(connection) if row.refused_since is not None}
+                tried_at = {look.project: look.last_tried_at for look in projects.read_all(connection)}
+                asked = list(due_projects(asked, refusing, tried_at, now))
+            self._has_asked = True
+            return dict.fromkeys(asked, Why.SILENT) if self._turns is None else self._turns.due(connection, asked, now)
 
     def _to_look_at_first(self, plan: FleetPlan, looks: Looks, now: datetime) -> list[str]:
         """Returns the projects that the plan acts on, and whose last look may be as old as their turn allows."""
@@ -274,8 +282,9 @@ class Reconciler:
     def _close_unwatched(self, watched: Sequence[str], fence: Lease | None, shards: ShardKeeper | None) -> None:
         with self._database.read() as connection:
             looks = projects.read_all(connection)
+        kept = frozenset(watched)
         for look in looks:
-            if look.project in watched:
+            if look.project in kept:
                 continue
             lease = fence if shards is None else shards.claim_unwatched(look.project)
             if shards is not None and lease is None:

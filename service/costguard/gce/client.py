@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from costguard.errors import CloudError, CredentialsRefused, NotFound, PermissionDenied
 from costguard.gce.actions import ComputeActuator, ComputeLauncher
 from costguard.gce.advice import capacity_advice, preemption_rate, spot_prices
+from costguard.gce.assets import SEARCH_BUDGET_S, search_place
 from costguard.gce.disks import DiskDetails, DiskListing, list_disks
 from costguard.gce.errors import NoAnswer, code_of
 from costguard.gce.garbage import not_searched
@@ -33,7 +34,15 @@ from costguard.gce.tpu_queue import with_tpus
 from costguard.model.instance import InstanceKey, InstanceKind, ProvisioningModel, Shape
 from costguard.model.keeper import Keeper
 from costguard.model.launch import CapacityAdvice, OperationAnswer, ReservedVms, SpotListPrice
-from costguard.model.observation import LooseKind, LooseListing, Observation, Presence, Sighting, Unread
+from costguard.model.observation import (
+    LooseKind,
+    LooseListing,
+    Observation,
+    PlaceSearch,
+    Presence,
+    Sighting,
+    Unread,
+)
 from costguard.model.utilisation import Usage
 
 if TYPE_CHECKING:
@@ -241,6 +250,10 @@ class ComputeCloud:
         deadline = Deadline(_LOOSE_BUDGET_S, self._monotonic)
         shape_of = partial(self._types.shape, project)
         return list_loose(self._http, project, deadline, shape_of, (LooseKind.RESERVATION,))
+
+    def search(self, place: str) -> PlaceSearch:
+        """Finds the projects of an organisation or folder that hold what bills. Never raises a CloudError."""
+        return search_place(self._services, place, Deadline(SEARCH_BUDGET_S, self._monotonic))
 
     def usage(self, project: str, since: datetime, until: datetime) -> Usage:
         """Reads Cloud Monitoring's measurements of the project's VMs. Never raises a CloudError: see `Usage.unread`."""

@@ -63,6 +63,12 @@ LAUNCHING = Service(
     role_file="deploy/iam-role-launch.yaml",
     tells_refusals=True,
 )
+ASSETS = Service(
+    "Cloud Asset Inventory",
+    "cloudasset.googleapis.com",
+    "roles/cloudasset.viewer",
+    role_file="deploy/iam-role-discovery.yaml",
+)
 MONITORING = Service("Cloud Monitoring", "monitoring.googleapis.com", "roles/monitoring.viewer")
 
 
@@ -82,6 +88,12 @@ _CODES: tuple[tuple[type[CloudError], str], ...] = (
     (NoAnswer, "unreachable"),
     (CloudUnavailable, "unavailable"),
 )
+
+
+def owner_text(project: str) -> str:
+    """`project P` of a project; `organization N` or `folder N` of `organizations/N` and `folders/N`."""
+    kind, is_place, number = project.partition("s/")
+    return f"{kind} {number}" if is_place and kind in ("organization", "folder") else f"project {project}"
 
 
 def code_of(error: CloudError) -> str:
@@ -117,11 +129,11 @@ def from_exception(
     from google.auth import exceptions as auth
 
     if isinstance(error, auth.TransportError) or (isinstance(error, auth.RefreshError) and error.retryable):
-        return NoAnswer(f"{what} of project {project}: no access token could be fetched ({_brief(error)}).")
+        return NoAnswer(f"{what} of {owner_text(project)}: no access token could be fetched ({_brief(error)}).")
     if isinstance(error, auth.GoogleAuthError):
         reading = explain(f"{type(error).__name__}: {error}", status=401, project=project)
         refused = CredentialsRefused(
-            f"{what} of project {project}: Google refused our credentials ({_brief(error)}).", reading.mend
+            f"{what} of {owner_text(project)}: Google refused our credentials ({_brief(error)}).", reading.mend
         )
         refused.refusal = reading.kind.value
         return refused
@@ -132,7 +144,7 @@ def from_exception(
         is_later = _NOT_YET.search(str(error.errors)) is not None
         return _error(reading, project, what, account, service, is_later=is_later)
     return NoAnswer(
-        f"{what} of project {project}: no answer from {service.name} ({_brief(error)}).",
+        f"{what} of {owner_text(project)}: no answer from {service.name} ({_brief(error)}).",
         "Check the network, and the endpoint if one is set; it is tried again at the next pass.",
     )
 
@@ -142,7 +154,7 @@ def _error(
 ) -> CloudError:
     """`is_later`: what it is about is not ready yet."""
     status, words = reading.status, reading.said.rstrip(".") or "no explanation"
-    said = f"{what} of project {project}: {service.name} answered {status}: {words}."
+    said = f"{what} of {owner_text(project)}: {service.name} answered {status}: {words}."
     error = _of_status(reading, said, project, account, service, is_later=is_later)
     error.refusal = reading.kind.value
     return error
@@ -168,7 +180,7 @@ def _of_status(
     if status == 404 and missing_resource(reading.said).count("/") > 1:
         return NotFound(said, reading.mend)
     if status == 404:
-        return NotFound(said, f"Check that project {project} exists and is spelt so, or stop watching it.")
+        return NotFound(said, f"Check that {owner_text(project)} exists and is spelt so, or stop watching it.")
     if status >= 500 or status == 408:
         return CloudUnavailable(said, "It is tried again at the next pass.")
     if service.tells_refusals and status == 409:
@@ -180,7 +192,7 @@ def _of_status(
         refusal = NoticeRefused if is_about_notice(reading.said) else RequestRefused
         return refusal(said, reading.mend or "Change what is asked for: Google would refuse it again.")
     if kind in (RefusalKind.UNKNOWN, RefusalKind.REQUEST):
-        return BadAnswer(said, f"Check the spelling of project {project} and the endpoint, if one is set.")
+        return BadAnswer(said, f"Check the spelling of {owner_text(project)} and the endpoint, if one is set.")
     return BadAnswer(said, f"{reading.sentence} {reading.mend}")
 
 
@@ -194,7 +206,7 @@ def _way_in(reading: Explanation, project: str, account: str, service: Service) 
     if not all(permission.startswith(own) for permission in reading.missing.permissions):
         return reading.mend
     grantee = account or "the account that Costguard runs as"
-    return f"Grant the role of {service.role_file}, or {service.role}, on project {project} to {grantee}."
+    return f"Grant the role of {service.role_file}, or {service.role}, on {owner_text(project)} to {grantee}."
 
 
 def missing_resource(message: str) -> str:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from costguard.errors import BadAnswer, CloudError
-from costguard.gce.errors import COMPUTE, NoAnswer, Service, from_exception, from_status, is_worth_retrying
+from costguard.gce.errors import COMPUTE, NoAnswer, Service, from_exception, from_status, is_worth_retrying, owner_text
 from costguard.model.backoff import Backoff
 
 if TYPE_CHECKING:
@@ -176,9 +176,9 @@ class Http:
         try:
             answer = loads(body)
         except orjson.JSONDecodeError as error:
-            raise _NoJson(f"{what} of project {project}: the answer is not JSON ({error}).") from error
+            raise _NoJson(f"{what} of {owner_text(project)}: the answer is not JSON ({error}).") from error
         if not isinstance(answer, dict):
-            raise _NoJson(f"{what} of project {project}: the answer is not a JSON object.")
+            raise _NoJson(f"{what} of {owner_text(project)}: the answer is not a JSON object.")
         return answer
 
     def _fetch(

@@ -82,13 +82,18 @@ def _is_within(scope: str, unread: Set[str]) -> bool:
     return scope in unread or not whole.isdisjoint(unread)
 
 
-def tell_unwatched(project: str, last_at: datetime) -> Event:
-    """The event that a project was taken out of the settings, and that its account ends with its last look."""
+def tell_unwatched(project: str, last_at: datetime, why: str = "") -> Event:
+    """The event that a project is not watched any more, and that its account ends with its last look.
+
+    `why` says what searches and looks showed; "" where the settings leave it out.
+    """
+    ends = f"{project} is not watched any more: the account of its VMs ends with the last look at it."
+    back = "Put it back under [watch] projects to go on from there."
+    seen = f"Asset Inventory does not show it any more, and {why}. It is watched again once it is found."
     return new_event(
         "ProjectUnwatched",
         last_at,
-        f"{project} is not watched any more: the account of its VMs ends with the last look at it. "
-        "Put it back under [watch] projects to go on from there.",
+        f"{ends} {seen if why else back}",
         *(project, last_at.isoformat()),
         project=project,
     )

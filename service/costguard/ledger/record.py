@@ -21,6 +21,8 @@ from costguard.events import audit_log
 from costguard.isolation import Isolated
 from costguard.ledger import answers, operations, projects
 from costguard.ledger import lifetimes as ledger
+from costguard.ledger.discovery import refusals
+from costguard.ledger.discovery import rows as discovered
 from costguard.ledger.labels.label_history import moment_of_change
 from costguard.ledger.launched import launched, launched_by_label, unseen
 from costguard.ledger.lifetimes import Change, ListedVm, RowsWritten
@@ -156,6 +158,7 @@ class _Look:
             gap = tell_gap(observation.project, before.operations_through_at, read_at)
             events += [gap] if gap else []
         self._tell(connection, events)
+        refusals.note(connection, looked, before.unread if before is not None else ())
         projects.record_look(connection, looked, read_at)
         return Recorded(
             project=observation.project,
@@ -282,7 +285,9 @@ def close_account(
             with running_totals.following(connection, project, _ids(changes), last_at):
                 ledger.save(connection, changes)
     with database.write(fence) as connection:
-        audit_log.append(connection, [tell_unwatched(project, last_at)], last_at)
+        why = discovered.why_gone(connection, project)
+        audit_log.append(connection, [tell_unwatched(project, last_at, why)], last_at)
+        discovered.close(connection, project, last_at)
         projects.forget(connection, project)
 
 

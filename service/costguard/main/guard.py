@@ -46,6 +46,7 @@ from costguard.jobs.rows.budget_holds import BudgetHolds
 from costguard.jobs.rows.zone_advice import RegionAdvice, ZoneAdvice
 from costguard.jobs.submit.code import CodeArchives
 from costguard.ledger import price_refresh
+from costguard.ledger.discovery.watch import Discovery, WatchList
 from costguard.ledger.idle.watch import IdleWatch
 from costguard.ledger.observe import Belonging
 from costguard.main.checkpoints import checkpoints, code_archives
@@ -171,6 +172,7 @@ class Guard:
     trackers: Trackers
     meters: WatchMeters
     listening: Listening
+    discovery: Discovery | None  # None: only listed projects are watched
 
     def fetch_prices(self) -> Sequence[Price]:
         """Reads the catalogue's prices. Raises PriceSourceError."""
@@ -227,6 +229,8 @@ class Guard:
         with kept(self.database, lease), all_projects(self.database, self.holder, watched) as shards:
             self.marking.look(lease)
             self._refresh_old_prices(lease)
+            if self.discovery is not None and self.discovery.is_due:
+                self.discovery.run(lease)
             report = self.reconciler.run(lease, shards=shards)
             if self.messaging is not None and self.messaging.lookups.run(lease):
                 report = _and_then(report, self.reconciler.act(lease))
@@ -299,7 +303,8 @@ def _idle_watch(
     watch, every = settings.watch, settings.idle.every * speed
     if not settings.idle.enabled:
         return None
-    return IdleWatch(database, cloud, clock, watch.projects, rules.presets, every, watch.parallel)
+    watched = WatchList(database, watch.scope)
+    return IdleWatch(database, cloud, clock, watched, rules.presets, every, watch.parallel)
 
 
 @contextmanager
@@ -327,7 +332,7 @@ def built(
         database,
         cloud,
         clock,
-        settings.watch.projects,
+        WatchList(database, settings.watch.scope),
         rules,
         Belonging(presets, settings.owners.rules, gpu_only=settings.watch.vms_without_gpu == "ignore"),
         settings.watch.parallel,
@@ -364,4 +369,5 @@ def built(
             logged_to,
             meters,
             listening,
+            Discovery(database, cloud, clock, settings.watch.scope) if settings.watch.scope.places else None,
         )

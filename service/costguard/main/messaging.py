@@ -15,6 +15,7 @@ from costguard.access.rules import Rules
 from costguard.db.transaction import Database
 from costguard.doctor.finding import Finding, Topic, needs, ok
 from costguard.errors import SettingsError
+from costguard.ledger.discovery.watch import WatchList
 from costguard.messages.digest import DigestWatch
 from costguard.messages.digest_schedule import DigestRule
 from costguard.messages.first_report import FirstReportWatch
@@ -146,7 +147,7 @@ def messaging(
     notifier = SlackNotifier(slack.token.get_secret_value(), slack.endpoint or ENDPOINT)
     reminders = ReminderComposer(rules, url)
     compose = by_kind(rules, url, reminders)
-    things = LooseThings(reservations, settings.watch.projects, clock.now, settings.owners.rules)
+    things = LooseThings(reservations, WatchList(database, settings.watch.scope), clock.now, settings.owners.rules)
     digests = settings.digests
     rule = DigestRule(digests.daily, digests.weekly, digests.weekday, digests.time_zone)
     return Messaging(

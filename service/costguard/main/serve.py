@@ -18,6 +18,7 @@ from costguard.daemon.retention import turns as archive_turns
 from costguard.daemon.schedule import Daemon
 from costguard.daemon.shutdown import Shutdown, ended_by_signals
 from costguard.daemon.work import JOBS, DaemonWork, PriceTask, SideTask, Signs
+from costguard.db.lease import Lease
 from costguard.doctor.finding import CheckState
 from costguard.errors import CostguardError
 from costguard.main.bill import comparer, reading
@@ -41,6 +42,7 @@ _TIDY_EVERY = timedelta(hours=6)  # old archives of code
 _BILL_EVERY = timedelta(minutes=30)  # how often it is asked whether the bill is to be read
 _COMPARED_EVERY = timedelta(minutes=10)  # how often it is asked whether days are to be compared with it
 _ARCHIVES_EVERY = timedelta(hours=6)
+_SEARCHES_EVERY = timedelta(minutes=1)  # how often it is asked whether projects are to be searched for
 _LOOKS_EVERY = timedelta(seconds=15)  # how often it is asked whether one is due
 _DATABASE, _WEB = "database", "web process"  # both must work for an agent's report to arrive
 _FIRST_ANSWER_S = 5.0  # how long the first pass waits for it: they would keep each other waiting
@@ -68,6 +70,7 @@ def daemon_of(
         {
             JOBS: SideTask(_of_the_fleet(guard, _JOBS_EVERY), guard.advance_jobs),
             "checkpoints": SideTask(_LOOKS_EVERY, guard.jobs.watch.run),
+            **_discovery_task(guard),
             **_bill_task(guard),
             **_trackers_task(guard),
             "bill comparison": SideTask(
@@ -95,6 +98,19 @@ def daemon_of(
 def _bill_task(guard: Guard) -> dict[str, SideTask]:
     bill = reading(guard.settings.bill, guard.database, guard.clock)
     return {} if bill is None else {"bill": SideTask(_of_the_fleet(guard, _BILL_EVERY), bill.run)}
+
+
+def _discovery_task(guard: Guard) -> dict[str, SideTask]:
+    """The searches for projects; asked for every minute, and due every ten."""
+    discovery = guard.discovery
+    if discovery is None:
+        return {}
+
+    def run(lease: Lease, stop: threading.Event) -> None:
+        if discovery.is_due:
+            discovery.run(lease, stop)
+
+    return {"discovery": SideTask(_of_the_fleet(guard, _SEARCHES_EVERY), run)}
 
 
 def _of_the_fleet(guard: Guard, every: timedelta) -> timedelta:

@@ -31,6 +31,7 @@ from costguard.jobs.submit.assess import Assessor
 from costguard.jobs.submit.code import CodeArchives
 from costguard.jobs.submit.submit import JobService
 from costguard.jobs.submit.targets import LaunchTargets
+from costguard.ledger.discovery.watch import WatchList
 from costguard.main.access import authenticator_of, sign_in_pages
 from costguard.main.checkpoints import checkpoints, code_archives, data_places, stored_output
 from costguard.main.ids import new_job_id, new_sweep_id
@@ -83,7 +84,7 @@ def job_services(
     stored: Checkpoints = checkpoints(settings, os.environ)
     if speed != 1:
         stored = InScaledTime(stored, clock, speed)
-    launching = _launching(settings, clock)
+    launching = _launching(settings, database, clock)
     tokens = AgentTokens(signing.kept(database, KEY_NAME, clock.now()))
     code, data = code_archives(settings, database), data_places(settings, os.environ)
     service = JobService(database, clock, rules, launching, stored, data, new_job_id, wake, code)
@@ -97,11 +98,12 @@ def job_services(
 _PATIENCE = timedelta(seconds=2)  # of a quote, with Google's advice on zones, once a day
 
 
-def _launching(settings: Settings, clock: Clock) -> LaunchTargets:
+def _launching(settings: Settings, database: Database, clock: Clock) -> LaunchTargets:
     cloud = _Cloud(settings, clock)
     advice, addresses = ZoneAdvice(cloud.preemption_rate, _PATIENCE), AddressFinder(cloud.way_out, clock)
     capacity = RegionAdvice(cloud.capacity_advice, cloud.spot_prices, _PATIENCE)
-    return LaunchTargets(settings.watch.projects, cloud.shape, advice, addresses, cloud.reservation, capacity)
+    watched = WatchList(database, settings.watch.scope)
+    return LaunchTargets(watched, cloud.shape, advice, addresses, cloud.reservation, capacity)
 
 
 class _Cloud:
@@ -149,9 +151,9 @@ class _Cloud:
             return self._cloud
 
 
-def _loose(settings: Settings, clock: Clock) -> LooseThings:
+def _loose(settings: Settings, database: Database, clock: Clock) -> LooseThings:
     cloud = _Cloud(settings, clock)
-    return LooseThings(cloud.loose, settings.watch.projects, clock.now, settings.owners.rules)
+    return LooseThings(cloud.loose, WatchList(database, settings.watch.scope), clock.now, settings.owners.rules)
 
 
 _COUNTED_EVERY_S = 2.0
@@ -257,7 +259,7 @@ def _deps(built: _Built, is_stopping: Callable[[], bool]) -> Iterator[Deps]:
             code=jobs.code,
             output=stored_output(settings),
             archive=settings.retention.folder,
-            loose=_loose(settings, clock),
+            loose=_loose(settings, database, clock),
             billing_account=settings.bill.billing_account,
             jobs=jobs.service,
             sweeps=jobs.sweeps,

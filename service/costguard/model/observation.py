@@ -195,3 +195,23 @@ class LooseListing:
     cluster_disks: int = 0
     unread: tuple[UnreadList, ...] = ()
     planned: tuple[PlannedReservation, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class FoundProject:
+    """A project in which a search found what bills. `project` is its id; "" where the search named only its number."""
+
+    number: str
+    project: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PlaceSearch:
+    """The result of one search of an organisation or a folder, `organizations/N` or `folders/N`.
+
+    `unread` is None only where every page came: else `projects` holds nothing, and nothing is known to be absent.
+    """
+
+    place: str
+    projects: tuple[FoundProject, ...] = ()
+    unread: Unread | None = None

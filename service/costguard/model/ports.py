@@ -11,7 +11,7 @@ from costguard.model.instance import InstanceKey, Shape
 from costguard.model.keeper import Keeper
 from costguard.model.launch import OperationAnswer, Quota, VmRequest, WayOut
 from costguard.model.message import Content, Posted
-from costguard.model.observation import FeedMessage, Observation, Presence, Sighting
+from costguard.model.observation import FeedMessage, Observation, PlaceSearch, Presence, Sighting
 from costguard.model.person import Person
 from costguard.model.price import Price
 from costguard.model.utilisation import Usage
@@ -33,6 +33,7 @@ __all__ = [
     "OidcProvider",
     "Presence",
     "PriceSource",
+    "ProjectSearch",
     "Sighting",
     "UsageSource",
     "always",
@@ -159,6 +160,15 @@ class Notifier(Protocol):
 
     def open_direct(self, user_id: str) -> str:
         """The id of the app's direct messages with this person."""
+        ...
+
+
+class ProjectSearch(Protocol):
+    def search(self, place: str) -> PlaceSearch:
+        """Finds the projects of `organizations/N` or `folders/N` that hold what bills.
+
+        Never raises a CloudError: a search that failed, or ended early, says so in `unread`.
+        """
         ...
 
 

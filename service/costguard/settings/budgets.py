@@ -14,10 +14,10 @@ from costguard.settings.problems import (
     Raw,
     SettingProblem,
     check_known,
+    check_watched,
     did_you_mean,
     table,
     unexpected,
-    watched_projects,
 )
 from costguard.settings.values import LowerAddress, MailAddress, Section, dollars, matching
 
@@ -84,13 +84,13 @@ class BudgetSection(Section):
 
 def check(raw: Raw, shipped: tuple[str, ...]) -> Iterator[SettingProblem]:
     names_of = {
-        "project": ("a watched project", watched_projects(raw)),
         "preset": ("a preset", [*shipped, *(name for name in table(raw, "presets") if name not in shipped)]),
         "team": ("a team", list(table(raw, "teams"))),
     }
     sections = table(raw, "budgets")
     for name in sections:
         scope = table(table(sections, name), "scope")
+        yield from check_watched(("budgets", name, "scope", "project"), scope.get("project"), raw)
         for part, (what, names) in names_of.items():
             yield from check_known(("budgets", name, "scope", part), scope.get(part), names, what)
         yield from _check_label(raw, name, scope.get("label"), table(sections, name).get("at_limit"))

@@ -8,38 +8,58 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
+from costguard.ledger.discovery.rules import WatchScope
 from costguard.ledger.owner import OwnerRules
-from costguard.settings.problems import Raw, SettingProblem, unexpected, watched_projects
+from costguard.settings.problems import Raw, SettingProblem, finds_projects, unexpected, watched_projects
 from costguard.settings.values import (
     ClusterName,
     Domain,
     Duration,
     Endpoint,
+    Folder,
     LabelKey,
     LabelValue,
     Listed,
     MailAddress,
+    Organization,
     ProjectId,
+    ProjectPattern,
     Section,
     between,
 )
 
 _PLACEHOLDER = "my-project"  # in example.toml
+_NOTHING_WATCHED = (
+    'missing; expected the projects to watch: projects = ["my-project"], or organization = "123456789012" or '
+    'folders = ["123456789012"], whose projects are found'
+)
 
 
-def _distinct(projects: tuple[str, ...]) -> tuple[str, ...]:
-    twice = sorted({project for project in projects if projects.count(project) > 1})
-    if twice:
-        raise ValueError(f"each project once ({', '.join(twice)} is listed more than once)")
-    return projects
+def _distinct(what: str) -> AfterValidator:
+    def check(values: tuple[str, ...]) -> tuple[str, ...]:
+        twice = sorted({value for value in values if values.count(value) > 1})
+        if twice:
+            raise ValueError(f"each {what} once ({', '.join(twice)} is listed more than once)")
+        return values
+
+    return AfterValidator(check)
 
 
 class WatchSection(Section):
-    projects: Annotated[tuple[ProjectId, ...], Listed, AfterValidator(_distinct), Field(min_length=1)]
+    projects: Annotated[tuple[ProjectId, ...], Listed, _distinct("project"), Field(min_length=1)] = ()
+    organization: Organization | None = None
+    folders: Annotated[tuple[Folder, ...], Listed, _distinct("folder")] = ()
+    exclude: Annotated[tuple[ProjectPattern, ...], Listed, _distinct("project")] = ()
     vms_without_gpu: Literal["watch", "ignore"] = "watch"
     tpu_nodes: Literal["watch", "ignore"] = "watch"
     every: Annotated[Duration, between(timedelta(seconds=10), timedelta(hours=1))] = timedelta(minutes=1)
     parallel: Annotated[int, Field(ge=1, le=64)] = 8
+
+    @property
+    def scope(self) -> WatchScope:
+        """What is watched: the listed projects, and where others are looked for."""
+        organizations = (self.organization,) if self.organization is not None else ()
+        return WatchScope(self.projects, (*organizations, *self.folders), self.exclude)
 
 
 class ComputeSection(Section):
@@ -69,8 +89,21 @@ class OwnersSection(Section):
 
 
 def check(raw: Raw) -> Iterator[SettingProblem]:
-    """The example's project is never the user's."""
-    for index, project in enumerate(watched_projects(raw)):
+    """The example's project is never the user's, and something must be left to watch."""
+    watched = watched_projects(raw)
+    for index, project in enumerate(watched):
         if project == _PLACEHOLDER:
             expected = "the id of your own project, as `gcloud projects list` shows it; this one is the example's"
             yield unexpected(("watch", "projects", index), project, expected)
+    watch = raw.get("watch")
+    if not isinstance(watch, dict):
+        return
+    if "projects" not in watch and not finds_projects(raw):
+        yield SettingProblem(("watch", "projects"), _NOTHING_WATCHED)
+    patterns = watch.get("exclude")
+    if not isinstance(patterns, list) or not all(isinstance(pattern, str) for pattern in patterns):
+        return
+    scope = WatchScope(tuple(watched), (), tuple(patterns))
+    if "*" in patterns or (watched and not scope.kept and not finds_projects(raw)):
+        left = "patterns that leave a project to watch: these exclude every one"
+        yield unexpected(("watch", "exclude"), patterns, left)

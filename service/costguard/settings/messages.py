@@ -14,7 +14,6 @@ from costguard.settings.sections import keys_in, pattern_of
 
 _REQUIRED = {
     "watch": 'a section [watch] with projects = ["my-project"]',
-    "watch.projects": 'the projects to watch: projects = ["my-project"]',
     "slack.channel": 'the channel for VMs of no team: channel = "#gpu-costs"',
     "presets.NAME.limit": 'how long a VM may run before its owner is reminded, such as 8h, or "never"',
     "presets.NAME.launch.machine_type": "a machine type, such as n1-standard-8",

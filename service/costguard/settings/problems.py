@@ -64,6 +64,18 @@ def watched_projects(raw: Raw) -> list[str]:
     return [project for project in projects if isinstance(project, str)] if isinstance(projects, list) else []
 
 
+def finds_projects(raw: Raw) -> bool:
+    """Says whether projects are looked for, in an organisation or in folders: their names are not known before."""
+    watch = table(raw, "watch")
+    return bool(watch.get("organization") or watch.get("folders"))
+
+
+def check_watched(path: tuple[str | int, ...], given: object, raw: Raw) -> Iterator[SettingProblem]:
+    """Checks the name of a project, where every project that is watched is listed."""
+    if not finds_projects(raw):
+        yield from check_known(path, given, watched_projects(raw), "a watched project")
+
+
 def check_known(path: tuple[str | int, ...], given: object, names: list[str], what: str) -> Iterator[SettingProblem]:
     if isinstance(given, str) and given not in names:
         yield unexpected(path, given, f"{what}: {', '.join(names) or 'none is named'}{did_you_mean(given, names)}")

@@ -16,7 +16,7 @@ from costguard.model.keeper import STOPPED_THROUGH, KeeperKind
 from costguard.model.money import Money
 from costguard.model.reminder import QuietRule, StorageRule, Team
 from costguard.model.words import list_text
-from costguard.settings.problems import Raw, SettingProblem, check_known, did_you_mean, table, watched_projects
+from costguard.settings.problems import Raw, SettingProblem, check_watched, did_you_mean, table
 from costguard.settings.values import (
     Channel,
     Duration,
@@ -171,4 +171,4 @@ def check(raw: Raw) -> Iterator[SettingProblem]:
     named["enforcement", "protect_projects"] = table(raw, "enforcement").get("protect_projects")
     for path, projects in named.items():
         for index, project in enumerate(projects if isinstance(projects, list) else []):
-            yield from check_known((*path, index), project, watched_projects(raw), "a watched project")
+            yield from check_watched((*path, index), project, raw)

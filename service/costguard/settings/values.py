@@ -140,6 +140,38 @@ project_id = matching(
 )
 
 
+def _place(kind: str, words: str) -> Callable[[str], str]:
+    """Takes `123` or `KIND/123`, and gives `KIND/123`."""
+    number = re.compile(rf"(?:{kind}/)?([1-9]\d{{0,24}})")
+
+    def check(value: str) -> str:
+        match = number.fullmatch(value)
+        if match is None:
+            raise ValueError(words)
+        return f"{kind}/{match[1]}"
+
+    return check
+
+
+organization = _place(
+    "organizations",
+    "the number of an organisation, such as 123456789012 or organizations/123456789012 "
+    "(`gcloud organizations list` shows it; its name is none)",
+)
+
+
+folder = _place(
+    "folders",
+    "the number of a folder, such as 123456789012 or folders/123456789012 "
+    "(`gcloud resource-manager folders list --organization NUMBER` shows it; its name is none)",
+)
+
+
+project_pattern = matching(
+    r"[a-z0-9.:*?-]+", "a project id, or a pattern of them with * and ?, such as sandbox-* (ids, not names or numbers)"
+)
+
+
 gpu_type = matching(
     r"[a-z][a-z0-9]*(?:-[a-z0-9]+)+", "an accelerator type as Google writes it, such as nvidia-tesla-t4 or nvidia-l4"
 )
@@ -255,6 +287,9 @@ Listed = BeforeValidator(listed)
 Duration = Annotated[timedelta, BeforeValidator(duration)]
 DurationOrNever = Annotated[timedelta | None, BeforeValidator(or_never(duration))]
 ProjectId = Annotated[str, AfterValidator(project_id)]
+ProjectPattern = Annotated[str, AfterValidator(project_pattern)]
+Organization = Annotated[str, AfterValidator(organization)]
+Folder = Annotated[str, AfterValidator(folder)]
 Name = Annotated[str, AfterValidator(name)]
 LabelKey = Annotated[str, AfterValidator(label_key)]
 LabelValue = Annotated[str, AfterValidator(label_value)]

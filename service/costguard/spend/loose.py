@@ -13,6 +13,7 @@ from typing import Protocol
 
 from costguard.db.transaction import Database
 from costguard.ledger.accrual import book_of
+from costguard.ledger.discovery.watch import Watched
 from costguard.ledger.owner import OwnerRules, owner_of
 from costguard.ledger.price_book import PriceBook
 from costguard.ledger.pricing import rate_per_hour
@@ -105,13 +106,13 @@ class LooseThings:
     def __init__(
         self,
         source: LooseSource,
-        projects: Sequence[str],
+        watched: Watched,
         now: Callable[[], datetime],
         owners: OwnerRules,
         spawn: Callable[[Callable[[], None]], None] = _in_a_thread,
     ) -> None:
         """`spawn` runs something without waiting for it."""
-        self._source, self._projects, self._now, self._owners = source, projects, now, owners
+        self._source, self._watched, self._now, self._owners = source, watched, now, owners
         self._lock, self._reading = threading.Lock(), threading.Lock()
         self._spawn = spawn
         self._kept: tuple[datetime, Sequence[LooseListing]] | None = None
@@ -145,7 +146,7 @@ class LooseThings:
             now = self._now()
             if self._kept is None or not self._is_fresh(self._kept):
                 with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="loose") as pool:
-                    self._kept = now, tuple(pool.map(self._source, self._projects))
+                    self._kept = now, tuple(pool.map(self._source, self._watched()))
             return self._kept
 
 

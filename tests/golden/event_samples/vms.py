@@ -78,7 +78,7 @@ def _idle(database: Database) -> None:
     scene = Scene(database)
     scene.run(9)
     presets = {OTHER: Preset(OTHER, Match(), None, idle=IdleRule(500, 500, HOUR))}
-    watch = IdleWatch(database, _NoSource(), scene.clock, [PROJECT], presets, 5 * MINUTE)
+    watch = IdleWatch(database, _NoSource(), scene.clock, lambda: [PROJECT], presets, 5 * MINUTE)
     for now, value in ((at("12:30"), 100), (at("13:30"), 9000)):
         scene.clock.moment = now
         samples = tuple(Sample(now - number * MINUTE, value) for number in reversed(range(4, 124)))

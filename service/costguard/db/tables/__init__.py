@@ -51,8 +51,10 @@ from costguard.db.tables.ledger import (
     project_leases,
     projects,
     replicas,
+    searched_places,
     storage_spans,
     utilisation,
+    watched_projects,
 )
 from costguard.db.tables.people import WAITING, claims, keeps, messages, people, requests, stops
 from costguard.db.tables.spend import (
@@ -139,6 +141,7 @@ __all__ = [
     "replicas",
     "requests",
     "running_totals",
+    "searched_places",
     "seen_checkpoints",
     "sessions",
     "sign_in_links",
@@ -152,5 +155,6 @@ __all__ = [
     "tracker_points",
     "unknown_vms",
     "utilisation",
+    "watched_projects",
     "webhooks",
 ]

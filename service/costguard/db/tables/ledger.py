@@ -44,6 +44,36 @@ projects = Table(
     Column("wanted_at", Timestamp),  # when the replica that decides last asked for a look
 )
 
+# One row a project that a search found, that is missed by searches, or that has refused to be read.
+watched_projects = Table(
+    "watched_projects",
+    metadata,
+    Column("project", String, primary_key=True),
+    Column("number", String),  # Google's number of it; NULL: no search has shown it
+    Column("found_at", Timestamp),
+    Column("last_found_at", Timestamp),
+    Column("missed", Integer, nullable=False, server_default=text("0")),  # complete searches since it was last found
+    Column("missing_since", Timestamp),
+    Column("gone_at", Timestamp),  # not watched from then on, unless it is listed
+    Column("gone_because", Text, nullable=False, server_default=""),
+    Column("refused_since", Timestamp),  # NULL: it answers
+    Column("refusal_code", String, nullable=False, server_default=""),
+    Column("refusal", Text, nullable=False, server_default=""),
+)
+
+# One row a place that is searched for projects: `organizations/N` or `folders/N`.
+searched_places = Table(
+    "searched_places",
+    metadata,
+    Column("place", String, primary_key=True),
+    Column("tried_at", Timestamp, nullable=False),
+    Column("searched_at", Timestamp),  # the last search that came to its end
+    Column("project_count", Integer, nullable=False, server_default=text("0")),  # that it showed
+    Column("failed_since", Timestamp),  # NULL: the last search came to its end
+    Column("failure_code", String, nullable=False, server_default=""),
+    Column("failure", Text, nullable=False, server_default=""),
+)
+
 instances = Table(
     "instances",
     metadata,

@@ -195,6 +195,7 @@ _LABEL = r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
 _ADDRESS = re.compile(rf"[^\s@<>,;]{{1,64}}@(?=.{{4,253}}$)(?:{_LABEL}\.)+[A-Za-z]{{2,63}}")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,255}")
 _OURS = "COSTGUARD_"
+_NAMED_PROJECTS = 10  # in a sentence
 _SECRET = re.compile(r"projects/[a-z0-9.:-]+/secrets/[A-Za-z0-9_-]{1,255}(?:/versions/[A-Za-z0-9_-]{1,63})?")
 _USE_SECRETS = "give it by reference, secrets = {NAME: projects/P/secrets/S}, which the VM reads itself"
 
@@ -221,7 +222,11 @@ def watched(project: str, projects: Collection[str]) -> str:
     """The project that is meant. Raises ValueError with what to change."""
     if project in projects or (not project and len(projects) == 1):
         return project or next(iter(projects))
-    names = ", ".join(sorted(projects))
+    names = ", ".join(sorted(projects)[:_NAMED_PROJECTS])
+    if len(projects) > _NAMED_PROJECTS:
+        names += f" or {len(projects) - _NAMED_PROJECTS} more that `costguard projects` lists"
+    if not projects:
+        raise ValueError("No project is watched yet: wait for the first search, or add one under [watch] projects.")
     if not project:
         raise ValueError(f"Several projects are watched: name one of {names}.")
     raise ValueError(f"The project {shown(project)} is not watched: name one of {names}, or add it under [watch].")

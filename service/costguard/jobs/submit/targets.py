@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
 from costguard.jobs.rows.zone_advice import RegionAdvice, ZoneAdvice
 from costguard.jobs.submit.addresses import AddressFinder
 from costguard.jobs.submit.places import Shapes
+from costguard.ledger.discovery.watch import Watched
 from costguard.model.job import JobSpec
 from costguard.model.launch import AddressChoice, Recipe, ReservedVms
 
@@ -20,16 +21,22 @@ Reservations: TypeAlias = Callable[[str, str, str], ReservedVms | None]
 class LaunchTargets:
     """Where VMs may be launched, and what Google says a machine type is made of, and of zones without history."""
 
-    projects: tuple[str, ...]
+    watched: Watched
     shapes: Shapes
     advice: ZoneAdvice | None = None
     addresses: AddressFinder | None = None
     reservations: Reservations | None = None
     capacity: RegionAdvice | None = None
 
+    @property
+    def projects(self) -> Sequence[str]:
+        """Returns the projects that are watched now. Raises StoreError."""
+        return self.watched()
+
     def known(self, project: str) -> str:
         """The project itself where it is watched, else the first that is: machine types are the same in all."""
-        return project if project in self.projects else self.projects[0]
+        projects = self.projects
+        return project if project in projects or not projects else projects[0]
 
     def address_choices(self, spec: JobSpec, recipe: Recipe) -> Mapping[str, AddressChoice]:
         """Returns by region whether VMs would get external addresses; empty where Google is not asked."""

@@ -19,6 +19,7 @@ from costguard.db.transaction import Database
 from costguard.events import audit_log
 from costguard.isolation import Isolated
 from costguard.ledger import projects
+from costguard.ledger.discovery.watch import Watched
 from costguard.ledger.idle import gpu_use, utilisation
 from costguard.ledger.idle.evidence import LAG, Before, MeasuredRun, evidence
 from costguard.ledger.idle.gpu_use import DayUse
@@ -59,7 +60,7 @@ class IdleWatch:
         database: Database,
         source: UsageSource,
         clock: Clock,
-        watched: Sequence[str],
+        watched: Watched,
         presets: Mapping[str, Preset],
         every: timedelta,
         parallel: int = 8,
@@ -67,10 +68,10 @@ class IdleWatch:
         self._database = database
         self._source = source
         self._clock = clock
-        self._watched = tuple(watched)
+        self._watched = watched
         self._presets = presets
         self._good_for = max(_GOOD_FOR, 4 * every)
-        self._parallel = max(1, min(parallel, len(self._watched) or 1))
+        self._parallel = parallel
         windows = [preset.idle.window for preset in presets.values() if preset.idle is not None]
         self._longest = max(windows, default=None)
         self._has_read: set[str] = set()
@@ -79,10 +80,11 @@ class IdleWatch:
         """Reads the measurements of every project that has running VMs; writes nothing."""
         if self._longest is None:
             return []
+        watched = self._watched()
         with self._database.read() as connection:
-            wanted = [project for project in self._watched if utilisation.running(connection, project)]
+            wanted = [project for project in watched if utilisation.running(connection, project)]
         until = self._clock.now() - SETTLED_AFTER
-        with ThreadPoolExecutor(self._parallel, thread_name_prefix="usage") as pool:
+        with ThreadPoolExecutor(max(1, min(self._parallel, len(wanted))), thread_name_prefix="usage") as pool:
             looks = [pool.submit(self._look, project, until, stop) for project in wanted]
             return [usage for look in looks if (usage := look.result()) is not None]
 
