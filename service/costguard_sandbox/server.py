@@ -13,7 +13,7 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response
 
-from costguard_sandbox import bigquery, control, pubsub
+from costguard_sandbox import assets, bigquery, control, pubsub
 from costguard_sandbox.gce.errors import Refused
 from costguard_sandbox.gce.routes import (
     advice,
@@ -45,8 +45,8 @@ def create_app(world: World) -> Starlette:
     """Compute Engine under /compute/v1, also in batches, the price catalogue under /v1, Cloud Monitoring under /v3,
     Workbench and Cloud TPU under /v2, and what an account may do where each service has it.
 
-    Metadata servers are under /metadata, Slack is under /slack, BigQuery under /bigquery/v2, Pub/Sub under
-    /v1/projects, and the sandbox's own routes are under /sandbox.
+    Cloud Asset Inventory is under /v1 as well. Metadata servers are under /metadata, Slack is under /slack, BigQuery
+    under /bigquery/v2, Pub/Sub under /v1/projects, and the sandbox's own routes are under /sandbox.
     """
     routes = [
         *instances.routes(world),
@@ -69,6 +69,7 @@ def create_app(world: World) -> Starlette:
         *slack_page.routes(world.slack),
         *bigquery.routes(world.bigquery),
         *pubsub.routes(world.pubsub),
+        *assets.routes(world, world.assets),
     ]
     handlers = {404: _unknown, 405: _unknown}
     alone = Starlette(routes=routes, exception_handlers=handlers)

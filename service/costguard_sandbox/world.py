@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import TypedDict, Unpack
 
+from costguard_sandbox.assets import AssetIndex
 from costguard_sandbox.bigquery import Tables
 from costguard_sandbox.clock import WorldClock
 from costguard_sandbox.gce.cloud import Cloud
@@ -45,6 +46,7 @@ class World(Cloud):
         self.slack = Workspace(clock, seed)
         self.bigquery = Tables()
         self.pubsub = Broker(clock)
+        self.assets = AssetIndex()
 
     def serve_at(self, url: str) -> None:
         self.slack.base_url = url

@@ -215,7 +215,9 @@ class Reconciler:
         asked = list(looks.fences)
         with self._database.read() as connection:
             if self._has_asked:
-                refusing = {row.project: row for row in discovered.read_all(connection) if row.refused_since is not None}
+                refusing = {
+                    row.project: row for row in discovered.read_all(connection) if row.refused_since is not None
+                }
                 tried_at = {look.project: look.last_tried_at for look in projects.read_all(connection)}
                 asked = list(due_projects(asked, refusing, tried_at, now))
             self._has_asked = True

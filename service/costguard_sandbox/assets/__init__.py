@@ -1,0 +1,6 @@
+"""Cloud Asset Inventory of the simulated organisation: `searchAllResources` of cloudasset v1."""
+
+from costguard_sandbox.assets.inventory import AssetIndex
+from costguard_sandbox.assets.routes import routes
+
+__all__ = ["AssetIndex", "routes"]
