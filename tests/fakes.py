@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
@@ -37,6 +37,9 @@ class FakeCloud:
     def observe(self, project: str, operations_since: datetime | None) -> Observation:
         self.since[project] = operations_since
         return self.observations[project]
+
+    def forget(self, project: str, gce_ids: Collection[str]) -> None:
+        """Its VMs come whole each time, unless an observation that was put in says otherwise."""
 
     def presence(self, key: InstanceKey, zone: str, name: str) -> Presence:
         self.asked.append(key.gce_id)

@@ -144,7 +144,7 @@ def _stage() -> Iterator[_Stage]:
         place = Place(
             ledgers.fresh(), GuardClock(clock), wire, shelf, iter(("j7k2m9q4",)).__next__, lambda _: None,
             _waits(world), HASTY, lambda: clock.now().timestamp(),
-            False,
+            False, False,
         )  # fmt: skip
         with one_thread(wire), closing(Process(place, 1, CrashPoint())) as guard:
             stage = _Stage(world, guard, shelf)

@@ -17,6 +17,7 @@ from costguard.access.rules import Rules
 from costguard.daemon import hourly_counts
 from costguard.daemon.listing_turns import ListingTurns, ReadStreams, at_work, earliest_moments
 from costguard.daemon.listings import Stream, Streams, Why, Wire
+from costguard.daemon.looker import Pace
 from costguard.daemon.reconcile import Reconciler
 from costguard.daemon.shard_keeper import all_projects
 from costguard.db.tables import hourly_counts as counts
@@ -71,7 +72,8 @@ def reconciler(
     **given: object,
 ) -> Reconciler:
     parts = {"clock": HandClock(NOON), "rules": Rules({}), **given}
-    return Reconciler(database, cloud, watched=watched, belonging=BELONGING, turns=turns, **parts)  # type: ignore[arg-type]
+    pace = Pace(turns=turns)
+    return Reconciler(database, cloud, watched=lambda: watched, belonging=BELONGING, pace=pace, **parts)  # type: ignore[arg-type]
 
 
 def test_pass_lists_only_projects_whose_turn_it_is(sqlite_database: Database) -> None:

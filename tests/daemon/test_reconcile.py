@@ -127,7 +127,7 @@ def test_nothing_is_decided_of_a_project_whose_replica_looked_too_long_ago(sqlit
     clock = HandClock(NOW + timedelta(minutes=1))
     mine = {PROJECT: replace(_look(PROJECT, 1), read_at=clock.now())}
     rules, watched = Rules({}), (PROJECT, OTHER)
-    reconciler = Reconciler(sqlite_database, FakeCloud(mine), clock, watched, rules, BELONGING)
+    reconciler = Reconciler(sqlite_database, FakeCloud(mine), clock, lambda: watched, rules, BELONGING)
     shards = ShardKeeper(sqlite_database, "one", lambda: watched)
 
     def decided() -> dict[str, str]:

@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from tests.gce.remembering import RememberingCloud
 from tests.gce.server import Answer, Asked, Server, serving
 
 from costguard.gce.client import ComputeCloud
@@ -51,13 +52,13 @@ Connect = Callable[..., Setup]
 
 @pytest.fixture
 def connect() -> Iterator[Connect]:
-    """Serve an answerer and give a ComputeCloud that asks it; all of it ends with the test."""
+    """Serve an answerer and give a client that asks it, whose looks show all VMs; all of it ends with the test."""
     with ExitStack() as stack:
 
         def start(answer: Callable[[Asked], Answer], **options: Any) -> Setup:
             server = stack.enter_context(serving(answer))
             waits = options.pop("wait", None) or Waits()
-            cloud = ComputeCloud(server.url, Ticking(), wait=waits, **options)
+            cloud = RememberingCloud(server.url, Ticking(), wait=waits, **options)
             stack.callback(cloud.close)
             return Setup(cloud, server, waits)
 

@@ -11,6 +11,7 @@ from tests.gce.bodies import ZONE, Reply, cloud_of, disk, instance, page
 from tests.gce.conftest import START, Connect
 from tests.gce.server import Answer, Asked, json_answer
 
+from costguard.gce.client import ComputeCloud
 from costguard.model.instance import Status
 from costguard.model.observation import Observation
 
@@ -142,10 +143,11 @@ def test_a_page_with_the_same_bytes_is_not_parsed(connect: Connect, parsed: list
 
 
 def test_a_page_is_parsed_again_once_its_vms_are_others(connect: Connect, parsed: list[bytes]) -> None:
-    """A VM whose disk was found resized is another object than the page stands for; then that one is."""
+    """A VM whose disk was found resized comes whole in the same look, for which its page is read once more."""
     disks = [page("disks", {f"zones/{ZONE}": [disk(sizeGb=size)]}) for size in ("50", "80")]
     elapsed = [0.0]
-    cloud = connect(cloud_of(disks=disks), monotonic=lambda: elapsed[0]).cloud
+    vms = page("instances", {f"zones/{ZONE}": [instance(metadata={"fingerprint": "f"})]})
+    cloud = connect(cloud_of(instances=vms, disks=disks), monotonic=lambda: elapsed[0]).cloud
     sizes, counts = [], []
     for number in range(6):
         elapsed[0] = 600.0 * (number >= 3)
@@ -153,7 +155,7 @@ def test_a_page_is_parsed_again_once_its_vms_are_others(connect: Connect, parsed
         sizes.append(cloud.observe("p", None).instances[0].disks[0].size_gib)
         counts.append(len(parsed) - before)
     assert sizes == [50, 50, 50, 80, 80, 80]
-    assert counts == [1, 1, 0, 0, 1, 0]
+    assert counts == [1, 1, 0, 1, 1, 0]
 
 
 def test_a_vm_that_went_and_came_back_is_read_again(connect: Connect, parsed: list[bytes]) -> None:
@@ -274,3 +276,31 @@ def test_compressed_answers(connect: Connect) -> None:
     assert names(setup.cloud.observe("p", None)) == ["trainer"]
     assert "gzip" in setup.server.requests[0].headers["accept-encoding"]
     assert "gzip" in setup.server.requests[0].headers["user-agent"]
+
+
+def test_an_unchanged_vm_is_told_by_its_fingerprint_alone(connect: Connect) -> None:
+    """What is kept of it is what it was: nothing of a hundred thousand VMs stays whole between two looks."""
+    made = instance(labels={"costguard-attempt": "trainer"})
+    cloud = connect(cloud_of(instances=page("instances", {f"zones/{ZONE}": [made]}))).cloud
+    (whole,) = ComputeCloud.observe(cloud, "p", None).instances
+    later = ComputeCloud.observe(cloud, "p", None)
+    (kept,) = later.unchanged
+    assert later.instances == ()
+    assert (kept.gce_id, kept.fingerprint, kept.zone) == (whole.key.gce_id, whole.fingerprint, whole.zone)
+    assert (kept.bills_machine, kept.attempt) == (True, whole.labels["costguard-attempt"])
+    assert kept.may_have_gpu is (whole.shape.gpu_count > 0)
+
+
+def test_a_vm_that_is_to_be_forgotten_comes_whole_once(connect: Connect, parsed: list[bytes]) -> None:
+    """Then it is unchanged again. Of the others nothing is read, and an id that nobody has is none's."""
+    fingerprint: dict[str, Any] = {"metadata": {"fingerprint": "f"}}
+    vms = [instance("a", "1", **fingerprint), instance("b", "2", **fingerprint)]
+    cloud = connect(cloud_of(instances=page("instances", {f"zones/{ZONE}": vms}))).cloud
+    looks = [ComputeCloud.observe(cloud, "p", None) for _ in range(3)]
+    cloud.forget("p", ["2", "404"])
+    cloud.forget("another", ["1"])
+    looks += [ComputeCloud.observe(cloud, "p", None) for _ in range(3)]
+    assert [[one.name for one in look.instances] for look in looks] == [["a", "b"], [], [], ["b"], [], []]
+    assert [sorted(one.gce_id for one in look.unchanged) for look in looks[2:5]] == [["1", "2"], ["1"], ["1", "2"]]
+    assert looks[3].instances[0] == looks[0].instances[1]
+    assert len(parsed) == 4  # the first two looks, the one after `forget`, and the one that finds it unchanged

@@ -53,7 +53,6 @@ class Place:
         for _ in range(count):
             self.minute()
 
-    @property
     def watched(self) -> Sequence[str]:
         return WatchList(self.database, self.scope)()
 
@@ -102,16 +101,16 @@ def test_a_project_is_watched_once_it_has_a_vm(database: Database) -> None:
     with _organisation(database, ["lab-one", "lab-two"]) as place:
         _start(place.world, "lab-one")
         place.minutes(5)
-        assert place.watched == ()  # the search came before the index had it
+        assert place.watched() == ()  # the search came before the index had it
         place.minutes(10)
-        assert place.watched == ("lab-one",)
+        assert place.watched() == ("lab-one",)
         assert place.kinds("lab-one") == ["ProjectFound"]
         with database.read() as connection:
             (started_at,) = connection.scalars(select(lifetimes.c.started_at))
         assert started_at - START < MINUTE
         _start(place.world, "lab-two")
         place.minutes(20)
-        assert place.watched == ("lab-one", "lab-two")
+        assert place.watched() == ("lab-one", "lab-two")
 
 
 def test_a_project_that_searches_lose_is_kept_while_its_vm_runs(database: Database) -> None:
@@ -121,12 +120,12 @@ def test_a_project_that_searches_lose_is_kept_while_its_vm_runs(database: Databa
         place.minutes(12)
         place.world.assets.hidden.add("lab-one")
         place.minutes(60)
-        assert place.watched == ("lab-one",)
+        assert place.watched() == ("lab-one",)
         assert place.row("lab-one").missed == 6
         assert place.open_lifetimes("lab-one") == 1
         place.world.delete("lab-one", "vm")
         place.minutes(15)
-        assert place.watched == ()
+        assert place.watched() == ()
         assert place.kinds("lab-one") == ["ProjectFound", "ProjectUnwatched"]
         with database.read() as connection:
             (ended_at,) = connection.scalars(select(lifetimes.c.ended_at))
@@ -134,7 +133,7 @@ def test_a_project_that_searches_lose_is_kept_while_its_vm_runs(database: Databa
         place.world.assets.hidden.clear()
         _start(place.world, "lab-one", "again")
         place.minutes(15)
-        assert place.watched == ("lab-one",)
+        assert place.watched() == ("lab-one",)
         assert place.open_lifetimes("lab-one") == 1
 
 
@@ -146,10 +145,10 @@ def test_a_deleted_project_is_let_go_and_keeps_its_history(database: Database) -
         place.minutes(12)
         place.world.faults.add("project_gone", project="lab-one")
         place.minute()
-        assert place.watched == ("lab-one", "lab-two")  # one answer is not enough
+        assert place.watched() == ("lab-one", "lab-two")  # one answer is not enough
         place.world.assets.hidden.add("lab-one")
         place.minutes(40)
-        assert place.watched == ("lab-two",)
+        assert place.watched() == ("lab-two",)
         assert (place.open_lifetimes("lab-one"), place.open_lifetimes("lab-two")) == (0, 1)
         assert place.row("lab-one").gone_because == "Google answers that the project is deleted"
 
@@ -163,7 +162,7 @@ def test_a_search_that_breaks_on_a_late_page_changes_nothing(database: Database)
         place.world.advance(5 * MINUTE)
         discovery = Discovery(database, place.cloud, place.world.clock, place.scope)
         discovery.run()
-        before = place.watched
+        before = place.watched()
         assert len(before) == 5
         place.world.faults.add("failing_page", page=2, path="searchAllResources")
         _start(place.world, "lab-599")
@@ -171,7 +170,7 @@ def test_a_search_that_breaks_on_a_late_page_changes_nothing(database: Database)
         for _ in range(5):
             place.world.advance(EVERY)
             discovery.run()
-        assert place.watched == before
+        assert place.watched() == before
         with database.read() as connection:
             (searched,) = rows.places(connection)
             kinds = list(connection.scalars(select(events.c.kind).where(events.c.project == "")))
@@ -180,7 +179,7 @@ def test_a_search_that_breaks_on_a_late_page_changes_nothing(database: Database)
         place.world.faults.clear()
         place.world.advance(EVERY)
         discovery.run()
-        assert place.watched == (*before, "lab-599")
+        assert place.watched() == (*before, "lab-599")
         with database.read() as connection:
             assert list(connection.scalars(select(events.c.kind).where(events.c.kind == "SearchResumed"))) != []
 
@@ -238,9 +237,9 @@ def test_going_over_from_a_list_to_an_organisation_closes_nothing(database: Data
             Belonging((), OwnerRules()),
         )
         place.reconciler.run()
-        assert place.watched == ("lab-one", "lab-two")
+        assert place.watched() == ("lab-one", "lab-two")
         place.minutes(45)
-        assert place.watched == ("lab-one",)
+        assert place.watched() == ("lab-one",)
         assert place.open_lifetimes("lab-one") == 1
 
 
@@ -260,7 +259,7 @@ def test_what_is_excluded_is_left_at_once(database: Database) -> None:
             Belonging((), OwnerRules()),
         )
         place.minutes(25)
-        assert place.watched == ("lab-one",)
+        assert place.watched() == ("lab-one",)
         assert place.open_lifetimes("lab-two") == 0
         assert place.kinds("lab-two") == ["ProjectFound", "ProjectUnwatched"]
 
@@ -271,7 +270,7 @@ def test_a_number_without_an_id_is_told_once(database: Database) -> None:
         place.world.assets.nameless.add("lab-one")
         _start(place.world, "lab-one")
         place.minutes(45)
-        assert place.watched == ()
+        assert place.watched() == ()
         with database.read() as connection:
             told = list(connection.scalars(select(events.c.text).where(events.c.kind == "ProjectNotNamed")))
         assert len(told) == 1
@@ -287,7 +286,7 @@ def test_folders_are_searched_by_themselves(database: Database) -> None:
             _start(place.world, project)
         place.world.rights.withhold("folders/8", "cloudasset.assets.searchAllResources")
         place.minutes(14)
-        assert place.watched == ("lab-one",)
+        assert place.watched() == ("lab-one",)
         with database.read() as connection:
             assert [(one.place, one.failure_code) for one in rows.places(connection)] == [
                 ("folders/7", ""),
@@ -295,4 +294,4 @@ def test_folders_are_searched_by_themselves(database: Database) -> None:
             ]
         place.world.rights.restore()
         place.minutes(10)
-        assert place.watched == ("lab-one", "lab-two")
+        assert place.watched() == ("lab-one", "lab-two")

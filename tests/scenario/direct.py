@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 
 from tests.resource_names import guards_key
@@ -75,6 +75,9 @@ class DirectCloud:
             tuple(operation for operation in operations if operation is not None),
             read_through,
         )
+
+    def forget(self, project: str, gce_ids: Collection[str]) -> None:
+        """Its VMs come whole each time."""
 
     def presence(self, key: InstanceKey, zone: str, name: str) -> Presence:
         if self._is_lost():

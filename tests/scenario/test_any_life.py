@@ -14,6 +14,7 @@ from tests.scenario.fleet import HOUR, MINUTE, PROJECTS, TPUS, Life
 from tests.within import charge_due
 
 from costguard.access.rules import Rules
+from costguard.daemon.looker import Pace
 from costguard.daemon.reconcile import Reconciler
 from costguard.db.tables import charges, instances, lifetimes
 from costguard.db.transaction import Database
@@ -115,7 +116,13 @@ def test_a_hard_life_is_accounted_for_exactly(
         world.advance(step * chance.uniform(0.1, 1.9))
         domain = "example.com" if number < 35 else "example.org"  # whose VMs they are changes on the way
         guard = Reconciler(
-            sqlite_database, cloud, clock, lambda: PROJECTS, Rules({}), Belonging((), OwnerRules(domain=domain)), 1
+            sqlite_database,
+            cloud,
+            clock,
+            lambda: PROJECTS,
+            Rules({}),
+            Belonging((), OwnerRules(domain=domain)),
+            Pace(1),
         )
         guard.run()
         if number == 45:

@@ -126,7 +126,7 @@ def fleet(folder: Path) -> Iterator[Fleet]:
     with one_thread(wire), closing(opened(url)) as database:
         place = Place(
             database, clock, wire, Shelf(), lambda: f"j{next(numbers):05}", lambda _: None, pause, settings,
-            lambda: clock.now().timestamp(), has_signs=False,
+            lambda: clock.now().timestamp(), has_signs=False, is_shared=False,
         )  # fmt: skip
         guard = Process(place, 1, CrashPoint())
         try:

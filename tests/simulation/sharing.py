@@ -50,6 +50,9 @@ class Sharing:
         finally:
             self._is_looking = False
 
+    def _is_there(self) -> bool:
+        return self._other is not None
+
     def _look(self, acting: Process, place: Place, numbers: Iterator[int]) -> None:
         life, step = self._life, self._life.wire.step
         self._acting = acting
@@ -72,7 +75,7 @@ class Sharing:
         finally:
             self._fuse.light(0, freezes=False)
             life.wire.step = step
-        if self._other is None:
+        if not self._is_there():
             life.move(LEASE_TTL + timedelta(seconds=1))
             acting.hold()
         if self._before is not None:

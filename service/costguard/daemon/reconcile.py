@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
@@ -12,12 +11,13 @@ import structlog
 
 from costguard.access.rules import Rules
 from costguard.daemon import hourly_counts
-from costguard.daemon.listing_turns import ListingTurns, not_listed
+from costguard.daemon.listing_turns import not_listed
 from costguard.daemon.listings import Why
-from costguard.daemon.shard_keeper import TAKEOVER, ShardKeeper
+from costguard.daemon.looker import Looker, Looks, Pace
+from costguard.daemon.shard_keeper import ShardKeeper
 from costguard.db.lease import Lease, check_still_held
 from costguard.db.transaction import Database
-from costguard.errors import LeaseLost, StoreError
+from costguard.errors import LeaseLost
 from costguard.isolation import Isolated
 from costguard.jobs.reports.listening import Listening
 from costguard.ledger import projects
@@ -26,20 +26,20 @@ from costguard.ledger.discovery import rows as discovered
 from costguard.ledger.discovery.rules import due_projects
 from costguard.ledger.discovery.watch import Watched
 from costguard.ledger.observe import Belonging
-from costguard.ledger.record import Recorded, close_account, failed, record
+from costguard.ledger.record import Recorded, close_account
 from costguard.ledger.running import running_totals
 from costguard.model.action import SendReminder
-from costguard.model.observation import Observation, Unread
 from costguard.model.ports import Clock, Cloud
 from costguard.reminders import gather
-from costguard.reminders.decide import addresses_needed
+from costguard.reminders.decide import SOON, addresses_needed
+from costguard.reminders.due_rows import may_be_due
 from costguard.reminders.execute import PlanExecutor
 from costguard.reminders.watched import FleetPlan, WatchedVm
 from costguard.spend import label_roll_up
 
 _CHECK_TOTALS_EVERY = timedelta(hours=1)
+_USUAL_PACE = Pace()
 _SENDS_AT_ONCE = 500  # reminders in one transaction
-_FRESH_FOR = timedelta(minutes=2) + TAKEOVER
 
 log = structlog.get_logger(__name__)
 
@@ -55,36 +55,17 @@ class PassReport:
     plan: FleetPlan
     interrupted: bool = False
     due: Mapping[str, Why] = field(default_factory=dict)
+    late: tuple[str, ...] = ()  # projects whose looks go on: their results come with a later pass
 
     @property
     def failed_projects(self) -> tuple[Recorded, ...]:
         return tuple(one for one in self.recorded if one.error)
 
 
-@dataclass(slots=True)
-class Looks:
-    """The looks of one pass so far. `fences` are the projects that it may look at, with the leases to record under."""
-
-    fences: Mapping[str, Lease | None]
-    is_shared: bool  # with other replicas
-    recorded: list[Recorded] = field(default_factory=list)
-    put_off: set[str] = field(default_factory=set)  # to be looked at by another replica before anything is decided
-
-    @property
-    def projects(self) -> list[str]:
-        return [report.project for report in self.recorded]
-
-    @property
-    def undecided(self) -> list[str]:
-        return [*self.put_off, *(report.project for report in self.recorded if report.error)]
-
-
 class Reconciler:
     """Runs passes over the watched projects. One pass at a time; the caller sees to that.
 
     `name` is called at every pass with those whose Slack accounts decisions may soon rest on, by their addresses.
-    `fresh_for` is how old another replica's look at a project may be for anything new to be decided of that project.
-    `turns` choose the projects that a pass lists; without them it lists all.
     """
 
     def __init__(
@@ -95,12 +76,10 @@ class Reconciler:
         watched: Watched,
         rules: Rules,
         belonging: Belonging,
-        parallel: int = 8,
+        pace: Pace = _USUAL_PACE,
         name: Callable[[Collection[str]], None] | None = None,
         executor: PlanExecutor | None = None,
         listening: Listening | None = None,
-        fresh_for: timedelta = _FRESH_FOR,
-        turns: ListingTurns | None = None,
     ) -> None:
         self._database = database
         self._cloud = cloud
@@ -108,12 +87,11 @@ class Reconciler:
         self._watched = watched
         self._rules = rules
         self._belonging = belonging
-        self._parallel = parallel
+        self._looker = Looker(database, cloud, clock, belonging, pace)
         self._name = name
         self._executor = executor
         self._listening = listening or Listening(clock)
-        self._fresh_for = fresh_for
-        self._turns = turns
+        self._turns, self._fresh_for = pace.turns, pace.fresh_for
         self._checked_at: datetime | None = None
         self._has_asked = False  # in this process: the first pass asks every project, also those that refuse
 
@@ -122,21 +100,28 @@ class Reconciler:
         return self._watched()
 
     def run(
-        self, fence: Lease | None = None, stop: threading.Event | None = None, shards: ShardKeeper | None = None
+        self,
+        fence: Lease | None = None,
+        stop: threading.Event | None = None,
+        shards: ShardKeeper | None = None,
+        *,
+        repeated: bool = False,
     ) -> PassReport:
         """Runs one pass. A project that fails is reported, and the others go on.
 
-        With `shards` it looks at this replica's projects alone, and decides on what all replicas recorded.
+        With `shards` it looks at this replica's projects alone, and decides on what all replicas recorded. Of
+        `repeated` passes none waits for a project that hangs, which comes with a later one, and each decides only about
+        VMs that may be due: of the others there is nothing to do.
 
         When `stop` is set, the present write is finished and the rest is left to the next pass. Raises LeaseLost when
         another daemon took over, and StoreError when the database failed for all projects.
         """
         started_at = self._clock.now()
         watched = self.watched()
-        looks = Looks(self._fences(watched, fence, shards), is_shared=shards is not None)
+        looks = Looks(self._fences(watched, fence, shards), is_shared=shards is not None, is_repeated=repeated)
         self._close_unwatched(watched, fence, shards)
         due = self._due(looks, started_at)
-        self._record(due, looks, stop)
+        self._looker.record(due, looks, fence, stop)
         interrupted = stop is not None and stop.is_set()
         charged, plan = None, FleetPlan()
         if not interrupted:
@@ -150,7 +135,8 @@ class Reconciler:
                 label_roll_up.roll_up(self._database, self._rules.spend_labels, now, fence)
             plan = self.act(fence, stop, looks)
         self._count(looks, plan, fence)
-        return PassReport(started_at, self._clock.now(), tuple(looks.recorded), charged, plan, interrupted, due)
+        late, finished_at = self._looker.late(looks), self._clock.now()
+        return PassReport(started_at, finished_at, tuple(looks.recorded), charged, plan, interrupted, due, late)
 
     def look(self, shards: ShardKeeper, stop: threading.Event | None = None) -> PassReport:
         """Looks at this replica's projects and records them: what another replica's pass charges and decides on.
@@ -158,13 +144,13 @@ class Reconciler:
         Raises StoreError when the database failed for all projects.
         """
         started_at = self._clock.now()
-        looks = Looks(self._fences(self.watched(), None, shards), is_shared=True)
+        looks = Looks(self._fences(self.watched(), None, shards), is_shared=True, is_repeated=True)
         due = self._due(looks, started_at)
-        self._record(due, looks, stop)
+        self._looker.record(due, looks, None, stop)
         interrupted = stop is not None and stop.is_set()
         self._count(looks, FleetPlan(), None)
-        finished_at = self._clock.now()
-        return PassReport(started_at, finished_at, tuple(looks.recorded), None, FleetPlan(), interrupted, due)
+        late, finished_at = self._looker.late(looks), self._clock.now()
+        return PassReport(started_at, finished_at, tuple(looks.recorded), None, FleetPlan(), interrupted, due, late)
 
     def act(
         self, fence: Lease | None = None, stop: threading.Event | None = None, looks: Looks | None = None
@@ -202,12 +188,14 @@ class Reconciler:
         return plan
 
     def _decided(self, looks: Looks | None, fence: Lease | None) -> tuple[datetime, Sequence[WatchedVm], FleetPlan]:
-        undecided = looks.undecided if looks is not None else []
+        undecided = [*looks.undecided, *self._looker.late(looks)] if looks is not None else []
         if looks is not None and looks.is_shared:
             undecided += self._stale(looks.projects, fence)
         now, answers_since = self._clock.now(), self._listening.answers_since
         with self._database.read() as connection:
-            fleet = gather.gather(connection, self._rules, now)
+            is_repeated = looks is not None and looks.is_repeated
+            due = may_be_due(connection, self._rules, now, SOON) if is_repeated else None
+            fleet = gather.gather(connection, self._rules, now, due=due)
             return now, fleet, gather.decide_about(connection, fleet, self._rules, now, answers_since, undecided)
 
     def _due(self, looks: Looks, now: datetime) -> Mapping[str, Why]:
@@ -238,7 +226,7 @@ class Reconciler:
         self, first: Sequence[str], looks: Looks, fence: Lease | None, stop: threading.Event | None
     ) -> None:
         """Looks at these projects; those of other replicas are looked at by these, and decided on by a later pass."""
-        self._record([project for project in first if project in looks.fences], looks, stop)
+        self._looker.record([project for project in first if project in looks.fences], looks, fence, stop)
         if others := [project for project in first if project not in looks.projects]:
             looks.put_off.update(others)
             with self._database.write(fence) as connection:
@@ -295,57 +283,3 @@ class Reconciler:
             if shards is not None and lease is not None:
                 shards.release(lease)
             log.warning("project_unwatched", project=look.project)
-
-    def _record(self, due: Collection[str], looks: Looks, stop: threading.Event | None) -> None:
-        """Looks at these projects, and records each under its lease.
-
-        Where projects are shared, one that was passed on meanwhile is left to the replica that holds it now. Raises
-        StoreError when the database failed for all.
-        """
-        troubles: list[StoreError] = []
-        for observation in self._observe(due, stop):
-            project = observation.project
-            if self._turns is not None:
-                self._turns.listed(observation)
-            fence = looks.fences[project]
-            try:
-                with Isolated("project_not_recorded", passing=LeaseLost, project=project) as failure:
-                    looks.recorded.append(record(self._database, self._cloud, observation, self._belonging, fence))
-            except LeaseLost as lost:
-                if not looks.is_shared:
-                    raise
-                log.info("project_passed_on", project=project, why=lost.message)
-                continue
-            if failure.error is not None:
-                looks.recorded.append(failed(observation, failure.error))
-            if isinstance(failure.error, StoreError):
-                troubles.append(failure.error)
-        if troubles and len(troubles) == len(looks.recorded):
-            raise troubles[0]
-
-    def _observe(self, due: Collection[str], stop: threading.Event | None) -> Iterator[Observation]:
-        """Looks at these projects at once, and yields each observation as it comes."""
-        with self._database.read() as connection:
-            since = {look.project: look.operations_through_at for look in projects.read_all(connection)}
-        parallel = max(1, min(self._parallel, len(due) or 1))
-        with ThreadPoolExecutor(parallel, thread_name_prefix="observe") as pool:
-            looks = [pool.submit(self._look, project, since.get(project)) for project in due]
-            waiting: set[Future[Observation]] = set(looks)
-            while waiting:
-                done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
-                for future in (look for look in looks if look in done):  # a set of them has no order
-                    if stop is not None and stop.is_set():
-                        pool.shutdown(wait=False, cancel_futures=True)
-                        return
-                    yield future.result()
-
-    def _look(self, project: str, since: datetime | None) -> Observation:
-        """An error that no adapter should let through costs the look at one project, not the pass."""
-        with Isolated("project_not_observed", passing=(), project=project) as failure:
-            return self._cloud.observe(project, since)
-        reason = (
-            f"Project {project} could not be read ({failure.words}). "
-            "It is tried again at every pass; the log holds the trace to report."
-        )
-        unread = (Unread("project", reason, "unexpected"),)
-        return Observation(project, self._clock.now(), instances_complete=False, unread=unread)

@@ -265,7 +265,7 @@ class Daemon:
 
     def _whole_pass(self, fence: Lease) -> PassReport:
         self._look_back_at_database(fence)  # rules act in passes, on what people answered until now
-        return self._reconciler.run(fence, self._stop, self.shards)
+        return self._reconciler.run(fence, self._stop, self.shards, repeated=True)
 
     def _look_only(self) -> PassReport:
         """Looks at this replica's projects; the daemon that acts decides on what is recorded of them."""

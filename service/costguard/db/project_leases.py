@@ -106,6 +106,16 @@ def release(connection: Connection, holder: str, held: Sequence[Lease], now: dat
         connection.execute(update(project_leases).where(_OF.project.in_(mine)).values(holder="", expires_at=now))
 
 
+def still_held(connection: Connection, held: Sequence[Lease]) -> set[str]:
+    """Returns the projects whose leases are still ours; for use inside a write transaction."""
+    epochs = {lease.name: lease.epoch for lease in held}
+    ours: set[str] = set()
+    for some in chunks(list(epochs)):
+        rows = connection.execute(select(_OF.project, _OF.epoch).where(_OF.project.in_(some)))
+        ours |= {row.project for row in rows if epochs[row.project] == row.epoch}
+    return ours
+
+
 def _add_missing(connection: Connection, projects: Sequence[str], now: datetime) -> None:
     """Adds the rows of projects that nobody ever held. Of the others none is named: it would wait for a renewal."""
     there = set(connection.scalars(select(_OF.project).where(_OF.project.in_(projects))))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -20,7 +20,16 @@ from costguard.gce.disks import DiskDetails, DiskListing, list_disks
 from costguard.gce.errors import NoAnswer, code_of
 from costguard.gce.garbage import not_searched
 from costguard.gce.kept import KEPT_SCOPES, KeptStops
-from costguard.gce.listing import InstanceListing, KnownPage, Remembered, join, list_instances, unread_of
+from costguard.gce.listing import (
+    InstanceListing,
+    KnownPage,
+    Remembered,
+    forget,
+    join,
+    list_instances,
+    of_other_disks,
+    unread_of,
+)
 from costguard.gce.loose import list_loose
 from costguard.gce.machine_types import MachineTypes
 from costguard.gce.monitoring import read_usage
@@ -69,7 +78,7 @@ class _LastLook:
     lock: threading.Lock = field(default_factory=threading.Lock)
     instances: dict[str, Remembered] = field(default_factory=dict)
     pages: Mapping[int, KnownPage] = field(default_factory=dict)  # of the last look, whose VMs had not changed
-    disks: dict[str, tuple[tuple[Any, ...], DiskDetails]] = field(default_factory=dict)
+    disks: dict[str, tuple[int, DiskDetails]] = field(default_factory=dict)
     disk_listing: DiskListing | None = None  # the last whole one, which may serve again
     joined_disks: DiskListing | None = None  # with which every VM in `instances` was joined
     disks_listed_s: float = 0.0
@@ -147,7 +156,17 @@ class ComputeCloud:
         with memory.lock, not_searched():
             return self._look(project, operations_since, memory)
 
-    def _look(self, project: str, since: datetime | None, memory: _LastLook) -> Observation:
+    def forget(self, project: str, gce_ids: Collection[str]) -> None:
+        """Have the next look show these VMs whole, though they may be unchanged since the last one."""
+        with self._lock:
+            memory = self._memories.setdefault(project, _LastLook())
+        with memory.lock:
+            forget(memory.instances, gce_ids)
+
+    def _look(self, project: str, since: datetime | None, memory: _LastLook, *, is_second: bool = False) -> Observation:
+        """Looks once more where disks of unchanged VMs are not what they were: these VMs are to come whole, and
+        operations after them.
+        """
         deadline = Deadline(self._budget_s, self._monotonic)
         of_nodes = Deadline(min(_TPU_BUDGET_S, self._budget_s), self._monotonic) if self._tpu_nodes else None
         read_at = self._clock.now()
@@ -173,23 +192,18 @@ class ComputeCloud:
             disks = disks_later.result()
             nodes = nodes_later.result() if nodes_later is not None else TpuLook()
         memory.order_holds = done.order_holds
+        others = of_other_disks(listing, disks.details) if disks is not memory.joined_disks else []
+        if others and not is_second:
+            forget(memory.instances, others)
+            return self._look(project, since, memory, is_second=True)
         fleet = join(
-            project,
-            listing,
-            disks.details,
-            memory.instances,
-            lambda zone, name: self._types.shape(project, zone, name),
-            are_old_disks=disks is memory.joined_disks,
+            project, listing, disks.details, memory.instances, lambda zone, name: self._types.shape(project, zone, name)
         )
-        if (
-            early
-            and not memory.instances
-            and any(None in instance.disk_details for instance in fleet.instances.values())
-        ):
+        if early and not memory.instances and any(None in known.disk_details for known in fleet.known.values()):
             memory.disk_listing = None  # a disk may have been made since its page was read: the next look lists again
         missed_some = bool(listing.incomplete or listing.unread_zones or fleet.garbled)
-        memory.joined_disks = None if missed_some else disks
-        memory.instances = {**memory.instances, **fleet.instances} if missed_some else fleet.instances
+        memory.joined_disks = None if missed_some or others else disks
+        memory.instances = {**memory.instances, **fleet.known} if missed_some else fleet.known
         unread_parts = unread_of(project, listing, fleet, disks)
         if done.unread:
             unread_parts.append(done.unread)
@@ -197,7 +211,8 @@ class ComputeCloud:
         return Observation(
             project=project,
             read_at=read_at,
-            instances=(*(one.seen for one in fleet.instances.values()), *nodes.nodes),
+            instances=(*fleet.seen.values(), *nodes.nodes),
+            unchanged=fleet.unchanged,
             instances_complete=not listing.incomplete and "" not in garbled_zones,
             unread_zones=frozenset(listing.unread_zones) | garbled_zones - {""},
             operations=(*done.operations.values(), *nodes.operations),

@@ -59,20 +59,21 @@ class DiskListing:
     error: CloudError | None = None
 
 
-def list_disks(
-    http: Http, project: str, deadline: Deadline, before: dict[str, tuple[tuple[Any, ...], DiskDetails]]
-) -> DiskListing:
-    """Never raises a CloudError. `before` holds the last listing's details by key, and is brought up to date."""
+def list_disks(http: Http, project: str, deadline: Deadline, before: dict[str, tuple[int, DiskDetails]]) -> DiskListing:
+    """Never raises a CloudError. `before` holds the last listing's details by key, and is brought up to date.
+
+    With each is the hash of what it was made of, good within this process.
+    """
     listing = DiskListing()
-    present: dict[str, tuple[tuple[Any, ...], DiskDetails]] = {}
+    present: dict[str, tuple[int, DiskDetails]] = {}
     try:
         for page in DISKS.pages(http, project, deadline):
             listing.problems += [f"{scope or 'the list'}: {why}" for scope, why in page.unread.items()]
             for scope, members in page.holdings:
                 for raw in members:
                     try:
-                        listed = (raw["type"], raw["sizeGb"], raw["creationTimestamp"], raw.get("id"))
-                        key = f"{scope}/disks/{raw['name']}"
+                        listed = hash((raw["type"], raw["sizeGb"], raw["creationTimestamp"], raw.get("id")))
+                        key = intern(f"{scope}/disks/{raw['name']}")
                         cached = before.get(key)
                         if cached is None or cached[0] != listed:
                             cached = (listed, disk_details(raw))

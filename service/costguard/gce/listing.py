@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from sys import intern
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
@@ -19,8 +20,9 @@ from costguard.gce.machine_types import MachineShape
 from costguard.gce.pages import AggregatedList, Page, zone_of
 from costguard.gce.session import Deadline, Http
 from costguard.keepers.origin import is_of_origin
+from costguard.model.attempt import ATTEMPT_LABEL
 from costguard.model.instance import SeenInstance
-from costguard.model.observation import Unread
+from costguard.model.observation import UnchangedVm, Unread
 
 _METADATA = "metadata(fingerprint,items(key,value))"
 
@@ -47,14 +49,44 @@ _HELD_PARSED = 20_000
 
 
 @dataclass(frozen=True, slots=True)
-class Remembered:
-    """A VM as it was seen, and the hash of the JSON that it was made from, good within this process."""
+class Remembered(UnchangedVm):
+    """What is kept of a VM: hashes of it, what the ledger asks of unchanged ones, and its disks.
 
-    digest: int
+    Of a hundred thousand VMs, all that a look gave would take some 200 MB.
+    """
+
+    digest: int | None  # of the JSON that it was made from, good within this process; None: it is to be read again
     disk_keys: tuple[str, ...]
     disk_details: tuple[DiskDetails | None, ...]
     metadata_fingerprint: str
-    seen: SeenInstance
+    origin: Mapping[str, str]
+
+
+def _remembered(
+    seen: SeenInstance, digest: int, keys: tuple[str, ...], details: tuple[DiskDetails | None, ...], metadata: str
+) -> Remembered:
+    """What the next looks need of this VM. One whose machine type is not known is read again by each: it may be."""
+    attempt = seen.labels.get(ATTEMPT_LABEL)
+    return Remembered(
+        gce_id=seen.key.gce_id,
+        fingerprint=seen.fingerprint,
+        zone=seen.zone,
+        bills_machine=seen.status.bills_machine,
+        may_have_gpu=seen.shape.gpu_count > 0 or not seen.shape.is_known,
+        attempt=attempt if attempt is None or attempt == seen.name else "",
+        digest=digest if seen.shape.is_known else None,
+        disk_keys=keys,
+        disk_details=details,
+        metadata_fingerprint=intern(metadata),
+        origin=seen.origin,
+    )
+
+
+def forget(before: dict[str, Remembered], gce_ids: Iterable[str]) -> None:
+    """Have the next look convert these VMs, as if their JSON had changed."""
+    for gce_id in gce_ids:
+        if (known := before.get(gce_id)) is not None:
+            before[gce_id] = replace(known, digest=None)
 
 
 # A key of JSON: inside of a text its quotes would be escaped.
@@ -87,7 +119,7 @@ class PageReader:
             token, rest = match[1], body[: match.start()] + body[match.end() :]
         self._digest = hash(rest)
         unchanged = self._last.get(self._digest)
-        if unchanged is None or any(self._before.get(one.seen.key.gce_id) is not one for one in unchanged.same):
+        if unchanged is None or any(self._before.get(one.gce_id) is not one for one in unchanged.same):
             self.unchanged = None
             return orjson.loads(body)
         self.unchanged = self.pages[self._digest] = unchanged
@@ -212,18 +244,16 @@ def _take(page: Page, listing: InstanceListing, before: dict[str, Remembered], h
             gce_id = raw.get("id") if isinstance(raw, dict) else None
             remembered = before.get(gce_id) if isinstance(gce_id, str) else None
             fingerprint = _fingerprint_in(raw)
-            # A VM whose machine type is not known is converted again: by now it may be.
             if (
                 remembered
                 and remembered.digest == digest
-                and remembered.seen.zone == zone
-                and remembered.seen.shape.is_known
+                and remembered.zone == zone
                 and (fingerprint or "metadata" not in raw)
             ):
                 listing.same.append(remembered)
                 continue
             if items is None and remembered and remembered.metadata_fingerprint == fingerprint != "":
-                items = [{"key": key, "value": value} for key, value in remembered.seen.origin.items()]
+                items = [{"key": key, "value": value} for key, value in remembered.origin.items()]
             if items is not None or has_metadata or not (gce_id and str(gce_id).isdecimal() and zone):
                 _wait(listing, zone, digest, raw, items)
             else:
@@ -260,8 +290,23 @@ def _fingerprint_in(raw: Any) -> str:
 class Fleet:
     """The VMs of one look, what will be remembered of them, and what could not be understood."""
 
-    instances: dict[str, Remembered] = field(default_factory=dict)
+    known: dict[str, Remembered] = field(default_factory=dict)  # of all VMs, by id
+    seen: dict[str, SeenInstance] = field(default_factory=dict)  # those that are new or changed, by id
     garbled: list[tuple[str, str]] = field(default_factory=list)  # zone, what was wrong
+
+    @property
+    def unchanged(self) -> tuple[Remembered, ...]:
+        return tuple([one for gce_id, one in self.known.items() if gce_id not in self.seen])
+
+
+def of_other_disks(listing: InstanceListing, disks: Mapping[str, DiskDetails]) -> list[str]:
+    """The unchanged VMs of which a disk is not any more what it was."""
+    return [one.gce_id for one in listing.same if _details_now(one, disks) != one.disk_details]
+
+
+def _details_now(one: Remembered, disks: Mapping[str, DiskDetails]) -> tuple[DiskDetails | None, ...]:
+    """What this listing of disks does not tell, an earlier one may have told."""
+    return tuple([disks.get(key) or old for key, old in zip(one.disk_keys, one.disk_details, strict=True)])
 
 
 def join(
@@ -270,27 +315,20 @@ def join(
     disks: dict[str, DiskDetails],
     before: dict[str, Remembered],
     shape_of: Callable[[str, str], MachineShape | None],
-    *,
-    are_old_disks: bool = False,
 ) -> Fleet:
-    """Instances with their disks. What has not changed since `before` is the same object again.
-
-    What waits is let go as it is converted. `are_old_disks`: all of `before` was joined with these very disks.
-    """
-    fleet = Fleet()
-    for remembered in listing.same:
-        as_now = remembered if are_old_disks else _refreshed(remembered, disks)
-        fleet.instances[remembered.seen.key.gce_id] = as_now
+    """Instances with their disks. What waits is let go as it is converted."""
+    fleet = Fleet(known={one.gce_id: one for one in listing.same})
     shapes = Shapes(shape_of)
     listing.waiting.reverse()
     while listing.waiting:
         zone, digest, held = listing.waiting.pop()
         raw = orjson.loads(held) if isinstance(held, bytes) else held
         try:
-            seen, keys = instance_from(project, zone, raw, disks, shapes)
+            seen, named = instance_from(project, zone, raw, disks, shapes)
         except Garbled as error:
             fleet.garbled.append((zone, str(error)))
             continue
+        keys = tuple(map(intern, named))
         details = tuple([disks.get(key) for key in keys])
         old = before.get(seen.key.gce_id)
         if old is not None and None in details:
@@ -298,20 +336,11 @@ def join(
             details_by_disk = dict(zip(old.disk_keys, old.disk_details, strict=True))
             details = tuple(detail or details_by_disk.get(key) for key, detail in zip(keys, details, strict=True))
             seen = with_disks(seen, keys, {k: f for k, f in zip(keys, details, strict=True) if f})
-        if old is not None and old.seen == seen:
-            seen = old.seen
-        fleet.instances[seen.key.gce_id] = Remembered(digest, keys, details, _fingerprint_in(raw), seen)
+        gce_id = seen.key.gce_id
+        fleet.known[gce_id] = _remembered(seen, digest, keys, details, _fingerprint_in(raw))
+        if old is None or old.digest is None or old.fingerprint != seen.fingerprint:
+            fleet.seen[gce_id] = seen
     return fleet
-
-
-def _refreshed(remembered: Remembered, disks: dict[str, DiskDetails]) -> Remembered:
-    details = tuple(
-        [disks.get(key) or old for key, old in zip(remembered.disk_keys, remembered.disk_details, strict=True)]
-    )
-    if details == remembered.disk_details:
-        return remembered
-    seen = with_disks(remembered.seen, remembered.disk_keys, disks)
-    return Remembered(remembered.digest, remembered.disk_keys, details, remembered.metadata_fingerprint, seen)
 
 
 def unread_of(project: str, listing: InstanceListing, fleet: Fleet, disks: DiskListing) -> list[Unread]:

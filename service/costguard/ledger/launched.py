@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from pydantic import TypeAdapter
-from sqlalchemy import ColumnElement, Connection, Select, select
+from sqlalchemy import ColumnElement, Connection, Row, Select, select
 
 from costguard.db.bulk import chunks
 from costguard.db.prepared import prepared
@@ -31,10 +31,15 @@ class _Vm:
     attempt: str
 
 
-def launched_by_label(connection: Connection, observation: Observation) -> dict[str, LaunchedFor]:
-    """The jobs of the listed VMs that bear an attempt's label rightly, by the VM's id."""
-    listed = (_of_labels(seen.key.gce_id, seen) for seen in observation.instances if ATTEMPT_LABEL in seen.labels)
-    return _launched(connection, observation.project, list(listed))
+def launched_by_label(connection: Connection, observations: Sequence[Observation]) -> dict[str, dict[str, LaunchedFor]]:
+    """The jobs of the listed VMs that bear an attempt's label rightly: of each project, by the VM's id."""
+    labelled = {observation.project: list(_labelled(observation)) for observation in observations}
+    return _launched_of(connection, labelled)
+
+
+def _labelled(observation: Observation) -> Iterator[_Vm]:
+    yield from (_of_labels(seen.key.gce_id, seen) for seen in observation.instances if ATTEMPT_LABEL in seen.labels)
+    yield from (_Vm(vm.gce_id, vm.zone, vm.attempt) for vm in observation.unchanged if vm.attempt is not None)
 
 
 def launched(
@@ -91,28 +96,40 @@ def _of_labels(gce_id: str, vm: SeenInstance | InstanceRecord) -> _Vm:
 
 
 def _launched(connection: Connection, project: str, vms: Sequence[_Vm]) -> dict[str, LaunchedFor]:
-    if not vms:
-        return {}
-    ids = [_attempts(attempts.c.gce_id, project, some) for some in chunks({vm.gce_id for vm in vms})]
-    named = {str(storable(vm.attempt)) for vm in vms if vm.attempt}
-    names = [_attempts(attempts.c.name, project, some) for some in chunks(named)]
-    of_vms = [row for query in [*ids, *names] for row in connection.execute(*query)]
-    by_id = {row.gce_id: row for row in of_vms if row.gce_id}
-    by_name = {(row.name, row.zone): row for row in of_vms if not row.gce_id}
-    launches = {}
-    for vm in vms:
-        attempt = by_id.get(vm.gce_id) or by_name.get((vm.attempt, vm.zone))
-        if attempt is not None:
-            model = ProvisioningModel(attempt.provisioning_model)
-            has_address = None if attempt.address is None else bool(attempt.address["is_external"])
-            launches[vm.gce_id] = LaunchedFor(attempt.job_id, attempt.owner, model, has_address=has_address)
+    return _launched_of(connection, {project: vms})[project]
+
+
+def _launched_of(connection: Connection, vms: Mapping[str, Sequence[_Vm]]) -> dict[str, dict[str, LaunchedFor]]:
+    """In each project; a number of statements that grows with a thousand VMs."""
+    launches: dict[str, dict[str, LaunchedFor]] = {project: {} for project in vms}
+    projects = sorted(project for project, some in vms.items() if some)
+    if not projects:
+        return launches
+    every = [vm for some in vms.values() for vm in some]
+    named = {str(storable(vm.attempt)) for vm in every if vm.attempt}
+    queries = [_attempts(attempts.c.gce_id, projects, some) for some in chunks({vm.gce_id for vm in every})]
+    queries += [_attempts(attempts.c.name, projects, some) for some in chunks(named)]
+    rows = [row for query in queries for row in connection.execute(*query)]
+    by_id = {(row.project, row.gce_id): row for row in rows if row.gce_id}
+    by_name = {(row.project, row.name, row.zone): row for row in rows if not row.gce_id}
+    for project in projects:
+        for vm in vms[project]:
+            attempt = by_id.get((project, vm.gce_id)) or by_name.get((project, vm.attempt, vm.zone))
+            if attempt is not None:
+                launches[project][vm.gce_id] = _launched_for(attempt)
     return launches
 
 
+def _launched_for(attempt: Row[Any]) -> LaunchedFor:
+    model = ProvisioningModel(attempt.provisioning_model)
+    has_address = None if attempt.address is None else bool(attempt.address["is_external"])
+    return LaunchedFor(attempt.job_id, attempt.owner, model, has_address=has_address)
+
+
 @prepared
-def _attempts(column: ColumnElement[str], project: str, values: list[str]) -> Select[Any]:
+def _attempts(column: ColumnElement[str], projects: list[str], values: list[str]) -> Select[Any]:
     columns = attempts.c
-    attempt = (columns.name, columns.zone, columns.gce_id, columns.job_id, columns.provisioning_model)
+    attempt = (columns.project, columns.name, columns.zone, columns.gce_id, columns.job_id, columns.provisioning_model)
     query = select(*attempt, columns.address, jobs.c.owner)
     query = query.join_from(attempts, jobs, jobs.c.id == columns.job_id)
-    return query.where(columns.project == project, column.in_(values))
+    return query.where(columns.project.in_(projects), column.in_(values))

@@ -58,15 +58,23 @@ class RowsWritten:
 
 def standings(connection: Connection, project: str) -> dict[str, ListedVm]:
     """Every VM of the project that is not known to be gone, by its numeric id."""
-    rows = connection.execute(*_standings(project))
-    return {gce_id: ListedVm(mark, name, zone) for gce_id, mark, name, zone in rows}
+    return standings_of(connection, [project])[project]
+
+
+def standings_of(connection: Connection, projects: Sequence[str]) -> dict[str, dict[str, ListedVm]]:
+    """The same of each of these projects, by project."""
+    found: dict[str, dict[str, ListedVm]] = {project: {} for project in projects}
+    for some in chunks(set(projects)):
+        for project, gce_id, mark, name, zone in connection.execute(*_standings(some)).all():
+            found[project][gce_id] = ListedVm(mark, name, zone)
+    return found
 
 
 @prepared
-def _standings(project: str) -> Select[Any]:
+def _standings(projects: list[str]) -> Select[Any]:
     columns = instances.c
-    query = select(columns.gce_id, columns.fingerprint, columns.name, columns.zone)
-    return query.where(columns.project == project, columns.gone_at.is_(None))
+    query = select(columns.project, columns.gce_id, columns.fingerprint, columns.name, columns.zone)
+    return query.where(columns.project.in_(projects), columns.gone_at.is_(None))
 
 
 def load(connection: Connection, project: str, gce_ids: Sequence[str]) -> dict[str, KnownInstance]:

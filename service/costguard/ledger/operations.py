@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import fields
 from itertools import islice
 from operator import attrgetter
-from typing import Any
+from typing import Any, TypeVar
 
 from sqlalchemy import Connection, Row, Select, exists, select
 
@@ -18,6 +18,7 @@ from costguard.db.upsert import upsert
 from costguard.model.observation import OperationStatus, SeenOperation
 
 _KEY = ("project", "operation_id")
+_Id = TypeVar("_Id")
 _AT_ONCE = 1000  # values in one query, well below what either database allows
 
 
@@ -69,20 +70,17 @@ def inserted_without_attempt(connection: Connection) -> list[str]:
 
 
 def _stored(connection: Connection, keys: Iterable[tuple[str, str]]) -> dict[tuple[str, str], SeenOperation]:
-    ids: dict[str, list[str]] = defaultdict(list)
-    for project, operation_id in keys:
-        ids[project].append(operation_id)
     by_id = {}
-    for project, all_of_project in ids.items():
-        for some in _chunks(all_of_project):
-            for row in connection.execute(*_of_project(project, some)):
-                by_id[(row.project, row.operation_id)] = _operation(row)
+    for some in _chunks(sorted(keys)):
+        for row in connection.execute(*_of_projects(sorted({key[0] for key in some}), [key[1] for key in some])):
+            by_id[(row.project, row.operation_id)] = _operation(row)
     return by_id
 
 
 @prepared
-def _of_project(project: str, operation_ids: list[str]) -> Select[Any]:
-    return select(operations).where(operations.c.project == project, operations.c.operation_id.in_(operation_ids))
+def _of_projects(projects: list[str], operation_ids: list[str]) -> Select[Any]:
+    columns = operations.c
+    return select(operations).where(columns.project.in_(projects), columns.operation_id.in_(operation_ids))
 
 
 _STAGES = list(OperationStatus)
@@ -109,7 +107,7 @@ def _operation(row: Row[Any]) -> SeenOperation:
     return SeenOperation(**{**row._mapping, "status": OperationStatus(row.status)})
 
 
-def _chunks(ids: Iterable[str]) -> Iterator[list[str]]:
+def _chunks(ids: Iterable[_Id]) -> Iterator[list[_Id]]:
     rest = iter(ids)
     while some := list(islice(rest, _AT_ONCE)):
         yield some

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
@@ -42,22 +43,35 @@ class ProjectLook:
 
 def record_look(connection: Connection, observation: Observation, now: datetime) -> None:
     """Writes the project's one row. What could not be read leaves what was known before."""
-    complete = observation.instances_complete and not observation.unread_zones
-    row: dict[str, Any] = {
-        "project": observation.project,
-        "first_seen_at": now,
-        "last_tried_at": now,
-        "last_complete_at": observation.read_at if complete else None,
-        "operations_through_at": observation.operations_through_at,
-        "unread": storable([asdict(unread) for unread in observation.unread]),
-        "instance_count": len(observation.instances) if complete else 0,
-    }
-    changed = ["last_tried_at", "unread"]
-    if complete:
-        changed += ["last_complete_at", "instance_count"]
-    if observation.operations_through_at is not None:
-        changed.append("operations_through_at")
-    upsert(connection, projects, [row], ["project"], changed)
+    _write_looks(connection, [(observation, now)])
+
+
+def record_looks(connection: Connection, observations: Sequence[Observation]) -> None:
+    """Writes the row of each of these projects, as of the moment of its look, in at most four statements."""
+    _write_looks(connection, [(observation, observation.read_at) for observation in observations])
+
+
+def _write_looks(connection: Connection, looks: Sequence[tuple[Observation, datetime]]) -> None:
+    by_columns: dict[tuple[str, ...], list[dict[str, Any]]] = defaultdict(list)
+    for observation, now in looks:
+        complete = observation.instances_complete and not observation.unread_zones
+        row: dict[str, Any] = {
+            "project": observation.project,
+            "first_seen_at": now,
+            "last_tried_at": now,
+            "last_complete_at": observation.read_at if complete else None,
+            "operations_through_at": observation.operations_through_at,
+            "unread": storable([asdict(unread) for unread in observation.unread]),
+            "instance_count": len(observation.instances) + len(observation.unchanged) if complete else 0,
+        }
+        changed = ["last_tried_at", "unread"]
+        if complete:
+            changed += ["last_complete_at", "instance_count"]
+        if observation.operations_through_at is not None:
+            changed.append("operations_through_at")
+        by_columns[tuple(changed)].append(row)
+    for changed_columns, rows in by_columns.items():
+        upsert(connection, projects, rows, ["project"], changed_columns)
 
 
 def begin(connection: Connection, project: str, now: datetime) -> None:
@@ -82,13 +96,18 @@ def want(connection: Connection, names: Collection[str], now: datetime) -> None:
 
 def last_look(connection: Connection, project: str) -> ProjectLook | None:
     """Returns the result of the last look at this project, or None before the first."""
-    row = connection.execute(*_of_project(project)).one_or_none()
-    return None if row is None else _look(row)
+    return last_looks(connection, [project]).get(project)
+
+
+def last_looks(connection: Connection, names: Sequence[str]) -> dict[str, ProjectLook]:
+    """Returns the result of the last look at each of these projects that was looked at before."""
+    rows = [row for some in chunks(set(names)) for row in connection.execute(*_of_projects(some))]
+    return {row.project: _look(row) for row in rows}
 
 
 @prepared
-def _of_project(project: str) -> Select[Any]:
-    return select(projects).where(projects.c.project == project)
+def _of_projects(names: list[str]) -> Select[Any]:
+    return select(projects).where(projects.c.project.in_(names))
 
 
 def forget(connection: Connection, project: str) -> None:

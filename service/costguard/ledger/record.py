@@ -21,6 +21,7 @@ from costguard.events import audit_log
 from costguard.isolation import Isolated
 from costguard.ledger import answers, operations, projects
 from costguard.ledger import lifetimes as ledger
+from costguard.ledger.compared import compared, deleted, may_be_gone, recorded_part, running
 from costguard.ledger.discovery import refusals
 from costguard.ledger.discovery import rows as discovered
 from costguard.ledger.labels.label_history import moment_of_change
@@ -30,11 +31,10 @@ from costguard.ledger.narrate import tell_failed, tell_gap, tell_looks, tell_ref
 from costguard.ledger.observe import Belonging, KnownFacts, account
 from costguard.ledger.projects import ProjectLook
 from costguard.ledger.running import running_totals
-from costguard.ledger.timeline import DELETES
 from costguard.model.event import Event
 from costguard.model.instance import InstanceKey, SeenInstance
 from costguard.model.launch import Recipe
-from costguard.model.observation import Observation, OperationStatus, SeenOperation, Unread
+from costguard.model.observation import Observation, SeenOperation, Unread
 from costguard.model.ports import Cloud, Presence
 from costguard.model.record import KnownInstance, VmRequested
 from costguard.model.reminder import Claim
@@ -70,8 +70,13 @@ def record(
     belonging: Belonging,
     fence: Lease | None,
     at_once: int = AT_ONCE,
+    *,
+    is_second: bool = False,
 ) -> Recorded:
     """Bring the ledger up to date with one observation. A look that shows nothing new writes one row.
+
+    Where the ledger does not hold what an unchanged VM is, or an operation of it came, it is read whole by a second
+    look. What that does not show is left to the next pass.
 
     VMs that are no longer listed are asked for one by one before anything is written: only a delete
     operation or a 404 makes a VM gone, never its absence from a list.
@@ -80,24 +85,24 @@ def record(
     mark = f".{belonging.mark}"  # every VM is sorted again when the rules that sort VMs change
     with database.read() as connection:
         standings = ledger.standings(connection, project)
-        ours = launched_by_label(connection, observation)
+        ours = launched_by_label(connection, [observation])[project]
         news = operations.news(connection, observation.operations)
         of_vms = _by_target(news)
-        of_ours = unseen(connection, project, of_vms, {*standings, *(one.key.gce_id for one in observation.instances)})
+        there = {*(seen.key.gce_id for seen in observation.instances), *(vm.gce_id for vm in observation.unchanged)}
+        of_ours = unseen(connection, project, of_vms, {*standings, *there})
         before = projects.last_look(connection, project)
-    if belonging.gpu_only:
-        known_or_ours = {*standings, *ours}
-        kept = (seen for seen in observation.instances if _has_gpu(seen) or seen.key.gce_id in known_or_ours)
-        observation = replace(observation, instances=tuple(kept))
-    listed = {seen.key.gce_id: seen for seen in observation.instances}
+    observation = recorded_part(observation, {*standings, *ours}, belonging.gpu_only)
     # A VM that turns out to be of a job, or of none, is accounted for again then.
     marks = {gce_id: f"{mark}.{vm.job}" for gce_id, vm in ours.items()}
-    changed = {
-        gce_id
-        for gce_id, seen in listed.items()
-        if (standing := standings.get(gce_id)) is None or not _is_same(standing, seen, marks.get(gce_id, mark))
-    }
-    absent, missing = _absences(cloud, observation, standings, listed)
+    vms = compared(observation, standings, marks, mark)
+    to_read = vms.to_read | {vm.gce_id for vm in observation.unchanged if vm.gce_id in of_vms}
+    if to_read and not is_second:
+        cloud.forget(project, to_read)
+        again = cloud.observe(project, before.operations_through_at if before is not None else None)
+        return record(database, cloud, again, belonging, fence, at_once, is_second=True)
+    listed, changed = vms.listed, vms.changed
+    absent = _absent(cloud, observation, vms.unlisted)
+    missing = len(vms.unlisted) - len(absent)
     requests = _requests(cloud, project, of_ours)
     look = _Look(observation, belonging, listed, marks, mark, changed, absent, before, requests)
     parts = list(_parts(sorted({*changed, *absent, *of_vms}), of_vms, at_once))
@@ -162,8 +167,8 @@ class _Look:
         projects.record_look(connection, looked, read_at)
         return Recorded(
             project=observation.project,
-            seen=len(self.listed),
-            running=sum(seen.status.bills_machine for seen in self.listed.values()),
+            seen=len(self.listed) + len(observation.unchanged),
+            running=running(observation),
             new_or_changed=self.saved.instances,
             absent=len(self.absent),
             missing=missing,
@@ -242,11 +247,6 @@ def _requests(cloud: Cloud, project: str, vms: Mapping[str, tuple[str, Recipe]])
     return requests
 
 
-def _is_same(standing: ListedVm, seen: SeenInstance, mark: str) -> bool:
-    """Compares fingerprint and mark without joining them, a hundred thousand times a pass."""
-    return standing.fingerprint.startswith(seen.fingerprint) and standing.fingerprint[len(seen.fingerprint) :] == mark
-
-
 def _by_target(news: Iterable[SeenOperation]) -> dict[str, list[SeenOperation]]:
     by_target: dict[str, list[SeenOperation]] = defaultdict(list)
     for operation in news:
@@ -320,29 +320,14 @@ def _closed(
             yield Change(entry.record, instance, entry.lifetimes, entry.storage)
 
 
-def _has_gpu(seen: SeenInstance) -> bool:
-    """Says whether it has a GPU; also when the machine type could not be looked up: it may have GPUs built in."""
-    return seen.shape.gpu_count > 0 or not seen.shape.is_known
-
-
-def _absences(
-    cloud: Cloud, observation: Observation, standings: Mapping[str, ListedVm], listed: Mapping[str, SeenInstance]
-) -> tuple[set[str], int]:
-    """Ids that are confirmed to be gone, and how many are merely missing from what was read."""
-    unlisted = [(gce_id, standing) for gce_id, standing in standings.items() if gce_id not in listed]
-    deleted = {
-        op.target_id
-        for op in observation.operations
-        if op.kind in DELETES and op.status is OperationStatus.DONE and op.error_code is None
-    }
-    gone, unsure = set(), []
-    for gce_id, standing in unlisted:
-        if gce_id in deleted:
-            gone.add(gce_id)
-        elif observation.instances_complete and standing.zone not in observation.unread_zones:
-            unsure.append((gce_id, standing))
-    gone |= _confirmed(cloud, observation.project, unsure)
-    return gone, len(unlisted) - len(gone)
+def _absent(cloud: Cloud, observation: Observation, unlisted: Sequence[tuple[str, ListedVm]]) -> set[str]:
+    """The ids that are confirmed to be gone, of those that are missing from what was read."""
+    known_deleted = deleted(observation)
+    gone = {gce_id for gce_id, _ in unlisted if gce_id in known_deleted}
+    unsure = [
+        (gce_id, standing) for gce_id, standing in unlisted if gce_id not in gone and may_be_gone(observation, standing)
+    ]
+    return gone | _confirmed(cloud, observation.project, unsure)
 
 
 def _confirmed(cloud: Cloud, project: str, unsure: Sequence[tuple[str, ListedVm]]) -> set[str]:

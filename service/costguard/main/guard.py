@@ -23,6 +23,7 @@ from costguard.daemon import feed_state, restoring
 from costguard.daemon.lease_keeper import LEASE, LEASE_TTL, kept
 from costguard.daemon.listing_turns import ListingTurns
 from costguard.daemon.listings import RHYTHM
+from costguard.daemon.looker import Pace
 from costguard.daemon.marking import Marking
 from costguard.daemon.reconcile import PassReport, Reconciler
 from costguard.daemon.shard_keeper import TAKEOVER, all_projects
@@ -335,12 +336,14 @@ def built(
         WatchList(database, settings.watch.scope),
         rules,
         Belonging(presets, settings.owners.rules, gpu_only=settings.watch.vms_without_gpu == "ignore"),
-        settings.watch.parallel,
+        Pace(
+            settings.watch.parallel,
+            ListingTurns(lambda connection, _now: feed_state.streams(connection, RHYTHM.at_speed(speed))),
+            (2 * settings.watch.every + TAKEOVER) * speed,
+        ),
         parts.lookups.enqueue if parts is not None else None,
         ShadowExecutor(database, clock, live) if rules.is_shadow else live,
         listening,
-        (2 * settings.watch.every + TAKEOVER) * speed,
-        ListingTurns(lambda connection, _now: feed_state.streams(connection, RHYTHM.at_speed(speed))),
     )
     # Distinguishes two daemons on one host, and a restarted one from the one that it replaces.
     holder = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(3)}"

@@ -72,11 +72,24 @@ class Unread:
 
 
 @dataclass(frozen=True, slots=True)
+class UnchangedVm:
+    """A VM that is as a look of this process showed it whole: all that is kept of it meanwhile."""
+
+    gce_id: str
+    fingerprint: str  # as it came with the VM: see SeenInstance
+    zone: str
+    bills_machine: bool
+    may_have_gpu: bool  # it has one, or its machine type is not known
+    attempt: str | None  # None: it bears no label of an attempt; "": one that is not its name
+
+
+@dataclass(frozen=True, slots=True)
 class Observation:
     """Everything that one look at one project gave.
 
-    A zone in `unread_zones`, or any zone when `instances_complete` is false, may hold VMs that are not
-    in `instances`. `read_at` is the moment before the listing was asked for.
+    A zone in `unread_zones`, or any zone when `instances_complete` is false, may hold VMs that are in neither
+    `instances` nor `unchanged`. `read_at` is the moment before the listing was asked for. No VM is in both: one that is
+    `unchanged` comes whole once more after `Cloud.forget`.
     """
 
     project: str
@@ -87,6 +100,7 @@ class Observation:
     operations: tuple[SeenOperation, ...] = ()
     operations_through_at: datetime | None = None  # all operations inserted up to here were read
     unread: tuple[Unread, ...] = ()
+    unchanged: tuple[UnchangedVm, ...] = ()
     requests: int = 0  # to Google's lists, tries that failed among them
 
 

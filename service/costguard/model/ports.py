@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import date, datetime, timedelta
 from typing import IO, Any, Protocol
 
@@ -52,6 +52,10 @@ class Cloud(Protocol):
 
         Operations inserted after `operations_since` are read; None reads all that Google still keeps.
         """
+        ...
+
+    def forget(self, project: str, gce_ids: Collection[str]) -> None:
+        """Have the next look show these VMs whole, though they may be unchanged since the last one."""
         ...
 
     def presence(self, key: InstanceKey, zone: str, name: str) -> Presence:

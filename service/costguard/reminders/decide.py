@@ -31,7 +31,7 @@ from costguard.reminders.pools import Spoken, speakers, whose_pool
 from costguard.reminders.request_rules import settle
 from costguard.reminders.watched import Decision, FleetPlan, WatchedVm, subject_of
 
-_SOON = timedelta(hours=1)
+SOON = timedelta(hours=1)
 
 
 def decide(
@@ -73,7 +73,7 @@ def addresses_needed(fleet: Sequence[WatchedVm], rules: Rules, now: datetime) ->
                 if request.kind is RequestKind.KEEP and request.hours is None
             }
         due = due_of(vm, subject_of(vm), context)
-        if due is not None and due.at <= now + _SOON:
+        if due is not None and due.at <= now + SOON:
             needed.add(vm.owner.lower())
             if ladder.may_need_contact(ladder.standing_of(vm.sent, vm.cycle), ahead=1):
                 needed.add(context.contact(vm).lower())

@@ -135,10 +135,14 @@ def gather(
     now: datetime,
     ids: Collection[int] | None = None,
     without_stop: int | None = None,
+    due: Collection[int] | None = None,
 ) -> list[WatchedVm]:
-    """Every existing VM, or these, with everything that decisions need. `without_stop`: as if it had not begun."""
-    rows = watched_rows.read(connection, ids)
-    if ids is not None:
+    """Every existing VM, or these, with everything that decisions need. `without_stop`: as if it had not begun.
+
+    `due`: these and their pools, each just as it is among all, and perhaps others; see `due_rows`.
+    """
+    rows = watched_rows.read(connection, ids) if due is None else watched_rows.read_some(connection, due)
+    if ids is not None or due is not None:
         rows = _with_their_pools(connection, rows)
     idle = utilisation.idle_runs(connection, now, None if ids is None else [row.instance_id for row in rows])
     open_requests: dict[int, list[Request]] = defaultdict(list)

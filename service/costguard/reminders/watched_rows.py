@@ -22,6 +22,7 @@ from costguard.model.instance import InstanceKey, ProvisioningModel, Shape, Stat
 from costguard.model.keeper import Keeper
 
 _MOST_NAMED = 1000
+_MOST_IN_CHUNKS = 20_000  # VMs that are read by name, a thousand at a time
 _OWN = 11  # how many columns `_columns` gives
 _SHAPE = ("machine_type", "vcpus", "memory_mib", "gpu_type", "gpu_count", "local_ssd_gib")
 
@@ -62,7 +63,7 @@ def read(connection: Connection, ids: Collection[int] | None = None) -> list[Wat
 
 def open_storage(connection: Connection, ids: Collection[int] | None = None) -> list[Row[Any]]:
     """Storage that bills now: rows of instance_id, resource, size_mib, zone."""
-    return list(connection.execute(*_open_storage(_named(ids))))
+    return [row for some in _in_chunks(ids) for row in connection.execute(*_open_storage(some))]
 
 
 @prepared
@@ -74,6 +75,19 @@ def _open_storage(ids: Sequence[int] | None) -> Select[Any]:
 
 def _read(connection: Connection, ids: Collection[int] | None) -> list[WatchedRow]:
     return sorted([*_running(connection, ids), *_resting(connection, ids)], key=attrgetter("key.project", "name"))
+
+
+def read_some(connection: Connection, ids: Collection[int]) -> list[WatchedRow]:
+    """Those of these VMs that are not gone, by project and name, and of many at once perhaps others."""
+    rows = [row for some in _in_chunks(ids) for row in _read(connection, some)]
+    return sorted(rows, key=attrgetter("key.project", "name"))
+
+
+def _in_chunks(ids: Collection[int] | None) -> list[list[int] | None]:
+    """Where more are asked for than chunks are worth, all are read."""
+    if ids is None or len(ids) > _MOST_IN_CHUNKS:
+        return [None]
+    return [*chunks(ids)] or [[]]
 
 
 _known = remembers(instances, lifetimes)(_read)  # what pages ask: a pass asks of all, or of sets

@@ -1,0 +1,146 @@
+"""Looks at the projects that are due, and records what was seen, each project under its lease."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+import structlog
+
+from costguard.daemon.listing_turns import ListingTurns
+from costguard.daemon.looking import Looking
+from costguard.daemon.shard_keeper import TAKEOVER
+from costguard.db.lease import Lease
+from costguard.db.transaction import Database
+from costguard.errors import LeaseLost, StoreError
+from costguard.isolation import Isolated
+from costguard.ledger import projects
+from costguard.ledger.observe import Belonging
+from costguard.ledger.record import Recorded, failed, record
+from costguard.ledger.record_unchanged import record_unchanged
+from costguard.ledger.running import running_totals
+from costguard.model.observation import Observation, Unread
+from costguard.model.ports import Clock, Cloud
+
+_PATIENCE_S = 20.0  # for one look, where other passes follow
+_MANY = 20  # projects that were never looked at
+
+log = structlog.get_logger(__name__)
+
+
+class Pace(NamedTuple):
+    """Says how many projects are looked at at the same time, and which; without `turns` each pass looks at all.
+
+    `fresh_for` is how old another replica's look at a project may be for anything new to be decided of that project.
+    """
+
+    parallel: int = 8
+    turns: ListingTurns | None = None
+    fresh_for: timedelta = timedelta(minutes=2) + TAKEOVER
+
+
+@dataclass(slots=True)
+class Looks:
+    """The looks of one pass so far. `fences` are the projects that it may look at, with the leases to record under."""
+
+    fences: Mapping[str, Lease | None]
+    is_shared: bool  # with other replicas
+    is_repeated: bool = False  # another pass follows
+    recorded: list[Recorded] = field(default_factory=list)
+    put_off: set[str] = field(default_factory=set)  # to be looked at by another replica before anything is decided
+
+    @property
+    def projects(self) -> list[str]:
+        return [report.project for report in self.recorded]
+
+    @property
+    def undecided(self) -> list[str]:
+        return [*self.put_off, *(report.project for report in self.recorded if report.error)]
+
+
+class Looker:
+    """Looks at projects for one pass after the other."""
+
+    def __init__(self, database: Database, cloud: Cloud, clock: Clock, belonging: Belonging, pace: Pace) -> None:
+        self._database = database
+        self._cloud = cloud
+        self._clock = clock
+        self._belonging = belonging
+        self._turns = pace.turns
+        self._looking = Looking(self._look, pace.parallel)
+
+    def late(self, looks: Looks) -> tuple[str, ...]:
+        """Returns the projects whose looks go on, and come with a later pass."""
+        return tuple(sorted(self._looking.late.intersection(looks.fences)))
+
+    def record(self, due: Collection[str], looks: Looks, fence: Lease | None, stop: threading.Event | None) -> None:
+        """Looks at these projects, and records each under its lease. `fence` is the daemon's own, None without one.
+
+        Where projects are shared, one that was passed on meanwhile is left to the replica that holds it now. Raises
+        StoreError when the database failed for all.
+        """
+        troubles: list[StoreError] = []
+        for observations in self._observe(due, looks, fence):
+            if self._turns is not None:
+                for observation in observations:
+                    self._turns.listed(observation)
+            looks.recorded += self._recorded(observations, looks, stop, troubles)
+            if stop is not None and stop.is_set():
+                break
+        if troubles and len(troubles) == len(looks.recorded):
+            raise troubles[0]
+
+    def _observe(self, due: Collection[str], looks: Looks, fence: Lease | None) -> Iterator[list[Observation]]:
+        """Looks at these projects at once, and yields observations as they come, some at a time."""
+        with self._database.read() as connection:
+            since = {look.project: look.operations_through_at for look in projects.read_all(connection)}
+        new = [project for project in due if project not in since]
+        if len(new) >= _MANY and 2 * len(new) >= len(due):
+            with self._database.write(fence) as connection:
+                running_totals.leave_to_catch_up(connection)
+        return self._looking.batches(list(due), since, _PATIENCE_S if looks.is_repeated else None)
+
+    def _recorded(
+        self,
+        observations: Sequence[Observation],
+        looks: Looks,
+        stop: threading.Event | None,
+        troubles: list[StoreError],
+    ) -> Iterator[Recorded]:
+        """Records those that showed nothing new together, and each of the others by itself."""
+        unchanged: dict[str, Recorded] = {}
+        with Isolated("projects_not_recorded", passing=LeaseLost):  # each is then tried by itself
+            unchanged = record_unchanged(self._database, observations, self._belonging, looks.fences)
+        for observation in observations:
+            if observation.project in unchanged:
+                yield unchanged[observation.project]
+            elif stop is None or not stop.is_set():
+                yield from self._recorded_alone(observation, looks, troubles)
+
+    def _recorded_alone(self, observation: Observation, looks: Looks, troubles: list[StoreError]) -> Iterator[Recorded]:
+        project = observation.project
+        try:
+            with Isolated("project_not_recorded", passing=LeaseLost, project=project) as failure:
+                report = record(self._database, self._cloud, observation, self._belonging, looks.fences[project])
+        except LeaseLost as lost:
+            if not looks.is_shared:
+                raise
+            log.info("project_passed_on", project=project, why=lost.message)
+            return
+        yield report if failure.error is None else failed(observation, failure.error)
+        if isinstance(failure.error, StoreError):
+            troubles.append(failure.error)
+
+    def _look(self, project: str, since: datetime | None) -> Observation:
+        """An error that no adapter should let through costs the look at one project, not the pass."""
+        with Isolated("project_not_observed", passing=(), project=project) as failure:
+            return self._cloud.observe(project, since)
+        reason = (
+            f"Project {project} could not be read ({failure.words}). "
+            "It is tried again at every pass; the log holds the trace to report."
+        )
+        unread = (Unread("project", reason, "unexpected"),)
+        return Observation(project, self._clock.now(), instances_complete=False, unread=unread)

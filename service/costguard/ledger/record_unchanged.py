@@ -1,0 +1,99 @@
+"""Records the looks at many projects that showed nothing new, all in one transaction of a few statements."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from sqlalchemy import Connection
+
+from costguard.db import project_leases
+from costguard.db.lease import Lease
+from costguard.db.transaction import Database
+from costguard.ledger import lifetimes as ledger
+from costguard.ledger import operations, projects
+from costguard.ledger.compared import compared, deleted, may_be_gone, recorded_part, running
+from costguard.ledger.launched import launched_by_label
+from costguard.ledger.lifetimes import ListedVm
+from costguard.ledger.narrate import tell_gap, tell_looks
+from costguard.ledger.observe import Belonging
+from costguard.ledger.projects import ProjectLook
+from costguard.ledger.record import Recorded
+from costguard.model.observation import Observation
+from costguard.model.record import LaunchedFor
+
+
+def record_unchanged(
+    database: Database,
+    observations: Sequence[Observation],
+    belonging: Belonging,
+    fences: Mapping[str, Lease | None],
+) -> dict[str, Recorded]:
+    """Records those looks that showed nothing new, and returns them by project. The others are for `record`.
+
+    `fences` are the leases to record under, by project: the daemon's for all, or one for each. A project whose lease
+    was lost is among the others.
+
+    What is read and written takes a number of statements that does not grow with VMs, nor with projects up to 1,000.
+    Each look is of another project.
+    """
+    with database.read() as connection:
+        quiet = _quiet(connection, observations, belonging)
+    if not quiet:
+        return {}
+    leases = {look.project: fences[look.project] for look, _ in quiet}
+    of_projects = [lease for lease in leases.values() if lease is not None and lease.is_of_project]
+    with database.write(None if of_projects else next(iter(leases.values()))) as connection:
+        ours = set(leases) if not of_projects else project_leases.still_held(connection, of_projects)
+        quiet = [(look, recorded) for look, recorded in quiet if look.project in ours]
+        projects.record_looks(connection, [look for look, _ in quiet])
+    return {look.project: recorded for look, recorded in quiet}
+
+
+def _quiet(
+    connection: Connection, observations: Sequence[Observation], belonging: Belonging
+) -> list[tuple[Observation, Recorded]]:
+    names = [observation.project for observation in observations]
+    before = projects.last_looks(connection, names)
+    seen_before = [observation for observation in observations if observation.project in before]
+    every = [operation for observation in seen_before for operation in observation.operations]
+    with_news = {operation.project for operation in operations.news(connection, every)}
+    asked = [observation for observation in seen_before if observation.project not in with_news]
+    standings = ledger.standings_of(connection, [observation.project for observation in asked])
+    ours = launched_by_label(connection, asked)
+    quiet = []
+    for observation in asked:
+        project = observation.project
+        recorded = _recorded(observation, standings[project], ours[project], before[project], belonging)
+        if recorded is not None:
+            quiet.append(recorded)
+    return quiet
+
+
+def _recorded(
+    observation: Observation,
+    standings: Mapping[str, ListedVm],
+    ours: Mapping[str, LaunchedFor],
+    before: ProjectLook,
+    belonging: Belonging,
+) -> tuple[Observation, Recorded] | None:
+    """The look as it is to be recorded, and what comes of it; None where there is more to it than the look itself."""
+    if tell_looks(observation, before.unread):
+        return None
+    through = before.operations_through_at
+    if through and observation.operations_through_at and tell_gap(observation.project, through, observation.read_at):
+        return None
+    mark = f".{belonging.mark}"
+    marks = {gce_id: f"{mark}.{vm.job}" for gce_id, vm in ours.items()}
+    look = recorded_part(observation, standings.keys() | ours.keys() if belonging.gpu_only else (), belonging.gpu_only)
+    vms = compared(look, standings, marks, mark)
+    if vms.changed or vms.to_read or any(may_be_gone(look, standing) for _, standing in vms.unlisted):
+        return None
+    if vms.unlisted and not deleted(look).isdisjoint(gce_id for gce_id, _ in vms.unlisted):
+        return None
+    return look, Recorded(
+        project=look.project,
+        seen=len(vms.listed) + len(look.unchanged),
+        running=running(look),
+        missing=len(vms.unlisted),
+        unread=look.unread,
+    )
