@@ -192,7 +192,7 @@ def test_a_project_that_refuses_is_told_once_and_asked_less_often(database: Data
         place.minutes(12)
         place.world.faults.add("forbidden", project="lab-one")
         asked = _Counting(place.cloud)
-        place.reconciler._cloud = asked  # the reconciler's own port, counted
+        place.reconciler._looker._cloud = asked  # the reconciler's own port, counted
         place.minutes(60)
         assert asked.projects.count("lab-two") == 60
         assert asked.projects.count("lab-one") == 10
