@@ -14,6 +14,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from costguard_sandbox import assets, bigquery, control, pubsub
+from costguard_sandbox.audit import routes as audit
 from costguard_sandbox.gce.errors import Refused
 from costguard_sandbox.gce.routes import (
     advice,
@@ -68,8 +69,9 @@ def create_app(world: World) -> Starlette:
         world.slack.sockets.route(),
         *slack_page.routes(world.slack),
         *bigquery.routes(world.bigquery),
-        *pubsub.routes(world.pubsub),
+        *pubsub.routes(world.pubsub, world.settle),
         *assets.routes(world, world.assets),
+        *audit.routes(world, world.audit),
     ]
     handlers = {404: _unknown, 405: _unknown}
     alone = Starlette(routes=routes, exception_handlers=handlers)

@@ -78,7 +78,7 @@ class Sharing:
         if not self._is_there():
             life.move(LEASE_TTL + timedelta(seconds=1))
             acting.hold()
-        if (before := self._before) is not None:
+        if self._before is not None:
             after = self._recorded()
             self.wrong += [
                 f"a replica wrote {name} of a project that was taken over" for name in self._differing(after)

@@ -137,7 +137,7 @@ class BulkInserts:
 
     def begin(self, project: str, scope: str, body: Mapping[str, Any], user: str, request_id: str) -> Operation:
         bulk = read_bulk(project, scope, body, self._instances(project))
-        operation = self._operations.begin_bulk(project, scope, user, request_id)
+        operation = self._operations.begin_bulk(project, scope, user, request_id, body)
         operation.bulk = lambda: bulk.shown(done=operation.is_done)
         bulk.place_all(self._insert, user, operation.group)
         failure = bulk.failure()

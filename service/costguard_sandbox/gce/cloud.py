@@ -16,7 +16,7 @@ from costguard_sandbox.gce.catalogue.prices import PriceList
 from costguard_sandbox.gce.catalogue.regions import ZONES
 from costguard_sandbox.gce.changes import Change
 from costguard_sandbox.gce.disks import Storage
-from costguard_sandbox.gce.errors import already_exists, bad_request, invalid, invalid_usage, not_found
+from costguard_sandbox.gce.errors import Refused, already_exists, bad_request, invalid, invalid_usage, not_found
 from costguard_sandbox.gce.faults import CloudFaults
 from costguard_sandbox.gce.filters import compile_filter
 from costguard_sandbox.gce.flex_start import FlexStart, waits
@@ -38,6 +38,7 @@ from costguard_sandbox.gce.workbench import Workbench, Workstations
 
 DEFAULT_USER = "ana@example.com"
 Settled = Callable[[], AbstractContextManager[object]]
+OnRefusal = Callable[[str, str, str, Mapping[str, Any], Refused], object]  # method, path, user, body
 
 
 class Cloud:
@@ -75,6 +76,7 @@ class Cloud:
         self.usage = Usage()
         self.belongings: list[Belonging] = []
         self.changes = 0  # grows with every change of a VM or disk
+        self.on_refusal: OnRefusal = lambda *_call: None
         self._lock = threading.RLock()
         self._factory = Factory(ids, base_url)
         self._vms: dict[tuple[str, str, str], VM] = {}
@@ -206,7 +208,7 @@ class Cloud:
             if (project, zone, wanted.name) in self._vms:
                 raise already_exists(f"projects/{project}/zones/{zone}/instances/{wanted.name}")
             vm = self._factory.vm(project, zone, wanted, self.timeline.now, self.storage.live)
-            return self._begin_insert(vm, user, request_id).operation
+            return self._begin_insert(vm, user, request_id, request=body).operation
 
     def bulk_insert(
         self, project: str, scope: str, body: Mapping[str, Any], user: str = DEFAULT_USER, request_id: str = ""
@@ -220,7 +222,7 @@ class Cloud:
     def _insert_one(self, project: str, zone: str, body: Mapping[str, Any], user: str, group: str) -> Child:
         wanted = read_insert(zone, body, project)
         vm = self._factory.vm(project, zone, wanted, self.timeline.now, self.storage.live)
-        return self._begin_insert(vm, user, group=group)
+        return self._begin_insert(vm, user, group=group, request=body)
 
     def _insert_for_group(self, project: str, zone: str, body: Mapping[str, Any]) -> None:
         self._insert_one(project, zone, body, service_agent(project), "")
@@ -230,8 +232,10 @@ class Cloud:
         if (vm.project, vm.zone, vm.name) not in self._vms:
             self._insert_for_group(vm.project, vm.zone, vm.given)
 
-    def _begin_insert(self, vm: VM, user: str, request_id: str = "", group: str = "") -> Child:
-        operation = self.operations.begin("insert", vm.target, user, request_id, group)
+    def _begin_insert(
+        self, vm: VM, user: str, request_id: str = "", group: str = "", request: Mapping[str, Any] | None = None
+    ) -> Child:
+        operation = self.operations.begin("insert", vm.target, user, request_id, group, request)
         if waits(vm):
             vm.set_status(Status.PENDING)
         elif failure := self.flex_start.now_or_never(vm) or self._capacity(vm):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import re
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -84,6 +84,7 @@ class Operation:
     failure: Failure | None = None
     group: str = ""  # shared by a bulk insert and its single inserts
     bulk: Callable[[], dict[str, Any]] | None = None  # the progress of a bulk insert, zone by zone
+    on_end: Callable[[Operation], object] | None = field(default=None, repr=False)
     _rendered: dict[str, Any] | None = field(default=None, repr=False)
 
     @property
@@ -106,6 +107,8 @@ class Operation:
         self.end_time = self.ends_at = at
         self.failure = failure
         self._rendered = None
+        if self.on_end is not None:
+            self.on_end(self)
 
     def resource(self) -> dict[str, Any]:
         """The operation as the API shows it. Callers share it and must not change it."""
@@ -161,7 +164,10 @@ class Ids:
 
 
 class OperationLog:
-    """The operations of all projects, oldest first. Callers hold the cloud's lock."""
+    """The operations of all projects, oldest first. Callers hold the cloud's lock.
+
+    `begun` is called with each that a user or a service began and its request, `done` with each that ended.
+    """
 
     def __init__(self, timeline: Timeline, ids: Ids, links: str, retention: timedelta) -> None:
         self.retention = retention
@@ -170,15 +176,29 @@ class OperationLog:
         self._links = links
         self._kept: OrderedDict[tuple[str, str], Operation] = OrderedDict()
         self._by_request: dict[tuple[str, str], Operation] = {}
+        self.begun: Callable[[Operation, Mapping[str, Any]], object] = lambda _operation, _request: None
+        self.done: Callable[[Operation], object] = lambda _operation: None
 
-    def begin(self, kind: str, target: Target, user: str, request_id: str = "", group: str = "") -> Operation:
+    def begin(
+        self,
+        kind: str,
+        target: Target,
+        user: str,
+        request_id: str = "",
+        group: str = "",
+        request: Mapping[str, Any] | None = None,
+    ) -> Operation:
         operation = self._add("operation", kind, target, user, request_id)
         operation.group = group
+        self.begun(operation, request or {})
         return operation
 
-    def begin_bulk(self, project: str, scope: str, user: str, request_id: str) -> Operation:
+    def begin_bulk(
+        self, project: str, scope: str, user: str, request_id: str, request: Mapping[str, Any] | None = None
+    ) -> Operation:
         """The operation of a bulk insert, whose id is the group id of all its inserts."""
-        operation = self.begin("bulkInsert", Target(project, scope, "instances", 0), user, request_id)
+        target = Target(project, scope, "instances", 0)
+        operation = self.begin("bulkInsert", target, user, request_id, request=request)
         operation.group = operation.name.removeprefix("operation-")
         return operation
 
@@ -207,6 +227,7 @@ class OperationLog:
             ends_at=now,
             base=self._links,
             request_id=request_id,
+            on_end=self.done,
         )
         self._kept[operation.project, operation.name] = operation
         if request_id:

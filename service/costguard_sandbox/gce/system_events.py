@@ -109,7 +109,7 @@ class SystemEvents:
         def insert() -> Operation:
             if group_of(vm):
                 self._renew_boot_disk(vm)
-            return self._operations.begin("insert", vm.target, service_agent(vm.project))
+            return self._operations.begin("insert", vm.target, service_agent(vm.project), request=vm.given)
 
         self._lifecycle.recreate(vm, insert)
 

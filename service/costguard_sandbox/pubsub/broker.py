@@ -121,14 +121,17 @@ class Broker:
             del self.subscriptions[name]
             self.topics[gone.topic].remove(gone)
 
-    def publish(self, topic: str, messages: Sequence[tuple[bytes, Mapping[str, str]]]) -> list[str]:
+    def publish(
+        self, topic: str, messages: Sequence[tuple[bytes, Mapping[str, str]]], at: datetime | None = None
+    ) -> list[str]:
+        """Returns the ids of the messages. `at` is when they are published; None: now."""
         with self._lock:
             if topic not in self.topics:
                 raise missing(topic)
             ids = []
             for data, attributes in messages:
                 self._last_id += 1
-                made = Published(str(10**15 + self._last_id), data, dict(attributes), self.clock.now())
+                made = Published(str(10**15 + self._last_id), data, dict(attributes), at or self.clock.now())
                 for subscription in self.topics[topic]:
                     subscription.backlog[made.id] = _Held(made)
                 ids.append(made.id)

@@ -22,8 +22,15 @@ _LOOKS_EVERY_S = 0.02
 Handler = Callable[[str, dict[str, Any]], Awaitable[Any]]
 
 
-def routes(broker: Broker) -> list[Route]:
-    """Topics and subscriptions of all projects, also of those that have no VMs."""
+def routes(broker: Broker, settle: Callable[[], None]) -> list[Route]:
+    """Topics and subscriptions of all projects, also of those that have no VMs.
+
+    `settle` lets everything happen that is due, so that a pull gets what was published until now.
+    """
+
+    def received(name: str, most: int) -> list[dict[str, Any]]:
+        settle()
+        return broker.pull(name, most)
 
     async def make_topic(name: str, _body: dict[str, Any]) -> Any:
         broker.add_topic(name)
@@ -48,10 +55,10 @@ def routes(broker: Broker) -> list[Route]:
     async def pull(name: str, body: dict[str, Any]) -> Any:
         most = int(body.get("maxMessages") or 0)
         waits = 0.0 if body.get("returnImmediately") or not broker.clock.speed else _LONG_POLL_S
-        while not (received := broker.pull(name, most)) and waits > 0:
+        while not (messages := received(name, most)) and waits > 0:
             waits -= _LOOKS_EVERY_S
             await asyncio.sleep(_LOOKS_EVERY_S)
-        return {"receivedMessages": received} if received else {}
+        return {"receivedMessages": messages} if messages else {}
 
     async def acknowledge(name: str, body: dict[str, Any]) -> Any:
         broker.acknowledge(name, _ids(body))

@@ -195,7 +195,7 @@ def _answer(call: ApiCall, request: Request, handler: Handler, cache: _AnswerCac
         if cache is not None and (kept := cache.get(key, cloud)) is not None:
             return _bytes(kept)
         try:
-            answer = handler(call)
+            answer = _handled(call, handler)
             if mask:
                 answer = compile_mask(mask)(answer)
         except (BadFilter, BadMask, BadPageToken) as wrong:
@@ -204,6 +204,14 @@ def _answer(call: ApiCall, request: Request, handler: Handler, cache: _AnswerCac
         if cache is not None:
             cache.put(key, cloud, rendered)
         return _bytes(rendered)
+
+
+def _handled(call: ApiCall, handler: Handler) -> Any:
+    try:
+        return handler(call)
+    except Refused as refused:
+        call.cloud.on_refusal(call.method, call.path, call.user, call.body, refused)
+        raise
 
 
 def _check_rights(call: ApiCall, project: str) -> None:
