@@ -7,16 +7,18 @@ locals {
     workstation = "workstations."
   }
   files = {
-    costguard         = "iam-role.yaml"
-    costguardStop     = "iam-role-stop.yaml"
-    costguardStopKept = "iam-role-stop-kept.yaml"
-    costguardLaunch   = "iam-role-launch.yaml"
+    costguard          = "iam-role.yaml"
+    costguardStop      = "iam-role-stop.yaml"
+    costguardStopKept  = "iam-role-stop-kept.yaml"
+    costguardLaunch    = "iam-role-launch.yaml"
+    costguardDiscovery = "iam-role-discovery.yaml"
   }
   is_on = {
-    costguard         = true
-    costguardStop     = var.stop
-    costguardStopKept = length(var.stop_through) > 0
-    costguardLaunch   = var.launch
+    costguard          = true
+    costguardStop      = var.stop
+    costguardStopKept  = length(var.stop_through) > 0
+    costguardLaunch    = var.launch
+    costguardDiscovery = var.organization != ""
   }
   read_files = { for name, file in local.files : name => yamldecode(file("${path.module}/../${file}")) }
   roles = {
@@ -30,8 +32,11 @@ locals {
       ]
     } if local.is_on[name]
   }
+  # Searches are granted in the organisation alone. What its found projects need is granted there as well.
+  roles_of_projects = { for name, role in local.roles : name => role if name != "costguardDiscovery" }
+  in_organization   = var.organization != "" ? local.roles : {}
   in_projects = {
-    for pair in setproduct(var.projects, keys(local.roles)) : "${pair[0]}/${pair[1]}" => { project = pair[0], role = pair[1] }
+    for pair in setproduct(var.projects, keys(local.roles_of_projects)) : "${pair[0]}/${pair[1]}" => { project = pair[0], role = pair[1] }
   }
   # One account for each stage of trust: turning stops off again goes back to an account that cannot stop.
   stage = var.launch ? "launch" : var.stop ? "stop" : "watch"
@@ -45,14 +50,14 @@ locals {
   account = google_service_account.costguard[local.stage]
   # Google names a permission after its service: compute.disks.list is of compute.googleapis.com.
   watched_apis = distinct([
-    for permission in flatten([for role in local.roles : role.permissions]) : "${split(".", permission)[0]}.googleapis.com"
+    for permission in flatten([for role in local.roles_of_projects : role.permissions]) : "${split(".", permission)[0]}.googleapis.com"
   ])
   own_apis = concat(
     ["cloudbilling.googleapis.com", "cloudresourcemanager.googleapis.com", "iam.googleapis.com"],
     var.where != "elsewhere" ? ["secretmanager.googleapis.com"] : [],
     var.where == "vm" ? ["compute.googleapis.com", "iap.googleapis.com"] : [],
     var.where == "cloud-run" ? ["compute.googleapis.com", "iap.googleapis.com", "run.googleapis.com", "sqladmin.googleapis.com", "servicenetworking.googleapis.com"] : [],
-    var.organization != "" ? ["logging.googleapis.com", "pubsub.googleapis.com"] : [],
+    var.organization != "" ? ["cloudasset.googleapis.com", "logging.googleapis.com", "pubsub.googleapis.com"] : [],
   )
 }
 
@@ -95,6 +100,24 @@ resource "google_project_iam_member" "costguard" {
   for_each = local.in_projects
   project  = each.value.project
   role     = google_project_iam_custom_role.costguard[each.key].name
+  member   = local.account.member
+}
+
+resource "google_organization_iam_custom_role" "costguard" {
+  for_each    = local.in_organization
+  org_id      = var.organization
+  role_id     = each.key
+  title       = each.value.title
+  description = each.value.description
+  permissions = each.value.permissions
+  stage       = "GA"
+  depends_on  = [google_project_service.own]
+}
+
+resource "google_organization_iam_member" "costguard" {
+  for_each = local.in_organization
+  org_id   = var.organization
+  role     = google_organization_iam_custom_role.costguard[each.key].name
   member   = local.account.member
 }
 

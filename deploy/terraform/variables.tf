@@ -175,7 +175,7 @@ variable "workload_identity" {
 }
 
 variable "organization" {
-  description = "The number of an organisation whose VM events go to a topic, or empty for none. Costguard does not read them yet."
+  description = "The number of an organisation whose projects are found and whose VM events go to a topic, or empty for none. [watch] organization in the settings turns the searches on."
   type        = string
   default     = ""
 }

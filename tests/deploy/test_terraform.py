@@ -63,6 +63,7 @@ def test_watching_alone_is_the_default_and_grants_the_reading_role_only() -> Non
         "costguardStop": "${var.stop}",
         "costguardStopKept": "${length(var.stop_through) > 0}",
         "costguardLaunch": "${var.launch}",
+        "costguardDiscovery": '${var.organization != ""}',
     }
     for name in ("act_as", "workload_identity"):
         body = resources("google_service_account_iam_member")[name]
@@ -85,8 +86,10 @@ def test_google_s_own_roles_are_granted_on_single_things() -> None:
     granted = {
         (labels[0], body["role"])
         for _, labels, body in blocks("resource")
-        if "_iam_" in labels[0] and labels[0] != "google_project_iam_custom_role"
+        if "_iam_" in labels[0] and not labels[0].endswith("_iam_custom_role")
     }
+    in_organization = ("google_organization_iam_member", "${google_organization_iam_custom_role.costguard[each.key].name}")
+    granted.remove(in_organization)
     on_projects = {pair for pair in granted if pair[0] == "google_project_iam_member"}
     assert on_projects == {("google_project_iam_member", "${google_project_iam_custom_role.costguard[each.key].name}")}
     assert granted - on_projects == GRANTED

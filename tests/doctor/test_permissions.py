@@ -21,6 +21,7 @@ from tests.sandbox.gce.test_reservations import calendar
 
 from costguard.cli.app import app
 from costguard.doctor.permissions import (
+    DISCOVERY_ROLE,
     LAUNCH_ROLE,
     PERMISSIONS,
     READ_ROLE,
@@ -187,7 +188,8 @@ def test_files_of_roles_hold_what_the_list_says(role: GoogleRole) -> None:
         "stage": "GA",
         "includedPermissions": held_by(role),
     }
-    assert f"gcloud iam roles create {role.name} --project=PROJECT --file=deploy/{role.file}" in text
+    place = "--organization=NUMBER" if role is DISCOVERY_ROLE else "--project=PROJECT"
+    assert f"gcloud iam roles create {role.name} {place} --file=deploy/{role.file}" in text
 
 
 @pytest.mark.parametrize("role", CUSTOM, ids=lambda role: role.name)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from http import HTTPStatus
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Path
 from pydantic import Field
@@ -13,6 +13,8 @@ from costguard.api.fields import Moment, Out, Text, read_from
 from costguard.api.route import Route, routes
 from costguard.api.vm_parts import UnreadOut, unread_parts
 from costguard.ledger import projects as stored_projects
+from costguard.ledger.discovery import rows as discovered
+from costguard.ledger.discovery.rules import WatchedProject
 from costguard.model.access import Permission
 from costguard.web.permissions import needs
 from costguard.web.problems import KINDS, NOT_FOUND, RESPONSES, ProblemError
@@ -37,12 +39,34 @@ class ProjectOut(Out):
     last_complete_at: Moment | None = Field(description="The last read that covered every zone; null: there was none.")
     operations_through_at: Moment | None = Field(description="Operations, and who started them, are known up to here.")
     is_stale: bool = Field(description="True: the last complete read is older than it should be, or there is none.")
+    is_listed: bool = Field(description="True: the settings list it. False: it is watched because a search found it.")
+    found_at: Moment | None = Field(description="When a search first found it; null: none has.")
+    last_found_at: Moment | None = Field(description="When a search last found it.")
+    missing_since: Moment | None = Field(
+        description="The first complete search since then that did not show it. It stays watched while it may have VMs."
+    )
+    refused_since: Moment | None = Field(
+        description="Since when it refuses to be read, for the reason in `unread`; null: it answers. One that was "
+        "found and refuses is asked every ten minutes at least."
+    )
     unread: list[UnreadOut]
+
+
+class SearchedPlaceOut(Out):
+    """An organisation or folder that is searched for projects every ten minutes."""
+
+    place: str = Field(examples=["organizations/123456789012"])
+    tried_at: Moment
+    searched_at: Moment | None = Field(description="The last search that came to its end; null: there was none.")
+    project_count: int = Field(description="The number of projects with VMs, TPU nodes or reservations in it.")
+    failed_since: Moment | None = Field(description="null: the last search came to its end.")
+    failure: str = Field(description="Why the last search failed, with what mends it.")
 
 
 class ProjectsResponse(Out):
     as_of: Moment
     projects: list[ProjectOut]
+    searches: list[SearchedPlaceOut]
 
 
 class ProblemKindOut(Out):
@@ -52,21 +76,36 @@ class ProblemKindOut(Out):
 
 @router.get("/projects", summary="List the watched projects", operation_id="listProjects")
 def projects(deps: Given) -> ProjectsResponse:
-    """Lists the result of the last reads of each project, and the parts that could not be read."""
+    """Lists the result of the last reads of each project, why it is watched, and the parts that could not be read."""
     now = deps.clock.now()
     with deps.database.read() as connection:
         looks = stored_projects.read_all(connection)
+        rows = {row.project: row for row in discovered.read_all(connection)}
+        places = discovered.places(connection)
     return ProjectsResponse(
         as_of=now,
         projects=[
             ProjectOut.read(
                 look,
+                **_origin(rows.get(look.project) or WatchedProject(look.project), deps.listed),
                 is_stale=look.last_complete_at is None or now - look.last_complete_at > deps.stale_after,
                 unread=unread_parts([look]),
             )
             for look in looks
         ],
+        searches=[SearchedPlaceOut.read(place) for place in places],
     )
+
+
+def _origin(row: WatchedProject, listed: frozenset[str]) -> dict[str, Any]:
+    """The fields that say why a project is watched, and whether it answers."""
+    return {
+        "is_listed": row.project in listed or row.found_at is None,
+        "found_at": row.found_at,
+        "last_found_at": row.last_found_at,
+        "missing_since": row.missing_since,
+        "refused_since": row.refused_since,
+    }
 
 
 @problems_router.get("/{kind}", summary="Explain a kind of problem", operation_id="getProblem")

@@ -80,6 +80,7 @@ class Deps:
     jobs: JobService | None = None  # None: no jobs are accepted
     sweeps: SweepService | None = None  # None: no sweeps are accepted
     loose: LooseThings | None = None  # None: nobody can be asked
+    listed: frozenset[str] = frozenset()  # projects that the settings list; others are found by searches
     archive: Path | None = None  # the folder of archived records
     billing_account: str | None = None  # None: the settings do not name one
     is_https: bool = False  # whether people reach it over https

@@ -23,6 +23,7 @@ from costguard.cli import (
     ledger,
     loose,
     places,
+    projects,
     read,
     reminders,
     replay,
@@ -70,7 +71,7 @@ def _root(
 
 _PANELS: Mapping[str, Sequence[Any]] = {
     "Try it": (demo,),
-    "VMs": (fleet, requests, reminders, report, events),
+    "VMs": (fleet, projects, requests, reminders, report, events),
     "Jobs": (launch, quotes, jobs, sweeps, diagnosis, alike, goodput, places, traces),
     "Money": (spend, budgets, loose, bill, commitments, ledger),
     "Files of a training, without a server": (checkpoints, progress, read, replay),

@@ -65,6 +65,7 @@ _PS_EXAMPLES = """Examples:
 _MOST_REASONS, _MOST_NAMES = 5, 3
 _MOST_NAMESAKES = 20
 _OWNER_SOURCES = {"job": "job", "label": "label", "cluster": "cluster", "claim": "claimed it", "creator": "made it"}
+_NAMED = 3  # of projects that are not read
 
 
 def register(app: typer.Typer) -> None:
@@ -182,7 +183,13 @@ def show_fleet(console: Console, fleet: Answer, is_filtered: bool = False) -> No
         unpriced = count_text(totals["unpriced"], "VM")
         say(console, f"NOT PRICED: {unpriced}. `costguard prices` shows what has no price.", "bold red")
         _show_reasons(console, [vm for vm in fleet["instances"] if vm["unpriced"]])
+    whole = [part["project"] for part in fleet["unread"] if part["scope"] == "project"]
+    if is_long := len(whole) > _NAMED:
+        named = f"{', '.join(whole[:_NAMED])} and {len(whole) - _NAMED} more projects"
+        say(console, f"NOT READ: {named}. `costguard projects --refusing` says why.", "bold red")
     for part in fleet["unread"]:
+        if is_long and part["scope"] == "project":
+            continue
         since = part["last_complete_at"]
         age_text = (
             "never read whole" if since is None else f"as of {span_text(moment(fleet['as_of']) - moment(since))} ago"

@@ -17,6 +17,8 @@ from costguard.db.health_rows import Holder
 from costguard.db.transaction import Database
 from costguard.errors import StoreError
 from costguard.ledger import projects, unknown_vms
+from costguard.ledger.discovery import rows as discovered
+from costguard.ledger.discovery.rows import SearchedPlace
 from costguard.ledger.projects import ProjectLook
 from costguard.ledger.unknown_vms import UnknownVm
 from costguard.messages.slack_health import OutboxTrouble, SlackHealth, slack_health
@@ -99,7 +101,7 @@ class _OpenQuery(Generic[_T]):
         return self.answer[0]
 
 
-_SHOWN = 3  # of VMs that the ledger does not know
+_SHOWN = 3  # of VMs that the ledger does not know, and of projects that refuse for one kind of reason
 ANSWER = timedelta(seconds=2)  # a monitor waits for an answer some seconds at most
 _SILENT = (
     "The process that watches has said nothing for {seconds} s, so perhaps nothing is watched. "
@@ -168,6 +170,7 @@ class VitalSigns:
     webhooks: Sequence[WebhookState] = ()
     outbox: OutboxTrouble | None = None
     unknown_vms: Sequence[UnknownVm] = ()
+    searches: Sequence[SearchedPlace] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,6 +236,7 @@ def health(sources: HealthSources) -> Health:
         warnings=[
             *_warnings(daemon, states, slack, now),
             *_of_unknown(signs.unknown_vms),
+            *(_of_search(place, now) for place in signs.searches if place.failed_since is not None),
             *(_of_webhook(webhook, now) for webhook in signs.webhooks if webhook.error),
         ],
         holders=signs.holders,
@@ -253,6 +257,7 @@ def _vital_signs(sources: HealthSources) -> VitalSigns:
             stored.prices_recorded_at(connection),
             sources.webhook_states(connection),
             unknown_vms=unknown_vms.there(connection),
+            searches=discovered.places(connection),
         )
     return replace(signs, outbox=sources.outbox_trouble())
 
@@ -266,7 +271,7 @@ def _reasons(daemon: DaemonReport, signs: VitalSigns) -> Iterator[str]:
             else "No daemon holds the lease, so nothing is being watched. Start `costguard serve`."
         )
     if looks and all(look.is_unread and look.last_complete_at is None for look in looks):
-        yield " ".join(_of_part(look.project, part) for look in looks for part in look.unread if part.is_whole)
+        yield " ".join(_of_parts([(look.project, part) for look in looks for part in look.unread if part.is_whole]))
     elif all(look.last_complete_at is None for look in looks):
         yield "No project has been read whole yet. Wait for the first pass, or see `unread`."
     if signs.prices_at is None:
@@ -279,7 +284,7 @@ def _warnings(daemon: DaemonReport, states: Sequence[ProjectState], slack: Slack
         for state in states
         if state.is_stale and not state.look.is_unread
     ]
-    warnings += [_of_part(state.look.project, part) for state in states for part in state.look.unread]
+    warnings += _of_parts([(state.look.project, part) for state in states for part in state.look.unread])
     if daemon.last_error:
         warnings.append(f"The last pass failed: {daemon.last_error}")
     warnings += [f"Slack: {reason}" for reason in slack.reasons]
@@ -287,6 +292,22 @@ def _warnings(daemon: DaemonReport, states: Sequence[ProjectState], slack: Slack
         since = clock_text(slack.waiting_since, now)
         warnings.append(f"{slack.waiting} messages wait for Slack, the oldest since {since}.")
     return warnings
+
+
+def _of_parts(parts: Sequence[tuple[str, Unread]]) -> Iterator[str]:
+    """Yields a sentence for each part; one for many projects that are not read for one kind of reason."""
+    alike: dict[str, list[str]] = {}
+    for project, part in parts:
+        if part.is_whole:
+            alike.setdefault(part.code, []).append(project)
+    many = {code: names for code, names in alike.items() if len(names) > _SHOWN}
+    for project, part in parts:
+        if not part.is_whole or part.code not in many:
+            yield _of_part(project, part)
+        elif project == many[part.code][0]:
+            names = [*many[part.code][:_SHOWN], f"{len(many[part.code]) - _SHOWN} more"]
+            why = f"({part.code.replace('_', ' ')})"
+            yield f"{list_text(names)} are not read {why}: `costguard projects --refusing` says of each what mends it."
 
 
 def _of_part(project: str, part: Unread) -> str:
@@ -300,6 +321,11 @@ def _of_unknown(vms: Sequence[UnknownVm]) -> Iterator[str]:
     names = list_text([vm.name for vm in vms[:_SHOWN]] + ([f"{len(vms) - _SHOWN} more"] if len(vms) > _SHOWN else []))
     what = "bears this installation's labels and is" if len(vms) == 1 else "bear this installation's labels and are"
     yield f"{names} {what} not in the ledger, as after a restore: `costguard db unknown` says what to do."
+
+
+def _of_search(place: SearchedPlace, now: datetime) -> str:
+    since = clock_text(place.failed_since, now) if place.failed_since is not None else ""
+    return f"{place.place} cannot be searched for projects since {since}, so new ones are not seen: {place.failure}"
 
 
 def _of_webhook(state: WebhookState, now: datetime) -> str:

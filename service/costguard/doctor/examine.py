@@ -12,6 +12,7 @@ from costguard.doctor.permissions import (
     ACT_AS_ROLE,
     BILL_ROLE,
     CODE_ROLE,
+    DISCOVERY_ROLE,
     OUTPUT_ROLE,
     QUERY_ROLE,
     Feature,
@@ -41,6 +42,7 @@ class SetupPlan:
     table: str = ""
     billed_project: str = ""
     reads_catalogue: bool = True
+    places: tuple[str, ...] = ()  # organizations/N and folders/N whose projects are found
 
     def wanted(self, project: str, *, launches: bool) -> list[GooglePermission]:
         left_out = {Feature.STOP} if project in self.never_stopped else set()
@@ -94,6 +96,7 @@ class GoogleAnswers:
     table: Granted = frozenset()
     billed: Granted = frozenset()
     presets: Sequence[PresetAnswer] = ()
+    places: Mapping[str, Granted] = field(default_factory=dict)
     asked_in: str = ""  # the project in which the presets' parts were looked for
 
 
@@ -122,6 +125,10 @@ def google(plan: SetupPlan, answers: GoogleAnswers) -> Iterator[Finding]:
     for project, one in answers.projects.items():
         yield from _project(plan, project, one, granted[project], who, launches=project in launching)
     yield from _home(plan, answers, who)
+    for place, of_place in answers.places.items():
+        wanted = needed({Feature.DISCOVERY}, GrantedOn.SEARCHED_PLACE)
+        command = judged.grant_on_place(place, DISCOVERY_ROLE, plan.places, who)
+        yield from judged.at_place(Topic.PERMISSIONS, place, wanted, of_place, command)
     yield from judged.presets(answers.asked_in, answers.presets)
     for account, of_account in answers.accounts.items():
         wanted = needed({Feature.LAUNCH}, GrantedOn.SERVICE_ACCOUNT)

@@ -142,6 +142,23 @@ def grant_on_account(account: str, project: str, role: GoogleRole, who: Caller) 
     return _joined("gcloud", "iam", "service-accounts", "add-iam-policy-binding", account, *given)
 
 
+def grant_on_place(place: str, role: GoogleRole, places: Sequence[str], who: Caller) -> str:
+    """Makes the role in the organisation and binds it at the place.
+
+    ORGANIZATION stands for the number of a folder's organisation where no place names it.
+    """
+    kind, _, number = place.partition("/")
+    organization = next((one for one in places if one.startswith("organizations/")), "organizations/ORGANIZATION")
+    made = _joined(
+        *("gcloud", "iam", "roles", "create", role.name, f"--organization={organization.partition('/')[2]}"),
+        "--file=/dev/stdin",
+    )
+    command = ("organizations",) if kind == "organizations" else ("resource-manager", "folders")
+    given = (f"--member={who.member}", f"--role={role.in_organization(organization)}")
+    bound = _joined("gcloud", *command, "add-iam-policy-binding", number, *given)
+    return f"costguard google-role {role.name} | {made}; {bound}"
+
+
 def grant_on_table(table: str, role: GoogleRole, who: Caller) -> str:
     """The role is granted on the table, which needs the fewest words; on its dataset it serves as well."""
     project, dataset, name = table.rsplit(".", 2)

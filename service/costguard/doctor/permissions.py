@@ -28,6 +28,7 @@ class Feature(StrEnum):
     CODE = "code"  # archives of code in a bucket
     OUTPUT = "output"  # whole output in a bucket
     BILL = "bill"
+    DISCOVERY = "discovery"  # projects of an organisation or of folders are found
 
 
 class GrantedOn(StrEnum):
@@ -38,6 +39,7 @@ class GrantedOn(StrEnum):
     BUCKET = "bucket"
     TABLE = "table"  # of the billing export: datasets have no testIamPermissions in BigQuery v2
     BILLED_PROJECT = "billed project"  # that queries of the bill are billed to
+    SEARCHED_PLACE = "organisation or folder"  # whose projects are found
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +54,10 @@ class GoogleRole:
     def in_project(self, project: str) -> str:
         """The role as `gcloud` takes it."""
         return f"projects/{project}/roles/{self.name}" if self.file else self.name
+
+    def in_organization(self, organization: str) -> str:
+        """The role as `gcloud` takes it, made in `organizations/N`: folders have no roles of their own."""
+        return f"{organization}/roles/{self.name}" if self.file else self.name
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +103,12 @@ LAUNCH_ROLE = GoogleRole(
     "Costguard, running jobs",
     "Creates, stops, starts and deletes the VMs of jobs.",
 )
+DISCOVERY_ROLE = GoogleRole(
+    "costguardDiscovery",
+    "iam-role-discovery.yaml",
+    "Costguard, finding projects",
+    "Finds the projects of an organisation or folder that have VMs, by searches of Cloud Asset Inventory.",
+)
 ACT_AS_ROLE = GoogleRole("roles/iam.serviceAccountUser")
 CODE_ROLE = GoogleRole("roles/storage.objectUser")
 OUTPUT_ROLE = GoogleRole("roles/storage.objectViewer")
@@ -106,7 +118,7 @@ QUERY_ROLE = GoogleRole("roles/bigquery.jobUser")
 _WHETHER_IT_FAILED = "whether a stop that was accepted failed after all"
 
 ROLES = (
-    *(READ_ROLE, STOP_ROLE, STOP_KEPT_ROLE, LAUNCH_ROLE),
+    *(READ_ROLE, STOP_ROLE, STOP_KEPT_ROLE, LAUNCH_ROLE, DISCOVERY_ROLE),
     *(ACT_AS_ROLE, CODE_ROLE, OUTPUT_ROLE, BILL_ROLE, QUERY_ROLE),
 )
 
@@ -259,6 +271,12 @@ PERMISSIONS: tuple[GooglePermission, ...] = (
         GrantedOn.TABLE,
         BILL_ROLE,
         {"bigquery.tables.get": "the table's columns", "bigquery.tables.getData": "its rows"},
+    ),
+    *_each(
+        Feature.DISCOVERY,
+        GrantedOn.SEARCHED_PLACE,
+        DISCOVERY_ROLE,
+        {"cloudasset.assets.searchAllResources": "which projects have VMs, TPU nodes or reservations"},
     ),
     *_each(Feature.BILL, GrantedOn.BILLED_PROJECT, QUERY_ROLE, {"bigquery.jobs.create": "to run the query"}),
 )

@@ -119,6 +119,10 @@ class SetupQuestions:
             granted |= self._granted(self._google, path, some, project, PROJECTS)
         return granted
 
+    def granted_on_place(self, place: str, names: Sequence[str]) -> frozenset[str]:
+        """Asks about `organizations/N` or `folders/N`. An answer `{}` grants nothing."""
+        return self._granted(self._google, f"/v3/{place}:testIamPermissions", names, place, PROJECTS)
+
     def granted_on_account(self, account: str, names: Sequence[str]) -> frozenset[str]:
         """Raises NotFound where there is no such account."""
         path = f"/v1/projects/-/serviceAccounts/{quote(account, safe='@')}"

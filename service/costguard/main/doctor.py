@@ -25,6 +25,7 @@ from costguard.doctor.permissions import Feature
 from costguard.doctor.server_checks import DatabaseState, ServerAnswers, server
 from costguard.errors import Invalid, StoreError
 from costguard.gce.asking import SetupQuestions
+from costguard.ledger.discovery.watch import WatchList
 from costguard.main.google_setup import GoogleSetup, Questions, attempt
 from costguard.main.messaging import slack_checkup
 from costguard.settings import Settings
@@ -40,6 +41,7 @@ _KEEPERS = {
 def features_of(settings: Settings, more: Collection[Feature] = ()) -> frozenset[Feature]:
     """Lists what the settings turn on, and `more`: in shadow mode people may stop VMs, with the role for it."""
     chosen = {Feature.WATCH, Feature.LOOSE, *more}
+    chosen |= {Feature.DISCOVERY} if settings.watch.scope.places else set()
     chosen |= {Feature.TPU_NODES} if settings.watch.tpu_nodes == "watch" else set()
     chosen |= {Feature.IDLE} if settings.idle.enabled else set()
     chosen |= {Feature.STOP} if not settings.enforcement.shadow else set()
@@ -56,12 +58,14 @@ def _bucket(place: str | None) -> str:
     return place.removeprefix("gs://").partition("/")[0] if place and place.startswith("gs://") else ""
 
 
-def plan_of(settings: Settings, more: Collection[Feature] = ()) -> SetupPlan:
+def plan_of(settings: Settings, more: Collection[Feature] = (), projects: tuple[str, ...] | None = None) -> SetupPlan:
+    """Makes the plan of a set-up. `projects` are those that are watched, also those found; None: the listed ones."""
     features = features_of(settings, more)
     table = settings.bill.table or ""
     launches = Feature.LAUNCH in features
     return SetupPlan(
-        projects=settings.watch.projects,
+        projects=settings.watch.scope.kept if projects is None else projects,
+        places=settings.watch.scope.places,
         features=features,
         presets={one.name: one.launch for one in settings.preset_list() if one.launch is not None} if launches else {},
         never_stopped=frozenset(settings.enforcement.protect_projects),
@@ -86,7 +90,7 @@ def examined(
 
     `transport`: how Google is asked, in other words of `SetupQuestions` than the settings have.
     """
-    plan = plan_of(settings, more)
+    plan = plan_of(settings, more, _watched(settings))
     state = _state(settings)
     message_at = state.message_at if isinstance(state, DatabaseState) else None
     with Questions(_LONGEST_S + _LONGEST_MORE_S * len(plan.projects)) as questions:
@@ -109,6 +113,24 @@ def examined(
             findings += [unknown(Topic.SLACK, "token", slack.why)] if isinstance(slack, NotAnswered) else slack
     findings += server(_here(settings, state, ahead, config), now())
     return in_order(findings)
+
+
+def _watched(settings: Settings) -> tuple[str, ...] | None:
+    """The projects that are watched by the database; None where it does not say: then the listed ones are asked."""
+    if not settings.watch.scope.places:
+        return None
+    url = settings.database.url.get_secret_value()
+    try:
+        file = connect.file_of(connect.parse(url))
+        if file is not None and not file.exists():
+            return None  # to open it would make it
+        with closing(Database.open(url)) as database:
+            with database.read() as connection:
+                if revision_in(connection) != HEAD:
+                    return None
+            return tuple(WatchList(database, settings.watch.scope)())
+    except StoreError:
+        return None  # the check of the database says so
 
 
 def _state(settings: Settings) -> DatabaseState | NotAnswered:

@@ -166,6 +166,7 @@ class GoogleSetup:
             billed=questions.answer("billed") if plan.table else frozenset(),
             presets=presets,
             asked_in=asked_in,
+            places={place: questions.answer(("place", place)) for place in plan.places},
         )
         return list(examine.google(plan, answers))
 
@@ -224,6 +225,9 @@ class GoogleSetup:
         for account in plan.accounts:
             if account != DEFAULT:
                 self._put_account(account)
+        for place in plan.places:
+            names = [one.name for one in needed({Feature.DISCOVERY}, GrantedOn.SEARCHED_PLACE)]
+            questions.put(("place", place), partial(google.granted_on_place, place, names))
 
     def _billed(self, project: str, names: Sequence[str]) -> Granted:
         """An empty answer is believed where Google refuses to say which APIs are on: see `examine.believed`."""

@@ -258,6 +258,7 @@ def _deps(built: _Built, is_stopping: Callable[[], bool]) -> Iterator[Deps]:
             tools=vm_tools(),
             code=jobs.code,
             output=stored_output(settings),
+            listed=frozenset(settings.watch.scope.kept),
             archive=settings.retention.folder,
             loose=_loose(settings, database, clock),
             billing_account=settings.bill.billing_account,

@@ -13,6 +13,8 @@ from costguard.db.transaction import Database
 from costguard.errors import RateLimited, SlackError
 from costguard.events import audit_log
 from costguard.ledger import narrate
+from costguard.ledger.discovery import narrate as discovered
+from costguard.ledger.discovery.rules import WatchedProject
 from costguard.ledger.idle.watch import IdleWatch
 from costguard.messages import slack_health
 from costguard.model.action import Action, AssignOwner, KeepLifetime
@@ -54,6 +56,9 @@ def _narrated() -> list[Event]:
         operation("start", "10:00", "10:01", operation_id="77", error_code="QUOTA_EXCEEDED", error_message="No quota.")
     )
     gap = narrate.tell_gap(PROJECT, at("2026-10-01T00:00"), at("12:00"))
+    place, denied = "organizations/719", Unread("project", "Searching for projects was denied.", "permission")
+    searches_fail = discovered.tell_search(place, "", denied, at("11:51"))
+    searches_resume = discovered.tell_search(place, "permission", None, at("11:59"))
     assert failed is not None
     assert gap is not None
     return [
@@ -62,6 +67,9 @@ def _narrated() -> list[Event]:
         *narrate.tell_looks(observation(unread=(unread,)), ()),
         *narrate.tell_looks(observation(read="12:01"), (unread,)),
         narrate.tell_unwatched(PROJECT, at("12:00")),
+        discovered.tell_found(WatchedProject(PROJECT, "719", at("11:50"), at("11:50")), at("11:50")),
+        discovered.tell_unnamed("720", at("11:50")),
+        *(event for event in (searches_fail, searches_resume) if event is not None),
         narrate.tell_refused(RefusedChange(_RECORD, "", at("10:00"), at("11:00")), at("12:00")),
         failed,
         gap,
