@@ -19,7 +19,7 @@ from tests.authenticators import authenticator_of, make_principal
 from costguard.access.tokens import NewToken, TokenService
 from costguard.api.deps import DaemonStatus
 from costguard.daemon.health import OneQuestion
-from costguard.db import lease
+from costguard.db import lease, project_leases
 from costguard.db.transaction import Database
 from costguard.errors import DatabaseUnreachable
 from costguard.ledger import unknown_vms
@@ -51,6 +51,21 @@ def test_ready(database: Database, client: TestClient) -> None:
     assert (answer.status_code, body["status"], body["reasons"], body["warnings"]) == (200, "ready", [], [])
     assert (body["leases"][0]["holder"], body["leases"][0]["is_held"]) == ("guard-1:4242", True)
     assert body["projects"][0]["age_seconds"] == 0
+
+
+def test_each_project_says_which_replica_watches_it(database: Database, client: TestClient) -> None:
+    """It says since when, too, by the database's clock; one whose lease ran out is watched by nobody."""
+    _watched(database)
+
+    def shard(ends_in: timedelta) -> tuple[str | None, bool]:
+        with database.write() as connection:
+            now = lease.database_time(connection)
+            project_leases.claim(connection, "guard-2:17", ["lab"], 1, now + ends_in, now)
+        project = client.get("/readyz").json()["projects"][0]
+        return project["holder"], project["held_since"] is not None
+
+    assert shard(HOUR) == ("guard-2:17", True)
+    assert shard(-HOUR) == (None, False)
 
 
 def test_vms_that_a_restored_ledger_does_not_know_are_warned_of(database: Database, client: TestClient) -> None:

@@ -82,12 +82,13 @@ def _write(database: Database, lease: Lease) -> None:
 
 
 def test_times_leave_room_for_a_look_after_a_takeover() -> None:
-    """Of the 15 s that a project may be unwatched, its lease and the next question leave five for the look."""
+    """A project may be unwatched for 15 s, of which its lease and the next question leave five for the look."""
     assert timedelta(seconds=5) <= TAKEOVER - (LEASE_TTL + ASK_EVERY)
     assert 3 * RENEW_EVERY <= LEASE_TTL
 
 
 def test_lone_replica_holds_all_projects_at_once(replicas: _Replicas) -> None:
+    """The first question claims everything: a single replica works as ever."""
     assert sorted(replicas.add("one").held()) == PROJECTS
 
 
@@ -107,6 +108,7 @@ def test_replica_that_joins_gets_its_share_within_seconds(replicas: _Replicas) -
 
 
 def test_stopped_replica_hands_over_at_once(replicas: _Replicas) -> None:
+    """The others need not wait for its leases to run out."""
     one, two = replicas.add("one"), replicas.add("two")
     one.attend()
     replicas.go_on(two, one, seconds=3)
@@ -116,7 +118,7 @@ def test_stopped_replica_hands_over_at_once(replicas: _Replicas) -> None:
 
 
 def test_projects_of_a_killed_replica_are_taken_over_once_their_leases_end(replicas: _Replicas) -> None:
-    """Not before, since it may only be slow; and within what is left of 15 s for a look."""
+    """They are not taken before, since it may only be slow; what is left of 15 s is for a look."""
     one, two = replicas.add("one"), replicas.add("two")
     one.attend()
     replicas.go_on(two, one, seconds=3)
@@ -130,7 +132,7 @@ def test_projects_of_a_killed_replica_are_taken_over_once_their_leases_end(repli
 def test_frozen_replica_that_wakes_writes_nothing_of_what_was_taken_over(
     replicas: _Replicas, database: Database
 ) -> None:
-    """Its lease is of an epoch before; the new holder's is good. Then it gets a share again, under new epochs."""
+    """The lease that it knows is of an epoch before, and is refused; it gets a share again, under new epochs."""
     one, two = replicas.add("one"), replicas.add("two")
     one.attend()
     frozen = one.held()["project-00"]
@@ -147,6 +149,7 @@ def test_frozen_replica_that_wakes_writes_nothing_of_what_was_taken_over(
 
 
 def test_late_renewal_loses_nothing_while_nobody_claimed(replicas: _Replicas, database: Database) -> None:
+    """An expired lease that nobody claimed is renewed under its epoch: no look is given up for it."""
     one = replicas.add("one")
     before = dict(one.held())
     replicas.clock.advance(timedelta(hours=1))
@@ -156,6 +159,7 @@ def test_late_renewal_loses_nothing_while_nobody_claimed(replicas: _Replicas, da
 
 
 def test_all_projects_of_a_holder_are_renewed_by_one_statement(replicas: _Replicas) -> None:
+    """The number of statements does not grow with projects."""
     one = replicas.add("one")
     one.attend()
     statements: list[str] = []
@@ -167,7 +171,7 @@ def test_all_projects_of_a_holder_are_renewed_by_one_statement(replicas: _Replic
         event.listen(engine, "before_cursor_execute", heard)
     replicas.go_on(one, seconds=int(RENEW_EVERY.total_seconds()) + 1)
     assert sum(statement.startswith("UPDATE project_leases") for statement in statements) == 1
-    assert len(statements) < 25, "nothing of it grows with projects"
+    assert len(statements) < 25
 
 
 def test_project_that_is_not_watched_any_more_is_handed_over_and_can_be_closed(replicas: _Replicas) -> None:
@@ -185,7 +189,7 @@ def test_project_that_is_not_watched_any_more_is_handed_over_and_can_be_closed(r
 
 
 def test_single_pass_takes_what_is_free_and_leaves_the_rest(replicas: _Replicas, database: Database) -> None:
-    """Its replica counts while it runs, and afterwards everything it held is free at once."""
+    """The pass holds what it took while it runs, and all of that is free at once afterwards."""
     with database.write() as connection:
         now = database_time(connection)
         project_leases.claim(connection, "another", PROJECTS[:4], 4, now + LEASE_TTL, now)
@@ -204,7 +208,7 @@ def test_clock_that_was_put_back_frees_the_projects_of_the_dead(replicas: _Repli
 
 
 def test_two_claims_at_once_share_out_what_is_free(postgres_url: str) -> None:
-    """On two connections of PostgreSQL, again and again: no project has two holders, and none has nobody."""
+    """Two connections of PostgreSQL claim again and again: no project has two holders, and none has nobody."""
     with closing(Database.open(postgres_url)) as one, closing(Database.open(postgres_url)) as two:
         for trial in range(10):
             barrier = threading.Barrier(2)

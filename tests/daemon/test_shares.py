@@ -22,6 +22,7 @@ def fleets(draw: st.DrawFn) -> tuple[dict[str, int], int]:
 
 @given(fleets())
 def test_shares_add_up_and_differ_by_at_most_one(fleet: tuple[dict[str, int], int]) -> None:
+    """Each replica holds about as many projects, and no project is left out."""
     held, projects = fleet
     shares = [share(one, held, projects) for one in held]
     assert sum(shares) == projects
@@ -30,7 +31,7 @@ def test_shares_add_up_and_differ_by_at_most_one(fleet: tuple[dict[str, int], in
 
 @given(fleets())
 def test_replica_hands_over_only_what_another_lacks(fleet: tuple[dict[str, int], int]) -> None:
-    """What is handed over, with what is free, is just what all the others claim: no project is left with nobody."""
+    """The others claim just what is handed over and what is free: no project is left with nobody."""
     held, projects = fleet
     changes = {one: change(one, held, projects) for one in held}
     free = projects - sum(held.values())
@@ -40,6 +41,7 @@ def test_replica_hands_over_only_what_another_lacks(fleet: tuple[dict[str, int],
 
 @given(fleets())
 def test_fair_shares_stay_as_they_are(fleet: tuple[dict[str, int], int]) -> None:
+    """Replicas with fair shares claim nothing and hand over nothing."""
     held, projects = fleet
     fair = {one: share(one, held, projects) for one in held}
     assert all(change(one, fair, projects) == (0, 0) for one in fair)
@@ -70,5 +72,6 @@ def test_as_few_projects_as_possible_change_hands() -> None:
 
 
 def test_lone_replica_claims_everything() -> None:
+    """A single one holds all projects, and of two projects two of four replicas hold one each."""
     assert change("one", {"one": 0}, 500) == (500, 0)
     assert Counter(share(f"r{n}", dict.fromkeys(("r0", "r1", "r2", "r3"), 0), 2) for n in range(4)) == {1: 2, 0: 2}

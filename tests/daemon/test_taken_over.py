@@ -69,7 +69,7 @@ class _Cloud(FakeCloud):
 
 
 class _Replica:
-    """What a daemon does of its passes, second by second."""
+    """A daemon's leases and passes, second by second."""
 
     def __init__(self, url: str, name: str, cloud: _Cloud, clock: HandClock) -> None:
         self.name = name
@@ -116,7 +116,7 @@ class _Frozen(ShardKeeper):
     def __init__(self, before: ShardKeeper) -> None:
         self._before = before
 
-    def held(self, beside: Lease | None = None) -> dict[str, Lease]:
+    def held(self, companion: Lease | None = None) -> dict[str, Lease]:
         return dict(self._before._held)
 
 
@@ -141,8 +141,8 @@ def _unwatched(cloud: _Cloud, dead: list[str], killed_at: datetime) -> timedelta
 def test_killed_replicas_projects_are_looked_at_within_fifteen_seconds(
     priced: Database, database_url: str, clock: HandClock
 ) -> None:
-    """For six minutes across midnight one of two is killed every minute, a moment later each time, the one that acts
-    and the other in turn; and it wakes too late, half of the times.
+    """One of two is killed every minute for six minutes across midnight, a moment later each time, the one that acts
+    and the other in turn; half of the times it wakes too late.
     """
     cloud = _Cloud(clock)
     pair = [_Replica(database_url, name, cloud, clock) for name in ("a", "b")]

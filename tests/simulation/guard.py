@@ -51,7 +51,7 @@ class Place:
     settings: Settings
     elapsed_s: Callable[[], float]  # whatever the guard's clock says
     has_signs: bool  # of life, of its parts
-    is_shared: bool  # with a second replica
+    is_shared: bool = False  # with a second replica
 
 
 class _Cloud(ComputeCloud):

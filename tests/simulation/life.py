@@ -329,13 +329,10 @@ class Life:
 
     def _kill(self) -> None:
         """Kills the guard as kill -9 would: nothing is handed back, and the lease of the dead has to run out."""
-        successor = self.sharing.promoted()
-        self._close()
-        self.process = successor
+        self._close(self.sharing.promoted())
         self.two_guards.wrong += self.shown()
         self.counts["crashes"] += 1
-        if self._off_next:
-            self.counts["started again hours later"] += 1
+        self.counts["started again hours later"] += bool(self._off_next)
         self._off_until = self.world.now + self._off_next
         self._off_next = timedelta()
 
@@ -382,11 +379,11 @@ class Life:
         self._visit()
         self._close()
 
-    def _close(self) -> None:
+    def _close(self, successor: Process | None = None) -> None:
         self.sharing.close()
         if self.process is not None:
             self.process.close()
-            self.process = None
+        self.process = successor
 
     @property
     def witness(self) -> PassRecord:

@@ -4,7 +4,7 @@ or stands still.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -35,7 +35,7 @@ class Sharing:
         self._other: Process | None = None
         self._acting: Process | None = None
         self._is_looking = False
-        self._before: Mapping[str, frozenset[str]] | None = None  # what was recorded when it went on
+        self._before: dict[str, frozenset[str]] = {}  # what was recorded when it went on, having stood still
 
     def look(self, acting: Process, place: Place, numbers: Iterator[int]) -> None:
         """Looks at the second replica's projects, before the one that acts looks at its own and decides.
@@ -50,9 +50,6 @@ class Sharing:
         finally:
             self._is_looking = False
 
-    def _is_there(self) -> bool:
-        return self._other is not None
-
     def _look(self, acting: Process, place: Place, numbers: Iterator[int]) -> None:
         life, step = self._life, self._life.wire.step
         self._acting = acting
@@ -60,7 +57,8 @@ class Sharing:
             self._other = Process(place, next(numbers), self._fuse)
         other = self._other
         other.begin()
-        draw, self._before = self._chance.random(), None
+        draw, is_killed = self._chance.random(), False
+        self._before.clear()
         if draw < _KILLED:
             self._fuse.light(self._chance.randint(1, 25), freezes=False)
         elif draw < _KILLED + _FROZEN:
@@ -71,18 +69,18 @@ class Sharing:
             life.counts["projects looked at by the second replica"] += len(other.look().recorded)
         except Killed:
             self._gone()
-            life.counts["second replicas killed"] += 1
+            is_killed = True
         finally:
             self._fuse.light(0, freezes=False)
             life.wire.step = step
-        if not self._is_there():
+        if self._before:
+            after = self._recorded()
+            differing = [name for name, rows in self._before.items() if rows != after[name]]
+            self.wrong += [f"a replica wrote {name} of a project that was taken over" for name in differing]
+        if is_killed:
+            life.counts["second replicas killed"] += 1
             life.move(LEASE_TTL + timedelta(seconds=1))
             acting.hold()
-        if self._before is not None:
-            after = self._recorded()
-            self.wrong += [
-                f"a replica wrote {name} of a project that was taken over" for name in self._differing(after)
-            ]
 
     def promoted(self) -> Process | None:
         """Returns the second replica, which is to act now that the first was killed; there is no second one then."""
@@ -112,10 +110,6 @@ class Sharing:
         acting.run_pass()
         life.wire.step = step
         self._before = self._recorded()
-
-    def _differing(self, after: Mapping[str, frozenset[str]]) -> list[str]:
-        assert self._before is not None
-        return [name for name, rows in after.items() if rows != self._before[name]]
 
     def _recorded(self) -> dict[str, frozenset[str]]:
         with self._life.trouble.quiet(), self._life.ledger.read() as connection:

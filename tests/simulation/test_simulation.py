@@ -65,9 +65,7 @@ def test_guard_that_was_overtaken_changes_nothing(ledgers: Ledgers) -> None:
 
 
 def test_two_replicas_share_the_projects(ledgers: Ledgers) -> None:
-    """One after the other is killed or stands still: nothing is missed, done twice, or written by one that lost its
-    projects.
-    """
+    """Either is killed or stands still: nothing is missed, done twice, or written by one that lost its projects."""
     outcome = lived(draw(13, 2, 6, aim_name="replicas"), ledgers.fresh())
     assert outcome.wrong == [], outcome.plan.command
     counts = outcome.counts

@@ -40,6 +40,8 @@ class ProjectHealthOut(Out):
     is_unread: bool = read_from(
         "look.is_unread", description="True: the last read failed completely; `unread` has the reason and the fix."
     )
+    holder: str | None = Field(description="The replica that watches it; null: none does at the moment.")
+    held_since: Moment | None = Field(description="The moment from which that replica has watched it.")
 
 
 class ReadyResponse(Out):

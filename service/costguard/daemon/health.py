@@ -13,7 +13,10 @@ from typing import Generic, Protocol, TypeVar
 from sqlalchemy import Connection
 
 from costguard.db import health_rows as stored
+from costguard.db import project_leases
 from costguard.db.health_rows import Holder
+from costguard.db.lease import database_time
+from costguard.db.project_leases import ShardHolder
 from costguard.db.transaction import Database
 from costguard.errors import StoreError
 from costguard.ledger import projects, unknown_vms
@@ -153,11 +156,22 @@ class HealthSources(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ProjectState:
-    """`age` is that of the last look that read all of it; None where there was none."""
+    """`age` is that of the last look that read all of it; None where there was none. `shard` names the replica that
+    watches it; None where none does.
+    """
 
     look: ProjectLook
     age: timedelta | None
     is_stale: bool
+    shard: ShardHolder | None
+
+    @property
+    def holder(self) -> str | None:
+        return None if self.shard is None else self.shard.holder
+
+    @property
+    def held_since(self) -> datetime | None:
+        return None if self.shard is None else self.shard.since
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,6 +185,7 @@ class VitalSigns:
     outbox: OutboxTrouble | None = None
     unknown_vms: Sequence[UnknownVm] = ()
     searches: Sequence[SearchedPlace] = ()
+    shards: Sequence[ShardHolder] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,7 +241,8 @@ def health(sources: HealthSources) -> Health:
     else:
         reasons += _reasons(daemon, signs)
     slack = slack_health(signs.outbox, sources.socket_trouble(), now, sources.stale_after)
-    states = [_project(look, now, sources.stale_after) for look in signs.looks]
+    shards = {shard.project: shard for shard in signs.shards if shard.is_held}
+    states = [_project(look, now, sources.stale_after, shards.get(look.project)) for look in signs.looks]
     return Health(
         as_of=now,
         daemon=daemon,
@@ -258,6 +274,7 @@ def _vital_signs(sources: HealthSources) -> VitalSigns:
             sources.webhook_states(connection),
             unknown_vms=unknown_vms.there(connection),
             searches=discovered.places(connection),
+            shards=project_leases.read(connection, database_time(connection)),
         )
     return replace(signs, outbox=sources.outbox_trouble())
 
@@ -334,6 +351,6 @@ def _of_webhook(state: WebhookState, now: datetime) -> str:
     return f"Webhook {state.name}: {count_text(state.waiting, 'event')} {waits}{since}: {state.error}"
 
 
-def _project(look: ProjectLook, now: datetime, stale_after: timedelta) -> ProjectState:
+def _project(look: ProjectLook, now: datetime, stale_after: timedelta, shard: ShardHolder | None) -> ProjectState:
     age = None if look.last_complete_at is None else max(timedelta(), now - look.last_complete_at)
-    return ProjectState(look, age, age is None or age > stale_after)
+    return ProjectState(look, age, age is None or age > stale_after, shard)

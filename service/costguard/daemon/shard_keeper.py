@@ -33,7 +33,7 @@ _LAST_WORDS = timedelta(seconds=3)
 
 @dataclass(frozen=True, slots=True)
 class _View:
-    """What the database says of all replicas, at one moment of its clock."""
+    """The state of all replicas in the database, at one moment of its clock."""
 
     now: datetime
     rows: Mapping[str, ShardHolder]  # by project
@@ -90,17 +90,17 @@ class ShardKeeper:
         except CostguardError as error:  # they expire by themselves
             log.error("projects_not_released", error=str(error))
 
-    def held(self, beside: Lease | None = None) -> Mapping[str, Lease]:
+    def held(self, companion: Lease | None = None) -> Mapping[str, Lease]:
         """Returns the leases by project, ours as far as we know: each is checked again when something is written.
 
         Before the thread is started, and until the database first answered, they are claimed here. Raises StoreError.
-        Writes under them renew `beside`, the daemon's lease, where renewals may not come in.
+        Writes under them renew `companion`, the daemon's lease, where renewals may not come in.
         """
         if self._thread is None or not self._was_answered:
             self._once()
-        if beside is None:
+        if companion is None:
             return self._held
-        return {project: replace(lease, beside=beside) for project, lease in self._held.items()}
+        return {project: replace(lease, companion=companion) for project, lease in self._held.items()}
 
     def attend(self) -> None:
         """Renews the leases where that is due, and claims or hands over what is to change, once."""

@@ -6,21 +6,21 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 
-class Change(NamedTuple):
+class ShareChange(NamedTuple):
     """The number of projects to claim, and of those to hand over; one of them is 0."""
 
     claim: int = 0
     hand_over: int = 0
 
 
-def change(replica: str, held: Mapping[str, int], projects: int) -> Change:
+def change(replica: str, held: Mapping[str, int], projects: int) -> ShareChange:
     """Returns what this replica should do so that all come to their shares.
 
     `held` is how many projects each living replica holds, this one and those that hold none among them; `projects` is
     how many there are.
     """
     missing = share(replica, held, projects) - held[replica]
-    return Change(claim=missing) if missing > 0 else Change(hand_over=-missing)
+    return ShareChange(claim=missing) if missing > 0 else ShareChange(hand_over=-missing)
 
 
 def share(replica: str, held: Mapping[str, int], projects: int) -> int:

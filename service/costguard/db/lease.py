@@ -55,7 +55,7 @@ class Hold:
 class Lease:
     """The right to act, or to record a project. Every acquisition of a name has a higher epoch than the one before.
 
-    `beside` is another lease of this process that a write under this one renews where renewals may not come in.
+    `companion` is another lease of this process that a write under this one renews where renewals may not come in.
     """
 
     name: str
@@ -65,7 +65,7 @@ class Lease:
     hold: Hold | None = field(default=None, compare=False, repr=False)
     unheld: timedelta = field(default=timedelta(), compare=False)  # for how long nobody had held it when it was got
     is_of_project: bool = False  # `name` is the project's
-    beside: Lease | None = field(default=None, compare=False, repr=False)
+    companion: Lease | None = field(default=None, compare=False, repr=False)
 
     @property
     def is_certain(self) -> bool:
@@ -136,7 +136,7 @@ def renew_in_passing(connection: Connection, lease: Lease) -> Callable[[], None]
     SQLite has one writer, and lets those who wait come in by chance: a pass that writes one transaction after the other
     would keep the renewals out.
     """
-    held = [(one, one.hold) for one in (lease, lease.beside) if one is not None and one.hold is not None]
+    held = [(one, one.hold) for one in (lease, lease.companion) if one is not None and one.hold is not None]
     due = [(one, hold) for one, hold in held if hold.is_to_be_renewed]
     if not due:
         return lambda: None
@@ -184,7 +184,7 @@ def check_still_held(connection: Connection, lease: Lease) -> None:
 
 
 def _check_project(connection: Connection, lease: Lease) -> None:
-    """By its epoch, as that of the daemon: what was handed over is still ours until another replica claims it."""
+    """Compares its epoch, as that of the daemon is: what was handed over is still ours until another replica claims it."""
     held = connection.execute(*_holder_of_project(lease.name)).one_or_none()
     if held is None or held.epoch != lease.epoch:
         raise LeaseLost(

@@ -1,4 +1,4 @@
-"""Which replica watches which project: leases that are claimed, renewed together and handed over.
+"""Leases of projects: each is claimed by a replica, which renews all of its own together, or hands it over.
 
 Claims and releases take turns with all other writes, so that no project changes hands between a check of its lease and
 the commit of what was written under it. Renewals wait for no turn; what a claim finds locked is being renewed.

@@ -322,7 +322,6 @@ def built(
     """A guard around what reaches outside, which the caller opened and closes. `monotonic` counts seconds."""
     listening = listening or Listening(clock)
     rules = settings.rules()
-    presets = settings.preset_list()
     meters = WatchMeters()
     marking = Marking(database, clock)
     marking.settle_in()
@@ -345,6 +344,7 @@ def built(
         ShadowExecutor(database, clock, live) if rules.is_shadow else live,
         listening,
     )
+    reconciler.fresh_for = (2 * settings.watch.every + TAKEOVER) * speed
     # Distinguishes two daemons on one host, and a restarted one from the one that it replaces.
     holder = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(3)}"
     budgets = BudgetWatch(database, clock, rules.budgets, teams=rules.teams)

@@ -2403,6 +2403,10 @@ class ProgressOut(TypedDict):
 
 class ProjectHealthOut(TypedDict):
     age_seconds: int | None
+    held_since: str | None
+    """The moment from which that replica has watched it."""
+    holder: str | None
+    """The replica that watches it; null: none does at the moment."""
     is_stale: bool
     is_unread: bool
     """True: the last read failed completely; `unread` has the reason and the fix."""
