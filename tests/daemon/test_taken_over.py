@@ -141,8 +141,8 @@ def _unwatched(cloud: _Cloud, dead: list[str], killed_at: datetime) -> timedelta
 def test_killed_replicas_projects_are_looked_at_within_fifteen_seconds(
     priced: Database, database_url: str, clock: HandClock
 ) -> None:
-    """One of two is killed every minute for six minutes across midnight, a moment later each time, the one that acts
-    and the other in turn; half of the times it wakes too late.
+    """A kill comes every minute for six minutes across midnight, a moment later each time, to the one that acts and
+    to the other in turn; half of the times the killed one wakes too late.
     """
     cloud = _Cloud(clock)
     pair = [_Replica(database_url, name, cloud, clock) for name in ("a", "b")]

@@ -184,9 +184,9 @@ def check_still_held(connection: Connection, lease: Lease) -> None:
 
 
 def _check_project(connection: Connection, lease: Lease) -> None:
-    """Compares its epoch, as that of the daemon is: what was handed over is still ours until another replica claims it."""
+    """Compares epochs: what was handed over is still ours until another replica claims it."""
     held = connection.execute(*_holder_of_project(lease.name)).one_or_none()
-    if held is None or held.epoch != lease.epoch:
+    if held is None or lease.epoch != held.epoch:
         raise LeaseLost(
             f"Project {lease.name} is now watched by {held.holder if held and held.holder else 'another replica'}.",
             "Nothing was written of it here. That replica looks at it in this one's place.",

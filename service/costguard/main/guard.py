@@ -334,7 +334,7 @@ def built(
         clock,
         WatchList(database, settings.watch.scope),
         rules,
-        Belonging(presets, settings.owners.rules, gpu_only=settings.watch.vms_without_gpu == "ignore"),
+        Belonging(settings.preset_list(), settings.owners.rules, gpu_only=settings.watch.vms_without_gpu == "ignore"),
         Pace(
             settings.watch.parallel,
             ListingTurns(lambda connection, _now: feed_state.streams(connection, RHYTHM.at_speed(speed))),
@@ -344,7 +344,6 @@ def built(
         ShadowExecutor(database, clock, live) if rules.is_shadow else live,
         listening,
     )
-    reconciler.fresh_for = (2 * settings.watch.every + TAKEOVER) * speed
     # Distinguishes two daemons on one host, and a restarted one from the one that it replaces.
     holder = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(3)}"
     budgets = BudgetWatch(database, clock, rules.budgets, teams=rules.teams)
