@@ -8,7 +8,7 @@ from alembic import op
 from costguard.db.change_triggers import count_changes
 
 revision = "0107"
-down_revision = "0105"
+down_revision = "0106"
 branch_labels = None
 depends_on = None
 

@@ -37,10 +37,12 @@ from costguard.db.lease import Lease
 from costguard.db.tables import OPEN_JOB, attempts, events, instances, jobs, messages, operations
 from costguard.db.transaction import Database
 from costguard.ledger.archiving import Archived, archive_charges, note
+from costguard.ledger.feed import asked
 from costguard.model.ports import Clock
 
 log = structlog.get_logger(__name__)
 
+REQUESTS_KEPT = timedelta(days=35)  # as long as Google keeps the history of assets
 AT_ONCE = 10_000  # rows in one file, which go in one transaction: a few tenths of a second
 _TAKEN_OUT = "[This output was archived: "
 _SETTLED = ("accepted", "withdrawn", "failed")
@@ -94,6 +96,12 @@ def archive_old(
         log.info("archived", **{kind: done.rows for kind, done in archived.items()})
         database.give_back_space(fence)
     return archived
+
+
+def forget_requests(database: Database, before: datetime, fence: Lease | None) -> int:
+    """Drops what inserts asked for, heard before this, of VMs that no listing has shown; returns how many."""
+    with database.write(fence) as connection:
+        return asked.forget_old(connection, before)
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,6 +242,7 @@ def turns(database: Database, retention: Retention, clock: Clock) -> Callable[[L
     """Returns the daemon's occasional work."""
 
     def turn(fence: Lease, stop: threading.Event) -> object:
+        forget_requests(database, clock.now() - REQUESTS_KEPT, fence)
         return archive_old(database, retention, clock.now(), fence, stop.is_set)
 
     return turn

@@ -41,6 +41,7 @@ def operation_from(project: str, raw: Mapping[str, Any]) -> SeenOperation | None
             error_code=errors[0].get("code") or _text_or_none(raw.get("httpErrorStatusCode")),
             error_message=errors[0].get("message") or _text_or_none(raw.get("httpErrorMessage")),
             status_message=_text_or_none(raw.get("statusMessage")),
+            name=str(raw.get("name") or ""),
         )
     except Garbled as error:
         raise Garbled(f"operation {short(raw.get('name'))}: {error}") from None

@@ -6,9 +6,22 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
 
-from sqlalchemy import ColumnElement, Connection, Row, Select, Table, bindparam, case, insert, null, select, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Row,
+    Select,
+    Table,
+    bindparam,
+    case,
+    insert,
+    null,
+    select,
+    tuple_,
+    update,
+)
 
 from costguard.db.bulk import chunks
 from costguard.db.prepared import prepared
@@ -23,6 +36,7 @@ from costguard.model.keeper import Keeper
 from costguard.model.lifetime import Attribution, Lifetime, StorageSpan
 from costguard.model.record import InstanceRecord, KnownInstance, RefusedChange
 
+_Value = TypeVar("_Value")
 _BATCH = 500  # SQLite allows 32,766 bound values in one statement, PostgreSQL 65,535
 
 
@@ -88,13 +102,32 @@ def load(connection: Connection, project: str, gce_ids: Sequence[str]) -> dict[s
         spans = _by_instance(connection, storage_spans, ids)
         for row in rows:
             key = keys[row.id]
-            instances_by_gce_id[row.gce_id] = KnownInstance(
-                id=row.id,
-                record=record_of(row),
-                lifetimes=tuple(lifetime_of(key, run) for run in runs[row.id]),
-                storage=tuple(storage_of(key, span) for span in spans[row.id]),
-            )
+            instances_by_gce_id[row.gce_id] = _known(row, key, runs[row.id], spans[row.id])
     return instances_by_gce_id
+
+
+def load_all(connection: Connection, keys: Iterable[InstanceKey]) -> dict[InstanceKey, KnownInstance]:
+    """Loads VMs of any projects, with all their lifetimes and storage spans; unknown ones are left out."""
+    loaded: dict[InstanceKey, KnownInstance] = {}
+    columns = instances.c
+    for batch in _batches(sorted((key.project, key.gce_id) for key in keys)):
+        rows = connection.execute(select(instances).where(tuple_(columns.project, columns.gce_id).in_(batch))).all()
+        ids = [row.id for row in rows]
+        runs = _by_instance(connection, lifetimes, ids)
+        spans = _by_instance(connection, storage_spans, ids)
+        for row in rows:
+            key = InstanceKey(row.project, row.gce_id)
+            loaded[key] = _known(row, key, runs[row.id], spans[row.id])
+    return loaded
+
+
+def _known(row: Row[Any], key: InstanceKey, runs: Iterable[Row[Any]], spans: Iterable[Row[Any]]) -> KnownInstance:
+    return KnownInstance(
+        id=row.id,
+        record=record_of(row),
+        lifetimes=tuple(lifetime_of(key, run) for run in runs),
+        storage=tuple(storage_of(key, span) for span in spans),
+    )
 
 
 @prepared
@@ -194,7 +227,7 @@ def record_of(row: Row[Any]) -> InstanceRecord:
     )
 
 
-def _batches(values: Sequence[str]) -> Iterator[Sequence[str]]:
+def _batches(values: Sequence[_Value]) -> Iterator[Sequence[_Value]]:
     for start in range(0, len(values), _BATCH):
         yield values[start : start + _BATCH]
 
@@ -272,10 +305,13 @@ def _update(connection: Connection, table: Table, rows: Sequence[dict[str, Any]]
 
 
 def _charged_to_after(table: Table) -> ColumnElement[Any]:
-    """A span that had ended or lacked a price, or that ends before what is charged, is charged again from its start."""
+    """A span that had ended or lacked a price, that ends before what is charged, or that began at another moment, is
+    charged again from its start.
+    """
     return case(
         (table.c.unpriced != "", null()),
         (table.c.ended_at.is_not(None), null()),
+        (table.c.started_at != bindparam("new_started_at"), null()),
         (table.c.charged_to > bindparam("new_ended_at"), null()),
         else_=table.c.charged_to,
     )

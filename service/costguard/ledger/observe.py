@@ -3,28 +3,35 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from hashlib import blake2b
 
 from costguard.keepers.reading import recorded_keeper
 from costguard.ledger.billed.addresses import addresses_of
 from costguard.ledger.billed.storage import MEMORY, disks_of, saved_memory_of
+from costguard.ledger.heard import (
+    as_listed,
+    never_made_at,
+    requested_disks,
+    unseen_record,
+    was_accepted,
+    was_listed,
+    with_better_starts,
+)
 from costguard.ledger.narrate import tell
 from costguard.ledger.owner import OwnerRules, classify, owner_of
 from costguard.ledger.stamps import stamped
 from costguard.ledger.timeline import ENDS, SAME_START, STARTS, Run, ages_of, created_by, deleted_at, runs_of
 from costguard.model.event import Event
 from costguard.model.instance import InstanceKey, ProvisioningModel, SeenInstance, Shape, Status
-from costguard.model.launch import Recipe
 from costguard.model.lifetime import ADDRESS, Attribution, EndReason, Lifetime, StorageSpan
 from costguard.model.observation import SeenOperation
 from costguard.model.preset import Preset
-from costguard.model.record import InstanceRecord, KnownInstance, LaunchedFor
+from costguard.model.record import InstanceRecord, KnownInstance, LaunchedFor, VmRequested
 from costguard.model.reminder import Claim
 
-_NO_SHAPE = Shape("", 0, 0)
 _RESHAPES = frozenset({"setMachineType", "setMachineResources", "setScheduling"})
 
 
@@ -71,6 +78,8 @@ class KnownFacts:
     absent: bool = False
     claim: Claim | None = None
     launched: LaunchedFor | None = None
+    requested: VmRequested | None = None  # of a VM that no look has shown
+    heard: Mapping[datetime, SeenOperation] = field(default_factory=dict)  # by the ends that the feed told of them
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,17 +98,30 @@ def account(key: InstanceKey, facts: KnownFacts, belonging: Belonging) -> Entry 
     None: there is nothing to record, as for a VM that was gone before this project was watched, or whose creation
     failed.
     """
-    facts = replace(facts, seen=stamped(facts.seen, facts.stored, facts.operations, facts.read_at))
+    known = facts.stored
+    facts = replace(facts, seen=stamped(facts.seen, known, facts.operations, facts.read_at))
+    if known is not None and facts.heard:
+        facts = replace(facts, stored=with_better_starts(known, facts.heard, facts.seen))
     stored, read_at = facts.stored, facts.read_at
     believed = _without_requests(facts)
     runs = runs_of(stored.lifetimes if stored else (), believed, facts.seen, read_at, facts.absent)
     gone_at = _gone_at(facts, runs)
     was_missed = stored is None and facts.seen is None
-    if was_missed and (not runs or (gone_at or runs[-1].ended_at or read_at) < facts.watched_since):
+    is_awaited = facts.requested is not None and gone_at is None and was_accepted(facts.operations)
+    if was_missed and not is_awaited and (not runs or (gone_at or runs[-1].ended_at or read_at) < facts.watched_since):
         return None
-    record = _record(key, facts, belonging, gone_at)
+    record = _record(key, facts, belonging, gone_at, runs)
+    # As they are stored, by the starts that are known now.
+    before = (
+        {}
+        if known is None or stored is None
+        else dict(zip((life.started_at for life in stored.lifetimes), known.lifetimes, strict=True))
+    )
     lifetimes = _lifetimes(key, stored, record, runs, believed)
-    return Entry(record, lifetimes, _storage(facts, record, runs), tell(stored, record, lifetimes, read_at))
+    lifetimes = tuple(life for life in lifetimes if life != before.get(life.started_at))
+    spans = known.storage if known is not None else ()
+    storage = tuple(span for span in _storage(facts, record, runs) if span not in spans)
+    return Entry(record, lifetimes, storage, tell(stored, record, lifetimes, read_at))
 
 
 _NOT_UP = frozenset({Status.PENDING, Status.PROVISIONING, Status.STAGING})
@@ -113,9 +135,11 @@ def _without_requests(facts: KnownFacts) -> Sequence[SeenOperation]:
     """
     seen, stored = facts.seen, facts.stored
     model = seen.provisioning_model if seen is not None else stored.record.provisioning_model if stored else None
+    if model is None and facts.requested is not None:
+        model = facts.requested.provisioning_model
     if model is not ProvisioningModel.FLEX_START:
         return facts.operations
-    status = seen.status if seen is not None else stored.record.status if stored else None
+    status = seen.status if seen is not None else stored.record.status if stored else Status.PROVISIONING
     starts = [life.started_at for life in stored.lifetimes] if stored is not None else []
     if seen is not None and seen.last_started_at is not None:
         starts.append(seen.last_started_at)
@@ -138,6 +162,8 @@ def _gone_at(facts: KnownFacts, runs: Sequence[Run]) -> datetime | None:
         return deletion
     if facts.seen is not None:
         return None
+    if not runs and not was_listed(stored) and (asked_at := never_made_at(operations)) is not None:
+        return asked_at
     stored_gone_at = stored.record.gone_at if stored is not None else None
     if stored_gone_at is None and not facts.absent:
         return None
@@ -152,7 +178,9 @@ def _gone_at(facts: KnownFacts, runs: Sequence[Run]) -> datetime | None:
     return stored_gone_at or facts.read_at
 
 
-def _record(key: InstanceKey, facts: KnownFacts, belonging: Belonging, gone_at: datetime | None) -> InstanceRecord:
+def _record(
+    key: InstanceKey, facts: KnownFacts, belonging: Belonging, gone_at: datetime | None, runs: Sequence[Run]
+) -> InstanceRecord:
     stored, seen, operations, launched = facts.stored, facts.seen, facts.operations, facts.launched
     creator = created_by(operations) or (stored.record.created_by if stored else "")
     if seen is not None:
@@ -173,24 +201,12 @@ def _record(key: InstanceKey, facts: KnownFacts, belonging: Belonging, gone_at: 
             last_stopped_at=seen.last_stopped_at,
             termination_at=seen.termination_at,
         )
-    elif stored is not None:
+    elif stored is not None and (was_listed(stored) or not operations):
         base = stored.record
     else:
-        # It came and went between two looks: operations tell when it ran, and of a job's VM its launch what it was.
-        first, request = operations[0], launched.request if launched else None
-        base = InstanceRecord(
-            key=key,
-            name=first.target_name,
-            zone=first.zone,
-            status=Status.UNKNOWN,
-            created_at=first.inserted_at,
-            shape=request.recipe.shape(request.machine) if request else _NO_SHAPE,
-            provisioning_model=launched.provisioning_model if launched else ProvisioningModel.STANDARD,
-            attribution=Attribution(),
-            fingerprint="",
-            first_seen_at=facts.read_at,
-            labels=request.recipe.labels if request else {},
-        )
+        base = unseen_record(key, stored, operations, facts.requested, runs, facts.read_at)
+        if launched is not None:
+            base = replace(base, provisioning_model=launched.provisioning_model)
     job = launched.job if launched else ""
     # A keeper is known of what a look has shown.
     keeper = recorded_keeper(base.labels, base.origin, base.zone, job) if seen is not None or job else base.keeper
@@ -219,7 +235,7 @@ def _lifetimes(
     runs: Sequence[Run],
     operations: Sequence[SeenOperation],
 ) -> tuple[Lifetime, ...]:
-    """The lifetimes that are new, or that ended, or that ended otherwise than was known."""
+    """All lifetimes, as they are known now."""
     before = {life.started_at: life for life in stored.lifetimes} if stored else {}
     changed = []
     ages = ages_of(runs, operations)
@@ -239,8 +255,7 @@ def _lifetimes(
             # Google forgets operations: what was known of a start stays.
             age_from=ages[run.started_at] or (old.age_from if old is not None else None),
         )
-        if life != old:
-            changed.append(life)
+        changed.append(life)
     return tuple(changed)
 
 
@@ -268,7 +283,7 @@ def _made_of(
 def _storage(facts: KnownFacts, record: InstanceRecord, runs: Sequence[Run]) -> tuple[StorageSpan, ...]:
     key, stored, seen, operations, read_at = record.key, facts.stored, facts.seen, facts.operations, facts.read_at
     before = stored.storage if stored else ()
-    was_seen = stored is not None and stored.record.fingerprint != ""
+    was_seen = was_listed(stored)
     # What ended as the VM went ends with it again when that moment moves, and goes on when the VM is back.
     went_at = stored.record.gone_at if stored else None
     disks = [
@@ -280,11 +295,14 @@ def _storage(facts: KnownFacts, record: InstanceRecord, runs: Sequence[Run]) -> 
         disks = _from_an_earlier_run(disks, stored.lifetimes, seen, _account_from(facts, record, runs))
     if seen is not None and (record.gone_at is None or not was_seen):
         since = read_at if was_seen else _account_from(facts, record, runs)
-        changed = disks_of(key, disks, seen, operations, since, not was_seen, read_at)
-        fresh = {(span.name, span.started_at) for span in changed}
-        disks = [span for span in disks if (span.name, span.started_at) not in fresh] + changed
-    if stored is None and seen is None and facts.launched is not None and facts.launched.request is not None:
-        disks = [_boot_disk(key, record, facts.launched.request.recipe)]
+        if was_seen:
+            changed = disks_of(key, disks, seen, operations, since, False, read_at)
+            fresh = {(span.name, span.started_at) for span in changed}
+            disks = [span for span in disks if (span.name, span.started_at) not in fresh] + changed
+        else:
+            disks = as_listed(disks, disks_of(key, [], seen, operations, since, True, read_at))
+    if seen is None and facts.requested is not None and not was_seen and runs:
+        disks += requested_disks(record, facts.requested, disks)
     if record.gone_at is not None:
         gone_at = record.gone_at
         disks = [
@@ -295,12 +313,12 @@ def _storage(facts: KnownFacts, record: InstanceRecord, runs: Sequence[Run]) -> 
         ]
     memory = saved_memory_of(key, runs, operations, record.shape.memory_mib, record.zone, record.gone_at, seen, read_at)
     addresses = _addresses(facts, record, runs)
-    return tuple(span for span in [*disks, *_merged(before, memory), *addresses] if span not in before)
+    return (*disks, *_merged(before, memory), *addresses)
 
 
 def _addresses(facts: KnownFacts, record: InstanceRecord, runs: Sequence[Run]) -> list[StorageSpan]:
     stored, seen = facts.stored, facts.seen
-    request = facts.launched.request if facts.launched is not None and stored is None else None
+    request = facts.requested if not was_listed(stored) else None
     spans = addresses_of(
         record,
         [span for span in (stored.storage if stored else ()) if span.name == ADDRESS],
@@ -309,7 +327,7 @@ def _addresses(facts: KnownFacts, record: InstanceRecord, runs: Sequence[Run]) -
         seen,
         facts.operations,
         facts.read_at,
-        requested=int(request is not None and request.recipe.external_address is not False),
+        requested=request.addresses if request is not None else 0,
     )
     gone_at = record.gone_at
     return [
@@ -335,12 +353,6 @@ def _from_an_earlier_run(
             span = replace(span, id=None, started_at=begins)
         counted.append(span)
     return counted
-
-
-def _boot_disk(key: InstanceKey, record: InstanceRecord, recipe: Recipe) -> StorageSpan:
-    """Makes the boot disk of a job's VM that no look saw, as requested. Google gives a boot disk the name of its VM."""
-    resource, size_mib = f"disk:{recipe.disk_type}", recipe.disk_gib * 1024
-    return StorageSpan(key, record.name, resource, size_mib, record.zone, record.created_at)
 
 
 def _merged(before: Sequence[StorageSpan], memory: Sequence[StorageSpan]) -> list[StorageSpan]:

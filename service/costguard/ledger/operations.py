@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
+from datetime import datetime
 from itertools import islice
 from operator import attrgetter
 from typing import Any, TypeVar
 
-from sqlalchemy import Connection, Row, Select, exists, select
+from sqlalchemy import Connection, Row, Select, delete, exists, select, tuple_
 
 from costguard.db.prepared import prepared
 from costguard.db.tables import attempts, operations
@@ -39,8 +40,75 @@ def record(connection: Connection, ops: Sequence[SeenOperation]) -> list[SeenOpe
     What is done stays done: an older answer, such as a page that was read before, changes nothing.
     """
     new = news(connection, ops)
+    by_name = _by_name(connection, new)
+    new = [_further(op, by_name.get((op.project, op.name))) for op in new]
     upsert(connection, operations, [_row(operation) for operation in new], _KEY)
+    drop(connection, by_name)
     return new
+
+
+def _by_name(connection: Connection, ops: Sequence[SeenOperation]) -> dict[tuple[str, str], SeenOperation]:
+    """Operations that the feed stored by their names, because it did not hear their numbers, which `ops` have."""
+    names = [(op.project, op.name) for op in ops if op.name and op.name != op.operation_id]
+    return _stored(connection, names) if names else {}
+
+
+def _further(op: SeenOperation, heard: SeenOperation | None) -> SeenOperation:
+    """An operation as a list showed it while it ran, which is done by what the feed has heard since."""
+    if heard is None or _STAGES.index(heard.status) <= _STAGES.index(op.status):
+        return op
+    return replace(
+        op,
+        status=heard.status,
+        ended_at=heard.ended_at,
+        error_code=heard.error_code,
+        error_message=heard.error_message,
+        heard=True,
+    )
+
+
+def drop(connection: Connection, keys: Iterable[tuple[str, str]]) -> None:
+    """Drops operations that are stored under their numbers now."""
+    some = list(keys)
+    if some:
+        connection.execute(delete(operations).where(tuple_(operations.c.project, operations.c.operation_id).in_(some)))
+
+
+def stored_of(connection: Connection, ops: Sequence[SeenOperation]) -> list[SeenOperation]:
+    """Returns those that are stored, by their numbers or their names."""
+    known = _stored(connection, [(op.project, one) for op in ops for one in {op.operation_id, op.name} if one])
+    return [op for op in ops if {(op.project, op.operation_id), (op.project, op.name)} & known.keys()]
+
+
+def heard_ends(connection: Connection, ops: Sequence[SeenOperation]) -> dict[str, dict[datetime, SeenOperation]]:
+    """By VM, the ends that the feed had heard of operations, and these as they are known now.
+
+    Ask before they are recorded.
+    """
+    known = _stored(connection, [(op.project, one) for op in ops for one in {op.operation_id, op.name} if one])
+    ends: dict[str, dict[datetime, SeenOperation]] = defaultdict(dict)
+    for op in ops:
+        for key in (op.operation_id, op.name):
+            before = known.get((op.project, key))
+            if before is not None and before.heard and before.ended_at is not None:
+                ends[op.target_id][before.ended_at] = op
+    return ends
+
+
+def of_vms(connection: Connection, keys: Iterable[tuple[str, str]]) -> dict[tuple[str, str], list[SeenOperation]]:
+    """All operations known of VMs of any projects, by project and id, oldest first."""
+    by_vm: dict[tuple[str, str], list[SeenOperation]] = defaultdict(list)
+    columns = operations.c
+    for some in _pairs(keys):
+        query = select(operations).where(tuple_(columns.project, columns.target_id).in_(some))
+        for row in connection.execute(query.order_by(columns.inserted_at, columns.operation_id)):
+            by_vm[row.project, row.target_id].append(_operation(row))
+    return dict(by_vm)
+
+
+def store(connection: Connection, ops: Sequence[SeenOperation]) -> None:
+    """Stores operations as they are."""
+    upsert(connection, operations, [_row(operation) for operation in ops], _KEY)
 
 
 def of_targets(connection: Connection, project: str, target_ids: Iterable[str]) -> dict[str, list[SeenOperation]]:
@@ -90,7 +158,8 @@ def _ahead(new: SeenOperation, stored: SeenOperation) -> bool:
     """Says whether `new` tells more about the same operation than the stored one."""
     if new.status is not stored.status:
         return _STAGES.index(new.status) > _STAGES.index(stored.status)
-    return _row(new) != _row(stored)
+    # What was stored before operations had names is no news by its name alone.
+    return {**_row(new), "name": ""} != {**_row(stored), "name": ""}
 
 
 def _row(operation: SeenOperation) -> dict[str, Any]:
@@ -105,6 +174,12 @@ _values = attrgetter(*_NAMES)
 
 def _operation(row: Row[Any]) -> SeenOperation:
     return SeenOperation(**{**row._mapping, "status": OperationStatus(row.status)})
+
+
+def _pairs(keys: Iterable[tuple[str, str]]) -> Iterator[list[tuple[str, str]]]:
+    rest = iter(sorted(set(keys)))
+    while some := list(islice(rest, _AT_ONCE)):
+        yield some
 
 
 def _chunks(ids: Iterable[_Id]) -> Iterator[list[_Id]]:

@@ -10,13 +10,13 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 
 import structlog
 from sqlalchemy import Connection
 
 from costguard.db.lease import Lease
 from costguard.db.transaction import Database
-from costguard.errors import CloudError
 from costguard.events import audit_log
 from costguard.isolation import Isolated
 from costguard.ledger import answers, operations, projects
@@ -24,16 +24,18 @@ from costguard.ledger import lifetimes as ledger
 from costguard.ledger.compared import compared, deleted, may_be_gone, recorded_part, running
 from costguard.ledger.discovery import refusals
 from costguard.ledger.discovery import rows as discovered
+from costguard.ledger.feed import asked, heard_projects
+from costguard.ledger.heard import still_heard, was_listed
 from costguard.ledger.labels.label_history import moment_of_change
 from costguard.ledger.launched import launched, launched_by_label, unseen
 from costguard.ledger.lifetimes import Change, ListedVm, RowsWritten
 from costguard.ledger.narrate import tell_failed, tell_gap, tell_looks, tell_refused, tell_unwatched
 from costguard.ledger.observe import Belonging, KnownFacts, account
 from costguard.ledger.projects import ProjectLook
+from costguard.ledger.requested import requests_of
 from costguard.ledger.running import running_totals
 from costguard.model.event import Event
 from costguard.model.instance import InstanceKey, SeenInstance
-from costguard.model.launch import Recipe
 from costguard.model.observation import Observation, SeenOperation, Unread
 from costguard.model.ports import Cloud, Presence
 from costguard.model.record import KnownInstance, VmRequested
@@ -91,6 +93,7 @@ def record(
         there = {*(seen.key.gce_id for seen in observation.instances), *(vm.gce_id for vm in observation.unchanged)}
         of_ours = unseen(connection, project, of_vms, {*standings, *there})
         before = projects.last_look(connection, project)
+        missed = heard_projects.missed_of(connection, project, news, observation.read_at)
     observation = recorded_part(observation, {*standings, *ours}, belonging.gpu_only)
     # A VM that turns out to be of a job, or of none, is accounted for again then.
     marks = {gce_id: f"{mark}.{vm.job}" for gce_id, vm in ours.items()}
@@ -103,8 +106,9 @@ def record(
     listed, changed = vms.listed, vms.changed
     absent = _absent(cloud, observation, vms.unlisted)
     missing = len(vms.unlisted) - len(absent)
-    requests = _requests(cloud, project, of_ours)
-    look = _Look(observation, belonging, listed, marks, mark, changed, absent, before, requests)
+    unlisted = sorted({*absent, *of_vms} - there)
+    requests = requests_of(database, cloud, project, of_ours, unlisted)
+    look = _Look(observation, belonging, listed, marks, mark, changed, absent, before, requests, missed)
     parts = list(_parts(sorted({*changed, *absent, *of_vms}), of_vms, at_once))
     for part in parts[:-1]:
         with database.write(fence) as connection:
@@ -130,7 +134,8 @@ class _Look:
     changed: Collection[str]
     absent: Collection[str]
     before: ProjectLook | None
-    requests: Mapping[str, VmRequested]  # of the unseen VMs of jobs
+    requests: Mapping[str, VmRequested]  # of unseen VMs
+    missed: int  # operations of which the feed has not told
     saved: RowsWritten = field(default_factory=RowsWritten)
     events: list[Event] = field(default_factory=list)
     event_count: int = 0
@@ -141,8 +146,9 @@ class _Look:
     ) -> None:
         """Some of the VMs, each with its operations."""
         new = [operation for gce_id in gce_ids for operation in news.get(gce_id, ())]
+        heard = operations.heard_ends(connection, new) if new else {}
         operations.record(connection, new)
-        changes, events = self._account(connection, gce_ids, new)
+        changes, events = self._account(connection, gce_ids, new, heard)
         with running_totals.following(connection, self.observation.project, _ids(changes), self.observation.read_at):
             saved = ledger.save(connection, changes)
         self.saved = RowsWritten(
@@ -165,6 +171,8 @@ class _Look:
         self._tell(connection, events)
         refusals.note(connection, looked, before.unread if before is not None else ())
         projects.record_look(connection, looked, read_at)
+        if self.missed:
+            heard_projects.note_missed(connection, observation.project, self.missed, read_at)
         return Recorded(
             project=observation.project,
             seen=len(self.listed) + len(observation.unchanged),
@@ -188,15 +196,19 @@ class _Look:
         return None if seen is None else replace(seen, fingerprint=seen.fingerprint + self.marks.get(gce_id, self.mark))
 
     def _account(
-        self, connection: Connection, gce_ids: Sequence[str], news: Sequence[SeenOperation]
+        self,
+        connection: Connection,
+        gce_ids: Sequence[str],
+        news: Sequence[SeenOperation],
+        heard: Mapping[str, Mapping[datetime, SeenOperation]],
     ) -> tuple[list[Change], list[Event]]:
         project, read_at, belonging = self.observation.project, self.observation.read_at, self.belonging
         stored = ledger.load(connection, project, gce_ids)
+        asked.forget(connection, project, [one for one in stored if one in self.listed and not was_listed(stored[one])])
         all_operations = operations.of_targets(connection, project, gce_ids)
         watched_since = projects.watched_since(connection, project) or read_at
         claimed = _claims(connection, stored)
         of_jobs = launched(connection, project, gce_ids, self.listed, stored, all_operations)
-        of_jobs = {gce_id: replace(one, request=self.requests.get(gce_id)) for gce_id, one in of_jobs.items()}
         changes, events = [], [event for op in news if (event := tell_failed(op)) is not None]
         news_of = _by_target(news)
         for gce_id in gce_ids:
@@ -216,6 +228,8 @@ class _Look:
                         absent=gce_id in self.absent,
                         claim=claimed.get(gce_id),
                         launched=of_jobs.get(gce_id),
+                        requested=self.requests.get(gce_id),
+                        heard={**still_heard(all_operations.get(gce_id, ())), **heard.get(gce_id, {})},
                     ),
                     belonging,
                 )
@@ -233,18 +247,6 @@ def _corrects(event: Event, runs: Collection[tuple[str, object]]) -> bool:
     return event.kind == "LifetimeEndCorrected" and (event.gce_id, event.data.get("started_at")) in runs
 
 
-def _requests(cloud: Cloud, project: str, vms: Mapping[str, tuple[str, Recipe]]) -> dict[str, VmRequested]:
-    """Looked up before anything is written. A machine type that cannot be read leaves its VM without a price."""
-    requests = {}
-    for gce_id, (zone, recipe) in vms.items():
-        try:
-            machine = cloud.shape(project, zone, recipe.machine_type)
-        except CloudError as error:
-            log.warning("machine_type_not_read", machine_type=recipe.machine_type, error=str(error))
-            continue
-        if machine is not None:
-            requests[gce_id] = VmRequested(recipe, machine)
-    return requests
 
 
 def _by_target(news: Iterable[SeenOperation]) -> dict[str, list[SeenOperation]]:

@@ -38,6 +38,10 @@ class SeenOperation:
     error_code: str | None = None
     error_message: str | None = None
     status_message: str | None = None
+    name: str = (
+        ""  # `operation-...` or `systemevent-...`: all that an entry of the audit log tells of it; "": not known
+    )
+    heard: bool = False  # its end is when a log entry said so, which a list of operations tells better
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from costguard.model.instance import InstanceKey, ProvisioningModel, Shape, Status
+from costguard.model.instance import AttachedDisk, InstanceKey, ProvisioningModel, Shape, Status
 from costguard.model.keeper import Keeper
-from costguard.model.launch import Recipe
 from costguard.model.lifetime import Attribution, Lifetime, StorageSpan
 
 
@@ -39,20 +38,25 @@ class InstanceRecord:
 
 @dataclass(frozen=True, slots=True)
 class VmRequested:
-    """The VM requested from Google: the recipe, and the parts of its machine type."""
+    """A VM as it was requested from Google: by a job's recipe, or by the entry of its insert in the audit log.
 
-    recipe: Recipe
-    machine: Shape
+    A shape without vCPUs is one whose machine type could not be read. A disk without a name has that of its VM.
+    """
+
+    shape: Shape
+    provisioning_model: ProvisioningModel
+    labels: Mapping[str, str] = field(default_factory=dict)
+    disks: tuple[AttachedDisk, ...] = ()
+    addresses: int = 0  # external
 
 
 @dataclass(frozen=True, slots=True)
 class LaunchedFor:
-    """The job that a VM was launched for, and whose it is. `request` is of a VM that no look saw."""
+    """The job that a VM was launched for, and whose it is."""
 
     job: str
     owner: str
     provisioning_model: ProvisioningModel
-    request: VmRequested | None = None
     has_address: bool | None = None  # external; None: nothing was decided about it
 
 

@@ -17,6 +17,7 @@ from costguard.db.tables.bill import (
     bill_terms,
     bill_usage,
 )
+from costguard.db.tables.feed import feed_projects, feed_requests
 from costguard.db.tables.installation import UNKNOWN_THERE, installation, unknown_vms
 from costguard.db.tables.jobs import (
     LIVE_ATTEMPT,
@@ -115,6 +116,8 @@ __all__ = [
     "daily_totals",
     "drills",
     "events",
+    "feed_projects",
+    "feed_requests",
     "feed_wire",
     "gpu_use",
     "hourly_counts",

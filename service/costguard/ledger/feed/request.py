@@ -58,7 +58,7 @@ def read_request(raw: Any, operation: str | None) -> FeedRequest | None:
         machine_type=last_part(key(raw, "machineType")),
         provisioning=_model(raw, bool(template), operation),
         labels=_labels(key(raw, "labels")),
-        disks=tuple(_disk(one, text(key(raw, "name")) or "") for one in disks if _is_new_disk(one)),
+        disks=tuple(_disk(one, place, text(key(raw, "name")) or "") for place, one in enumerate(disks) if _is_new(one)),
         gpu_type=last_part(key(gpu, "acceleratorType")),
         gpu_count=whole(key(gpu, "acceleratorCount")) or 0,
         local_ssd_gib=sum(_scratch_gib(one) for one in disks if key(one, "type") == "SCRATCH"),
@@ -89,15 +89,18 @@ def _labels(raw: Any) -> dict[str, str]:
     return {name: value or "" for name, value in pairs if isinstance(name, str) and isinstance(value, str | None)}
 
 
-def _is_new_disk(raw: dict[str, Any]) -> bool:
+def _is_new(raw: dict[str, Any]) -> bool:
     return key(raw, "type") != "SCRATCH" and not key(raw, "source")
 
 
-def _disk(raw: dict[str, Any], vm: str) -> RequestedDisk:
-    """Google gives a boot disk without a name that of its VM, and a device's name to the others."""
+def _disk(raw: dict[str, Any], place: int, vm: str) -> RequestedDisk:
+    """Reads a new disk. Google gives a boot disk without a name that of its VM, and others that name and a number.
+
+    The name of a boot disk is "" where the request does not say the VM's.
+    """
     made = key(raw, "initializeParams")
     boot = is_true(key(raw, "boot"))
-    name = text(key(made, "diskName")) or (vm if boot else text(key(raw, "deviceName"))) or vm or "disk"
+    name = text(key(made, "diskName")) or (vm if boot else text(key(raw, "deviceName")) or f"{vm}-{place}")
     return RequestedDisk(
         name,
         whole(key(made, "diskSizeGb")) or whole(key(raw, "diskSizeGb")) or None,

@@ -1,0 +1,399 @@
+"""Entries of the audit log go into the ledger: once, in any order, and corrected by the next listing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import count
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from sqlalchemy import Table, event, func, select
+from tests.builders import PROJECT, at, observation, operation, seen
+from tests.fakes import FakeCloud
+from tests.ledger.heard_entries import SPOT, Call, request, system_event
+
+from costguard.db.tables import charges, feed_requests, instances, lifetimes, operations, storage_spans
+from costguard.db.transaction import Database
+from costguard.ledger import prices
+from costguard.ledger.charging import charge_due
+from costguard.ledger.feed import heard_projects
+from costguard.ledger.feed.entry import FeedEntry
+from costguard.ledger.feed.record import FeedRecorded, record_entries
+from costguard.ledger.observe import Belonging
+from costguard.ledger.owner import OwnerRules
+from costguard.ledger.record import record
+from costguard.model.instance import AttachedDisk, InstanceKey, ProvisioningModel, SeenInstance, Shape, Status
+from costguard.model.money import Money
+from costguard.model.observation import Observation, OperationStatus, SeenOperation
+from costguard.model.price import Price, PriceKey, Unit
+
+BELONGING = Belonging((), OwnerRules(domain="example.com"))
+N1 = Shape("n1-standard-8", 8, 30720)
+INSERT = Call("insert", at("11:00"))
+DELETE = Call("delete", at("11:01:40"))
+LIFE = (
+    INSERT.first(request()),
+    INSERT.last(at("11:00:10")),
+    DELETE.first(),
+    DELETE.last(at("11:02:10")),
+)
+
+
+def hear(database: Database, *entries: FeedEntry, cloud: FakeCloud | None = None, at_: str = "11:03") -> FeedRecorded:
+    return record_entries(database, cloud or FakeCloud(), entries, BELONGING, None, at(at_))
+
+
+def look(database: Database, shown: Observation, cloud: FakeCloud | None = None) -> None:
+    record(database, cloud or FakeCloud(), shown, BELONGING, None)
+
+
+@pytest.fixture
+def watched(sqlite_database: Database) -> Database:
+    look(sqlite_database, observation(read="10:00"))
+    return sqlite_database
+
+
+def rows(database: Database, table: Table) -> list[Any]:
+    with database.read() as connection:
+        return list(connection.execute(select(table)))
+
+
+def listed(**given: Any) -> SeenInstance:
+    """The VM of INSERT as a listing shows it: its start stamp is 0.3 s after the operation's end."""
+    values = {
+        "key": InstanceKey(PROJECT, "71"),
+        "name": "vm-71",
+        "shape": N1,
+        "created_at": at("11:00:00.500"),
+        "started": "11:00:09.700",
+        "external_addresses": 1,
+        "labels": {"owner": "eve"},
+        "disks": (AttachedDisk("vm-71", 100, "pd-balanced", at("11:00:00.900"), True, True, "d1"),),
+    }
+    return seen(**{**values, **given})
+
+
+def listed_operation(call: Call, ended: str | None) -> SeenOperation:
+    """The operation of a call as the list of operations shows it."""
+    return operation(
+        call.method,
+        "11:00",
+        None,
+        operation_id=call.number,
+        name=call.operation,
+        target_id=call.gce_id,
+        target_name=call.name,
+        project=call.project,
+        user=call.principal,
+        inserted_at=call.inserted,
+        started_at=call.inserted,
+        ended_at=at(ended) if ended else None,
+        status=OperationStatus.DONE if ended else OperationStatus.RUNNING,
+    )
+
+
+def test_a_vm_is_in_the_ledger_from_its_first_entry_on(database: Database) -> None:
+    """Its machine type, labels and owner are known before any listing; nothing is billed before it runs."""
+    look(database, observation(read="10:00"))
+    assert hear(database, INSERT.first(request(scheduling=SPOT))).new_vms == 1
+    [vm] = rows(database, instances)
+    assert (vm.name, vm.status, vm.machine_type, vm.vcpus) == ("vm-71", "provisioning", "n1-standard-8", 8)
+    assert (vm.provisioning_model, vm.labels, vm.owner) == ("spot", {"owner": "eve"}, "eve@example.com")
+    assert (vm.created_by, vm.created_at) == ("ana@example.com", at("11:00:00.500"))
+    assert rows(database, lifetimes) == []
+    assert rows(database, storage_spans) == []
+
+
+def test_a_vm_of_90_seconds_that_no_listing_saw_is_priced_to_the_second(database: Database) -> None:
+    """It ran for 90 s: eight cores and 30 GiB for that time, its disk from its creation, its address as it ran."""
+    with database.write() as connection:
+        for resource, unit, rate in (
+            ("n1:core", Unit.HOUR, "0.04"),
+            ("n1:ram", Unit.GIB_HOUR, "0.004"),
+            ("disk:pd-balanced", Unit.GIB_MONTH, "0.10"),
+            ("external-ip", Unit.HOUR, "0.005"),
+        ):
+            region = "global" if resource == "external-ip" else "us-central1"
+            key = PriceKey(resource, region, ProvisioningModel.STANDARD)
+            prices.add(connection, [Price(key, unit, Money.of(rate).nanos, at("00:00"), "test")], at("00:00"))
+    look(database, observation(read="10:00"))
+    for entry in LIFE:
+        hear(database, entry)
+    charge_due(database, at("12:00"))
+    [life] = rows(database, lifetimes)
+    assert (life.started_at, life.ended_at, life.end_reason) == (at("11:00:10"), at("11:01:40.500"), "deleted")
+    assert life.ended_by == "ana@example.com"
+    with database.read() as connection:
+        sums = select(charges.c.resource, func.sum(charges.c.amount_nanos)).group_by(charges.c.resource)
+        charged = {resource: Money(int(nanos)) for resource, nanos in connection.execute(sums)}
+    assert charged["n1:core"] == Money.of("0.008")  # 8 x 90 s
+    assert charged["n1:ram"] == Money.of("0.003")  # 30 GiB x 90 s
+    assert charged["external-ip"] == Money.of("0.000125")
+    assert Money.of("0.0004") < charged["disk:pd-balanced"] < Money.of("0.00055")  # 130 s of 100 GiB
+    [vm] = rows(database, instances)
+    assert vm.gone_at == at("11:02:10")
+
+
+@pytest.mark.parametrize("reversed_", [False, True])
+def test_a_failed_insert_leaves_no_bill(watched: Database, reversed_: bool) -> None:
+    """The zone had none left, as the last entry says: the VM never was, whichever entry came first."""
+    failed = INSERT.last(at("11:00:05"), code=8, message="ZONE_RESOURCE_POOL_EXHAUSTED: no capacity")
+    for entry in (failed, INSERT.first(request())) if reversed_ else (INSERT.first(request()), failed):
+        hear(watched, entry)
+    assert rows(watched, lifetimes) == []
+    assert rows(watched, storage_spans) == []
+    assert [vm.gone_at for vm in rows(watched, instances)] in ([], [at("11:00:00.500")])
+    [op] = rows(watched, operations)
+    assert op.error_code == "ZONE_RESOURCE_POOL_EXHAUSTED"
+
+
+def test_a_refused_insert_is_no_vm(watched: Database) -> None:
+    """It has no operation, so that nothing is recorded."""
+    refused = replace(INSERT.last(at("11:00:01"), code=7, message="Permission denied"), operation=None, gce_id=None)
+    assert hear(watched, refused).noise == 1
+    assert rows(watched, instances) == []
+
+
+def test_entries_of_projects_that_are_not_watched_are_counted(watched: Database) -> None:
+    """Nothing of them is stored."""
+    entry = Call("insert", at("11:00"), project="other-project").first(request())
+    done = hear(watched, entry, *LIFE[:1])
+    assert (done.unwatched, done.new_vms, done.projects) == (1, 1, frozenset({PROJECT}))
+
+
+def test_a_machine_type_that_cannot_be_read_is_unknown_until_it_can(watched: Database) -> None:
+    """The VM is there without a price; what was asked for is kept, and read again with its next operation."""
+    strange = request("x9-odd-8")
+    hear(watched, INSERT.first(strange), INSERT.last(at("11:00:10")))
+    [life] = rows(watched, lifetimes)
+    assert (life.machine_type, life.vcpus) == ("x9-odd-8", 0)
+
+    class Better(FakeCloud):
+        def shape(self, project: str, zone: str, machine_type: str) -> Shape | None:
+            return Shape(machine_type, 8, 8192)
+
+    hear(watched, *LIFE[2:], cloud=Better())
+    [life] = rows(watched, lifetimes)
+    assert (life.vcpus, life.end_reason) == (8, "deleted")
+
+
+def test_a_listing_forgets_what_was_asked_for(watched: Database) -> None:
+    """It says more than the request."""
+    hear(watched, *LIFE[:2])
+    assert len(rows(watched, feed_requests)) == 1
+    look(watched, observation(listed(), read="11:10"))
+    assert rows(watched, feed_requests) == []
+
+
+def test_after_a_listing_the_ledger_is_as_if_the_feed_had_never_been(sqlite_database: Database) -> None:
+    """Start stamp, disks, addresses: each is the listing's, to the microsecond, in the rows that the feed made."""
+    shown = observation(listed(), operations=(listed_operation(INSERT, "11:00:09.400"),), read="11:10")
+    look(sqlite_database, observation(read="10:00"))
+    hear(sqlite_database, *LIFE[:2])
+    look(sqlite_database, shown)
+    heard = _ledger(sqlite_database)
+    other = replace(shown, project="second-project")
+    other = replace(
+        other,
+        instances=tuple(replace(vm, key=InstanceKey("second-project", "71")) for vm in other.instances),
+        operations=tuple(replace(op, project="second-project") for op in other.operations),
+    )
+    look(sqlite_database, replace(observation(read="10:00"), project="second-project"))
+    look(sqlite_database, other)
+    assert heard == _ledger(sqlite_database, "second-project")
+    [life] = [row for row in heard["lifetimes"] if "started_at" in row]
+    assert f"'started_at': {at('11:00:09.700')!r}" in life
+
+
+def test_a_start_that_the_feed_told_is_charged_again_from_the_better_moment(database: Database) -> None:
+    """What was charged from the entry's moment on is charged from the VM's own stamp on once a listing shows it."""
+    key = PriceKey("n1:core", "us-central1", ProvisioningModel.STANDARD)
+    with database.write() as connection:
+        prices.add(connection, [Price(key, Unit.HOUR, Money.of("3.60").nanos, at("00:00"), "test")], at("00:00"))
+    look(database, observation(read="10:00"))
+    hear(database, INSERT.first(request()), INSERT.last(at("11:00:14")))
+    charge_due(database, at("11:05"))
+    look(database, observation(listed(), operations=(listed_operation(INSERT, "11:00:09.400"),), read="11:10"))
+    look(database, observation(listed(status=Status.STOPPED, last_stopped_at="11:10:09.700"), read="11:20"))
+    charge_due(database, at("12:00"))
+    with database.read() as connection:
+        cores = connection.scalar(select(func.sum(charges.c.amount_nanos)).where(charges.c.resource == "n1:core"))
+    assert cores is None or Money(int(cores)) == Money.of("0.001") * 8 * 600
+
+
+def test_a_vm_whose_first_entry_was_lost_is_there_without_a_price(watched: Database) -> None:
+    """A last entry says that it exists since then; its machine is unknown until a listing shows it."""
+    hear(watched, INSERT.last(at("11:00:10")))
+    [vm] = rows(watched, instances)
+    assert (vm.name, vm.machine_type, vm.status) == ("vm-71", "", "running")
+    look(watched, observation(listed(), operations=(listed_operation(INSERT, "11:00:09.400"),), read="11:10"))
+    [life] = rows(watched, lifetimes)
+    assert (life.machine_type, life.started_at) == ("n1-standard-8", at("11:00:09.700"))
+    [op] = rows(watched, operations)
+    assert (op.operation_id, op.heard) == (INSERT.number, False)
+
+
+def test_an_operation_that_ended_by_the_feed_goes_on_from_there(watched: Database) -> None:
+    """A listing that was read before the last entry came does not take the end back."""
+    hear(watched, *LIFE[:2])
+    look(watched, observation(operations=(listed_operation(INSERT, None),), read="11:00:05"))
+    [op] = rows(watched, operations)
+    assert (op.status, op.ended_at) == ("done", at("11:00:10"))
+
+
+def test_a_preemption_ends_the_run_of_a_listed_vm_at_once(watched: Database) -> None:
+    """At the millisecond of the event, 17 s before its entry was written."""
+    look(watched, observation(listed(), read="11:10"))
+    hear(watched, system_event("preempted", at("11:20:00.250")), at_="11:21")
+    [life] = rows(watched, lifetimes)
+    assert (life.ended_at, life.end_reason) == (at("11:20:00.250"), "preempted")
+    assert [vm.status for vm in rows(watched, instances)] == ["stopped"]
+
+
+def test_the_listing_is_believed_where_an_event_was_wrong(watched: Database) -> None:
+    """A false event ends the run until the next listing, which shows the VM exactly as before."""
+    look(watched, observation(listed(), read="11:10"))
+    hear(watched, system_event("preempted", at("11:20")), at_="11:21")
+    look(watched, observation(listed(), read="11:30"))
+    [life] = rows(watched, lifetimes)
+    assert (life.ended_at, [vm.status for vm in rows(watched, instances)]) == (None, ["running"])
+
+
+def test_a_flex_start_vm_that_waits_is_not_billed(watched: Database) -> None:
+    """Its insert is done as its request is made: only a listing tells that it runs."""
+    hear(watched, INSERT.first(request(scheduling={"provisioningModel": "FLEX_START"})), INSERT.last(at("11:00:10")))
+    assert rows(watched, lifetimes) == []
+    assert [vm.status for vm in rows(watched, instances)] == ["provisioning"]
+
+
+def test_with_gpus_only_a_vm_without_one_is_passed_over(watched: Database) -> None:
+    """As in a listing; one whose machine type cannot be read may have GPUs built in."""
+    only = replace(BELONGING, gpu_only=True)
+    gpu = {"acceleratorType": "x/acceleratorTypes/nvidia-tesla-t4", "acceleratorCount": 1}
+    entries = [
+        Call("insert", at("11:00"), "71").first(request()),
+        Call("insert", at("11:00"), "72").first(request(guestAccelerators=[gpu])),
+        Call("insert", at("11:00"), "73").first(request("a9-unknown-1g")),
+    ]
+    record_entries(watched, FakeCloud(), entries, only, None, at("11:03"))
+    assert [vm.gce_id for vm in rows(watched, instances)] == ["72", "73"]
+
+
+def test_what_was_heard_and_missed_is_counted(watched: Database) -> None:
+    """Entries and those that came twice by project; an operation that only a list told of, once its entry is due."""
+    hear(watched, *LIFE, *LIFE[:2])
+    late, soon, change = (
+        Call("insert", at("11:10"), "72"),
+        Call("insert", at("11:19"), "73"),
+        Call("setTags", at("11:10")),
+    )
+    told = tuple(
+        listed_operation(call, ended) for call, ended in ((late, "11:10:30"), (soon, "11:19:30"), (change, "11:10:20"))
+    )
+    look(watched, observation(operations=told, read="11:20"))
+    look(watched, observation(operations=told, read="11:30"))
+    with watched.read() as connection:
+        [project] = heard_projects.read_all(connection)
+    assert (project.entries, project.doubled) == (6, 2)
+    assert (project.missed, project.missed_at) == (1, at("11:20"))
+
+
+def test_nothing_is_missed_before_the_feed_was_heard(watched: Database) -> None:
+    """Without a feed, a list of operations is the only source."""
+    told = listed_operation(Call("insert", at("10:10"), "72"), "10:10:30")
+    look(watched, observation(operations=(told,), read="10:30"))
+    hear(watched, *LIFE)
+    older = listed_operation(Call("insert", at("10:50"), "73"), "10:50:30")
+    look(watched, observation(operations=(told, older), read="11:30"))
+    with watched.read() as connection:
+        assert [project.missed for project in heard_projects.read_all(connection)] == [0]
+
+
+def _ledger(database: Database, project: str = PROJECT) -> dict[str, list[str]]:
+    """The rows of one project, without ids, its name, and the moments at which something was recorded."""
+    unlike = {
+        "id",
+        "instance_id",
+        "project",
+        "first_seen_at",
+        "recorded_at",
+        "charged_to",
+        "fingerprint",
+        "target_link",
+    }
+    tables = {table.name: table for table in (instances, lifetimes, storage_spans, operations)}
+    ran = {row.instance_id for row in rows(database, lifetimes)}  # the others never were
+    return {
+        name: sorted(
+            repr({key: value for key, value in row._mapping.items() if key not in unlike})
+            .replace(project, "P")
+            .replace(PROJECT, "P")
+            for row in rows(database, table)
+            if row.project == project and (name != "instances" or row.id in ran)
+        )
+        for name, table in tables.items()
+    }
+
+
+_NUMBERS = count(1)
+
+
+def _story(project: str) -> list[FeedEntry]:
+    """Everything that can happen to three VMs: one of 90 seconds, one that is stopped, started and preempted, one that
+    fails.
+    """
+    insert, other = Call("insert", at("11:00"), "71", project), Call("insert", at("11:00:30"), "72", project)
+    delete, stop = Call("delete", at("11:01:40"), "71", project), Call("stop", at("11:05"), "72", project)
+    start, failed = Call("start", at("11:10"), "72", project), Call("insert", at("11:02"), "73", project)
+    return [
+        insert.first(request()), insert.last(at("11:00:10")),
+        other.first(request(scheduling=SPOT)), other.last(at("11:00:42")),
+        delete.first(), failed.first(request()), failed.last(at("11:02:03"), code=8, message="QUOTA_EXCEEDED: GPUs"),
+        delete.last(at("11:02:10")), stop.first(), stop.last(at("11:05:50")), start.first(), start.last(at("11:10:20")),
+        system_event("preempted", at("11:20:00.123"), "72", project),
+    ]  # fmt: skip
+
+
+@settings(
+    suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40, deadline=None, phases=[Phase.generate]
+)
+@given(data=st.data())
+def test_order_and_doubles_change_nothing_in_the_end(sqlite_database: Database, data: st.DataObject) -> None:
+    """Any order, some entries twice or three times, in batches of any size: the ledger of the ordered stream."""
+    ordered, mixed = (f"project-{next(_NUMBERS):06d}" for _ in range(2))
+    for project in (ordered, mixed):
+        look(sqlite_database, replace(observation(read="10:00"), project=project))
+    hear(sqlite_database, *_story(ordered))
+    stream = _story(mixed)
+    twice = data.draw(st.lists(st.sampled_from(range(len(stream))), max_size=6))
+    order = data.draw(st.permutations([*range(len(stream)), *twice]))
+    entries: Sequence[FeedEntry] = [stream[place] for place in order]
+    while entries:
+        size = data.draw(st.integers(1, len(entries)))
+        hear(sqlite_database, *entries[:size])
+        entries = entries[size:]
+    assert _ledger(sqlite_database, mixed) == _ledger(sqlite_database, ordered)
+
+
+def test_statements_do_not_grow_with_the_entries_of_a_batch(watched: Database) -> None:
+    """A hundred VMs take as many statements as ten."""
+    counts = []
+    for begin, size in ((100, 10), (1000, 100)):
+        calls = [Call("insert", at("11:00"), str(begin + place)) for place in range(size)]
+        statements: list[str] = []
+
+        def note(_connection: Any, _cursor: Any, statement: str, *_: Any, statements: list[str] = statements) -> None:
+            statements.append(statement)
+
+        with watched.write() as connection:
+            engine = connection.engine
+        event.listen(engine, "before_cursor_execute", note)
+        hear(watched, *(call.first(request()) for call in calls), *(call.last(at("11:00:10")) for call in calls))
+        event.remove(engine, "before_cursor_execute", note)
+        # SQLite gives the ids of new rows one by one; PostgreSQL gives those of many at once.
+        counts.append(sum(not statement.startswith("INSERT INTO instances") for statement in statements))
+    assert counts[1] <= counts[0]
+    assert counts[0] < 40
