@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pytest
 from fastapi.testclient import TestClient
@@ -14,6 +14,10 @@ from tests.jobs.job_rows import added, attempt
 from costguard.access.rules import Rules, by_name
 from costguard.db.tables import attempts
 from costguard.db.transaction import Database
+from costguard.ledger import projects
+from costguard.ledger.discovery import rows as discovered
+from costguard.ledger.discovery.rules import WatchedProject
+from costguard.model.observation import FoundProject, Observation, PlaceSearch, Unread
 from costguard.model.preset import Match, Preset
 from costguard.model.reminder import Enforcement, ReminderRule
 from costguard.model.utilisation import IdleRule
@@ -72,3 +76,50 @@ def test_presets_show_how_long_their_vms_took_to_start(
     assert dear["starts"]["slowest_seconds"] is None
     assert list(dear["starts_by_zone"].values()) == [dear["starts"]]
     assert (other["starts"], other["starts_by_zone"]) == (None, {})
+
+
+def _shown(moment: datetime) -> str:
+    return moment.isoformat().replace("+00:00", "Z")
+
+
+def test_projects_say_why_they_are_watched_and_since_when_they_refuse(
+    database: Database, client_with: Callable[..., TestClient]
+) -> None:
+    """A listed project, a found one that refuses, and the state of the searches are shown as they are stored."""
+    denied = Unread("project", "Grant the role.", "permission")
+    with database.write() as connection:
+        for project, unread in (("far", (denied,)), ("near", ())):
+            looked = Observation(project, NOW, instances_complete=not unread, unread=unread)
+            projects.record_look(connection, looked, NOW)
+        row = WatchedProject("far", "17", NOW - 3 * HOUR, NOW - HOUR, missed=1, missing_since=NOW - HOUR / 2)
+        discovered.store(connection, [row])
+        discovered.note_refusal(connection, "far", denied, NOW - 2 * HOUR)
+        discovered.store_search(connection, PlaceSearch("folders/7", (FoundProject("17", "far"),)), None, NOW - HOUR)
+        (before,) = discovered.places(connection)
+        discovered.store_search(connection, PlaceSearch("folders/7", unread=denied), before, NOW)
+    answer = client_with(listed=frozenset({"near"})).get("/api/v1/projects").json()
+    far, near = answer["projects"]
+    assert (far["is_listed"], near["is_listed"]) == (False, True)
+    assert (far["found_at"], near["found_at"]) == (_shown(NOW - 3 * HOUR), None)
+    assert (far["refused_since"], near["refused_since"]) == (_shown(NOW - 2 * HOUR), None)
+    assert far["missing_since"] == _shown(NOW - HOUR / 2)
+    (place,) = answer["searches"]
+    assert (place["project_count"], place["searched_at"]) == (1, _shown(NOW - HOUR))  # of the last that succeeded
+    assert (place["failed_since"], place["failure"]) == (_shown(NOW), "Grant the role.")
+
+
+def test_fifty_projects_that_refuse_are_one_warning(database: Database, client_with: Callable[..., TestClient]) -> None:
+    """Three are named, the rest counted; a zone that is not read has a warning of its own."""
+    denied, zone = Unread("project", "Grant the role.", "permission"), Unread("us-east1-b", "503.", "unavailable")
+    with database.write() as connection:
+        for number in range(50):
+            looked = Observation(f"lab-{number:02}", NOW, instances_complete=False, unread=(denied,))
+            projects.record_look(connection, looked, NOW)
+        projects.record_look(connection, Observation("well", NOW, unread=(zone,)), NOW)
+    warnings = client_with().get("/readyz").json()["warnings"]
+    refusing = [text for text in warnings if "lab-" in text]
+    assert refusing == [
+        "lab-00, lab-01, lab-02 and 47 more are not read (permission): "
+        "`costguard projects --refusing` says of each what mends it."
+    ]
+    assert any(text.startswith("well, us-east1-b: 503.") for text in warnings)

@@ -88,7 +88,10 @@ def test_google_s_own_roles_are_granted_on_single_things() -> None:
         for _, labels, body in blocks("resource")
         if "_iam_" in labels[0] and not labels[0].endswith("_iam_custom_role")
     }
-    in_organization = ("google_organization_iam_member", "${google_organization_iam_custom_role.costguard[each.key].name}")
+    in_organization = (
+        "google_organization_iam_member",
+        "${google_organization_iam_custom_role.costguard[each.key].name}",
+    )
     granted.remove(in_organization)
     on_projects = {pair for pair in granted if pair[0] == "google_project_iam_member"}
     assert on_projects == {("google_project_iam_member", "${google_project_iam_custom_role.costguard[each.key].name}")}

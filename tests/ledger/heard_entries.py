@@ -1,4 +1,4 @@
-"""Entries of the audit log for tests, in the form of recorded ones: the request and the API's times in the first alone."""
+"""Entries of the audit log for tests, in the recorded form: the request and the times of the API in the first alone."""
 
 from __future__ import annotations
 

@@ -185,17 +185,17 @@ def test_a_search_that_breaks_on_a_late_page_changes_nothing(database: Database)
 
 
 def test_a_project_that_refuses_is_told_once_and_asked_less_often(database: Database) -> None:
-    """In an hour of 403s: one event, nine questions, and the other project is read at every pass."""
+    """An hour of 403s is one event and ten questions, and the other project is read at every pass."""
     with _organisation(database, ["lab-one", "lab-two"]) as place:
         for project in ("lab-one", "lab-two"):
             _start(place.world, project)
         place.minutes(12)
         place.world.faults.add("forbidden", project="lab-one")
-        asked = _Counting(place.cloud)
-        place.reconciler._looker._cloud = asked  # the reconciler's own port, counted
+        counting = _Counting(place.cloud)
+        place.reconciler._looker._cloud = counting  # the reconciler's own port, counted
         place.minutes(60)
-        assert asked.projects.count("lab-two") == 60
-        assert asked.projects.count("lab-one") == 10
+        assert counting.projects.count("lab-two") == 60
+        assert counting.projects.count("lab-one") == 10
         assert place.kinds("lab-one") == ["ProjectFound", "ReadingFailed"]
         row = place.row("lab-one")
         assert (row.refusal_code, row.refused_since) == ("permission", START + 13 * MINUTE)
@@ -222,7 +222,7 @@ class _Counting:
 
 
 def test_going_over_from_a_list_to_an_organisation_closes_nothing(database: Database) -> None:
-    """What was listed stays watched until the searches and its own look agree that it is empty."""
+    """A project that was listed stays watched until the searches and its own look agree that it is empty."""
     listed = WatchScope(("lab-one", "lab-two"))
     with _organisation(database, ["lab-one", "lab-two"], listed) as place:
         _start(place.world, "lab-one")
@@ -272,13 +272,13 @@ def test_a_number_without_an_id_is_told_once(database: Database) -> None:
         place.minutes(45)
         assert place.watched() == ()
         with database.read() as connection:
-            told = list(connection.scalars(select(events.c.text).where(events.c.kind == "ProjectNotNamed")))
-        assert len(told) == 1
-        assert "gcloud projects describe" in told[0]
+            texts = list(connection.scalars(select(events.c.text).where(events.c.kind == "ProjectNotNamed")))
+        assert len(texts) == 1
+        assert "gcloud projects describe" in texts[0]
 
 
 def test_folders_are_searched_by_themselves(database: Database) -> None:
-    """Only projects below the folder are found; one without the right on its folder does not end the others' search."""
+    """Projects below the folder are found, and no others; a folder that refuses does not end the others' search."""
     scope = WatchScope(places=("folders/7", "folders/8"))
     with _organisation(database, ["lab-one", "lab-two", "lab-six"], scope) as place:
         place.world.assets.folders.update({"lab-one": "7", "lab-two": "8"})

@@ -1,4 +1,4 @@
-"""Which projects are watched: what a search adds, and when a project that searches do not show is let go."""
+"""Searches add projects to what is watched, and it is decided when a project that searches do not show is let go."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ GONE = Unread("project", "Project #12 has been deleted.", "permission")
 FAILED = Unread("project", "503.", "unavailable")
 
 
-def _found(*projects: str) -> PlaceSearch:
+def _shown(*projects: str) -> PlaceSearch:
     return PlaceSearch(ORG, tuple(FoundProject(f"1{number}", name) for number, name in enumerate(projects)))
 
 
 def _searched(rounds: int, look: OwnLook | None, search: PlaceSearch | None = None) -> list[SearchResult]:
-    """What each of the searches changes of a project that was found once; `look` is what the guard sees meanwhile."""
-    known = {"lab": WatchedProject("lab", "10", NOW, NOW)}
+    """Returns what each of the searches changes of a project that was found once; `look` is what the guard sees meanwhile."""
+    stored = {"lab": WatchedProject("lab", "10", NOW, NOW)}
     results = []
     for number in range(1, rounds + 1):
         looks = {} if look is None else {"lab": look}
-        results.append(judge(SCOPE, known, looks, [search or _found("other")], NOW + number * EVERY))
-        known |= {row.project: row for row in results[-1].rows}
+        results.append(judge(SCOPE, stored, looks, [search or _shown("other")], NOW + number * EVERY))
+        stored |= {row.project: row for row in results[-1].rows}
     return results
 
 
@@ -53,16 +53,16 @@ def _empty(at: datetime = NOW + MISSES * EVERY, unread: tuple[Unread, ...] = (),
 
 def test_a_project_that_a_search_shows_is_watched() -> None:
     """It is new once, and its row holds when it was found first and last."""
-    first = judge(SCOPE, {}, {}, [_found("lab")], NOW)
+    first = judge(SCOPE, {}, {}, [_shown("lab")], NOW)
     assert [row.project for row in first.appeared] == ["lab"]
-    again = judge(SCOPE, {row.project: row for row in first.rows}, {}, [_found("lab")], NOW + EVERY)
+    again = judge(SCOPE, {row.project: row for row in first.rows}, {}, [_shown("lab")], NOW + EVERY)
     assert again.appeared == ()
     (row,) = again.rows
     assert (row.found_at, row.last_found_at, row.number) == (NOW, NOW + EVERY, "10")
 
 
 def test_an_empty_project_is_let_go_after_three_searches_over_twenty_minutes() -> None:
-    """Not after one, and not after two."""
+    """It is not let go after one, and not after two."""
     results = _searched(MISSES, _empty())
     assert [[row.project for row in result.gone] for result in results] == [[], [], ["lab"]]
     assert results[-1].gone[0].gone_because == "it has no VMs any more"
@@ -81,7 +81,7 @@ def test_an_empty_project_is_let_go_after_three_searches_over_twenty_minutes() -
     ],
 )
 def test_a_project_that_may_have_vms_is_never_let_go(look: OwnLook | None, why: str) -> None:
-    """However often searches do not show it: Asset Inventory is not a synchronous control plane."""
+    """It stays watched however often searches do not show it: Asset Inventory is not a synchronous control plane."""
     assert [result.gone for result in _searched(20, look)] == [()] * 20, why
 
 
@@ -97,28 +97,28 @@ def test_a_search_that_failed_changes_nothing() -> None:
     failed = PlaceSearch(ORG, unread=FAILED)
     assert [result for result in _searched(5, _empty(), failed) if result != SearchResult()] == []
     both = WatchScope(places=(ORG, "folders/2"))
-    known = {"lab": WatchedProject("lab", "10", NOW, NOW)}
-    half = judge(both, known, {"lab": _empty()}, [_found("new"), PlaceSearch("folders/2", unread=FAILED)], NOW + EVERY)
+    stored = {"lab": WatchedProject("lab", "10", NOW, NOW)}
+    half = judge(both, stored, {"lab": _empty()}, [_shown("new"), PlaceSearch("folders/2", unread=FAILED)], NOW + EVERY)
     assert [row.project for row in half.rows] == ["new"]
-    unsearched = judge(both, known, {"lab": _empty()}, [_found("new")], NOW + EVERY)
+    unsearched = judge(both, stored, {"lab": _empty()}, [_shown("new")], NOW + EVERY)
     assert [row.project for row in unsearched.rows] == ["new"]
 
 
 def test_a_project_that_is_found_again_begins_anew() -> None:
     """Two misses, a hit and two misses let nothing go; what was let go is watched again, with its first date."""
     row = WatchedProject("lab", "10", NOW, NOW, missed=2, missing_since=NOW)
-    (back,) = judge(SCOPE, {"lab": row}, {"lab": _empty()}, [_found("lab")], NOW + EVERY).rows
+    (back,) = judge(SCOPE, {"lab": row}, {"lab": _empty()}, [_shown("lab")], NOW + EVERY).rows
     assert (back.missed, back.missing_since) == (0, None)
     over = WatchedProject("lab", "10", NOW, NOW, 3, NOW, NOW + EVERY, "it has no VMs any more")
-    result = judge(SCOPE, {"lab": over}, {}, [_found("lab")], NOW + 2 * EVERY)
+    result = judge(SCOPE, {"lab": over}, {}, [_shown("lab")], NOW + 2 * EVERY)
     assert [(row.project, row.gone_at, row.found_at) for row in result.appeared] == [("lab", None, NOW)]
 
 
 def test_a_number_without_an_id_is_named_by_the_row_that_has_it() -> None:
-    """Else it is reported, and no project is watched under a number."""
-    known = {"lab": WatchedProject("lab", "10", NOW, NOW)}
+    """A number that no row has is reported, and no project is watched under a number."""
+    stored = {"lab": WatchedProject("lab", "10", NOW, NOW)}
     search = PlaceSearch(ORG, (FoundProject("10"), FoundProject("77")))
-    result = judge(SCOPE, known, {}, [search], NOW + EVERY)
+    result = judge(SCOPE, stored, {}, [search], NOW + EVERY)
     assert (result.unnamed, [row.project for row in result.rows], result.gone) == (("77",), ["lab"], ())
 
 
@@ -139,24 +139,24 @@ def test_what_is_watched_is_the_union_less_what_is_excluded() -> None:
 def test_a_listed_project_is_never_let_go() -> None:
     """Searches do not count for it, nor for an excluded one, whose watch ends with the settings."""
     scope = WatchScope(("lab",), (ORG,), ("left-out",))
-    known = {"lab": WatchedProject("lab", "1", NOW, NOW, missed=9, missing_since=NOW - timedelta(days=1))}
+    stored = {"lab": WatchedProject("lab", "1", NOW, NOW, missed=9, missing_since=NOW - timedelta(days=1))}
     looks = {"lab": _empty(), "left-out": _empty()}
-    assert judge(scope, known, looks, [_found("left-out")], NOW + EVERY) == SearchResult()
+    assert judge(scope, stored, looks, [_shown("left-out")], NOW + EVERY) == SearchResult()
 
 
 def test_a_project_that_refuses_is_asked_after_as_long_again_as_it_has_refused() -> None:
     """After a minute, two, four, eight, sixteen, and every ten minutes from then on."""
-    row, tried, asked = WatchedProject("lab", "1", NOW, NOW, refused_since=NOW), NOW, []
+    row, tried, minutes = WatchedProject("lab", "1", NOW, NOW, refused_since=NOW), NOW, []
     for minute in range(1, 61):
         now = NOW + minute * MINUTE
         if is_due(row, tried, now):
-            asked.append(minute)
+            minutes.append(minute)
             tried = now
-    assert asked == [1, 2, 4, 8, 16, 26, 36, 46, 56]
+    assert minutes == [1, 2, 4, 8, 16, 26, 36, 46, 56]
 
 
 def test_only_found_projects_that_refuse_wait() -> None:
-    """One that is listed, or answers, is asked at every pass; 50 of 500 that refuse cost the others nothing."""
+    """A project that is listed, or answers, is asked at every pass; 50 of 500 that refuse cost the others nothing."""
     refusing = {
         "found": WatchedProject("found", "1", NOW, NOW, refused_since=NOW - timedelta(hours=1)),
         "listed": WatchedProject("listed", refused_since=NOW - timedelta(hours=1)),
@@ -182,15 +182,15 @@ def test_an_error_of_the_moment_is_no_refusal() -> None:
     )
 )
 def test_no_history_lets_a_project_go_whose_vms_are_seen(steps: list[tuple[str, int, bool, bool]]) -> None:
-    """Whatever searches and looks say, in any order: a project is let go only without VMs, and after three misses."""
-    known, misses, at, complete_at = {"lab": WatchedProject("lab", "10", NOW, NOW)}, 0, NOW, NOW
+    """A project is let go only without VMs, and after three misses, whatever searches and looks say in any order."""
+    stored, misses, at, complete_at = {"lab": WatchedProject("lab", "10", NOW, NOW)}, 0, NOW, NOW
     for outcome, vms, is_read, is_denied in steps:
         at += EVERY
         complete_at = at - MINUTE if is_read else complete_at
         look = OwnLook(complete_at, vms, (DENIED,) if is_denied else ())
-        search = {"shown": _found("lab"), "missed": _found(), "failed": PlaceSearch(ORG, unread=FAILED)}[outcome]
+        search = {"shown": _shown("lab"), "missed": _shown(), "failed": PlaceSearch(ORG, unread=FAILED)}[outcome]
         misses = {"shown": 0, "missed": misses + 1, "failed": misses}[outcome]
-        was_gone = known["lab"].gone_at is not None
-        known |= {row.project: row for row in judge(SCOPE, known, {"lab": look}, [search], at).rows}
-        if known["lab"].gone_at is not None and not was_gone:
+        was_gone = stored["lab"].gone_at is not None
+        stored |= {row.project: row for row in judge(SCOPE, stored, {"lab": look}, [search], at).rows}
+        if stored["lab"].gone_at is not None and not was_gone:
             assert (vms, is_denied, misses >= MISSES) == (0, False, True)

@@ -59,8 +59,8 @@ def show_projects(console: Console, answer: Answer, refusing: bool = False) -> N
 
 
 def _say_search(console: Console, place: Answer) -> None:
-    found = f"{place['place']}: {count_text(place['project_count'], 'project')} found, last searched"
-    say(console, f"{found} {when(place['searched_at']) if place['searched_at'] is not None else 'never'}.")
+    count = f"{place['place']}: {count_text(place['project_count'], 'project')} found, last searched"
+    say(console, f"{count} {when(place['searched_at']) if place['searched_at'] is not None else 'never'}.")
     if place["failed_since"] is not None:
         since = when(place["failed_since"])
         say(console, f"SEARCHES FAIL since {since}: {place['failure']} Known projects stay watched.", "bold red")

@@ -36,12 +36,12 @@ _OFF_IN = re.compile(r"in project (\S+)")
 
 def search_place(http: Http, place: str, deadline: Deadline) -> PlaceSearch:
     """Finds the projects of `organizations/N` or `folders/N`. Never raises a CloudError: see `PlaceSearch`."""
-    found: dict[str, str] = {}  # ids by number; "" while no result has shown one
+    ids: dict[str, str] = {}  # ids by number; "" while no result has shown one
     billed: set[str] = set()
     try:
         for results in _pages(http, place, deadline):
             for result in results:
-                _read(result, found, billed)
+                _read(result, ids, billed)
     except ServiceOff as error:
         return _failed(place, ServiceOff(error.message, f"Run `{enabling(ASSETS.host, _home(error.message))}`."))
     except Garbled as error:
@@ -50,7 +50,7 @@ def search_place(http: Http, place: str, deadline: Deadline) -> PlaceSearch:
         )
     except CloudError as error:
         return _failed(place, error)
-    return PlaceSearch(place, tuple(FoundProject(number, found[number]) for number in sorted(billed)))
+    return PlaceSearch(place, tuple(FoundProject(number, ids[number]) for number in sorted(billed)))
 
 
 def _pages(http: Http, place: str, deadline: Deadline) -> Iterator[list[Any]]:
@@ -75,7 +75,7 @@ def _pages(http: Http, place: str, deadline: Deadline) -> Iterator[list[Any]]:
         yield results
 
 
-def _read(result: Any, found: dict[str, str], billed: set[str]) -> None:
+def _read(result: Any, ids: dict[str, str], billed: set[str]) -> None:
     """Notes a result's project, by number and, where it says it, by id. Raises Garbled."""
     if not isinstance(result, dict):
         raise Garbled(f"{short(result)} is not an object")
@@ -85,8 +85,8 @@ def _read(result: Any, found: dict[str, str], billed: set[str]) -> None:
     kind = result.get("assetType")
     if kind in BILLED:
         billed.add(number[1])
-    if not found.setdefault(number[1], ""):
-        found[number[1]] = _id_of(result)
+    if not ids.setdefault(number[1], ""):
+        ids[number[1]] = _id_of(result)
 
 
 def _id_of(result: Mapping[str, Any]) -> str:

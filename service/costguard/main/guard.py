@@ -320,8 +320,8 @@ def built(
     listening: Listening | None = None,
 ) -> Iterator[Guard]:
     """A guard around what reaches outside, which the caller opened and closes. `monotonic` counts seconds."""
-    listening = listening or Listening(clock)
-    rules = settings.rules()
+    listening, rules = listening or Listening(clock), settings.rules()
+    watched = WatchList(database, settings.watch.scope)
     meters = WatchMeters()
     marking = Marking(database, clock)
     marking.settle_in()
@@ -332,7 +332,7 @@ def built(
         database,
         cloud,
         clock,
-        WatchList(database, settings.watch.scope),
+        watched,
         rules,
         Belonging(settings.preset_list(), settings.owners.rules, gpu_only=settings.watch.vms_without_gpu == "ignore"),
         Pace(
@@ -371,5 +371,5 @@ def built(
             logged_to,
             meters,
             listening,
-            Discovery(database, cloud, clock, settings.watch.scope) if settings.watch.scope.places else None,
+            Discovery(database, cloud, clock, watched.scope) if watched.scope.places else None,
         )

@@ -57,7 +57,7 @@ class WatchSection(Section):
 
     @property
     def scope(self) -> WatchScope:
-        """What is watched: the listed projects, and where others are looked for."""
+        """Returns what is watched: the listed projects, and where others are looked for."""
         organizations = (self.organization,) if self.organization is not None else ()
         return WatchScope(self.projects, (*organizations, *self.folders), self.exclude)
 

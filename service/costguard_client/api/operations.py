@@ -450,8 +450,8 @@ def list_prices(
 
 
 def list_projects() -> Call[schemas.ProjectsResponse]:
-    """List the watched projects. Lists the result of the last reads of each project, and the parts that could
-    not be read.
+    """List the watched projects. Lists the result of the last reads of each project, why it is watched, and the
+    parts that could not be read.
     """
     return Call("GET", ("api", "v1", "projects"))
 

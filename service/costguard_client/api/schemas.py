@@ -2416,22 +2416,35 @@ class ProjectHealthOut(TypedDict):
 
 class ProjectOut(TypedDict):
     first_seen_at: str
+    found_at: str | None
+    """When a search first found it; null: none has."""
     instances: int
     """The number of instances in the last read that covered every zone."""
+    is_listed: bool
+    """True: the settings list it. False: it is watched because a search found it."""
     is_stale: bool
     """True: the last complete read is older than it should be, or there is none."""
     last_complete_at: str | None
     """The last read that covered every zone; null: there was none."""
+    last_found_at: str | None
+    """When a search last found it."""
     last_tried_at: str
+    missing_since: str | None
+    """The first complete search since then that did not show it. It stays watched while it may have VMs."""
     operations_through_at: str | None
     """Operations, and who started them, are known up to here."""
     project: str
+    refused_since: str | None
+    """Since when it refuses to be read, for the reason in `unread`; null: it answers. One that was found and
+    refuses is asked every ten minutes at least.
+    """
     unread: list[UnreadOut]
 
 
 class ProjectsResponse(TypedDict):
     as_of: str
     projects: list[ProjectOut]
+    searches: list[SearchedPlaceOut]
 
 
 class PromisedSavingOut(TypedDict):
@@ -2975,6 +2988,21 @@ SavingsResponse = TypedDict(
         "to": "str",
     },
 )
+
+
+class SearchedPlaceOut(TypedDict):
+    """An organisation or folder that is searched for projects every ten minutes."""
+
+    failed_since: str | None
+    """null: the last search came to its end."""
+    failure: str
+    """Why the last search failed, with what mends it."""
+    place: str
+    project_count: int
+    """The number of projects with VMs, TPU nodes or reservations in it."""
+    searched_at: str | None
+    """The last search that came to its end; null: there was none."""
+    tried_at: str
 
 
 class SeenCheckpointOut(TypedDict):

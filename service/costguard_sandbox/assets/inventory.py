@@ -1,4 +1,4 @@
-"""What Asset Inventory knows of the simulated cloud: an index that lags behind the projects and their VMs.
+"""Holds what Asset Inventory knows of the simulated cloud: an index that lags behind the projects and their VMs.
 
 Shapes by the discovery document of cloudasset v1 (`ResourceSearchResult`) and by recorded answers: `project` is always
 the number; names of Compute Engine's resources have the project's id, those of TPU nodes its number.

@@ -55,8 +55,8 @@ def _search(index: AssetIndex, kind: str, call: ApiCall) -> Any:
     # The number of the page, as the faults count it: by the position at which it starts.
     per_page = min(int(size), 500) if int(size) > 0 else 100
     call.cloud.faults.refuse_page("", call.path, (position_of(token) // per_page if token else 0) + 1)
-    found = index.search(call.cloud, place, frozenset(wanted or SUPPORTED))
-    results, after = paginate(found, per_page, token)
+    assets = index.search(call.cloud, place, frozenset(wanted or SUPPORTED))
+    results, after = paginate(assets, per_page, token)
     if mask and "*" not in mask:
         results = [{key: value for key, value in one.items() if key in mask} for one in results]
     answer: dict[str, Any] = {"results": results} if results else {}

@@ -34,7 +34,7 @@ _DELETED = re.compile(r"has been (?:deleted|scheduled for deletion)|(?:pending|m
 
 @dataclass(frozen=True, slots=True)
 class WatchScope:
-    """What the settings say: the listed projects, the places whose projects are found, and the patterns to leave out.
+    """Holds the listed projects, the places whose projects are found, and the patterns of those to leave out.
 
     A place is `organizations/N` or `folders/N`. Patterns are project ids with `*` and `?`.
     """
@@ -54,7 +54,7 @@ class WatchScope:
 
 @dataclass(frozen=True, slots=True)
 class WatchedProject:
-    """What is known of why a project is watched. `found_at` is None where no search has ever shown it.
+    """Holds why a project is watched. `found_at` is None where no search has ever shown it.
 
     `missed` counts the complete searches since it was last found, the first of which was at `missing_since`. It is not
     watched from `gone_at` on, unless it is listed. `refused_since` is None while it answers.
@@ -75,7 +75,7 @@ class WatchedProject:
 
 @dataclass(frozen=True, slots=True)
 class OwnLook:
-    """What the guard itself last saw of a project. `vms` are those that the ledger holds and that are not gone."""
+    """Holds what the guard itself last saw of a project. `vms` are those in the ledger that are not gone."""
 
     complete_at: datetime | None
     vms: int
@@ -84,7 +84,7 @@ class OwnLook:
 
 @dataclass(frozen=True, slots=True)
 class SearchResult:
-    """What searches change: rows to store, projects that appeared or ended, and numbers whose project id is unknown."""
+    """Holds what searches change: rows to store, projects that appeared or ended, and numbers without an id."""
 
     rows: tuple[WatchedProject, ...] = ()
     appeared: tuple[WatchedProject, ...] = ()
@@ -92,7 +92,7 @@ class SearchResult:
     unnamed: tuple[str, ...] = ()
 
 
-def watched_projects(scope: WatchScope, known: Iterable[WatchedProject], looked_at: Iterable[str]) -> tuple[str, ...]:
+def watched_projects(scope: WatchScope, stored: Iterable[WatchedProject], looked_at: Iterable[str]) -> tuple[str, ...]:
     """Returns the projects to watch: the listed ones in their order, then the others by name.
 
     Where projects are looked for, what was `looked_at` goes on being watched until a search and a look let it go: the
@@ -100,11 +100,11 @@ def watched_projects(scope: WatchScope, known: Iterable[WatchedProject], looked_
     """
     if not scope.places:
         return scope.kept
-    rows = {row.project: row for row in known}
-    found = {project for project, row in rows.items() if row.found_at is not None} | set(looked_at)
+    rows = {row.project: row for row in stored}
+    candidates = {project for project, row in rows.items() if row.found_at is not None} | set(looked_at)
     others = sorted(
         project
-        for project in found - set(scope.kept)
+        for project in candidates - set(scope.kept)
         if (row := rows.get(project)) is None or row.gone_at is None
         if not scope.excludes(project)
     )
@@ -113,18 +113,18 @@ def watched_projects(scope: WatchScope, known: Iterable[WatchedProject], looked_
 
 def judge(
     scope: WatchScope,
-    known: Mapping[str, WatchedProject],
+    before: Mapping[str, WatchedProject],
     looks: Mapping[str, OwnLook],
     searches: Sequence[PlaceSearch],
     now: datetime,
 ) -> SearchResult:
-    """Compares the searches of all places with what is known.
+    """Compares the searches of all places with what is before.
 
     What a complete search of one place shows is watched, whatever became of the others. Absence counts only where every
     place was searched to its end.
     """
     complete = [search for search in searches if search.unread is None]
-    named = {row.number: row.project for row in known.values() if row.number is not None}
+    named = {row.number: row.project for row in before.values() if row.number is not None}
     seen: dict[str, FoundProject] = {}
     unnamed: set[str] = set()
     for one in (project for search in complete for project in search.projects):
@@ -133,13 +133,13 @@ def judge(
             unnamed.add(one.number)
         elif not scope.excludes(project):
             seen[project] = one
-    rows = {project: _seen(known.get(project), project, one.number, now) for project, one in seen.items()}
-    appeared = tuple(row for project, row in sorted(rows.items()) if _is_new(known.get(project)))
+    rows = {project: _seen(before.get(project), project, one.number, now) for project, one in seen.items()}
+    appeared = tuple(row for project, row in sorted(rows.items()) if _is_new(before.get(project)))
     gone: list[WatchedProject] = []
     places = {search.place for search in complete}
     if complete and places >= set(scope.places):
-        for project in sorted({*known, *looks} - set(seen) - set(scope.kept)):
-            row = known.get(project) or WatchedProject(project)
+        for project in sorted({*before, *looks} - set(seen) - set(scope.kept)):
+            row = before.get(project) or WatchedProject(project)
             if row.gone_at is not None or scope.excludes(project):
                 continue
             missed = replace(row, missed=row.missed + 1, missing_since=row.missing_since or now)
@@ -147,7 +147,7 @@ def judge(
                 missed = replace(missed, gone_at=now, gone_because=why)
                 gone.append(missed)
             rows[project] = missed
-    changed = tuple(row for project, row in sorted(rows.items()) if row != known.get(project))
+    changed = tuple(row for project, row in sorted(rows.items()) if row != before.get(project))
     return SearchResult(changed, appeared, tuple(gone), tuple(sorted(unnamed)))
 
 

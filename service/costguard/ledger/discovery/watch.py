@@ -58,7 +58,7 @@ class Discovery:
 
     @property
     def is_due(self) -> bool:
-        """Says whether the last tries are so long ago that the places are searched again."""
+        """Says whether the places are searched again: the last try of one is long enough ago."""
         if not self._scope.places:
             return False
         now = self._clock.now()
@@ -85,14 +85,14 @@ class Discovery:
         """Writes what the searches change, in one transaction."""
         now = self._clock.now()
         with self._database.write(fence) as connection:
-            known = {row.project: row for row in rows.read_all(connection)}
+            before = {row.project: row for row in rows.read_all(connection)}
             looks = _own_looks(connection, projects.read_all(connection))
-            result = judge(self._scope, known, looks, searches, now)
+            result = judge(self._scope, before, looks, searches, now)
             rows.store(connection, result.rows)
             events = [
                 *(tell_found(row, now) for row in result.appeared),
                 *(tell_unnamed(number, now) for number in result.unnamed),
-                *self._told(connection, searches, now),
+                *self._events_of(connection, searches, now),
             ]
             audit_log.append(connection, events, now)
         for row in result.appeared:
@@ -101,7 +101,7 @@ class Discovery:
             log.warning("project_gone", project=row.project, why=row.gone_because)
         return result
 
-    def _told(self, connection: Connection, searches: Iterable[PlaceSearch], now: datetime) -> list[Event]:
+    def _events_of(self, connection: Connection, searches: Iterable[PlaceSearch], now: datetime) -> list[Event]:
         before = {one.place: one for one in rows.places(connection)}
         rows.forget_places(connection, self._scope.places)
         events: list[Event] = []
@@ -116,6 +116,6 @@ class Discovery:
 
 
 def _own_looks(connection: Connection, looks: Sequence[ProjectLook]) -> dict[str, OwnLook]:
-    """What the guard itself last saw of each project that it looks at."""
+    """Returns what the guard itself last saw of each project that it looks at."""
     vms = rows.vms_present(connection, [look.project for look in looks])
     return {look.project: OwnLook(look.last_complete_at, vms.get(look.project, 0), look.unread) for look in looks}
