@@ -8,7 +8,7 @@ from typing import Any
 from tests.jobs.world import World, world
 
 from costguard.jobs.reports.curve_news import Standstill, hint_of
-from costguard.jobs.rows import job_rows
+from costguard.jobs.rows import checkpoint_rows, job_rows
 from costguard.model.job import JobMetric
 
 
@@ -69,7 +69,7 @@ def test_a_metric_that_stands_still_is_a_hint_once(sqlite_url: str) -> None:
     with world(sqlite_url) as w:
         at_work(w)
         with w.database.write() as connection:
-            job_rows.add_checkpoint(connection, "j1", "gs://b/checkpoint-300", w.clock.now(), 300, w.clock.now())
+            checkpoint_rows.add_checkpoint(connection, "j1", "gs://b/checkpoint-300", w.clock.now(), 300, w.clock.now())
         for begin in range(0, 30, 10):
             evaluations(w, begin, *map(falling, range(begin, begin + 10)))
         assert w.events("JobStandsStill") == []

@@ -8,7 +8,7 @@ import pytest
 from tests.jobs.deadline_world import ADVERSARIES, MINUTE, Run, is_on_time
 from tests.jobs.world import ZONES, world
 
-from costguard.jobs.rows import job_rows
+from costguard.jobs.rows import plan_rows
 from costguard.model.job import JobState
 
 
@@ -29,7 +29,7 @@ def test_no_adversary_makes_a_job_late(sqlite_url: str, name: str, prints: bool)
         assert is_on_time(run, job), job.reason
         assert run.spot_hours > 0  # it was tried
         with w.database.read() as connection:
-            stored = job_rows.plans_of(connection, [job.id])[job.id]
+            stored = plan_rows.of_jobs(connection, [job.id])[job.id]
         assert len(stored.decisions) >= 2
         assert stored.plan is not None
         assert stored.plan.work_left is not None
@@ -49,7 +49,7 @@ def test_job_that_may_use_spot_alone_gets_its_vm_at_once(sqlite_url: str) -> Non
         assert attempt.intended_at - job.created_at <= MINUTE
         assert run.idle <= MINUTE
         with w.database.read() as connection:
-            stored = job_rows.plans_of(connection, [job.id])[job.id]
+            stored = plan_rows.of_jobs(connection, [job.id])[job.id]
         assert stored.plan is not None
         assert stored.plan.latest_safe_at is None
         assert {step.act for step in stored.decisions} == {"start_spot", "stay"}

@@ -24,7 +24,7 @@ from costguard.jobs.decide.save_advice import (
     save_advice,
 )
 from costguard.jobs.reports.save_interval import advice_of, usual_start
-from costguard.jobs.rows import attempts, drills, interruptions, job_rows
+from costguard.jobs.rows import attempts, checkpoint_rows, drills, interruptions
 from costguard.model.attempt import Outcome
 from costguard.model.drill import Drill, DrillState, SavedOnNotice
 from costguard.model.instance import ProvisioningModel
@@ -185,7 +185,7 @@ def test_earlier_job_is_found_by_its_script(database_url: str) -> None:
                 (tried,) = attempts.of_jobs(connection, [job_id])[job_id]
                 for number in range(5):
                     written = began + number * apart
-                    job_rows.add_checkpoint(connection, job_id, f"gs://x/{number}", written, number, began)
+                    checkpoint_rows.add_checkpoint(connection, job_id, f"gs://x/{number}", written, number, began)
                 cut = interruption(happened_at=began - HOUR, lost=lost)
                 interruptions.add(connection, replace(cut, attempt_id=tried.id, job_id=job_id, run=-1))
                 drills.add(connection, made, ANA, w.clock.now())
@@ -214,7 +214,7 @@ def test_job_has_its_advice_once_a_save_was_measured(database_url: str) -> None:
         with w.database.write() as connection:
             for number in range(5):
                 written = w.clock.now() + number * 2 * HOUR
-                job_rows.add_checkpoint(connection, job.id, f"gs://x/{number}", written, number, w.clock.now())
+                checkpoint_rows.add_checkpoint(connection, job.id, f"gs://x/{number}", written, number, w.clock.now())
         with w.database.read() as connection:
             assert advice_of(connection, w.clock.now(), job.id) is None
         with w.database.write() as connection:

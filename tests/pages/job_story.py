@@ -24,7 +24,7 @@ from costguard.jobs.decide.planned import (
     StoredPlan,
     WorkLeft,
 )
-from costguard.jobs.rows import attempts, diagnosis_rows, interruptions, progress_rows
+from costguard.jobs.rows import attempts, diagnosis_rows, interruptions, plan_rows, progress_rows
 from costguard.jobs.rows import job_rows as jobs
 from costguard.jobs.rows.diagnosis_rows import NewWindow
 from costguard.model.attempt import AgentState, AttemptState, Exit, Interruption, Notice, Outcome
@@ -135,24 +135,26 @@ def _planned(connection: Connection, job: Job) -> None:
         at_risk=AtRisk(Risk.WORK, "28 h of work are left. A faster machine type or less work would help."),
     )
     points = [(0.0, 30.0), (3.0, 28.0), (7.0, 27.5), (10.0, 26.0)]
-    jobs.save_plan(
+    plan_rows.save(
         connection,
-        StoredPlan(
-            job.id,
-            NOW,
-            plan,
-            (
-                PlannedStep(
-                    begin, Act.START_SPOT, "us-central1-a", "Spot in us-central1-a: it costs the least that way"
+        [
+            StoredPlan(
+                job.id,
+                NOW,
+                plan,
+                (
+                    PlannedStep(
+                        begin, Act.START_SPOT, "us-central1-a", "Spot in us-central1-a: it costs the least that way"
+                    ),
+                    PlannedStep(NOW - 3 * HOUR, Act.STAY, "", plan.reason, NOW + 6 * HOUR),
                 ),
-                PlannedStep(NOW - 3 * HOUR, Act.STAY, "", plan.reason, NOW + 6 * HOUR),
-            ),
-            tuple(ProgressPoint(begin + after * HOUR, hours * HOUR, NOW + 6 * HOUR) for after, hours in points),
-            (
-                ShadowChoice("greedy", Act.STAY, "", "stays on Spot in us-central1-a: 1.2 h behind"),
-                ShadowChoice("on_demand", Act.START_ON_DEMAND, "", "on demand: it costs the least that way"),
-            ),
-        ),
+                tuple(ProgressPoint(begin + after * HOUR, hours * HOUR, NOW + 6 * HOUR) for after, hours in points),
+                (
+                    ShadowChoice("greedy", Act.STAY, "", "stays on Spot in us-central1-a: 1.2 h behind"),
+                    ShadowChoice("on_demand", Act.START_ON_DEMAND, "", "on demand: it costs the least that way"),
+                ),
+            )
+        ],
     )
 
 

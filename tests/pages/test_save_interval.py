@@ -12,7 +12,7 @@ from tests.pages.html import Page, tidy
 
 from costguard.db.transaction import Database
 from costguard.jobs.decide.agent_fields import drill_report
-from costguard.jobs.rows import attempts, drills, job_rows
+from costguard.jobs.rows import attempts, checkpoint_rows, drills
 from costguard.model.attempt import AgentState, AttemptState
 from costguard.model.job import JobState
 from costguard.model.money import Money
@@ -39,7 +39,7 @@ def test_interval_is_shown_once_a_save_was_measured(database: Database, client: 
         attempts.hear(connection, attempt.id, AgentState(NOW, 1, started_at=NOW - 9 * HOUR + 6 * MINUTE))
         for number in range(4):
             written = NOW - 8 * HOUR + number * 121 * MINUTE
-            job_rows.add_checkpoint(connection, job.id, f"gs://lab/run/{number}", written, number, NOW)
+            checkpoint_rows.add_checkpoint(connection, job.id, f"gs://lab/run/{number}", written, number, NOW)
     address = f"/api/v1/jobs/{job.id}"
     assert client.get(address).json()["save_interval"] is None
     assert "Checkpoint interval" not in _text(client, job.id)

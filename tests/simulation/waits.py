@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from costguard.deadlines.situation import Act
-from costguard.jobs.rows import job_rows
+from costguard.jobs.rows import job_rows, plan_rows
 
 if TYPE_CHECKING:
     from tests.simulation.life import Life
@@ -18,7 +18,7 @@ def no_job_waits_with_spot_to_be_had(life: Life) -> list[str]:
     with life.ledger.read() as connection:
         jobs = job_rows.of_ids(connection, life.jobs.trainings).values()
         mine = [job for job in jobs if job.spec.deadline is not None and not job.recipe.falls_back_to_on_demand]
-        stored = job_rows.plans_of(connection, [job.id for job in mine])
+        stored = plan_rows.of_jobs(connection, [job.id for job in mine])
     life.counts["jobs on Spot alone by a deadline"] = len(mine)
     return [
         f"job {plan.job_id} waited at {decision.at} with Spot to be had: {decision.reason}"

@@ -37,7 +37,7 @@ from costguard.errors import Missing
 from costguard.jobs.listing import jobs as listing
 from costguard.jobs.reports import curve_news, diagnosis, save_interval
 from costguard.jobs.reports.progress import job_progress
-from costguard.jobs.rows import job_rows, kept_disks
+from costguard.jobs.rows import kept_disks, plan_rows
 from costguard.jobs.rows.job_rows import JobFilters
 from costguard.jobs.submit.submit import available_service
 from costguard.ledger.accrual import accrual_at
@@ -237,7 +237,7 @@ def _detail(deps: Deps, job_id: str) -> JobResponse:
         accrual = accrual_at(connection, deps.clock.now())
         detail = listing.job_detail(connection, accrual, job_id)
         goodput = goodput_rows.of_job(connection, accrual, job_id)
-        stored_plan = job_rows.plans_of(connection, [job_id]).get(job_id)
+        stored_plan = plan_rows.of_jobs(connection, [job_id]).get(job_id)
         bound = diagnosis.bound_now(connection, job_id)
         progress = job_progress(connection, accrual, job_id)
         still = curve_news.hint_of(connection, detail.row.job) if detail is not None else None

@@ -32,7 +32,7 @@ from costguard.jobs.decide.view import JobContext, JobView
 from costguard.jobs.decide.ways import WorkToBuy, by_expected_cost, may_choose, ways_of
 from costguard.jobs.decide.work_left import MeasuredWork, keeps_nothing, overhead, work_left
 from costguard.jobs.reports import progress
-from costguard.jobs.rows import job_events, job_rows, place_rows, progress_rows
+from costguard.jobs.rows import checkpoint_rows, job_events, place_rows, plan_rows, progress_rows
 from costguard.jobs.rows.fleet_history import FleetHistory, SeenByFleet
 from costguard.jobs.rows.zone_advice import RegionAdvice, ZoneAdvice
 from costguard.jobs.rows.zone_history import VMKind
@@ -42,6 +42,7 @@ from costguard.model.job import Job, JobKind
 from costguard.model.progress import POSITION, SeriesPoint
 
 _WRITTEN_EVERY = timedelta(minutes=5)
+_WRITTEN_READ = 40  # checkpoints of a job, for the pace of its saves
 _SHADOW_EVERY = timedelta(minutes=15)
 _AS_IF = 1.5  # a job without a deadline is looked at as if it had to be done in so many times its work
 
@@ -58,21 +59,27 @@ class Materials:
 
 
 @dataclass(frozen=True, slots=True)
-class PlanNote:
-    """The plan of a job, and an event for each reason for which its deadline is at risk, once a day."""
+class PlansNote:
+    """The plans of jobs, and an event for each reason for which a deadline is at risk, once a day.
 
-    job: Job
-    stored: StoredPlan
+    A plan that decides otherwise has a note of its own; those that decide as before are written together.
+    """
+
+    plans: Sequence[tuple[Job, StoredPlan]]
 
     @property
     def subject(self) -> str:
-        return self.job.id
+        return self.plans[0][0].id
 
     def write(self, connection: Connection, now: datetime) -> bool:
-        job_rows.save_plan(connection, self.stored)
-        risk = self.stored.plan.at_risk if self.stored.plan is not None else None
-        if risk is not None:
-            audit_log.append(connection, [job_events.deadline_at_risk(self.job, risk, now)], now)
+        plan_rows.save(connection, [stored for _, stored in self.plans])
+        at_risk = [
+            job_events.deadline_at_risk(job, stored.plan.at_risk, now)
+            for job, stored in self.plans
+            if stored.plan is not None and stored.plan.at_risk is not None
+        ]
+        if at_risk:
+            audit_log.append(connection, at_risk, now)
         return False
 
 
@@ -115,8 +122,8 @@ class Planning:
         missing = [view.job.id for view in views if view.job.id not in self._stored]
         return Materials(
             events,
-            {view.job.id: _written(connection, view) for view in views},
-            job_rows.plans_of(connection, missing) if missing else {},
+            checkpoint_rows.written_of(connection, [view.job.id for view in views], _WRITTEN_READ),
+            plan_rows.of_jobs(connection, missing),
             self._history.read(connection, now),
             _measured(connection, views),
         )
@@ -131,13 +138,17 @@ class Planning:
         """Plans by job, and notes what to store of it. A job that cannot be planned runs without a plan."""
         plans: dict[str, JobPlan] = {}
         notes: list[Note] = []
+        same: list[tuple[Job, StoredPlan]] = []
         for view in views:
             with Isolated("job_not_planned", job=view.job.id):
-                made, note = self._of_job(view, materials, places.get(view.job.id, ()), context)
+                made, after, is_new = self._of_job(view, materials, places.get(view.job.id, ()), context)
                 if made is not None:
                     plans[view.job.id] = made
-                notes += [note] if note is not None else []
-        return plans, notes
+                if after is not None and is_new:
+                    notes.append(PlansNote([(view.job, after)]))
+                elif after is not None:
+                    same.append((view.job, after))
+        return plans, [*notes, *([PlansNote(same)] if same else [])]
 
     def advised(
         self, views: Sequence[JobView], places: Mapping[str, list[LaunchPlace]], now: datetime
@@ -184,7 +195,8 @@ class Planning:
 
     def _of_job(
         self, view: JobView, materials: Materials, places: Sequence[LaunchPlace], context: JobContext
-    ) -> tuple[JobPlan | None, Note | None]:
+    ) -> tuple[JobPlan | None, StoredPlan | None, bool]:
+        """Plans a job. What is to be stored of it, None where nothing is, and whether it decides otherwise."""
         job, now = view.job, context.now
         start = planned_start(materials.seen.starts, job.spec.preset, job.recipe.zones)
         basis = PlanBasis(
@@ -202,9 +214,9 @@ class Planning:
         is_new = after.decisions != before.decisions or _risk(after) != _risk(before)
         self._stored.setdefault(job.id, before)
         if not (is_new or shadow or (made is not None and now - before.updated_at >= _WRITTEN_EVERY)):
-            return made, None
+            return made, None, False
         self._stored[job.id] = after
-        return made, PlanNote(job, after)
+        return made, after, is_new
 
     def _counts_of(
         self, job: Job, materials: Materials, places: Sequence[LaunchPlace], now: datetime
@@ -253,10 +265,6 @@ def _is_planned(view: JobView) -> bool:
 def _chooses(view: JobView) -> bool:
     """Says whether it needs a VM now, and its way to buy is chosen by what it is expected to cost."""
     return may_launch(view) and may_choose(view.job.recipe) and not _is_planned(view)
-
-
-def _written(connection: Connection, view: JobView) -> list[datetime]:
-    return [one.written_at for one in job_rows.checkpoints_of(connection, view.job.id, limit=40)]
 
 
 def _measured(connection: Connection, views: Sequence[JobView]) -> dict[str, MeasuredWork]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
@@ -32,6 +32,7 @@ from costguard.jobs.decide.view import (
 )
 from costguard.jobs.rows import agenda, attempts, drills, interruptions, job_events, job_rows, takeover_rows
 from costguard.model.attempt import Attempt, AttemptState, Outcome
+from costguard.model.event import Event
 from costguard.model.job import Job, JobState
 from costguard.model.money import Priced, priced_text
 
@@ -248,15 +249,48 @@ class JobStateNote:
     def write(self, connection: Connection, now: datetime) -> bool:
         if not job_rows.set_state(connection, self.job.id, self.state, self.reason, self.next_at, now):
             return False
-        events = []
+        events = self.waits(now)
         if self.state.is_over:
             cost = priced_text(self.cost, nothing="")
             drills.give_up(connection, self.job.id, now)
             events.append(job_events.over(self.job, self.state, self.reason, cost, now))
-        elif self.waits_in is not None:
-            events.append(job_events.waits(self.job, self.waits_in, self.reason, now))
         audit_log.append(connection, events, now)
         return self.state is not self.job.state
+
+    def waits(self, now: datetime) -> list[Event]:
+        if self.waits_in is None or self.state.is_over:
+            return []
+        return [job_events.waits(self.job, self.waits_in, self.reason, now)]
+
+
+@dataclass(frozen=True, slots=True)
+class SameStatesNote:
+    """Notes the reasons of jobs whose states stand, and when each is looked at next: for all jobs together.
+
+    A job that is over stays as it is.
+    """
+
+    notes: Sequence[JobStateNote]
+
+    @property
+    def subject(self) -> str:
+        return self.notes[0].subject
+
+    def write(self, connection: Connection, now: datetime) -> bool:
+        still_open = job_rows.still_open(connection, [note.job.id for note in self.notes])
+        notes = [note for note in self.notes if note.job.id in still_open]
+        job_rows.set_reasons(connection, {note.job.id: (note.reason, note.next_at) for note in notes})
+        audit_log.append(connection, [event for note in notes for event in note.waits(now)], now)
+        return False
+
+
+def together(notes: Sequence[Note]) -> list[Note]:
+    """Merges the notes of jobs whose states stand into one, which comes first. A note of another kind stays alone."""
+    same = [note for note in notes if isinstance(note, JobStateNote) and note.state is note.job.state]
+    if len(same) < 2:
+        return list(notes)
+    mine = {id(note) for note in same}
+    return [SameStatesNote(same), *(note for note in notes if id(note) not in mine)]
 
 
 _SOON = timedelta(seconds=5)

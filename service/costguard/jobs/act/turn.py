@@ -172,7 +172,7 @@ class JobsTurn:
             notes += [*written, *self._progress.news(view, now)]
             todo += more_steps
             self._agenda.decided(view.job.id, news, self._next(view, decision, now), now)
-        done = self._executor.carry_out(notes, todo, fence, stop)
+        done = self._executor.carry_out(steps.together(notes), todo, fence, stop)
         for job_id, until in done.paused.items():
             self._agenda.decided(job_id, news, until, now)
         report.decided += len(decided)

@@ -15,8 +15,9 @@ from costguard.jobs.decide.limits import crashes, preemptions
 from costguard.jobs.decide.notice import measured_save, notice_text
 from costguard.jobs.decide.view import AttemptView, JobView
 from costguard.jobs.rows import attempts, drills, interruptions, job_rows, kept_disks
+from costguard.jobs.rows.checkpoint_rows import KeptCheckpoint, checkpoints_of
 from costguard.jobs.rows.interruptions import LostWork, sum_lost
-from costguard.jobs.rows.job_rows import JobFilters, KeptCheckpoint, checkpoints_of
+from costguard.jobs.rows.job_rows import JobFilters
 from costguard.jobs.rows.kept_disks import KeptJobDisk
 from costguard.ledger.accrual import Accrual
 from costguard.model.attempt import Attempt, AttemptState, Interruption

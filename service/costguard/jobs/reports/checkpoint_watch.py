@@ -111,10 +111,11 @@ class CheckpointWatch:
     ) -> None:
         now = self._clock.now()
         tried = attempts.of_jobs(connection, [job.id for job in some])
+        saved = job_rows.save_looks(connection, looks)
         events: list[Event] = []
         for job in some:
             earlier = before.get(job.id)
-            seen = job_rows.save_look(connection, job.id, looks[job.id])
+            seen = saved[job.id]
             report.looked += 1
             report.advanced += seen.advanced_at is not None and seen.advanced_at == seen.looked_at
             if looks[job.id].error:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from sqlalchemy import Connection
 
 from costguard.events import audit_log
-from costguard.jobs.rows import attempts, job_events, job_rows, progress_rows
+from costguard.jobs.rows import attempts, checkpoint_rows, job_events, job_rows, progress_rows
 from costguard.model.attempt import Attempt
 from costguard.model.duration import span_text
 from costguard.model.event import Event
@@ -192,7 +192,7 @@ def _saved(connection: Connection, job: Job, best: SeriesPoint) -> str:
     """The checkpoint whose step is the nearest to the best evaluation's."""
     if best.unit != "step" or best.done is None:
         return ""
-    kept = [one for one in job_rows.checkpoints_of(connection, job.id) if one.step is not None]
+    kept = [one for one in checkpoint_rows.checkpoints_of(connection, job.id) if one.step is not None]
     nearest = min(kept, key=lambda one: abs((one.step or 0) - (best.done or 0)), default=None)
     return f"{nearest.resume_from} (step {nearest.step:,})" if nearest is not None else ""
 

@@ -23,7 +23,7 @@ from costguard.jobs.decide.save_advice import (
     save_advice,
 )
 from costguard.jobs.reports import progress
-from costguard.jobs.rows import attempts, drills, interruptions, job_rows, progress_rows
+from costguard.jobs.rows import attempts, checkpoint_rows, drills, interruptions, job_rows, progress_rows
 from costguard.jobs.rows.zone_history import VMKind, counts_of_zone
 from costguard.model.attempt import Attempt, Interruption
 from costguard.model.drill import Drill
@@ -68,7 +68,7 @@ def _achieved_since(connection: Connection, job: Job, case: SaveCase) -> str:
     ended = interruptions.of_jobs(connection, [one.id for one in alike])
     for one in alike:
         if ended.get(one.id):
-            written = [seen.written_at for seen in job_rows.checkpoints_of(connection, one.id)]
+            written = [seen.written_at for seen in checkpoint_rows.checkpoints_of(connection, one.id)]
             held = drills.of_job(connection, one.id)
             earlier = replace(case, written=written, interruptions=ended[one.id], drills=held)
             if text := achieved_since(earlier, one.id, case):
@@ -125,7 +125,7 @@ def _case(
     last = tried[-1]
     ended = interruptions.of_jobs(connection, [job.id]).get(job.id, [])
     return SaveCase(
-        written=[one.written_at for one in reversed(job_rows.checkpoints_of(connection, job.id))],
+        written=[one.written_at for one in reversed(checkpoint_rows.checkpoints_of(connection, job.id))],
         interruptions=ended,
         drills=held,
         save=save,

@@ -1,8 +1,8 @@
-"""Rows of jobs, of their plans, and of the complete checkpoints seen at their locations."""
+"""Rows of jobs, and of the last look at the checkpoints of each."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -26,50 +26,12 @@ from sqlalchemy import (
 from costguard.db import named as named_rows
 from costguard.db.bulk import chunks
 from costguard.db.prepared import prepared
-from costguard.db.tables import LIVE_ATTEMPT, OPEN_JOB, attempts, job_plans, jobs, seen_checkpoints, tracked_runs
+from costguard.db.tables import LIVE_ATTEMPT, OPEN_JOB, attempts, jobs, tracked_runs
 from costguard.db.types import storable
-from costguard.db.upsert import upsert
-from costguard.jobs.decide.planned import StoredPlan
+from costguard.jobs.rows import checkpoint_rows
 from costguard.model.attempt import AttemptState
 from costguard.model.job import Job, JobKind, JobSpec, JobState, SeenCheckpoint
 from costguard.model.launch import Recipe
-
-_PLAN = TypeAdapter(StoredPlan)
-
-
-@dataclass(frozen=True, slots=True)
-class KeptCheckpoint:
-    """A name such as last.ckpt is there once for each time it was written."""
-
-    resume_from: str
-    written_at: datetime
-    step: int | None
-    first_seen_at: datetime
-
-
-def add_checkpoint(
-    connection: Connection, job_id: str, resume_from: str, written_at: datetime, step: int | None, seen_at: datetime
-) -> bool:
-    """False: it was seen before."""
-    row = {
-        "job_id": job_id,
-        "resume_from": storable(resume_from),
-        "written_at": written_at,
-        "step": step,
-        "first_seen_at": seen_at,
-    }
-    return upsert(connection, seen_checkpoints, [row], ["job_id", "resume_from", "written_at"], []) == 1
-
-
-def checkpoints_of(connection: Connection, job_id: str, limit: int = 1000) -> list[KeptCheckpoint]:
-    """The newest first."""
-    columns = seen_checkpoints.c
-    query = select(columns.resume_from, columns.written_at, columns.step, columns.first_seen_at).where(
-        columns.job_id == job_id
-    )
-    rows = connection.execute(query.order_by(columns.written_at.desc(), columns.resume_from).limit(limit))
-    return [KeptCheckpoint(*row) for row in rows]
-
 
 # Keys that a later version wrote are passed over, and fields that an earlier one lacked have their defaults.
 SPEC = TypeAdapter(JobSpec)
@@ -217,6 +179,29 @@ def set_state(
     return connection.execute(update(jobs).where(jobs.c.id == job_id, _OPEN).values(values)).rowcount == 1
 
 
+def still_open(connection: Connection, job_ids: Collection[str]) -> set[str]:
+    """Returns those of these jobs that are not over."""
+    return {job_id for some in chunks(job_ids) for job_id in connection.scalars(*_still_open(some))}
+
+
+@prepared
+def _still_open(job_ids: list[str]) -> Select[Any]:
+    return select(jobs.c.id).where(jobs.c.id.in_(job_ids), _OPEN)
+
+
+def set_reasons(connection: Connection, reasons: Mapping[str, tuple[str, datetime | None]]) -> None:
+    """Sets, of open jobs whose states stand, how each stands and when it is looked at next."""
+    values = [
+        {"of_job": job_id, "reason": storable(reason), "next_at": next_at}
+        for job_id, (reason, next_at) in reasons.items()
+    ]
+    if values:
+        connection.execute(_SET_REASON, values)
+
+
+_SET_REASON = update(jobs).where(jobs.c.id == bindparam("of_job"), _OPEN)
+
+
 def ask_cancel(connection: Connection, job_id: str, by: str, reason: str, at: datetime) -> bool:
     """Write down who wants it cancelled, and `reason` as how it stands. False: it is over, or it was asked before."""
     values = {"cancel_asked_at": at, "cancel_asked_by": storable(by), "reason": storable(reason), "next_at": None}
@@ -264,21 +249,48 @@ def _looks(job_ids: list[str]) -> Select[Any]:
 
 
 def save_look(connection: Connection, job_id: str, seen: SeenCheckpoint) -> SeenCheckpoint:
-    """Keep how the last look went, and the checkpoint for the job's timeline. What is stored is given back.
+    """Keep how the last look at one job's location went, as `save_looks` does."""
+    return save_looks(connection, {job_id: seen})[job_id]
+
+
+def save_looks(connection: Connection, looks: Mapping[str, SeenCheckpoint]) -> dict[str, SeenCheckpoint]:
+    """Keep how the last looks went, and the checkpoints for the jobs' timelines. What is stored is given back.
 
     After an error what was seen before stands. `advanced_at` is worked out here: when one that was written later than
-    the one before was first seen.
+    the one before was first seen. Raises KeyError for a job that does not exist.
     """
-    before = connection.execute(select(*_LOOK).where(jobs.c.id == job_id)).one()
+    before = {row.id: row for some in chunks(looks) for row in connection.execute(*_stored_looks(some))}
+    kept = {job_id: _kept(seen, before[job_id]) for job_id, seen in looks.items()}
+    checkpoint_rows.add_seen(connection, looks)
+    if kept:
+        values = [{"of_job": job_id, **_look_values(seen)} for job_id, seen in kept.items()]
+        connection.execute(_SAVE_LOOK, values)
+    return kept
+
+
+@prepared
+def _stored_looks(job_ids: list[str]) -> Select[Any]:
+    return select(*_LOOK).where(jobs.c.id.in_(job_ids))
+
+
+_SAVE_LOOK = update(jobs).where(jobs.c.id == bindparam("of_job"))
+
+
+def _kept(seen: SeenCheckpoint, before: Row[*tuple[Any, ...]]) -> SeenCheckpoint:
     if seen.error:
-        stored = replace(_seen(before), looked_at=seen.looked_at, error=seen.error)
-    else:
-        stored = replace(seen, advanced_at=before.advanced_at, seen_at=seen.looked_at if seen.resume_from else None)
-        if seen.resume_from and seen.written_at is not None:
-            add_checkpoint(connection, job_id, seen.resume_from, seen.written_at, seen.step, seen.looked_at)
-            if before.look_written_at is None or seen.written_at > before.look_written_at:
-                stored = replace(stored, advanced_at=seen.looked_at)
-    values = {
+        return replace(_seen(before), looked_at=seen.looked_at, error=seen.error)
+    is_later = bool(seen.resume_from) and seen.written_at is not None
+    if is_later and before.look_written_at is not None:
+        is_later = seen.written_at > before.look_written_at
+    return replace(
+        seen,
+        advanced_at=seen.looked_at if is_later else before.advanced_at,
+        seen_at=seen.looked_at if seen.resume_from else None,
+    )
+
+
+def _look_values(stored: SeenCheckpoint) -> dict[str, object]:
+    return {
         "looked_at": stored.looked_at,
         "look_error": storable(stored.error),
         "look_torn": storable(stored.torn),
@@ -289,8 +301,6 @@ def save_look(connection: Connection, job_id: str, seen: SeenCheckpoint) -> Seen
         "look_seen_at": stored.seen_at,
         "advanced_at": stored.advanced_at,
     }
-    connection.execute(update(jobs).where(jobs.c.id == job_id).values(values))
-    return stored
 
 
 _LOOK: tuple[ColumnElement[Any], ...] = (
@@ -375,23 +385,3 @@ def _disk_kept() -> ColumnElement[bool]:
     ended = jobs.c.state.in_([JobState.FAILED.value, JobState.CANCELLED.value])
     is_training = jobs.c.kind == JobKind.TRAINING.value
     return and_(jobs.c.id.in_(held), ended, is_training, is_on_disk, jobs.c.disk_given_up_at.is_(None))
-
-
-def plans_of(connection: Connection, job_ids: Collection[str]) -> dict[str, StoredPlan]:
-    """Reads the plans of jobs with a deadline; jobs without a plan are left out."""
-    columns = (job_plans.c.job_id, job_plans.c.plan)
-    rows = (
-        row
-        for some in chunks(set(job_ids))
-        for row in connection.execute(select(*columns).where(job_plans.c.job_id.in_(some)))
-    )
-    return {row.job_id: _PLAN.validate_python(row.plan) for row in rows}
-
-
-def save_plan(connection: Connection, stored: StoredPlan) -> None:
-    row = {
-        "job_id": stored.job_id,
-        "updated_at": stored.updated_at,
-        "plan": storable(_PLAN.dump_python(stored, mode="json")),
-    }
-    upsert(connection, job_plans, [row], ["job_id"], update_columns=["updated_at", "plan"])

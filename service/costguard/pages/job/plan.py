@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from costguard.jobs.decide.planned import JobPlan, PlannedStep, ShadowChoice, StoredPlan
-from costguard.jobs.rows import job_rows
+from costguard.jobs.rows import job_rows, plan_rows
 from costguard.model.duration import span_text
 from costguard.pages.page import Source
 
@@ -53,7 +53,7 @@ class ShownPlan:
 def plan_of_job(source: Source, job_id: str, now: datetime) -> ShownPlan | None:
     """Returns the plan of a job; None where nothing was planned for it."""
     with source.database.read() as connection:
-        stored = job_rows.plans_of(connection, [job_id]).get(job_id)
+        stored = plan_rows.of_jobs(connection, [job_id]).get(job_id)
         job = job_rows.read(connection, job_id) if stored is not None else None
     if stored is None or job is None:
         return None
