@@ -27,7 +27,6 @@ from costguard.ledger.archiving import archive_charges
 from costguard.ledger.labels import label_history
 from costguard.ledger.labels.label_history import LabelChange
 from costguard.model.budget import LabelFilter, Scope
-from costguard.model.money import ZERO, Money
 from costguard.spend import label_roll_up, spend_rows
 from costguard.spend.label_spend import spend_by_label, values_by_day
 from costguard.spend.spend import spend
@@ -151,7 +150,7 @@ class _World:
                     given_back[label, owner, "all"] = whole.total
                     for day, of_day in values_by_day(connection, accrual, _FIRST, last, label, scope).items():
                         given_back |= {
-                            (label, owner, day, v): Amounts(Money(n), ZERO, ZERO, 0) for v, n in of_day.items()
+                            (label, owner, day, v): Amounts(n, 0, 0, 0) for v, n in of_day.items()
                         }
                     # Running totals have rates in whole nano-dollars an hour: see tests/accrued.py.
                     off = sum(row.amounts.total.nanos for row in values) - whole.total.total.nanos

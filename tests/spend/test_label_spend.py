@@ -20,7 +20,6 @@ from costguard.ledger.accrual import accrual_at
 from costguard.ledger.labels import label_history
 from costguard.ledger.labels.label_history import LabelChange
 from costguard.model.budget import LabelFilter, Scope
-from costguard.model.money import ZERO
 from costguard.spend.label_spend import LabelSpend, spend_by_label
 from costguard.spend.spend import Spend, spend
 from costguard.spend.spend_rows import Amounts, Grouping
@@ -30,7 +29,7 @@ _EXAMPLES = 25 if "COSTGUARD_OTHER_EXAMPLES" in os.environ else 8
 _HOUR, _SECOND, _DAY = timedelta(hours=1), timedelta(seconds=1), timedelta(days=1)
 _LABEL = "cost-center"
 _FIRST, _LAST = (NOW - 9 * _DAY).date(), NOW.date()
-_NOTHING = Amounts(ZERO, ZERO, ZERO, 0)
+_NOTHING = Amounts(0, 0, 0, 0)
 _VALUES = st.sampled_from([None, "", "a", "b"])
 _CHANGES = st.dictionaries(st.integers(0, 200 * 3600).map(lambda s: NOW - s * _SECOND), _VALUES, max_size=4)
 _VMS = st.tuples(_VALUES, _CHANGES, st.integers(1, 200 * 3600), st.none() | st.integers(1, 100 * 3600))

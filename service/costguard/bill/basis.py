@@ -47,9 +47,9 @@ def spend_by_bill(
         group = group_of(row.group)
         unpriced[group] = max(unpriced[group], row.unpriced)
         if row.group[:2] not in closed:
-            add(sums[group], row.amounts.figures)
+            add(sums[group], row.amounts)
     for values, amounts in _billed(connection, first, last, wider, scope):
-        add(sums[group_of(values)], amounts.figures)
+        add(sums[group_of(values)], amounts)
     rows = [SpendRow(group, amounts_of(sums[group]), unpriced[group]) for group in {**sums, **unpriced}]
     rows.sort(key=lambda row: in_order(row, group_by))
     total = amounts_of([sum(figures) for figures in zip(*sums.values(), strict=True)] or [0, 0, 0, 0])

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from sqlalchemy import Connection
 
@@ -15,7 +15,6 @@ from costguard.ledger.running import running_totals
 from costguard.ledger.running.running_totals import accrued
 from costguard.model.budget import Scope
 from costguard.model.lifetime import Attribution, Lifetime
-from costguard.model.money import ZERO, Money
 from costguard.spend.label_days import gaps_within, label_days
 from costguard.spend.spend_rows import (
     Amounts,
@@ -23,6 +22,7 @@ from costguard.spend.spend_rows import (
     InstanceKind,
     UnpricedSpan,
     add,
+    added,
     amounts_of,
     day_start,
     days_of,
@@ -98,13 +98,12 @@ def _gap(accruing: AccruingSpan, reason: str) -> UnpricedSpan:
 
 
 _DAY = timedelta(days=1)
-_NOTHING = Amounts(ZERO, ZERO, ZERO, 0)
+_NOTHING = Amounts(0, 0, 0, 0)
 
 Group: TypeAlias = tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class SpendRow:
+class SpendRow(NamedTuple):
     """A group: its values in the requested order, and the number of its spans without a price."""
 
     group: Group
@@ -136,18 +135,23 @@ def spend(
     running = live(connection, accrual, first, last, scope, _kept_apart_by(group_by, scope))
     for day, kind, figures in running.figures:
         group = _group(group_by, day, kind)
-        sums[group] = _sum(sums.get(group, _NOTHING), figures)
+        sums[group] = added(sums.get(group, _NOTHING), figures)
     gaps = all_unpriced(connection, running, first, last, scope, accrual.now)
     counts: dict[Group, int] = {}
     for gap in gaps:
         for group in _groups_of(gap, group_by, first, last, accrual.now):
             counts[group] = counts.get(group, 0) + 1
-    rows = [
-        SpendRow(group, sums.get(group, _NOTHING), counts.get(group, 0)) for group in {**sums, **dict.fromkeys(counts)}
-    ]
-    rows.sort(key=lambda row: in_order(row, group_by))
+    rows = sorted(_in_order({**dict.fromkeys(counts, _NOTHING), **sums}, group_by))
     total = _total(sums.values())
-    return Spend(tuple(rows), total, gaps)
+    ordered = tuple([SpendRow(group, amounts, counts.get(group, 0)) for _, _, group, amounts in rows])
+    return Spend(ordered, total, gaps)
+
+
+def _in_order(sums: Mapping[Group, Amounts], group_by: Sequence[Grouping]) -> Iterator[tuple[str, int, Group, Amounts]]:
+    """Yields groups with what they are sorted by first: thousands are sorted faster as they are than by a key."""
+    place = group_by.index(Grouping.DAY) if Grouping.DAY in group_by else None
+    for group, amounts in sums.items():
+        yield "" if place is None else group[place], -amounts.total_nanos, group, amounts
 
 
 def all_unpriced(
@@ -179,7 +183,7 @@ def spend_by_day(
     places = {name: place for place, name in enumerate(names)}
     for day, kind, amounts in live(connection, accrual, first, last, scope, _kept_apart_by((group_by,), scope)).figures:
         of_day = days.setdefault(day, [0] * (len(names) + 1))
-        nanos = amounts.total.nanos
+        nanos = amounts.total_nanos
         of_day[-1] += nanos
         (name,) = _group((group_by,), day, kind)
         if name in places:
@@ -230,18 +234,9 @@ def days_of_span(span: UnpricedSpan, first: date, last: date, now: datetime) -> 
 def in_order(row: SpendRow, group_by: Sequence[Grouping]) -> tuple[str, int, Group]:
     """Returns the sort key of rows: their day, where they have one, and then the most expensive first."""
     day = row.group[group_by.index(Grouping.DAY)] if Grouping.DAY in group_by else ""
-    return day, -row.amounts.total.nanos, row.group
+    return day, -row.amounts.total_nanos, row.group
 
 
 def _total(all_amounts: Collection[Amounts]) -> Amounts:
-    """Adds up amounts in whole numbers: a year by day and preset is thousands of rows."""
-    machine, gpu, storage = (
-        Money(sum(getattr(amounts, part).nanos for amounts in all_amounts)) for part in ("machine", "gpu", "storage")
-    )
-    return Amounts(machine, gpu, storage, sum(amounts.seconds for amounts in all_amounts))
-
-
-def _sum(one: Amounts, other: Amounts) -> Amounts:
-    return Amounts(
-        one.machine + other.machine, one.gpu + other.gpu, one.storage + other.storage, one.seconds + other.seconds
-    )
+    """Adds up amounts column by column: a year by day and preset is thousands of rows."""
+    return Amounts._make(map(sum, zip(*all_amounts, strict=True))) if all_amounts else _NOTHING

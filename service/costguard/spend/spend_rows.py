@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from enum import StrEnum
 from itertools import pairwise
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from sqlalchemy import (
     BigInteger,
+    Column,
     ColumnElement,
     Connection,
     String,
@@ -21,6 +22,7 @@ from sqlalchemy import (
     literal_column,
     or_,
     select,
+    type_coerce,
     union_all,
 )
 
@@ -59,23 +61,36 @@ _DAY = timedelta(days=1)
 _MOST_RANGES = 4  # each is a query over charges: of more, those with the least between them are joined
 
 
-@dataclass(frozen=True, slots=True)
-class Amounts:
-    """Spend in its parts. GPUs apart from the machine they are in; seconds of running VMs."""
+class Amounts(NamedTuple):
+    """Spend in its parts, in nano-dollars. GPUs apart from the machine they are in; seconds of running VMs.
 
-    machine: Money
-    gpu: Money
-    storage: Money
+    A tuple of numbers: a year by day and owner is tens of thousands of these.
+    """
+
+    machine_nanos: int
+    gpu_nanos: int
+    storage_nanos: int
     seconds: int
 
     @property
-    def total(self) -> Money:
-        return self.machine + self.gpu + self.storage
+    def machine(self) -> Money:
+        return Money(self.machine_nanos)
 
     @property
-    def figures(self) -> tuple[int, int, int, int]:
-        """Machine, GPU and storage in nano-dollars, and seconds: what `amounts_of` takes."""
-        return self.machine.nanos, self.gpu.nanos, self.storage.nanos, self.seconds
+    def gpu(self) -> Money:
+        return Money(self.gpu_nanos)
+
+    @property
+    def storage(self) -> Money:
+        return Money(self.storage_nanos)
+
+    @property
+    def total(self) -> Money:
+        return Money(self.total_nanos)
+
+    @property
+    def total_nanos(self) -> int:
+        return self.machine_nanos + self.gpu_nanos + self.storage_nanos
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,19 +126,34 @@ def rolled_up(
     by_key = Grouping.DAY in group_by and set(key_start).issuperset(group_by)
     sql_groups = key_start if by_key else list(group_by)
     columns = [table.c[grouping.value] for grouping in sql_groups]
-    query = select(*columns, *_sums(table)).where(table.c.day.between(first, last), *within_scope(table, scope))
-    rows = map(tuple, connection.execute(query.group_by(*columns)))  # rows of the library's own are slow to index
-    width = len(columns)
+    query = select(*(_text(column) for column in columns), *_sums(table))
+    query = query.where(table.c.day.between(first, last), *within_scope(table, scope)).group_by(*columns)
+    width, text = len(columns), _Texts().__getitem__
+    # Rows of the library's own are slow to index. Without groups, a sum over nothing is one row of NULLs.
+    rows = ((tuple(map(text, row[:width])), row[width:]) for row in map(tuple, connection.execute(query).all()))
+    sums = [(group, Amounts._make(figures)) for group, figures in rows if figures[0] is not None]
+    if sql_groups == list(group_by):
+        return sums
     places = [sql_groups.index(grouping) for grouping in group_by]
-    by_group: dict[tuple[str, ...], Sequence[int]] = {}
-    for row in rows:
-        if row[width] is None:
-            continue  # without groups, a sum over nothing is one row of NULLs
-        group = tuple([str(row[place]) for place in places])
-        figures = row[width:]
+    by_group: dict[tuple[str, ...], Amounts] = {}
+    for of_key, figures in sums:
+        group = tuple([of_key[place] for place in places])
         old = by_group.get(group)
-        by_group[group] = figures if old is None else [a + b for a, b in zip(old, figures, strict=True)]
-    return [(group, amounts_of(figures)) for group, figures in by_group.items()]
+        by_group[group] = figures if old is None else added(old, figures)
+    return list(by_group.items())
+
+
+def _text(column: Column[Any]) -> ColumnElement[Any]:
+    """A day as its driver gives it: SQLite's text would become thousands of dates, only to be written again."""
+    return type_coerce(column, String).label(column.key) if column.key == Grouping.DAY.value else column
+
+
+class _Texts(dict[object, str]):
+    """The text of each day and name, made once: a year has few days, and many rows of each."""
+
+    def __missing__(self, value: object) -> str:
+        self[value] = text = str(value)
+        return text
 
 
 @remembers(daily_owners, daily_spend, daily_totals)
@@ -287,8 +317,11 @@ def _sums(table: Table) -> list[ColumnElement[int]]:
 
 def amounts_of(sums: Sequence[int]) -> Amounts:
     """Makes amounts from nano-dollars of machines, GPUs and storage, and seconds."""
-    machine, gpu, storage, seconds = sums
-    return Amounts(Money(machine), Money(gpu), Money(storage), seconds)
+    return Amounts._make(sums)
+
+
+def added(one: Amounts, other: Amounts) -> Amounts:
+    return Amounts(one[0] + other[0], one[1] + other[1], one[2] + other[2], one[3] + other[3])
 
 
 def add(sums: list[int], figures: Sequence[int]) -> None:
