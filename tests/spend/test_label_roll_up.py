@@ -149,9 +149,7 @@ class _World:
                     given_back |= {(label, owner, row.value): row.amounts for row in values}
                     given_back[label, owner, "all"] = whole.total
                     for day, of_day in values_by_day(connection, accrual, _FIRST, last, label, scope).items():
-                        given_back |= {
-                            (label, owner, day, v): Amounts(n, 0, 0, 0) for v, n in of_day.items()
-                        }
+                        given_back |= {(label, owner, day, v): Amounts(n, 0, 0, 0) for v, n in of_day.items()}
                     # Running totals have rates in whole nano-dollars an hour: see tests/accrued.py.
                     off = sum(row.amounts.total.nanos for row in values) - whole.total.total.nanos
                     assert abs(off) <= 200 * len(self.vms)

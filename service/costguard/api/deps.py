@@ -23,7 +23,7 @@ from costguard.jobs.submit.submit import JobService
 from costguard.messages.slack_health import OutboxTrouble
 from costguard.model.budget import Budget
 from costguard.model.interaction import InteractionReply
-from costguard.model.ports import Clock
+from costguard.model.ports import Archives, Clock
 from costguard.model.preset import Preset
 from costguard.model.vm_tool import PinnedTool
 from costguard.model.webhook import WebhookState
@@ -82,6 +82,7 @@ class Deps:
     loose: LooseThings | None = None  # None: nobody can be asked
     listed: frozenset[str] = frozenset()  # projects that the settings list; others are found by searches
     archive: Path | None = None  # the folder of archived records
+    history: Archives | None = None  # where closed days are, outside the database
     billing_account: str | None = None  # None: the settings do not name one
     is_https: bool = False  # whether people reach it over https
     limits: RateLimiter | None = None  # None: requests are not limited

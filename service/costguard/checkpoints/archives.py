@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -54,6 +55,21 @@ class StoredArchives:
                     "Let the server write there: s3:PutObject, or the role Storage Object User.",
                 ) from wrong
             raise error from wrong
+        if self._where.scheme == "file":
+            self._sync(name)
+
+    def _sync(self, name: str) -> None:
+        """A file and its name in its folder outlive a power cut; rows may go then that are nowhere else."""
+        path = Path(self._where.path, name)
+        try:
+            for one in (path, path.parent, path.parent.parent):
+                descriptor = os.open(one, os.O_RDONLY)
+                try:
+                    os.fsync(descriptor)
+                finally:
+                    os.close(descriptor)
+        except OSError as wrong:
+            raise self._error(wrong) from wrong
 
     def read(self, stored: StoredFile) -> Iterator[bytes]:
         import obstore

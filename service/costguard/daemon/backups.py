@@ -33,6 +33,7 @@ from costguard.ledger import generation, unknown_vms
 from costguard.ledger.archiving import Archived
 from costguard.ledger.unknown_vms import UnknownVm, UnknownVmVerdict
 from costguard.model.generation import FIRST, Cause, Generation
+from costguard.model.ports import Archives
 
 
 def unknown_vms_in(url: str) -> list[UnknownVm]:
@@ -231,14 +232,16 @@ def _opened(url: str) -> Iterator[Database]:
         yield database
 
 
-def archive_now(url: str, retention: Retention, now: datetime) -> Mapping[str, Archived]:
+def archive_now(
+    url: str, retention: Retention, now: datetime, history: Archives | None = None
+) -> Mapping[str, Archived]:
     """Archive what the settings say, also while a server runs. Raises Invalid where they keep everything."""
     if retention.keeps_all:
         text = "The settings keep everything in the database, and nothing was archived."
         raise Invalid(text, 'Say in [retention] what to archive, such as charges = "400d".')
     with closing(Database.open(url)) as database:
         migrate.check(database)
-        return archive_old(database, retention, now)
+        return archive_old(database, retention, now, history=history)
 
 
 def archives_in(url: str) -> Sequence[Row[Any]]:

@@ -36,9 +36,10 @@ from costguard.db.health_rows import PRICES_READ
 from costguard.db.lease import Lease
 from costguard.db.tables import OPEN_JOB, attempts, events, instances, jobs, messages, operations
 from costguard.db.transaction import Database
-from costguard.ledger.archiving import Archived, archive_charges, note
+from costguard.ledger.archiving import Archived, archive_charges, finish_open, note
+from costguard.ledger.dropping import drop_charges
 from costguard.ledger.feed import asked
-from costguard.model.ports import Clock
+from costguard.model.ports import Archives, Clock
 
 log = structlog.get_logger(__name__)
 
@@ -73,17 +74,17 @@ def archive_old(
     fence: Lease | None = None,
     is_stopped: Callable[[], bool] = lambda: False,
     at_once: int = AT_ONCE,
+    history: Archives | None = None,
 ) -> Mapping[str, Archived]:
     """Archive what is older than it is kept; by kind how many files were written and rows went.
 
+    With a history, charges go once its files hold them, and no file is written for them here.
     Raises Invalid, Missing and StoreError; what was not archived by then is archived by a later run.
     """
     archived: dict[str, Archived] = {}
     if retention.charges is not None:
         before = now - retention.charges
-        archived["charges"] = archive_charges(
-            database, retention.folder, before, now, fence=fence, is_stopped=is_stopped
-        )
+        archived["charges"] = _archive_charges(database, retention.folder, history, before, now, fence, is_stopped)
     for kind, kept, rule in (
         ("events", retention.events, _EVENTS),
         ("operations", retention.operations, _OPERATIONS),
@@ -102,6 +103,21 @@ def forget_requests(database: Database, before: datetime, fence: Lease | None) -
     """Drops what inserts asked for, heard before this, of VMs that no listing has shown; returns how many."""
     with database.write(fence) as connection:
         return asked.forget_old(connection, before)
+
+
+def _archive_charges(
+    database: Database,
+    folder: Path,
+    history: Archives | None,
+    before: datetime,
+    now: datetime,
+    fence: Lease | None,
+    is_stopped: Callable[[], bool],
+) -> Archived:
+    if history is None:
+        return archive_charges(database, folder, before, now, fence=fence, is_stopped=is_stopped)
+    begun = finish_open(database, folder, fence=fence, is_stopped=is_stopped)  # from before there was a history
+    return begun.plus(drop_charges(database, history, before, fence=fence, is_stopped=is_stopped))
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,11 +254,13 @@ _OUTPUTS = _Rule(
 )  # fmt: skip
 
 
-def turns(database: Database, retention: Retention, clock: Clock) -> Callable[[Lease, threading.Event], object]:
+def turns(
+    database: Database, retention: Retention, clock: Clock, history: Archives | None = None
+) -> Callable[[Lease, threading.Event], object]:
     """Returns the daemon's occasional work."""
 
     def turn(fence: Lease, stop: threading.Event) -> object:
         forget_requests(database, clock.now() - REQUESTS_KEPT, fence)
-        return archive_old(database, retention, clock.now(), fence, stop.is_set)
+        return archive_old(database, retention, clock.now(), fence, stop.is_set, history=history)
 
     return turn

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 
-from sqlalchemy import Connection, func, inspect, select
+from sqlalchemy import Connection, case, func, inspect, select
 
 from costguard.db.lease import Lease, database_time
 from costguard.db.tables import archives, events, leases, prices
@@ -69,7 +69,8 @@ class ArchiveFiles:
 def archive_files(connection: Connection) -> ArchiveFiles | None:
     """Returns the archived files; None where nothing was archived."""
     columns = (archives.c.file, archives.c.state, archives.c.row_count, archives.c.byte_count)
-    rows = connection.execute(select(*columns, archives.c.last_day, archives.c.made_at)).all()
+    query = select(*columns, archives.c.last_day, archives.c.made_at).where(archives.c.kind != "days")
+    rows = connection.execute(query).all()
     if not rows:
         return None
     return ArchiveFiles(
@@ -80,6 +81,29 @@ def archive_files(connection: Connection) -> ArchiveFiles | None:
         last_day=max(row.last_day for row in rows),
         made_at=max(row.made_at for row in rows),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryFiles:
+    """The days of the history. `stale` are to be written again, as charges of them changed since."""
+
+    days: int
+    stale: int
+    rows: int
+    byte_count: int
+    last_day: date
+    written_at: datetime  # of the latest
+
+
+def history_files(connection: Connection) -> HistoryFiles | None:
+    """Returns the days that are in the history; None where no day was written."""
+    columns = archives.c
+    query = select(
+        func.count(), func.sum(case((columns.state != "done", 1), else_=0)), func.sum(columns.row_count),
+        func.sum(columns.byte_count), func.max(columns.last_day), func.max(columns.made_at),
+    ).where(columns.kind == "days")  # fmt: skip
+    days, stale, rows, size, last_day, written_at = connection.execute(query).one()
+    return HistoryFiles(days, int(stale), int(rows), int(size), last_day, written_at) if days else None
 
 
 def size(connection: Connection) -> int:

@@ -17,17 +17,13 @@ from sqlalchemy import (
     BigInteger,
     ColumnElement,
     Connection,
-    Insert,
     Row,
     Select,
     String,
     Table,
     and_,
-    delete,
     func,
     insert,
-    literal,
-    literal_column,
     or_,
     select,
     text,
@@ -42,19 +38,18 @@ from costguard.db.lease import Lease
 from costguard.db.tables import (
     OPEN_JOB,
     archives,
-    charge_days,
     charges,
     instances,
     jobs,
     label_changes,
     label_days,
-    prices,
 )
 from costguard.db.transaction import Database
 from costguard.db.types import EPOCH
 from costguard.ledger.charges_of import ChargeLine, span_line
 from costguard.ledger.pricing import MINIMUM
 from costguard.ledger.roll_up import LIFETIME, STORAGE, TABLES
+from costguard.ledger.taking_out import may_go, take_out
 
 CHARGES = "charges"
 _WHOSE = ("id", "project", "zone", "preset", "owner", "job", "ended_at")
@@ -66,10 +61,6 @@ AT_ONCE = 500  # spans in one transaction: some 2,000 charges, a few hundredths 
 # A span that could not be archived when its like was (it had no price, or its job went on) is looked for again.
 _LOOKED_BACK = timedelta(days=60)
 _MICROSECOND = timedelta(microseconds=1)
-_DAY_NUMBER = {
-    "sqlite": "CAST(julianday(charges.day) - 2440587.5 AS INTEGER)",
-    "postgresql": "charges.day - DATE '1970-01-01'",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +96,7 @@ def archive_charges(
         since = _looked_through(database, kind)
         while not is_stopped():
             with database.read() as connection:
-                spans = _spans(connection, kind, since, before, most_spans)
+                spans = ended_spans(connection, kind, since, before, most_spans)
                 if not spans:
                     break
                 lines = _lines(connection, kind, spans)
@@ -185,7 +176,7 @@ def _looked_through(database: Database, kind: str) -> datetime:
     return EPOCH if latest is None else latest - _LOOKED_BACK
 
 
-def _spans(connection: Connection, kind: str, since: datetime, before: datetime, most: int) -> Sequence[Row[Any]]:
+def ended_spans(connection: Connection, kind: str, since: datetime, before: datetime, most: int) -> Sequence[Row[Any]]:
     table = TABLES[kind]
     query: Select[Any] = select(*(table.c[name] for name in _OF_SPANS[kind]), instances.c.gce_id, _INSTANCE_NAME)
     goes_on = select(jobs.c.id).where(text(OPEN_JOB))
@@ -264,44 +255,15 @@ def _roll_up(connection: Connection, kind: str, lines: Sequence[dict[str, Any]],
 
     A span that is not as the file says is left as it is: a later file will hold it.
     """
-    table = TABLES[kind]
     in_file = {line["id"]: (len(line["charges"]), sum(charge[7] for charge in line["charges"])) for line in lines}
     gone = 0
     for ids in chunks(list(in_file)):
-        is_final = and_(
-            *(table.c.id.in_(ids), table.c.archive_id.is_(None), table.c.unpriced == ""),
-            table.c.charged_to == table.c.ended_at,
-        )
-        final = set(connection.scalars(select(table.c.id).where(is_final)))
         mine = and_(charges.c.span == kind, charges.c.span_id.in_(ids))
         sums = select(charges.c.span_id, func.count().label("n"), func.sum(charges.c.amount_nanos).label("nanos"))
         in_rows = {
             row.span_id: (row.n, int(row.nanos)) for row in connection.execute(sums.where(mine).group_by("span_id"))
         }
-        repriced = set(connection.scalars(_not_of_their_price(kind, ids)))
-        going = sorted(one for one in final - repriced if in_rows.get(one, (0, 0)) == in_file[one])
-        if not going:
-            continue
-        of_going = and_(charges.c.span == kind, charges.c.span_id.in_(going))
-        connection.execute(_into_days(connection, kind, of_going))
-        gone += connection.execute(delete(charges).where(of_going)).rowcount
-        connection.execute(update(table).where(table.c.id.in_(going)).values(archive_id=archive_id))
+        going = [one for one in may_go(connection, kind, ids) if in_rows.get(one, (0, 0)) == in_file[one]]
+        if going:
+            gone += take_out(connection, kind, dict.fromkeys(going, archive_id))
     return gone
-
-
-def _into_days(connection: Connection, kind: str, of_going: ColumnElement[bool]) -> Insert:
-    keys = (charges.c.span_id, charges.c.day, charges.c.price_id, charges.c.quantity_millis)
-    columns: tuple[ColumnElement[Any], ...] = (keys[0], literal_column(_DAY_NUMBER[connection.dialect.name]), *keys[2:])
-    sums = (func.sum(charges.c.seconds), func.sum(charges.c.amount_nanos))
-    names = ("is_storage", "span_id", "day", "price_id", "quantity_millis", "seconds", "amount_nanos")
-    rolled_up = select(literal(kind != LIFETIME), *columns, *sums).where(of_going).group_by(*keys)
-    return insert(charge_days).from_select(names, rolled_up)
-
-
-def _not_of_their_price(kind: str, ids: Sequence[int]) -> Select[Any]:
-    """Spans with a charge whose price is of another resource: the roll-up keeps the price alone."""
-    return (
-        select(charges.c.span_id)
-        .join_from(charges, prices, prices.c.id == charges.c.price_id)
-        .where(charges.c.span == kind, charges.c.span_id.in_(ids), prices.c.resource != charges.c.resource)
-    )

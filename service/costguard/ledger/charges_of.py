@@ -4,20 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import UTC, date, datetime, timedelta
+from functools import partial
+from heapq import merge
+from itertools import islice
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from sqlalchemy import Connection, Row, Select, Table, literal, select
+from sqlalchemy import Connection, Row, Select, Table, collate, func, literal, select
 
 from costguard.db import archive_file
 from costguard.db.bulk import chunks
-from costguard.db.tables import archives, charges, instances, lifetimes, storage_spans
+from costguard.db.tables import archives, charge_days, charges, instances, lifetimes, storage_spans
+from costguard.errors import Invalid, Missing
+from costguard.ledger import day_file
 from costguard.ledger.accrual import stand_by_day
+from costguard.ledger.history_days import DAYS, name_of
 from costguard.ledger.roll_up import LIFETIME, STORAGE, TABLES
 from costguard.model.instance import InstanceKey, ProvisioningModel
 from costguard.model.lifetime import Attribution
 from costguard.model.money import Money
+from costguard.model.ports import Archives
 
 _AT_ONCE = 5000
 
@@ -50,22 +57,52 @@ class SpanCharge:
     amount: Money
 
 
-def charges_of(connection: Connection, first: date, last: date, archive: Path | None = None) -> Iterator[SpanCharge]:
+@dataclass(frozen=True, slots=True)
+class Archived:
+    """Where charges are that are no rows any more: the folder of archives, and the history's bucket or folder."""
+
+    folder: Path | None = None
+    history: Archives | None = None
+
+
+NOWHERE = Archived()
+
+
+def charges_of(connection: Connection, first: date, last: date, archived: Archived = NOWHERE) -> Iterator[SpanCharge]:
     """Every stored charge of the UTC days [first, last] once, of rows in the order of the days, then of archives.
 
-    What has accrued since charges were stored is not among them. `archive` is the folder of the archives
-    (`settings.retention.folder`). Raises Missing or Invalid where a file of the period cannot be read, so that a sum is
-    never short without a word.
+    What has accrued since charges were stored is not among them. Raises Missing or Invalid where a file of the period
+    cannot be read, and CheckpointError where the history's place cannot, so that a sum is never short without a word.
     """
     for kind, spans in TABLES.items():
         rows = connection.execute(_rows_of(spans, first, last).execution_options(yield_per=_AT_ONCE))
         for row in rows:
             yield _charge(kind, row)
-    files = select(archives).where(
-        archives.c.kind == "charges", archives.c.first_day <= last, archives.c.last_day >= first
-    )
-    for file in connection.execute(files.order_by(archives.c.id)).all():
-        yield from _archived(connection, file, archive, first, last)
+    yield from _of_archives(connection, archived.folder, first, last)
+    day = first
+    while day <= last:
+        yield from _of_history(connection, archived.history, day)
+        day += timedelta(days=1)
+
+
+def charges_by_project(connection: Connection, day: date, archived: Archived) -> Iterator[SpanCharge]:
+    """Every stored charge of one UTC day, project after project. Raises as `charges_of`."""
+    streams: list[Iterator[SpanCharge]] = []
+    for kind, spans in TABLES.items():
+        rows = connection.execute(_by_project(connection, spans, day).execution_options(yield_per=_AT_ONCE))
+        streams.append(map(partial(_charge, kind), rows))
+    old = sorted(_of_archives(connection, archived.folder, day, day), key=_project)
+    return merge(*streams, iter(old), _of_history(connection, archived.history, day), key=_project)
+
+
+def _project(one: SpanCharge) -> str:
+    return one.key.project
+
+
+def _by_project(connection: Connection, spans: Table, day: date) -> Select[Any]:
+    project = instances.c.project
+    in_order = collate(project, "C") if connection.dialect.name == "postgresql" else project
+    return _rows_of(spans, day, day).order_by(None).order_by(in_order, charges.c.span_id, charges.c.started_at)
 
 
 def span_line(span: Row[Any], kind: str, charged: list[ChargeLine]) -> dict[str, Any]:
@@ -124,6 +161,14 @@ def _charge(kind: str, row: Row[Any]) -> SpanCharge:
     )
 
 
+def _of_archives(connection: Connection, folder: Path | None, first: date, last: date) -> Iterator[SpanCharge]:
+    files = select(archives).where(
+        archives.c.kind == "charges", archives.c.first_day <= last, archives.c.last_day >= first
+    )
+    for file in connection.execute(files.order_by(archives.c.id)).all():
+        yield from _archived(connection, file, folder, first, last)
+
+
 def _archived(
     connection: Connection, file: Row[Any], folder: Path | None, first: date, last: date
 ) -> Iterator[SpanCharge]:
@@ -173,3 +218,72 @@ def _charges_of_line(line: dict[str, Any], first: date, last: date) -> Iterator[
                 price_id=price_id,
                 amount=Money(nanos),
             )
+
+
+def _of_history(connection: Connection, store: Archives | None, day: date) -> Iterator[SpanCharge]:
+    """The charges of a day that are in the history alone. Their sum is checked against what the ledger kept of them."""
+    parts, kept = _kept_of_history(connection, day)
+    if not parts:
+        return
+    if store is None:
+        text = f"The single charges of {day} are in the history, and the settings name none."
+        raise Missing(text, "Say in [history] where it is: location is the bucket or folder.")
+    nanos = 0
+    with day_file.fetched(store, day) as path:
+        rows = day_file.read(path, name_of(day))
+        while some := list(islice(rows, _AT_ONCE)):
+            for one in _in_history_alone(connection, some, day):
+                nanos += one.amount.nanos
+                yield one
+    if nanos != kept:
+        sums = f"its charges come to ${Money(nanos).dollars}, not to ${Money(kept).dollars}"
+        text = f"{name_of(day)} in the history is not what was written: {sums}."
+        raise Invalid(text, "Put the file back from a copy of the history; totals do not need it.")
+
+
+def _kept_of_history(connection: Connection, day: date) -> tuple[int, int]:
+    """Returns what the ledger kept of the day's charges that are in the history alone: parts, and nano-dollars."""
+    parts = nanos = 0
+    for kind, spans in TABLES.items():
+        query = (
+            select(func.count(), func.sum(charge_days.c.amount_nanos))
+            .join_from(charge_days, spans, spans.c.id == charge_days.c.span_id)
+            .join(archives, archives.c.id == spans.c.archive_id)
+            .where(charge_days.c.day == day, charge_days.c.is_storage == (kind == STORAGE), archives.c.kind == DAYS)
+        )
+        of_kind = connection.execute(query).one()
+        parts, nanos = parts + of_kind[0], nanos + int(of_kind[1] or 0)
+    return parts, nanos
+
+
+def _in_history_alone(connection: Connection, rows: list[dict[str, Any]], day: date) -> Iterator[SpanCharge]:
+    alone: set[tuple[str, int]] = set()
+    for kind, spans in TABLES.items():
+        for ids in chunks(sorted({row["x_SpanId"] for row in rows if row["x_SpanKind"] == kind})):
+            query = select(spans.c.id).join(archives, archives.c.id == spans.c.archive_id)
+            wanted = query.where(spans.c.id.in_(ids), archives.c.kind == DAYS)
+            alone.update((kind, span_id) for span_id in connection.scalars(wanted))
+    for row in rows:
+        if (row["x_SpanKind"], row["x_SpanId"]) in alone:
+            yield _of_day_file(row, day)
+
+
+def _of_day_file(row: dict[str, Any], day: date) -> SpanCharge:
+    return SpanCharge(
+        kind=row["x_SpanKind"],
+        span_id=row["x_SpanId"],
+        key=InstanceKey(row["SubAccountId"], row["x_InstanceId"]),
+        name=row["x_InstanceName"],
+        zone=row["AvailabilityZone"],
+        disk=row["x_DiskName"],
+        attribution=Attribution(row["x_Preset"], row["x_Owner"], row["x_Job"]),
+        provisioning_model=ProvisioningModel(row["x_ProvisioningModel"]),
+        resource=row["SkuMeter"],
+        started_at=row["x_StartedAt"].replace(tzinfo=UTC),
+        ended_at=row["x_EndedAt"].replace(tzinfo=UTC),
+        day=day,
+        seconds=row["x_Seconds"],
+        quantity_millis=row["x_QuantityMillis"],
+        price_id=row["x_PriceId"],
+        amount=Money(int(row[day_file.COST].scaleb(9))),
+    )

@@ -41,6 +41,7 @@ from costguard.db.tables import (
     prices,
     storage_spans,
 )
+from costguard.ledger.history_days import outdate
 from costguard.ledger.labels.label_history import spoil_days
 from costguard.model.instance import ProvisioningModel
 from costguard.model.lifetime import Attribution
@@ -120,6 +121,7 @@ class DailyChange:
         ):
             add_sums(connection, table, coarser(sums, columns))
         spoil_days(connection, self.days)
+        outdate(connection, self.days)
 
 
 @prepared

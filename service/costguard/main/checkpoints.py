@@ -26,14 +26,14 @@ PRIVATE = 0o700
 
 def checkpoints(settings: Settings | None, environ: Mapping[str, str], most: int = MOST_FILES) -> StoredCheckpoints:
     """`most`: of files at one location."""
-    return StoredCheckpoints(_access(settings, environ), most)
+    return StoredCheckpoints(access_of(settings, environ), most)
 
 
 def data_places(settings: Settings, environ: Mapping[str, str]) -> StoredData:
-    return StoredData(_access(settings, environ))
+    return StoredData(access_of(settings, environ))
 
 
-def _access(settings: Settings | None, environ: Mapping[str, str]) -> StoreAccess:
+def access_of(settings: Settings | None, environ: Mapping[str, str]) -> StoreAccess:
     section = settings.checkpoints if settings is not None else None
     return StoreAccess(
         s3_endpoint=(section and section.s3_endpoint) or "",
@@ -51,7 +51,7 @@ def code_archives(settings: Settings, database: Database, environ: Mapping[str, 
     location, most_bytes = settings.jobs.code, None
     if location is None and database.file is not None:
         location, most_bytes = _code_folder(database.file).as_uri(), MOST_NEXT_TO_DATABASE
-    access = _access(settings, environ)
+    access = access_of(settings, environ)
     store = StoredArchives(location, access, PRIVATE) if location is not None else None
     return CodeArchives(store, database, SystemClock(), most_bytes)
 
@@ -63,7 +63,7 @@ def _code_folder(database: Path) -> Path:
 
 def stored_output(settings: Settings, environ: Mapping[str, str] = os.environ) -> Callable[[str], StoredArchives]:
     """Opens the folder with an attempt's output."""
-    access = _access(settings, environ)
+    access = access_of(settings, environ)
     return lambda folder: StoredArchives(folder, access)
 
 

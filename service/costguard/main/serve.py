@@ -9,10 +9,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from functools import partial
+from pathlib import Path
 
 import structlog
 
 from costguard.clock import ScaledClock, SystemClock
+from costguard.daemon.history import turns as history_turns
 from costguard.daemon.reconcile import PassReport
 from costguard.daemon.retention import turns as archive_turns
 from costguard.daemon.schedule import Daemon
@@ -23,6 +25,7 @@ from costguard.doctor.finding import CheckState
 from costguard.errors import CostguardError
 from costguard.main.bill import comparer, reading
 from costguard.main.guard import Guard, opened
+from costguard.main.history import history_of
 from costguard.main.slack_intake import SlackIntake, build_slack_intake
 from costguard.main.supervisor import Supervisor, end_hung
 from costguard.main.web_process import WebProcesses
@@ -30,6 +33,7 @@ from costguard.main.wire import Asked, Begin, Checked, Pace, State, families_of
 from costguard.model.ports import Clock
 from costguard.settings import Settings
 from costguard.settings.environment import of_serving
+from costguard.spend.history import History
 from costguard.web.memory import few_arenas, give_back
 
 log = structlog.get_logger(__name__)
@@ -43,6 +47,7 @@ _BILL_EVERY = timedelta(minutes=30)  # how often it is asked whether the bill is
 _COMPARED_EVERY = timedelta(minutes=10)  # how often it is asked whether days are to be compared with it
 _ARCHIVES_EVERY = timedelta(hours=6)
 _SEARCHES_EVERY = timedelta(minutes=1)  # how often it is asked whether projects are to be searched for
+_HISTORY_EVERY = timedelta(hours=1)  # how often it is asked whether a day closed, or changed since
 _LOOKS_EVERY = timedelta(seconds=15)  # how often it is asked whether one is due
 _DATABASE, _WEB = "database", "web process"  # both must work for an agent's report to arrive
 _FIRST_ANSWER_S = 5.0  # how long the first pass waits for it: they would keep each other waiting
@@ -60,7 +65,8 @@ def daemon_of(
             guard.listening.sign(_DATABASE)
 
     prices = PriceTask(guard.fetch_prices, guard.store_prices, guard.settings.prices.refresh_every)
-    retention = guard.settings.retention.retention
+    retention, history = guard.settings.retention.retention, history_of(guard.settings)
+    store = None if history is None else history.store
     comparison = comparer(guard.settings, guard.database)
     work = DaemonWork(
         guard.after_pass,
@@ -77,7 +83,8 @@ def daemon_of(
                 _of_the_fleet(guard, _COMPARED_EVERY), lambda lease, _: comparison.run(guard.clock.now(), lease)
             ),
             "code": SideTask(_TIDY_EVERY, guard.code.tidy),
-            "archives": SideTask(_ARCHIVES_EVERY, archive_turns(guard.database, retention, guard.clock)),
+            "archives": SideTask(_ARCHIVES_EVERY, archive_turns(guard.database, retention, guard.clock, store)),
+            **_history_task(guard, history, retention.folder),
             # Without receivers, once at the start: those that were taken out of the settings are forgotten.
             "webhooks": SideTask(_EVENTS_EVERY if guard.webhooks.names else timedelta(days=1), guard.webhooks.run),
         },
@@ -111,6 +118,12 @@ def _discovery_task(guard: Guard) -> dict[str, SideTask]:
             discovery.run(lease, stop)
 
     return {"discovery": SideTask(_of_the_fleet(guard, _SEARCHES_EVERY), run)}
+
+
+def _history_task(guard: Guard, history: History | None, archive: Path) -> dict[str, SideTask]:
+    if history is None:
+        return {}
+    return {"history": SideTask(_HISTORY_EVERY, history_turns(guard.database, history, archive, guard.clock))}
 
 
 def _of_the_fleet(guard: Guard, every: timedelta) -> timedelta:

@@ -34,6 +34,7 @@ from costguard.jobs.submit.targets import LaunchTargets
 from costguard.ledger.discovery.watch import WatchList
 from costguard.main.access import authenticator_of, sign_in_pages
 from costguard.main.checkpoints import checkpoints, code_archives, data_places, stored_output
+from costguard.main.history import history_of
 from costguard.main.ids import new_job_id, new_sweep_id
 from costguard.main.vm_tools import vm_tools
 from costguard.main.wire import Begin, Watcher, families_of, metrics_of
@@ -260,6 +261,7 @@ def _deps(built: _Built, is_stopping: Callable[[], bool]) -> Iterator[Deps]:
             output=stored_output(settings),
             listed=frozenset(settings.watch.scope.kept),
             archive=settings.retention.folder,
+            history=history.store if (history := history_of(settings)) is not None else None,
             loose=_loose(settings, database, clock),
             billing_account=settings.bill.billing_account,
             jobs=jobs.service,

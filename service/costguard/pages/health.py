@@ -13,7 +13,7 @@ from starlette.responses import HTMLResponse
 from costguard.daemon import health
 from costguard.daemon.health import Health, ProjectState, Verdict
 from costguard.db import health_rows as stored_health
-from costguard.db.health_rows import ArchiveFiles
+from costguard.db.health_rows import ArchiveFiles, HistoryFiles
 from costguard.doctor.finding import Finding, SetupReport
 from costguard.errors import StoreError
 from costguard.model.duration import span_text
@@ -54,11 +54,12 @@ class ProjectRow:
 
 @dataclass(frozen=True, slots=True)
 class DatabaseInfo:
-    """`missing` are archives that are not in their folder. `archives` is None where nothing was archived."""
+    """`missing` are archives that are not in their folder. Without any, `archives` and `history` are None."""
 
     kind: str
     size: int
     archives: ArchiveFiles | None
+    history: HistoryFiles | None
     missing: Sequence[str]
 
 
@@ -136,9 +137,10 @@ def _database(source: Source) -> DatabaseInfo | None:
         with source.database.read() as connection:
             kind, size = _KINDS[connection.dialect.name], stored_health.size(connection)
             archives = stored_health.archive_files(connection)
+            history = stored_health.history_files(connection)
     except StoreError:
         return None
-    return DatabaseInfo(kind, size, archives, _missing(archives, source.archive))
+    return DatabaseInfo(kind, size, archives, history, _missing(archives, source.archive))
 
 
 def _missing(archives: ArchiveFiles | None, folder: Path | None) -> Sequence[str]:

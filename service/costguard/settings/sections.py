@@ -20,6 +20,7 @@ from costguard.settings.bill import BillSection
 from costguard.settings.budgets import BudgetSection
 from costguard.settings.feed import FeedSection
 from costguard.settings.fleet import ComputeSection, IdleSection, OwnersSection, PricesSection, WatchSection
+from costguard.settings.history import HistorySection
 from costguard.settings.jobs import CheckpointsSection, JobsSection
 from costguard.settings.presets import PresetSection
 from costguard.settings.problems import Raw, SettingProblem
@@ -62,6 +63,7 @@ class Settings(Section):
     webhooks: Mapping[Name, WebhookSection] = Field(default_factory=dict)
     trackers: TrackersSection = TrackersSection()
     retention: RetentionSection = RetentionSection()
+    history: HistorySection = HistorySection()
     log: LogSection = LogSection()
     token: SecretStr | None = Field(default=None, exclude=True)
     _given: Mapping[str, Any] = PrivateAttr(default_factory=dict)

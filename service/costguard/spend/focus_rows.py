@@ -6,7 +6,6 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 from fractions import Fraction
-from pathlib import Path
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, select
@@ -17,11 +16,11 @@ from costguard.db.transaction import Database
 from costguard.ledger import accrual as accruing
 from costguard.ledger import prices
 from costguard.ledger.accrual import Accrual, AccruingSpan, accrual_at
-from costguard.ledger.charges_of import SpanCharge, charges_of
+from costguard.ledger.charges_of import NOWHERE, Archived, SpanCharge, charges_of
 from costguard.ledger.labels.label_history import LabelChange, changes_of_vms, labels_at, with_keeper
 from costguard.ledger.pricing import MINIMUM
 from costguard.ledger.roll_up import LIFETIME, STORAGE
-from costguard.model.budget import Scope
+from costguard.model.budget import LabelFilter, Scope
 from costguard.model.instance import InstanceKey, ProvisioningModel
 from costguard.model.lifetime import Charge, Lifetime
 from costguard.model.money import Money
@@ -44,12 +43,67 @@ class _Vm:
         return labels_at(self.labels, self.changes, moment) if self.changes else self.labels
 
 
+class FocusCharges:
+    """Makes charges of FOCUS from the ledger's: with the VMs that were learnt, their labels as they were, and prices.
+
+    `wanted` is a filter by a label. A charge during which a label of its VM changed becomes one for each part.
+    """
+
+    def __init__(self, connection: Connection, wanted: LabelFilter | None = None) -> None:
+        self.prices = prices.by_id(connection)
+        self._wanted = wanted
+        self._vms: dict[InstanceKey, _Vm] = {}
+
+    def forget(self) -> None:
+        """Lets go of the VMs, so that a day of a large fleet is in memory a part at a time."""
+        self._vms.clear()
+
+    def learn(self, connection: Connection, column: ColumnElement[Any], values: Collection[Any]) -> None:
+        """Machine types, and labels as they are and were."""
+        named = (instances.c[name] for name in ("id", "project", "gce_id", "machine_type", "labels", "keeper"))
+        query = select(*named)
+        for some in chunks(sorted(values)):
+            rows = connection.execute(query.where(column.in_(some))).all()
+            changes = changes_of_vms(connection, [row.id for row in rows])
+            for row in rows:
+                vm = _Vm(row.machine_type, with_keeper(row.labels, row.keeper), changes.get(row.id, ()))
+                self._vms[InstanceKey(row.project, row.gce_id)] = vm
+
+    def of_stored(self, one: SpanCharge) -> Iterator[FocusCharge]:
+        vm = self._vms[one.key]
+        quantity = Fraction(one.quantity_millis, 1000)
+        charge = Charge(
+            one.resource, one.day, one.started_at, one.ended_at, one.seconds, quantity, one.price_id, one.amount
+        )
+        whose, model, price = one.attribution, one.provisioning_model, self.prices[one.price_id]
+        for labels, part in self._parts(vm, charge):
+            yield FocusCharge(one.key, one.name, one.zone, vm.machine_type, labels, one.disk, whose, model, part, price)
+
+    def of_span(self, span: AccruingSpan, charge: Charge) -> Iterator[FocusCharge]:
+        run = span.span
+        vm = self._vms[run.key]
+        disk = "" if isinstance(run, Lifetime) else run.name
+        model = ProvisioningModel(kind_of(span)[2])
+        price = self.prices[charge.price_id]
+        for labels, part in self._parts(vm, charge):
+            yield FocusCharge(
+                run.key, span.name, run.zone, vm.machine_type, labels, disk, span.attribution, model, part, price
+            )
+
+    def _parts(self, vm: _Vm, charge: Charge) -> Iterator[tuple[Mapping[str, str], Charge]]:
+        """The charge by the labels that its VM had, as long as it had them; of a label's filter, what is within it."""
+        for part in parted(charge, [change.changed_at for change in vm.changes]):
+            labels = vm.labels_at(part.started_at)
+            if self._wanted is None or self._wanted.holds(labels):
+                yield labels, part
+
+
 class FocusExport:
     """The charges of the UTC days [first, last] up to now, day by day.
 
     Each day is read in a transaction of its own, so that years of a large fleet neither fill the memory nor hold the
     database. What has accrued is fixed at the beginning: charges that are stored meanwhile are not counted twice.
-    `archive` is the folder of archived charges. `unpriced` counts the lifetimes and disks that have no price, and so no
+    `unpriced` counts the lifetimes and disks that have no price, and so no
     row.
     """
 
@@ -60,18 +114,17 @@ class FocusExport:
         first: date,
         last: date,
         scope: Scope | None = None,
-        archive: Path | None = None,
+        archived: Archived = NOWHERE,
     ) -> None:
-        self._database, self._archive = database, archive
+        self._database, self._archived = database, archived
         self._first, self._last = first, min(last, now.date())
         self._scope = scope or Scope()
         with database.read() as connection:
             self._accrual: Accrual = accrual_at(connection, now)
             spans = accruing.accruing_spans(connection, accruing_ids(connection))
             self._accruing = [span for span in spans if self._is_wanted(span)]
-            self._vms: dict[InstanceKey, _Vm] = {}
-            self._learn(connection, instances.c.id, {span.instance_id for span in self._accruing})
-            self._prices = prices.by_id(connection)
+            self._charges = FocusCharges(connection, self._scope.label)
+            self._charges.learn(connection, instances.c.id, {span.instance_id for span in self._accruing})
             self.unpriced = len(spend(connection, self._accrual, first, last, [], scope).unpriced)
         self._since = {(_kind(span), span.span.id or 0): span.since for span in self._accruing}
 
@@ -79,17 +132,17 @@ class FocusExport:
         day = self._first
         while day <= self._last:
             with self._database.read() as connection:
-                self._prices = prices.by_id(connection)
+                self._charges.prices = prices.by_id(connection)
                 stored = list(self._stored(connection, day))
             yield from stored
             yield from self._accrued(day)
             day += _DAY
 
     def _stored(self, connection: Connection, day: date) -> Iterator[FocusCharge]:
-        wanted = [one for one in charges_of(connection, day, day, self._archive) if self._counts(one)]
-        self._learn(connection, instances.c.gce_id, {one.key.gce_id for one in wanted})
+        wanted = [one for one in charges_of(connection, day, day, self._archived) if self._counts(one)]
+        self._charges.learn(connection, instances.c.gce_id, {one.key.gce_id for one in wanted})
         for one in wanted:
-            yield from self._of_stored(one)
+            yield from self._charges.of_stored(one)
 
     def _counts(self, one: SpanCharge) -> bool:
         """It is in the scope, and not among what has accrued."""
@@ -105,57 +158,7 @@ class FocusExport:
             if span.since < start + _DAY and (end is None or end + MINIMUM > start):
                 bill = self._accrual.bill(span.span, max(span.since, start), start + _DAY)
                 for charge in bill.charges:
-                    yield from self._of_span(span, charge)
-
-    def _of_stored(self, one: SpanCharge) -> Iterator[FocusCharge]:
-        vm = self._vms[one.key]
-        quantity = Fraction(one.quantity_millis, 1000)
-        charge = Charge(
-            one.resource, one.day, one.started_at, one.ended_at, one.seconds, quantity, one.price_id, one.amount
-        )
-        for labels, part in self._parts(vm, charge):
-            yield FocusCharge(
-                one.key,
-                one.name,
-                one.zone,
-                vm.machine_type,
-                labels,
-                one.disk,
-                one.attribution,
-                one.provisioning_model,
-                part,
-                self._prices[one.price_id],
-            )
-
-    def _of_span(self, span: AccruingSpan, charge: Charge) -> Iterator[FocusCharge]:
-        run = span.span
-        vm = self._vms[run.key]
-        disk = "" if isinstance(run, Lifetime) else run.name
-        model = ProvisioningModel(kind_of(span)[2])
-        price = self._prices[charge.price_id]
-        for labels, part in self._parts(vm, charge):
-            yield FocusCharge(
-                run.key, span.name, run.zone, vm.machine_type, labels, disk, span.attribution, model, part, price
-            )
-
-    def _parts(self, vm: _Vm, charge: Charge) -> Iterator[tuple[Mapping[str, str], Charge]]:
-        """The charge by the labels that its VM had, as long as it had them; of a label's filter, what is within it."""
-        wanted = self._scope.label
-        for part in parted(charge, [change.changed_at for change in vm.changes]):
-            labels = vm.labels_at(part.started_at)
-            if wanted is None or wanted.holds(labels):
-                yield labels, part
-
-    def _learn(self, connection: Connection, column: ColumnElement[Any], values: Collection[Any]) -> None:
-        """Machine types, and labels as they are and were."""
-        named = (instances.c[name] for name in ("id", "project", "gce_id", "machine_type", "labels", "keeper"))
-        query = select(*named)
-        for some in chunks(sorted(values)):
-            rows = connection.execute(query.where(column.in_(some))).all()
-            changes = changes_of_vms(connection, [row.id for row in rows])
-            for row in rows:
-                vm = _Vm(row.machine_type, with_keeper(row.labels, row.keeper), changes.get(row.id, ()))
-                self._vms[InstanceKey(row.project, row.gce_id)] = vm
+                    yield from self._charges.of_span(span, charge)
 
     def _is_wanted(self, span: AccruingSpan) -> bool:
         whose = span.attribution

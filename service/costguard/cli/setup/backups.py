@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Row
 
     from costguard.daemon.backups import Verified
+    from costguard.ledger.history_days import HistoryDay
     from costguard.ledger.unknown_vms import UnknownVm
 
 database = CommandLine(no_args_is_help=True, help="The database: migrations and backups.")
@@ -43,6 +44,7 @@ def register(app: typer.Typer) -> None:
         ("backup", backup, "backup /backups/costguard-2026-11-22.zip"),
         ("restore", restore, "restore /backups/costguard-2026-11-22.zip"),
         ("archive", archive, "archive --config costguard.toml"),
+        ("history", write_history, "history --config costguard.toml"),
         ("compact", compact, "compact --config costguard.toml"),
         ("verify", verify, "verify /backups/costguard-2026-11-22.zip"),
         ("unknown", unknown, "unknown --json"),
@@ -198,12 +200,49 @@ def archive(
         if not files:
             print("No archive was written yet.")
         return
-    done = backups.archive_now(url, settings.retention.retention, SystemClock().now())
+    from costguard.main.history import history_of
+
+    history = history_of(settings)
+    store = None if history is None else history.store
+    done = backups.archive_now(url, settings.retention.retention, SystemClock().now(), store)
     if as_json:
         print_json({kind: {"files": part.files, "rows": part.rows} for kind, part in done.items()})
         return
     for kind, part in done.items():
         print(f"{kind.capitalize()}: {count_text(part.rows, 'row')} archived in {count_text(part.files, 'file')}.")
+
+
+def write_history(
+    listed: Annotated[bool, typer.Option("--list", help="List the days of the history, and write nothing.")] = False,
+    config: Config = None,
+    as_json: AsJson = False,
+) -> None:
+    """Write closed days that are due to the place under "history" in the settings, while the server runs or not.
+
+    One Parquet file a day, with the columns of FOCUS. Run it where the server runs.
+    """
+    from costguard.clock import SystemClock
+    from costguard.daemon import history
+    from costguard.main.history import history_of
+
+    settings = settings_of(config)
+    url = settings.database.url.get_secret_value()
+    if listed:
+        days = history.days_in(url)
+        if as_json:
+            print_json({"items": [_history_day(day) for day in days]})
+            return
+        for day in days:
+            state = "" if day.is_current else ", to be written again"
+            print(f"{day.day}  {count_text(day.rows, 'row')}, {day.byte_count} bytes{state}")
+        if not days:
+            print("No day was written yet.")
+        return
+    done = history.write_now(url, history_of(settings), settings.retention.folder, SystemClock().now())
+    if as_json:
+        print_json({"days": done.days, "rows": done.rows})
+        return
+    print(f"{count_text(done.days, 'day')} written, with {count_text(done.rows, 'row')}.")
 
 
 def compact(config: Config = None, as_json: AsJson = False) -> None:
@@ -299,6 +338,17 @@ def _archive(file: Row[Any]) -> dict[str, Any]:
         "rows": file.row_count,
         "bytes": file.byte_count,
         "sha256": file.sha256,
+    }
+
+
+def _history_day(day: HistoryDay) -> dict[str, Any]:
+    return {
+        "day": day.day.isoformat(),
+        "is_current": day.is_current,
+        "written_at": day.written_at.isoformat(),
+        "rows": day.rows,
+        "bytes": day.byte_count,
+        "sha256": day.sha256,
     }
 
 
