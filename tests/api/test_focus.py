@@ -20,7 +20,7 @@ from tests.within import charge_due
 
 from costguard.db.tables import prices
 from costguard.db.transaction import Database
-from costguard.ledger.archiving import archive_charges
+from costguard.ledger.archived.archiving import archive_charges
 from costguard.ledger.labels import label_history
 from costguard.ledger.labels.label_history import LabelChange
 from costguard.spend.focus import COLUMNS

@@ -11,6 +11,7 @@ from tests.benchmarks.bill import bill
 from tests.benchmarks.checkpoints import checkpoints
 from tests.benchmarks.doctor import doctor
 from tests.benchmarks.failover import failover
+from tests.benchmarks.history import history
 from tests.benchmarks.labels import labels
 from tests.benchmarks.load import load
 from tests.benchmarks.measure import Measured, show, write
@@ -52,6 +53,7 @@ def _main(arguments: list[str]) -> None:
         "watching": watching,
         "bill": bill,
         "doctor": doctor,
+        "history": history,  # COSTGUARD_HISTORY_ROWS=1000000000 takes 40 GB of disk
         "load": load,  # ten minutes on each database
         "retention": retention,  # half an hour, and ten gigabytes of disk
     }

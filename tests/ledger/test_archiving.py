@@ -28,9 +28,9 @@ from costguard.db.transaction import Database
 from costguard.errors import Invalid, Missing
 from costguard.ledger import prices
 from costguard.ledger.accrual import accrual_at
-from costguard.ledger.archiving import archive_charges
+from costguard.ledger.archived.archiving import archive_charges
 from costguard.ledger.charges import recharge_since
-from costguard.ledger.charges_of import Archived, SpanCharge, charges_of
+from costguard.ledger.charges_of import ArchivePlaces, SpanCharge, charges_of
 from costguard.ledger.spans import LifetimeFilters, lifetimes_page
 from costguard.ledger.spans import charges_of as sums_of
 from costguard.model.budget import Scope
@@ -119,7 +119,7 @@ def _added_up(uses: Sequence[SpotUse]) -> dict[tuple[date, int], tuple[Fraction,
 
 def single(database: Database, folder: Path, first: date = FIRST, last: date = LAST) -> list[SpanCharge]:
     with database.read() as connection:
-        charged_parts = charges_of(connection, first, last, Archived(folder))
+        charged_parts = charges_of(connection, first, last, ArchivePlaces(folder))
         return sorted(charged_parts, key=lambda one: (one.kind, one.span_id, one.resource, one.started_at))
 
 

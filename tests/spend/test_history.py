@@ -23,14 +23,14 @@ from costguard.db.backup import verify
 from costguard.db.tables import archives, charge_days, charges, daily_totals, instances, lifetimes
 from costguard.db.transaction import Database
 from costguard.errors import Invalid, Missing
-from costguard.ledger.charges_of import Archived, SpanCharge, charges_of
-from costguard.ledger.dropping import drop_charges
-from costguard.ledger.history_days import history_days, name_of
+from costguard.ledger.archived.dropping import drop_charges
+from costguard.ledger.archived.history_days import history_days, name_of
+from costguard.ledger.charges_of import ArchivePlaces, SpanCharge, charges_of
 from costguard.ledger.roll_up import following
 from costguard.spend.focus_rows import FocusExport
-from costguard.spend.history import History, HistoryWritten, write_closed
+from costguard.spend.history.closed_days import History, HistoryWritten, write_closed
 
-AFTER = timedelta(days=2)
+AFTER = timedelta(days=50)  # each day is a file, and two months are enough
 CLOSED = (NOW - AFTER).date()  # the first day that is not
 
 
@@ -60,23 +60,23 @@ def write(database: Database, history: History, folder: Path) -> HistoryWritten:
 
 def single(database: Database, history: History, folder: Path) -> list[SpanCharge]:
     with database.read() as connection:
-        archived = Archived(folder / "archive", history.store)
+        archived = ArchivePlaces(folder / "archive", history.store)
         parts = charges_of(connection, FIRST, LAST, archived)
         return sorted(parts, key=lambda one: (one.kind, one.span_id, one.resource, one.started_at))
 
 
 def exported(database: Database, history: History, folder: Path) -> list[str]:
-    archived = Archived(folder / "archive", history.store)
+    archived = ArchivePlaces(folder / "archive", history.store)
     return sorted(map(repr, FocusExport(database, NOW, FIRST, LAST, None, archived)))
 
 
 def costs(folder: Path) -> dict[date, tuple[int, int]]:
     """Rows and nano-dollars of each file, by what its name says."""
-    found = {}
+    of_day = {}
     for file in sorted(folder.glob("day=*/*.parquet")):
         column = parquet.ParquetFile(file).read(["BilledCost"]).column(0).to_pylist()
-        found[date.fromisoformat(file.parent.name[4:])] = (len(column), int(sum(column, Decimal()).scaleb(9)))
-    return found
+        of_day[date.fromisoformat(file.parent.name[4:])] = (len(column), int(sum(column, Decimal()).scaleb(9)))
+    return of_day
 
 
 def totals(database: Database) -> dict[date, int]:
@@ -136,7 +136,7 @@ def test_dropping_what_is_in_the_history_changes_no_figure(database: Database, t
 
 
 def test_nothing_is_dropped_that_is_not_in_the_history(database: Database, tmp_path: Path) -> None:
-    """Without its days' files, or with a stale or damaged one, a span's charges stay rows."""
+    """A span's charges stay rows without its days' files, or with a stale or damaged one."""
     live(database, 2)
     history = history_in(tmp_path / "history")
     assert drop_charges(database, history.store, BEFORE).rows == 0
@@ -264,7 +264,7 @@ def test_day_whose_charges_are_not_its_total_is_not_written(database: Database, 
 
 
 def test_retention_writes_no_archive_of_charges_next_to_the_history(database: Database, tmp_path: Path) -> None:
-    """One archive of charges, not two."""
+    """There is one archive of charges, not two."""
     live(database, 1)
     history = history_in(tmp_path / "history")
     write(database, history, tmp_path)

@@ -30,7 +30,7 @@ from costguard.db.tables import archives
 from costguard.db.transaction import Database
 from costguard.errors import Conflict, Invalid, Missing
 from costguard.ledger import generation, unknown_vms
-from costguard.ledger.archiving import Archived
+from costguard.ledger.archived.archiving import Archived
 from costguard.ledger.unknown_vms import UnknownVm, UnknownVmVerdict
 from costguard.model.generation import FIRST, Cause, Generation
 from costguard.model.ports import Archives

@@ -12,9 +12,9 @@ from costguard.db import migrate
 from costguard.db.lease import Lease
 from costguard.db.transaction import Database
 from costguard.errors import Invalid
-from costguard.ledger.history_days import HistoryDay, history_days
+from costguard.ledger.archived.history_days import HistoryDay, history_days
 from costguard.model.ports import Clock
-from costguard.spend.history import History, HistoryWritten, write_closed
+from costguard.spend.history.closed_days import History, HistoryWritten, write_closed
 
 
 def turns(

@@ -36,8 +36,8 @@ from costguard.db.health_rows import PRICES_READ
 from costguard.db.lease import Lease
 from costguard.db.tables import OPEN_JOB, attempts, events, instances, jobs, messages, operations
 from costguard.db.transaction import Database
-from costguard.ledger.archiving import Archived, archive_charges, finish_open, note
-from costguard.ledger.dropping import drop_charges
+from costguard.ledger.archived.archiving import Archived, archive_charges, finish_open, note
+from costguard.ledger.archived.dropping import drop_charges
 from costguard.ledger.feed import asked
 from costguard.model.ports import Archives, Clock
 

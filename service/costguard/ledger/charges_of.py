@@ -17,9 +17,9 @@ from costguard.db import archive_file
 from costguard.db.bulk import chunks
 from costguard.db.tables import archives, charge_days, charges, instances, lifetimes, storage_spans
 from costguard.errors import Invalid, Missing
-from costguard.ledger import day_file
 from costguard.ledger.accrual import stand_by_day
-from costguard.ledger.history_days import DAYS, name_of
+from costguard.ledger.archived import day_file
+from costguard.ledger.archived.history_days import DAYS, name_of
 from costguard.ledger.roll_up import LIFETIME, STORAGE, TABLES
 from costguard.model.instance import InstanceKey, ProvisioningModel
 from costguard.model.lifetime import Attribution
@@ -58,17 +58,19 @@ class SpanCharge:
 
 
 @dataclass(frozen=True, slots=True)
-class Archived:
-    """Where charges are that are no rows any more: the folder of archives, and the history's bucket or folder."""
+class ArchivePlaces:
+    """Charges that are no rows any more lie in these: the folder of archives, and the history's bucket or folder."""
 
     folder: Path | None = None
     history: Archives | None = None
 
 
-NOWHERE = Archived()
+NOWHERE = ArchivePlaces()
 
 
-def charges_of(connection: Connection, first: date, last: date, archived: Archived = NOWHERE) -> Iterator[SpanCharge]:
+def charges_of(
+    connection: Connection, first: date, last: date, archived: ArchivePlaces = NOWHERE
+) -> Iterator[SpanCharge]:
     """Every stored charge of the UTC days [first, last] once, of rows in the order of the days, then of archives.
 
     What has accrued since charges were stored is not among them. Raises Missing or Invalid where a file of the period
@@ -85,7 +87,7 @@ def charges_of(connection: Connection, first: date, last: date, archived: Archiv
         day += timedelta(days=1)
 
 
-def charges_by_project(connection: Connection, day: date, archived: Archived) -> Iterator[SpanCharge]:
+def charges_by_project(connection: Connection, day: date, archived: ArchivePlaces) -> Iterator[SpanCharge]:
     """Every stored charge of one UTC day, project after project. Raises as `charges_of`."""
     streams: list[Iterator[SpanCharge]] = []
     for kind, spans in TABLES.items():

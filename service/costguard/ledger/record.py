@@ -247,8 +247,6 @@ def _corrects(event: Event, runs: Collection[tuple[str, object]]) -> bool:
     return event.kind == "LifetimeEndCorrected" and (event.gce_id, event.data.get("started_at")) in runs
 
 
-
-
 def _by_target(news: Iterable[SeenOperation]) -> dict[str, list[SeenOperation]]:
     by_target: dict[str, list[SeenOperation]] = defaultdict(list)
     for operation in news:

@@ -41,7 +41,7 @@ from costguard.db.tables import (
     prices,
     storage_spans,
 )
-from costguard.ledger.history_days import outdate
+from costguard.ledger.archived.history_days import outdate
 from costguard.ledger.labels.label_history import spoil_days
 from costguard.model.instance import ProvisioningModel
 from costguard.model.lifetime import Attribution

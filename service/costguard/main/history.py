@@ -9,11 +9,11 @@ from costguard.checkpoints.archives import StoredArchives
 from costguard.main.checkpoints import PRIVATE, access_of
 from costguard.settings import Settings
 from costguard.spend.focus import UNKNOWN
-from costguard.spend.history import History
+from costguard.spend.history.closed_days import History
 
 
 def history_of(settings: Settings, environ: Mapping[str, str] = os.environ) -> History | None:
-    """None where the settings name no place for it."""
+    """Returns None where the settings name no place for it."""
     section = settings.history
     if section.location is None:
         return None

@@ -33,7 +33,7 @@ from costguard.main.wire import Asked, Begin, Checked, Pace, State, families_of
 from costguard.model.ports import Clock
 from costguard.settings import Settings
 from costguard.settings.environment import of_serving
-from costguard.spend.history import History
+from costguard.spend.history.closed_days import History
 from costguard.web.memory import few_arenas, give_back
 
 log = structlog.get_logger(__name__)

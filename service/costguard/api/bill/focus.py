@@ -24,7 +24,7 @@ from costguard.api.job_id import named_job
 from costguard.api.route import routes
 from costguard.api.spend import check_length
 from costguard.errors import Unavailable
-from costguard.ledger.charges_of import Archived
+from costguard.ledger.charges_of import ArchivePlaces
 from costguard.model.budget import Scope
 from costguard.model.ports import GoOn
 from costguard.spend import focus_parquet
@@ -79,7 +79,7 @@ def focus(deps: Given, query: Annotated[FocusQuery, Parameter()], request: Reque
     wants_parquet = (query.format or _accepted(request)) == "parquet"
     if wants_parquet:
         _check_parquet()
-    export = FocusExport(deps.database, now, first, last, scope, Archived(deps.archive, deps.history))
+    export = FocusExport(deps.database, now, first, last, scope, ArchivePlaces(deps.archive, deps.history))
     account = deps.billing_account or UNKNOWN
     rows = _while_wanted((focus_row(charged, account) for charged in export), go_on)
     ending = "parquet" if wants_parquet else "csv"

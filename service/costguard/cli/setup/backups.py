@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Row
 
     from costguard.daemon.backups import Verified
-    from costguard.ledger.history_days import HistoryDay
+    from costguard.ledger.archived.history_days import HistoryDay
     from costguard.ledger.unknown_vms import UnknownVm
 
 database = CommandLine(no_args_is_help=True, help="The database: migrations and backups.")

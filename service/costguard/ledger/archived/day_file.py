@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from costguard.errors import Invalid, Missing
-from costguard.ledger.history_days import name_of
+from costguard.ledger.archived.history_days import name_of
 from costguard.model.ports import Archives
 
 COST: Final = "BilledCost"

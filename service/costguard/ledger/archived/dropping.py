@@ -16,11 +16,11 @@ from costguard.db.bulk import chunks
 from costguard.db.lease import Lease
 from costguard.db.tables import charges
 from costguard.db.transaction import Database
-from costguard.ledger.archiving import AT_ONCE, Archived, ended_spans
-from costguard.ledger.day_file import fetched, sha256_of
-from costguard.ledger.history_days import HistoryDay, history_days, outdate
+from costguard.ledger.archived.archiving import AT_ONCE, Archived, ended_spans
+from costguard.ledger.archived.day_file import fetched, sha256_of
+from costguard.ledger.archived.history_days import HistoryDay, history_days, outdate
+from costguard.ledger.archived.taking_out import may_go, take_out
 from costguard.ledger.roll_up import TABLES
-from costguard.ledger.taking_out import may_go, take_out
 from costguard.model.ports import Archives
 
 _MICROSECOND = timedelta(microseconds=1)
@@ -52,9 +52,9 @@ def drop_charges(
                 current = {day: one for day, one in history_days(connection).items() if one.is_current}
             if not spans:
                 break
-            asked = {day for its_days in days.values() if its_days <= current.keys() for day in its_days}
-            good = {day for day in asked if whole.is_whole(current[day])}
-            damaged |= asked - good
+            wanted = {day for its_days in days.values() if its_days <= current.keys() for day in its_days}
+            good = {day for day in wanted if whole.is_whole(current[day])}
+            damaged |= wanted - good
             in_history = {span_id for span_id, its_days in days.items() if its_days <= good}
             if in_history:
                 with database.write_and_pause(fence) as connection:

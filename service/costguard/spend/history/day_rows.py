@@ -14,15 +14,15 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 from costguard.errors import Invalid
+from costguard.ledger.archived.day_file import COST, MOMENTS, NUMBERS, OWN
 from costguard.ledger.charges_of import SpanCharge
-from costguard.ledger.day_file import COST, MOMENTS, NUMBERS, OWN
 from costguard.spend.focus import COLUMNS, DECIMALS, TIMES, VERSION, FocusCharge, focus_row
 
 NAMES: Final = (*COLUMNS, *OWN)
 _COSTS: Final = frozenset({"BilledCost", "ContractedCost", "EffectiveCost", "ListCost"})
 _RATES: Final = frozenset({"ContractedUnitPrice", "ListUnitPrice"})
 _AT_ONCE = 10_000  # rows of Python's values in memory
-_OF_A_GROUP = 100_000  # rows of one group: DuckDB reads groups of about this many on each core
+OF_A_GROUP = 100_000  # rows of one group: DuckDB reads groups of about this many on each core
 Row: TypeAlias = tuple[Any, ...]
 
 
@@ -59,25 +59,31 @@ def schema() -> Any:
             return pyarrow.timestamp("us", tz="UTC")
         return pyarrow.string()
 
-    about = {"costguard": json.dumps({"format": 1, "focus": VERSION})}
-    return pyarrow.schema([(name, kind(name)) for name in NAMES], metadata=about)
+    metadata = {"costguard": json.dumps({"format": 1, "focus": VERSION})}
+    return pyarrow.schema([(name, kind(name)) for name in NAMES], metadata=metadata)
+
+
+def writer_of(path: Path, columns: Any) -> Any:
+    """A writer of one file in the form that the history has, for a schema like that of `schema`."""
+    from pyarrow import parquet
+
+    return parquet.ParquetWriter(
+        path, columns, compression="zstd", store_decimal_as_integer=True, write_page_checksum=True
+    )
 
 
 def write(rows: Iterator[Row], path: Path) -> Written:
     """Writes a file of rows in the order of their projects, some thousands in memory as values at once."""
     import pyarrow
-    from pyarrow import parquet
 
     columns, place, count, nanos = schema(), NAMES.index(COST), 0, 0
     parts: list[Any] = []
-    with parquet.ParquetWriter(
-        path, columns, compression="zstd", store_decimal_as_integer=True, write_page_checksum=True
-    ) as writer:
+    with writer_of(path, columns) as writer:
 
         def put() -> None:
             if parts:
                 table = pyarrow.concat_tables(parts).combine_chunks()
-                writer.write_table(table, row_group_size=_OF_A_GROUP)
+                writer.write_table(table, row_group_size=OF_A_GROUP)
                 parts.clear()
 
         while some := list(islice(rows, _AT_ONCE)):
@@ -86,7 +92,7 @@ def write(rows: Iterator[Row], path: Path) -> Written:
             values = zip(*some, strict=True)
             arrays = [pyarrow.array(column, field.type) for column, field in zip(values, columns, strict=True)]
             parts.append(pyarrow.Table.from_arrays(arrays, schema=columns))
-            if sum(part.num_rows for part in parts) >= _OF_A_GROUP:
+            if sum(part.num_rows for part in parts) >= OF_A_GROUP:
                 put()
         put()
     return Written(count, nanos)
@@ -102,7 +108,7 @@ def measured(path: Path, name: str) -> Written:
             if file.schema_arrow.names != list(NAMES):
                 raise Invalid(f"{name} has other columns than this version writes.", "Write the day again.")
             total, nanos = 0, 0
-            for batch in file.iter_batches(batch_size=_OF_A_GROUP):
+            for batch in file.iter_batches(batch_size=OF_A_GROUP):
                 total += batch.num_rows
                 costs = batch.column(COST).cast(pyarrow.decimal128(38, 9))
                 nanos += int((compute.sum(costs).as_py() or 0) * 10**9)

@@ -42,7 +42,7 @@ def take_out(connection: Connection, kind: str, archive_of: Mapping[int, int]) -
 
 
 def may_go(connection: Connection, kind: str, ids: Sequence[int]) -> set[int]:
-    """Those of these spans whose charges are rows, final and complete, and can be rolled up."""
+    """Returns those of these spans whose charges are rows, final and complete, and can be rolled up."""
     table = TABLES[kind]
     is_final = and_(
         *(table.c.id.in_(ids), table.c.archive_id.is_(None), table.c.unpriced == ""),

@@ -21,15 +21,15 @@ from costguard.db.lease import Lease
 from costguard.db.tables import daily_totals, instances
 from costguard.db.transaction import Database
 from costguard.errors import CostguardError, Invalid, Unavailable
-from costguard.ledger.charges_of import Archived, charges_by_project
-from costguard.ledger.day_file import fetched, sha256_of
-from costguard.ledger.history_days import DONE, begin, history_days, name_of, outdate, settle
+from costguard.ledger.archived.day_file import fetched, sha256_of
+from costguard.ledger.archived.history_days import DONE, begin, history_days, name_of, outdate, settle
+from costguard.ledger.charges_of import ArchivePlaces, charges_by_project
 from costguard.model.money import Money
 from costguard.model.ports import Archives
-from costguard.spend import history_file
 from costguard.spend.focus import UNKNOWN
 from costguard.spend.focus_rows import FocusCharges
-from costguard.spend.history_file import Row, Written, history_row
+from costguard.spend.history import day_rows
+from costguard.spend.history.day_rows import Row, Written, history_row
 
 log = structlog.get_logger(__name__)
 
@@ -114,7 +114,7 @@ def write_day(
     with tempfile.NamedTemporaryFile(prefix="costguard-history-", suffix=".parquet") as made:
         path = Path(made.name)
         with database.read() as connection:
-            written = history_file.write(_rows(connection, history, archive, day), path)
+            written = day_rows.write(_rows(connection, history, archive, day), path)
             total = _total(connection, day)
         if written.nanos != total:
             sums = f"Its charges come to ${Money(written.nanos).dollars}, its daily total to ${Money(total).dollars}"
@@ -124,7 +124,7 @@ def write_day(
         with path.open("rb") as file:
             history.store.put(name_of(day), file)
     with fetched(history.store, day) as copy:
-        if sha256_of(copy) != sha256 or history_file.measured(copy, name_of(day)) != written:
+        if sha256_of(copy) != sha256 or day_rows.measured(copy, name_of(day)) != written:
             raise Invalid(f"{name_of(day)} in the history is not what was written.", "It is written again.")
     with database.write(fence) as connection:
         settle(connection, day, now, written.rows, size, sha256)
@@ -133,9 +133,9 @@ def write_day(
 
 def _due(connection: Connection, last: date) -> list[date]:
     """Days before `last` with charges, now or when they were written, whose file is not current."""
-    known = history_days(connection)
+    files = history_days(connection)
     charged = connection.scalars(select(daily_totals.c.day).where(daily_totals.c.day < last).distinct())
-    return sorted(day for day in {*charged, *known} if day not in known or known[day].state != DONE)
+    return sorted(day for day in {*charged, *files} if day not in files or files[day].state != DONE)
 
 
 def _total(connection: Connection, day: date) -> int:
@@ -146,7 +146,7 @@ def _total(connection: Connection, day: date) -> int:
 
 def _rows(connection: Connection, history: History, archive: Path, day: date) -> Iterator[Row]:
     charged = FocusCharges(connection)
-    charges = charges_by_project(connection, day, Archived(archive, history.store))
+    charges = charges_by_project(connection, day, ArchivePlaces(archive, history.store))
     while some := list(islice(charges, _AT_ONCE)):
         charged.forget()
         charged.learn(connection, instances.c.gce_id, {one.key.gce_id for one in some})

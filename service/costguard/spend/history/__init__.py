@@ -1,0 +1,1 @@
+"""Closed days as Parquet in a bucket or a folder."""
