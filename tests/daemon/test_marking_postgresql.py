@@ -123,7 +123,7 @@ def test_role_that_may_not_ask_for_the_timeline_knows_none(postgres_url: str) ->
             with started(limited) as guard:
                 assert guard.look() == 1
                 with guard.database.read() as view:
-                    assert generation.stored_timeline(view) is None
+                    assert generation.reached(view).timeline is None
         finally:
             connection.execute("DROP OWNED BY limited")
             connection.execute("DROP ROLE limited")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from sqlalchemy import Connection, Row, Select, select, update
 
+from costguard.db.bulk import chunks
 from costguard.db.prepared import prepared
 from costguard.db.remembered import remembers
 from costguard.db.tables import requests
@@ -69,6 +71,21 @@ def of_subject(connection: Connection, subject: Subject) -> list[StoredRequest]:
 @prepared
 def _of_subject(subject: str) -> Select[Any]:
     return select(requests).where(requests.c.subject == subject).order_by(requests.c.id)
+
+
+def of_subjects(connection: Connection, subjects: Collection[Subject]) -> dict[Subject, list[StoredRequest]]:
+    """The oldest first; subjects without any are left out."""
+    by_subject: dict[Subject, list[StoredRequest]] = {}
+    for some in chunks({str(subject) for subject in subjects}):
+        for row in connection.execute(*_of_subjects(some)):
+            stored = _stored(row)
+            by_subject.setdefault(stored.request.subject, []).append(stored)
+    return by_subject
+
+
+@prepared
+def _of_subjects(subjects: list[str]) -> Select[Any]:
+    return select(requests).where(requests.c.subject.in_(subjects)).order_by(requests.c.id)
 
 
 def read(connection: Connection, request_id: int) -> StoredRequest | None:

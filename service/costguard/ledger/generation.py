@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,7 @@ from costguard.model.generation import FIRST, Cause, Generation
 
 _ROW = 1
 _INSTALLATION = select(installation).where(installation.c.id == _ROW)
+_WRITE = update(installation).where(installation.c.id == _ROW)  # whatever it is run with
 ID_GAP = 1_000_000  # more than a ledger gains between a backup and its restore
 
 
@@ -46,17 +48,26 @@ def read_if_any(connection: Connection) -> Generation:
     return read(connection) if inspect(connection).has_table(installation.name) else Generation()
 
 
-def mark_of(connection: Connection) -> LedgerMark:
-    """Returns the mark that the database has reached."""
-    row = connection.execute(
-        select(installation.c.generation, installation.c.mark).where(installation.c.id == _ROW)
-    ).one_or_none()
-    return LedgerMark(FIRST, 0) if row is None else LedgerMark(row.generation, row.mark)
+@dataclass(frozen=True, slots=True)
+class Reached:
+    """The mark that the database has reached, and the timeline of its server as it was stored; None: not known."""
+
+    mark: LedgerMark
+    timeline: int | None
 
 
-def count_on(connection: Connection) -> LedgerMark:
-    """Counts the next mark, within a write of the guard that acts."""
-    before = mark_of(connection)
+def reached(connection: Connection) -> Reached:
+    row = connection.execute(_REACHED).one_or_none()
+    return Reached(LedgerMark(FIRST, 0), None) if row is None else Reached(LedgerMark(*row[:2]), row.timeline)
+
+
+_REACHED = select(installation.c.generation, installation.c.mark, installation.c.timeline).where(
+    installation.c.id == _ROW
+)
+
+
+def count_on(connection: Connection, before: LedgerMark) -> LedgerMark:
+    """Counts the next mark, within a write of the guard that acts; `before` is the one that this write has read."""
     after = LedgerMark(before.generation, before.number + 1)
     _write(connection, mark=after.number, timeline=timeline_of(connection))
     return after
@@ -96,10 +107,6 @@ def timeline_of(connection: Connection) -> int | None:
         )
     name = _allowed(connection, "SELECT pg_walfile_name(pg_current_wal_lsn())")
     return None if name is None else int(name[:8], 16)
-
-
-def stored_timeline(connection: Connection) -> int | None:
-    return connection.scalar(select(installation.c.timeline).where(installation.c.id == _ROW))
 
 
 def home_of(connection: Connection) -> str:
@@ -197,7 +204,7 @@ def _write(connection: Connection, **values: Any) -> None:
 
     By a second statement, as a savepoint is a transaction of its own: what the first one wrote bears the right id.
     """
-    if not connection.execute(update(installation).where(installation.c.id == _ROW).values(**values)).rowcount:
+    if not connection.execute(_WRITE, values).rowcount:
         connection.execute(insert(installation).values(**{"id": _ROW, "generation": FIRST, **values}))
     if connection.dialect.name == "postgresql":
         connection.execute(text("UPDATE installation SET written_by = xmin::text::bigint WHERE id = :id"), {"id": _ROW})

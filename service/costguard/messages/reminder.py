@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
@@ -23,6 +23,7 @@ from costguard.model.lifetime import EndReason, Lifetime
 from costguard.model.message import Button, ReminderContent, ReminderState, StateKind, VmCard
 from costguard.model.moments import moment_text
 from costguard.model.money import priced_text
+from costguard.model.person import AccountLookup
 from costguard.model.reminder import Claim, Keep, RequestKind, Subject, SubjectKind
 from costguard.reminders import gather, stop_rows
 from costguard.reminders.context import PlanContext
@@ -41,10 +42,32 @@ _REQUESTED = {
 
 
 @dataclass(frozen=True)
+class _Records:
+    """The stops, requests and people of several subjects, each read once for all of them when the first needs it."""
+
+    connection: Connection
+    subjects: frozenset[Subject]
+    owners: frozenset[str]
+
+    @cached_property
+    def stops(self) -> Mapping[Subject, Sequence[StopRecord]]:
+        return stop_rows.of_subjects(self.connection, self.subjects)
+
+    @cached_property
+    def requests(self) -> Mapping[Subject, Sequence[StoredRequest]]:
+        return requests.of_subjects(self.connection, self.subjects)
+
+    @cached_property
+    def people(self) -> Mapping[str, AccountLookup]:
+        return people.of_addresses(self.connection, self.owners)
+
+
+@dataclass(frozen=True)
 class _ReminderScene:
     """The subject of messages and what is decided about it now; `vm` and `decision` are None when it is over."""
 
     connection: Connection
+    records: _Records
     accrual: Accrual
     rules: Rules
     subject: Subject
@@ -55,13 +78,13 @@ class _ReminderScene:
     def now(self) -> datetime:
         return self.accrual.now
 
-    @cached_property
+    @property
     def stops(self) -> Sequence[StopRecord]:
-        return stop_rows.of_subjects(self.connection, [self.subject]).get(self.subject, ())
+        return self.records.stops.get(self.subject, ())
 
-    @cached_property
+    @property
     def requests(self) -> Sequence[StoredRequest]:
-        return requests.of_subject(self.connection, self.subject)
+        return self.records.requests.get(self.subject, ())
 
     @property
     def is_due(self) -> bool:
@@ -74,11 +97,13 @@ class _ReminderScene:
     def is_quiet(self) -> bool:
         if self.vm is None:
             return False
-        lookups = people.of_addresses(self.connection, [self.vm.owner])
-        return PlanContext(self.rules, lookups, self.now).quiet_until(self.vm, self.now) is not None
+        return PlanContext(self.rules, self.records.people, self.now).quiet_until(self.vm, self.now) is not None
 
     def owners_zone(self, owner: str) -> ZoneInfo:
-        return cards.zone_of(people.of_addresses(self.connection, [owner]).get(owner.lower()), self.rules)
+        known = self.records.people
+        if owner not in self.records.owners:
+            known = people.of_addresses(self.connection, [owner])
+        return cards.zone_of(known.get(owner.lower()), self.rules)
 
     def card(self, url: str) -> VmCard | None:
         """Makes the card of a VM; None where the ledger does not know it."""
@@ -156,8 +181,11 @@ class ReminderComposer:
         plan, fleet = gather.look_at(connection, self._rules, now, ids)
         decided = {subject_of(vm): (vm, decision) for vm, decision in zip(fleet, plan.decisions, strict=True)}
         accrual = accrual_at(connection, now)
+        records = _Records(connection, frozenset(subjects), frozenset(vm.owner for vm in fleet))
         scenes = {
-            subject: _ReminderScene(connection, accrual, self._rules, subject, *decided.get(subject, (None, None)))
+            subject: _ReminderScene(
+                connection, records, accrual, self._rules, subject, *decided.get(subject, (None, None))
+            )
             for subject in set(subjects)
         }
         return [scenes[subject] for subject in subjects]
