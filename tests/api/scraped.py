@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 from fastapi.testclient import TestClient
 from prometheus_client.parser import text_string_to_metric_families
+from sqlalchemy import Connection, insert
 from tests.api import rows
 from tests.api.conftest import deps_of
 from tests.api.rows import NOW, T4
@@ -17,8 +18,11 @@ from tests.within import keep_rates
 
 from costguard.api.app import create_app
 from costguard.api.deps import Deps
+from costguard.daemon import hourly_counts
+from costguard.daemon.feed_watch import Lateness
 from costguard.daemon.reconcile import PassReport
-from costguard.db import lease
+from costguard.db import lease, project_leases, tables
+from costguard.db.lease import database_time
 from costguard.db.transaction import Database
 from costguard.jobs.rows import interruptions
 from costguard.ledger.charging import Charged
@@ -70,6 +74,25 @@ class Scrape:
         return labels_by_name
 
 
+def feed_rows(connection: Connection) -> None:
+    """Events come; 40 messages of 3,000 bytes, 2 requests made where 28 would have been, in the last whole hour."""
+    subscription = "projects/ops/subscriptions/costguard-events"
+    moments = {"sent_at": NOW, "heard_at": NOW - timedelta(seconds=30), "pulled_at": NOW, "message_at": NOW}
+    backlog = {"unread": 7, "oldest_unread_at": NOW - timedelta(minutes=2), "measured_at": NOW}
+    connection.execute(insert(tables.feed_wire).values(subscription=subscription, **moments, **backlog))
+    counts = {
+        "feed_messages": 40,
+        "feed_bytes": 120_000,
+        "event_to_ledger/2": 20,
+        "event_to_ledger/5": 20,
+        "listing_requests": 2,
+        "requests_without_events": 28,
+    }
+    hourly_counts.add(connection, counts, NOW - HOUR)
+    now = database_time(connection)
+    project_leases.claim(connection, "guard-1:4242", ["lab"], 1, now + timedelta(seconds=9), now)
+
+
 def scrape(client: TestClient, accept: str = "") -> Scrape:
     answer = client.get("/metrics", headers={"accept": accept} if accept else {})
     assert answer.status_code == 200, answer.text
@@ -90,6 +113,7 @@ def full(database: Database) -> Deps:
         rows.instance(connection, "rests", status="stopped", preset="other")
         rows.day(connection, NOW.date() - timedelta(days=1), gpu_nanos=7_000_000_000)
         rows.day(connection, NOW.date() - timedelta(days=40), gpu_nanos=99_000_000_000)
+        feed_rows(connection)
         keep_rates(connection, NOW)
         reminder_rows.message(connection, "m", status="intended")
         reminder_rows.stop(connection, spot, life, NOW)
@@ -117,6 +141,7 @@ def full(database: Database) -> Deps:
     watched.message("reminder", "accepted")
     watched.delivery("pager", "refused")
     watched.tracker("mlflow", "failed")
+    watched.late(Lateness(3, 1))
     meters.signed_in(Via.OIDC, False)
     recorded = (Recorded("lab", unread=(NO_ZONE,)), Recorded("odd", error="it broke"), Recorded("well"))
     watched.passed(0.3, PassReport(NOW, NOW, recorded, Charged(), FleetPlan()))

@@ -6,20 +6,25 @@ import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from datetime import timedelta
+from decimal import Decimal
 from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
+from sqlalchemy import update
 from tests.api import rows
 from tests.api.conftest import Standstill
 from tests.api.rows import NOW
+from tests.api.scraped import feed_rows
 from tests.api.test_errors import LockedDatabase
 from tests.authenticators import authenticator_of, make_principal
 
 from costguard.access.tokens import NewToken, TokenService
 from costguard.api.deps import DaemonStatus
 from costguard.daemon.health import OneQuestion
+from costguard.daemon.watch_report import month_cost
 from costguard.db import lease, project_leases
+from costguard.db.tables import feed_wire
 from costguard.db.transaction import Database
 from costguard.errors import DatabaseUnreachable
 from costguard.ledger import unknown_vms
@@ -80,6 +85,35 @@ def test_vms_that_a_restored_ledger_does_not_know_are_warned_of(database: Databa
     (warning,) = body["warnings"]
     assert "cg-j9-1 bears this installation's labels" in warning
     assert "costguard db unknown" in warning
+
+
+def test_events_and_listings_are_told_of(database: Database, client: TestClient) -> None:
+    """Who reads it learns whether events come, what they cost, and what listings take with and without them."""
+    _watched(database)
+    with database.write() as connection:
+        feed_rows(connection)
+    body = client.get("/readyz").json()
+    assert (body["status"], body["feed"]["is_alive"], body["feed"]["messages_unread"]) == ("ready", True, 7)
+    assert (body["feed"]["late_half_seconds"], body["feed"]["late_most_seconds"]) == (2, 5)
+    assert Decimal(body["feed"]["month_cost"]) == month_cost(40, 120_000, 1).dollars
+    listings = body["listings"]
+    assert (listings["requests_per_hour"], listings["requests_per_hour_in_every_pass"]) == (2, 28)
+    assert (listings["holders"], listings["unheld"]) == ({"guard-1:4242": 1}, 0)
+    assert body["projects"][0]["doubt"] == "unproven"
+
+
+def test_silent_subscription_degrades(database: Database, client: TestClient) -> None:
+    """Nothing is lost, but VMs of seconds may be; what Pub/Sub answered is in the warning."""
+    _watched(database)
+    with database.write() as connection:
+        feed_rows(connection)
+        silent = {"heard_at": NOW - timedelta(minutes=5), "error": "Pub/Sub answered 403."}
+        connection.execute(update(feed_wire).values(silent))
+    body = client.get("/readyz").json()
+    assert (body["status"], body["feed"]["is_alive"]) == ("degraded", False)
+    (warning,) = body["warnings"]
+    assert warning.startswith("No events come through subscription costguard-events")
+    assert warning.endswith("Pub/Sub answered 403.")
 
 
 def test_the_database_says_who_acts(database: Database, client_with: Callable[..., TestClient]) -> None:

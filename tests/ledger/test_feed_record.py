@@ -221,7 +221,7 @@ def test_a_start_that_the_feed_told_is_charged_again_from_the_better_moment(data
     charge_due(database, at("12:00"))
     with database.read() as connection:
         cores = connection.scalar(select(func.sum(charges.c.amount_nanos)).where(charges.c.resource == "n1:core"))
-    assert cores is None or Money(int(cores)) == Money.of("0.001") * 8 * 600
+    assert cores is None or Money(int(cores)) == Money(Money.of("0.001").nanos * 8 * 600)
 
 
 def test_a_vm_whose_first_entry_was_lost_is_there_without_a_price(watched: Database) -> None:

@@ -8,15 +8,16 @@ from pathlib import Path
 
 import pytest
 from fastapi.testclient import TestClient
-from sqlalchemy import insert
+from sqlalchemy import insert, update
 from tests.api import rows
 from tests.api.rows import NOW
+from tests.api.scraped import feed_rows
 from tests.api.test_errors import LockedDatabase
 from tests.pages.html import Page, tidy
 
 from costguard.api.deps import DaemonStatus
 from costguard.db import lease
-from costguard.db.tables import archives
+from costguard.db.tables import archives, feed_wire
 from costguard.db.transaction import Database
 from costguard.doctor.finding import SetupReport, Topic, needs, ok, unknown
 from costguard.messages.slack_health import OutboxTrouble
@@ -70,6 +71,39 @@ def test_it_says_whether_all_is_well(database: Database, client_with: Callable[.
         "working",
     ):
         assert part in good
+
+
+def test_events_and_listings_are_shown(database: Database, client_with: Callable[..., TestClient]) -> None:
+    """Without a subscription how to get events; with one how they come, what they cost and save, and who watches."""
+    with database.write() as connection:
+        rows.project(connection)
+        rows.project(connection, "other", last_complete_at=NOW - timedelta(minutes=4))
+    before = read(client_with())
+    assert "Events not set up VMs are seen by listings alone." in before
+    assert "Oldest listing 4 min old" in before
+    assert "every pass lists it" not in before
+    with database.write() as connection:
+        feed_rows(connection)
+    text = read(client_with())
+    for part in (
+        "Events coming The last heartbeat that came back was sent 30 s ago.",
+        "Messages unread 7 the oldest for 2 min",
+        "half of the 40 events of the last hour within 2 s, 95 % within 5 s",
+        "0, 0 of them again; 0 operations came without their entry",
+        "$0.01 a month",
+        "Requests to lists 2 in the last hour; 28 with every project listed in every pass",
+        "guard-1:4242 watches 1 project",
+        "1 project is watched by no replica",
+        "No event of it ever came, so every pass lists it.",
+    ):
+        assert part in text
+    with database.write() as connection:
+        silent = {"heard_at": NOW - timedelta(minutes=5), "error": "Pub/Sub answered 403.", "unread": None}
+        connection.execute(update(feed_wire).values(silent))
+    silenced = read(client_with())
+    assert "Events silent Every project is listed in every pass" in silenced
+    assert "Pub/Sub answered 403." in silenced
+    assert "Messages unread not known" in silenced
 
 
 def test_what_is_red_says_what_to_do(database: Database, client_with: Callable[..., TestClient]) -> None:

@@ -12,6 +12,7 @@ from costguard.api.deps import Given
 from costguard.api.fields import Moment, Out, Text, read_from
 from costguard.api.route import Route, routes
 from costguard.api.vm_parts import UnreadOut, unread_parts
+from costguard.daemon import feed_state
 from costguard.ledger import projects as stored_projects
 from costguard.ledger.discovery import rows as discovered
 from costguard.ledger.discovery.rules import WatchedProject
@@ -82,13 +83,15 @@ def projects(deps: Given) -> ProjectsResponse:
         looks = stored_projects.read_all(connection)
         rows = {row.project: row for row in discovered.read_all(connection)}
         places = discovered.places(connection)
+        streams = feed_state.streams(connection, deps.rhythm)
     return ProjectsResponse(
         as_of=now,
         projects=[
             ProjectOut.read(
                 look,
                 **_origin(rows.get(look.project) or WatchedProject(look.project), deps.listed),
-                is_stale=look.last_complete_at is None or now - look.last_complete_at > deps.stale_after,
+                is_stale=look.last_complete_at is None
+                or now - look.last_complete_at > streams.longest_age(look.project, now, deps.stale_after),
                 unread=unread_parts([look]),
             )
             for look in looks

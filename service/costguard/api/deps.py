@@ -14,6 +14,7 @@ from sqlalchemy import Connection
 
 from costguard.access.rules import Rules
 from costguard.daemon.health import ANSWER, OneQuestion, VitalSigns
+from costguard.daemon.listings import RHYTHM, Rhythm
 from costguard.db.transaction import Database
 from costguard.doctor.finding import SetupReport
 from costguard.jobs.listing.output import OpenFolder
@@ -94,6 +95,7 @@ class Deps:
     sharing: Sharing | None = None  # None: every response is made for one caller alone
     other_metrics: Callable[[], Iterable[Metric]] = tuple  # of the watching and the other serving processes
     setup: Callable[[], SetupReport | None] = lambda: None  # what the set-up needs; None: it was not checked (yet)
+    rhythm: Rhythm = RHYTHM  # of listings while events come
     socket_trouble: Callable[[], str] = str  # why Socket Mode does not work; "" when it does
 
     @property

@@ -10,10 +10,11 @@ from fastapi import APIRouter, Request, Response
 from pydantic import Field
 
 from costguard.api.deps import Given
-from costguard.api.fields import Moment, Out, Seconds, read_from
+from costguard.api.fields import Moment, Out, Seconds, Usd, read_from
 from costguard.api.route import routes
 from costguard.api.vm_parts import UnreadOut, unread_parts
 from costguard.daemon.health import Verdict, health
+from costguard.daemon.listings import Why
 from costguard.doctor.finding import CheckState, Topic, worst
 from costguard.model.access import Permission, Principal
 
@@ -37,11 +38,53 @@ class ProjectHealthOut(Out):
     last_complete_at: Moment | None = read_from("look.last_complete_at")
     age_seconds: Seconds | None = read_from("age")
     is_stale: bool
+    doubt: Why | None = Field(
+        description="Why every pass lists the project: its events are not relied on. Null: it is listed at its turn."
+    )
     is_unread: bool = read_from(
         "look.is_unread", description="True: the last read failed completely; `unread` has the reason and the fix."
     )
     holder: str | None = Field(description="The replica that watches it; null: none does at the moment.")
     held_since: Moment | None = Field(description="The moment from which that replica has watched it.")
+
+
+class FeedOut(Out):
+    """The subscription that events come through."""
+
+    subscription: str = read_from("subscription.name")
+    is_alive: bool = Field(description="Whether what is published to its topic comes through soon.")
+    heartbeat_age_seconds: Seconds | None = read_from(
+        "heartbeat_age", description="How long ago the newest heartbeat that came back was sent."
+    )
+    last_message_at: Moment | None = read_from("subscription.wire.message_at")
+    messages_unread: int | None = read_from(
+        "subscription.unread", description="Messages that Pub/Sub holds; null where that is not known."
+    )
+    oldest_unread_seconds: Seconds | None = read_from("unread_age")
+    entries: int = Field(description="Audit entries that ever came, those that came again among them.")
+    doubled: int = Field(description="Entries that came again.")
+    missed: int = Field(description="Operations that a listing showed and whose entry had not come.")
+    events: int = Field(description="Events that were recorded in the last whole hour.")
+    late_half_seconds: int | None = Field(
+        description="Half of these events were in the ledger within so many seconds; null: later than 15 minutes."
+    )
+    late_most_seconds: int | None = Field(description="The same for 95 of 100.")
+    month_cost: Usd | None = Field(description="Pub/Sub's price of a month such as the last day, without what is free.")
+    error: str = read_from("subscription.error", description="What Pub/Sub answered to the last pull, if it failed.")
+
+
+class ListingsOut(Out):
+    """What listings cost, and who makes them."""
+
+    oldest_age_seconds: Seconds | None = read_from("oldest", description="The age of the oldest whole listing.")
+    requests_per_hour: int | None = Field(
+        description="Requests to Google's lists in the last whole hour; null while no whole hour was counted."
+    )
+    requests_per_hour_in_every_pass: int | None = Field(
+        description="The same with every project listed in every pass, as where no events come."
+    )
+    holders: Mapping[str, int] = Field(description="The number of projects that each replica watches.")
+    unheld: int = Field(description="Projects that no replica watches at this moment.")
 
 
 class ReadyResponse(Out):
@@ -67,6 +110,8 @@ class ReadyDetailResponse(ReadyResponse):
     leases: Sequence[LeaseOut] = read_from("holders")
     projects: Sequence[ProjectHealthOut]
     unread: list[UnreadOut]
+    feed: FeedOut | None = read_from("watch.feed", description="Null where no events are pulled.")
+    listings: ListingsOut = read_from("watch")
     prices_age_seconds: Seconds | None = read_from("prices_age")
     slack_refused: Mapping[str, int] = Field(
         description="Requests from Slack that were refused since this process started, by reason."

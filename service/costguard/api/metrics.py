@@ -16,6 +16,7 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
 from costguard.api.deps import Deps, Given
+from costguard.api.metrics_of_watch import families_of_watch
 from costguard.daemon.metrics import MONTH, Figures, InterruptionCounts, figures
 from costguard.db.health_rows import holders, is_held_by
 from costguard.model.access import Permission
@@ -68,7 +69,7 @@ class _Everything(Collector):
     def collect(self) -> Iterator[Metric]:
         deps = self._deps
         with deps.database.read() as connection:
-            readings = figures(connection, deps.rules, deps.clock.now(), deps.meters.events)
+            readings = figures(connection, deps.rules, deps.clock.now(), deps.meters.events, deps.rhythm)
             hooks = deps.webhook_states(connection)
             is_acting = is_held_by(holders(connection), deps.holder)
         yield from families(readings, hooks, is_acting=is_acting)
@@ -81,6 +82,7 @@ def families(figures: Figures, hooks: Sequence[WebhookState], *, is_acting: bool
     )
     yield from _fleet(figures)
     yield from _health(figures)
+    yield from families_of_watch(figures.watch)
     yield from _money(figures)
     yield from _work(figures)
     yield from _webhooks(hooks, figures)

@@ -5,13 +5,16 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Generic, Protocol, TypeVar
 
 from sqlalchemy import Connection
 
+from costguard.daemon import watch_report
+from costguard.daemon.listings import Rhythm, Streams, Why
+from costguard.daemon.watch_report import WatchFigures
 from costguard.db import health_rows as stored
 from costguard.db import project_leases
 from costguard.db.health_rows import Holder
@@ -143,6 +146,8 @@ class HealthSources(Protocol):
     @property
     def stale_after(self) -> timedelta: ...
     @property
+    def rhythm(self) -> Rhythm: ...  # of listings while events come
+    @property
     def status(self) -> Callable[[], DaemonReport]: ...
     @property
     def outbox_trouble(self) -> Callable[[], OutboxTrouble | None]: ...
@@ -157,13 +162,15 @@ class HealthSources(Protocol):
 @dataclass(frozen=True, slots=True)
 class ProjectState:
     """`age` is that of the last look that read all of it; None where there was none. `shard` names the replica that
-    watches it; None where none does.
+    watches it; None where none does. `doubt` is why its events are not relied on, so that every pass lists it; None: it
+    is listed at its turn.
     """
 
     look: ProjectLook
     age: timedelta | None
     is_stale: bool
     shard: ShardHolder | None
+    doubt: Why | None = Why.SILENT
 
     @property
     def holder(self) -> str | None:
@@ -186,6 +193,7 @@ class VitalSigns:
     unknown_vms: Sequence[UnknownVm] = ()
     searches: Sequence[SearchedPlace] = ()
     shards: Sequence[ShardHolder] = ()
+    watch: WatchFigures = field(default_factory=WatchFigures)
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,6 +217,7 @@ class Health:
     has_slack: bool
     slack_refused: Mapping[str, int]
     webhooks: Sequence[WebhookState]
+    watch: WatchFigures = field(default_factory=WatchFigures)
 
     @property
     def verdict(self) -> Verdict:
@@ -242,7 +251,8 @@ def health(sources: HealthSources) -> Health:
         reasons += _reasons(daemon, signs)
     slack = slack_health(signs.outbox, sources.socket_trouble(), now, sources.stale_after)
     shards = {shard.project: shard for shard in signs.shards if shard.is_held}
-    states = [_project(look, now, sources.stale_after, shards.get(look.project)) for look in signs.looks]
+    streams = signs.watch.streams
+    states = [_project(look, now, sources.stale_after, shards.get(look.project), streams) for look in signs.looks]
     return Health(
         as_of=now,
         daemon=daemon,
@@ -251,6 +261,7 @@ def health(sources: HealthSources) -> Health:
         reasons=reasons,
         warnings=[
             *_warnings(daemon, states, slack, now),
+            *_of_feed(signs.watch),
             *_of_unknown(signs.unknown_vms),
             *(_of_search(place, now) for place in signs.searches if place.failed_since is not None),
             *(_of_webhook(webhook, now) for webhook in signs.webhooks if webhook.error),
@@ -262,19 +273,22 @@ def health(sources: HealthSources) -> Health:
         has_slack=signs.outbox is not None,
         slack_refused=dict(sources.slack_refused()),
         webhooks=signs.webhooks,
+        watch=signs.watch,
     )
 
 
 def _vital_signs(sources: HealthSources) -> VitalSigns:
     with sources.database.read() as connection:
+        looks = projects.read_all(connection)
         signs = VitalSigns(
             stored.holders(connection),
-            projects.read_all(connection),
+            looks,
             stored.prices_recorded_at(connection),
             sources.webhook_states(connection),
             unknown_vms=unknown_vms.there(connection),
             searches=discovered.places(connection),
             shards=project_leases.read(connection, database_time(connection)),
+            watch=watch_report.read(connection, looks, sources.clock.now(), sources.rhythm),
         )
     return replace(signs, outbox=sources.outbox_trouble())
 
@@ -332,6 +346,14 @@ def _of_part(project: str, part: Unread) -> str:
     return f"{what}: {with_command(project, part)}"
 
 
+def _of_feed(watch: WatchFigures) -> Iterator[str]:
+    if watch.feed is None or watch.feed.is_alive:
+        return
+    name = watch.feed.subscription.name.rsplit("/", 1)[-1]
+    why = watch.feed.subscription.error or "A heartbeat of the last 90 s should have come back, and none did."
+    yield f"No events come through subscription {name}, so every project is listed in every pass. {why}"
+
+
 def _of_unknown(vms: Sequence[UnknownVm]) -> Iterator[str]:
     if not vms:
         return
@@ -351,6 +373,9 @@ def _of_webhook(state: WebhookState, now: datetime) -> str:
     return f"Webhook {state.name}: {count_text(state.waiting, 'event')} {waits}{since}: {state.error}"
 
 
-def _project(look: ProjectLook, now: datetime, stale_after: timedelta, shard: ShardHolder | None) -> ProjectState:
+def _project(
+    look: ProjectLook, now: datetime, stale_after: timedelta, shard: ShardHolder | None, streams: Streams
+) -> ProjectState:
     age = None if look.last_complete_at is None else max(timedelta(), now - look.last_complete_at)
-    return ProjectState(look, age, age is None or age > stale_after, shard)
+    is_stale = age is None or age > streams.longest_age(look.project, now, stale_after)
+    return ProjectState(look, age, is_stale, shard, streams.doubt(look.project, now))

@@ -11,6 +11,9 @@ from datetime import datetime
 from sqlalchemy import BigInteger, Connection, func, select, text, type_coerce
 
 from costguard.access.rules import Rules
+from costguard.daemon import watch_report
+from costguard.daemon.listings import RHYTHM, Rhythm
+from costguard.daemon.watch_report import WatchFigures
 from costguard.db import health_rows
 from costguard.db.remembered import remembers
 from costguard.db.tables import OPEN_JOB, WAITING, events, interruptions, jobs, messages, stops
@@ -108,6 +111,7 @@ class Figures:
     stops: Mapping[tuple[str, bool], int]  # by outcome, and whether a person had requested it
     interrupted: InterruptionCounts
     events: Mapping[str, int]
+    watch: WatchFigures = field(default_factory=WatchFigures)
 
 
 class EventCounts:
@@ -128,15 +132,18 @@ class EventCounts:
             return dict(self._counts)
 
 
-def figures(connection: Connection, rules: Rules, now: datetime, event_counts: EventCounts) -> Figures:
+def figures(
+    connection: Connection, rules: Rules, now: datetime, event_counts: EventCounts, rhythm: Rhythm = RHYTHM
+) -> Figures:
     accrual = accrual_at(connection, now)
     today = now.date()
     # Budgets first: they tell owners apart, and what they read of what is not stored yet answers the month as well.
     budgets = standings(connection, accrual, rules.budgets, rules.teams)
+    looks = projects.read_all(connection)
     return Figures(
         as_of=now,
         burning=burn_rates.burning(connection, accrual),
-        looks=projects.read_all(connection),
+        looks=looks,
         prices_at=health_rows.prices_recorded_at(connection),
         month=spend(connection, accrual, today.replace(day=1), today, MONTH).rows,
         budgets=budgets,
@@ -145,4 +152,5 @@ def figures(connection: Connection, rules: Rules, now: datetime, event_counts: E
         stops=count_stops(connection),
         interrupted=count_interruptions(connection),
         events=event_counts.read(connection),
+        watch=watch_report.read(connection, looks, now, rhythm),
     )

@@ -21,6 +21,7 @@ from costguard.api.app import create_app
 from costguard.api.deps import DaemonStatus, Deps
 from costguard.checkpoints.client import InScaledTime
 from costguard.clock import ScaledClock, SystemClock
+from costguard.daemon.listings import RHYTHM
 from costguard.db.remembered import forget
 from costguard.db.state import state
 from costguard.db.transaction import Database
@@ -248,6 +249,7 @@ def _deps(built: _Built, is_stopping: Callable[[], bool]) -> Iterator[Deps]:
             version=__version__,
             # Passes come at real intervals; ages are the clock's.
             stale_after=max(3 * settings.watch.every, timedelta(minutes=5)) * speed,
+            rhythm=RHYTHM.at_speed(speed),
             status=lambda: _status(watcher),
             holder=built.begin.holder,
             slack=slack_intake.signed if slack_intake is not None else None,

@@ -13,6 +13,8 @@ from starlette.responses import HTMLResponse
 
 from costguard.bill import report
 from costguard.bill.report import Accuracy
+from costguard.daemon import feed_state
+from costguard.daemon.listings import Streams
 from costguard.events import audit_log
 from costguard.ledger import projects
 from costguard.ledger.accrual import accrual_at
@@ -232,6 +234,7 @@ def overview(source: Source, wanted: FleetQuery, now: datetime, me: Principal | 
         history = burned(connection, accrual, scope) if has_past else None
         month = spend.spend(connection, accrual, now.date().replace(day=1), now.date(), [], scope)
         looks = projects.read_all(connection)
+        streams = feed_state.streams(connection, source.rhythm)
         accuracy = report.accuracy(connection)
         filter_choices = choices.read(connection)
         events = audit_log.read(connection, project=wanted.project, limit=_EVENTS)
@@ -243,7 +246,7 @@ def overview(source: Source, wanted: FleetQuery, now: datetime, me: Principal | 
         month=month.total.total,
         month_unpriced=len(month.unpriced),
         gaps=_unread_parts(looks),
-        stale=[look for look in looks if _is_stale(look, now, source.stale_after) and not look.is_unread],
+        stale=[look for look in looks if _is_stale(look, now, source.stale_after, streams) and not look.is_unread],
         looks=looks,
         price_note=accrual.price_note,
         accuracy=accuracy,
@@ -283,5 +286,6 @@ def _shares(burning: Sequence[Burning]) -> list[Share]:
     return shares
 
 
-def _is_stale(look: ProjectLook, now: datetime, stale_after: timedelta) -> bool:
-    return look.last_complete_at is not None and now - look.last_complete_at > stale_after
+def _is_stale(look: ProjectLook, now: datetime, stale_after: timedelta, streams: Streams) -> bool:
+    longest = streams.longest_age(look.project, now, stale_after)
+    return look.last_complete_at is not None and now - look.last_complete_at > longest

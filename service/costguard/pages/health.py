@@ -12,6 +12,7 @@ from starlette.responses import HTMLResponse
 
 from costguard.daemon import health
 from costguard.daemon.health import Health, ProjectState, Verdict
+from costguard.daemon.listings import Why
 from costguard.db import health_rows as stored_health
 from costguard.db.health_rows import ArchiveFiles, HistoryFiles
 from costguard.doctor.finding import Finding, SetupReport
@@ -49,6 +50,7 @@ class ProjectRow:
     is_stale: bool
     is_unread: bool
     vms: int
+    how: str  # how often it is listed, and why; "" where no events are pulled
     parts: Sequence[UnreadScope]
 
 
@@ -94,7 +96,7 @@ def _gathered(source: Source) -> HealthPage:
         report=report,
         sentence=_SENTENCES[report.verdict],
         detail=_detail(report),
-        projects=[_project(state) for state in report.projects],
+        projects=[_project(state, has_feed=report.watch.feed is not None) for state in report.projects],
         holder=daemon.lease.holder if daemon is not None else "",
         is_held=any(holder.is_held for holder in report.holders),
         prices_are_old=report.prices_age is not None and report.prices_age > OLD,
@@ -118,7 +120,15 @@ def _detail(report: Health) -> str:
     return f"{number} {'project is' if number == 1 else 'projects are'} completely read{oldest}."
 
 
-def _project(state: ProjectState) -> ProjectRow:
+_LISTED = {
+    None: "Its events come, so it is listed every 14 minutes.",
+    Why.SILENT: "No events come, so every pass lists it.",
+    Why.UNPROVEN: "No event of it ever came, so every pass lists it.",
+    Why.MISSED: "An event of it was missed, so every pass lists it until they come again.",
+}
+
+
+def _project(state: ProjectState, *, has_feed: bool) -> ProjectRow:
     look = state.look
     return ProjectRow(
         name=look.project,
@@ -128,6 +138,7 @@ def _project(state: ProjectState) -> ProjectRow:
         is_stale=state.is_stale,
         is_unread=look.is_unread,
         vms=look.instance_count,
+        how=_LISTED[state.doubt] if has_feed else "",
         parts=[UnreadScope(part, command_for(look.project, part)) for part in look.unread],
     )
 

@@ -10,6 +10,8 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Proc
 from prometheus_client.core import Metric
 from prometheus_client.samples import Sample
 
+from costguard.daemon.feed_watch import LATE_BUCKETS_S, Lateness
+from costguard.daemon.listings import Why
 from costguard.daemon.metrics import EventCounts
 from costguard.daemon.reconcile import PassReport
 from costguard.model.access import Via
@@ -88,6 +90,19 @@ class WatchMeters:
             "tracker",
             "outcome",
         )
+        self._listed = self._counter("costguard_listings_total", "Projects that passes listed, by the reason.", "why")
+        self._late = Histogram(
+            "costguard_event_to_ledger_seconds",
+            "From an event until it was in the ledger.",
+            buckets=LATE_BUCKETS_S,
+            registry=self.registry,
+        )
+        self._late_since_publish = Histogram(
+            "costguard_publish_to_ledger_seconds",
+            "From when an event's message was published until the event was in the ledger.",
+            buckets=LATE_BUCKETS_S,
+            registry=self.registry,
+        )
         for outcome in ("done", "interrupted", "failed"):
             self._passes.labels(outcome)
 
@@ -95,9 +110,18 @@ class WatchMeters:
         """A pass is over; without a report it failed."""
         outcome = "failed" if report is None else "interrupted" if report.interrupted else "done"
         self._passes.labels(outcome).observe(seconds)
-        for one in report.recorded if report is not None else ():
+        if report is None:
+            return
+        for one in report.recorded:
             # A project shows up with its first pass, so that the first failure is an increase.
             self._listing.labels(one.project).inc(len(one.unread) or bool(one.error))
+            self._listed.labels(report.due.get(one.project, Why.WORK).value).inc()
+
+    def late(self, late: Lateness) -> None:
+        """An event is in the ledger."""
+        self._late.observe(late.from_event)
+        if late.from_publish is not None:
+            self._late_since_publish.observe(late.from_publish)
 
     def message(self, kind: str, outcome: str) -> None:
         self._messages.labels(kind, outcome).inc()
