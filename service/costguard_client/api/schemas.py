@@ -946,6 +946,36 @@ class FeeByHourOut(TypedDict):
     use: CoveredOut
 
 
+class FeedOut(TypedDict):
+    """The subscription that events come through."""
+
+    doubled: int
+    """Entries that came again."""
+    entries: int
+    """Audit entries that ever came, those that came again among them."""
+    error: str
+    """What Pub/Sub answered to the last pull, if it failed."""
+    events: int
+    """Events that were recorded in the last whole hour."""
+    heartbeat_age_seconds: int | None
+    """How long ago the newest heartbeat that came back was sent."""
+    is_alive: bool
+    """Whether what is published to its topic comes through soon."""
+    last_message_at: str | None
+    late_half_seconds: int | None
+    """Half of these events were in the ledger within so many seconds; null: later than 15 minutes."""
+    late_most_seconds: int | None
+    """The same for 95 of 100."""
+    messages_unread: int | None
+    """Messages that Pub/Sub holds; null where that is not known."""
+    missed: int
+    """Operations that a listing showed and whose entry had not come."""
+    month_cost: str | None
+    """Pub/Sub's price of a month such as the last day, without what is free."""
+    oldest_unread_seconds: int | None
+    subscription: str
+
+
 class FindingOut(TypedDict):
     command: str
     """The command or the words that mend it, or would find it out; empty where nothing is to be done."""
@@ -1888,6 +1918,21 @@ class LinksOut(TypedDict):
     """The address of this request."""
 
 
+class ListingsOut(TypedDict):
+    """What listings cost, and who makes them."""
+
+    holders: dict[str, int]
+    """The number of projects that each replica watches."""
+    oldest_age_seconds: int | None
+    """The age of the oldest whole listing."""
+    requests_per_hour: int | None
+    """Requests to Google's lists in the last whole hour; null while no whole hour was counted."""
+    requests_per_hour_in_every_pass: int | None
+    """The same with every project listed in every pass, as where no events come."""
+    unheld: int
+    """Projects that no replica watches at this moment."""
+
+
 class LooseOut(TypedDict):
     command: str
     """The command that removes it, for a person to run; empty: a reservation of calendar mode, which is sold
@@ -2407,6 +2452,8 @@ class ProjectHealthOut(TypedDict):
     """The moment from which that replica has watched it."""
     holder: str | None
     """The replica that watches it; null: none does at the moment."""
+    doubt: Why | None
+    """Why every pass lists the project: its events are not relied on. Null: it is listed at its turn."""
     is_stale: bool
     is_unread: bool
     """True: the last read failed completely; `unread` has the reason and the fix."""
@@ -2636,10 +2683,13 @@ class ReadyDetailResponse(TypedDict):
     """The response for callers with the permission read."""
 
     as_of: str
+    feed: FeedOut | None
+    """Null where no events are pulled."""
     is_acting: bool
     """Whether this replica's daemon holds the lease, by the database."""
     last_pass_at: str | None
     leases: list[LeaseOut]
+    listings: ListingsOut
     prices_age_seconds: int | None
     projects: list[ProjectHealthOut]
     reasons: list[str]
@@ -3656,6 +3706,8 @@ class UseOut(TypedDict):
 Verdict = Literal["ready", "degraded", "not ready"]
 
 WhenLate = Literal["finish", "stop"]
+
+Why = Literal["never_read", "unread", "work", "silent", "unproven", "missed", "turn"]
 
 
 class WorkLeftOut(TypedDict):
