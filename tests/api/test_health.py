@@ -88,7 +88,7 @@ def test_vms_that_a_restored_ledger_does_not_know_are_warned_of(database: Databa
 
 
 def test_events_and_listings_are_told_of(database: Database, client: TestClient) -> None:
-    """Who reads it learns whether events come, what they cost, and what listings take with and without them."""
+    """The details say whether events come, what they cost, and what listings take with and without them."""
     _watched(database)
     with database.write() as connection:
         feed_rows(connection)

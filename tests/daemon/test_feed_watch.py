@@ -13,7 +13,7 @@ from tests.fakes import HandClock
 
 from costguard.daemon import feed_state, hourly_counts
 from costguard.daemon.feed_watch import BYTES, MESSAGES, PULLS, FeedWatch, Lateness, bucket_of, late_at, size_of
-from costguard.daemon.listings import RHYTHM, Why
+from costguard.daemon.listings import RHYTHM, ListingReason
 from costguard.db.tables import feed_wire
 from costguard.db.transaction import Database
 from costguard.errors import CloudUnavailable, PermissionDenied
@@ -59,7 +59,7 @@ def watch(database: Database, name: str = NAME, late: list[Lateness] | None = No
 def stored(database: Database, now: datetime) -> tuple[feed_state.Subscription | None, bool]:
     with database.read() as connection:
         streams = feed_state.streams(connection)
-        return feed_state.subscription(connection), streams.doubt("lab", now) is not Why.SILENT
+        return feed_state.subscription(connection), streams.doubt("lab", now) is not ListingReason.SILENT
 
 
 def test_heartbeat_goes_out_every_thirty_seconds_and_comes_back(database: Database) -> None:
@@ -118,6 +118,7 @@ def test_where_heartbeats_are_refused_messages_stand_for_them(sqlite_database: D
 
 
 def test_heartbeat_that_could_not_be_sent_is_sent_at_its_next_time(sqlite_database: Database) -> None:
+    """A topic that does not answer once is no topic that refuses."""
     topic, pulling = Topic(), watch(sqlite_database)
     topic.trouble = CloudUnavailable("no answer")
     pulling.beat(topic.publish, NOON)
@@ -138,6 +139,7 @@ def test_restart_keeps_what_is_stored(sqlite_database: Database) -> None:
 
 
 def test_failed_pull_is_stored_with_its_words(sqlite_database: Database) -> None:
+    """The words stay until a pull is answered."""
     pulling = watch(sqlite_database)
     pulling.failed(CloudUnavailable("Pub/Sub does not answer."))
     assert stored(sqlite_database, NOON)[0].error == "Pub/Sub does not answer."  # type: ignore[union-attr]
@@ -164,6 +166,7 @@ def test_size_of_a_message_is_what_google_bills() -> None:
 
 
 def test_lateness_of_events_is_counted_by_bucket(sqlite_database: Database) -> None:
+    """Two events three seconds late and one an hour late: half within 5 s, 95 % above all bounds."""
     late: list[Lateness] = []
     pulling = watch(sqlite_database, late=late)
     moments = [(NOON - 3 * SECOND, NOON - 2 * SECOND), (NOON - 3 * SECOND, None), (NOON - timedelta(hours=1), NOON)]
@@ -178,10 +181,12 @@ def test_lateness_of_events_is_counted_by_bucket(sqlite_database: Database) -> N
 
 @pytest.mark.parametrize(("seconds", "bucket"), [(0, "1"), (1, "1"), (1.001, "2"), (900, "900"), (900.5, "inf")])
 def test_bucket_holds_its_bound(seconds: float, bucket: str) -> None:
+    """A second is within a second; a bit more is not."""
     assert bucket_of(seconds) == bucket
 
 
 def test_share_of_no_events_is_not_known() -> None:
+    """The share of 95 of 100 ends with the bucket of the 95th."""
     assert late_at({}, 0.95) is None
     assert late_at({"event_to_ledger/1": 95, "event_to_ledger/60": 5}, 0.95) == 1
     assert late_at({"event_to_ledger/1": 94, "event_to_ledger/60": 6}, 0.95) == 60

@@ -16,7 +16,7 @@ from tests.reminders.reminder_rows import stop
 from costguard.access.rules import Rules
 from costguard.daemon import hourly_counts
 from costguard.daemon.listing_turns import ListingTurns, ReadStreams, at_work, earliest_moments
-from costguard.daemon.listings import Stream, Streams, Why, Wire
+from costguard.daemon.listings import Stream, EventStreams, ListingReason, Wire
 from costguard.daemon.looker import Pace
 from costguard.daemon.reconcile import Reconciler
 from costguard.daemon.shard_keeper import all_projects
@@ -50,13 +50,13 @@ class Watching(FakeCloud):
         return super().observe(project, operations_since)
 
 
-def alive(_connection: Connection, now: datetime) -> Streams:
+def alive(_connection: Connection, now: datetime) -> EventStreams:
     """Events of both projects come."""
-    return Streams(Wire(heard_at=now), {PROJECT: Stream(now), OTHER: Stream(now)})
+    return EventStreams(FeedWire(heard_at=now), {PROJECT: Stream(now), OTHER: Stream(now)})
 
 
-def silent(_connection: Connection, _now: datetime) -> Streams:
-    return Streams()
+def silent(_connection: Connection, _now: datetime) -> EventStreams:
+    return EventStreams()
 
 
 def running(number: int = 1, project: str = PROJECT, read: str = "12:00", **given: object) -> Observation:
@@ -82,14 +82,14 @@ def test_pass_lists_only_projects_whose_turn_it_is(sqlite_database: Database) ->
     turns = ListingTurns(lambda connection, now: reading[0](connection, now))
     reading: list[ReadStreams] = [alive]
     passes = reconciler(sqlite_database, cloud, turns, clock=clock)
-    assert passes.run().due == {PROJECT: Why.NEVER_READ, OTHER: Why.NEVER_READ}
+    assert passes.run().due == {PROJECT: ListingReason.NEVER_READ, OTHER: ListingReason.NEVER_READ}
     clock.advance(MINUTE)
     report = passes.run()
     assert (report.due, report.recorded, cloud.listed) == ({}, (), [PROJECT, OTHER])
     assert {decision.name for decision in report.plan.decisions} == {"vm-1", "vm-2"}  # it decides about all
     reading[0] = silent
     clock.advance(MINUTE)
-    assert passes.run().due == {PROJECT: Why.SILENT, OTHER: Why.SILENT}
+    assert passes.run().due == {PROJECT: ListingReason.SILENT, OTHER: ListingReason.SILENT}
 
 
 def test_projects_with_work_are_listed_in_every_pass(sqlite_database: Database) -> None:
@@ -126,6 +126,7 @@ def test_projects_with_work_are_listed_in_every_pass(sqlite_database: Database) 
 
 
 def test_request_has_its_project_listed(sqlite_database: Database) -> None:
+    """A person's request rests on how the VM is now."""
     judged = judged_at(sqlite_database)
     with sqlite_database.read() as connection:
         assert at_work(connection) == set()
@@ -157,7 +158,7 @@ def test_due_stop_has_its_project_listed_before_it_is_decided_on(sqlite_database
 
 
 def test_vm_that_ended_unnoticed_is_not_stopped(sqlite_database: Database) -> None:
-    """Its owner stopped it at 11:50 and the event was lost: after the listing nothing is left to be stopped."""
+    """The owner stopped it at 11:50 and the event was lost: after the listing nothing is left to be stopped."""
     judged = judged_at(sqlite_database)
     ended = operation("stop", "11:50", "11:51", target_id="1001", target_name="vm-1")
     vm = seen(Status.STOPPED, key=InstanceKey(PROJECT, "1001"), name="vm-1", fingerprint="s", last_stopped_at="11:51")
@@ -202,13 +203,13 @@ def test_due_stop_in_a_project_of_another_replica_waits_for_its_look(sqlite_data
         acting.run(shards=of_acting)
         assert (cloud.listed, judged.google.calls) == ([], [])
         clock.advance(timedelta(seconds=5))
-        assert holding.look(of_holding).due == {PROJECT: Why.WORK}
+        assert holding.look(of_holding).due == {PROJECT: ListingReason.WORK}
         acting.run(shards=of_acting)
     assert (cloud.listed, [call[0] for call in judged.google.calls]) == ([PROJECT], ["stop"])
 
 
 def test_moment_of_the_next_decision_has_its_project_listed_first(sqlite_database: Database) -> None:
-    """What the last plan said of the next reminder: at that moment the listing comes before the decision."""
+    """The last plan named the next reminder: at that moment the listing comes before the decision."""
     clock = HandClock(NOON)
     turns = ListingTurns(alive)
     cloud = Watching(running(), running(2, OTHER))
@@ -217,7 +218,7 @@ def test_moment_of_the_next_decision_has_its_project_listed_first(sqlite_databas
     turns.decided(FleetPlan((decision,)), NOON)
     with sqlite_database.read() as connection:
         assert turns.due(connection, [PROJECT, OTHER], NOON + MINUTE - timedelta(seconds=1)) == {}
-        assert turns.due(connection, [PROJECT, OTHER], NOON + MINUTE) == {OTHER: Why.WORK}
+        assert turns.due(connection, [PROJECT, OTHER], NOON + MINUTE) == {OTHER: ListingReason.WORK}
 
 
 def test_earliest_moment_of_a_project_is_that_of_its_first_decision() -> None:

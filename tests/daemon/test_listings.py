@@ -1,4 +1,4 @@
-"""Which projects a pass lists: rules by table, and over drawn streams no listing is older than promised."""
+"""The projects that a pass lists: rules by table, and over drawn streams no listing is older than promised."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.builders import at
 
-from costguard.daemon.listings import RHYTHM, Stream, Streams, Why, Wire, due
+from costguard.daemon.listings import RHYTHM, EventStreams, FeedWire, ListingReason, Stream, due
 from costguard.ledger.projects import ProjectLook
 from costguard.model.observation import Unread
 
 NOW = at("12:00")
 MINUTE, SECOND = timedelta(minutes=1), timedelta(seconds=1)
-ALIVE = Wire(heard_at=NOW - 20 * SECOND)
+ALIVE = FeedWire(heard_at=NOW - 20 * SECOND)
 HEARD = {"lab": Stream(heard_at=NOW - MINUTE)}
 REFUSED = Unread("project", "grant the role", "permission")
 
@@ -32,48 +32,51 @@ def look(age: timedelta = MINUTE, project: str = "lab", *unread: Unread, complet
 
 def why(
     age: timedelta = MINUTE,
-    wire: Wire | None = ALIVE,
+    wire: FeedWire | None = ALIVE,
     by_project: Mapping[str, Stream] = HEARD,
     *unread: Unread,
     wanted: Sequence[str] = (),
-) -> Why | None:
-    return due(["lab"], {"lab": look(age, "lab", *unread)}, Streams(wire, by_project), wanted, NOW).get("lab")
+) -> ListingReason | None:
+    return due(["lab"], {"lab": look(age, "lab", *unread)}, EventStreams(wire, by_project), wanted, NOW).get("lab")
 
 
 def test_project_whose_events_come_waits_for_its_turn() -> None:
-    """One turn in fourteen minutes, however long ago the last listing was by then."""
+    """A turn comes in fourteen minutes, however long ago the last listing was by then."""
     turns = [minute for minute in range(14) if why(minute * MINUTE) is None]
     first_turn = len(turns)
     assert turns == list(range(first_turn))
     assert 0 < first_turn < 14
-    assert all(why(minute * MINUTE) is Why.TURN for minute in range(first_turn, 30))
+    assert all(why(minute * MINUTE) is ListingReason.TURN for minute in range(first_turn, 30))
 
 
 def test_project_that_was_never_read_is_listed() -> None:
-    assert due(["lab"], {}, Streams(ALIVE, HEARD), (), NOW) == {"lab": Why.NEVER_READ}
+    """A project without a look, and one that no look read whole, are listed."""
+    assert due(["lab"], {}, EventStreams(ALIVE, HEARD), (), NOW) == {"lab": ListingReason.NEVER_READ}
     looks = {"lab": look(complete=False)}
-    assert due(["lab"], looks, Streams(ALIVE, HEARD), (), NOW) == {"lab": Why.NEVER_READ}
+    assert due(["lab"], looks, EventStreams(ALIVE, HEARD), (), NOW) == {"lab": ListingReason.NEVER_READ}
 
 
 def test_project_that_was_partly_unread_is_listed_again() -> None:
-    assert why(MINUTE, ALIVE, HEARD, REFUSED) is Why.UNREAD
+    """The unread part is read as soon as it can be."""
+    assert why(MINUTE, ALIVE, HEARD, REFUSED) is ListingReason.UNREAD
 
 
 def test_project_in_which_something_is_due_is_listed() -> None:
-    assert why(wanted=["lab"]) is Why.WORK
+    """It need not be its turn."""
+    assert why(wanted=["lab"]) is ListingReason.WORK
 
 
 @pytest.mark.parametrize(
     "wire",
     [
         None,
-        Wire(),
-        Wire(heard_at=NOW - 91 * SECOND),
-        Wire(heard_at=NOW + 91 * SECOND),
-        Wire(sent_at=NOW, pulled_at=NOW, message_at=NOW),
-        Wire(pulled_at=NOW, can_publish=False),
-        Wire(pulled_at=NOW - 91 * SECOND, message_at=NOW, can_publish=False),
-        Wire(pulled_at=NOW, message_at=NOW - 16 * MINUTE, can_publish=False),
+        FeedWire(),
+        FeedWire(heard_at=NOW - 91 * SECOND),
+        FeedWire(heard_at=NOW + 91 * SECOND),
+        FeedWire(sent_at=NOW, pulled_at=NOW, message_at=NOW),
+        FeedWire(pulled_at=NOW, can_publish=False),
+        FeedWire(pulled_at=NOW - 91 * SECOND, message_at=NOW, can_publish=False),
+        FeedWire(pulled_at=NOW, message_at=NOW - 16 * MINUTE, can_publish=False),
     ],
     ids=[
         "no subscription",
@@ -86,45 +89,50 @@ def test_project_in_which_something_is_due_is_listed() -> None:
         "no heartbeats allowed, and the last message is old",
     ],
 )
-def test_silent_subscription_has_every_project_listed(wire: Wire | None) -> None:
-    assert why(wire=wire) is Why.SILENT
+def test_silent_subscription_has_every_project_listed(wire: FeedWire | None) -> None:
+    """Nothing is relied on that no heartbeat, nor a message in its place, shows."""
+    assert why(wire=wire) is ListingReason.SILENT
 
 
 def test_without_heartbeats_messages_show_that_the_subscription_is_alive() -> None:
-    assert why(wire=Wire(pulled_at=NOW - SECOND, message_at=NOW - 14 * MINUTE, can_publish=False)) is None
+    """A pull was answered just now, and a message came within a quarter of an hour."""
+    assert why(wire=FeedWire(pulled_at=NOW - SECOND, message_at=NOW - 14 * MINUTE, can_publish=False)) is None
 
 
 @pytest.mark.parametrize(
-    ("heard", "missed", "expected"),
+    ("heard_ago", "missed_ago", "expected"),
     [
-        (timedelta(minutes=20), timedelta(minutes=1), Why.MISSED),
-        (timedelta(seconds=30), timedelta(minutes=1), Why.MISSED),
-        (timedelta(minutes=20), timedelta(minutes=16), Why.MISSED),
+        (timedelta(minutes=20), timedelta(minutes=1), ListingReason.MISSED),
+        (timedelta(seconds=30), timedelta(minutes=1), ListingReason.MISSED),
+        (timedelta(minutes=20), timedelta(minutes=16), ListingReason.MISSED),
         (timedelta(minutes=5), timedelta(minutes=16), None),
     ],
     ids=["nothing since", "too soon after", "long ago, and nothing since", "minutes of listings without a gap"],
 )
 def test_missed_event_has_its_project_listed_until_the_stream_is_confirmed(
-    heard: timedelta, missed: timedelta, expected: Why | None
+    heard_ago: timedelta, missed_ago: timedelta, expected: ListingReason | None
 ) -> None:
-    streams = {"lab": Stream(NOW - heard, NOW - missed), "other": Stream(NOW)}
+    """It takes another event, and a quarter of an hour without a gap; other projects are not concerned."""
+    streams = {"lab": Stream(NOW - heard_ago, NOW - missed_ago), "other": Stream(NOW)}
     assert why(by_project=streams) is expected
-    assert due(["other"], {"other": look(project="other")}, Streams(ALIVE, streams), (), NOW) == {}
+    assert due(["other"], {"other": look(project="other")}, EventStreams(ALIVE, streams), (), NOW) == {}
 
 
 def test_project_without_any_event_waits_only_where_the_sink_is_proven() -> None:
     """Heartbeats do not pass through the sink: an event of another project within a day does."""
-    assert why(by_project={}) is Why.UNPROVEN
-    assert why(by_project={"other": Stream(NOW - timedelta(hours=25))}) is Why.UNPROVEN
+    assert why(by_project={}) is ListingReason.UNPROVEN
+    assert why(by_project={"other": Stream(NOW - timedelta(hours=25))}) is ListingReason.UNPROVEN
     assert why(by_project={"other": Stream(NOW - timedelta(hours=23))}) is None
 
 
 def test_clock_that_was_set_back_has_the_project_listed() -> None:
-    assert why(-timedelta(minutes=5)) is Why.TURN
+    """A listing of a time to come says nothing of now."""
+    assert why(-timedelta(minutes=5)) is ListingReason.TURN
 
 
 def test_listing_may_be_as_old_as_its_turn_allows() -> None:
-    streams = Streams(ALIVE, HEARD)
+    """The usual limit and a turn, and the usual limit alone while no events come."""
+    streams = EventStreams(ALIVE, HEARD)
     assert streams.longest_age("lab", NOW, 5 * MINUTE) == 19 * MINUTE
     assert replace(streams, wire=None).longest_age("lab", NOW, 5 * MINUTE) == 5 * MINUTE
 
@@ -157,7 +165,7 @@ def test_listings_of_many_projects_spread_over_the_minutes() -> None:
     listed: Counter[int] = Counter()
     for minute in range(1, 121):
         now = NOW + minute * MINUTE
-        streams = Streams(Wire(heard_at=now), {name: Stream(now) for name in names})
+        streams = EventStreams(FeedWire(heard_at=now), {name: Stream(now) for name in names})
         looks = {name: replace(look(project=name), last_complete_at=moment) for name, moment in last.items()}
         for name in due(names, looks, streams, (), now):
             last[name] = now
@@ -191,32 +199,32 @@ def test_no_listing_is_older_than_promised(
     names = ["a", "b", "c"]
     listed_at = dict.fromkeys(names, NOW)
     streams = {name: Stream(NOW) for name in names}
-    wire, failing, doubted = Wire(heard_at=NOW), set[str](), set[str]()
-    for number, (is_alive, heard, missed, wanted, fails) in enumerate(steps, start=1):
+    wire, failing, doubted = FeedWire(heard_at=NOW), set[str](), set[str]()
+    for number, (is_alive, with_event, with_gap, wanted, fails) in enumerate(steps, start=1):
         now = NOW + number * MINUTE
         wire = replace(wire, heard_at=now) if is_alive else wire
-        streams |= {name: replace(streams[name], heard_at=now - SECOND) for name in heard}
+        streams |= {name: replace(streams[name], heard_at=now - SECOND) for name in with_event}
         looks = {
             name: replace(look(0 * SECOND, name, *([REFUSED] if name in failing else [])), last_complete_at=moment)
             for name, moment in listed_at.items()
         }
-        known = Streams(wire, dict(streams))
-        chosen = due(names, looks, known, wanted, now)
+        event_streams = EventStreams(wire, dict(streams))
+        chosen = due(names, looks, event_streams, wanted, now)
         assert wanted | failing <= chosen.keys()
         for name in names:
             age = now - listed_at[name]
             if name not in failing:
                 assert age <= (MINUTE if name in doubted else 15 * MINUTE)
             if name not in chosen:
-                assert known.doubt(name, now) is None
+                assert event_streams.doubt(name, now) is None
                 assert age < 14 * MINUTE
-            elif chosen[name] is Why.TURN:
-                assert known.doubt(name, now) is None
+            elif chosen[name] is ListingReason.TURN:
+                assert event_streams.doubt(name, now) is None
         if now - (wire.heard_at or NOW) > RHYTHM.alive_within:
             assert set(chosen) == set(names)
-        doubted = {name for name in names if known.doubt(name, now) is not None}
+        doubted = {name for name in names if event_streams.doubt(name, now) is not None}
         failing = {name for name in fails if name in chosen} | (failing - chosen.keys())
         for name in chosen.keys() - failing:
             listed_at[name] = now
-            if name in missed:
+            if name in with_gap:
                 streams[name] = replace(streams[name], missed_at=now)

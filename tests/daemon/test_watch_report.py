@@ -11,7 +11,7 @@ from tests.api.rows import NOW
 from tests.api.scraped import feed_rows
 
 from costguard.daemon import hourly_counts, watch_report
-from costguard.daemon.listings import Why
+from costguard.daemon.listings import ListingReason
 from costguard.daemon.watch_report import Requests, WatchFigures, ages_of, month_cost
 from costguard.db.tables import feed_wire
 from costguard.db.transaction import Database
@@ -30,12 +30,12 @@ def test_figures_of_a_guard_without_events(database: Database) -> None:
     with database.write() as connection:
         rows.project(connection)
     figures = _read(database)
-    assert (figures.feed, figures.requests, figures.doubts) == (None, None, {Why.SILENT: 1})
+    assert (figures.feed, figures.requests, figures.doubts) == (None, None, {ListingReason.SILENT: 1})
     assert (figures.ages[1.0], figures.holders, figures.unheld) == (timedelta(), {}, 0)
 
 
 def test_figures_of_events_that_come(database: Database) -> None:
-    """One project of which nothing ever came is not relied on; the last hour's counts give cost and lateness."""
+    """A project of which nothing ever came is not relied on; the last hour's counts give cost and lateness."""
     with database.write() as connection:
         rows.project(connection)
         rows.project(connection, "other", last_complete_at=NOW - 10 * MINUTE)
@@ -46,7 +46,7 @@ def test_figures_of_events_that_come(database: Database) -> None:
     assert (feed.is_alive, feed.heartbeat_age, feed.unread_age) == (True, timedelta(seconds=30), 2 * MINUTE)
     assert (feed.events, feed.late_half_seconds, feed.late_most_seconds) == (40, 2, 5)
     assert figures.requests == Requests(made=2, in_every_pass=28)
-    assert (figures.oldest, figures.doubts) == (10 * MINUTE, {Why.UNPROVEN: 2})
+    assert (figures.oldest, figures.doubts) == (10 * MINUTE, {ListingReason.UNPROVEN: 2})
     assert (figures.holders, figures.unheld) == ({"guard-1:4242": 1}, 1)
     assert feed.month_cost == month_cost(40, 120_000, 1)
 
@@ -74,11 +74,12 @@ def test_cost_of_events_is_that_of_google_s_example() -> None:
 
 
 def test_small_messages_are_billed_as_a_thousand_bytes() -> None:
+    """Google assesses at least so much of a request."""
     assert month_cost(messages=10, byte_count=500, hours=1) == month_cost(messages=10, byte_count=10_000, hours=1)
 
 
 def test_ages_are_of_shares_of_projects(sqlite_database: Database) -> None:
-    """Of twenty projects the tenth youngest is the half, the nineteenth 95 %; one never read counts for none."""
+    """The tenth youngest of twenty projects is the half, the nineteenth 95 %; one never read counts for none."""
     with sqlite_database.write() as connection:
         for number in range(20):
             rows.project(connection, f"p{number:02}", last_complete_at=NOW - (number + 1) * MINUTE)

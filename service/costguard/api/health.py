@@ -14,7 +14,7 @@ from costguard.api.fields import Moment, Out, Seconds, Usd, read_from
 from costguard.api.route import routes
 from costguard.api.vm_parts import UnreadOut, unread_parts
 from costguard.daemon.health import Verdict, health
-from costguard.daemon.listings import Why
+from costguard.daemon.listings import ListingReason
 from costguard.doctor.finding import CheckState, Topic, worst
 from costguard.model.access import Permission, Principal
 
@@ -38,7 +38,7 @@ class ProjectHealthOut(Out):
     last_complete_at: Moment | None = read_from("look.last_complete_at")
     age_seconds: Seconds | None = read_from("age")
     is_stale: bool
-    doubt: Why | None = Field(
+    doubt: ListingReason | None = Field(
         description="Why every pass lists the project: its events are not relied on. Null: it is listed at its turn."
     )
     is_unread: bool = read_from(
@@ -74,7 +74,7 @@ class FeedOut(Out):
 
 
 class ListingsOut(Out):
-    """What listings cost, and who makes them."""
+    """The cost of listings, and the replicas that make them."""
 
     oldest_age_seconds: Seconds | None = read_from("oldest", description="The age of the oldest whole listing.")
     requests_per_hour: int | None = Field(

@@ -7,11 +7,11 @@ from typing import TypeVar
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
-from costguard.daemon.listings import Why
+from costguard.daemon.listings import ListingReason
 from costguard.daemon.watch_report import FeedFigures, WatchFigures
 
 _Labels = TypeVar("_Labels", bound=tuple[str, ...])
-_DOUBTS = (Why.SILENT, Why.UNPROVEN, Why.MISSED)
+_DOUBTS = (ListingReason.SILENT, ListingReason.UNPROVEN, ListingReason.MISSED)
 
 
 def families_of_watch(watch: WatchFigures) -> Iterator[Metric]:
@@ -35,8 +35,8 @@ def _feed(feed: FeedFigures | None) -> Iterator[Metric]:
     """The families of a guard without a subscription have no samples."""
     alive = {} if feed is None else {(): float(feed.is_alive)}
     yield _gauge("feed_alive", "Whether the events' subscription delivers what is published to its topic.", alive)
-    heard = {} if feed is None or feed.heartbeat_age is None else {(): feed.heartbeat_age.total_seconds()}
-    yield _gauge("feed_heartbeat_age_seconds", "How long ago the newest heartbeat that came back was sent.", heard)
+    heartbeats = {} if feed is None or feed.heartbeat_age is None else {(): feed.heartbeat_age.total_seconds()}
+    yield _gauge("feed_heartbeat_age_seconds", "How long ago the newest heartbeat that came back was sent.", heartbeats)
     unread = {} if feed is None or feed.subscription.unread is None else {(): float(feed.subscription.unread)}
     yield _gauge("feed_messages_unread", "Messages that Pub/Sub holds for the guard.", unread)
     oldest = {} if feed is None or feed.unread_age is None else {(): feed.unread_age.total_seconds()}

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from sqlalchemy import Connection, select
 
-from costguard.daemon.listings import RHYTHM, Rhythm, Stream, Streams, Wire
+from costguard.daemon.listings import RHYTHM, EventStreams, FeedWire, Rhythm, Stream
 from costguard.db.tables import feed_wire, metadata
 
 
@@ -17,7 +17,7 @@ class Subscription:
     """The subscription as the last pull, and the last look at its length, showed it."""
 
     name: str
-    wire: Wire
+    wire: FeedWire
     unread: int | None  # messages that Google holds for it; None: not known
     oldest_unread_at: datetime | None
     measured_at: datetime | None  # when these two were read
@@ -29,7 +29,7 @@ def subscription(connection: Connection) -> Subscription | None:
     row = connection.execute(_LAST_PULLED).first()
     if row is None:
         return None
-    wire = Wire(row.sent_at, row.heard_at, row.pulled_at, row.message_at, row.can_publish)
+    wire = FeedWire(row.sent_at, row.heard_at, row.pulled_at, row.message_at, row.can_publish)
     return Subscription(row.subscription, wire, row.unread, row.oldest_unread_at, row.measured_at, row.error)
 
 
@@ -56,11 +56,13 @@ def project_feeds(connection: Connection) -> dict[str, ProjectFeed]:
     return {row.project: ProjectFeed(*row[1:]) for row in rows}
 
 
-def streams(connection: Connection, rhythm: Rhythm = RHYTHM, feeds: Mapping[str, ProjectFeed] | None = None) -> Streams:
+def streams(
+    connection: Connection, rhythm: Rhythm = RHYTHM, feeds: Mapping[str, ProjectFeed] | None = None
+) -> EventStreams:
     """Returns what the choice of listings rests on."""
-    known = subscription(connection)
-    if known is None:
-        return Streams(None, {}, rhythm)
+    pulled = subscription(connection)
+    if pulled is None:
+        return EventStreams(None, {}, rhythm)
     feeds = project_feeds(connection) if feeds is None else feeds
     by_project = {project: Stream(feed.heard_at, feed.missed_at) for project, feed in feeds.items()}
-    return Streams(known.wire, by_project, rhythm)
+    return EventStreams(pulled.wire, by_project, rhythm)

@@ -13,7 +13,7 @@ import structlog
 from sqlalchemy import Connection
 
 from costguard.daemon import hourly_counts
-from costguard.daemon.listings import RHYTHM, Rhythm, Wire
+from costguard.daemon.listings import RHYTHM, FeedWire, Rhythm
 from costguard.db.tables import feed_wire
 from costguard.db.transaction import Database
 from costguard.db.types import storable
@@ -57,11 +57,11 @@ class Lateness:
 
 
 Moments = Callable[[object, Sequence[Message]], Iterable[tuple[datetime, datetime | None]]]
-"""Of what was recorded of these messages, the moment of each new event, and when its message was published."""
+"""Gives the moment of each new event among these messages, and when its message was published."""
 
 
 class FeedWatch:
-    """For the one thread that pulls. `late` is called with the lateness of each event that is in the ledger.
+    """Watches for the one thread that pulls. `late` is called with the lateness of each event that is in the ledger.
 
     Its own rows are written without a lease: of two guards that pull by mistake, each notes the truth.
     """
@@ -81,7 +81,7 @@ class FeedWatch:
         self._moments = moments
         self._rhythm = rhythm
         self._late = late
-        self._wire = Wire()
+        self._wire = FeedWire()
         self._tried_at: datetime | None = None
         self._stored_at: datetime | None = None
         self._error = ""
@@ -89,7 +89,7 @@ class FeedWatch:
         self._backlog: dict[str, Any] = {}
 
     @property
-    def wire(self) -> Wire:
+    def wire(self) -> FeedWire:
         return self._wire
 
     def beat(self, publish: Publish, now: datetime) -> None:
@@ -161,8 +161,8 @@ class FeedWatch:
             "error": storable(self._error),
             **self._backlog,
         }
-        known = [name for name, value in row.items() if value is not None and name != "subscription"]
-        upsert(connection, feed_wire, [row], ["subscription"], known)
+        names = [name for name, value in row.items() if value is not None and name != "subscription"]
+        upsert(connection, feed_wire, [row], ["subscription"], names)
         hourly_counts.add(connection, self._counts, now)
         self._counts.clear()
         self._stored_at = now

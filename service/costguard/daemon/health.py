@@ -13,7 +13,7 @@ from typing import Generic, Protocol, TypeVar
 from sqlalchemy import Connection
 
 from costguard.daemon import watch_report
-from costguard.daemon.listings import Rhythm, Streams, Why
+from costguard.daemon.listings import EventStreams, ListingReason, Rhythm
 from costguard.daemon.watch_report import WatchFigures
 from costguard.db import health_rows as stored
 from costguard.db import project_leases
@@ -170,7 +170,7 @@ class ProjectState:
     age: timedelta | None
     is_stale: bool
     shard: ShardHolder | None
-    doubt: Why | None = Why.SILENT
+    doubt: ListingReason | None = ListingReason.SILENT
 
     @property
     def holder(self) -> str | None:
@@ -374,7 +374,7 @@ def _of_webhook(state: WebhookState, now: datetime) -> str:
 
 
 def _project(
-    look: ProjectLook, now: datetime, stale_after: timedelta, shard: ShardHolder | None, streams: Streams
+    look: ProjectLook, now: datetime, stale_after: timedelta, shard: ShardHolder | None, streams: EventStreams
 ) -> ProjectState:
     age = None if look.last_complete_at is None else max(timedelta(), now - look.last_complete_at)
     is_stale = age is None or age > streams.longest_age(look.project, now, stale_after)

@@ -23,7 +23,7 @@ def hour_of(moment: datetime) -> datetime:
 
 
 def add(connection: Connection, counts: Mapping[str, int], now: datetime) -> None:
-    """Adds to the counts of this hour, whoever else does. The first of an hour drops those of forty days ago."""
+    """Adds to the counts of this hour, next to other replicas. The first of an hour drops those of forty days ago."""
     hour = hour_of(now)
     rows = [{"hour": hour, "what": what, "number": number} for what, number in sorted(counts.items()) if number]
     if not rows:

@@ -10,7 +10,7 @@ from sqlalchemy import Connection, select, text
 
 from costguard.access.requests import open_requests
 from costguard.daemon import hourly_counts, listings
-from costguard.daemon.listings import Streams, Why
+from costguard.daemon.listings import EventStreams, ListingReason
 from costguard.db.bulk import chunks
 from costguard.db.tables import LIVE_ATTEMPT, UNKNOWN_THERE, attempts, instances, unknown_vms
 from costguard.ledger import projects
@@ -21,7 +21,7 @@ from costguard.reminders.watched import FleetPlan
 
 _STORED_EVERY = timedelta(minutes=5)
 
-ReadStreams = Callable[[Connection, datetime], Streams]
+ReadStreams = Callable[[Connection, datetime], EventStreams]
 
 
 class ListingTurns:
@@ -36,9 +36,9 @@ class ListingTurns:
         self._requests: dict[str, int] = {}  # by project, of its last listing
         self._counts: Counter[str] = Counter()
         self._stored_at: datetime | None = None
-        self._streams = Streams()  # at the last choice
+        self._streams = EventStreams()  # at the last choice
 
-    def due(self, connection: Connection, watched: Sequence[str], now: datetime) -> dict[str, Why]:
+    def due(self, connection: Connection, watched: Sequence[str], now: datetime) -> dict[str, ListingReason]:
         looks = {look.project: look for look in projects.read_all(connection)}
         wanted = at_work(connection) | {project for project, at in self._next_at.items() if at <= now}
         self._streams = self._read(connection, now)
@@ -60,7 +60,7 @@ class ListingTurns:
     def passed(self, watched: Iterable[str], now: datetime) -> Mapping[str, int]:
         """A pass is over: counts what it took, and what one that lists every project takes.
 
-        Returns the counts that are to be stored now; nothing between two times.
+        Returns the counts to store now; nothing between two times.
         """
         self._counts[hourly_counts.WITHOUT_EVENTS] += sum(self._requests.get(project, 0) for project in watched)
         if self._stored_at is not None and timedelta() <= now - self._stored_at < _STORED_EVERY:
@@ -84,12 +84,12 @@ def earliest_moments(plan: FleetPlan, now: datetime) -> dict[str, datetime]:
 
 def at_work(connection: Connection) -> set[str]:
     """The projects where a job has a VM, where a stop or a request is under way, or where a VM of ours is unknown."""
-    found = set(connection.scalars(_OF_JOBS)) | set(connection.scalars(_OF_UNKNOWN))
+    names = set(connection.scalars(_OF_JOBS)) | set(connection.scalars(_OF_UNKNOWN))
     ids = {stop.subject.instance_id for stop in stop_rows.open_stops(connection)}
     ids |= {instance_id for instance_id, _ in open_requests(connection)}
     for some in chunks(ids):
-        found |= set(connection.scalars(select(instances.c.project).where(instances.c.id.in_(some)).distinct()))
-    return found
+        names |= set(connection.scalars(select(instances.c.project).where(instances.c.id.in_(some)).distinct()))
+    return names
 
 
 _OF_JOBS = select(attempts.c.project).where(text(LIVE_ATTEMPT)).distinct()

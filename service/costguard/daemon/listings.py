@@ -27,7 +27,7 @@ class Look(Protocol):
     def unread(self) -> Collection[object]: ...
 
 
-class Why(StrEnum):
+class ListingReason(StrEnum):
     """The reason why a pass lists a project."""
 
     NEVER_READ = "never_read"
@@ -41,7 +41,7 @@ class Why(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Rhythm:
-    """How often a project is listed while its events come, and what counts as that. In the guard's own time."""
+    """The interval of listings while events come, and what counts as that. All spans are of the guard's clock."""
 
     every: timedelta = timedelta(minutes=14)  # with a pass of a minute, no listing is older than fifteen
     heartbeat: timedelta = timedelta(seconds=30)  # how often the guard sends itself one
@@ -70,8 +70,8 @@ RHYTHM = Rhythm()
 
 
 @dataclass(frozen=True, slots=True)
-class Wire:
-    """What came through the subscription. `heard_at` is when the newest heartbeat that came back was sent.
+class FeedWire:
+    """The state of the subscription. `heard_at` is when the newest heartbeat that came back was sent.
 
     `can_publish` is False where Google refuses to take heartbeats: then the newest message stands for them.
     """
@@ -100,27 +100,27 @@ class Stream:
 
 
 @dataclass(frozen=True, slots=True)
-class Streams:
+class EventStreams:
     """All that is known of events. `wire` is None where there is no subscription."""
 
-    wire: Wire | None = None
+    wire: FeedWire | None = None
     by_project: Mapping[str, Stream] = field(default_factory=dict)
     rhythm: Rhythm = RHYTHM
 
-    def doubt(self, project: str, now: datetime) -> Why | None:
+    def doubt(self, project: str, now: datetime) -> ListingReason | None:
         """Returns why the events of this project are not to be relied on; None: they are.
 
         After a missed one they are again once another came, and the listings of some minutes showed no further gap.
         """
         if self.wire is None or not self.wire.is_alive(self.rhythm, now):
-            return Why.SILENT
+            return ListingReason.SILENT
         stream = self.by_project.get(project)
         if stream is not None and stream.missed_at is not None:
             is_back = stream.heard_at is not None and stream.heard_at > stream.missed_at
             if not is_back or now - stream.missed_at < self.rhythm.regained_after:
-                return Why.MISSED
+                return ListingReason.MISSED
         if stream is None or stream.heard_at is None:
-            return None if self._heard_of_any(now) else Why.UNPROVEN
+            return None if self._heard_of_any(now) else ListingReason.UNPROVEN
         return None
 
     def longest_age(self, project: str, now: datetime, usual: timedelta) -> timedelta:
@@ -138,10 +138,10 @@ class Streams:
 def due(
     watched: Sequence[str],
     looks: Mapping[str, Look],
-    streams: Streams,
+    streams: EventStreams,
     wanted: Collection[str],
     now: datetime,
-) -> dict[str, Why]:
+) -> dict[str, ListingReason]:
     """Returns the projects that this pass lists, in the order of `watched`, each with the reason.
 
     `wanted` are those of which something is under way or to be decided.
@@ -150,15 +150,17 @@ def due(
     return {project: why for project, why in reasons if why is not None}
 
 
-def _why(project: str, look: Look | None, streams: Streams, is_wanted: bool, now: datetime) -> Why | None:
+def _why(
+    project: str, look: Look | None, streams: EventStreams, is_wanted: bool, now: datetime
+) -> ListingReason | None:
     if look is None or look.last_complete_at is None:
-        return Why.NEVER_READ
+        return ListingReason.NEVER_READ
     if look.unread:
-        return Why.UNREAD
+        return ListingReason.UNREAD
     if is_wanted or (look.wanted_at is not None and look.last_tried_at < look.wanted_at):
-        return Why.WORK
+        return ListingReason.WORK
     if (doubt := streams.doubt(project, now)) is not None:
         return doubt
     if look.last_complete_at - now > streams.rhythm.alive_within:
-        return Why.TURN  # the clock was set back
-    return Why.TURN if streams.rhythm.has_turn(project, look.last_complete_at, now) else None
+        return ListingReason.TURN  # the clock was set back
+    return ListingReason.TURN if streams.rhythm.has_turn(project, look.last_complete_at, now) else None

@@ -12,7 +12,7 @@ import structlog
 from costguard.access.rules import Rules
 from costguard.daemon import hourly_counts
 from costguard.daemon.listing_turns import not_listed
-from costguard.daemon.listings import Why
+from costguard.daemon.listings import ListingReason
 from costguard.daemon.looker import Looker, Looks, Pace
 from costguard.daemon.shard_keeper import ShardKeeper
 from costguard.db.lease import Lease, check_still_held
@@ -54,7 +54,7 @@ class PassReport:
     charged: Charged | None  # None: the pass was ended before it came to that
     plan: FleetPlan
     interrupted: bool = False
-    due: Mapping[str, Why] = field(default_factory=dict)
+    due: Mapping[str, ListingReason] = field(default_factory=dict)
     late: tuple[str, ...] = ()  # projects whose looks go on: their results come with a later pass
 
     @property
@@ -198,7 +198,7 @@ class Reconciler:
             fleet = gather.gather(connection, self._rules, now, due=due)
             return now, fleet, gather.decide_about(connection, fleet, self._rules, now, answers_since, undecided)
 
-    def _due(self, looks: Looks, now: datetime) -> Mapping[str, Why]:
+    def _due(self, looks: Looks, now: datetime) -> Mapping[str, ListingReason]:
         """Returns the projects that this pass looks at: not those that refuse, and were asked not long ago."""
         asked = list(looks.fences)
         with self._database.read() as connection:
@@ -209,13 +209,13 @@ class Reconciler:
                 tried_at = {look.project: look.last_tried_at for look in projects.read_all(connection)}
                 asked = list(due_projects(asked, refusing, tried_at, now))
             self._has_asked = True
-            return dict.fromkeys(asked, Why.SILENT) if self._turns is None else self._turns.due(connection, asked, now)
+            return dict.fromkeys(asked, ListingReason.SILENT) if self._turns is None else self._turns.due(connection, asked, now)
 
     def _to_look_at_first(self, plan: FleetPlan, looks: Looks, now: datetime) -> list[str]:
         """Returns the projects that the plan acts on, and whose last look may be as old as their turn allows."""
         if self._turns is None:
             return []
-        fresh = {*looks.projects, *looks.put_off}
+        fresh = {*looks.projects, *looks.waiting}
         if looks.is_shared:
             with self._database.read() as connection:
                 lately = (look for look in projects.read_all(connection) if look.last_tried_at >= now - self._fresh_for)
@@ -228,7 +228,7 @@ class Reconciler:
         """Looks at these projects; those of other replicas are looked at by these, and decided on by a later pass."""
         self._looker.record([project for project in first if project in looks.fences], looks, fence, stop)
         if others := [project for project in first if project not in looks.projects]:
-            looks.put_off.update(others)
+            looks.waiting.update(others)
             with self._database.write(fence) as connection:
                 projects.want(connection, others, self._clock.now())
 

@@ -13,7 +13,7 @@ from costguard.daemon import feed_state, hourly_counts
 from costguard.daemon.feed_state import ProjectFeed, Subscription
 from costguard.daemon.feed_watch import BYTES, MESSAGES, late_at
 from costguard.daemon.lease_keeper import LEASE_TTL
-from costguard.daemon.listings import RHYTHM, Rhythm, Streams, Why
+from costguard.daemon.listings import RHYTHM, EventStreams, ListingReason, Rhythm
 from costguard.db import project_leases
 from costguard.db.lease import database_time
 from costguard.ledger.projects import ProjectLook
@@ -66,9 +66,9 @@ class FeedFigures:
 class WatchFigures:
     """`feed` is None where no events are pulled. `doubts` counts the projects that every pass lists, by the reason."""
 
-    streams: Streams = field(default_factory=Streams)
+    streams: EventStreams = field(default_factory=EventStreams)
     feed: FeedFigures | None = None
-    doubts: Mapping[Why, int] = field(default_factory=dict)
+    doubts: Mapping[ListingReason, int] = field(default_factory=dict)
     ages: Mapping[float, timedelta] = field(default_factory=dict)  # of listings, by share of projects
     requests: Requests | None = None  # None: not a whole hour was counted
     holders: Mapping[str, int] = field(default_factory=dict)  # projects by the replica that watches them
@@ -90,7 +90,7 @@ class WatchFigures:
 def read(connection: Connection, looks: Sequence[ProjectLook], now: datetime, rhythm: Rhythm = RHYTHM) -> WatchFigures:
     feeds = feed_state.project_feeds(connection)
     streams = feed_state.streams(connection, rhythm, feeds)
-    known = feed_state.subscription(connection)
+    pulled = feed_state.subscription(connection)
     hour = hourly_counts.last_hours(connection, now)
     leases = project_leases.read(connection, database_time(connection), LEASE_TTL)
     held = {row.project: row.holder for row in leases if row.is_held}
@@ -98,7 +98,7 @@ def read(connection: Connection, looks: Sequence[ProjectLook], now: datetime, rh
     doubts = Counter(why for project in watched if (why := streams.doubt(project, now)) is not None)
     return WatchFigures(
         streams=streams,
-        feed=None if known is None else _feed(connection, known, feeds, hour or {}, streams, now),
+        feed=None if pulled is None else _feed(connection, pulled, feeds, hour or {}, streams, now),
         doubts=doubts,
         ages=ages_of(looks, now),
         requests=None if hour is None else _requests(hour),
@@ -121,19 +121,19 @@ def month_cost(messages: int, byte_count: int, hours: int) -> Money:
 
 def _feed(
     connection: Connection,
-    known: Subscription,
+    pulled: Subscription,
     feeds: Mapping[str, ProjectFeed],
     hour: Mapping[str, int],
-    streams: Streams,
+    streams: EventStreams,
     now: datetime,
 ) -> FeedFigures:
     day = hourly_counts.last_hours(connection, now, _DAY_HOURS)
     counted, hours = (day, _DAY_HOURS) if day is not None else (hour, 1)
     late = {share: late_at(hour, share) for share in SHARES[:2]}
-    heard_at, oldest_at = known.wire.heard_at, known.oldest_unread_at
+    heard_at, oldest_at = pulled.wire.heard_at, pulled.oldest_unread_at
     return FeedFigures(
-        subscription=known,
-        is_alive=known.wire.is_alive(streams.rhythm, now),
+        subscription=pulled,
+        is_alive=pulled.wire.is_alive(streams.rhythm, now),
         heartbeat_age=None if heard_at is None else max(timedelta(), now - heard_at),
         unread_age=None if oldest_at is None else max(timedelta(), now - oldest_at),
         entries=sum(feed.entries for feed in feeds.values()),

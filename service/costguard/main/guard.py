@@ -25,7 +25,7 @@ from costguard.daemon.listing_turns import ListingTurns
 from costguard.daemon.listings import RHYTHM
 from costguard.daemon.looker import Pace
 from costguard.daemon.marking import Marking
-from costguard.daemon.reconcile import PassReport, Reconciler
+from costguard.daemon.reconcile import HowToList, PassReport, Reconciler
 from costguard.daemon.shard_keeper import TAKEOVER, all_projects
 from costguard.db import lease as leases
 from costguard.db.health_rows import catalogue_read_at
@@ -306,6 +306,12 @@ def _idle_watch(
         return None
     watched = WatchList(database, watch.scope)
     return IdleWatch(database, cloud, clock, watched, rules.presets, every, watch.parallel)
+
+
+def _how_to_list(settings: Settings, speed: float) -> HowToList:
+    rhythm, every = RHYTHM.at_speed(speed), settings.watch.every
+    turns = ListingTurns(lambda connection, _now: feed_state.streams(connection, rhythm))
+    return HowToList(settings.watch.parallel, (2 * every + TAKEOVER) * speed, turns)
 
 
 @contextmanager

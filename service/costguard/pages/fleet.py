@@ -14,7 +14,7 @@ from starlette.responses import HTMLResponse
 from costguard.bill import report
 from costguard.bill.report import Accuracy
 from costguard.daemon import feed_state
-from costguard.daemon.listings import Streams
+from costguard.daemon.listings import EventStreams
 from costguard.events import audit_log
 from costguard.ledger import projects
 from costguard.ledger.accrual import accrual_at
@@ -286,6 +286,6 @@ def _shares(burning: Sequence[Burning]) -> list[Share]:
     return shares
 
 
-def _is_stale(look: ProjectLook, now: datetime, stale_after: timedelta, streams: Streams) -> bool:
+def _is_stale(look: ProjectLook, now: datetime, stale_after: timedelta, streams: EventStreams) -> bool:
     longest = streams.longest_age(look.project, now, stale_after)
     return look.last_complete_at is not None and now - look.last_complete_at > longest

@@ -12,7 +12,7 @@ from starlette.responses import HTMLResponse
 
 from costguard.daemon import health
 from costguard.daemon.health import Health, ProjectState, Verdict
-from costguard.daemon.listings import Why
+from costguard.daemon.listings import ListingReason
 from costguard.db import health_rows as stored_health
 from costguard.db.health_rows import ArchiveFiles, HistoryFiles
 from costguard.doctor.finding import Finding, SetupReport
@@ -122,9 +122,9 @@ def _detail(report: Health) -> str:
 
 _LISTED = {
     None: "Its events come, so it is listed every 14 minutes.",
-    Why.SILENT: "No events come, so every pass lists it.",
-    Why.UNPROVEN: "No event of it ever came, so every pass lists it.",
-    Why.MISSED: "An event of it was missed, so every pass lists it until they come again.",
+    ListingReason.SILENT: "No events come, so every pass lists it.",
+    ListingReason.UNPROVEN: "No event of it ever came, so every pass lists it.",
+    ListingReason.MISSED: "An event of it was missed, so every pass lists it until they come again.",
 }
 
 

@@ -11,7 +11,7 @@ from prometheus_client.core import Metric
 from prometheus_client.samples import Sample
 
 from costguard.daemon.feed_watch import LATE_BUCKETS_S, Lateness
-from costguard.daemon.listings import Why
+from costguard.daemon.listings import ListingReason
 from costguard.daemon.metrics import EventCounts
 from costguard.daemon.reconcile import PassReport
 from costguard.model.access import Via
@@ -115,7 +115,7 @@ class WatchMeters:
         for one in report.recorded:
             # A project shows up with its first pass, so that the first failure is an increase.
             self._listing.labels(one.project).inc(len(one.unread) or bool(one.error))
-            self._listed.labels(report.due.get(one.project, Why.WORK).value).inc()
+            self._listed.labels(report.due.get(one.project, ListingReason.WORK).value).inc()
 
     def late(self, late: Lateness) -> None:
         """An event is in the ledger."""

@@ -1918,8 +1918,11 @@ class LinksOut(TypedDict):
     """The address of this request."""
 
 
+ListingReason = Literal["never_read", "unread", "work", "silent", "unproven", "missed", "turn"]
+
+
 class ListingsOut(TypedDict):
-    """What listings cost, and who makes them."""
+    """The cost of listings, and the replicas that make them."""
 
     holders: dict[str, int]
     """The number of projects that each replica watches."""
@@ -3706,8 +3709,6 @@ class UseOut(TypedDict):
 Verdict = Literal["ready", "degraded", "not ready"]
 
 WhenLate = Literal["finish", "stop"]
-
-Why = Literal["never_read", "unread", "work", "silent", "unproven", "missed", "turn"]
 
 
 class WorkLeftOut(TypedDict):
