@@ -74,7 +74,7 @@ def test_it_says_whether_all_is_well(database: Database, client_with: Callable[.
 
 
 def test_events_and_listings_are_shown(database: Database, client_with: Callable[..., TestClient]) -> None:
-    """The page says how to get events, and once there is a subscription how they come, what they cost and save, and who watches."""
+    """The page says how to get events, then how they come, what they cost and save, and who watches."""
     with database.write() as connection:
         rows.project(connection)
         rows.project(connection, "other", last_complete_at=NOW - timedelta(minutes=4))

@@ -39,7 +39,7 @@ class ProjectHealthOut(Out):
     age_seconds: Seconds | None = read_from("age")
     is_stale: bool
     doubt: ListingReason | None = Field(
-        description="Why every pass lists the project: its events are not relied on. Null: it is listed at its turn."
+        description="The reason why every pass lists the project. Null: its events come, and it is listed at its turn."
     )
     is_unread: bool = read_from(
         "look.is_unread", description="True: the last read failed completely; `unread` has the reason and the fix."
@@ -54,7 +54,7 @@ class FeedOut(Out):
     subscription: str = read_from("subscription.name")
     is_alive: bool = Field(description="Whether what is published to its topic comes through soon.")
     heartbeat_age_seconds: Seconds | None = read_from(
-        "heartbeat_age", description="How long ago the newest heartbeat that came back was sent."
+        "heartbeat_age", description="The time since the newest heartbeat that came back was sent."
     )
     last_message_at: Moment | None = read_from("subscription.wire.message_at")
     messages_unread: int | None = read_from(
@@ -70,7 +70,7 @@ class FeedOut(Out):
     )
     late_most_seconds: int | None = Field(description="The same for 95 of 100.")
     month_cost: Usd | None = Field(description="Pub/Sub's price of a month such as the last day, without what is free.")
-    error: str = read_from("subscription.error", description="What Pub/Sub answered to the last pull, if it failed.")
+    error: str = read_from("subscription.error", description="The answer of Pub/Sub to the last pull, if it failed.")
 
 
 class ListingsOut(Out):

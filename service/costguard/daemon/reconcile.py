@@ -209,7 +209,9 @@ class Reconciler:
                 tried_at = {look.project: look.last_tried_at for look in projects.read_all(connection)}
                 asked = list(due_projects(asked, refusing, tried_at, now))
             self._has_asked = True
-            return dict.fromkeys(asked, ListingReason.SILENT) if self._turns is None else self._turns.due(connection, asked, now)
+            if self._turns is None:
+                return dict.fromkeys(asked, ListingReason.SILENT)
+            return self._turns.due(connection, asked, now)
 
     def _to_look_at_first(self, plan: FleetPlan, looks: Looks, now: datetime) -> list[str]:
         """Returns the projects that the plan acts on, and whose last look may be as old as their turn allows."""

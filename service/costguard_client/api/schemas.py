@@ -954,11 +954,11 @@ class FeedOut(TypedDict):
     entries: int
     """Audit entries that ever came, those that came again among them."""
     error: str
-    """What Pub/Sub answered to the last pull, if it failed."""
+    """The answer of Pub/Sub to the last pull, if it failed."""
     events: int
     """Events that were recorded in the last whole hour."""
     heartbeat_age_seconds: int | None
-    """How long ago the newest heartbeat that came back was sent."""
+    """The time since the newest heartbeat that came back was sent."""
     is_alive: bool
     """Whether what is published to its topic comes through soon."""
     last_message_at: str | None
