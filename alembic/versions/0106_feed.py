@@ -14,7 +14,7 @@ depends_on = None
 
 def upgrade() -> None:
     op.add_column("operations", sa.Column("name", sa.String(), server_default="", nullable=False))
-    op.add_column("operations", sa.Column("heard", sa.Boolean(), server_default=sa.false(), nullable=False))
+    op.add_column("operations", sa.Column("end_from_entry", sa.Boolean(), server_default=sa.false(), nullable=False))
     op.create_table(
         "feed_requests",
         sa.Column("project", sa.String(), nullable=False),

@@ -1,4 +1,4 @@
-"""Entries of the audit log for tests, in the recorded form: the request and the times of the API in the first alone."""
+"""Makes entries of the audit log in the form of recorded ones: request and times of the API in first entries alone."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Call:
         self.operation = f"operation-{ms}-{project}-{gce_id}-{method}"
         self.inserted = begun + timedelta(milliseconds=500)
 
-    def first(self, asked: dict[str, Any] | None = None) -> FeedEntry:
+    def first(self, body: dict[str, Any] | None = None) -> FeedEntry:
         link = f"https://www.googleapis.com/compute/v1/projects/{self.project}/zones/{ZONE}/instances/{self.name}"
         response = {
             "id": self.number,
@@ -49,7 +49,7 @@ class Call:
             "targetId": self.gce_id,
             "targetLink": link,
         }
-        return self._entry(self.begun, {"first": True}, {"request": asked or {}, "response": response})
+        return self._entry(self.begun, {"first": True}, {"request": body or {}, "response": response})
 
     def last(self, ended: datetime, **status: Any) -> FeedEntry:
         return self._entry(ended, {"last": True}, {"status": status} if status else {})

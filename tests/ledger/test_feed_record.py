@@ -96,7 +96,7 @@ def listed_operation(call: Call, ended: str | None) -> SeenOperation:
 
 
 def test_a_vm_is_in_the_ledger_from_its_first_entry_on(database: Database) -> None:
-    """Its machine type, labels and owner are known before any listing; nothing is billed before it runs."""
+    """The request tells its machine type, labels and owner before any listing; nothing is billed before it runs."""
     look(database, observation(read="10:00"))
     assert hear(database, INSERT.first(request(scheduling=SPOT))).new_vms == 1
     [vm] = rows(database, instances)
@@ -194,7 +194,7 @@ def test_after_a_listing_the_ledger_is_as_if_the_feed_had_never_been(sqlite_data
     look(sqlite_database, observation(read="10:00"))
     hear(sqlite_database, *LIFE[:2])
     look(sqlite_database, shown)
-    heard = _ledger(sqlite_database)
+    from_feed = _ledger(sqlite_database)
     other = replace(shown, project="second-project")
     other = replace(
         other,
@@ -203,13 +203,13 @@ def test_after_a_listing_the_ledger_is_as_if_the_feed_had_never_been(sqlite_data
     )
     look(sqlite_database, replace(observation(read="10:00"), project="second-project"))
     look(sqlite_database, other)
-    assert heard == _ledger(sqlite_database, "second-project")
-    [life] = [row for row in heard["lifetimes"] if "started_at" in row]
+    assert from_feed == _ledger(sqlite_database, "second-project")
+    [life] = [row for row in from_feed["lifetimes"] if "started_at" in row]
     assert f"'started_at': {at('11:00:09.700')!r}" in life
 
 
 def test_a_start_that_the_feed_told_is_charged_again_from_the_better_moment(database: Database) -> None:
-    """What was charged from the entry's moment on is charged from the VM's own stamp on once a listing shows it."""
+    """The charges from the entry's moment on begin at the VM's own stamp once a listing shows it."""
     key = PriceKey("n1:core", "us-central1", ProvisioningModel.STANDARD)
     with database.write() as connection:
         prices.add(connection, [Price(key, Unit.HOUR, Money.of("3.60").nanos, at("00:00"), "test")], at("00:00"))
@@ -233,7 +233,7 @@ def test_a_vm_whose_first_entry_was_lost_is_there_without_a_price(watched: Datab
     [life] = rows(watched, lifetimes)
     assert (life.machine_type, life.started_at) == ("n1-standard-8", at("11:00:09.700"))
     [op] = rows(watched, operations)
-    assert (op.operation_id, op.heard) == (INSERT.number, False)
+    assert (op.operation_id, op.end_from_entry) == (INSERT.number, False)
 
 
 def test_an_operation_that_ended_by_the_feed_goes_on_from_there(watched: Database) -> None:
@@ -245,7 +245,7 @@ def test_an_operation_that_ended_by_the_feed_goes_on_from_there(watched: Databas
 
 
 def test_a_preemption_ends_the_run_of_a_listed_vm_at_once(watched: Database) -> None:
-    """At the millisecond of the event, 17 s before its entry was written."""
+    """The run ends at the millisecond of the event, 17 s before its entry was written."""
     look(watched, observation(listed(), read="11:10"))
     hear(watched, system_event("preempted", at("11:20:00.250")), at_="11:21")
     [life] = rows(watched, lifetimes)
@@ -263,14 +263,14 @@ def test_the_listing_is_believed_where_an_event_was_wrong(watched: Database) -> 
 
 
 def test_a_flex_start_vm_that_waits_is_not_billed(watched: Database) -> None:
-    """Its insert is done as its request is made: only a listing tells that it runs."""
+    """Such an insert is done as its request is made: only a listing tells that it runs."""
     hear(watched, INSERT.first(request(scheduling={"provisioningModel": "FLEX_START"})), INSERT.last(at("11:00:10")))
     assert rows(watched, lifetimes) == []
     assert [vm.status for vm in rows(watched, instances)] == ["provisioning"]
 
 
 def test_with_gpus_only_a_vm_without_one_is_passed_over(watched: Database) -> None:
-    """As in a listing; one whose machine type cannot be read may have GPUs built in."""
+    """The rule is that of a listing; a VM whose machine type cannot be read may have GPUs built in."""
     only = replace(BELONGING, gpu_only=True)
     gpu = {"acceleratorType": "x/acceleratorTypes/nvidia-tesla-t4", "acceleratorCount": 1}
     entries = [
@@ -290,11 +290,11 @@ def test_what_was_heard_and_missed_is_counted(watched: Database) -> None:
         Call("insert", at("11:19"), "73"),
         Call("setTags", at("11:10")),
     )
-    told = tuple(
+    shown = tuple(
         listed_operation(call, ended) for call, ended in ((late, "11:10:30"), (soon, "11:19:30"), (change, "11:10:20"))
     )
-    look(watched, observation(operations=told, read="11:20"))
-    look(watched, observation(operations=told, read="11:30"))
+    look(watched, observation(operations=shown, read="11:20"))
+    look(watched, observation(operations=shown, read="11:30"))
     with watched.read() as connection:
         [project] = heard_projects.read_all(connection)
     assert (project.entries, project.doubled) == (6, 2)
@@ -302,12 +302,12 @@ def test_what_was_heard_and_missed_is_counted(watched: Database) -> None:
 
 
 def test_nothing_is_missed_before_the_feed_was_heard(watched: Database) -> None:
-    """Without a feed, a list of operations is the only source."""
-    told = listed_operation(Call("insert", at("10:10"), "72"), "10:10:30")
-    look(watched, observation(operations=(told,), read="10:30"))
+    """Where there is no feed, a list of operations is the only source."""
+    shown = listed_operation(Call("insert", at("10:10"), "72"), "10:10:30")
+    look(watched, observation(operations=(shown,), read="10:30"))
     hear(watched, *LIFE)
     older = listed_operation(Call("insert", at("10:50"), "73"), "10:50:30")
-    look(watched, observation(operations=(told, older), read="11:30"))
+    look(watched, observation(operations=(shown, older), read="11:30"))
     with watched.read() as connection:
         assert [project.missed for project in heard_projects.read_all(connection)] == [0]
 

@@ -38,7 +38,7 @@ from costguard.db.tables import OPEN_JOB, attempts, events, instances, jobs, mes
 from costguard.db.transaction import Database
 from costguard.ledger.archived.archiving import Archived, archive_charges, finish_open, note
 from costguard.ledger.archived.dropping import drop_charges
-from costguard.ledger.feed import asked
+from costguard.ledger.feed import kept_requests
 from costguard.model.ports import Archives, Clock
 
 log = structlog.get_logger(__name__)
@@ -102,7 +102,7 @@ def archive_old(
 def forget_requests(database: Database, before: datetime, fence: Lease | None) -> int:
     """Drops what inserts asked for, heard before this, of VMs that no listing has shown; returns how many."""
     with database.write(fence) as connection:
-        return asked.forget_old(connection, before)
+        return kept_requests.forget_old(connection, before)
 
 
 def _archive_charges(

@@ -11,7 +11,7 @@ from hashlib import blake2b
 from costguard.keepers.reading import recorded_keeper
 from costguard.ledger.billed.addresses import addresses_of
 from costguard.ledger.billed.storage import MEMORY, disks_of, saved_memory_of
-from costguard.ledger.heard import (
+from costguard.ledger.feed.unlisted import (
     as_listed,
     never_made_at,
     requested_disks,
@@ -79,7 +79,9 @@ class KnownFacts:
     claim: Claim | None = None
     launched: LaunchedFor | None = None
     requested: VmRequested | None = None  # of a VM that no look has shown
-    heard: Mapping[datetime, SeenOperation] = field(default_factory=dict)  # by the ends that the feed told of them
+    from_entries: Mapping[datetime, SeenOperation] = field(
+        default_factory=dict
+    )  # by the ends that the feed told of them
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,10 +100,10 @@ def account(key: InstanceKey, facts: KnownFacts, belonging: Belonging) -> Entry 
     None: there is nothing to record, as for a VM that was gone before this project was watched, or whose creation
     failed.
     """
-    known = facts.stored
-    facts = replace(facts, seen=stamped(facts.seen, known, facts.operations, facts.read_at))
-    if known is not None and facts.heard:
-        facts = replace(facts, stored=with_better_starts(known, facts.heard, facts.seen))
+    in_ledger = facts.stored
+    facts = replace(facts, seen=stamped(facts.seen, in_ledger, facts.operations, facts.read_at))
+    if in_ledger is not None and facts.from_entries:
+        facts = replace(facts, stored=with_better_starts(in_ledger, facts.from_entries, facts.seen))
     stored, read_at = facts.stored, facts.read_at
     believed = _without_requests(facts)
     runs = runs_of(stored.lifetimes if stored else (), believed, facts.seen, read_at, facts.absent)
@@ -114,12 +116,12 @@ def account(key: InstanceKey, facts: KnownFacts, belonging: Belonging) -> Entry 
     # As they are stored, by the starts that are known now.
     before = (
         {}
-        if known is None or stored is None
-        else dict(zip((life.started_at for life in stored.lifetimes), known.lifetimes, strict=True))
+        if in_ledger is None or stored is None
+        else dict(zip((life.started_at for life in stored.lifetimes), in_ledger.lifetimes, strict=True))
     )
     lifetimes = _lifetimes(key, stored, record, runs, believed)
     lifetimes = tuple(life for life in lifetimes if life != before.get(life.started_at))
-    spans = known.storage if known is not None else ()
+    spans = in_ledger.storage if in_ledger is not None else ()
     storage = tuple(span for span in _storage(facts, record, runs) if span not in spans)
     return Entry(record, lifetimes, storage, tell(stored, record, lifetimes, read_at))
 

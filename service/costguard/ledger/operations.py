@@ -53,17 +53,17 @@ def _by_name(connection: Connection, ops: Sequence[SeenOperation]) -> dict[tuple
     return _stored(connection, names) if names else {}
 
 
-def _further(op: SeenOperation, heard: SeenOperation | None) -> SeenOperation:
-    """An operation as a list showed it while it ran, which is done by what the feed has heard since."""
-    if heard is None or _STAGES.index(heard.status) <= _STAGES.index(op.status):
+def _further(op: SeenOperation, entry: SeenOperation | None) -> SeenOperation:
+    """Returns an operation that a list showed while it ran as an entry has told of it since: as done."""
+    if entry is None or _STAGES.index(entry.status) <= _STAGES.index(op.status):
         return op
     return replace(
         op,
-        status=heard.status,
-        ended_at=heard.ended_at,
-        error_code=heard.error_code,
-        error_message=heard.error_message,
-        heard=True,
+        status=entry.status,
+        ended_at=entry.ended_at,
+        error_code=entry.error_code,
+        error_message=entry.error_message,
+        end_from_entry=True,
     )
 
 
@@ -76,21 +76,21 @@ def drop(connection: Connection, keys: Iterable[tuple[str, str]]) -> None:
 
 def stored_of(connection: Connection, ops: Sequence[SeenOperation]) -> list[SeenOperation]:
     """Returns those that are stored, by their numbers or their names."""
-    known = _stored(connection, [(op.project, one) for op in ops for one in {op.operation_id, op.name} if one])
-    return [op for op in ops if {(op.project, op.operation_id), (op.project, op.name)} & known.keys()]
+    stored = _stored(connection, [(op.project, one) for op in ops for one in {op.operation_id, op.name} if one])
+    return [op for op in ops if {(op.project, op.operation_id), (op.project, op.name)} & stored.keys()]
 
 
 def heard_ends(connection: Connection, ops: Sequence[SeenOperation]) -> dict[str, dict[datetime, SeenOperation]]:
-    """By VM, the ends that the feed had heard of operations, and these as they are known now.
+    """Returns, by VM, the ends that entries told of operations, and these operations as they are known now.
 
     Ask before they are recorded.
     """
-    known = _stored(connection, [(op.project, one) for op in ops for one in {op.operation_id, op.name} if one])
+    stored = _stored(connection, [(op.project, one) for op in ops for one in {op.operation_id, op.name} if one])
     ends: dict[str, dict[datetime, SeenOperation]] = defaultdict(dict)
     for op in ops:
         for key in (op.operation_id, op.name):
-            before = known.get((op.project, key))
-            if before is not None and before.heard and before.ended_at is not None:
+            before = stored.get((op.project, key))
+            if before is not None and before.end_from_entry and before.ended_at is not None:
                 ends[op.target_id][before.ended_at] = op
     return ends
 

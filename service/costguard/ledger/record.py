@@ -24,15 +24,15 @@ from costguard.ledger import lifetimes as ledger
 from costguard.ledger.compared import compared, deleted, may_be_gone, recorded_part, running
 from costguard.ledger.discovery import refusals
 from costguard.ledger.discovery import rows as discovered
-from costguard.ledger.feed import asked, heard_projects
-from costguard.ledger.heard import still_heard, was_listed
+from costguard.ledger.feed import heard_projects, kept_requests
+from costguard.ledger.feed.requested import requests_of
+from costguard.ledger.feed.unlisted import still_heard, was_listed
 from costguard.ledger.labels.label_history import moment_of_change
 from costguard.ledger.launched import launched, launched_by_label, unseen
 from costguard.ledger.lifetimes import Change, ListedVm, RowsWritten
 from costguard.ledger.narrate import tell_failed, tell_gap, tell_looks, tell_refused, tell_unwatched
 from costguard.ledger.observe import Belonging, KnownFacts, account
 from costguard.ledger.projects import ProjectLook
-from costguard.ledger.requested import requests_of
 from costguard.ledger.running import running_totals
 from costguard.model.event import Event
 from costguard.model.instance import InstanceKey, SeenInstance
@@ -146,9 +146,9 @@ class _Look:
     ) -> None:
         """Some of the VMs, each with its operations."""
         new = [operation for gce_id in gce_ids for operation in news.get(gce_id, ())]
-        heard = operations.heard_ends(connection, new) if new else {}
+        from_entries = operations.heard_ends(connection, new) if new else {}
         operations.record(connection, new)
-        changes, events = self._account(connection, gce_ids, new, heard)
+        changes, events = self._account(connection, gce_ids, new, from_entries)
         with running_totals.following(connection, self.observation.project, _ids(changes), self.observation.read_at):
             saved = ledger.save(connection, changes)
         self.saved = RowsWritten(
@@ -200,11 +200,13 @@ class _Look:
         connection: Connection,
         gce_ids: Sequence[str],
         news: Sequence[SeenOperation],
-        heard: Mapping[str, Mapping[datetime, SeenOperation]],
+        from_entries: Mapping[str, Mapping[datetime, SeenOperation]],
     ) -> tuple[list[Change], list[Event]]:
         project, read_at, belonging = self.observation.project, self.observation.read_at, self.belonging
         stored = ledger.load(connection, project, gce_ids)
-        asked.forget(connection, project, [one for one in stored if one in self.listed and not was_listed(stored[one])])
+        kept_requests.forget(
+            connection, project, [one for one in stored if one in self.listed and not was_listed(stored[one])]
+        )
         all_operations = operations.of_targets(connection, project, gce_ids)
         watched_since = projects.watched_since(connection, project) or read_at
         claimed = _claims(connection, stored)
@@ -229,7 +231,7 @@ class _Look:
                         claim=claimed.get(gce_id),
                         launched=of_jobs.get(gce_id),
                         requested=self.requests.get(gce_id),
-                        heard={**still_heard(all_operations.get(gce_id, ())), **heard.get(gce_id, {})},
+                        from_entries={**still_heard(all_operations.get(gce_id, ())), **from_entries.get(gce_id, {})},
                     ),
                     belonging,
                 )

@@ -41,7 +41,7 @@ class SeenOperation:
     name: str = (
         ""  # `operation-...` or `systemevent-...`: all that an entry of the audit log tells of it; "": not known
     )
-    heard: bool = False  # its end is when a log entry said so, which a list of operations tells better
+    end_from_entry: bool = False  # its end is when a log entry said so, which a list of operations tells better
 
 
 @dataclass(frozen=True, slots=True)

@@ -317,7 +317,7 @@ operations = Table(
     Column("error_message", Text),
     Column("status_message", Text),
     Column("name", String, nullable=False, server_default=""),
-    Column("heard", Boolean, nullable=False, server_default=text("false")),
+    Column("end_from_entry", Boolean, nullable=False, server_default=text("false")),
 )
 Index("ix_operations_target", operations.c.project, operations.c.target_id)
 

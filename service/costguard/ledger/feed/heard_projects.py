@@ -20,7 +20,7 @@ LATEST_ENTRY = timedelta(minutes=3)
 
 @dataclass(frozen=True, slots=True)
 class HeardProject:
-    """What the feed has told of a project. `doubled` entries said nothing new."""
+    """Holds what the feed has told of a project. `doubled` entries said nothing new."""
 
     project: str
     first_heard_at: datetime
@@ -38,11 +38,11 @@ def read_all(connection: Connection) -> list[HeardProject]:
 _ALL = select(feed_projects).order_by(feed_projects.c.project)
 
 
-def add(connection: Connection, heard: Mapping[str, tuple[int, int]], heard_at: datetime) -> None:
+def add(connection: Connection, counts: Mapping[str, tuple[int, int]], heard_at: datetime) -> None:
     """Adds the entries of each project, and how many of them said nothing new: two statements, or three."""
-    known = {
+    rows = {
         row.project: HeardProject(**row._mapping)
-        for some in chunks(set(heard))
+        for some in chunks(set(counts))
         for row in connection.execute(select(feed_projects).where(feed_projects.c.project.in_(some)))
     }
     new = [
@@ -50,20 +50,20 @@ def add(connection: Connection, heard: Mapping[str, tuple[int, int]], heard_at: 
             "project": project, "first_heard_at": heard_at, "heard_at": heard_at, "entries": entries,
             "doubled": doubled, "missed": 0, "missed_at": None,
         }
-        for project, (entries, doubled) in heard.items()
-        if project not in known
+        for project, (entries, doubled) in counts.items()
+        if project not in rows
     ]  # fmt: skip
     if new:
         connection.execute(feed_projects.insert(), new)
     more = [
         {
             "of_project": project,
-            "new_heard_at": max(heard_at, known[project].heard_at),
-            "new_entries": known[project].entries + entries,
-            "new_doubled": known[project].doubled + doubled,
+            "new_heard_at": max(heard_at, rows[project].heard_at),
+            "new_entries": rows[project].entries + entries,
+            "new_doubled": rows[project].doubled + doubled,
         }
-        for project, (entries, doubled) in heard.items()
-        if project in known
+        for project, (entries, doubled) in counts.items()
+        if project in rows
     ]
     if more:
         connection.execute(_ADD, more)

@@ -49,7 +49,7 @@ def operation_of(entry: FeedEntry) -> SeenOperation | None:
         error_message=entry.error_message,
         status_message=entry.message if entry.is_system else None,
         name=entry.operation or "",
-        heard=is_done,
+        end_from_entry=is_done,
     )
 
 
@@ -61,13 +61,13 @@ def _code(entry: FeedEntry) -> str | None:
     return named[0] if named else f"status {entry.error_code}"
 
 
-def merged(known: Sequence[SeenOperation], new: SeenOperation, is_first: bool) -> Merged:
+def merged(stored: Sequence[SeenOperation], new: SeenOperation, is_first: bool) -> Merged:
     """Joins an operation that was heard with those that are known of its VM.
 
     What a list of operations showed stays: the feed adds operations, tells that one is done, and a first entry that
     comes after its last one gives the operation its number and times.
     """
-    before = next((op for op in known if _is_same(op, new)), None)
+    before = next((op for op in stored if _is_same(op, new)), None)
     if before is None:
         return Merged(new)
     after, replaces = before, None
@@ -83,10 +83,10 @@ def merged(known: Sequence[SeenOperation], new: SeenOperation, is_first: bool) -
         )
         replaces = before.operation_id if new.operation_id != before.operation_id else None
     if _STAGES.index(new.status) > _STAGES.index(after.status):
-        done = ("status", "ended_at", "error_code", "error_message", "status_message", "heard")
+        done = ("status", "ended_at", "error_code", "error_message", "status_message", "end_from_entry")
         after = replace(after, **{name: getattr(new, name) for name in done})
     return Merged(after, replaces, is_news=after != before)
 
 
-def _is_same(known: SeenOperation, new: SeenOperation) -> bool:
-    return known.operation_id in (new.operation_id, new.name) or (known.name != "" and known.name == new.name)
+def _is_same(stored: SeenOperation, new: SeenOperation) -> bool:
+    return stored.operation_id in (new.operation_id, new.name) or (stored.name != "" and stored.name == new.name)

@@ -22,12 +22,12 @@ from costguard.isolation import Isolated
 from costguard.ledger import lifetimes as ledger
 from costguard.ledger import operations, projects
 from costguard.ledger.answers import claims_of
-from costguard.ledger.feed import asked, heard_projects
-from costguard.ledger.feed.asked import Asked
+from costguard.ledger.feed import heard_projects, kept_requests
 from costguard.ledger.feed.entry import FeedEntry, Phase
+from costguard.ledger.feed.kept_requests import KeptRequest
 from costguard.ledger.feed.kinds import FeedKind
 from costguard.ledger.feed.merging import merged, operation_of
-from costguard.ledger.heard import still_heard, was_listed
+from costguard.ledger.feed.unlisted import still_heard, was_listed
 from costguard.ledger.launched import launched
 from costguard.ledger.lifetimes import Change
 from costguard.ledger.narrate import tell_failed
@@ -48,7 +48,7 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class FeedRecorded:
-    """What a batch of entries came to. `new_vms` no listing had shown; `unwatched` entries are of other projects."""
+    """Counts what a batch of entries came to. `new_vms` no listing had shown; `unwatched` entries are of other projects."""
 
     entries: int = 0
     noise: int = 0  # about no VM, or without what tells which
@@ -65,10 +65,10 @@ class _Batch:
     """The entries that say something, by their VMs."""
 
     said: list[tuple[FeedEntry, SeenOperation]] = field(default_factory=list)
-    asked: dict[InstanceKey, Asked] = field(default_factory=dict)
+    requests: dict[InstanceKey, KeptRequest] = field(default_factory=dict)
     noise: int = 0
     unwatched: int = 0
-    heard: Counter[str] = field(default_factory=Counter)  # entries by watched project
+    by_project: Counter[str] = field(default_factory=Counter)  # entries by watched project
 
     @property
     def keys(self) -> list[InstanceKey]:
@@ -91,12 +91,14 @@ def record_entries(
     with database.read() as connection:
         watched_since = {look.project: look.first_seen_at for look in projects.read_all(connection)}
         batch = _sorted(entries, watched_since)
-        of_before = asked.read(connection, batch.keys) if batch.said else {}
-    requested = asked.vms_of(cloud, {**batch.asked, **of_before})
+        of_before = kept_requests.read(connection, batch.keys) if batch.said else {}
+    requested = kept_requests.vms_of(cloud, {**batch.requests, **of_before})
     with database.write(fence) as connection:
         look = _Heard(connection, batch, belonging, requested, watched_since, heard_at)
         doubled = look.record() if batch.said else Counter[str]()
-        heard_projects.add(connection, {name: (count, doubled[name]) for name, count in batch.heard.items()}, heard_at)
+        heard_projects.add(
+            connection, {name: (count, doubled[name]) for name, count in batch.by_project.items()}, heard_at
+        )
     return FeedRecorded(
         entries=len(entries),
         noise=batch.noise,
@@ -105,7 +107,7 @@ def record_entries(
         operations=look.operations,
         new_vms=look.new_vms,
         lifetimes=look.lifetimes,
-        projects=frozenset(batch.heard),
+        projects=frozenset(batch.by_project),
     )
 
 
@@ -116,7 +118,7 @@ def _sorted(entries: Iterable[FeedEntry], watched: Collection[str]) -> _Batch:
             batch.unwatched += 1
             continue
         if entry.project is not None:
-            batch.heard[entry.project] += 1
+            batch.by_project[entry.project] += 1
         operation = operation_of(entry)
         if operation is None:
             batch.noise += 1
@@ -124,7 +126,7 @@ def _sorted(entries: Iterable[FeedEntry], watched: Collection[str]) -> _Batch:
         batch.said.append((entry, operation))
         if entry.kind is FeedKind.CREATED and entry.request is not None:
             key = InstanceKey(operation.project, operation.target_id)
-            batch.asked.setdefault(key, Asked(operation.zone, entry.request))
+            batch.requests.setdefault(key, KeptRequest(operation.zone, entry.request))
     return batch
 
 
@@ -145,14 +147,14 @@ class _Heard:
     def record(self) -> Counter[str]:
         """Returns the number of entries that said nothing new, by project."""
         connection = self.connection
-        known = operations.of_vms(connection, ((key.project, key.gce_id) for key in self.batch.keys))
-        of_vms = {key: list(known.get((key.project, key.gce_id), ())) for key in self.batch.keys}
+        stored_operations = operations.of_vms(connection, ((key.project, key.gce_id) for key in self.batch.keys))
+        of_vms = {key: list(stored_operations.get((key.project, key.gce_id), ())) for key in self.batch.keys}
         news, replaced, doubled = self._join(of_vms)
         operations.drop(connection, replaced)
         operations.store(connection, list(news.values()))
         self.operations = len(news)
         stored = ledger.load_all(connection, of_vms)
-        asked.note(connection, self._unlisted(stored), self.heard_at)
+        kept_requests.note(connection, self._unlisted(stored), self.heard_at)
         changed = {InstanceKey(op.project, op.target_id) for op in news.values()} | self._unlisted(stored).keys()
         entries = self._account({key: of_vms[key] for key in sorted(changed)}, stored)
         self._save(entries, stored, list(news.values()))
@@ -182,8 +184,8 @@ class _Heard:
             news[now.project, now.operation_id] = now
         return news, replaced, doubled
 
-    def _unlisted(self, stored: Mapping[InstanceKey, KnownInstance]) -> dict[InstanceKey, Asked]:
-        return {key: one for key, one in self.batch.asked.items() if not was_listed(stored.get(key))}
+    def _unlisted(self, stored: Mapping[InstanceKey, KnownInstance]) -> dict[InstanceKey, KeptRequest]:
+        return {key: one for key, one in self.batch.requests.items() if not was_listed(stored.get(key))}
 
     def _account(
         self, of_vms: Mapping[InstanceKey, Sequence[SeenOperation]], stored: Mapping[InstanceKey, KnownInstance]
@@ -192,12 +194,12 @@ class _Heard:
         of_jobs = self._launched(of_vms, stored)
         entries = {}
         for key, ops in of_vms.items():
-            known, requested = stored.get(key), self.requested.get(key)
-            if known is None and key not in of_jobs and not self._belongs(requested):
+            before, requested = stored.get(key), self.requested.get(key)
+            if before is None and key not in of_jobs and not self._belongs(requested):
                 continue
-            claimed = claims.get(known.id) if known is not None else None
+            claimed = claims.get(before.id) if before is not None else None
             facts = KnownFacts(
-                known,
+                before,
                 None,
                 ops,
                 self.heard_at,
@@ -205,12 +207,12 @@ class _Heard:
                 claim=claimed[-1] if claimed else None,
                 launched=of_jobs.get(key),
                 requested=requested,
-                heard=still_heard(ops),
+                from_entries=still_heard(ops),
             )
             with Isolated("entry_not_recorded", project=key.project, gce_id=key.gce_id):
                 entry = account(key, facts, self.belonging)
                 if entry is not None:
-                    entries[key] = _to_look_again(entry) if was_listed(known) else entry
+                    entries[key] = _to_look_again(entry) if was_listed(before) else entry
         return entries
 
     def _belongs(self, requested: VmRequested | None) -> bool:
@@ -232,8 +234,8 @@ class _Heard:
         jobs = {}
         for project, ops_of in by_project.items():
             of_project = {key.gce_id: vm for key, vm in stored.items() if key.project == project}
-            found = launched(self.connection, project, list(ops_of), {}, of_project, ops_of)
-            jobs.update({InstanceKey(project, gce_id): job for gce_id, job in found.items()})
+            of_these = launched(self.connection, project, list(ops_of), {}, of_project, ops_of)
+            jobs.update({InstanceKey(project, gce_id): job for gce_id, job in of_these.items()})
         return jobs
 
     def _save(

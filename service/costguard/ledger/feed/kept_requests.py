@@ -27,12 +27,12 @@ _REQUEST = TypeAdapter(FeedRequest)
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class KeptRequest:
     zone: str
     request: FeedRequest
 
 
-def note(connection: Connection, asked: Mapping[InstanceKey, Asked], heard_at: datetime) -> None:
+def note(connection: Connection, requests: Mapping[InstanceKey, KeptRequest], heard_at: datetime) -> None:
     """Keeps what was heard first: an entry that comes again says the same."""
     rows = [
         {
@@ -42,20 +42,22 @@ def note(connection: Connection, asked: Mapping[InstanceKey, Asked], heard_at: d
             "zone": storable(one.zone),
             "request": storable(_REQUEST.dump_python(one.request, mode="json")),
         }
-        for key, one in asked.items()
+        for key, one in requests.items()
     ]
     upsert(connection, feed_requests, rows, ("project", "gce_id"), [])
 
 
-def read(connection: Connection, keys: Iterable[InstanceKey]) -> dict[InstanceKey, Asked]:
+def read(connection: Connection, keys: Iterable[InstanceKey]) -> dict[InstanceKey, KeptRequest]:
     """Returns what was asked for of these VMs; the others are left out."""
-    columns, asked = feed_requests.c, {}
+    columns, requests = feed_requests.c, {}
     pairs = sorted({(key.project, key.gce_id) for key in keys})
     for place in range(0, len(pairs), CHUNK):
         query = select(feed_requests).where(tuple_(columns.project, columns.gce_id).in_(pairs[place : place + CHUNK]))
         for row in connection.execute(query):
-            asked[InstanceKey(row.project, row.gce_id)] = Asked(row.zone, _REQUEST.validate_python(row.request))
-    return asked
+            requests[InstanceKey(row.project, row.gce_id)] = KeptRequest(
+                row.zone, _REQUEST.validate_python(row.request)
+            )
+    return requests
 
 
 def forget(connection: Connection, project: str, gce_ids: Collection[str]) -> None:
@@ -70,14 +72,14 @@ def forget_old(connection: Connection, before: datetime) -> int:
     return connection.execute(delete(feed_requests).where(feed_requests.c.heard_at < before)).rowcount
 
 
-def vms_of(cloud: Cloud, asked: Mapping[InstanceKey, Asked]) -> dict[InstanceKey, VmRequested]:
+def vms_of(cloud: Cloud, requests: Mapping[InstanceKey, KeptRequest]) -> dict[InstanceKey, VmRequested]:
     """Looks up each machine type once, before anything is written. One that cannot be read leaves its VM unpriced.
 
     A request without a machine type, as from a template, tells nothing of its VM.
     """
     machines: dict[tuple[str, str, str], Shape] = {}
     vms = {}
-    for key, one in asked.items():
+    for key, one in requests.items():
         machine_type = one.request.machine_type
         if machine_type is None:
             continue

@@ -42,9 +42,9 @@ def unseen_record(
 ) -> InstanceRecord:
     """Operations tell when it ran, and its request what it is; the same ones always make the same record."""
     first = operations[0]
-    known = stored.record if stored is not None else None
-    if requested is None and known is not None and known.shape.machine_type:
-        requested = VmRequested(known.shape, known.provisioning_model, known.labels)
+    before = stored.record if stored is not None else None
+    if requested is None and before is not None and before.shape.machine_type:
+        requested = VmRequested(before.shape, before.provisioning_model, before.labels)
     return InstanceRecord(
         key=key,
         name=next((op.target_name for op in operations if op.target_name), ""),
@@ -55,9 +55,9 @@ def unseen_record(
         provisioning_model=requested.provisioning_model if requested is not None else ProvisioningModel.STANDARD,
         attribution=Attribution(),
         fingerprint="",
-        first_seen_at=known.first_seen_at if known is not None else read_at,
+        first_seen_at=before.first_seen_at if before is not None else read_at,
         labels=requested.labels if requested is not None else {},
-        keeper=known.keeper if known is not None else None,
+        keeper=before.keeper if before is not None else None,
     )
 
 
@@ -71,11 +71,11 @@ def _status(operations: Sequence[SeenOperation], runs: Sequence[Run]) -> Status:
 
 def requested_disks(record: InstanceRecord, requested: VmRequested, stored: Sequence[StorageSpan]) -> list[StorageSpan]:
     """The disks that its request made, from then on. Google gives a disk without a name that of its VM."""
-    known = {span.name for span in stored}
+    names = {span.name for span in stored}
     return [
         StorageSpan(record.key, name, f"disk:{disk.disk_type}", disk.size_gib * 1024, record.zone, record.created_at)
         for disk in requested.disks
-        if (name := disk.name or record.name) not in known
+        if (name := disk.name or record.name) not in names
     ]
 
 
@@ -93,20 +93,20 @@ def as_listed(stored: Sequence[StorageSpan], listed: Sequence[StorageSpan]) -> l
 
 def still_heard(operations: Iterable[SeenOperation]) -> dict[datetime, SeenOperation]:
     """Returns operations whose ends only the feed has told, by these."""
-    return {op.ended_at: op for op in operations if op.heard and op.ended_at is not None}
+    return {op.ended_at: op for op in operations if op.end_from_entry and op.ended_at is not None}
 
 
 def with_better_starts(
-    stored: KnownInstance, heard: Mapping[datetime, SeenOperation], seen: SeenInstance | None
+    stored: KnownInstance, from_entries: Mapping[datetime, SeenOperation], seen: SeenInstance | None
 ) -> KnownInstance:
     """The VM with the starts that only the feed told as they are known now: by its own stamp, else by the operation.
 
-    `heard` are the operations by the ends that the feed had heard of them.
+    `from_entries` are the operations by the ends that the feed had heard of them.
     """
     moves: dict[datetime, datetime] = {}
     starts = {life.started_at for life in stored.lifetimes}
     for life in stored.lifetimes:
-        at = _start_of(heard.get(life.started_at), seen)
+        at = _start_of(from_entries.get(life.started_at), seen)
         if at is not None and at not in starts and (life.ended_at is None or at <= life.ended_at):
             moves[life.started_at] = at
     if not moves:

@@ -8,8 +8,8 @@ import structlog
 
 from costguard.db.transaction import Database
 from costguard.errors import CloudError
-from costguard.ledger.feed import asked
-from costguard.ledger.feed.asked import Asked
+from costguard.ledger.feed import kept_requests
+from costguard.ledger.feed.kept_requests import KeptRequest
 from costguard.model.instance import AttachedDisk, InstanceKey
 from costguard.model.launch import Recipe
 from costguard.model.ports import Cloud
@@ -25,11 +25,11 @@ def requests_of(
 
     A machine type that cannot be read leaves its VM without a price.
     """
-    heard: Mapping[InstanceKey, Asked] = {}
+    kept: Mapping[InstanceKey, KeptRequest] = {}
     if unlisted:
         with database.read() as connection:
-            heard = asked.read(connection, [InstanceKey(project, gce_id) for gce_id in unlisted])
-    requests = {key.gce_id: one for key, one in asked.vms_of(cloud, heard).items()}
+            kept = kept_requests.read(connection, [InstanceKey(project, gce_id) for gce_id in unlisted])
+    requests = {key.gce_id: one for key, one in kept_requests.vms_of(cloud, kept).items()}
     for gce_id, (zone, recipe) in of_jobs.items():
         try:
             machine = cloud.shape(project, zone, recipe.machine_type)
