@@ -37,7 +37,7 @@ def _shown(*projects: str) -> PlaceSearch:
 
 
 def _searched(rounds: int, look: OwnLook | None, search: PlaceSearch | None = None) -> list[SearchResult]:
-    """Returns what each of the searches changes of a project that was found once; `look` is what the guard sees then."""
+    """Returns what each search changes of a project that was found once; `look` is what the guard sees."""
     stored = {"lab": WatchedProject("lab", "10", NOW, NOW)}
     results = []
     for number in range(1, rounds + 1):

@@ -2467,7 +2467,7 @@ class ProjectHealthOut(TypedDict):
 class ProjectOut(TypedDict):
     first_seen_at: str
     found_at: str | None
-    """When a search first found it; null: none has."""
+    """The first search that found it; null: none has."""
     instances: int
     """The number of instances in the last read that covered every zone."""
     is_listed: bool
@@ -2477,7 +2477,7 @@ class ProjectOut(TypedDict):
     last_complete_at: str | None
     """The last read that covered every zone; null: there was none."""
     last_found_at: str | None
-    """When a search last found it."""
+    """The last search that found it."""
     last_tried_at: str
     missing_since: str | None
     """The first complete search since then that did not show it. It stays watched while it may have VMs."""
@@ -2485,7 +2485,7 @@ class ProjectOut(TypedDict):
     """Operations, and who started them, are known up to here."""
     project: str
     refused_since: str | None
-    """Since when it refuses to be read, for the reason in `unread`; null: it answers. One that was found and
+    """The moment from which it refuses to be read, as `unread` says; null: it answers. One that was found and
     refuses is asked every ten minutes at least.
     """
     unread: list[UnreadOut]
@@ -3049,7 +3049,7 @@ class SearchedPlaceOut(TypedDict):
     failed_since: str | None
     """null: the last search came to its end."""
     failure: str
-    """Why the last search failed, with what mends it."""
+    """The reason why the last search failed, with what mends it."""
     place: str
     project_count: int
     """The number of projects with VMs, TPU nodes or reservations in it."""
