@@ -16,7 +16,7 @@ from tests.reminders.reminder_rows import stop
 from costguard.access.rules import Rules
 from costguard.daemon import hourly_counts
 from costguard.daemon.listing_turns import ListingTurns, ReadStreams, at_work, earliest_moments
-from costguard.daemon.listings import Stream, EventStreams, ListingReason, Wire
+from costguard.daemon.listings import EventStreams, ListingReason, Stream
 from costguard.daemon.looker import Pace
 from costguard.daemon.reconcile import Reconciler
 from costguard.daemon.shard_keeper import all_projects

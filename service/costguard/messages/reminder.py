@@ -100,10 +100,10 @@ class _ReminderScene:
         return PlanContext(self.rules, self.records.people, self.now).quiet_until(self.vm, self.now) is not None
 
     def owners_zone(self, owner: str) -> ZoneInfo:
-        known = self.records.people
+        lookups = self.records.people
         if owner not in self.records.owners:
-            known = people.of_addresses(self.connection, [owner])
-        return cards.zone_of(known.get(owner.lower()), self.rules)
+            lookups = people.of_addresses(self.connection, [owner])
+        return cards.zone_of(lookups.get(owner.lower()), self.rules)
 
     def card(self, url: str) -> VmCard | None:
         """Makes the card of a VM; None where the ledger does not know it."""
