@@ -34,7 +34,7 @@ class ListingReason(StrEnum):
     UNREAD = "unread"  # the last look missed a part of it
     WORK = "work"  # a job's VM, a stop or a request is under way, or a reminder or a stop is due
     SILENT = "silent"  # no events come at all
-    UNPROVEN = "unproven"  # none ever came of this project, nor of any other within a day
+    UNPROVEN = "unproven"  # none ever came of this project: the sink may leave it out
     MISSED = "missed"  # a listing showed an operation whose event had not come
     TURN = "turn"  # its events come, and it is its turn
 
@@ -48,12 +48,10 @@ class Rhythm:
     alive_within: timedelta = timedelta(seconds=90)  # a heartbeat that came back is no older
     quiet_for: timedelta = timedelta(minutes=15)  # the longest without a message, where no heartbeat can be sent
     regained_after: timedelta = timedelta(minutes=15)  # without another event missed
-    proven_for: timedelta = timedelta(days=1)
 
     def at_speed(self, speed: float) -> Rhythm:
         """The same rhythm for a clock that runs so many times as fast: passes come at real intervals."""
-        spans = (name for name in self.__slots__ if name != "proven_for")
-        return replace(self, **{name: getattr(self, name) * speed for name in spans})
+        return replace(self, **{name: getattr(self, name) * speed for name in self.__slots__})
 
     def has_turn(self, project: str, since: datetime, until: datetime) -> bool:
         """Says whether the project's turn came after `since`, up to `until`; the same in every process.
@@ -110,7 +108,8 @@ class EventStreams:
     def doubt(self, project: str, now: datetime) -> ListingReason | None:
         """Returns why the events of this project are not to be relied on; None: they are.
 
-        After a missed one they are again once another came, and the listings of some minutes showed no further gap.
+        Heartbeats do not pass through the sink, so only an event of the project shows that it is not left out. After a
+        missed one they are relied on again once another came, and some minutes went by without a further gap.
         """
         if self.wire is None or not self.wire.is_alive(self.rhythm, now):
             return ListingReason.SILENT
@@ -119,20 +118,11 @@ class EventStreams:
             is_back = stream.heard_at is not None and stream.heard_at > stream.missed_at
             if not is_back or now - stream.missed_at < self.rhythm.regained_after:
                 return ListingReason.MISSED
-        if stream is None or stream.heard_at is None:
-            return None if self._heard_of_any(now) else ListingReason.UNPROVEN
-        return None
+        return ListingReason.UNPROVEN if stream is None or stream.heard_at is None else None
 
     def longest_age(self, project: str, now: datetime, usual: timedelta) -> timedelta:
         """Returns how old the last listing may be; `usual` where the project is listed in every pass."""
         return usual if self.doubt(project, now) is not None else usual + self.rhythm.every
-
-    def _heard_of_any(self, now: datetime) -> bool:
-        """Heartbeats do not pass through the sink: only an event shows that it works."""
-        return any(
-            stream.heard_at is not None and now - stream.heard_at <= self.rhythm.proven_for
-            for stream in self.by_project.values()
-        )
 
 
 def due(
