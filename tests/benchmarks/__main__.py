@@ -16,6 +16,7 @@ from tests.benchmarks.labels import labels
 from tests.benchmarks.load import load
 from tests.benchmarks.measure import Measured, show, write
 from tests.benchmarks.observing import observing
+from tests.benchmarks.organisation import organisation
 from tests.benchmarks.pages import pages
 from tests.benchmarks.passes import whole_passes
 from tests.benchmarks.readers import readers
@@ -42,6 +43,7 @@ def _with_fleet(folder: Path, wanted: set[str]) -> Iterator[Measured]:
 def _main(arguments: list[str]) -> None:
     others: dict[str, Callable[[Path], Iterator[Measured]]] = {
         "passes": whole_passes,
+        "organisation": organisation,
         "pages": pages,
         "spending": spending,
         "labels": labels,

@@ -42,8 +42,8 @@ def _take(arrivals: _Arrivals, timeout_s: float | None) -> Arrived | None:
         return None
 
 
-def _in_thread(run: Callable[[], None]) -> None:
-    threading.Thread(target=run, name="observe", daemon=True).start()
+def _in_thread(project: str, run: Callable[[], None]) -> None:
+    threading.Thread(target=run, name=f"observe {project}", daemon=True).start()
 
 
 class Looking:
@@ -60,7 +60,7 @@ class Looking:
         parallel: int,
         *,
         monotonic: Callable[[], float] = time.monotonic,
-        start: Callable[[Callable[[], None]], None] = _in_thread,
+        start: Callable[[str, Callable[[], None]], None] = _in_thread,
         take: Take = _take,
     ) -> None:
         self._look, self._parallel = look, max(1, parallel)
@@ -170,7 +170,7 @@ class Looking:
                 self._arrivals.put(Arrived(project, observation, ended))
             self._fill()
 
-        self._start(run)
+        self._start(project, run)
 
     def _taken(self, ready: Collection[Arrived]) -> None:
         with self._lock:

@@ -100,7 +100,7 @@ def record(
     vms = compared(observation, standings, marks, mark)
     to_read = vms.to_read | {vm.gce_id for vm in observation.unchanged if vm.gce_id in of_vms}
     if to_read and not is_second:
-        cloud.forget(project, to_read)
+        cloud.forget(project, to_read | vms.listed.keys())  # what this look showed would be unchanged in the next
         again = cloud.observe(project, before.operations_through_at if before is not None else None)
         return record(database, cloud, again, belonging, fence, at_once, is_second=True)
     listed, changed = vms.listed, vms.changed

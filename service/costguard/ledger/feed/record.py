@@ -48,7 +48,7 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class FeedRecorded:
-    """Counts what a batch of entries came to. `new_vms` no listing had shown; `unwatched` entries are of other projects."""
+    """Counts what a batch of entries came to. `new_vms` no listing had shown; `unwatched` are of other projects."""
 
     entries: int = 0
     noise: int = 0  # about no VM, or without what tells which
