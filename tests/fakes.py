@@ -39,7 +39,7 @@ class FakeCloud:
         return self.observations[project]
 
     def forget(self, project: str, gce_ids: Collection[str]) -> None:
-        """Its VMs come whole each time, unless an observation that was put in says otherwise."""
+        """Does nothing: VMs come whole each time, unless an observation that was put in says otherwise."""
 
     def presence(self, key: InstanceKey, zone: str, name: str) -> Presence:
         self.asked.append(key.gce_id)

@@ -53,7 +53,7 @@ def _main(projects: int, vms: int, refusing: int, hanging: int) -> None:
         for collection in _COLLECTIONS
         for mask in masks[collection]
     }
-    # What later looks ask for is ready, as it is with Google: all that is measured is who asks.
+    # What later looks ask for is ready, as it is with Google: the client alone is measured.
     later = {
         number: [_body(body, number) for body in patterns["instances", Mask.LATER]]
         for number in range(refusing + hanging, projects)

@@ -39,7 +39,7 @@ class Ground:
         patience_s: float | None = 20.0,
         since: Mapping[str, datetime | None] | None = None,
     ) -> list[list[str]]:
-        """One pass: the projects of each batch."""
+        """Makes one pass, and returns the projects of each batch."""
         batches = self.looking.batches(projects or list(self.takes), since or {}, patience_s)
         return [[one.project for one in batch] for batch in batches]
 
@@ -75,7 +75,7 @@ def _of(prefix: str, count: int) -> list[str]:
 
 
 def test_each_project_comes_once_and_a_few_batches_hold_them_all() -> None:
-    """As many looks at once as there are places; what comes close together is recorded together, in its order."""
+    """All places are used; what comes close together is recorded together, in its order."""
     ground = Ground(dict.fromkeys(_of("p", 500), 0.001))
     batches = ground.passed()
     assert sorted(project for batch in batches for project in batch) == _of("p", 500)
@@ -86,7 +86,7 @@ def test_each_project_comes_once_and_a_few_batches_hold_them_all() -> None:
 
 
 def test_a_slow_trickle_does_not_wait_for_a_full_batch() -> None:
-    """What came is recorded a quarter of a second later, though other looks take seconds."""
+    """A look that came is recorded a quarter of a second later, though other looks take seconds."""
     ground = Ground({"a": 0.1, "b": 0.2, "c": 5.0})
     assert ground.passed() == [["a", "b"], ["c"]]
 
@@ -110,7 +110,7 @@ def test_projects_that_hang_hold_up_no_other() -> None:
 
 
 def test_a_project_that_answers_again_takes_its_place_again() -> None:
-    """After one look in time it is waited for as any other."""
+    """It is waited for as any other, after one look in time."""
     ground = Ground({"a": 0.1, "b": HANGS})
     assert ground.passed() == [["a"]]
     ground.now_s += HANGS
@@ -131,7 +131,7 @@ def test_a_pass_that_would_have_nothing_waits() -> None:
 
 
 def test_a_pass_that_nothing_follows_waits_for_all() -> None:
-    """Without patience every project is in it, however long it takes."""
+    """Every project is in it, however long it takes: it has no patience to lose."""
     ground = Ground({"a": 0.1, "b": HANGS})
     assert ground.passed(patience_s=None) == [["a"], ["b"]]
 
@@ -148,7 +148,7 @@ def test_where_all_hang_threads_are_bounded() -> None:
 
 
 def test_a_pass_that_is_left_off_leaves_the_rest_to_the_next() -> None:
-    """What was going on is neither lost nor asked for twice at once, and what was not taken is looked at again."""
+    """No look that goes on is lost or begun twice, and a project that was not taken is looked at again."""
     ground = Ground(dict.fromkeys(_of("p", 300), 0.001))
     batches = ground.looking.batches(_of("p", 300), {}, 20.0)
     first = [one.project for one in next(batches)]
@@ -159,7 +159,7 @@ def test_a_pass_that_is_left_off_leaves_the_rest_to_the_next() -> None:
 
 
 def test_a_project_that_is_not_watched_any_more_is_dropped() -> None:
-    """Its look ends later than its place in the settings."""
+    """The look ends later than its place in the settings, and is dropped."""
     ground = Ground({"a": 0.1, "b": HANGS})
     ground.passed()
     ground.now_s += HANGS

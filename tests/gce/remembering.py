@@ -11,7 +11,7 @@ from costguard.model.observation import Observation
 
 
 class RememberingCloud(ComputeCloud):
-    """Its looks have all VMs in `instances`: an unchanged one is the very object that a look before gave.
+    """The looks of this client have all VMs in `instances`: an unchanged one is the very object that a look before gave.
 
     Fails where a VM is called unchanged that never came whole, or was something else when it did.
     """
@@ -22,8 +22,8 @@ class RememberingCloud(ComputeCloud):
         observation = super().observe(project, operations_since)
         whole = self.__dict__.setdefault("_whole", {})
         whole |= {seen.key: seen for seen in observation.instances}
-        known = [whole[InstanceKey(project, one.gce_id)] for one in observation.unchanged]
-        for one, seen in zip(observation.unchanged, known, strict=True):
+        same = [whole[InstanceKey(project, one.gce_id)] for one in observation.unchanged]
+        for one, seen in zip(observation.unchanged, same, strict=True):
             assert (one.fingerprint, one.zone) == (seen.fingerprint, seen.zone)
             assert one.bills_machine == seen.status.bills_machine
-        return replace(observation, instances=(*observation.instances, *known), unchanged=())
+        return replace(observation, instances=(*observation.instances, *same), unchanged=())

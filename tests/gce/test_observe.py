@@ -279,7 +279,7 @@ def test_compressed_answers(connect: Connect) -> None:
 
 
 def test_an_unchanged_vm_is_told_by_its_fingerprint_alone(connect: Connect) -> None:
-    """What is kept of it is what it was: nothing of a hundred thousand VMs stays whole between two looks."""
+    """A look keeps hashes and what the ledger asks: nothing of a hundred thousand VMs stays whole until the next."""
     made = instance(labels={"costguard-attempt": "trainer"})
     cloud = connect(cloud_of(instances=page("instances", {f"zones/{ZONE}": [made]}))).cloud
     (whole,) = ComputeCloud.observe(cloud, "p", None).instances
@@ -292,7 +292,7 @@ def test_an_unchanged_vm_is_told_by_its_fingerprint_alone(connect: Connect) -> N
 
 
 def test_a_vm_that_is_to_be_forgotten_comes_whole_once(connect: Connect, parsed: list[bytes]) -> None:
-    """Then it is unchanged again. Of the others nothing is read, and an id that nobody has is none's."""
+    """It is unchanged again then. Nothing is read of the others, and an id that nobody has is none's."""
     fingerprint: dict[str, Any] = {"metadata": {"fingerprint": "f"}}
     vms = [instance("a", "1", **fingerprint), instance("b", "2", **fingerprint)]
     cloud = connect(cloud_of(instances=page("instances", {f"zones/{ZONE}": vms}))).cloud

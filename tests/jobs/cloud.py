@@ -193,7 +193,7 @@ class CloudOfVms:
             )
 
     def forget(self, project: str, gce_ids: Collection[str]) -> None:
-        """Its VMs come whole each time."""
+        """Does nothing: VMs come whole each time."""
 
     def presence(self, key: InstanceKey, zone: str, name: str) -> Presence:
         with self._lock:

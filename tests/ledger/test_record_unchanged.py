@@ -116,7 +116,7 @@ def _reconciler(database: Database, cloud: FakeCloud, clock: HandClock, belongin
 
 
 def _happens(world: World, chance: random.Random, project: str) -> None:
-    """One thing, of those that change a VM, a list or nothing."""
+    """Does one thing, of those that change a VM, a list or nothing."""
     number = chance.randrange(1, 9)
     now = world.clock.now()
     what = chance.randrange(9)
@@ -142,7 +142,7 @@ def _happens(world: World, chance: random.Random, project: str) -> None:
 
 @pytest.mark.parametrize("seed", range(12))
 def test_the_ledger_is_that_of_looks_that_show_all(tmp_path: Path, seed: int) -> None:
-    """Whatever happens to VMs and lists, to the ledger behind our back, and to the process: no row differs."""
+    """No row differs, whatever happens to VMs and lists, to the ledger behind our back, and to the process."""
     chance = random.Random(seed)
     clock = HandClock(at("12:00"))
     world = World(clock)
@@ -171,12 +171,12 @@ def test_the_ledger_is_that_of_looks_that_show_all(tmp_path: Path, seed: int) ->
                 _reconciler(database, cloud, clock, belonging).run()
                 for database, cloud in ((first, whole), (second, brief))
             ]
-            assert _told(reports[1]) == _told(reports[0])
+            assert _summary(reports[1]) == _summary(reports[0])
             assert _rows(second) == _rows(first)
             clock.advance(timedelta(minutes=1))
 
 
-def _told(report: PassReport) -> list[tuple[object, ...]]:
+def _summary(report: PassReport) -> list[tuple[object, ...]]:
     return [
         (one.project, one.seen, one.running, one.new_or_changed, one.absent, one.missing, one.unread, one.error)
         for one in sorted(report.recorded, key=lambda one: one.project)

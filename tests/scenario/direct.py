@@ -77,7 +77,7 @@ class DirectCloud:
         )
 
     def forget(self, project: str, gce_ids: Collection[str]) -> None:
-        """Its VMs come whole each time."""
+        """Does nothing: VMs come whole each time."""
 
     def presence(self, key: InstanceKey, zone: str, name: str) -> Presence:
         if self._is_lost():

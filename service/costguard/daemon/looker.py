@@ -20,7 +20,7 @@ from costguard.isolation import Isolated
 from costguard.ledger import projects
 from costguard.ledger.observe import Belonging
 from costguard.ledger.record import Recorded, failed, record
-from costguard.ledger.record_unchanged import record_unchanged
+from costguard.ledger.looks.record_unchanged import record_unchanged
 from costguard.ledger.running import running_totals
 from costguard.model.observation import Observation, Unread
 from costguard.model.ports import Clock, Cloud

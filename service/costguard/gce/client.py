@@ -199,11 +199,11 @@ class ComputeCloud:
         fleet = join(
             project, listing, disks.details, memory.instances, lambda zone, name: self._types.shape(project, zone, name)
         )
-        if early and not memory.instances and any(None in known.disk_details for known in fleet.known.values()):
+        if early and not memory.instances and any(None in vm.disk_details for vm in fleet.by_id.values()):
             memory.disk_listing = None  # a disk may have been made since its page was read: the next look lists again
         missed_some = bool(listing.incomplete or listing.unread_zones or fleet.garbled)
         memory.joined_disks = None if missed_some or others else disks
-        memory.instances = {**memory.instances, **fleet.known} if missed_some else fleet.known
+        memory.instances = {**memory.instances, **fleet.by_id} if missed_some else fleet.by_id
         unread_parts = unread_of(project, listing, fleet, disks)
         if done.unread:
             unread_parts.append(done.unread)

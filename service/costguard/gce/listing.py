@@ -50,7 +50,7 @@ _HELD_PARSED = 20_000
 
 @dataclass(frozen=True, slots=True)
 class Remembered(UnchangedVm):
-    """What is kept of a VM: hashes of it, what the ledger asks of unchanged ones, and its disks.
+    """Holds what is kept of a VM: hashes of it, what the ledger asks of unchanged ones, and its disks.
 
     Of a hundred thousand VMs, all that a look gave would take some 200 MB.
     """
@@ -65,7 +65,7 @@ class Remembered(UnchangedVm):
 def _remembered(
     seen: SeenInstance, digest: int, keys: tuple[str, ...], details: tuple[DiskDetails | None, ...], metadata: str
 ) -> Remembered:
-    """What the next looks need of this VM. One whose machine type is not known is read again by each: it may be."""
+    """Returns what later looks need of this VM. Each of them reads one again whose machine type is not known."""
     attempt = seen.labels.get(ATTEMPT_LABEL)
     return Remembered(
         gce_id=seen.key.gce_id,
@@ -85,8 +85,8 @@ def _remembered(
 def forget(before: dict[str, Remembered], gce_ids: Iterable[str]) -> None:
     """Have the next look convert these VMs, as if their JSON had changed."""
     for gce_id in gce_ids:
-        if (known := before.get(gce_id)) is not None:
-            before[gce_id] = replace(known, digest=None)
+        if (remembered := before.get(gce_id)) is not None:
+            before[gce_id] = replace(remembered, digest=None)
 
 
 # A key of JSON: inside of a text its quotes would be escaped.
@@ -290,22 +290,22 @@ def _fingerprint_in(raw: Any) -> str:
 class Fleet:
     """The VMs of one look, what will be remembered of them, and what could not be understood."""
 
-    known: dict[str, Remembered] = field(default_factory=dict)  # of all VMs, by id
+    by_id: dict[str, Remembered] = field(default_factory=dict)  # of all VMs
     seen: dict[str, SeenInstance] = field(default_factory=dict)  # those that are new or changed, by id
     garbled: list[tuple[str, str]] = field(default_factory=list)  # zone, what was wrong
 
     @property
     def unchanged(self) -> tuple[Remembered, ...]:
-        return tuple([one for gce_id, one in self.known.items() if gce_id not in self.seen])
+        return tuple([one for gce_id, one in self.by_id.items() if gce_id not in self.seen])
 
 
 def of_other_disks(listing: InstanceListing, disks: Mapping[str, DiskDetails]) -> list[str]:
-    """The unchanged VMs of which a disk is not any more what it was."""
+    """Returns the unchanged VMs of which a disk is not any more what it was."""
     return [one.gce_id for one in listing.same if _details_now(one, disks) != one.disk_details]
 
 
 def _details_now(one: Remembered, disks: Mapping[str, DiskDetails]) -> tuple[DiskDetails | None, ...]:
-    """What this listing of disks does not tell, an earlier one may have told."""
+    """Adds what this listing of disks does not tell, and an earlier one told."""
     return tuple([disks.get(key) or old for key, old in zip(one.disk_keys, one.disk_details, strict=True)])
 
 
@@ -317,7 +317,7 @@ def join(
     shape_of: Callable[[str, str], MachineShape | None],
 ) -> Fleet:
     """Instances with their disks. What waits is let go as it is converted."""
-    fleet = Fleet(known={one.gce_id: one for one in listing.same})
+    fleet = Fleet(by_id={one.gce_id: one for one in listing.same})
     shapes = Shapes(shape_of)
     listing.waiting.reverse()
     while listing.waiting:
@@ -337,7 +337,7 @@ def join(
             details = tuple(detail or details_by_disk.get(key) for key, detail in zip(keys, details, strict=True))
             seen = with_disks(seen, keys, {k: f for k, f in zip(keys, details, strict=True) if f})
         gce_id = seen.key.gce_id
-        fleet.known[gce_id] = _remembered(seen, digest, keys, details, _fingerprint_in(raw))
+        fleet.by_id[gce_id] = _remembered(seen, digest, keys, details, _fingerprint_in(raw))
         if old is None or old.digest is None or old.fingerprint != seen.fingerprint:
             fleet.seen[gce_id] = seen
     return fleet

@@ -100,7 +100,7 @@ def _launched(connection: Connection, project: str, vms: Sequence[_Vm]) -> dict[
 
 
 def _launched_of(connection: Connection, vms: Mapping[str, Sequence[_Vm]]) -> dict[str, dict[str, LaunchedFor]]:
-    """In each project; a number of statements that grows with a thousand VMs."""
+    """Looks up the jobs of VMs of several projects, a thousand VMs in a statement."""
     launches: dict[str, dict[str, LaunchedFor]] = {project: {} for project in vms}
     projects = sorted(project for project, some in vms.items() if some)
     if not projects:

@@ -77,11 +77,11 @@ def standings(connection: Connection, project: str) -> dict[str, ListedVm]:
 
 def standings_of(connection: Connection, projects: Sequence[str]) -> dict[str, dict[str, ListedVm]]:
     """The same of each of these projects, by project."""
-    found: dict[str, dict[str, ListedVm]] = {project: {} for project in projects}
+    by_project: dict[str, dict[str, ListedVm]] = {project: {} for project in projects}
     for some in chunks(set(projects)):
         for project, gce_id, mark, name, zone in connection.execute(*_standings(some)).all():
-            found[project][gce_id] = ListedVm(mark, name, zone)
-    return found
+            by_project[project][gce_id] = ListedVm(mark, name, zone)
+    return by_project
 
 
 @prepared

@@ -21,7 +21,6 @@ from costguard.events import audit_log
 from costguard.isolation import Isolated
 from costguard.ledger import answers, operations, projects
 from costguard.ledger import lifetimes as ledger
-from costguard.ledger.compared import compared, deleted, may_be_gone, recorded_part, running
 from costguard.ledger.discovery import refusals
 from costguard.ledger.discovery import rows as discovered
 from costguard.ledger.feed import heard_projects, kept_requests
@@ -30,6 +29,7 @@ from costguard.ledger.feed.unlisted import still_heard, was_listed
 from costguard.ledger.labels.label_history import moment_of_change
 from costguard.ledger.launched import launched, launched_by_label, unseen
 from costguard.ledger.lifetimes import Change, ListedVm, RowsWritten
+from costguard.ledger.looks.compared import compared, deleted, may_be_gone, recorded_part, running
 from costguard.ledger.narrate import tell_failed, tell_gap, tell_looks, tell_refused, tell_unwatched
 from costguard.ledger.observe import Belonging, KnownFacts, account
 from costguard.ledger.projects import ProjectLook

@@ -21,13 +21,15 @@ def may_be_due(connection: Connection, rules: Rules, now: datetime, ahead: timed
     which is left to `gather`.
     """
     moment = now + ahead
-    found = {instance_id for instance_id, _ in requests.open_requests(connection)}
-    if late := [_is_late(name, preset.limit, moment) for name, preset in rules.presets.items() if preset.limit]:
-        found.update(connection.scalars(_running(late)))
-    found.update(connection.scalars(_idle(now)))
+    due_ids = {instance_id for instance_id, _ in requests.open_requests(connection)}
+    if late := [
+        _is_late(name, preset.limit, moment) for name, preset in rules.presets.items() if preset.limit is not None
+    ]:
+        due_ids.update(connection.scalars(_running(late)))
+    due_ids.update(connection.scalars(_idle(now)))
     if rules.rest.after is not None:
-        found.update(connection.scalars(_resting(moment - rules.rest.after)))
-    return found
+        due_ids.update(connection.scalars(_resting(moment - rules.rest.after)))
+    return due_ids
 
 
 def _is_late(preset: str, limit: timedelta, moment: datetime) -> ColumnElement[bool]:
@@ -51,7 +53,7 @@ def _idle(now: datetime) -> Select[Any]:
 
 
 def _resting(since: datetime) -> Select[Any]:
-    """Those that do not run, and did not after this moment, nor were made after it where they never ran."""
+    """Selects those that do not run, and did not after this moment, nor were made after it where they never ran."""
     of_it = exists().where(lifetimes.c.instance_id == instances.c.id)
     ran_later = of_it.where(or_(lifetimes.c.ended_at.is_(None), lifetimes.c.ended_at > since))
     return select(instances.c.id).where(

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from operator import attrgetter
 from typing import TypedDict
 
 from sqlalchemy import Connection, select
@@ -141,15 +142,12 @@ def gather(
 
     `due`: these and their pools, each just as it is among all, and perhaps others; see `due_rows`.
     """
-    rows = watched_rows.read(connection, ids) if due is None else watched_rows.read_some(connection, due)
-    if ids is not None or due is not None:
-        rows = _with_their_pools(connection, rows)
+    rows = _rows(connection, ids) if due is None else _due_rows(connection, due)
     idle = utilisation.idle_runs(connection, now, None if ids is None else [row.instance_id for row in rows])
     open_requests: dict[int, list[Request]] = defaultdict(list)
     for instance_id, request in requests.open_requests(connection):
         open_requests[instance_id].append(request)
     relevant = _relevant(rows, lambda row: ids is not None or row.instance_id in open_requests, rules, idle, now)
-    pools = _pools(relevant.values())
     of_jobs = {row.job for row in rows if row.job}
     at_work = agenda.at_work(connection, of_jobs if ids is not None else None) if of_jobs else {}
     unknown = {vm.key for vm in unknown_vms.there(connection)}
@@ -191,7 +189,18 @@ def gather(
     ]
     there = {row.instance_id for row in rows}
     wanted = [one for one in open_requests if one not in there and (ids is None or one in ids)]
-    return [*_with_pools_past(connection, pools, vms), *_gone(connection, wanted, open_requests)]
+    return [*_with_pools_past(connection, _pools(relevant.values()), vms), *_gone(connection, wanted, open_requests)]
+
+
+def _rows(connection: Connection, ids: Collection[int] | None) -> list[WatchedRow]:
+    rows = watched_rows.read(connection, ids)
+    return rows if ids is None else _with_their_pools(connection, rows)
+
+
+def _due_rows(connection: Connection, due: Collection[int]) -> list[WatchedRow]:
+    """Reads these and their pools, in the order of all, which is that of what is sent."""
+    rows = _with_their_pools(connection, watched_rows.read_some(connection, due))
+    return sorted(rows, key=attrgetter("key.project", "name"))
 
 
 def _relevant(

@@ -78,13 +78,13 @@ def _read(connection: Connection, ids: Collection[int] | None) -> list[WatchedRo
 
 
 def read_some(connection: Connection, ids: Collection[int]) -> list[WatchedRow]:
-    """Those of these VMs that are not gone, by project and name, and of many at once perhaps others."""
+    """Reads those of these VMs that are not gone, by project and name, and perhaps others where these are many."""
     rows = [row for some in _in_chunks(ids) for row in _read(connection, some)]
     return sorted(rows, key=attrgetter("key.project", "name"))
 
 
 def _in_chunks(ids: Collection[int] | None) -> list[list[int] | None]:
-    """Where more are asked for than chunks are worth, all are read."""
+    """Cuts them into chunks. None stands for all, which are read where more are asked for than chunks are worth."""
     if ids is None or len(ids) > _MOST_IN_CHUNKS:
         return [None]
     return [*chunks(ids)] or [[]]

@@ -2455,7 +2455,7 @@ class ProjectHealthOut(TypedDict):
     """The moment from which that replica has watched it."""
     holder: str | None
     """The replica that watches it; null: none does at the moment."""
-    doubt: Why | None
+    doubt: ListingReason | None
     """Why every pass lists the project: its events are not relied on. Null: it is listed at its turn."""
     is_stale: bool
     is_unread: bool

@@ -12,7 +12,7 @@ from costguard.model.observation import Observation, OperationStatus, UnchangedV
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
+class ComparedVms:
     """The VMs of a look, and in what the ledger differs from it.
 
     `changed` came whole and are new to the ledger, or were something else there. `to_read` are unchanged since the look
@@ -26,18 +26,18 @@ class Compared:
     unlisted: tuple[tuple[str, ListedVm], ...]  # in the ledger, and not in the look
 
 
-def recorded_part(observation: Observation, known: Collection[str], gpu_only: bool) -> Observation:
-    """The look without the VMs that are passed over: those without a GPU, unless they are among the `known`."""
+def recorded_part(observation: Observation, known_ids: Collection[str], gpu_only: bool) -> Observation:
+    """The look without the VMs that are passed over: those without a GPU, unless they are among the `known_ids`."""
     if not gpu_only:
         return observation
-    whole = [seen for seen in observation.instances if has_gpu(seen) or seen.key.gce_id in known]
-    unchanged = [one for one in observation.unchanged if one.may_have_gpu or one.gce_id in known]
+    whole = [seen for seen in observation.instances if has_gpu(seen) or seen.key.gce_id in known_ids]
+    unchanged = [one for one in observation.unchanged if one.may_have_gpu or one.gce_id in known_ids]
     return replace(observation, instances=tuple(whole), unchanged=tuple(unchanged))
 
 
 def compared(
     observation: Observation, standings: Mapping[str, ListedVm], marks: Mapping[str, str], mark: str
-) -> Compared:
+) -> ComparedVms:
     """`mark` follows the fingerprint of each VM in the ledger; `marks` are those of the VMs of jobs, by id."""
     listed = {seen.key.gce_id: seen for seen in observation.instances}
     changed = [gce_id for gce_id, seen in listed.items() if not _is_same(standings, gce_id, seen, marks, mark)]
@@ -46,7 +46,7 @@ def compared(
     if changed or to_read or len(standings) != len(listed) + len(observation.unchanged):
         there = {*listed, *(one.gce_id for one in observation.unchanged)}
         unlisted = [(gce_id, standing) for gce_id, standing in standings.items() if gce_id not in there]
-    return Compared(listed, frozenset(changed), frozenset(to_read), tuple(unlisted))
+    return ComparedVms(listed, frozenset(changed), frozenset(to_read), tuple(unlisted))
 
 
 def _is_same(

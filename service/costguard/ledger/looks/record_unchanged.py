@@ -11,9 +11,9 @@ from costguard.db.lease import Lease
 from costguard.db.transaction import Database
 from costguard.ledger import lifetimes as ledger
 from costguard.ledger import operations, projects
-from costguard.ledger.compared import compared, deleted, may_be_gone, recorded_part, running
 from costguard.ledger.launched import launched_by_label
 from costguard.ledger.lifetimes import ListedVm
+from costguard.ledger.looks.compared import compared, deleted, may_be_gone, recorded_part, running
 from costguard.ledger.narrate import tell_gap, tell_looks
 from costguard.ledger.observe import Belonging
 from costguard.ledger.projects import ProjectLook
@@ -57,11 +57,11 @@ def _quiet(
     seen_before = [observation for observation in observations if observation.project in before]
     every = [operation for observation in seen_before for operation in observation.operations]
     with_news = {operation.project for operation in operations.news(connection, every)}
-    asked = [observation for observation in seen_before if observation.project not in with_news]
-    standings = ledger.standings_of(connection, [observation.project for observation in asked])
-    ours = launched_by_label(connection, asked)
+    without_news = [observation for observation in seen_before if observation.project not in with_news]
+    standings = ledger.standings_of(connection, [observation.project for observation in without_news])
+    ours = launched_by_label(connection, without_news)
     quiet = []
-    for observation in asked:
+    for observation in without_news:
         project = observation.project
         recorded = _recorded(observation, standings[project], ours[project], before[project], belonging)
         if recorded is not None:
