@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
@@ -18,9 +18,9 @@ from costguard.db.transaction import Database
 from costguard.errors import LeaseLost, StoreError
 from costguard.isolation import Isolated
 from costguard.ledger import projects
-from costguard.ledger.observe import Belonging
-from costguard.ledger.record import Recorded, failed, record
 from costguard.ledger.looks.record_unchanged import record_unchanged
+from costguard.ledger.observe import Belonging
+from costguard.ledger.record import MOST_EVENTS, Recorded, failed, record
 from costguard.ledger.running import running_totals
 from costguard.model.observation import Observation, Unread
 from costguard.model.ports import Clock, Cloud
@@ -50,7 +50,13 @@ class Looks:
     is_shared: bool  # with other replicas
     is_repeated: bool = False  # another pass follows
     recorded: list[Recorded] = field(default_factory=list)
+    event_count: int = 0
     put_off: set[str] = field(default_factory=set)  # to be looked at by another replica before anything is decided
+
+    def add(self, report: Recorded) -> None:
+        """Adds what was recorded, and of all events as many as a report shows: a first pass's would take 200 MB."""
+        self.event_count += len(report.events)
+        self.recorded.append(report if self.event_count <= MOST_EVENTS else replace(report, events=()))
 
     @property
     def projects(self) -> list[str]:
@@ -87,7 +93,8 @@ class Looker:
             if self._turns is not None:
                 for observation in observations:
                     self._turns.listed(observation)
-            looks.recorded += self._recorded(observations, looks, stop, troubles)
+            for report in self._recorded(observations, looks, stop, troubles):
+                looks.add(report)
             if stop is not None and stop.is_set():
                 break
         if troubles and len(troubles) == len(looks.recorded):

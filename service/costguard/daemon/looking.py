@@ -15,7 +15,7 @@ import structlog
 from costguard.model.observation import Observation
 
 _TOGETHER = 100  # looks that are recorded at once
-_MOST_VMS = 20_000  # VMs that came whole and wait to be recorded; the next look waits then
+_MOST_VMS = 5_000  # VMs that came whole and wait to be recorded; the next look waits then
 _LINGER_S = 0.25  # a look waits for others to be recorded with
 _MOST_LATE = 32  # threads for looks that are late
 

@@ -43,7 +43,7 @@ from costguard.model.reminder import Claim
 
 _AT_ONCE, _BATCH = 8, 32  # VMs whose presence is asked for
 AT_ONCE = 600  # VMs and operations in one transaction, which takes a few tenths of a second
-_MOST_EVENTS = 1000  # a report shows no more
+MOST_EVENTS = 1000  # a report shows no more
 
 log = structlog.get_logger(__name__)
 
@@ -189,7 +189,7 @@ class _Look:
     def _tell(self, connection: Connection, events: Sequence[Event]) -> None:
         audit_log.append(connection, events, self.observation.read_at)
         self.event_count += len(events)
-        self.events += events[: _MOST_EVENTS - len(self.events)]
+        self.events += events[: MOST_EVENTS - len(self.events)]
 
     def _seen(self, gce_id: str) -> SeenInstance | None:
         seen = self.listed.get(gce_id)
