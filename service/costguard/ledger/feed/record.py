@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
@@ -48,7 +47,7 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class FeedRecorded:
-    """Counts what a batch of entries came to. `new_vms` no listing had shown; `unwatched` are of other projects."""
+    """Counts what a batch of entries came to. No listing had shown `new_vms`; `unwatched` are of other projects."""
 
     entries: int = 0
     noise: int = 0  # about no VM, or without what tells which
@@ -245,12 +244,7 @@ class _Heard:
         news: Sequence[SeenOperation],
     ) -> None:
         changes = [Change(one.record, stored.get(key), one.lifetimes, one.storage) for key, one in entries.items()]
-        by_project: dict[str, list[str]] = defaultdict(list)
-        for key in entries:
-            by_project[key.project].append(key.gce_id)
-        with ExitStack() as totals:
-            for project, gce_ids in by_project.items():
-                totals.enter_context(running_totals.following(self.connection, project, gce_ids, self.heard_at))
+        with running_totals.following_all(self.connection, list(entries), self.heard_at):
             written = ledger.save(self.connection, changes)
         # A list tells of what has no number yet, in Google's own words.
         events: list[Event] = [event for op in news if op.operation_id != op.name and (event := tell_failed(op))]

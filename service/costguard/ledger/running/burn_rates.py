@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, Select, Update, bindparam, delete, select, update
+from sqlalchemy import Connection, Select, Update, bindparam, delete, select, tuple_, update
 
-from costguard.db.bulk import chunks
+from costguard.db.bulk import CHUNK, chunks
 from costguard.db.prepared import prepared
 from costguard.db.remembered import remembers
 from costguard.db.tables import UNPRICED_RANK, burn_rates, instances
@@ -19,7 +19,7 @@ from costguard.ledger import fleet_rows
 from costguard.ledger.accrual import Accrual, accrual_at
 from costguard.ledger.fleet_rows import Burning, Filters, PresentInstance
 from costguard.ledger.price_book import PriceBook
-from costguard.model.instance import ProvisioningModel, Status
+from costguard.model.instance import InstanceKey, ProvisioningModel, Status
 from costguard.model.money import ZERO, Money, Priced
 
 
@@ -108,11 +108,26 @@ def _first_rank(is_postgresql: bool) -> Select[Any]:
     return select(rank).where(instances.c.gone_at.is_(None)).order_by(order).limit(1)
 
 
-def ids_of(connection: Connection, project: str, gce_ids: Collection[str]) -> list[int]:
+def ids_of(connection: Connection, keys: Collection[InstanceKey]) -> list[int]:
+    by_project: dict[str, set[str]] = defaultdict(set)
+    for key in keys:
+        by_project[key.project].add(key.gce_id)
+    if len(by_project) > 1:
+        return _ids_of_many(connection, sorted((key.project, key.gce_id) for key in keys))
     instance_ids: list[int] = []
-    for some in chunks(set(gce_ids)):
-        instance_ids += connection.scalars(*_ids_of(project, some))
+    for project, gce_ids in by_project.items():
+        for some in chunks(gce_ids):
+            instance_ids += connection.scalars(*_ids_of(project, some))
     return instance_ids
+
+
+def _ids_of_many(connection: Connection, pairs: Sequence[tuple[str, str]]) -> list[int]:
+    key = tuple_(instances.c.project, instances.c.gce_id)
+    return [
+        instance_id
+        for place in range(0, len(pairs), CHUNK)
+        for instance_id in connection.scalars(select(instances.c.id).where(key.in_(pairs[place : place + CHUNK])))
+    ]
 
 
 @prepared

@@ -172,7 +172,14 @@ def leave_to_catch_up(connection: Connection) -> None:
 
 @contextmanager
 def following(connection: Connection, project: str, gce_ids: Collection[str], now: datetime) -> Iterator[None]:
-    """Rates and totals follow what the block changes of these VMs, in the same transaction.
+    """Rates and totals follow what the block changes of these VMs of a project, in the same transaction."""
+    with following_all(connection, [InstanceKey(project, gce_id) for gce_id in gce_ids], now):
+        yield
+
+
+@contextmanager
+def following_all(connection: Connection, keys: Collection[InstanceKey], now: datetime) -> Iterator[None]:
+    """Rates and totals follow what the block changes of VMs of any projects, in the same transaction.
 
     Where the basis does not hold, it is dropped: the pass makes all totals again once it has recorded everything. The
     rates of what changed are dropped, too: another replica's pass may have worked them out already.
@@ -184,10 +191,10 @@ def following(connection: Connection, project: str, gce_ids: Collection[str], no
         burn_rates.drop(connection, burn_rates.ids_of(connection, project, gce_ids))
         return
     accruals = Accruals(accrual, _steady_since(accrual))
-    before = burn_rates.ids_of(connection, project, gce_ids)
+    before = burn_rates.ids_of(connection, keys)
     change, _ = _added_up(accruals, rows.open_spans(connection, before), -1)
     yield
-    after = burn_rates.ids_of(connection, project, gce_ids)
+    after = burn_rates.ids_of(connection, keys)
     _add(change, _added_up(accruals, rows.open_spans(connection, after))[0])
     rows.add(connection, change)
     burn_rates.keep(connection, now, after)
