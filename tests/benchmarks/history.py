@@ -60,7 +60,7 @@ def history(folder: Path) -> Iterator[Measured]:
 
 
 def _day(place: Path, day: date, rows: int) -> None:
-    """Writes one day, unless it is there. Days a week apart are copies of each other: an engine reads each anew."""
+    """Writes one day, unless it is there. Days a week apart are copies of each other: an engine reads each of them."""
     path = place / name_of(day)
     if path.exists() and parquet.ParquetFile(path).metadata.num_rows == rows:
         return

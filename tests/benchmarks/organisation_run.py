@@ -23,7 +23,7 @@ from tests.benchmarks.organisation_served import project_of
 from tests.fakes import HandClock
 
 from costguard.access.rules import Rules
-from costguard.daemon.looker import Pace
+from costguard.daemon.looker import LookPace
 from costguard.daemon.reconcile import PassReport, Reconciler
 from costguard.db import lease as leases
 from costguard.db.transaction import Database
@@ -79,7 +79,7 @@ def _measured(url: str, count: int, expected: int, database: Database) -> Run:
         presets = [replace(preset, limit=_LIMIT) for preset in settings.preset_list()]
         rules = Rules({preset.name: preset for preset in presets})
         belonging = Belonging(tuple(presets), settings.owners.rules)
-        reconciler = Reconciler(database, cloud, clock, lambda: projects, rules, belonging, Pace(_PARALLEL))
+        reconciler = Reconciler(database, cloud, clock, lambda: projects, rules, belonging, LookPace(_PARALLEL))
         budgets = BudgetWatch(database, clock, [])
         price_refresh.seed_snapshot(database, snapshot_prices(), NOW)
         fence = leases.acquire(database, "daemon", "benchmark", timedelta(hours=1))

@@ -16,8 +16,8 @@ from tests.reminders.reminder_rows import stop
 from costguard.access.rules import Rules
 from costguard.daemon import hourly_counts
 from costguard.daemon.listing_turns import ListingTurns, ReadStreams, at_work, earliest_moments
-from costguard.daemon.listings import EventStreams, ListingReason, Stream
-from costguard.daemon.looker import Pace
+from costguard.daemon.listings import EventStreams, FeedWire, ListingReason, Stream
+from costguard.daemon.looker import LookPace
 from costguard.daemon.reconcile import Reconciler
 from costguard.daemon.shard_keeper import all_projects
 from costguard.db.tables import hourly_counts as counts
@@ -72,7 +72,7 @@ def reconciler(
     **given: object,
 ) -> Reconciler:
     parts = {"clock": HandClock(NOON), "rules": Rules({}), **given}
-    pace = Pace(turns=turns)
+    pace = LookPace(turns=turns)
     return Reconciler(database, cloud, watched=lambda: watched, belonging=BELONGING, pace=pace, **parts)  # type: ignore[arg-type]
 
 

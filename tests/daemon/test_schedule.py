@@ -326,8 +326,7 @@ def test_messages_are_sent_while_a_pass_is_held_up(sqlite_database: Database) ->
     reconciler = Reconciler(
         sqlite_database, cloud, HandClock(NOW), lambda: [PROJECT], Rules({}), Belonging((), OwnerRules())
     )
-    hour = timedelta(hours=1)
-    daemon = Daemon(sqlite_database, reconciler, "one", hour, work=DaemonWork(send=send))
+    daemon = Daemon(sqlite_database, reconciler, "one", timedelta(hours=1), work=DaemonWork(send=send))
     with _started(daemon):
         assert cloud.looked.acquire(timeout=PATIENCE)
         assert sent.acquire(timeout=PATIENCE)
@@ -347,8 +346,7 @@ def test_an_empty_outbox_is_left_alone_for_a_while_and_after_a_pass_looked_into_
     reconciler = Reconciler(
         sqlite_database, _Cloud(), HandClock(NOW), lambda: [PROJECT], Rules({}), Belonging((), OwnerRules())
     )
-    hour = timedelta(hours=1)
-    daemon = Daemon(sqlite_database, reconciler, "one", hour, work=DaemonWork(send=send))
+    daemon = Daemon(sqlite_database, reconciler, "one", timedelta(hours=1), work=DaemonWork(send=send))
     for _ in range(6):
         daemon._send()
     assert len(looks) == 1
@@ -394,8 +392,7 @@ def test_a_daemon_that_lost_its_lease_stops_sending(sqlite_database: Database) -
     reconciler = Reconciler(
         sqlite_database, _Cloud(), HandClock(NOW), lambda: [PROJECT], Rules({}), Belonging((), OwnerRules())
     )
-    hour = timedelta(hours=1)
-    daemon = Daemon(sqlite_database, reconciler, "one", hour, work=DaemonWork(send=send))
+    daemon = Daemon(sqlite_database, reconciler, "one", timedelta(hours=1), work=DaemonWork(send=send))
     daemon._send()
     assert not daemon.is_acting
     daemon.stop()

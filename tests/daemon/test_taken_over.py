@@ -16,7 +16,7 @@ from tests.ledger.ledger_rows import ledger_rows
 
 from costguard.access.rules import Rules
 from costguard.daemon.lease_keeper import LEASE, LEASE_TTL
-from costguard.daemon.looker import Pace
+from costguard.daemon.looker import LookPace
 from costguard.daemon.reconcile import Reconciler
 from costguard.daemon.shard_keeper import TAKEOVER, ShardKeeper
 from costguard.db import lease as leases
@@ -76,7 +76,7 @@ class _Replica:
         self.database = Database.open(url)
         self._clock = clock
         self._reconciler = Reconciler(
-            self.database, cloud, clock, lambda: PROJECTS, Rules({}), Belonging((), OwnerRules()), Pace(1)
+            self.database, cloud, clock, lambda: PROJECTS, Rules({}), Belonging((), OwnerRules()), LookPace(1)
         )
         self.shards = ShardKeeper(
             self.database, name, self._reconciler.watched, self._is_asked,

@@ -16,6 +16,7 @@ from tests.builders import at, operation, seen
 from tests.fakes import FakeCloud, HandClock
 
 from costguard.access.rules import Rules
+from costguard.daemon.looker import LookPace
 from costguard.daemon.reconcile import PassReport, Reconciler
 from costguard.db import tables
 from costguard.db.migrate import upgrade
@@ -112,7 +113,7 @@ def _rows(database: Database) -> dict[str, list[Any]]:
 
 
 def _reconciler(database: Database, cloud: FakeCloud, clock: HandClock, belonging: Belonging = BELONGING) -> Reconciler:
-    return Reconciler(database, cloud, clock, [ONE, TWO], Rules({}), belonging, 1)
+    return Reconciler(database, cloud, clock, lambda: [ONE, TWO], Rules({}), belonging, LookPace(1))
 
 
 def _happens(world: World, chance: random.Random, project: str) -> None:
@@ -228,7 +229,7 @@ def _fleet(database: Database, projects: Collection[str], vms: int) -> tuple[Fak
         one = seen(key=InstanceKey(project, "1"), name="vm")
         observations[project] = Observation(project, clock.now(), (one,), operations_through_at=clock.now())
     cloud = FakeCloud(observations)
-    Reconciler(database, cloud, clock, list(projects), Rules({}), BELONGING, 1).run()
+    Reconciler(database, cloud, clock, lambda: list(projects), Rules({}), BELONGING, LookPace(1)).run()
     with database.write() as connection:
         for project in projects:
             table = tables.instances
@@ -248,7 +249,7 @@ def _fleet(database: Database, projects: Collection[str], vms: int) -> tuple[Fak
 
 def _counted(database: Database, projects: Collection[str], vms: int) -> int:
     cloud, clock = _fleet(database, projects, vms)
-    reconciler = Reconciler(database, cloud, clock, list(projects), Rules({}), BELONGING, 1)
+    reconciler = Reconciler(database, cloud, clock, lambda: list(projects), Rules({}), BELONGING, LookPace(1))
     reconciler.run(repeated=True)  # what a process reads once
     with _statements() as sent:
         report = reconciler.run(repeated=True)

@@ -14,7 +14,7 @@ from tests.scenario.fleet import HOUR, MINUTE, PROJECTS, TPUS, Life
 from tests.within import charge_due
 
 from costguard.access.rules import Rules
-from costguard.daemon.looker import Pace
+from costguard.daemon.looker import LookPace
 from costguard.daemon.reconcile import Reconciler
 from costguard.db.tables import charges, instances, lifetimes
 from costguard.db.transaction import Database
@@ -122,7 +122,7 @@ def test_a_hard_life_is_accounted_for_exactly(
             lambda: PROJECTS,
             Rules({}),
             Belonging((), OwnerRules(domain=domain)),
-            Pace(1),
+            LookPace(1),
         )
         guard.run()
         if number == 45:

@@ -22,7 +22,7 @@ from costguard.bill.export_row import read_row
 from costguard.bill.export_sums import ExportSums
 from costguard.bill.lines import EXPLAINED, Reason
 from costguard.bill.store import store
-from costguard.daemon.looker import Pace
+from costguard.daemon.looker import LookPace
 from costguard.daemon.reconcile import Reconciler
 from costguard.db.tables import bill_commitment_hours, bill_days, bill_differences, bill_partitions, bill_usage
 from costguard.db.transaction import Database
@@ -90,7 +90,7 @@ def _recorded(database: Database, world: World) -> None:
         lambda: (PROJECT,),
         Rules({}),
         Belonging((), OwnerRules()),
-        Pace(1),
+        LookPace(1),
     )
     refresh(database, DirectPrices(world), world.now)
     guard.run()

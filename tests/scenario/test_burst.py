@@ -14,7 +14,7 @@ from sqlalchemy import Connection
 from tests.scenario.fleet import HOUR, MINUTE, body
 
 from costguard.access.rules import Rules
-from costguard.daemon.looker import Pace
+from costguard.daemon.looker import LookPace
 from costguard.daemon.reconcile import Reconciler
 from costguard.db.transaction import Database
 from costguard.gce.client import ComputeCloud
@@ -96,7 +96,7 @@ def place(sqlite_url: str) -> Iterator[Place]:
         belonging = Belonging((), OwnerRules(domain="example.com"))
         lookups = AccountLookups(database, notifier, world.clock)
         reconciler = Reconciler(
-            database, cloud, world.clock, lambda: [PROJECT], RULES, belonging, Pace(1), lookups.enqueue, executor
+            database, cloud, world.clock, lambda: [PROJECT], RULES, belonging, LookPace(1), lookups.enqueue, executor
         )
         yield Place(world, database, reconciler, notifier, lookups)
         cloud.close()

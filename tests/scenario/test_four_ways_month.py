@@ -24,7 +24,7 @@ from costguard.bill.export_row import read_row
 from costguard.bill.export_sums import ExportSums
 from costguard.bill.lines import EXPLAINED, Reason
 from costguard.bill.store import store
-from costguard.daemon.looker import Pace
+from costguard.daemon.looker import LookPace
 from costguard.daemon.reconcile import Reconciler
 from costguard.db.tables import bill_differences, instances, lifetimes
 from costguard.db.transaction import Database
@@ -86,7 +86,7 @@ def _guarded(database: Database, world: World) -> Iterator[Reconciler]:
     belonging = Belonging((), OwnerRules(domain="example.com"))
     with running(world) as url, closing(ComputeCloud(url, world.clock, wait=Waits())) as cloud:
         refresh(database, CatalogPrices(url), world.now)
-        yield Reconciler(database, cloud, world.clock, lambda: (PROJECT,), Rules({}), belonging, Pace(1))
+        yield Reconciler(database, cloud, world.clock, lambda: (PROJECT,), Rules({}), belonging, LookPace(1))
 
 
 class _Life:

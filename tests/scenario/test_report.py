@@ -11,7 +11,7 @@ from tests.scenario.fleet import ZONES, body
 from tests.scenario.test_every_family import machine
 
 from costguard.access.rules import Rules
-from costguard.daemon.looker import Pace
+from costguard.daemon.looker import LookPace
 from costguard.daemon.reconcile import Reconciler
 from costguard.db.transaction import Database
 from costguard.ledger.observe import Belonging
@@ -70,7 +70,7 @@ def watched(database: Database, world: World) -> FleetReport:
     refresh(database, prices, world.now)
     belonging = Belonging((PRESET,), OwnerRules(domain="example.com"))
     while world.now <= LAST_LOOK:
-        Reconciler(database, cloud, world.clock, lambda: [PROJECT], RULES, belonging, Pace(1)).run()
+        Reconciler(database, cloud, world.clock, lambda: [PROJECT], RULES, belonging, LookPace(1)).run()
         world.advance(30 * MINUTE)
     with database.read() as connection:
         return fleet_report(connection, RULES, world.now, 30)

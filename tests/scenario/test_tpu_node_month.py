@@ -14,7 +14,7 @@ from tests.scenario.fleet import body
 from tests.within import charge_due
 
 from costguard.access.rules import Rules
-from costguard.daemon.looker import Pace
+from costguard.daemon.looker import LookPace
 from costguard.daemon.reconcile import Reconciler
 from costguard.db.tables import instances, lifetimes
 from costguard.db.transaction import Database
@@ -48,7 +48,7 @@ def _guarded(database: Database, world: World) -> Iterator[Reconciler]:
     belonging = Belonging(presets, OwnerRules(domain="example.com"))
     with running(world) as url, closing(ComputeCloud(url, world.clock, wait=Waits(), tpu_nodes=True)) as cloud:
         refresh(database, CatalogPrices(url), world.now)
-        yield Reconciler(database, cloud, world.clock, lambda: (PROJECT,), Rules({}), belonging, Pace(1))
+        yield Reconciler(database, cloud, world.clock, lambda: (PROJECT,), Rules({}), belonging, LookPace(1))
 
 
 def _world() -> World:

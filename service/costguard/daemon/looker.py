@@ -31,7 +31,7 @@ _MANY = 20  # projects that were never looked at
 log = structlog.get_logger(__name__)
 
 
-class Pace(NamedTuple):
+class LookPace(NamedTuple):
     """Says how many projects are looked at at the same time, and which; without `turns` each pass looks at all.
 
     `fresh_for` is how old another replica's look at a project may be for anything new to be decided of that project.
@@ -51,7 +51,7 @@ class Looks:
     is_repeated: bool = False  # another pass follows
     recorded: list[Recorded] = field(default_factory=list)
     event_count: int = 0
-    put_off: set[str] = field(default_factory=set)  # to be looked at by another replica before anything is decided
+    waiting: set[str] = field(default_factory=set)  # to be looked at by another replica before anything is decided
 
     def add(self, report: Recorded) -> None:
         """Adds what was recorded, and of all events as many as a report shows: a first pass's would take 200 MB."""
@@ -64,13 +64,13 @@ class Looks:
 
     @property
     def undecided(self) -> list[str]:
-        return [*self.put_off, *(report.project for report in self.recorded if report.error)]
+        return [*self.waiting, *(report.project for report in self.recorded if report.error)]
 
 
 class Looker:
     """Looks at projects for one pass after the other."""
 
-    def __init__(self, database: Database, cloud: Cloud, clock: Clock, belonging: Belonging, pace: Pace) -> None:
+    def __init__(self, database: Database, cloud: Cloud, clock: Clock, belonging: Belonging, pace: LookPace) -> None:
         self._database = database
         self._cloud = cloud
         self._clock = clock

@@ -13,7 +13,7 @@ from costguard.access.rules import Rules
 from costguard.daemon import hourly_counts
 from costguard.daemon.listing_turns import not_listed
 from costguard.daemon.listings import ListingReason
-from costguard.daemon.looker import Looker, Looks, Pace
+from costguard.daemon.looker import Looker, LookPace, Looks
 from costguard.daemon.shard_keeper import ShardKeeper
 from costguard.db.lease import Lease, check_still_held
 from costguard.db.transaction import Database
@@ -38,7 +38,7 @@ from costguard.reminders.watched import FleetPlan, WatchedVm
 from costguard.spend import label_roll_up
 
 _CHECK_TOTALS_EVERY = timedelta(hours=1)
-_USUAL_PACE = Pace()
+_USUAL_PACE = LookPace()
 _SENDS_AT_ONCE = 500  # reminders in one transaction
 
 log = structlog.get_logger(__name__)
@@ -76,7 +76,7 @@ class Reconciler:
         watched: Watched,
         rules: Rules,
         belonging: Belonging,
-        pace: Pace = _USUAL_PACE,
+        pace: LookPace = _USUAL_PACE,
         name: Callable[[Collection[str]], None] | None = None,
         executor: PlanExecutor | None = None,
         listening: Listening | None = None,
@@ -200,18 +200,18 @@ class Reconciler:
 
     def _due(self, looks: Looks, now: datetime) -> Mapping[str, ListingReason]:
         """Returns the projects that this pass looks at: not those that refuse, and were asked not long ago."""
-        asked = list(looks.fences)
+        names = list(looks.fences)
         with self._database.read() as connection:
             if self._has_asked:
                 refusing = {
                     row.project: row for row in discovered.read_all(connection) if row.refused_since is not None
                 }
                 tried_at = {look.project: look.last_tried_at for look in projects.read_all(connection)}
-                asked = list(due_projects(asked, refusing, tried_at, now))
+                names = list(due_projects(names, refusing, tried_at, now))
             self._has_asked = True
             if self._turns is None:
-                return dict.fromkeys(asked, ListingReason.SILENT)
-            return self._turns.due(connection, asked, now)
+                return dict.fromkeys(names, ListingReason.SILENT)
+            return self._turns.due(connection, names, now)
 
     def _to_look_at_first(self, plan: FleetPlan, looks: Looks, now: datetime) -> list[str]:
         """Returns the projects that the plan acts on, and whose last look may be as old as their turn allows."""

@@ -37,7 +37,7 @@ class Requests:
 
 @dataclass(frozen=True, slots=True)
 class FeedFigures:
-    """How the events come. `late_s` are bounds in seconds by share of the last hour's events; None: above all bounds.
+    """Tells how the events come. `late_s` are bounds in seconds by share of the last hour's events; None: above all.
 
     `month_cost` is Pub/Sub's price of a month such as the last day, without what is free; None before the first hour.
     """

@@ -23,9 +23,9 @@ from costguard.daemon import feed_state, restoring
 from costguard.daemon.lease_keeper import LEASE, LEASE_TTL, kept
 from costguard.daemon.listing_turns import ListingTurns
 from costguard.daemon.listings import RHYTHM
-from costguard.daemon.looker import Pace
+from costguard.daemon.looker import LookPace
 from costguard.daemon.marking import Marking
-from costguard.daemon.reconcile import HowToList, PassReport, Reconciler
+from costguard.daemon.reconcile import PassReport, Reconciler
 from costguard.daemon.shard_keeper import TAKEOVER, all_projects
 from costguard.db import lease as leases
 from costguard.db.health_rows import catalogue_read_at
@@ -308,10 +308,10 @@ def _idle_watch(
     return IdleWatch(database, cloud, clock, watched, rules.presets, every, watch.parallel)
 
 
-def _how_to_list(settings: Settings, speed: float) -> HowToList:
+def _pace(settings: Settings, speed: float) -> LookPace:
     rhythm, every = RHYTHM.at_speed(speed), settings.watch.every
     turns = ListingTurns(lambda connection, _now: feed_state.streams(connection, rhythm))
-    return HowToList(settings.watch.parallel, (2 * every + TAKEOVER) * speed, turns)
+    return LookPace(settings.watch.parallel, turns, (2 * every + TAKEOVER) * speed)
 
 
 @contextmanager
@@ -341,11 +341,7 @@ def built(
         watched,
         rules,
         Belonging(settings.preset_list(), settings.owners.rules, gpu_only=settings.watch.vms_without_gpu == "ignore"),
-        Pace(
-            settings.watch.parallel,
-            ListingTurns(lambda connection, _now: feed_state.streams(connection, RHYTHM.at_speed(speed))),
-            (2 * settings.watch.every + TAKEOVER) * speed,
-        ),
+        _pace(settings, speed),
         parts.lookups.enqueue if parts is not None else None,
         ShadowExecutor(database, clock, live) if rules.is_shadow else live,
         listening,

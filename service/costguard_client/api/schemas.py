@@ -2451,12 +2451,12 @@ class ProgressOut(TypedDict):
 
 class ProjectHealthOut(TypedDict):
     age_seconds: int | None
+    doubt: ListingReason | None
+    """The reason why every pass lists the project. Null: its events come, and it is listed at its turn."""
     held_since: str | None
     """The moment from which that replica has watched it."""
     holder: str | None
     """The replica that watches it; null: none does at the moment."""
-    doubt: ListingReason | None
-    """Why every pass lists the project: its events are not relied on. Null: it is listed at its turn."""
     is_stale: bool
     is_unread: bool
     """True: the last read failed completely; `unread` has the reason and the fix."""

@@ -188,7 +188,7 @@ def following_all(connection: Connection, keys: Collection[InstanceKey], now: da
     if not burn_rates.are_current(connection, accrual):
         burn_rates.drop_basis(connection)
         yield
-        burn_rates.drop(connection, burn_rates.ids_of(connection, project, gce_ids))
+        burn_rates.drop(connection, burn_rates.ids_of(connection, keys))
         return
     accruals = Accruals(accrual, _steady_since(accrual))
     before = burn_rates.ids_of(connection, keys)
