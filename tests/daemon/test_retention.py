@@ -11,9 +11,9 @@ from sqlalchemy import insert, select, update
 from tests.ledger.test_charging import Ledger
 
 from costguard.daemon.backups import compact
-from costguard.daemon.retention import Retention, archive_old
+from costguard.daemon.retention import REQUESTS_KEPT, Retention, archive_old, forget_requests
 from costguard.db import archive_file
-from costguard.db.tables import archives, attempts, events, instances, jobs, messages, operations
+from costguard.db.tables import archives, attempts, events, feed_requests, instances, jobs, messages, operations
 from costguard.db.transaction import Database
 from costguard.events import stream
 
@@ -175,3 +175,17 @@ def test_newest_event_stays_however_old(filled: Database, tmp_path: Path) -> Non
         assert stream.latest_id(connection) == last
         connection.execute(insert(events), [event("next", NOW)])
         assert [one.event.key for one in stream.after(connection, last, 10)] == ["next"]
+
+
+def test_what_an_insert_asked_for_goes_after_35_days(database: Database) -> None:
+    """A VM that no listing has shown by then never will be shown."""
+    ages = {"1": timedelta(days=36), "2": timedelta(days=34)}
+    with database.write() as connection:
+        rows = [
+            {"project": "p", "gce_id": vm, "heard_at": NOW - age, "zone": "z", "request": {}}
+            for vm, age in ages.items()
+        ]
+        connection.execute(insert(feed_requests), rows)
+    assert forget_requests(database, NOW - REQUESTS_KEPT, None) == 1
+    with database.read() as connection:
+        assert connection.scalars(select(feed_requests.c.gce_id)).all() == ["2"]

@@ -30,3 +30,32 @@ def _rows(database: Database, table: Table) -> list[str]:
 def _ordered(value: Any) -> Any:
     """PostgreSQL keeps JSON in an order of its own."""
     return dict(sorted(value.items())) if isinstance(value, dict) else value
+
+
+def rows_of_project(database: Database, project: str) -> dict[str, list[str]]:
+    """The rows of one project, without ids, its name, and the moments at which something was recorded."""
+    unlike = {
+        "id",
+        "instance_id",
+        "project",
+        "first_seen_at",
+        "recorded_at",
+        "charged_to",
+        "fingerprint",
+        "target_link",
+    }
+    tables = {table.name: table for table in (instances, lifetimes, storage_spans, operations)}
+    ran = {row.instance_id for row in _all(database, lifetimes)}  # the others never were
+    return {
+        name: sorted(
+            repr({key: value for key, value in row._mapping.items() if key not in unlike}).replace(project, "P")
+            for row in _all(database, table)
+            if row.project == project and (name != "instances" or row.id in ran)
+        )
+        for name, table in tables.items()
+    }
+
+
+def _all(database: Database, table: Table) -> list[Any]:
+    with database.read() as connection:
+        return list(connection.execute(select(table)))

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
-from itertools import count
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
-from hypothesis import strategies as st
-from sqlalchemy import Table, event, func, select
+from sqlalchemy import Table, func, select
 from tests.builders import PROJECT, at, observation, operation, seen
 from tests.fakes import FakeCloud
 from tests.ledger.heard_entries import SPOT, Call, request, system_event
+from tests.ledger.ledger_rows import rows_of_project
 
 from costguard.db.tables import charges, feed_requests, instances, lifetimes, operations, storage_spans
 from costguard.db.transaction import Database
 from costguard.ledger import prices
-from costguard.ledger.accrual import accrual_at
 from costguard.ledger.charging import charge_due
 from costguard.ledger.feed import heard_projects
 from costguard.ledger.feed.entry import FeedEntry
@@ -26,7 +22,6 @@ from costguard.ledger.feed.record import FeedRecorded, record_entries
 from costguard.ledger.observe import Belonging
 from costguard.ledger.owner import OwnerRules
 from costguard.ledger.record import record
-from costguard.ledger.running import running_totals
 from costguard.model.instance import AttachedDisk, InstanceKey, ProvisioningModel, SeenInstance, Shape, Status
 from costguard.model.money import Money
 from costguard.model.observation import Observation, OperationStatus, SeenOperation
@@ -196,34 +191,42 @@ def test_after_a_listing_the_ledger_is_as_if_the_feed_had_never_been(sqlite_data
     look(sqlite_database, observation(read="10:00"))
     hear(sqlite_database, *LIFE[:2])
     look(sqlite_database, shown)
-    from_feed = _ledger(sqlite_database)
+    from_feed = rows_of_project(sqlite_database, PROJECT)
     other = replace(shown, project="second-project")
     other = replace(
         other,
         instances=tuple(replace(vm, key=InstanceKey("second-project", "71")) for vm in other.instances),
-        operations=tuple(replace(op, project="second-project") for op in other.operations),
+        operations=tuple(
+            replace(op, project="second-project", name=op.name.replace(PROJECT, "second-project"))
+            for op in other.operations
+        ),
     )
     look(sqlite_database, replace(observation(read="10:00"), project="second-project"))
     look(sqlite_database, other)
-    assert from_feed == _ledger(sqlite_database, "second-project")
+    assert from_feed == rows_of_project(sqlite_database, "second-project")
     [life] = [row for row in from_feed["lifetimes"] if "started_at" in row]
     assert f"'started_at': {at('11:00:09.700')!r}" in life
 
 
 def test_a_start_that_the_feed_told_is_charged_again_from_the_better_moment(database: Database) -> None:
     """The charges from the entry's moment on begin at the VM's own stamp once a listing shows it."""
-    key = PriceKey("n1:core", "us-central1", ProvisioningModel.STANDARD)
     with database.write() as connection:
-        prices.add(connection, [Price(key, Unit.HOUR, Money.of("3.60").nanos, at("00:00"), "test")], at("00:00"))
+        for resource, unit in (("n1:core", Unit.HOUR), ("n1:ram", Unit.GIB_HOUR)):
+            key = PriceKey(resource, "us-central1", ProvisioningModel.STANDARD)
+            prices.add(connection, [Price(key, unit, Money.of("3.60").nanos, at("00:00"), "test")], at("00:00"))
     look(database, observation(read="10:00"))
     hear(database, INSERT.first(request()), INSERT.last(at("11:00:14")))
-    charge_due(database, at("11:05"))
-    look(database, observation(listed(), operations=(listed_operation(INSERT, "11:00:09.400"),), read="11:10"))
-    look(database, observation(listed(status=Status.STOPPED, last_stopped_at="11:10:09.700"), read="11:20"))
-    charge_due(database, at("12:00"))
+    charge_due(database, at("2026-11-03T01:00"))
+    with database.read() as connection:
+        assert connection.scalar(select(func.count()).select_from(charges))  # up to midnight
+    started = listed_operation(INSERT, "11:00:09.400")
+    look(database, observation(listed(), operations=(started,), read="2026-11-03T01:10"))
+    off = listed(status=Status.STOPPED, last_stopped_at="2026-11-03T11:00:09.700", fingerprint="off")
+    look(database, observation(off, read="2026-11-03T12:00"))
+    charge_due(database, at("2026-11-03T13:00"))
     with database.read() as connection:
         cores = connection.scalar(select(func.sum(charges.c.amount_nanos)).where(charges.c.resource == "n1:core"))
-    assert cores is None or Money(int(cores)) == Money(Money.of("0.001").nanos * 8 * 600)
+    assert Money(int(cores or 0)) == Money.of("691.20")  # 8 cores for a day
 
 
 def test_a_vm_whose_first_entry_was_lost_is_there_without_a_price(watched: Database) -> None:
@@ -312,97 +315,3 @@ def test_nothing_is_missed_before_the_feed_was_heard(watched: Database) -> None:
     look(watched, observation(operations=(shown, older), read="11:30"))
     with watched.read() as connection:
         assert [project.missed for project in heard_projects.read_all(connection)] == [0]
-
-
-def _ledger(database: Database, project: str = PROJECT) -> dict[str, list[str]]:
-    """The rows of one project, without ids, its name, and the moments at which something was recorded."""
-    unlike = {
-        "id",
-        "instance_id",
-        "project",
-        "first_seen_at",
-        "recorded_at",
-        "charged_to",
-        "fingerprint",
-        "target_link",
-    }
-    tables = {table.name: table for table in (instances, lifetimes, storage_spans, operations)}
-    ran = {row.instance_id for row in rows(database, lifetimes)}  # the others never were
-    return {
-        name: sorted(
-            repr({key: value for key, value in row._mapping.items() if key not in unlike})
-            .replace(project, "P")
-            .replace(PROJECT, "P")
-            for row in rows(database, table)
-            if row.project == project and (name != "instances" or row.id in ran)
-        )
-        for name, table in tables.items()
-    }
-
-
-_NUMBERS = count(1)
-
-
-def _story(project: str) -> list[FeedEntry]:
-    """Everything that can happen to three VMs: one of 90 seconds, one that is stopped, started and preempted, one that
-    fails.
-    """
-    insert, other = Call("insert", at("11:00"), "71", project), Call("insert", at("11:00:30"), "72", project)
-    delete, stop = Call("delete", at("11:01:40"), "71", project), Call("stop", at("11:05"), "72", project)
-    start, failed = Call("start", at("11:10"), "72", project), Call("insert", at("11:02"), "73", project)
-    return [
-        insert.first(request()), insert.last(at("11:00:10")),
-        other.first(request(scheduling=SPOT)), other.last(at("11:00:42")),
-        delete.first(), failed.first(request()), failed.last(at("11:02:03"), code=8, message="QUOTA_EXCEEDED: GPUs"),
-        delete.last(at("11:02:10")), stop.first(), stop.last(at("11:05:50")), start.first(), start.last(at("11:10:20")),
-        system_event("preempted", at("11:20:00.123"), "72", project),
-    ]  # fmt: skip
-
-
-@settings(
-    suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40, deadline=None, phases=[Phase.generate]
-)
-@given(data=st.data())
-def test_order_and_doubles_change_nothing_in_the_end(sqlite_database: Database, data: st.DataObject) -> None:
-    """Any order, some entries twice or three times, in batches of any size: the ledger of the ordered stream."""
-    ordered, mixed = (f"project-{next(_NUMBERS):06d}" for _ in range(2))
-    for project in (ordered, mixed):
-        look(sqlite_database, replace(observation(read="10:00"), project=project))
-    hear(sqlite_database, *_story(ordered))
-    stream = _story(mixed)
-    twice = data.draw(st.lists(st.sampled_from(range(len(stream))), max_size=6))
-    order = data.draw(st.permutations([*range(len(stream)), *twice]))
-    entries: Sequence[FeedEntry] = [stream[place] for place in order]
-    while entries:
-        size = data.draw(st.integers(1, len(entries)))
-        hear(sqlite_database, *entries[:size])
-        entries = entries[size:]
-    assert _ledger(sqlite_database, mixed) == _ledger(sqlite_database, ordered)
-
-
-def test_statements_do_not_grow_with_the_entries_or_projects_of_a_batch(watched: Database) -> None:
-    """A hundred VMs in a hundred projects take as many statements as ten in ten."""
-    names = [PROJECT, *(f"project-{place}" for place in range(99))]
-    for name in names[1:]:
-        look(watched, replace(observation(read="10:00"), project=name))
-    running_totals.catch_up(watched, at("10:01"))
-    counts = []
-    for begin, size in ((100, 10), (1000, 100)):
-        calls = [Call("insert", at("11:00"), str(begin + place), names[place]) for place in range(size)]
-        statements: list[str] = []
-
-        def note(_connection: Any, _cursor: Any, statement: str, *_: Any, statements: list[str] = statements) -> None:
-            statements.append(statement)
-
-        with watched.write() as connection:
-            engine = connection.engine
-        event.listen(engine, "before_cursor_execute", note)
-        hear(watched, *(call.first(request()) for call in calls), *(call.last(at("11:00:10")) for call in calls))
-        event.remove(engine, "before_cursor_execute", note)
-        # SQLite gives the ids of new rows one by one; PostgreSQL gives those of many at once.
-        counts.append(sum(not statement.startswith("INSERT INTO instances") for statement in statements))
-    # Some of the projects were heard before: their rows are updated, those of the others inserted.
-    assert counts[1] <= counts[0] + 1
-    assert counts[0] < 40
-    with watched.read() as connection:
-        assert running_totals.drifted(connection, accrual_at(connection, at("11:03"))) == {}
