@@ -44,6 +44,7 @@ RUN_BY: Mapping[str, str] = {
     "costguard db upgrade": "tests/cli/test_serve.py",
     "costguard db verify": "tests/cli/test_backups.py",
     "costguard doctor": "tests/cli/test_doctor.py",
+    "costguard google-feed": "tests/cli/test_google_feed.py",
     "costguard google-role": "tests/doctor/test_permissions.py",
     "costguard diagnose": "tests/cli/test_commands.py",
     "costguard launch --like": "tests/cli/test_like.py",

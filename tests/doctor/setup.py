@@ -22,6 +22,7 @@ PROJECTS = ("acme-research", "acme-vision")
 ACCOUNT = "costguard@acme-operations.iam.gserviceaccount.com"
 TRAINER = "trainer@acme-research.iam.gserviceaccount.com"
 TABLE = "acme-vision.billing.export"
+SUBSCRIPTION = "projects/acme-vision/subscriptions/costguard-events"
 SECRETS = {"COSTGUARD_SLACK_TOKEN": BOT_TOKEN, "COSTGUARD_SLACK_SIGNING_SECRET": SIGNING_SECRET}
 GOOGLE = """
 [watch]
@@ -34,6 +35,9 @@ endpoint = "{url}"
 gcs_endpoint = "{url}"
 [bill]
 table = "acme-vision.billing.export"
+endpoint = "{url}"
+[feed]
+subscription = "projects/acme-vision/subscriptions/costguard-events"
 endpoint = "{url}"
 [jobs]
 guard_url = "http://127.0.0.1:8765"
@@ -92,6 +96,9 @@ def troubles_of(findings: Sequence[Finding]) -> list[Finding]:
 @contextmanager
 def set_up(folder: Path, text: str = GOOGLE, projects: Sequence[str] = PROJECTS) -> Iterator[DoctorSetup]:
     world = World(ScaledClock(), projects=projects)
+    topic = SUBSCRIPTION.replace("/subscriptions/", "/topics/")
+    world.pubsub.add_topic(topic)
+    world.pubsub.add_subscription(SUBSCRIPTION, topic)
     with running(world) as url:
         upgrade(f"sqlite:///{folder}/costguard.db")
         yield DoctorSetup(world, text.format(url=url, folder=folder), folder)

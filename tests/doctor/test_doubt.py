@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import requests
 from requests.adapters import HTTPAdapter
-from tests.doctor.setup import GOOGLE, PROJECTS, SLACK, TABLE, TRAINER, DoctorSetup, set_up, troubles_of
+from tests.doctor.setup import GOOGLE, PROJECTS, SLACK, SUBSCRIPTION, TABLE, TRAINER, DoctorSetup, set_up, troubles_of
 
 from costguard.doctor.finding import CheckState, NotAnswered, Topic
 from costguard.doctor.google_checks import enabled
@@ -30,6 +30,7 @@ QUESTIONS = {
     "GPUs": (r"/acceleratorTypes/nvidia-tesla-t4", Topic.PRESETS, "t4"),
     "an account": (rf"/serviceAccounts/{TRAINER}", Topic.PERMISSIONS, TRAINER),
     "a bucket": (r"/b/acme-code/iam", Topic.BUCKETS, "gs://acme-code"),
+    "the events' subscription": (r"/subscriptions/costguard-events:testIam", Topic.EVENTS, SUBSCRIPTION),
     "a table": (r"/tables/export:test", Topic.BILL, TABLE),
 }
 FAULTS: dict[str, dict[str, Any]] = {

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.doctor.setup import ACCOUNT, GOOGLE, PROJECTS, SLACK, TABLE, TRAINER, DoctorSetup, set_up
+from tests.doctor.setup import ACCOUNT, GOOGLE, PROJECTS, SLACK, SUBSCRIPTION, TABLE, TRAINER, DoctorSetup, set_up
 
 from costguard.doctor.finding import CheckState, Topic
 from costguard.doctor.permissions import (
@@ -65,6 +65,30 @@ def mends(one: GooglePermission) -> str:
         role = f"--role=projects/{PROJECT}/roles/{one.role.name}"
         return f"{made}; gcloud projects add-iam-policy-binding {PROJECT} {MEMBER} {role}"
     return f"gcloud iam roles update {one.role.name} --project={PROJECT} --add-permissions={one.name}"
+
+
+@pytest.mark.parametrize("one", needed({Feature.EVENTS}, GrantedOn.SUBSCRIPTION), ids=lambda one: one.name)
+def test_each_permission_of_the_events_subscription(one: GooglePermission, setup: DoctorSetup) -> None:
+    """The line says which right lacks, why it is needed, and the one command that grants it."""
+    setup.world.rights.withhold(SUBSCRIPTION, one.name)
+    finding = setup.needs()
+    assert (finding.name, finding.where) == (one.name, SUBSCRIPTION)
+    assert one.reason in finding.sentence
+    place = "gcloud pubsub subscriptions add-iam-policy-binding costguard-events --project=acme-vision"
+    assert finding.command == f"{place} {MEMBER} --role={one.role.name}"
+
+
+def test_a_subscription_that_is_not_there(setup: DoctorSetup) -> None:
+    """It is not there rather than forbidden: what makes it is named, and the command lists those that are."""
+    for one in needed({Feature.EVENTS}, GrantedOn.SUBSCRIPTION):
+        setup.world.rights.withhold(SUBSCRIPTION, one.name)
+    gone = setup.world.pubsub.subscription(SUBSCRIPTION)
+    setup.world.pubsub.remove_subscription(SUBSCRIPTION)
+    finding = setup.needs()
+    setup.world.pubsub.add_subscription(SUBSCRIPTION, gone.topic)
+    assert "There is no subscription projects/acme-vision/subscriptions/costguard-events" in finding.sentence
+    assert "costguard google-feed" in finding.sentence
+    assert finding.command == "gcloud pubsub subscriptions list --project=acme-vision"
 
 
 @pytest.mark.parametrize("one", IN_PROJECT, ids=lambda one: one.name)

@@ -38,7 +38,7 @@ from costguard.cli.command_line import CommandLine
 from costguard.cli.demo import command as demo
 from costguard.cli.job import alike, checkpoints, diagnosis, jobs, launch, progress, quotes
 from costguard.cli.server import WrongUsage
-from costguard.cli.setup import backups, config, doctor, google_role, init, samples
+from costguard.cli.setup import backups, config, doctor, google_feed, google_role, init, samples
 from costguard.cli.tables import clean_lines
 from costguard.errors import CostguardError, ServerUnreachable
 
@@ -76,7 +76,7 @@ _PANELS: Mapping[str, Sequence[Any]] = {
     "Money": (spend, budgets, loose, bill, commitments, ledger),
     "Files of a training, without a server": (checkpoints, progress, read, replay),
     "Access and agents": (access,),
-    "Where the server runs": (google_role, init, doctor, samples, config, serve, backups),
+    "Where the server runs": (google_role, google_feed, init, doctor, samples, config, serve, backups),
 }
 for _panel, _modules in _PANELS.items():
     app.panel = _panel

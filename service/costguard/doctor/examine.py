@@ -41,6 +41,7 @@ class SetupPlan:
     output_bucket: str = ""
     table: str = ""
     billed_project: str = ""
+    subscription: str = ""  # of events
     reads_catalogue: bool = True
     places: tuple[str, ...] = ()  # organizations/N and folders/N whose projects are found
 
@@ -95,6 +96,7 @@ class GoogleAnswers:
     buckets: Mapping[str, Granted] = field(default_factory=dict)
     table: Granted = frozenset()
     billed: Granted = frozenset()
+    subscription: Granted = frozenset()
     presets: Sequence[PresetAnswer] = ()
     places: Mapping[str, Granted] = field(default_factory=dict)
     asked_in: str = ""  # the project in which the presets' parts were looked for
@@ -141,6 +143,9 @@ def google(plan: SetupPlan, answers: GoogleAnswers) -> Iterator[Finding]:
         command = judged.grant_on_bucket(bucket, role, who)
         yield from judged.at_place(Topic.BUCKETS, f"gs://{bucket}", wanted, answers.buckets[bucket], command)
     yield from _bill(plan, answers, who)
+    if plan.subscription:
+        wanted = needed({Feature.EVENTS}, GrantedOn.SUBSCRIPTION)
+        yield from judged.subscription(plan.subscription, wanted, answers.subscription, who)
 
 
 def _project(

@@ -24,6 +24,7 @@ class Topic(StrEnum):
     QUOTAS = "quotas"
     BUCKETS = "buckets"
     BILL = "bill"
+    EVENTS = "events"
     SLACK = "slack"
     SERVER = "server"
 

@@ -29,6 +29,7 @@ class Feature(StrEnum):
     OUTPUT = "output"  # whole output in a bucket
     BILL = "bill"
     DISCOVERY = "discovery"  # projects of an organisation or of folders are found
+    EVENTS = "events"  # audit entries by a subscription
 
 
 class GrantedOn(StrEnum):
@@ -38,6 +39,7 @@ class GrantedOn(StrEnum):
     SERVICE_ACCOUNT = "service account"  # that VMs of jobs run as
     BUCKET = "bucket"
     TABLE = "table"  # of the billing export: datasets have no testIamPermissions in BigQuery v2
+    SUBSCRIPTION = "subscription"  # of events
     BILLED_PROJECT = "billed project"  # that queries of the bill are billed to
     SEARCHED_PLACE = "organisation or folder"  # whose projects are found
 
@@ -114,12 +116,14 @@ CODE_ROLE = GoogleRole("roles/storage.objectUser")
 OUTPUT_ROLE = GoogleRole("roles/storage.objectViewer")
 BILL_ROLE = GoogleRole("roles/bigquery.dataViewer")
 QUERY_ROLE = GoogleRole("roles/bigquery.jobUser")
+PULL_ROLE = GoogleRole("roles/pubsub.subscriber")
+PULL_VIEW_ROLE = GoogleRole("roles/pubsub.viewer")
 
 _WHETHER_IT_FAILED = "whether a stop that was accepted failed after all"
 
 ROLES = (
     *(READ_ROLE, STOP_ROLE, STOP_KEPT_ROLE, LAUNCH_ROLE, DISCOVERY_ROLE),
-    *(ACT_AS_ROLE, CODE_ROLE, OUTPUT_ROLE, BILL_ROLE, QUERY_ROLE),
+    *(ACT_AS_ROLE, CODE_ROLE, OUTPUT_ROLE, BILL_ROLE, QUERY_ROLE, PULL_ROLE, PULL_VIEW_ROLE),
 )
 
 
@@ -279,6 +283,18 @@ PERMISSIONS: tuple[GooglePermission, ...] = (
         {"cloudasset.assets.searchAllResources": "which projects have VMs, TPU nodes or reservations"},
     ),
     *_each(Feature.BILL, GrantedOn.BILLED_PROJECT, QUERY_ROLE, {"bigquery.jobs.create": "to run the query"}),
+    *_each(
+        Feature.EVENTS,
+        GrantedOn.SUBSCRIPTION,
+        PULL_ROLE,
+        {"pubsub.subscriptions.consume": "to pull events and to acknowledge them"},
+    ),
+    *_each(
+        Feature.EVENTS,
+        GrantedOn.SUBSCRIPTION,
+        PULL_VIEW_ROLE,
+        {"pubsub.subscriptions.get": "which topic heartbeats go to"},
+    ),
 )
 
 

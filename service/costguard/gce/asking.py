@@ -34,6 +34,7 @@ PROJECTS = Service("Cloud Resource Manager", "cloudresourcemanager.googleapis.co
 SERVICES = Service("Service Usage", "serviceusage.googleapis.com", "roles/serviceusage.serviceUsageViewer", _READER)
 ACCOUNTS = Service("IAM", "iam.googleapis.com", "roles/iam.serviceAccountViewer", _READER)
 STORAGE = Service("Cloud Storage", "storage.googleapis.com", "roles/storage.objectViewer", _READER)
+PUBSUB = Service("Pub/Sub", "pubsub.googleapis.com", "roles/pubsub.subscriber", _READER)
 BIGQUERY = Service("BigQuery", "bigquery.googleapis.com", "roles/bigquery.dataViewer", _READER)
 TOKENS = Service("Google's tokens", "oauth2.googleapis.com", "", _READER)
 
@@ -141,6 +142,12 @@ class SetupQuestions:
         path = f"/bigquery/v2/projects/{quote(project, safe=':')}/datasets/{dataset}/tables/{name}"
         granted = self._granted(self._tables, f"{path}:testIamPermissions", names, table, BIGQUERY)
         return granted or self._confirmed(self._tables, path, table, BIGQUERY)
+
+    def granted_on_subscription(self, subscription: str, names: Sequence[str]) -> frozenset[str]:
+        """`subscription` is `projects/P/subscriptions/S`. Raises NotFound where there is no such subscription."""
+        path = f"/v1/{quote(subscription, safe='/:')}"
+        granted = self._granted(self._google, f"{path}:testIamPermissions", names, subscription, PUBSUB)
+        return granted or self._confirmed(self._google, path, subscription, PUBSUB)
 
     def enabled(self, project: str, apis: Iterable[str]) -> Mapping[str, bool]:
         """Tells whether each is enabled; those that Google leaves out are left out."""

@@ -50,6 +50,7 @@ def features_of(settings: Settings, more: Collection[Feature] = ()) -> frozenset
     chosen |= {Feature.CODE} if _bucket(settings.jobs.code) else set()
     chosen |= {Feature.OUTPUT} if _bucket(settings.jobs.logs) else set()
     chosen |= {Feature.BILL} if settings.bill.table else set()
+    chosen |= {Feature.EVENTS} if settings.feed.subscription else set()
     return frozenset(chosen)
 
 
@@ -73,6 +74,7 @@ def plan_of(settings: Settings, more: Collection[Feature] = (), projects: tuple[
         output_bucket=_bucket(settings.jobs.logs),
         table=table,
         billed_project=settings.bill.billed_project or table.partition(".")[0],
+        subscription=settings.feed.subscription or "",
         reads_catalogue=settings.prices.enabled and settings.prices.endpoint is None,
     )
 

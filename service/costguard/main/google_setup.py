@@ -164,6 +164,7 @@ class GoogleSetup:
             buckets={bucket: questions.answer(("bucket", bucket)) for bucket in plan.of_buckets()},
             table=questions.answer("table") if plan.table else frozenset(),
             billed=questions.answer("billed") if plan.table else frozenset(),
+            subscription=questions.answer("subscription") if plan.subscription else frozenset(),
             presets=presets,
             asked_in=asked_in,
             places={place: questions.answer(("place", place)) for place in plan.places},
@@ -211,7 +212,7 @@ class GoogleSetup:
         return answer if isinstance(answer, int) else None
 
     def _put_places(self) -> None:
-        """Asks about buckets, the table, and the accounts that presets name."""
+        """Asks about buckets, the table, the subscription, and the accounts that presets name."""
         questions, google, plan = self._questions, self._google, self._plan
         for bucket, wanted in plan.of_buckets().items():
             questions.put(("bucket", bucket), partial(google.granted_on_bucket, bucket, [one.name for one in wanted]))
@@ -222,6 +223,9 @@ class GoogleSetup:
             )
             questions.put("table", partial(google.granted_on_table, plan.table, on_table))
             questions.put("billed", partial(self._billed, plan.billed_project, on_project))
+        if plan.subscription:
+            on_it = [one.name for one in needed({Feature.EVENTS}, GrantedOn.SUBSCRIPTION)]
+            questions.put("subscription", partial(google.granted_on_subscription, plan.subscription, on_it))
         for account in plan.accounts:
             if account != DEFAULT:
                 self._put_account(account)

@@ -45,7 +45,7 @@ def _of_kind(error: CloudError, said: str, resource: str, grantee: str) -> Cloud
         return NotFound(
             said,
             f"Check {noun} against `gcloud pubsub {kind} list --project={project}`, or make it as "
-            "`costguard google-role --feature events` says.",
+            "`costguard google-feed` says.",
         )
     if isinstance(error, RateLimited):
         return RateLimited(said, f"Lower feed.pulls, or ask for more of Pub/Sub's quota in project {project}. {_LATER}")

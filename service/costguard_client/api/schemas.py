@@ -3584,7 +3584,9 @@ class TokensResponse(TypedDict):
     tokens: list[TokenOut]
 
 
-Topic = Literal["credentials", "permissions", "apis", "presets", "quotas", "buckets", "bill", "slack", "server"]
+Topic = Literal[
+    "credentials", "permissions", "apis", "presets", "quotas", "buckets", "bill", "events", "slack", "server"
+]
 
 
 class TraceOut(TypedDict):

@@ -43,7 +43,8 @@ class AuditLog:
         self.topic = ""  # of the sink
         self.faults = AuditFaults()
         self.written: deque[Entry] = deque(maxlen=_KEPT)  # as the log has them, whatever became of them
-        self.lost = self.doubled = self.torn = self.foreign = 0
+        self.lost: list[Entry] = []  # that faults dropped
+        self.doubled = self.torn = self.foreign = 0
         cloud.operations.begun, cloud.operations.done = self._begun, self._done
         cloud.on_refusal = self._refused
 
@@ -95,7 +96,7 @@ class AuditLog:
             self.foreign += 1
             self._at(arrives_at, orjson.dumps(entries.foreign_entry(self.foreign, arrives_at)))
         if is_lost:
-            self.lost += 1
+            self.lost.append(entry)
             return
         data = orjson.dumps(entry)
         if is_torn:

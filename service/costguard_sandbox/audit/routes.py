@@ -23,7 +23,7 @@ def routes(cloud: Cloud, audit: AuditLog) -> list[Route]:
             if not isinstance(topic, str) or topic.count("/") not in (0, 3):
                 raise bad_request('"topic" must be projects/P/topics/T, or "" for no sink')
             audit.send_to(topic)
-        counts = {"lost": audit.lost, "doubled": audit.doubled, "torn": audit.torn, "foreign": audit.foreign}
+        counts = {"lost": len(audit.lost), "doubled": audit.doubled, "torn": audit.torn, "foreign": audit.foreign}
         newest = list(audit.written)[-_SHOWN:] if call.method == "GET" else []
         return {"topic": audit.topic, "written": len(audit.written), **counts, "entries": newest}
 

@@ -1,4 +1,4 @@
-"""Answers what may be done, and what is enabled: testIamPermissions of five services, services.batchGet, tokeninfo.
+"""Answers what may be done, and what is enabled: testIamPermissions of six services, services.batchGet, tokeninfo.
 
 Shapes by Google's discovery documents: cloudresourcemanager v3, iam v1, storage v1, bigquery v2, serviceusage v1. An
 answer that grants nothing is `{}`; Cloud Storage's has a kind.
@@ -28,6 +28,14 @@ def routes(cloud: Cloud) -> list[Route]:
         compute(accounts, _account, cloud, root="/v1"),
         compute("/b/{bucket}/iam/testPermissions", _of_bucket, cloud, root="/storage/v1"),
         compute(f"{tables}:testIamPermissions", _of_table, cloud, "POST", takes_body=True, root="/bigquery/v2"),
+        compute(
+            "/projects/{owner}/subscriptions/{subscription}:testIamPermissions",
+            _of_subscription,
+            cloud,
+            "POST",
+            takes_body=True,
+            root="/v1",
+        ),
         compute("/projects/{consumer}/services:batchGet", _services, cloud, root="/v1"),
         compute("/tokeninfo", _token, cloud, root=""),
         control("/sandbox/rights", _rights, cloud, ("GET", "POST", "DELETE")),
@@ -65,6 +73,13 @@ def _account(call: ApiCall) -> Any:
 
 def _of_table(call: ApiCall) -> Any:
     return _answer(call, f"{call.params['owner']}.{call.params['dataset']}.{call.params['table']}")
+
+
+def _of_subscription(call: ApiCall) -> Any:
+    """Pub/Sub answers for one that is not there, too: that it grants nothing (its discovery document says so)."""
+    place = f"projects/{call.params['owner']}/subscriptions/{call.params['subscription']}"
+    granted = call.cloud.rights.granted(place, _asked(call)) if call.cloud.rights.is_there(place) else []
+    return {"permissions": granted} if granted else {}
 
 
 def _of_bucket(call: ApiCall) -> Any:
