@@ -110,7 +110,7 @@ class FeedTask:
         self._record = record
         self._clock = clock
         self._signs = signs or NoFeedSigns()
-        self._wake = wake
+        self.wake = wake
         self._monotonic = monotonic
         self._pause = pause
         self._failures = 0
@@ -211,7 +211,7 @@ class FeedTask:
         now_s = self._monotonic()
         if now_s - self._woke_s >= _WAKES_APART_S:
             self._woke_s = now_s
-            self._wake()
+            self.wake()
 
 
 def entry_in(message: FeedMessage) -> Entry | None:

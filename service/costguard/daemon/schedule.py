@@ -31,7 +31,7 @@ log = structlog.get_logger(__name__)
 _SEND_EVERY = timedelta(seconds=1)
 _LOOKS_APART = timedelta(seconds=10)
 _AGAIN = timedelta(seconds=3)  # after a pass that the database's silence ended: over a new connection it may be over
-_WORKERS = 16  # two turns of everything there is
+_WORKERS = 18  # two turns of everything there is
 LOOK_BACK_EVERY = timedelta(seconds=3)  # what was written later than this may be lost unnoticed
 _IDLE_TURNS = 5  # how many of these pass before an empty outbox is looked into again
 

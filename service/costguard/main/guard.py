@@ -20,6 +20,7 @@ from costguard.access.rules import Rules
 from costguard.checkpoints.client import InScaledTime
 from costguard.clock import SystemClock
 from costguard.daemon import feed_state, restoring
+from costguard.daemon.feed import FeedTask
 from costguard.daemon.lease_keeper import LEASE, LEASE_TTL, kept
 from costguard.daemon.listing_turns import ListingTurns
 from costguard.daemon.listings import RHYTHM
@@ -51,6 +52,7 @@ from costguard.ledger.discovery.watch import Discovery, WatchList
 from costguard.ledger.idle.watch import IdleWatch
 from costguard.ledger.observe import Belonging
 from costguard.main.checkpoints import checkpoints, code_archives
+from costguard.main.feed import feed
 from costguard.main.ids import new_job_id
 from costguard.main.messaging import Messaging, messaging, webhooks
 from costguard.main.trackers import trackers
@@ -174,6 +176,7 @@ class Guard:
     meters: WatchMeters
     listening: Listening
     discovery: Discovery | None  # None: only listed projects are watched
+    feed: FeedTask | None  # None: no subscription is pulled
 
     def fetch_prices(self) -> Sequence[Price]:
         """Reads the catalogue's prices. Raises PriceSourceError."""
@@ -314,6 +317,23 @@ def _pace(settings: Settings, speed: float) -> LookPace:
     return LookPace(settings.watch.parallel, turns, (2 * every + TAKEOVER) * speed)
 
 
+def _executor(
+    rules: Rules,
+    database: Database,
+    cloud: ComputeCloud,
+    clock: Clock,
+    monotonic: Callable[[], float],
+    listening: Listening,
+) -> LiveExecutor:
+    still_due = ByTheRules(rules, lambda: listening.answers_since)
+    return LiveExecutor(database, cloud, clock, still_due, monotonic, rules.stop_through)
+
+
+def _belonging(settings: Settings) -> Belonging:
+    gpu_only = settings.watch.vms_without_gpu == "ignore"
+    return Belonging(settings.preset_list(), settings.owners.rules, gpu_only=gpu_only)
+
+
 @contextmanager
 def built(
     settings: Settings,
@@ -332,15 +352,15 @@ def built(
     marking = Marking(database, clock)
     marking.settle_in()
     parts = messaging(settings, rules, database, clock, meters.message, cloud.reservations, monotonic)
-    still_due = ByTheRules(rules, lambda: listening.answers_since)
-    live = LiveExecutor(database, cloud, clock, still_due, monotonic, rules.stop_through)
+    live = _executor(rules, database, cloud, clock, monotonic, listening)
+    belonging = _belonging(settings)
     reconciler = Reconciler(
         database,
         cloud,
         clock,
         watched,
         rules,
-        Belonging(settings.preset_list(), settings.owners.rules, gpu_only=settings.watch.vms_without_gpu == "ignore"),
+        belonging,
         _pace(settings, speed),
         parts.lookups.enqueue if parts is not None else None,
         ShadowExecutor(database, clock, live) if rules.is_shadow else live,
@@ -348,11 +368,11 @@ def built(
     )
     # Distinguishes two daemons on one host, and a restarted one from the one that it replaces.
     holder = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(3)}"
-    budgets = BudgetWatch(database, clock, rules.budgets, teams=rules.teams)
     work = jobs(settings, rules, database, cloud, stored, clock, monotonic, listening)
     with (
         webhooks(settings, database, clock, meters.delivery) as hooks,
         trackers(settings, database, clock, meters.tracker) as logged_to,
+        feed(settings.feed, database, cloud, clock, belonging) as events,
     ):
         yield Guard(
             settings,
@@ -362,7 +382,7 @@ def built(
             cloud,
             rules,
             reconciler,
-            budgets,
+            BudgetWatch(database, clock, rules.budgets, teams=rules.teams),
             parts,
             _idle_watch(settings, rules, database, cloud, clock, speed),
             work,
@@ -374,4 +394,5 @@ def built(
             meters,
             listening,
             Discovery(database, cloud, clock, watched.scope) if watched.scope.places else None,
+            events,
         )

@@ -14,6 +14,7 @@ from pathlib import Path
 import structlog
 
 from costguard.clock import ScaledClock, SystemClock
+from costguard.daemon.feed import FEED
 from costguard.daemon.history import turns as history_turns
 from costguard.daemon.reconcile import PassReport
 from costguard.daemon.retention import turns as archive_turns
@@ -41,6 +42,7 @@ log = structlog.get_logger(__name__)
 _JOBS_EVERY = timedelta(seconds=5)  # of the guard's clock...
 _JOBS_AT_MOST_EVERY = timedelta(seconds=1)  # ...but never more often in real time
 _POINTS_EVERY = timedelta(seconds=2)  # how often it is asked whether there are any to log
+_FEED_EVERY = timedelta(seconds=1)  # one turn of pulling follows the other
 _EVENTS_EVERY = timedelta(seconds=1)  # how often it is asked whether there are any to send
 _TIDY_EVERY = timedelta(hours=6)  # old archives of code
 _BILL_EVERY = timedelta(minutes=30)  # how often it is asked whether the bill is to be read
@@ -79,6 +81,7 @@ def daemon_of(
             **_discovery_task(guard),
             **_bill_task(guard),
             **_trackers_task(guard),
+            **_feed_task(guard),
             "bill comparison": SideTask(
                 _of_the_fleet(guard, _COMPARED_EVERY), lambda lease, _: comparison.run(guard.clock.now(), lease)
             ),
@@ -90,7 +93,7 @@ def daemon_of(
         },
         guard.messaging.lookups.run if guard.messaging is not None else None,
     )
-    return Daemon(
+    daemon = Daemon(
         guard.database,
         guard.reconciler,
         guard.holder,
@@ -100,6 +103,9 @@ def daemon_of(
         Signs(lambda seconds, report: _passed(guard, seconds, report), is_answered, bark),
         guard.marking.look,
     )
+    if guard.feed is not None:
+        guard.feed.wake = daemon.ask_for_jobs
+    return daemon
 
 
 def _bill_task(guard: Guard) -> dict[str, SideTask]:
@@ -133,6 +139,10 @@ def _of_the_fleet(guard: Guard, every: timedelta) -> timedelta:
 
 def _trackers_task(guard: Guard) -> dict[str, SideTask]:
     return {"trackers": SideTask(_POINTS_EVERY, guard.trackers.run)} if guard.trackers.names else {}
+
+
+def _feed_task(guard: Guard) -> dict[str, SideTask]:
+    return {FEED: SideTask(_FEED_EVERY, guard.feed.run)} if guard.feed is not None else {}
 
 
 def _passed(guard: Guard, seconds: float, report: PassReport | None) -> None:

@@ -1,0 +1,48 @@
+"""The task that takes events off their subscription, built from the settings."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from typing import Any
+
+from costguard.daemon.feed import FeedSigns, FeedTask
+from costguard.db.lease import Lease
+from costguard.db.transaction import Database
+from costguard.ledger.feed.entry import read_entry
+from costguard.ledger.feed.record import FeedRecorded, record_entries
+from costguard.ledger.observe import Belonging
+from costguard.model.ports import Clock, Cloud
+from costguard.pubsub.client import SubscriptionFeed
+from costguard.settings.feed import FeedSection
+
+
+@contextmanager
+def feed(
+    settings: FeedSection,
+    database: Database,
+    cloud: Cloud,
+    clock: Clock,
+    belonging: Belonging,
+    signs: FeedSigns | None = None,
+    pause: Callable[[threading.Event, float], object] = threading.Event.wait,
+) -> Iterator[FeedTask | None]:
+    """The task; None where the settings name no subscription. `pause` waits between small batches."""
+    if settings.subscription is None:
+        yield None
+        return
+
+    def record(entries: Sequence[Mapping[str, Any]], lease: Lease) -> FeedRecorded:
+        read = [said for entry in entries if (said := read_entry(entry)) is not None]
+        return record_entries(database, cloud, read, belonging, lease, clock.now())
+
+    over = threading.Event()
+    subscription = SubscriptionFeed(
+        settings.subscription, endpoint=settings.endpoint, pulls=settings.pulls, wait=over.wait
+    )
+    with closing(subscription):
+        try:
+            yield FeedTask(subscription, record, clock, signs, pause=pause)
+        finally:
+            over.set()
