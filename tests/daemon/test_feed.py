@@ -15,7 +15,7 @@ from tests.fakes import HandClock
 from costguard.daemon.feed import FeedTask, NoFeedSigns, entry_in
 from costguard.db.lease import Hold, Lease
 from costguard.errors import CloudError, CloudUnavailable, DatabaseUnreachable, LeaseLost, NotFound
-from costguard.model.observation import FeedMessage
+from costguard.model.observation import FeedBacklog, FeedMessage
 
 NOW = datetime(2026, 11, 20, 9, 0, tzinfo=UTC)
 
@@ -46,6 +46,9 @@ class FakeFeed:
 
     def publish(self, messages: Sequence[tuple[bytes, Mapping[str, str]]]) -> None:
         self.log.append(("publish", list(messages)))
+
+    def backlog(self, now: datetime) -> FeedBacklog:
+        return FeedBacklog(len(self.batches), None, now)
 
     @property
     def steps(self) -> list[str]:

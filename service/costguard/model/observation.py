@@ -58,6 +58,15 @@ class FeedMessage:
     attributes: Mapping[str, str] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class FeedBacklog:
+    """The messages that a subscription holds, as Cloud Monitoring counted them; None: it has no point of it."""
+
+    unread: int | None
+    oldest: timedelta | None  # the age of the oldest message that is not acknowledged
+    measured_at: datetime | None
+
+
 TPU_NODES = "TPU nodes"
 
 

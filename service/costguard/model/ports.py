@@ -11,7 +11,7 @@ from costguard.model.instance import InstanceKey, Shape
 from costguard.model.keeper import Keeper
 from costguard.model.launch import OperationAnswer, Quota, VmRequest, WayOut
 from costguard.model.message import Content, Posted
-from costguard.model.observation import FeedMessage, Observation, PlaceSearch, Presence, Sighting
+from costguard.model.observation import FeedBacklog, FeedMessage, Observation, PlaceSearch, Presence, Sighting
 from costguard.model.person import Person
 from costguard.model.price import Price
 from costguard.model.utilisation import Usage
@@ -252,6 +252,10 @@ class Feed(Protocol):
 
     def publish(self, messages: Sequence[tuple[bytes, Mapping[str, str]]]) -> None:
         """Publishes data with attributes to the topic that the subscription is of."""
+        ...
+
+    def backlog(self, now: datetime) -> FeedBacklog:
+        """Reads how many messages are unread. Google counts once a minute, and shows it up to four minutes later."""
         ...
 
 

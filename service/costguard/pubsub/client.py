@@ -19,10 +19,11 @@ from urllib.parse import quote
 
 from costguard.errors import BadAnswer, CloudError
 from costguard.gce.session import Deadline, Http
-from costguard.model.observation import FeedMessage
+from costguard.model.observation import FeedBacklog, FeedMessage
+from costguard.pubsub.backlog import read_backlog
 from costguard.pubsub.errors import PUBSUB, in_words
 
-_SCOPES = ("https://www.googleapis.com/auth/pubsub",)
+_SCOPES = ("https://www.googleapis.com/auth/pubsub", "https://www.googleapis.com/auth/monitoring.read")
 _MOST_OF_A_PULL = 1000  # asked for; 100 come
 _MOST_OF_A_REQUEST = 1000  # ids that are acknowledged, or messages that are published, at once
 _LONG_POLL_S = 100.0  # Pub/Sub ends a poll without messages by itself before that
@@ -90,6 +91,10 @@ class SubscriptionFeed:
         for part in _parts(messages):
             sent = [{"data": base64.b64encode(data).decode(), "attributes": dict(more)} for data, more in part]
             self._ask(self.topic, "publish", {"messages": sent}, "Publishing to")
+
+    def backlog(self, now: datetime) -> FeedBacklog:
+        """Takes monitoring.timeSeries.list in the subscription's project, which the role for reading has."""
+        return read_backlog(self._http, self.subscription, now, Deadline(_SHORT_CALL_S, self._monotonic))
 
     @property
     def topic(self) -> str:
