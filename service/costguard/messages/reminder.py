@@ -13,7 +13,7 @@ from sqlalchemy import Connection
 from costguard.access import people, requests
 from costguard.access.requests import StoredRequest
 from costguard.access.rules import Rules
-from costguard.ledger import history, spans
+from costguard.ledger import history
 from costguard.ledger.accrual import Accrual, accrual_at
 from costguard.ledger.narrate import after_text, ended_text
 from costguard.messages import cards
@@ -86,6 +86,16 @@ class _ReminderScene:
     def requests(self) -> Sequence[StoredRequest]:
         return self.records.requests.get(self.subject, ())
 
+    @cached_property
+    def runs(self) -> Sequence[history.LifetimeView]:
+        """All runs of the VM with their costs, the latest first."""
+        return history.lifetimes_of(self.connection, self.accrual, self.subject.instance_id)
+
+    @property
+    def life(self) -> Lifetime | None:
+        """The run that the subject names; None where the ledger does not have it any more."""
+        return next((run.stored.lifetime for run in self.runs if run.stored.id == self.subject.lifetime_id), None)
+
     @property
     def is_due(self) -> bool:
         decision = self.decision
@@ -107,7 +117,7 @@ class _ReminderScene:
 
     def card(self, url: str) -> VmCard | None:
         """Makes the card of a VM; None where the ledger does not know it."""
-        since = _since(self.connection, self.subject, self.vm, self.now)
+        since = _since(self)
         card = cards.card(self.connection, self.accrual, self.rules, self.subject, since, url)
         if card is None or self.decision is None or not self.decision.together:
             return card
@@ -205,13 +215,13 @@ def _shown(scene: _ReminderScene, state: ReminderState) -> str:
     return f"{shown}|{scene.decision.due_at}|{scene.decision.stop_at}|{scene.vm.owner}"
 
 
-def _since(connection: Connection, subject: Subject, vm: WatchedVm | None, now: datetime) -> datetime:
-    if vm is not None:
-        return vm.running_since or vm.rest_since or now
-    before = _lifetime(connection, subject)
+def _since(scene: _ReminderScene) -> datetime:
+    if scene.vm is not None:
+        return scene.vm.running_since or scene.vm.rest_since or scene.now
+    before = scene.life
     if before is None:
-        return now
-    return before.started_at if subject.kind is SubjectKind.RUN else before.ended_at or now
+        return scene.now
+    return before.started_at if scene.subject.kind is SubjectKind.RUN else before.ended_at or scene.now
 
 
 def _state(scene: _ReminderScene, message: StoredMessage) -> ReminderState:
@@ -259,7 +269,7 @@ def _over(scene: _ReminderScene) -> ReminderState:
     """The outcome: there is nothing left to answer."""
     if scene.subject.kind is SubjectKind.REST:
         return ReminderState(StateKind.ENDED, "It was started again, was deleted, or no longer has disks.")
-    life = _lifetime(scene.connection, scene.subject)
+    life = scene.life
     if life is None or life.ended_at is None:
         return ReminderState(StateKind.ENDED, "It no longer exists.")
     by = _by(scene, life)
@@ -282,13 +292,8 @@ def _by(scene: _ReminderScene, life: Lifetime) -> str:
     return f" by {life.ended_by}" if life.ended_by not in ("", "system") else ""
 
 
-def _lifetime(connection: Connection, subject: Subject) -> Lifetime | None:
-    stored = spans.lifetimes_of(connection, subject.instance_id)
-    return next((span.lifetime for span in stored if span.id == subject.lifetime_id), None)
-
-
 def _cost(scene: _ReminderScene, life: Lifetime) -> str:
-    for view in history.lifetimes_of(scene.connection, scene.accrual, scene.subject.instance_id):
+    for view in scene.runs:
         if view.stored.id in (life.id, scene.subject.lifetime_id):
             return priced_text(view.cost, nothing="an unknown amount")
     return "an unknown amount"
