@@ -26,6 +26,7 @@ from costguard.spend.spend_rows import Grouping
 _ROUNDS = 15
 _PROCESSES = 5
 _GOAL_MS = 50
+_GOAL_BY_OWNER_MS = 150
 
 
 def spending(folder: Path) -> Iterator[Measured]:
@@ -58,6 +59,7 @@ def _a_year_in_ms(database: Database) -> float:
 
 
 def _spending(name: str, database: Database) -> Iterator[Measured]:
+    gc.freeze()  # as the processes that serve do; here it is the databases' filling as well
     last = year.LAST
     spans = {"year": last - timedelta(days=year.DAYS - 1), "week": last - timedelta(days=6)}
     took: dict[str, list[float]] = {which: [] for which in spans}
@@ -71,7 +73,9 @@ def _spending(name: str, database: Database) -> Iterator[Measured]:
     by_owner = [
         _answered_in_ms(database, spans["year"], last, Grouping.OWNER, year.OWNERS * year.DAYS) for _ in range(3)
     ]
-    yield Measured(f"Spend by day and owner, {year.LIFETIMES:,} lifetimes, {name}: a year", "ms", by_owner)
+    yield Measured(
+        f"Spend by day and owner, {year.LIFETIMES:,} lifetimes, {name}: a year", "ms", by_owner, _GOAL_BY_OWNER_MS
+    )
     ratios = [one / other for one, other in zip(took["year"], took["week"], strict=True)]
     yield Measured(f"{what}: a year / a week", "ratio", ratios)
 

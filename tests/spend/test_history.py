@@ -22,7 +22,7 @@ from costguard.daemon.retention import Retention, archive_old
 from costguard.db.backup import verify
 from costguard.db.tables import archives, charge_days, charges, daily_totals, instances, lifetimes
 from costguard.db.transaction import Database
-from costguard.errors import Invalid, Missing
+from costguard.errors import CheckpointLocationRefused, Invalid, Missing
 from costguard.ledger.archived.dropping import drop_charges
 from costguard.ledger.archived.history_days import history_days, name_of
 from costguard.ledger.charges_of import ArchivePlaces, SpanCharge, charges_of
@@ -261,6 +261,22 @@ def test_day_whose_charges_are_not_its_total_is_not_written(database: Database, 
     files = costs(tmp_path / "history")
     assert day not in files
     assert files
+
+
+def test_place_that_cannot_be_used_is_tried_once(database: Database, tmp_path: Path) -> None:
+    """A bucket that refuses the first day is not asked for each of a year; the next run writes them all."""
+    live(database, 0)
+
+    class Refusing(Place):
+        def put(self, name: str, file: IO[bytes]) -> None:
+            self.puts.append(name)
+            raise CheckpointLocationRefused("gs://b may not be written.", "Let the server write there.")
+
+    refusing = Refusing(tmp_path / "history")
+    with pytest.raises(CheckpointLocationRefused):
+        write(database, History(refusing, AFTER), tmp_path)
+    assert len(refusing.puts) == 1
+    assert write(database, history_in(tmp_path / "history"), tmp_path).days > 1
 
 
 def test_retention_writes_no_archive_of_charges_next_to_the_history(database: Database, tmp_path: Path) -> None:

@@ -31,6 +31,7 @@ from costguard.db.transaction import Database
 from costguard.errors import Conflict, Invalid, Missing
 from costguard.ledger import generation, unknown_vms
 from costguard.ledger.archived.archiving import Archived
+from costguard.ledger.archived.history_days import DAYS
 from costguard.ledger.unknown_vms import UnknownVm, UnknownVmVerdict
 from costguard.model.generation import FIRST, Cause, Generation
 from costguard.model.ports import Archives
@@ -245,11 +246,11 @@ def archive_now(
 
 
 def archives_in(url: str) -> Sequence[Row[Any]]:
-    """All archives of this database, the oldest first."""
+    """All archives of this database but the days of its history, the oldest first."""
     with closing(Database.open(url)) as database:
         migrate.check(database)
         with database.read() as connection:
-            return connection.execute(select(archives).order_by(archives.c.id)).all()
+            return connection.execute(select(archives).where(archives.c.kind != DAYS).order_by(archives.c.id)).all()
 
 
 def archived_rows(folder: Path, name: str) -> Iterator[dict[str, Any]]:

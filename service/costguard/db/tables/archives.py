@@ -7,14 +7,15 @@ from sqlalchemy import BigInteger, Boolean, Column, Date, ForeignKey, Index, Str
 from costguard.db.tables.base import Id, metadata
 from costguard.db.types import DayNumber, Timestamp
 
-# One row a file, written before anything that is in it goes. `state` is "open" until all of it is gone.
+# One row a file, written before anything that is in it goes. `state` is "open" until all of it is gone. Of the kind
+# "days" it is a day of the history: "done" while its file is as the ledger is, "stale" or "writing" otherwise.
 archives = Table(
     "archives",
     metadata,
     Column("id", Id, primary_key=True, autoincrement=True),
-    Column("kind", String, nullable=False),  # "charges", "events", "operations", "messages" or "outputs"
+    Column("kind", String, nullable=False),  # "charges", "events", "operations", "messages", "outputs" or "days"
     Column("file", String, nullable=False, unique=True),  # its name in the folder of archives
-    Column("state", String, nullable=False),  # "open" or "done"
+    Column("state", String, nullable=False),  # "open", "done", "stale" or "writing"
     Column("made_at", Timestamp, nullable=False),
     Column("first_day", Date, nullable=False),  # UTC, of what is in it
     Column("last_day", Date, nullable=False),

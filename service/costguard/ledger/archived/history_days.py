@@ -70,6 +70,12 @@ def settle(connection: Connection, day: date, now: datetime, rows: int, byte_cou
     return connection.execute(is_same).rowcount == 1
 
 
+def outdate_since(connection: Connection, first: date) -> None:
+    """Labels changed from this UTC day on: the files of its days, few if any, are to be written again."""
+    of_days = (archives.c.kind == DAYS, archives.c.first_day >= first, archives.c.state != STALE)
+    connection.execute(update(archives).where(*of_days).values(state=STALE))
+
+
 def outdate(connection: Connection, days: Collection[date]) -> None:
     """Charges of these UTC days came, went or changed hands: their files are to be written again."""
     for some in chunks([name_of(day) for day in days]):

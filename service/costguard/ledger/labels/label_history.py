@@ -18,6 +18,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from costguard.db.bulk import chunks
 from costguard.db.tables import instances, label_changes, label_days
 from costguard.db.types import storable
+from costguard.ledger.archived.history_days import outdate_since
 from costguard.model.keeper import CLUSTER_LABEL, KEEPER_LABEL, POOL_LABEL
 from costguard.model.observation import SeenOperation
 
@@ -135,6 +136,8 @@ def _spoil_changed(connection: Connection, changes: Iterable[tuple[int, str, dat
     for label, changed_at in first_by_label.items():
         since = label_days.c.day >= changed_at.astimezone(UTC).date()
         connection.execute(delete(label_days).where(label_days.c.label == label, since))
+    if first_by_label:
+        outdate_since(connection, min(first_by_label.values()).astimezone(UTC).date())
 
 
 def _with_later_changes(connection: Connection, changed: dict[tuple[int, str], datetime]) -> set[str]:

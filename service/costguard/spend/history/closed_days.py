@@ -20,7 +20,7 @@ from sqlalchemy import BigInteger, Connection, cast, func, select
 from costguard.db.lease import Lease
 from costguard.db.tables import daily_totals, instances
 from costguard.db.transaction import Database
-from costguard.errors import CostguardError, Invalid, Unavailable
+from costguard.errors import CheckpointError, Invalid, Missing, Unavailable
 from costguard.ledger.archived.day_file import fetched, sha256_of
 from costguard.ledger.archived.history_days import DONE, begin, history_days, name_of, outdate, settle
 from costguard.ledger.charges_of import ArchivePlaces, charges_by_project
@@ -65,7 +65,7 @@ def write_closed(
     """Writes every closed day that has no file, or whose file is not as the ledger any more, the oldest first.
 
     `archive` is the folder of older archives. A day that cannot be written keeps no other from being written; the first
-    error is raised at the end.
+    error is raised at the end. Raises CheckpointError at once where the bucket or folder cannot be used.
     """
     if find_spec("pyarrow") is None:
         text = "The history cannot be written: pyarrow is not installed."
@@ -79,7 +79,9 @@ def write_closed(
             break
         try:
             written = write_day(database, history, archive, day, now, fence)
-        except (Invalid, CostguardError) as error:
+        except CheckpointError:
+            raise  # its place does not take any day
+        except (Invalid, Missing) as error:
             log.warning("history_day_not_written", day=day, error=str(error))
             first_error = first_error or error
             continue
