@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
-from sqlalchemy import update
+from sqlalchemy import insert, update
 from tests.api import rows
 from tests.api.conftest import Standstill
 from tests.api.rows import NOW
@@ -24,7 +24,7 @@ from costguard.api.deps import DaemonStatus
 from costguard.daemon.health import OneQuestion
 from costguard.daemon.watch_report import month_cost
 from costguard.db import lease, project_leases
-from costguard.db.tables import feed_wire
+from costguard.db.tables import feed_projects, feed_wire
 from costguard.db.transaction import Database
 from costguard.errors import DatabaseUnreachable
 from costguard.ledger import unknown_vms
@@ -114,6 +114,24 @@ def test_silent_subscription_degrades(database: Database, client: TestClient) ->
     (warning,) = body["warnings"]
     assert warning.startswith("No events come through subscription costguard-events")
     assert warning.endswith("Pub/Sub answered 403.")
+
+
+def test_listing_at_its_turn_is_not_stale(database: Database, client: TestClient) -> None:
+    """Fourteen minutes after a listing the figures are fresh while events come, and out of date without them."""
+    _watched(database, last_complete_at=NOW - timedelta(minutes=14))
+    with database.write() as connection:
+        feed_rows(connection)
+        connection.execute(
+            insert(feed_projects).values(
+                project="lab", first_heard_at=NOW, heard_at=NOW, entries=1, doubled=0, missed=0
+            )
+        )
+    assert client.get("/readyz").json()["projects"][0]["is_stale"] is False
+    assert client.get("/api/v1/projects").json()["projects"][0]["is_stale"] is False
+    with database.write() as connection:
+        connection.execute(update(feed_wire).values(heard_at=NOW - timedelta(minutes=5)))
+    assert client.get("/readyz").json()["projects"][0]["is_stale"] is True
+    assert client.get("/api/v1/projects").json()["projects"][0]["is_stale"] is True
 
 
 def test_the_database_says_who_acts(database: Database, client_with: Callable[..., TestClient]) -> None:

@@ -6,17 +6,29 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
+import orjson
 import pytest
 from sqlalchemy import insert
 from tests.builders import at
 from tests.fakes import HandClock
 
 from costguard.daemon import feed_state, hourly_counts
-from costguard.daemon.feed_watch import BYTES, MESSAGES, PULLS, FeedWatch, Lateness, bucket_of, late_at, size_of
+from costguard.daemon.feed_watch import (
+    BYTES,
+    MESSAGES,
+    PULLS,
+    FeedWatch,
+    Lateness,
+    bucket_of,
+    late_at,
+    moments_of,
+    size_of,
+)
 from costguard.daemon.listings import RHYTHM, ListingReason
 from costguard.db.tables import feed_wire
 from costguard.db.transaction import Database
 from costguard.errors import CloudUnavailable, PermissionDenied
+from costguard.ledger.feed.record import FeedRecorded
 
 NOON = at("12:00")
 SECOND = timedelta(seconds=1)
@@ -202,3 +214,29 @@ def test_subscription_that_was_pulled_last_counts(sqlite_database: Database) -> 
     assert subscription is not None
     assert (subscription.name, is_alive) == ("new", False)
     assert RHYTHM.alive_within > 2 * RHYTHM.heartbeat
+
+
+def test_moment_of_a_message_is_that_of_its_event() -> None:
+    """An operation's first entry tells when it began, its last one when it was done; noise and torn ones tell none."""
+    payload = {
+        "@type": "type.googleapis.com/google.cloud.audit.AuditLog",
+        "serviceName": "compute.googleapis.com",
+        "methodName": "v1.compute.instances.stop",
+        "resourceName": "projects/lab/zones/us-central1-a/instances/vm-1",
+    }
+    entry = {
+        "insertId": "a",
+        "logName": "projects/lab/logs/cloudaudit.googleapis.com%2Factivity",
+        "protoPayload": payload,
+        "resource": {
+            "type": "gce_instance",
+            "labels": {"instance_id": "71", "project_id": "lab", "zone": "us-central1-a"},
+        },
+        "timestamp": "2026-11-02T11:59:58Z",
+        "operation": {"id": "operation-1-2-3-4", "producer": "compute.googleapis.com", "last": True},
+    }
+    messages = [Sent(orjson.dumps(entry), NOON), Sent(b"{torn", NOON), Sent(b"{}", NOON)]
+    first = {**entry, "operation": {**entry["operation"], "first": True, "last": False}}  # type: ignore[dict-item]
+    assert list(moments_of(FeedRecorded(entries=3), messages)) == [(at("11:59:58"), NOON)]
+    assert list(moments_of(FeedRecorded(entries=1), [Sent(orjson.dumps(first), NOON)])) == [(at("11:59:58"), NOON)]
+    assert list(moments_of(FeedRecorded(entries=1, doubled=1), messages)) == []

@@ -146,6 +146,8 @@ class FeedTask:
             log.info("events_pulled_again", after=self.state.trouble)
         self._failures = 0
         self.state = replace(self.state, pulled_at=self._clock.now(), trouble="")
+        if not messages:
+            self._signs.pulled((), self._clock.now())  # no messages are an answer, too
         return messages
 
     def _take(self, messages: Sequence[FeedMessage], lease: Lease) -> None:

@@ -9,7 +9,8 @@ from datetime import datetime
 from sqlalchemy import Connection, select
 
 from costguard.daemon.listings import RHYTHM, EventStreams, FeedWire, Rhythm, Stream
-from costguard.db.tables import feed_wire, metadata
+from costguard.db.tables import feed_wire
+from costguard.ledger.feed import heard_projects
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +49,10 @@ class ProjectFeed:
 
 
 def project_feeds(connection: Connection) -> dict[str, ProjectFeed]:
-    table = metadata.tables.get("feed_projects")
-    if table is None:
-        return {}
-    names = ("project", "heard_at", "entries", "doubled", "missed", "missed_at")
-    rows = connection.execute(select(*(table.c[name] for name in names)))
-    return {row.project: ProjectFeed(*row[1:]) for row in rows}
+    return {
+        one.project: ProjectFeed(one.heard_at, one.entries, one.doubled, one.missed, one.missed_at)
+        for one in heard_projects.read_all(connection)
+    }
 
 
 def streams(

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Protocol
 
+import orjson
 import structlog
 from sqlalchemy import Connection
 
@@ -20,6 +21,9 @@ from costguard.db.types import storable
 from costguard.db.upsert import upsert
 from costguard.errors import CloudError, PermissionDenied
 from costguard.isolation import Isolated
+from costguard.ledger.feed.entry import Phase, read_entry
+from costguard.ledger.feed.kinds import FeedKind
+from costguard.ledger.feed.record import FeedRecorded
 from costguard.model.ports import Clock
 
 HEARTBEAT = "costguard-heartbeat"  # the attribute by which a heartbeat is known; its value is the subscription
@@ -71,14 +75,14 @@ class FeedWatch:
         database: Database,
         clock: Clock,
         subscription: str,
-        moments: Moments,
+        moments: Moments | None = None,
         rhythm: Rhythm = RHYTHM,
         late: Callable[[Lateness], object] = lambda _: None,
     ) -> None:
         self._database = database
         self._clock = clock
         self._subscription = subscription
-        self._moments = moments
+        self._moments = moments or moments_of
         self._rhythm = rhythm
         self._late = late
         self._wire = FeedWire()
@@ -177,6 +181,24 @@ class FeedWatch:
             return
         if sent_at.tzinfo is not None:
             self._wire = replace(self._wire, heard_at=max(sent_at, self._wire.heard_at or sent_at))
+
+
+def moments_of(report: object, messages: Sequence[Message]) -> Iterator[tuple[datetime, datetime | None]]:
+    """Yields the moments of a batch in which something was new: an operation begins with its first entry, and is done
+    with its last.
+    """
+    if isinstance(report, FeedRecorded) and report.doubled == report.entries:
+        return
+    for message in messages:
+        try:
+            entry = read_entry(orjson.loads(message.data))
+        except orjson.JSONDecodeError:
+            continue
+        if entry is None or entry.kind is FeedKind.NOISE:
+            continue
+        happened_at = entry.ended_at if entry.phase is Phase.LAST else entry.at
+        if happened_at is not None:
+            yield happened_at, message.published_at
 
 
 _ENVELOPE = 20  # bytes that are billed for the timestamp of each message: https://cloud.google.com/pubsub/pricing
