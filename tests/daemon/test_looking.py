@@ -8,8 +8,16 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from tests.builders import at, seen
+from tests.fakes import FakeCloud, HandClock
+from tests.reminders.last_check_setup import PRESET, RULES
 
 from costguard.daemon.looking import Arrived, Looking
+from costguard.daemon.reconcile import Reconciler
+from costguard.db.transaction import Database
+from costguard.ledger.observe import Belonging
+from costguard.ledger.owner import OwnerRules
+from costguard.model.instance import InstanceKey
 from costguard.model.observation import Observation
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
@@ -179,3 +187,26 @@ def test_few_projects(count: int) -> None:
     """A pass over none ends at once."""
     looking = Looking(lambda project, _since: Observation(project, NOW), 8)
     assert sum(len(batch) for batch in looking.batches(_of("p", count), {}, 20.0)) == count
+
+
+def test_a_pass_decides_nothing_about_a_project_that_hangs(sqlite_database: Database) -> None:
+    """A VM may be gone meanwhile that is over its limit by the ledger. The others are recorded and decided about."""
+    clock = HandClock(at("12:00"))
+    looks = {
+        project: Observation(project, clock.now(), (seen(key=InstanceKey(project, number)),))
+        for project, number in (("one", "1"), ("two", "2"))
+    }
+    belonging = Belonging((PRESET,), OwnerRules())
+    reconciler = Reconciler(sqlite_database, FakeCloud(looks), clock, list(looks), RULES, belonging)
+    reconciler.run()
+    ground = Ground({"one": 0.1, "two": HANGS})
+    ground.looking._look = reconciler._look
+    reconciler._looking = ground.looking
+    for _ in range(2):
+        report = reconciler.run(repeated=True)
+        assert ([one.project for one in report.recorded], report.late) == (["one"], ("two",))
+        assert {one.key.project: one.is_known for one in report.plan.decisions} == {"one": True, "two": False}
+    ground.now_s += HANGS
+    report = reconciler.run(repeated=True)
+    assert ([one.project for one in report.recorded], report.late) == (["one", "two"], ())
+    assert all(one.is_known for one in report.plan.decisions)

@@ -11,7 +11,7 @@ from costguard.model.observation import Observation
 
 
 class RememberingCloud(ComputeCloud):
-    """The looks of this client have all VMs in `instances`: an unchanged one is the very object of a look before.
+    """The looks of this client have all VMs in `instances`: an unchanged one is the very object as before.
 
     Fails where a VM is called unchanged that never came whole, or was something else when it did.
     """
