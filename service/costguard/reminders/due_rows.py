@@ -27,7 +27,7 @@ def may_be_due(connection: Connection, rules: Rules, now: datetime, ahead: timed
     ]:
         due_ids.update(connection.scalars(_running(late)))
     due_ids.update(connection.scalars(_idle(now)))
-    if rules.rest.after is not None:
+    if rules.rest.after is not None and rules.channel:  # of what is stored people are only reminded
         due_ids.update(connection.scalars(_resting(moment - rules.rest.after)))
     return due_ids
 
