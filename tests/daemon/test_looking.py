@@ -197,11 +197,11 @@ def test_a_pass_decides_nothing_about_a_project_that_hangs(sqlite_database: Data
         for project, number in (("one", "1"), ("two", "2"))
     }
     belonging = Belonging((PRESET,), OwnerRules())
-    reconciler = Reconciler(sqlite_database, FakeCloud(looks), clock, list(looks), RULES, belonging)
+    reconciler = Reconciler(sqlite_database, FakeCloud(looks), clock, lambda: list(looks), RULES, belonging)
     reconciler.run()
     ground = Ground({"one": 0.1, "two": HANGS})
-    ground.looking._look = reconciler._look
-    reconciler._looking = ground.looking
+    ground.looking._look = reconciler._looker._look
+    reconciler._looker._looking = ground.looking
     for _ in range(2):
         report = reconciler.run(repeated=True)
         assert ([one.project for one in report.recorded], report.late) == (["one"], ("two",))

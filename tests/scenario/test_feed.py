@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import Any
 
 import pytest
 from sqlalchemy import func, select
@@ -16,6 +18,7 @@ from tests.scenario.fleet import HOUR, MINUTE, PROJECTS, Life, body, price_list
 
 from costguard.access.rules import Rules
 from costguard.daemon.feed import FeedTask
+from costguard.daemon.looker import LookPace
 from costguard.daemon.reconcile import Reconciler
 from costguard.db import lease as leases
 from costguard.db.lease import Lease
@@ -118,6 +121,14 @@ class Watch:
         }
 
 
+def _inserted(world: World, wanted: Mapping[str, Any]) -> None:
+    world.insert(PROJECTS[0], ZONE, wanted)
+
+
+def _deleted(world: World, name: str) -> None:
+    world.request("delete", PROJECTS[0], ZONE, name)
+
+
 @contextmanager
 def watching(database: Database, world: World) -> Iterator[Watch]:
     """A guard whose first look was before any VM was made, and a sink from then on."""
@@ -133,7 +144,7 @@ def watching(database: Database, world: World) -> Iterator[Watch]:
         section = FeedSection(subscription=SUBSCRIPTION, endpoint=url, pulls=1)
         with feed(section, database, cloud, clock, belonging, pause=lambda _stop, _seconds: None) as task:
             assert task is not None
-            passes = Reconciler(database, cloud, clock, PROJECTS, Rules({}), belonging, 2)
+            passes = Reconciler(database, cloud, clock, lambda: PROJECTS, Rules({}), belonging, LookPace(2))
             watch = Watch(world, database, passes, task, lease)
             watch.sweep()
             yield watch
@@ -180,11 +191,8 @@ def test_vms_of_90_seconds_are_priced_by_their_first_entry(sqlite_database: Data
         for number in range(100):
             name, at = f"short-{number}", world.now + timedelta(seconds=5 + 7 * number)
             wanted = body(name, ZONE, "n1-standard-4", spot=number % 2 == 0)
-            world.at(at, lambda wanted=wanted: world.insert(PROJECTS[0], ZONE, wanted))  # type: ignore[misc]
-            world.at(
-                at + timedelta(seconds=90),
-                lambda name=name: world.request("delete", PROJECTS[0], ZONE, name),  # type: ignore[misc]
-            )
+            world.at(at, partial(_inserted, world, wanted))
+            world.at(at + timedelta(seconds=90), partial(_deleted, world, name))
         watch.advance(25 * MINUTE)
         assert world.instances(PROJECTS[0]) == []
         before = watch.spent()

@@ -334,6 +334,11 @@ def _belonging(settings: Settings) -> Belonging:
     return Belonging(settings.preset_list(), settings.owners.rules, gpu_only=gpu_only)
 
 
+def _new_holder() -> str:
+    """Distinguishes two daemons on one host, and a restarted one from the one that it replaces."""
+    return f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(3)}"
+
+
 @contextmanager
 def built(
     settings: Settings,
@@ -366,8 +371,6 @@ def built(
         ShadowExecutor(database, clock, live) if rules.is_shadow else live,
         listening,
     )
-    # Distinguishes two daemons on one host, and a restarted one from the one that it replaces.
-    holder = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(3)}"
     work = jobs(settings, rules, database, cloud, stored, clock, monotonic, listening)
     with (
         webhooks(settings, database, clock, meters.delivery) as hooks,
@@ -387,7 +390,7 @@ def built(
             _idle_watch(settings, rules, database, cloud, clock, speed),
             work,
             code_archives(settings, database),
-            holder,
+            _new_holder(),
             speed,
             hooks,
             logged_to,
