@@ -154,6 +154,15 @@ def test_a_refused_insert_is_no_vm(watched: Database) -> None:
     assert rows(watched, instances) == []
 
 
+def test_a_batch_without_a_time_was_heard_when_its_newest_entry_was_written(watched: Database) -> None:
+    """An entry without any time tells nothing."""
+    record_entries(watched, FakeCloud(), LIFE, BELONGING, None)
+    with watched.read() as connection:
+        assert [project.heard_at for project in heard_projects.read_all(connection)] == [at("11:02:10")]
+    timeless = replace(INSERT.first(), written_at=None, at=None)
+    assert record_entries(watched, FakeCloud(), [timeless], BELONGING, None).noise == 1
+
+
 def test_entries_of_projects_that_are_not_watched_are_counted(watched: Database) -> None:
     """Nothing of them is stored."""
     entry = Call("insert", at("11:00"), project="other-project").first(request())

@@ -80,13 +80,19 @@ def record_entries(
     entries: Sequence[FeedEntry],
     belonging: Belonging,
     fence: Lease | None,
-    heard_at: datetime,
+    heard_at: datetime | None = None,
 ) -> FeedRecorded:
     """Brings the ledger up to date with entries that were heard at `heard_at`; repeating them changes nothing more.
+
+    None: they were heard when the newest of them was written.
 
     Only projects that a look has shown already are recorded: the listing is the truth, and comes first. Raises
     StoreError; entries that were not recorded are to be given again.
     """
+    if heard_at is None:
+        heard_at = max((entry.written_at for entry in entries if entry.written_at is not None), default=None)
+    if heard_at is None:
+        return FeedRecorded(entries=len(entries), noise=len(entries))
     with database.read() as connection:
         watched_since = {look.project: look.first_seen_at for look in projects.read_all(connection)}
         batch = _sorted(entries, watched_since)
