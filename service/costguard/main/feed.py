@@ -8,6 +8,8 @@ from contextlib import closing, contextmanager
 from typing import Any
 
 from costguard.daemon.feed import FeedSigns, FeedTask
+from costguard.daemon.feed_watch import FeedWatch
+from costguard.daemon.listings import RHYTHM
 from costguard.db.lease import Lease
 from costguard.db.transaction import Database
 from costguard.ledger.feed.entry import read_entry
@@ -16,6 +18,16 @@ from costguard.ledger.observe import Belonging
 from costguard.model.ports import Clock, Cloud
 from costguard.pubsub.client import SubscriptionFeed
 from costguard.settings.feed import FeedSection
+from costguard.web.meters import WatchMeters
+
+
+def signs(
+    settings: FeedSection, database: Database, clock: Clock, speed: float, meters: WatchMeters
+) -> FeedWatch | None:
+    """The heartbeats and counts of the subscription; None where the settings name none."""
+    if settings.subscription is None:
+        return None
+    return FeedWatch(database, clock, settings.subscription, rhythm=RHYTHM.at_speed(speed), late=meters.late)
 
 
 @contextmanager

@@ -52,7 +52,7 @@ from costguard.ledger.discovery.watch import Discovery, WatchList
 from costguard.ledger.idle.watch import IdleWatch
 from costguard.ledger.observe import Belonging
 from costguard.main.checkpoints import checkpoints, code_archives
-from costguard.main.feed import feed
+from costguard.main.feed import feed, signs
 from costguard.main.ids import new_job_id
 from costguard.main.messaging import Messaging, messaging, webhooks
 from costguard.main.trackers import trackers
@@ -375,7 +375,9 @@ def built(
     with (
         webhooks(settings, database, clock, meters.delivery) as hooks,
         trackers(settings, database, clock, meters.tracker) as logged_to,
-        feed(settings.feed, database, cloud, clock, belonging) as events,
+        feed(
+            settings.feed, database, cloud, clock, belonging, signs(settings.feed, database, clock, speed, meters)
+        ) as events,
     ):
         yield Guard(
             settings,
