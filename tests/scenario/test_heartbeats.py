@@ -9,12 +9,13 @@ from tests.fakes import HandClock
 from tests.scenario.fleet import PROJECTS
 
 from costguard.daemon import feed_state
+from costguard.daemon.feed_watch import FeedWatch
 from costguard.db import lease as leases
 from costguard.db.transaction import Database
 from costguard.gce.client import ComputeCloud
 from costguard.ledger.observe import Belonging
 from costguard.ledger.owner import OwnerRules
-from costguard.main.feed import feed, signs
+from costguard.main.feed import feed
 from costguard.settings.feed import FeedSection
 from costguard.web.meters import WatchMeters
 from costguard_sandbox.clock import ManualClock
@@ -34,7 +35,7 @@ def test_heartbeat_comes_back_through_pubsub(sqlite_database: Database) -> None:
     assert lease is not None
     with running(world) as url:
         section = FeedSection(subscription=SUBSCRIPTION, endpoint=url, pulls=1)
-        watch = signs(section, sqlite_database, clock, 1.0, WatchMeters())
+        watch = FeedWatch(sqlite_database, clock, SUBSCRIPTION, late=WatchMeters().late)
         belonging = Belonging((), OwnerRules())
         cloud = ComputeCloud(url, clock)
         with feed(section, sqlite_database, cloud, clock, belonging, watch, lambda _stop, _seconds: None) as task:

@@ -17,17 +17,16 @@ from costguard.ledger.feed.record import FeedRecorded, record_entries
 from costguard.ledger.observe import Belonging
 from costguard.model.ports import Clock, Cloud
 from costguard.pubsub.client import SubscriptionFeed
+from costguard.settings import Settings
 from costguard.settings.feed import FeedSection
 from costguard.web.meters import WatchMeters
 
 
-def signs(
-    settings: FeedSection, database: Database, clock: Clock, speed: float, meters: WatchMeters
-) -> FeedWatch | None:
+def signs(settings: Settings, database: Database, clock: Clock, speed: float, meters: WatchMeters) -> FeedWatch | None:
     """The heartbeats and counts of the subscription; None where the settings name none."""
-    if settings.subscription is None:
+    if settings.feed.subscription is None:
         return None
-    return FeedWatch(database, clock, settings.subscription, rhythm=RHYTHM.at_speed(speed), late=meters.late)
+    return FeedWatch(database, clock, settings.feed.subscription, rhythm=RHYTHM.at_speed(speed), late=meters.late)
 
 
 @contextmanager

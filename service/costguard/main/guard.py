@@ -352,13 +352,12 @@ def built(
 ) -> Iterator[Guard]:
     """A guard around what reaches outside, which the caller opened and closes. `monotonic` counts seconds."""
     listening, rules = listening or Listening(clock), settings.rules()
-    watched = WatchList(database, settings.watch.scope)
-    meters = WatchMeters()
-    marking = Marking(database, clock)
+    watched, belonging = WatchList(database, settings.watch.scope), _belonging(settings)
+    meters, marking = WatchMeters(), Marking(database, clock)
     marking.settle_in()
     parts = messaging(settings, rules, database, clock, meters.message, cloud.reservations, monotonic)
     live = _executor(rules, database, cloud, clock, monotonic, listening)
-    belonging = _belonging(settings)
+    beats = signs(settings, database, clock, speed, meters)
     reconciler = Reconciler(
         database,
         cloud,
@@ -375,9 +374,7 @@ def built(
     with (
         webhooks(settings, database, clock, meters.delivery) as hooks,
         trackers(settings, database, clock, meters.tracker) as logged_to,
-        feed(
-            settings.feed, database, cloud, clock, belonging, signs(settings.feed, database, clock, speed, meters)
-        ) as events,
+        feed(settings.feed, database, cloud, clock, belonging, beats) as events,
     ):
         yield Guard(
             settings,
