@@ -201,6 +201,9 @@ def put_back(connection: Connection) -> None:
     connection.execute(text("DROP TABLE bill_commitment_hours"))
     connection.execute(text("ALTER TABLE bill_partitions DROP COLUMN has_hours"))
     for table in ("project_leases", "replicas"):
+    for column in ("name", "end_from_entry"):
+        connection.execute(text(f"ALTER TABLE operations DROP COLUMN {column}"))
+    for table in ("feed_requests", "feed_projects"):
         connection.execute(text(f"DROP TABLE {table}"))
     for event in ("insert", "update", "delete") if connection.dialect.name == "sqlite" else ():
         connection.execute(text(f"DROP TRIGGER count_{event}_attempts"))
