@@ -18,11 +18,14 @@ from tests.fakes import FakeCloud, HandClock
 from costguard.access.rules import Rules
 from costguard.daemon.looker import LookPace
 from costguard.daemon.reconcile import PassReport, Reconciler
-from costguard.db import tables
+from costguard.db import project_leases, tables
+from costguard.db.lease import Lease
 from costguard.db.migrate import upgrade
 from costguard.db.transaction import Database
 from costguard.gce.convert import fingerprinted
 from costguard.ledger import lifetimes as ledger
+from costguard.ledger import projects
+from costguard.ledger.looks.record_unchanged import record_unchanged
 from costguard.ledger.observe import Belonging
 from costguard.ledger.owner import OwnerRules
 from costguard.model.instance import InstanceKey, SeenInstance, Status
@@ -273,3 +276,20 @@ def test_an_unchanged_project_costs_no_statement(database: Database) -> None:
             if table.name in {"instances", "lifetimes", "storage_spans", "projects"}:
                 connection.execute(delete(table))
     assert _counted(database, names, 2) <= few + 4
+
+
+def test_quiet_looks_are_recorded_under_the_leases_that_are_held(sqlite_database: Database) -> None:
+    """Of two quiet projects the one that another replica took over meanwhile is left to it."""
+    cloud, clock = _fleet(sqlite_database, [ONE, TWO], 1)
+    with sqlite_database.write() as connection:
+        claimed = project_leases.claim(connection, "me", [ONE, TWO], 2, at("12:00") + timedelta(hours=1), at("12:00"))
+    fences: dict[str, Lease | None] = {lease.name: lease for lease in claimed}
+    with sqlite_database.write() as connection:
+        project_leases.release(connection, "me", [lease for lease in claimed if lease.name == TWO], at("12:00"))
+        project_leases.claim(connection, "other", [TWO], 1, at("12:00") + timedelta(hours=1), at("12:00"))
+    looks = [cloud.observations[ONE], cloud.observations[TWO]]
+    assert set(record_unchanged(sqlite_database, looks, BELONGING, fences)) == {ONE}
+    with sqlite_database.read() as connection:
+        tried = {look.project: look.last_tried_at for look in projects.read_all(connection)}
+    assert tried[ONE] == clock.now()
+    assert tried[TWO] < clock.now()

@@ -200,10 +200,10 @@ def put_back(connection: Connection) -> None:
         connection.execute(text("DELETE FROM changes WHERE table_name = :table"), {"table": table})
     connection.execute(text("DROP TABLE bill_commitment_hours"))
     connection.execute(text("ALTER TABLE bill_partitions DROP COLUMN has_hours"))
-    for table in ("project_leases", "replicas"):
+    connection.execute(text("ALTER TABLE projects DROP COLUMN wanted_at"))
     for column in ("name", "end_from_entry"):
         connection.execute(text(f"ALTER TABLE operations DROP COLUMN {column}"))
-    for table in ("feed_requests", "feed_projects"):
+    for table in ("project_leases", "replicas", "feed_requests", "feed_projects", "feed_wire", "hourly_counts"):
         connection.execute(text(f"DROP TABLE {table}"))
     for event in ("insert", "update", "delete") if connection.dialect.name == "sqlite" else ():
         connection.execute(text(f"DROP TRIGGER count_{event}_attempts"))
