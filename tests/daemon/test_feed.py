@@ -27,6 +27,8 @@ class FakeFeed:
     batches: list[Sequence[FeedMessage] | CloudError] = field(default_factory=list)
     log: list[tuple[str, Any]] = field(default_factory=list)
     unable: CloudError | None = None  # to acknowledge
+    unread: FeedBacklog | CloudError = field(default_factory=lambda: FeedBacklog(None, None, None))
+    measured: int = 0
 
     def pull(self, wait: timedelta) -> Sequence[FeedMessage]:
         del wait
@@ -48,7 +50,11 @@ class FakeFeed:
         self.log.append(("publish", list(messages)))
 
     def backlog(self, now: datetime) -> FeedBacklog:
-        return FeedBacklog(len(self.batches), None, now)
+        del now
+        self.measured += 1
+        if isinstance(self.unread, CloudError):
+            raise self.unread
+        return self.unread
 
     @property
     def steps(self) -> list[str]:
@@ -301,3 +307,37 @@ def test_signs_choose_what_is_an_entry_and_hear_what_was_written() -> None:
     assert setup.feed.steps[:4] == ["publish", "pull", "write", "acknowledge"]
     assert (noted, setup.task.state.foreign) == (["2"], 0)
     assert ("acknowledge", ["ack-1", "ack-2"]) in setup.feed.log
+
+
+class Measurements(NoFeedSigns):
+    def __init__(self) -> None:
+        self.noted: list[tuple[int | None, datetime | None]] = []
+
+    def measured(self, unread: int | None, oldest_at: datetime | None, now: datetime) -> None:
+        del now
+        self.noted.append((unread, oldest_at))
+
+
+def test_unread_messages_are_counted_once_a_minute() -> None:
+    """Google counts as often; the oldest is older than the count, which is itself some minutes old."""
+    signs = Measurements()
+    setup = made(signs=signs)
+    setup.feed.unread = FeedBacklog(42, timedelta(seconds=30), NOW - timedelta(minutes=2))
+    for _ in range(3):
+        setup.turn()
+    assert signs.noted == [(42, NOW - timedelta(seconds=150))]
+    setup.seconds.now += 60
+    setup.turn()
+    assert setup.feed.measured == 2
+
+
+def test_a_count_that_cannot_be_read_holds_no_event_up() -> None:
+    """Events come without the right to read Cloud Monitoring, too, and it is asked again in ten minutes."""
+    signs = Measurements()
+    setup = made([message(1)], signs=signs)
+    setup.feed.unread = CloudUnavailable("Busy.")
+    setup.turn()
+    setup.seconds.now += 500
+    setup.turn()
+    assert (signs.noted, setup.feed.measured, len(setup.ledger.batches)) == ([(None, None)], 1, 1)
+    assert setup.task.state.trouble == ""

@@ -34,6 +34,8 @@ _SMALL = 200  # messages; a larger batch says that more are waiting
 _SLOW_S = 4.0  # of a batch; the next ones are held longer than the shortest deadline of a subscription, 10 s
 _HELD_FOR = timedelta(minutes=2)
 _WAKES_APART_S = 5.0
+_MEASURED_EVERY_S = 60.0  # Google counts what is unread as often
+_MEASURED_AGAIN_S = 600.0  # where Cloud Monitoring does not answer
 _BACKOFF = Backoff(timedelta(seconds=1), timedelta(minutes=1), factor=2)
 # What ends a VM without a request of anybody's: a job on it is to be taken up elsewhere at once.
 _URGENT = (
@@ -60,6 +62,9 @@ class FeedSigns(Protocol):
 
     def failed(self, error: CloudError) -> None: ...
 
+    def measured(self, unread: int | None, oldest_at: datetime | None, now: datetime) -> None:
+        """Notes how many messages Google holds, and since when the oldest; None: not known."""
+
     def written(self, report: object, messages: Sequence[FeedMessage], now: datetime, lease: Lease) -> None:
         """Notes that the entries of messages are in the ledger. `report` is what `Record` returned."""
 
@@ -75,6 +80,9 @@ class NoFeedSigns:
         return range(len(messages))
 
     def failed(self, error: CloudError) -> None:
+        """Notes nothing."""
+
+    def measured(self, unread: int | None, oldest_at: datetime | None, now: datetime) -> None:
         """Notes nothing."""
 
     def written(self, report: object, messages: Sequence[FeedMessage], now: datetime, lease: Lease) -> None:
@@ -117,11 +125,13 @@ class FeedTask:
         self._not_before_s = float("-inf")
         self._took_s = 0.0  # the last batch
         self._woke_s = float("-inf")
+        self._measures_at_s = float("-inf")
         self.state = FeedState()
 
     def run(self, lease: Lease, stop: threading.Event) -> None:
         """Takes one turn: batches until none comes, or the turn is over. Raises LeaseLost and StoreError."""
         began_s = self._monotonic()
+        self._measure()
         while not stop.is_set() and lease.is_certain and self._monotonic() - began_s < _TURN_S:
             batch_s = self._monotonic()
             messages = self._pulled()
@@ -131,6 +141,21 @@ class FeedTask:
             self._took_s = self._monotonic() - batch_s
             if len(messages) < _SMALL and self._took_s < _APART_S:
                 self._pause(stop, _APART_S - self._took_s)
+
+    def _measure(self) -> None:
+        """Reads how many messages are unread, once in a while. Nothing rests on it but what people see."""
+        if self._monotonic() < self._measures_at_s:
+            return
+        now, again_s = self._clock.now(), _MEASURED_EVERY_S
+        try:
+            backlog = self._feed.backlog(now)
+        except CloudError:
+            self._signs.measured(None, None, now)
+            again_s = _MEASURED_AGAIN_S
+        else:
+            oldest_at = None if backlog.oldest is None else (backlog.measured_at or now) - backlog.oldest
+            self._signs.measured(backlog.unread, oldest_at, now)
+        self._measures_at_s = self._monotonic() + again_s
 
     def _pulled(self) -> Sequence[FeedMessage]:
         """Returns what came; nothing where Pub/Sub does not answer, which is asked again later and later."""

@@ -29,6 +29,7 @@ _MOST_OF_A_REQUEST = 1000  # ids that are acknowledged, or messages that are pub
 _LONG_POLL_S = 100.0  # Pub/Sub ends a poll without messages by itself before that
 _SHORT_CALL_S = 20.0
 _LAST_WAIT_S = 1.0
+_MEASURING_S = 4.0  # events wait for it
 _LONGEST_HOLD_S = 600  # https://docs.cloud.google.com/pubsub/docs/lease-management
 _FRACTION = re.compile(r"\.(\d{6})\d+")  # nanoseconds, of which a datetime keeps microseconds
 
@@ -94,7 +95,7 @@ class SubscriptionFeed:
 
     def backlog(self, now: datetime) -> FeedBacklog:
         """Takes monitoring.timeSeries.list in the subscription's project, which the role for reading has."""
-        return read_backlog(self._http, self.subscription, now, Deadline(_SHORT_CALL_S, self._monotonic))
+        return read_backlog(self._http, self.subscription, now, Deadline(_MEASURING_S, self._monotonic))
 
     @property
     def topic(self) -> str:
