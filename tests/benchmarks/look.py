@@ -47,7 +47,7 @@ def _costguard(url: str) -> Callable[[], int]:
         seen = cloud.observe(PROJECT, None)
         assert not seen.unread
         assert all(vm.disks[0].disk_type for vm in seen.instances)
-        return len(seen.instances)
+        return len(seen.instances) + len(seen.unchanged)
 
     return look
 

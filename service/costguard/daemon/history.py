@@ -8,7 +8,6 @@ from contextlib import closing
 from datetime import datetime
 from pathlib import Path
 
-from costguard.db import migrate
 from costguard.db.lease import Lease
 from costguard.db.transaction import Database
 from costguard.errors import Invalid
@@ -33,14 +32,18 @@ def write_now(url: str, history: History | None, archive: Path, now: datetime) -
     if history is None:
         text = "The settings name no place for the history, and nothing was written."
         raise Invalid(text, 'Say in [history] where it goes, such as location = "gs://bucket/costguard".')
+    from costguard.db.migrate import check  # with Alembic, which no daemon waits for
+
     with closing(Database.open(url)) as database:
-        migrate.check(database)
+        check(database)
         return write_closed(database, history, archive, now)
 
 
 def days_in(url: str) -> Sequence[HistoryDay]:
     """All days of this database's history, in their order."""
+    from costguard.db.migrate import check  # with Alembic, which no daemon waits for
+
     with closing(Database.open(url)) as database:
-        migrate.check(database)
+        check(database)
         with database.read() as connection:
             return list(history_days(connection).values())

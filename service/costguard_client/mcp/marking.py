@@ -62,7 +62,18 @@ ALWAYS_OTHERS = frozenset(
 _ID_FIELDS = frozenset({"id", "job", "job_id", "sweep", "sweep_id", "token", "confirmation", "sha256"})
 # Mappings whose keys are names that others chose, or values of any field.
 KEYED_BY_OTHERS = frozenset(
-    {"data", "environment", "evidence", "labels", "metrics", "parameters", "secrets", "slack_refused", "starts_by_zone"}
+    {
+        "data",
+        "environment",
+        "evidence",
+        "holders",
+        "labels",
+        "metrics",
+        "parameters",
+        "secrets",
+        "slack_refused",
+        "starts_by_zone",
+    }
 )
 
 
