@@ -92,3 +92,18 @@ def test_a_run_before_a_later_start_is_kept(database: Database) -> None:
     (first, second) = looked(database, runs)
     assert first == (at("10:00:08"), at("10:30"))
     assert (second[0], second[1]) == (at("11:00:18"), None)
+
+
+def test_a_run_between_two_looks_is_not_missed(database: Database) -> None:
+    """The insert that was still open as the VM waited ended with the grant; its delete ended the run."""
+    waits = observation(vm(Status.PENDING), read="10:30", operations=(operation("insert", "10:00"),))
+    done = (insert("10:40:22"), operation("delete", "10:44", "10:45"))
+    gone = observation(read="10:46", operations=done)
+    assert looked(database, waits, gone, observation(read="10:50", operations=done)) == [(at("10:40:22"), at("10:44"))]
+
+
+def test_an_open_insert_that_failed_as_its_request_was_cancelled_ran_nothing(database: Database) -> None:
+    """The operation of a request that is deleted ends with an error."""
+    waits = observation(vm(Status.PENDING), read="10:30", operations=(operation("insert", "10:00"),))
+    done = (insert("10:40", error_code="RESOURCE_NOT_FOUND"), operation("delete", "10:39", "10:40"))
+    assert looked(database, waits, observation(read="10:46", operations=done)) == []

@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from tests.simulation.life import Life
 
 _KILLED, _FROZEN = 0.15, 0.15  # the chances of a visit
-_IN_A_LOOK = (f"{WRITE} by ledger.record", f"{COMMITTED} by ledger.record")
+_IN_A_LOOK = [
+    f"{step} by ledger.{what}" for step in (WRITE, COMMITTED) for what in ("record", "looks.record_unchanged")
+]
 _RECORDED = (tables.projects, tables.instances, tables.lifetimes, tables.storage_spans, tables.operations)
 
 

@@ -31,7 +31,14 @@ _RECORDERS = (
     "trackers",
     "webhooks",
 )
-_COLUMNS = {"export_row.py", "export_file.py", "focus.py"}  # of FOCUS, named alike
+_COLUMNS = {
+    "export_row.py",
+    "export_file.py",
+    "focus.py",
+    "day_rows.py",
+    "charges_of.py",
+    "day_file.py",
+}  # of FOCUS, named alike
 _KIND = re.compile(r'"([A-Z][a-z]+(?:[A-Z][a-z]+)+)[":]')
 _NAME = re.compile(r"^(?:class )?([A-Z]\w+)(?:[(:]| =)", re.MULTILINE)
 

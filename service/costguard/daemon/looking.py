@@ -7,7 +7,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import NamedTuple, TypeAlias
 
 import structlog
@@ -18,6 +18,7 @@ _TOGETHER = 100  # looks that are recorded at once
 _MOST_VMS = 5_000  # VMs that came whole and wait to be recorded; the next look waits then
 _LINGER_S = 0.25  # a look waits for others to be recorded with
 _MOST_LATE = 32  # threads for looks that are late
+_NEVER = datetime.min.replace(tzinfo=UTC)
 
 log = structlog.get_logger(__name__)
 
@@ -28,6 +29,7 @@ class Arrived(NamedTuple):
     project: str
     observation: Observation
     ended_s: float
+    error: BaseException | None = None  # what ended it, which ends the pass, too
 
 
 _Arrivals: TypeAlias = "queue.SimpleQueue[Arrived]"
@@ -60,12 +62,12 @@ class Looking:
         parallel: int,
         *,
         monotonic: Callable[[], float] = time.monotonic,
-        start: Callable[[str, Callable[[], None]], None] = _in_thread,
+        start: Callable[[str, Callable[[], None]], None] | None = None,
         take: Take = _take,
     ) -> None:
         self._look, self._parallel = look, max(1, parallel)
         self._patience_s: float | None = None
-        self._monotonic, self._start, self._take = monotonic, start, take
+        self._monotonic, self._start, self._take = monotonic, start or _in_thread, take
         self._lock = threading.Lock()
         self._arrivals: _Arrivals = queue.SimpleQueue()
         self._waiting: deque[str] = deque()
@@ -111,6 +113,8 @@ class Looking:
             arrived = self._take(self._arrivals, self._wait_s(ready[0].ended_s if ready else None))
             ready += [arrived] if arrived is not None else []
             ready += self._arrived()
+            if error := next((one.error for one in ready if one.error is not None), None):
+                raise error
 
     def _begin(
         self, projects: Sequence[str], since: Mapping[str, datetime | None], patience_s: float | None
@@ -157,7 +161,11 @@ class Looking:
         since = self._since.get(project)
 
         def run() -> None:
-            observation = self._look(project, since)
+            error = None
+            try:
+                observation = self._look(project, since)
+            except BaseException as ended_by:  # the pass raises it: it would else wait for ever
+                observation, error = Observation(project, _NEVER, instances_complete=False), ended_by
             with self._lock:
                 self._backlog += 1
                 self._vms += len(observation.instances)
@@ -167,7 +175,7 @@ class Looking:
                 ended = self._monotonic()
                 if self._patience_s is None or ended - began <= self._patience_s:
                     self._slow.discard(project)
-                self._arrivals.put(Arrived(project, observation, ended))
+                self._arrivals.put(Arrived(project, observation, ended, error))
             self._fill()
 
         self._start(project, run)

@@ -52,12 +52,13 @@ class VmRequested:
 
 @dataclass(frozen=True, slots=True)
 class LaunchedFor:
-    """The job that a VM was launched for, and whose it is."""
+    """The job that a VM was launched for, and whose it is. `booted_at`: when its agent ran, None if none reported."""
 
     job: str
     owner: str
     provisioning_model: ProvisioningModel
     has_address: bool | None = None  # external; None: nothing was decided about it
+    booted_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
