@@ -124,6 +124,38 @@ def test_project_without_any_event_is_listed_in_every_pass() -> None:
     assert why(by_project={"lab": Stream()}) is ListingReason.UNPROVEN
 
 
+@pytest.mark.parametrize(
+    ("since_ago", "heard_ago", "expected"),
+    [
+        (20 * MINUTE, MINUTE, None),
+        (20 * MINUTE, 59 * MINUTE, None),
+        (timedelta(days=9), 61 * MINUTE, ListingReason.UNPROVEN),
+        (14 * MINUTE, MINUTE, ListingReason.UNPROVEN),
+    ],
+    ids=["others are heard", "others were heard within the hour", "nobody is heard", "others are heard since now"],
+)
+def test_quiet_project_waits_for_its_turn_where_others_are_heard(
+    since_ago: timedelta, heard_ago: timedelta, expected: ListingReason | None
+) -> None:
+    """Events of others show that the sink works; its own listings would have shown an operation without its event."""
+    streams = EventStreams(ALIVE, {"other": Stream(NOW - heard_ago)}, RHYTHM, NOW - since_ago, NOW - heard_ago)
+    assert due(["lab"], {"lab": look(0 * MINUTE)}, streams, (), NOW).get("lab") is expected
+    silent = replace(streams, wire=FeedWire())
+    assert due(["lab"], {"lab": look(0 * MINUTE)}, silent, (), NOW) == {"lab": ListingReason.SILENT}
+
+
+@pytest.mark.parametrize("missed_ago", [0 * MINUTE, timedelta(days=3)])
+def test_project_that_the_sink_leaves_out_is_listed_in_every_pass(missed_ago: timedelta) -> None:
+    """It showed an operation whose event never came; only an event of its own ends that."""
+    of_lab = Stream(None, NOW - missed_ago)
+    streams = EventStreams(ALIVE, {"lab": of_lab, "other": Stream(NOW)}, RHYTHM, NOW - timedelta(days=4), NOW)
+    assert due(["lab"], {"lab": look(0 * MINUTE)}, streams, (), NOW) == {"lab": ListingReason.MISSED}
+    back = replace(of_lab, heard_at=NOW - missed_ago + SECOND)
+    streams = replace(streams, by_project={"lab": back})
+    expected = {"lab": ListingReason.MISSED} if missed_ago < 15 * MINUTE else {}
+    assert due(["lab"], {"lab": look(0 * MINUTE)}, streams, (), NOW) == expected
+
+
 def test_clock_that_was_set_back_has_the_project_listed() -> None:
     """A listing of a time to come says nothing of now."""
     assert why(-timedelta(minutes=5)) is ListingReason.TURN
@@ -226,3 +258,33 @@ def test_no_listing_is_older_than_promised(
             listed_at[name] = now
             if name in with_gap:
                 streams[name] = replace(streams[name], missed_at=now)
+
+
+@given(
+    st.lists(st.tuples(st.booleans(), st.booleans(), st.booleans()), min_size=20, max_size=120),
+    st.booleans(),
+)
+def test_no_listing_of_a_project_that_was_never_heard_is_older_than_promised(
+    steps: Sequence[tuple[bool, bool, bool]], is_left_out: bool
+) -> None:
+    """Heartbeats, events of another project and operations come as drawn: no listing is older than 15 minutes, and
+    one that showed an operation without its event is followed by another in every pass.
+    """
+    wire, since, heard_at = FeedWire(), None, None
+    listed_at, stream, waiting = NOW, Stream(), False
+    for number, (beats, other_is_heard, has_operation) in enumerate(steps, start=1):
+        now = NOW + number * MINUTE
+        wire = replace(wire, heard_at=now) if beats else wire
+        if other_is_heard:
+            since, heard_at = since or now, now
+        if has_operation and not is_left_out:
+            since, heard_at, stream = since or now, now, replace(stream, heard_at=now)
+        waiting = waiting or (has_operation and is_left_out and since is not None)
+        streams = EventStreams(wire, {"lab": stream}, RHYTHM, since, heard_at)
+        chosen = due(["lab"], {"lab": replace(look(), last_complete_at=listed_at)}, streams, (), now)
+        assert now - listed_at <= 15 * MINUTE
+        if stream.missed_at is not None or since is None or now - since < 15 * MINUTE:
+            assert chosen or stream.heard_at is not None
+        if chosen:
+            listed_at = now
+            stream = replace(stream, missed_at=now) if waiting else stream

@@ -12,13 +12,16 @@ from tests.fakes import FakeCloud
 from tests.ledger.heard_entries import SPOT, Call, request, system_event
 from tests.ledger.ledger_rows import rows_of_project
 
-from costguard.db.tables import charges, feed_requests, instances, lifetimes, operations, storage_spans
+from costguard.daemon import feed_state
+from costguard.db.tables import charges, feed_requests, feed_wire, instances, lifetimes, operations, storage_spans
 from costguard.db.transaction import Database
+from costguard.db.upsert import upsert
 from costguard.ledger import prices
 from costguard.ledger.charging import charge_due
 from costguard.ledger.feed import heard_projects
 from costguard.ledger.feed.entry import FeedEntry
 from costguard.ledger.feed.record import FeedRecorded, record_entries
+from costguard.ledger.looks.record_unchanged import record_unchanged
 from costguard.ledger.observe import Belonging
 from costguard.ledger.owner import OwnerRules
 from costguard.ledger.record import record
@@ -313,6 +316,72 @@ def test_what_was_heard_and_missed_is_counted(watched: Database) -> None:
         [project] = heard_projects.read_all(connection)
     assert (project.entries, project.doubled) == (6, 2)
     assert (project.missed, project.missed_at) == (1, at("11:20"))
+
+
+def beat(database: Database, sent: str) -> None:
+    """A heartbeat that was sent then has come back."""
+    with database.write() as connection:
+        row = {"subscription": "projects/p/subscriptions/s", "heard_at": at(sent), "can_publish": True, "error": ""}
+        upsert(connection, feed_wire, [row], ("subscription",))
+
+
+def _looked(database: Database, shown: Observation) -> None:
+    """Records a look as a pass does: with those that showed nothing new, where it did not."""
+    if not record_unchanged(database, [shown], BELONGING, {shown.project: None}):
+        look(database, shown)
+
+
+QUIET = "second-project"
+
+
+@pytest.mark.parametrize("first_shown", ["11:10:40", "11:20"])
+@pytest.mark.parametrize("is_heard", [False, True], ids=["left out", "heard"])
+def test_a_project_whose_entries_never_come_is_found_by_its_operations(
+    watched: Database, first_shown: str, is_heard: bool
+) -> None:
+    """Entries of another project come. The operation may be shown before its entry is due, and is no news then."""
+    look(watched, replace(observation(read="10:00"), project=QUIET))
+    hear(watched, *LIFE)
+    call = Call("insert", at("11:10"), "72", QUIET)
+    if is_heard:
+        hear(watched, call.first(request()), at_="11:10:20")
+    shown = replace(observation(operations=(listed_operation(call, "11:10:30"),)), project=QUIET)
+    counts = []
+    for moment in (first_shown, "11:21", "11:22"):
+        beat(watched, moment)
+        _looked(watched, replace(shown, read_at=at(moment), operations_through_at=at(moment)))
+        with watched.read() as connection:
+            of_project = {one.project: one for one in heard_projects.read_all(connection)}
+        counts.append(of_project[QUIET].missed if QUIET in of_project else 0)
+    assert counts == ([0, 0, 0] if is_heard else [int(first_shown == "11:20"), 1, 1])
+    assert of_project[PROJECT].missed == 0
+    with watched.read() as connection:
+        feeds = feed_state.project_feeds(connection)
+    assert (feeds[QUIET].heard_at is None) is not is_heard
+
+
+def test_nothing_is_missed_while_the_subscription_is_behind(watched: Database) -> None:
+    """After a pause entries wait in Pub/Sub: no heartbeat that was sent after the operation has come back."""
+    look(watched, replace(observation(read="10:00"), project=QUIET))
+    hear(watched, *LIFE)
+    call = Call("insert", at("11:10"), "72", QUIET)
+    shown = replace(observation(operations=(listed_operation(call, "11:10:30"),), read="11:30"), project=QUIET)
+    beat(watched, "11:12")
+    _looked(watched, shown)
+    with watched.read() as connection:
+        assert [one.project for one in heard_projects.read_all(connection)] == [PROJECT]
+
+
+def test_an_operation_of_before_a_project_was_watched_is_not_missed(watched: Database) -> None:
+    """A project that a search found: its entries of before were of a project that nobody watched."""
+    hear(watched, *LIFE)
+    call = Call("insert", at("11:10"), "72", QUIET)
+    shown = replace(observation(operations=(listed_operation(call, "11:10:30"),)), project=QUIET)
+    for moment in ("11:20", "11:21"):
+        beat(watched, moment)
+        _looked(watched, replace(shown, read_at=at(moment), operations_through_at=at(moment)))
+    with watched.read() as connection:
+        assert [one.project for one in heard_projects.read_all(connection)] == [PROJECT]
 
 
 def test_nothing_is_missed_before_the_feed_was_heard(watched: Database) -> None:

@@ -39,18 +39,29 @@ _LAST_PULLED = select(feed_wire).order_by(feed_wire.c.pulled_at.desc().nulls_las
 
 @dataclass(frozen=True, slots=True)
 class ProjectFeed:
-    """The events of one project. `missed` are operations that a listing showed and whose event had not come."""
+    """The events of one project. `missed` are operations that a listing showed and whose event had not come.
+
+    `heard_at` is None where no event of it ever came.
+    """
 
     heard_at: datetime | None
     entries: int
     doubled: int
     missed: int
     missed_at: datetime | None
+    first_heard_at: datetime | None = None
 
 
 def project_feeds(connection: Connection) -> dict[str, ProjectFeed]:
     return {
-        one.project: ProjectFeed(one.heard_at, one.entries, one.doubled, one.missed, one.missed_at)
+        one.project: ProjectFeed(
+            one.heard_at if one.entries else None,
+            one.entries,
+            one.doubled,
+            one.missed,
+            one.missed_at,
+            one.first_heard_at if one.entries else None,
+        )
         for one in heard_projects.read_all(connection)
     }
 
@@ -64,4 +75,6 @@ def streams(
         return EventStreams(None, {}, rhythm)
     feeds = project_feeds(connection) if feeds is None else feeds
     by_project = {project: Stream(feed.heard_at, feed.missed_at) for project, feed in feeds.items()}
-    return EventStreams(pulled.wire, by_project, rhythm)
+    since = min((feed.first_heard_at for feed in feeds.values() if feed.first_heard_at is not None), default=None)
+    heard_at = max((feed.heard_at for feed in feeds.values() if feed.heard_at is not None), default=None)
+    return EventStreams(pulled.wire, by_project, rhythm, since, heard_at)

@@ -34,9 +34,9 @@ class ListingReason(StrEnum):
     UNREAD = "unread"  # the last look missed a part of it
     WORK = "work"  # a job's VM, a stop or a request is under way, or a reminder or a stop is due
     SILENT = "silent"  # no events come at all
-    UNPROVEN = "unproven"  # none ever came of this project: the sink may leave it out
+    UNPROVEN = "unproven"  # none ever came of this project, and too little shows that its sink lets events through
     MISSED = "missed"  # a listing showed an operation whose event had not come
-    TURN = "turn"  # its events come, and it is its turn
+    TURN = "turn"  # its events come, or it is quiet, and it is its turn
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +48,7 @@ class Rhythm:
     alive_within: timedelta = timedelta(seconds=90)  # a heartbeat that came back is no older
     quiet_for: timedelta = timedelta(minutes=15)  # the longest without a message, where no heartbeat can be sent
     regained_after: timedelta = timedelta(minutes=15)  # without another event missed
+    sink_shown_within: timedelta = timedelta(hours=1)  # by an event of any project
 
     def at_speed(self, speed: float) -> Rhythm:
         """The same rhythm for a clock that runs so many times as fast: passes come at real intervals."""
@@ -99,17 +100,23 @@ class Stream:
 
 @dataclass(frozen=True, slots=True)
 class EventStreams:
-    """All that is known of events. `wire` is None where there is no subscription."""
+    """All that is known of events. `wire` is None where there is no subscription.
+
+    `since` is when the first event of any project came, and `heard_at` when the newest did.
+    """
 
     wire: FeedWire | None = None
     by_project: Mapping[str, Stream] = field(default_factory=dict)
     rhythm: Rhythm = RHYTHM
+    since: datetime | None = None
+    heard_at: datetime | None = None
 
     def doubt(self, project: str, now: datetime) -> ListingReason | None:
         """Returns why the events of this project are not to be relied on; None: they are.
 
-        Heartbeats do not pass through the sink, so only an event of the project shows that it is not left out. After a
-        missed one they are relied on again once another came, and some minutes went by without a further gap.
+        Heartbeats do not pass through the sink, so events show that it works. A project of which none ever came is
+        quiet, or left out: its listings tell which, as an operation without its event is a missed one. After a missed
+        one events are relied on again once another came, and some minutes went by without a further gap.
         """
         if self.wire is None or not self.wire.is_alive(self.rhythm, now):
             return ListingReason.SILENT
@@ -118,7 +125,14 @@ class EventStreams:
             is_back = stream.heard_at is not None and stream.heard_at > stream.missed_at
             if not is_back or now - stream.missed_at < self.rhythm.regained_after:
                 return ListingReason.MISSED
-        return ListingReason.UNPROVEN if stream is None or stream.heard_at is None else None
+        is_heard = stream is not None and stream.heard_at is not None
+        return None if is_heard or self._is_sink_shown(now) else ListingReason.UNPROVEN
+
+    def _is_sink_shown(self, now: datetime) -> bool:
+        """Says whether events of other projects came long enough to have found out those that are left out."""
+        if self.since is None or self.heard_at is None or now - self.since < self.rhythm.regained_after:
+            return False
+        return now - self.heard_at <= self.rhythm.sink_shown_within
 
     def longest_age(self, project: str, now: datetime, usual: timedelta) -> timedelta:
         """Returns how old the last listing may be; `usual` where the project is listed in every pass."""

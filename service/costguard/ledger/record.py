@@ -93,7 +93,7 @@ def record(
         there = {*(seen.key.gce_id for seen in observation.instances), *(vm.gce_id for vm in observation.unchanged)}
         of_ours = unseen(connection, project, of_vms, {*standings, *there})
         before = projects.last_look(connection, project)
-        missed = heard_projects.missed_of(connection, project, news, observation.read_at)
+        missed = heard_projects.missed_of(connection, observation, news, before)
     observation = recorded_part(observation, {*standings, *ours}, belonging.gpu_only)
     # A VM that turns out to be of a job, or of none, is accounted for again then.
     marks = {gce_id: f"{mark}.{vm.job}" for gce_id, vm in ours.items()}

@@ -121,7 +121,7 @@ def _detail(report: Health) -> str:
 
 
 _LISTED = {
-    None: "Its events come, so it is listed every 14 minutes.",
+    None: "Events come, so it is listed every 14 minutes.",
     ListingReason.SILENT: "No events come, so every pass lists it.",
     ListingReason.UNPROVEN: "No event of it ever came, so every pass lists it.",
     ListingReason.MISSED: "An event of it was missed, so every pass lists it until they come again.",

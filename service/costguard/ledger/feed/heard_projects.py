@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from sqlalchemy import Connection, bindparam, select, update
+from sqlalchemy import Connection, bindparam, func, select, update
 
 from costguard.db.bulk import chunks
-from costguard.db.tables import feed_projects
+from costguard.db.tables import feed_projects, feed_wire
+from costguard.db.upsert import upsert
 from costguard.ledger import operations
 from costguard.ledger.feed.kinds import FeedKind, kind_of
-from costguard.model.observation import SeenOperation
+from costguard.ledger.projects import ProjectLook
+from costguard.model.observation import Observation, SeenOperation
 
 LATEST_ENTRY = timedelta(minutes=3)
 """An entry that is later counts as missed. Recorded delays of Cloud Logging are below 3 s; Pub/Sub comes on top."""
@@ -20,7 +22,10 @@ LATEST_ENTRY = timedelta(minutes=3)
 
 @dataclass(frozen=True, slots=True)
 class HeardProject:
-    """Holds what the feed has told of a project. `doubled` entries said nothing new."""
+    """Holds what the feed has told of a project. `doubled` entries said nothing new.
+
+    Of one without entries, a list showed an operation whose entry never came.
+    """
 
     project: str
     first_heard_at: datetime
@@ -76,12 +81,17 @@ _ADD = (
 )
 
 
-def missed_of(connection: Connection, project: str, news: Sequence[SeenOperation], read_at: datetime) -> int:
+def missed_of(
+    connection: Connection, observation: Observation, news: Sequence[SeenOperation], before: ProjectLook | None
+) -> int:
     """Returns how many operations a list showed first, though their entries are due.
 
     Only of a project of which something was heard before they began, and of what begins or ends a run: the sink may
-    leave other methods out.
+    leave other methods out. Of a project that was never heard, see `left_out`.
     """
+    project, read_at = observation.project, observation.read_at
+    if before is not None and (unheard := left_out(connection, [observation], {project: before})):
+        return unheard[project]
     due = [op for op in news if _is_of_a_run(op) and op.inserted_at < read_at - LATEST_ENTRY]
     if not due:
         return 0
@@ -90,7 +100,49 @@ def missed_of(connection: Connection, project: str, news: Sequence[SeenOperation
     return len(due) - len(operations.stored_of(connection, due)) if due else 0
 
 
+def left_out(
+    connection: Connection, observations: Iterable[Observation], before: Mapping[str, ProjectLook]
+) -> dict[str, int]:
+    """Returns the number of operations by project, of those that the sink seems to leave out: these are listed often.
+
+    No entry of such a project ever came, and a list shows operations that began since it is watched and since the
+    first entry of any project came, and whose entries are due: heartbeats that were sent minutes after them have come
+    back. A project that was found to be left out is not counted again. `before` are the last looks.
+    """
+    shown = {
+        one.project: [op for op in one.operations if _is_of_a_run(op) and op.inserted_at < one.read_at - LATEST_ENTRY]
+        for one in observations
+        if one.project in before
+    }
+    names = [project for project, some in shown.items() if some]
+    if not names:
+        return {}
+    since, through = connection.scalar(_FIRST_HEARD), connection.scalar(_HEARD_THROUGH)
+    if since is None or through is None:
+        return {}
+    known = {
+        name
+        for some in chunks(set(names))
+        for name in connection.scalars(select(feed_projects.c.project).where(feed_projects.c.project.in_(some)))
+    }
+    missed = {
+        name: sum(
+            max(since, before[name].first_seen_at) < op.inserted_at < through - LATEST_ENTRY for op in shown[name]
+        )
+        for name in names
+        if name not in known
+    }
+    return {name: number for name, number in missed.items() if number}
+
+
+_FIRST_HEARD = select(func.min(feed_projects.c.first_heard_at)).where(feed_projects.c.entries > 0)
+_HEARD_THROUGH = select(func.max(func.coalesce(feed_wire.c.heard_at, feed_wire.c.message_at)))
+
+
 def note_missed(connection: Connection, project: str, missed: int, read_at: datetime) -> None:
+    """Counts operations whose entries did not come. A project that was never heard has a row without entries then."""
+    row = {"first_heard_at": read_at, "heard_at": read_at, "entries": 0, "doubled": 0, "missed": 0, "missed_at": None}
+    upsert(connection, feed_projects, [{"project": project, **row}], ("project",), [])
     columns = feed_projects.c
     more = update(feed_projects).where(columns.project == project)
     connection.execute(more.values(missed=columns.missed + missed, missed_at=read_at))

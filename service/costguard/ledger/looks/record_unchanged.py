@@ -11,6 +11,7 @@ from costguard.db.lease import Lease
 from costguard.db.transaction import Database
 from costguard.ledger import lifetimes as ledger
 from costguard.ledger import operations, projects
+from costguard.ledger.feed import heard_projects
 from costguard.ledger.launched import launched_by_label
 from costguard.ledger.lifetimes import ListedVm
 from costguard.ledger.looks.compared import compared, deleted, may_be_gone, recorded_part, running
@@ -58,6 +59,8 @@ def _quiet(
     every = [operation for observation in seen_before for operation in observation.operations]
     with_news = {operation.project for operation in operations.news(connection, every)}
     without_news = [observation for observation in seen_before if observation.project not in with_news]
+    left_out = heard_projects.left_out(connection, without_news, before)  # which is news as well
+    without_news = [observation for observation in without_news if observation.project not in left_out]
     standings = ledger.standings_of(connection, [observation.project for observation in without_news])
     ours = launched_by_label(connection, without_news)
     quiet = []
