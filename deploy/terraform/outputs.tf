@@ -1,6 +1,9 @@
 module "settings" {
   source         = "./settings"
   projects       = var.projects
+  organization   = var.organization
+  folders        = var.folders
+  subscription   = local.has_events ? "projects/${var.project}/subscriptions/costguard-events" : ""
   where          = var.where
   stop_through   = var.stop_through
   guard_url      = var.guard_url != "" ? var.guard_url : var.launch ? local.run_url : ""

@@ -32,9 +32,12 @@ locals {
       ]
     } if local.is_on[name]
   }
-  # Searches are granted in the organisation alone. What its found projects need is granted there as well.
+  # Searches are granted in the organisation or its folders alone. What found projects need is granted there as well.
   roles_of_projects = { for name, role in local.roles : name => role if name != "costguardDiscovery" }
   in_organization   = var.organization != "" ? local.roles : {}
+  in_folders = {
+    for pair in setproduct(var.folders, keys(local.in_organization)) : "${pair[0]}/${pair[1]}" => { folder = pair[0], role = pair[1] }
+  }
   in_projects = {
     for pair in setproduct(var.projects, keys(local.roles_of_projects)) : "${pair[0]}/${pair[1]}" => { project = pair[0], role = pair[1] }
   }
@@ -57,7 +60,8 @@ locals {
     var.where != "elsewhere" ? ["secretmanager.googleapis.com"] : [],
     var.where == "vm" ? ["compute.googleapis.com", "iap.googleapis.com"] : [],
     var.where == "cloud-run" ? ["compute.googleapis.com", "iap.googleapis.com", "run.googleapis.com", "sqladmin.googleapis.com", "servicenetworking.googleapis.com"] : [],
-    var.organization != "" ? ["cloudasset.googleapis.com", "logging.googleapis.com", "pubsub.googleapis.com"] : [],
+    var.organization != "" ? ["cloudasset.googleapis.com"] : [],
+    local.has_events ? ["logging.googleapis.com", "pubsub.googleapis.com"] : [],
   )
 }
 
@@ -115,9 +119,16 @@ resource "google_organization_iam_custom_role" "costguard" {
 }
 
 resource "google_organization_iam_member" "costguard" {
-  for_each = local.in_organization
+  for_each = length(var.folders) == 0 ? local.in_organization : {}
   org_id   = var.organization
   role     = google_organization_iam_custom_role.costguard[each.key].name
+  member   = local.account.member
+}
+
+resource "google_folder_iam_member" "costguard" {
+  for_each = local.in_folders
+  folder   = "folders/${each.value.folder}"
+  role     = google_organization_iam_custom_role.costguard[each.value.role].name
   member   = local.account.member
 }
 

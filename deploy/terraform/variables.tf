@@ -4,11 +4,11 @@ variable "project" {
 }
 
 variable "projects" {
-  description = "The ids of the projects to watch."
+  description = "The ids of the projects to watch. With organization it may be empty: its projects are found."
   type        = set(string)
   validation {
-    condition     = length(var.projects) > 0
-    error_message = "Name at least one project."
+    condition     = length(var.projects) > 0 || var.organization != ""
+    error_message = "Name at least one project, or an organization."
   }
 }
 
@@ -175,7 +175,35 @@ variable "workload_identity" {
 }
 
 variable "organization" {
-  description = "The number of an organisation whose projects are found and whose VM events go to a topic, or empty for none. [watch] organization in the settings turns the searches on."
+  description = "The number of an organisation whose projects are found and watched. Empty: those of projects alone."
   type        = string
   default     = ""
+  validation {
+    condition     = can(regex("^[0-9]*$", var.organization))
+    error_message = "Expected organization as a number, such as 123456789012: `gcloud organizations list` shows it."
+  }
+}
+
+variable "folders" {
+  description = "The numbers of folders of the organisation, to which searches, roles and events are limited. Empty: all of it."
+  type        = set(string)
+  default     = []
+  validation {
+    condition     = alltrue([for number in var.folders : can(regex("^[0-9]+$", number))])
+    error_message = "Expected the numbers of folders: `gcloud resource-manager folders list --organization NUMBER` shows them."
+  }
+  validation {
+    condition     = length(var.folders) == 0 || var.organization != ""
+    error_message = "folders need organization, in which their roles are made."
+  }
+}
+
+variable "events" {
+  description = "Whether the organisation's events of VMs reach Costguard: a sink copies its audit entries to a topic. Needs organization."
+  type        = bool
+  default     = false
+  validation {
+    condition     = !var.events || var.organization != ""
+    error_message = "events need organization."
+  }
 }

@@ -19,6 +19,7 @@ from tests.deploy.terraform import (
     run_terraform,
 )
 
+from costguard.doctor.feed_setup import FILTER, SUBSCRIBER, VIEWER, FeedPlan, commands
 from costguard.doctor.permissions import ROLES, STOP_KEPT_ROLE, held_by
 from costguard.model.keeper import STOPPED_THROUGH
 from costguard.settings import load
@@ -30,6 +31,7 @@ SECRETS = {
     "COSTGUARD_SLACK_APP_TOKEN": "xapp-1",
     "COSTGUARD_OIDC_CLIENT_SECRET": "secret",
 }
+NAME = "costguard-events"
 # Google's own roles, each on one thing: the resource that grants it, the role, and to whom.
 GRANTED = {
     ("google_service_account_iam_member", "roles/iam.serviceAccountUser"),  # on the accounts of jobs' VMs
@@ -39,8 +41,8 @@ GRANTED = {
     ("google_iap_tunnel_instance_iam_member", "roles/iap.tunnelResourceAccessor"),  # people, to the VM
     ("google_iap_web_cloud_run_service_iam_member", "roles/iap.httpsResourceAccessor"),  # people, to the service
     ("google_cloud_run_v2_service_iam_member", "roles/run.invoker"),  # Identity-Aware Proxy, to the service
-    ("google_pubsub_topic_iam_member", "roles/pubsub.publisher"),  # the sink, to its topic
-    ("google_pubsub_subscription_iam_member", "roles/pubsub.subscriber"),  # Costguard, to its subscription
+    ("google_pubsub_topic_iam_member", "roles/pubsub.publisher"),  # the sinks and Costguard, to their topic
+    ("google_pubsub_subscription_iam_member", "${each.value}"),  # Costguard, to its subscription
 }
 
 
@@ -93,6 +95,9 @@ def test_google_s_own_roles_are_granted_on_single_things() -> None:
         "${google_organization_iam_custom_role.costguard[each.key].name}",
     )
     granted.remove(in_organization)
+    granted.remove(
+        ("google_folder_iam_member", "${google_organization_iam_custom_role.costguard[each.value.role].name}")
+    )
     on_projects = {pair for pair in granted if pair[0] == "google_project_iam_member"}
     assert on_projects == {("google_project_iam_member", "${google_project_iam_custom_role.costguard[each.key].name}")}
     assert granted - on_projects == GRANTED
@@ -145,11 +150,60 @@ def test_cloud_run_watches_between_requests() -> None:
     assert settings["backup_configuration"][0]["point_in_time_recovery_enabled"] is True
 
 
-def test_sink_takes_nothing_from_other_sinks() -> None:
-    """The sink includes what is below the organisation, and never intercepts it."""
-    (sink,) = resources("google_logging_organization_sink").values()
-    assert sink["include_children"] is True
-    assert "intercept_children" not in sink
+def _sinks() -> list[dict[str, Any]]:
+    return [resources(f"google_logging_{place}_sink")["events"] for place in ("organization", "folder")]
+
+
+def test_sinks_take_nothing_from_other_sinks() -> None:
+    """A sink includes what is below the organisation or the folder, and never intercepts it."""
+    for sink in _sinks():
+        assert sink["include_children"] is True
+        assert "intercept_children" not in sink
+        assert sink["filter"] == "${trimspace(local.sink_filter)}"
+
+
+def test_events_are_what_the_printed_commands_make() -> None:
+    """Names, filter, how long messages stay and who may do what are those of `costguard google-feed`."""
+    plan = FeedPlan("--organization=1", "acme-operations", "guard@acme-operations.iam.gserviceaccount.com", NAME)
+    lines = list(commands(plan))
+    assert f"    {FILTER}\n" in (TERRAFORM / "events.tf").read_text()
+    named = [resources(f"google_pubsub_{kind}")["events"]["name"] for kind in ("topic", "subscription")]
+    assert {*named, *(sink["name"] for sink in _sinks())} == {NAME}
+    subscription = resources("google_pubsub_subscription")["events"]
+    assert subscription["ack_deadline_seconds"] == 60
+    assert subscription["message_retention_duration"] == f"{7 * 24 * 3600}s"
+    assert subscription["expiration_policy"][0]["ttl"] == ""
+    (line,) = [line for line in lines if "subscriptions create" in line]
+    assert {"--ack-deadline=60", "--message-retention-duration=7d", "--expiration-period=never"} <= set(line.split())
+    on_topic, on_subscription = (resources(f"google_pubsub_{kind}_iam_member") for kind in ("topic", "subscription"))
+    assert {name: one["member"] for name, one in on_topic.items()} == {
+        "sink": "${each.value}",
+        "costguard": "${local.account.member}",
+    }
+    assert "writer_identity" in str(local_values()["writers"])
+    printed = {role for line in lines if "subscriptions add-iam" in line for role in re.findall(r"--role=(\S+)", line)}
+    assert (
+        set(re.findall(r'"(roles/[^"]+)"', on_subscription["costguard"]["for_each"]))
+        == printed
+        == {
+            SUBSCRIBER,
+            VIEWER,
+        }
+    )
+
+
+def test_events_are_made_only_where_they_are_asked_for() -> None:
+    """No sink, topic or right is made by default, nor for an organisation whose projects are only found."""
+    defaults = {labels[0]: body.get("default") for file, labels, body in blocks("variable") if file.parent == TERRAFORM}
+    assert (defaults["organization"], defaults["folders"], defaults["events"]) == ("", [], False)
+    assert local_values()["has_events"] == '${var.organization != "" && var.events}'
+    made = [
+        body
+        for file, labels, body in blocks("resource")
+        if file.name == "events.tf" and labels != ["google_pubsub_topic_iam_member", "sink"]
+    ]
+    assert len(made) == 6
+    assert all("local.has_events" in body.get("count", body.get("for_each", "")) for body in made)
 
 
 def test_everything_is_described_and_pinned() -> None:
@@ -210,6 +264,36 @@ def test_settings_that_it_writes_are_loaded(variables: dict[str, Any], tmp_path:
     assert settings.server.is_loopback is (variables["where"] == "elsewhere")
     assert settings.jobs.guard_url == variables.get("guard_url")
     assert settings.sign_in.iap_audience == variables.get("iap_audience")
+    assert settings.watch.scope.places == ()
+    assert settings.feed.subscription is None
+
+
+@pytest.mark.parametrize(
+    ("variables", "places", "projects"),
+    [
+        ({"projects": [], "organization": "123"}, ("organizations/123",), ()),
+        (
+            {"projects": ["partner-lab"], "organization": "123", "folders": ["7", "8"]},
+            ("folders/7", "folders/8"),
+            ("partner-lab",),
+        ),
+    ],
+    ids=["organisation", "folders"],
+)
+def test_settings_of_an_organisation(
+    variables: dict[str, Any], places: tuple[str, ...], projects: tuple[str, ...], tmp_path: Path
+) -> None:
+    """The settings search the organisation, or its folders alone, and pull the subscription that is made."""
+    folder = tmp_path / "settings"
+    shutil.copytree(TERRAFORM / "settings", folder, ignore=shutil.ignore_patterns(".terraform*"))
+    subscription = f"projects/acme-operations/subscriptions/{NAME}"
+    more = {"where": "elsewhere", "subscription": subscription}
+    run_terraform(folder, "apply", "-auto-approve", "-input=false", **variables, **more)
+    file = tmp_path / "costguard.toml"
+    file.write_text(json.loads((folder / "terraform.tfstate").read_text())["outputs"]["toml"]["value"])
+    settings = load(file, SECRETS)
+    assert (settings.watch.scope.places, tuple(settings.watch.projects)) == (places, projects)
+    assert settings.feed.subscription == subscription
 
 
 def test_files_of_roles_are_what_terraform_reads() -> None:

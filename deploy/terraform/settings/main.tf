@@ -9,7 +9,12 @@ locals {
   has_sign_in   = local.has_client_id || var.iap_audience != ""
   # Keys that are empty or null are left out.
   sections = {
-    watch  = { projects = sort(tolist(var.projects)) }
+    watch = {
+      projects     = length(var.projects) > 0 ? sort(tolist(var.projects)) : null
+      organization = length(var.folders) == 0 ? var.organization : ""
+      folders      = length(var.folders) > 0 ? sort(tolist(var.folders)) : null
+    }
+    feed   = { subscription = var.subscription }
     server = { listen = var.where == "elsewhere" ? "" : "0.0.0.0:8765" }
     jobs   = { guard_url = var.guard_url, code = var.code }
     owners = { domain = var.owner_domain }
@@ -42,7 +47,7 @@ output "toml" {
   value = join("\n", concat(
     ["# Written by deploy/terraform. `costguard config init` prints all keys; `costguard config check` checks the file."],
     flatten([
-      for section in ["watch", "server", "jobs", "owners", "slack", "enforcement", "access", "sign_in", "log"] :
+      for section in ["watch", "feed", "server", "jobs", "owners", "slack", "enforcement", "access", "sign_in", "log"] :
       length(local.written[section]) > 0 ? concat(["", "[${section}]"], local.written[section]) : []
     ]),
     [""],

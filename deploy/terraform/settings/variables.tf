@@ -3,6 +3,24 @@ variable "projects" {
   type        = set(string)
 }
 
+variable "organization" {
+  description = "The number of the organisation whose projects are found, or empty."
+  type        = string
+  default     = ""
+}
+
+variable "folders" {
+  description = "The numbers of the folders whose projects are found in place of the organisation's."
+  type        = set(string)
+  default     = []
+}
+
+variable "subscription" {
+  description = "The full name of the subscription of events, or empty."
+  type        = string
+  default     = ""
+}
+
 variable "where" {
   description = "Where Costguard runs: vm, cloud-run or elsewhere."
   type        = string

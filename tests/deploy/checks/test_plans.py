@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 from tests.deploy.checks.planning import Planner, planner_in
-from tests.deploy.test_terraform import GRANTED, SECRETS
+from tests.deploy.test_terraform import GRANTED, NAME, SECRETS
 
+from costguard.doctor.feed_setup import FILTER
 from costguard.doctor.permissions import LAUNCH_ROLE, READ_ROLE, STOP_KEPT_ROLE, STOP_ROLE, held_by
 from costguard.settings import load
 
@@ -147,14 +148,33 @@ def test_no_secret_is_in_the_plan(planner: Planner) -> None:
     assert made(plan, "google_sql_user")
 
 
-def test_sink_of_an_organisation(planner: Planner) -> None:
+def test_sink_of_an_organisation(planner: Planner, tmp_path: Path) -> None:
     """The sink takes all that is below to a topic, whose subscription keeps what is unread for 7 days."""
-    plan = planner.plan(**ELSEWHERE, organization="123456789")
+    plan = planner.plan(**ELSEWHERE, organization="123456789", events=True)
     (sink,) = made(plan, "google_logging_organization_sink")
-    assert (sink["org_id"], sink["include_children"]) == ("123456789", True)
+    assert (sink["org_id"], sink["include_children"], sink["filter"]) == ("123456789", True, FILTER)
     (subscription,) = made(plan, "google_pubsub_subscription")
-    assert (subscription["name"], subscription["message_retention_duration"]) == ("costguard-vm-events", "604800s")
-    assert len(made(plan, "google_pubsub_topic_iam_member")) == 1
+    assert (subscription["name"], subscription["message_retention_duration"]) == (NAME, "604800s")
+    assert len(made(plan, "google_pubsub_topic_iam_member")) == 2
+    settings = loaded(plan, tmp_path)
+    assert settings.feed.subscription == f"projects/acme-operations/subscriptions/{NAME}"
+    assert settings.watch.scope.places == ("organizations/123456789",)
+
+
+def test_an_organisation_alone_makes_no_sink(planner: Planner) -> None:
+    """Its projects are found; without `events` nothing of Logging or Pub/Sub is made."""
+    kinds = {one["type"] for one in made(planner.plan(**ELSEWHERE, organization="123456789"))}
+    assert "google_organization_iam_member" in kinds
+    assert not any("_logging_" in kind or "_pubsub_" in kind for kind in kinds)
+
+
+def test_folders_have_sinks_and_grants_of_their_own(planner: Planner) -> None:
+    """Roles are made in the organisation and granted on the folders alone, each of which has a sink."""
+    plan = planner.plan(**ELSEWHERE, organization="123456789", folders=["7", "8"], events=True)
+    assert {sink["folder"] for sink in made(plan, "google_logging_folder_sink")} == {"7", "8"}
+    assert {one["folder"] for one in made(plan, "google_folder_iam_member")} == {"folders/7", "folders/8"}
+    assert made(plan, "google_logging_organization_sink") == made(plan, "google_organization_iam_member") == []
+    assert len(made(plan, "google_pubsub_topic_iam_member")) == 3
 
 
 @pytest.mark.parametrize(
@@ -168,8 +188,11 @@ def test_sink_of_an_organisation(planner: Planner) -> None:
         ({**VM, "stop_through": ["group"]}, "stop_through needs stop"),
         ({**VM, "stop": True, "stop_through": ["gke"]}, "Expected group, workbench or workstation"),
         ({**VM, "projects": []}, "Name at least one project"),
+        ({**VM, "organization": "acme.com"}, "Expected organization as a number"),
+        ({**VM, "folders": ["7"]}, "folders need organization"),
+        ({**VM, "events": True}, "events need organization"),
     ],
-    ids=range(8),
+    ids=range(11),
 )
 def test_mistakes_are_refused_before_anything_is_made(variables: dict[str, Any], words: str, planner: Planner) -> None:
     """Each is named in words that say what to give."""
