@@ -361,7 +361,7 @@ def test_a_project_whose_entries_never_come_is_found_by_its_operations(
 
 
 def test_nothing_is_missed_while_the_subscription_is_behind(watched: Database) -> None:
-    """After a pause entries wait in Pub/Sub: no heartbeat that was sent after the operation has come back."""
+    """Entries wait in Pub/Sub after a pause: no heartbeat that was sent after the operation has come back."""
     look(watched, replace(observation(read="10:00"), project=QUIET))
     hear(watched, *LIFE)
     call = Call("insert", at("11:10"), "72", QUIET)

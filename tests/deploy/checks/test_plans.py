@@ -162,7 +162,7 @@ def test_sink_of_an_organisation(planner: Planner, tmp_path: Path) -> None:
 
 
 def test_an_organisation_alone_makes_no_sink(planner: Planner) -> None:
-    """Its projects are found; without `events` nothing of Logging or Pub/Sub is made."""
+    """Projects are found; without `events` nothing of Logging or Pub/Sub is made."""
     kinds = {one["type"] for one in made(planner.plan(**ELSEWHERE, organization="123456789"))}
     assert "google_organization_iam_member" in kinds
     assert not any("_logging_" in kind or "_pubsub_" in kind for kind in kinds)
