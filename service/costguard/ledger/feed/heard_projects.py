@@ -120,7 +120,7 @@ def left_out(
     since, through = connection.scalar(_FIRST_HEARD), connection.scalar(_HEARD_THROUGH)
     if since is None or through is None:
         return {}
-    heard = {
+    heard_names = {
         name
         for some in chunks(set(names))
         for name in connection.scalars(select(feed_projects.c.project).where(feed_projects.c.project.in_(some)))
@@ -130,7 +130,7 @@ def left_out(
             max(since, before[name].first_seen_at) < op.inserted_at < through - LATEST_ENTRY for op in shown[name]
         )
         for name in names
-        if name not in heard
+        if name not in heard_names
     }
     return {name: number for name, number in missed.items() if number}
 
