@@ -123,13 +123,14 @@ def _launched_of(connection: Connection, vms: Mapping[str, Sequence[_Vm]]) -> di
 def _launched_for(attempt: Row[Any]) -> LaunchedFor:
     model = ProvisioningModel(attempt.provisioning_model)
     has_address = None if attempt.address is None else bool(attempt.address["is_external"])
-    return LaunchedFor(attempt.job_id, attempt.owner, model, has_address=has_address, booted_at=attempt.booted_at)
+    ran_from = None if attempt.booted_at is None else attempt.made_at or attempt.booted_at
+    return LaunchedFor(attempt.job_id, attempt.owner, model, has_address=has_address, ran_from=ran_from)
 
 
 @prepared
 def _attempts(column: ColumnElement[str], projects: list[str], values: list[str]) -> Select[Any]:
     columns = attempts.c
     attempt = (columns.project, columns.name, columns.zone, columns.gce_id, columns.job_id, columns.provisioning_model)
-    query = select(*attempt, columns.address, columns.booted_at, jobs.c.owner)
+    query = select(*attempt, columns.address, columns.booted_at, columns.made_at, jobs.c.owner)
     query = query.join_from(attempts, jobs, jobs.c.id == columns.job_id)
     return query.where(columns.project.in_(projects), column.in_(values))

@@ -174,7 +174,7 @@ def _granted_unseen(facts: KnownFacts) -> datetime | None:
                 continue
             if op.ended_at >= waited_at and op.ended_at - op.inserted_at >= _LONGER_THAN_A_REQUEST:
                 return op.ended_at
-    return facts.launched.booted_at if facts.launched is not None else None
+    return facts.launched.ran_from if facts.launched is not None else None
 
 
 def _gone_at(facts: KnownFacts, runs: Sequence[Run]) -> datetime | None:

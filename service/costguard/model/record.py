@@ -52,13 +52,13 @@ class VmRequested:
 
 @dataclass(frozen=True, slots=True)
 class LaunchedFor:
-    """The job that a VM was launched for, and whose it is. `booted_at`: when its agent ran, None if none reported."""
+    """The job that a VM was launched for, and whose it is. `ran_from`: its start, if its agent reported."""
 
     job: str
     owner: str
     provisioning_model: ProvisioningModel
     has_address: bool | None = None  # external; None: nothing was decided about it
-    booted_at: datetime | None = None
+    ran_from: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
