@@ -48,7 +48,8 @@ def test_a_training_waits_for_its_vm_and_ends(tmp_path: Path, ends_inserts: bool
         (run,) = vm.runs
         assert run.began - vm.created_at >= timedelta(seconds=WAIT_S)
         began = datetime.fromisoformat(life["started_at"])
-        assert abs(began - run.began) <= timedelta(seconds=10)
+        # To the second where a look showed it up; else from the turn that did, each a second of 60 of the fleet's.
+        assert abs(began - run.began) <= timedelta(minutes=3)
     assert (tmp_path / "result.json").read_text() == uninterrupted(tmp_path, *OPTIONS)
     assert [one["outcome"] for one in finished["attempts"]] == ["succeeded"]
     assert life["provisioning_model"] == "flex_start"

@@ -52,7 +52,7 @@ class VmRequested:
 
 @dataclass(frozen=True, slots=True)
 class LaunchedFor:
-    """The job that a VM was launched for, and whose it is. `ran_from`: its start, if its agent reported."""
+    """The job that a VM was launched for, and whose it is. `ran_from`: when it was seen up, if its agent reported."""
 
     job: str
     owner: str
