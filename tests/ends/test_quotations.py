@@ -1,6 +1,6 @@
 """The reader of ends against what people quoted in public issue threads, each with its source.
 
-The classes are what the threads established. The three looks were read one after another: the reader was not changed
+The classes are what the threads established. The four looks were read one after another: the reader was not changed
 between collecting a look and judging it first, which is how docs/ends.md comes to its figures.
 """
 
@@ -43,7 +43,7 @@ def test_no_cause_is_named_where_the_thread_found_none() -> None:
 
 
 def test_what_goes_on_is_never_called_dead() -> None:
-    """Neither a loss of NaN nor a skipped step ends a run."""
+    """Neither a loss of NaN nor a skipped step ends a run: apex names its scaler "loss scaler 0"."""
     alive = [one for one in QUOTATIONS if one["is_alive"]]
     assert len(alive) > 5
     assert [one["source"] for one in alive if read_end(one["log"]).state is LogState.DEAD] == []

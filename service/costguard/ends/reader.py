@@ -35,6 +35,7 @@ _SURVIVED = 3  # steps after an error show that the training went on without it
 _LONGEST_LINE = 4_000
 _STYLING = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
 _IS_CODE = re.compile(r"^\W*(?:\[?rank ?\d+\]?:?)?\s*File \"")
+_IS_EXCEPTION = re.compile(r"(?:\[?rank ?\d+\]?:? ?)?(?:[A-Za-z_]\w*\.)*(?:[A-Z]\w*)?(?:Error|Exception): ")
 # Every line that a rule fits has one of these; the lines of a training that goes well mostly have none.
 MAY_MATTER = re.compile(
     r"err|fail|exce|\bxid|ecc|nvlink|\bbus\b|lost|memory|oom|kill|signal|\bsig[a-z]{3,4}\b|exit|nan\b|\binf\b|"
@@ -110,7 +111,7 @@ def _read(lines: Iterable[str]) -> _Log:
             if any(mark) and mark != last_mark:
                 last_mark = mark
                 log.steps.append(place)
-        if not is_code:
+        if not is_code or _IS_EXCEPTION.match(line):  # where the source is not at hand, no code stands there
             rule = NAN[0] if is_nan else _rule_of(line)
             if rule is not None:
                 log.signs.append(_Sign(rule, line, place, rule.rank))
@@ -181,6 +182,8 @@ def _state(sign: _Sign, signs: Iterable[_Sign], log: _Log) -> LogState:
     later = [one for one in signs if one.place >= sign.place]
     if any(one.rule.proof is Proof.ENDED for one in later):
         return LogState.DEAD
+    if sign.end_class is EndClass.NAN and any(_IS_EXCEPTION.match(one.line) for one in later):
+        return LogState.DEAD  # many trainers raise at a loss of NaN; others print it and go on
     if sign.end_class is EndClass.NAN or _recovered(sign, log):
         return LogState.ALIVE
     return LogState.HUNG if any(one.rule.proof is Proof.WAITS for one in later) else LogState.UNKNOWN

@@ -231,7 +231,9 @@ NAN = rules(
     r"to) (?:either )?\W?(?:nan|inf)\W?(?:,| and| or| values?| in\b|\W?$)|found nan\b|= nan is not finite|"
     r"FloatingPointError|Invalid loss, terminating|diverged with loss",
     r"loss scale: (?P<scale>[\d.]+), reducing to (?P=scale)(?![\d.])|loss scale already at minimum|"
-    r"Minimum loss scale reached|(?:loss|grad) ?scal\w*\W{1,6}0(?:\.0*)?(?!\.?\d)",
+    # apex's "loss scaler 0" is a number of a scaler, and skipping a step with it is sound.
+    r"Minimum loss scale reached|(?:loss|grad) ?scal(?!er \d)\w*(?: to)?\W{1,6}0(?:\.0*)?(?![\d.])|"
+    r"(?:loss|grad) ?scale to \d(?:\.\d*)?e-(?:[3-9]\d|\d{3})",
     r"gradients?\b.{0,30}\b(?:are|is|was|became|becomes?|all|contain\w*|norm\W{1,4})\W*(?:nan|inf)\b",
 )
 
@@ -289,8 +291,8 @@ NETWORK = [
         Proof.ENDED,
         r"NCCL WARN .*(?:NET/IB|ibv_|Got completion|with error \d+, opcode|timed out|Connection (?:refused|"
         r"timed))|retry counter exceeded|ibv_\w+ failed|failed with error Connection timed out|"
-        r"client socket has (?:failed|timed out)|errno: ?11[013]\b|Errno 11[013]\b|Connection timed out|"
-        r"Connection refused|\bMax retries exceeded|TLS handshake timeout|"
+        r"client socket has (?:failed|timed out)|connect\(\) timed out|errno: ?11[013]\b|Errno 11[013]\b|"
+        r"Connection timed out|Connection refused|\bMax retries exceeded|TLS handshake timeout|"
         r"ReadTimeout(?:Error)?\b|ConnectTimeout(?:Error)?\b|Read timed out|"
         r"SSLError|SSLEOFError|couldn't connect to ['\"]?https?:|Couldn't reach|"
         r"(?:HTTP|Server|Client) ?Error\W{1,3}5\d\d|Rendezvous connection error|"
