@@ -51,6 +51,9 @@ STEPS: dict[str, Callable[[], tuple[bool, str]]] = {
     "format": tool("ruff", "format", "--check", "--cache-dir=.cache/ruff", "."),
     "lint": tool("ruff", "check", "--cache-dir=.cache/ruff", "."),
     "imports": tool("lint-imports", "--config=tests/imports.toml", "--no-logo", "--cache-dir=.cache/imports"),
+    "imports of jobs": tool(
+        "lint-imports", "--config=tests/imports_of_jobs.toml", "--no-logo", "--cache-dir=.cache/imports"
+    ),
     "house": rules,
 }
 

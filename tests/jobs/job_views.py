@@ -12,23 +12,20 @@ from random import Random
 
 from tests.jobs.jobbed import ANA, LONG_AGO, NOW, PLACES, TERMS, attempt, exited, standing
 
-from costguard.jobs.decide.next_step import decide
-from costguard.jobs.decide.view import (
+from costguard.jobs.decide.actions import (
     AskAgain,
-    AttemptView,
     DeleteVm,
     EndAttempt,
     JobAction,
-    JobContext,
     JobDecision,
-    JobView,
     LaunchAttempt,
     RestartVm,
     RestAttempt,
     StopVm,
     TellCommandToStop,
-    VmState,
 )
+from costguard.jobs.decide.next_step import decide
+from costguard.jobs.decide.view import AttemptView, JobContext, JobView, VmState
 from costguard.model.attempt import AgentState, Attempt, AttemptState, Interruption, Outcome
 from costguard.model.instance import Status
 from costguard.model.job import Job, JobKind, JobState

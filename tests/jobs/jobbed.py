@@ -8,9 +8,10 @@ from typing import Any
 
 from tests.builders import at
 
+from costguard.jobs.decide.actions import JobAction, JobDecision
+from costguard.jobs.decide.buy.placement import LaunchPlace
 from costguard.jobs.decide.next_step import decide
-from costguard.jobs.decide.placement import LaunchPlace
-from costguard.jobs.decide.view import AttemptView, JobAction, JobContext, JobDecision, JobView, VmState
+from costguard.jobs.decide.view import AttemptView, JobContext, JobView, VmState
 from costguard.model.attempt import AgentState, Attempt, AttemptState, Exit, Interruption, Notice, Outcome
 from costguard.model.instance import ProvisioningModel, Status
 from costguard.model.job import CheckpointPlan, Job, JobKind, JobSpec, JobState, SeenCheckpoint, Terms

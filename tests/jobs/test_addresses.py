@@ -16,7 +16,7 @@ from tests.jobs.world import RECIPE, World, world
 
 from costguard.db.transaction import Database
 from costguard.errors import CloudUnavailable, PermissionDenied
-from costguard.jobs.decide.addresses import choice_of
+from costguard.jobs.decide.buy.addresses import choice_of
 from costguard.jobs.submit.addresses import AddressFinder
 from costguard.jobs.submit.submission import Submission
 from costguard.model.job import JobKind, JobSpec

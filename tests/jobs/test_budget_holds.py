@@ -13,7 +13,7 @@ from tests.jobs.job_rows import job
 from costguard.access.rules import Rules
 from costguard.db.transaction import Database
 from costguard.events import audit_log
-from costguard.jobs.decide.holds import BudgetHold
+from costguard.jobs.decide.limits.holds import BudgetHold
 from costguard.jobs.rows import budget_holds
 from costguard.jobs.rows.budget_holds import BudgetHolds
 from costguard.ledger import prices

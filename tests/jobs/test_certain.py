@@ -12,7 +12,8 @@ import pytest
 from tests.builders import at
 from tests.jobs.jobbed import agent, decided, ended, exited, job, view
 
-from costguard.jobs.decide.view import AttemptView, JobDecision
+from costguard.jobs.decide.actions import JobDecision
+from costguard.jobs.decide.view import AttemptView
 from costguard.model.attempt import Exit, Outcome
 from costguard.model.job import JobState
 

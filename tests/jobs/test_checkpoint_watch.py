@@ -13,8 +13,8 @@ from tests.jobs.world import BUCKET, World, world
 from costguard.checkpoints.buckets import StoreAccess
 from costguard.checkpoints.client import StoredCheckpoints
 from costguard.errors import CheckpointLocationUnavailable
-from costguard.jobs.decide import figures
-from costguard.jobs.decide.resume import expanded
+from costguard.jobs.decide.checkpoints import work_at_risk
+from costguard.jobs.decide.recovery.resume import expanded
 from costguard.jobs.reports.checkpoint_watch import CheckpointWatch
 from costguard.jobs.rows import job_rows
 from costguard.model.attempt import AgentState, Attempt, AttemptState, Interruption, Notice, Outcome
@@ -137,11 +137,15 @@ _RUN = Attempt(
 def test_work_at_risk() -> None:
     """Since the newest checkpoint, or since the command began; nothing where no command runs."""
     saved = SeenCheckpoint(at("11:35"), "x", 5, at("11:30"))
-    assert figures.at_risk(_RUN, saved, at("12:00")) == figures.WorkAtRisk(timedelta(minutes=30), Money.of("1"))
+    assert work_at_risk.at_risk(_RUN, saved, at("12:00")) == work_at_risk.WorkAtRisk(
+        timedelta(minutes=30), Money.of("1")
+    )
     before = SeenCheckpoint(at("11:35"), "x", 5, at("09:00"))
-    assert figures.at_risk(_RUN, before, at("12:00")) == figures.WorkAtRisk(timedelta(hours=2), Money.of("4"))
-    assert figures.at_risk(replace(_RUN, rate=None), None, at("12:00")) == figures.WorkAtRisk(timedelta(hours=2), None)
-    assert figures.at_risk(replace(_RUN, state=AttemptState.BOOTING), None, at("12:00")) is None
+    assert work_at_risk.at_risk(_RUN, before, at("12:00")) == work_at_risk.WorkAtRisk(timedelta(hours=2), Money.of("4"))
+    assert work_at_risk.at_risk(replace(_RUN, rate=None), None, at("12:00")) == work_at_risk.WorkAtRisk(
+        timedelta(hours=2), None
+    )
+    assert work_at_risk.at_risk(replace(_RUN, state=AttemptState.BOOTING), None, at("12:00")) is None
 
 
 def _interruption(attempt_id: int, when: str, **given: object) -> Interruption:
@@ -156,18 +160,24 @@ def test_work_that_was_lost() -> None:
     first = replace(_RUN, state=AttemptState.OVER, outcome=Outcome.PREEMPTED)
     second = replace(first, id=2, number=2, agent=AgentState(run=1, started_at=at("13:00")))
     ended = [_interruption(1, "12:00", lost=timedelta(minutes=30)), _interruption(2, "14:00")]
-    assert figures.lost_work([first], ended[:1], at("11:00")) == figures.WorkAtRisk(timedelta(hours=1), Money.of("2"))
-    assert figures.lost_work([first, second], ended, at("11:30")) == figures.WorkAtRisk(
+    assert work_at_risk.lost_work([first], ended[:1], at("11:00")) == work_at_risk.WorkAtRisk(
         timedelta(hours=1), Money.of("2")
     )
-    older = figures.lost_work(
+    assert work_at_risk.lost_work([first, second], ended, at("11:30")) == work_at_risk.WorkAtRisk(
+        timedelta(hours=1), Money.of("2")
+    )
+    older = work_at_risk.lost_work(
         [first, second], ended, at("11:00")
     )  # the one of 11:30 is torn after all: half an hour more
-    assert older == figures.WorkAtRisk(timedelta(hours=1.5), Money.of("3"))
-    assert figures.lost_work([first, second], ended, None) == figures.WorkAtRisk(timedelta(hours=2.5), Money.of("5"))
+    assert older == work_at_risk.WorkAtRisk(timedelta(hours=1.5), Money.of("3"))
+    assert work_at_risk.lost_work([first, second], ended, None) == work_at_risk.WorkAtRisk(
+        timedelta(hours=2.5), Money.of("5")
+    )
     zero = [_interruption(1, "12:00", lost=timedelta(hours=2), from_zero=True), ended[1]]
-    assert figures.lost_work([first, second], zero, None) == figures.WorkAtRisk(timedelta(hours=1), Money.of("2"))
-    assert figures.lost_work([replace(first, agent=AgentState())], [], None) is None
+    assert work_at_risk.lost_work([first, second], zero, None) == work_at_risk.WorkAtRisk(
+        timedelta(hours=1), Money.of("2")
+    )
+    assert work_at_risk.lost_work([replace(first, agent=AgentState())], [], None) is None
 
 
 def test_resume_arguments_are_replaced_after_they_are_split() -> None:

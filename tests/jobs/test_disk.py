@@ -6,8 +6,8 @@ import pytest
 from tests.builders import at
 from tests.jobs.jobbed import agent, attempt, decided, exited, only, view
 
-from costguard.jobs.decide.disk import DiskState, disk_of
-from costguard.jobs.decide.view import EndAttempt
+from costguard.jobs.decide.actions import EndAttempt
+from costguard.jobs.decide.checkpoints.disk import DiskState, disk_of
 from costguard.model.attempt import AttemptState, Outcome
 from costguard.model.words import size_text
 

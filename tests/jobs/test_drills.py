@@ -11,9 +11,9 @@ from tests.jobs.world import World, world
 
 from costguard.db.transaction import Database
 from costguard.errors import Conflict, Forbidden, Invalid
-from costguard.jobs.decide.agent_fields import drill_report
 from costguard.jobs.reports.agent_events import AgentEvent
 from costguard.jobs.rows import drills
+from costguard.jobs.rows.reported.agent_fields import drill_report
 from costguard.model.drill import Drill, DrillResult, DrillState, in_words
 from costguard.model.job import CheckpointPlan, JobKind, JobState
 

@@ -24,7 +24,7 @@ from tests.jobs.jobbed import (
     standing,
 )
 
-from costguard.jobs.decide.ending import RunEnd, all_silent, ending
+from costguard.jobs.decide.recovery.ending import RunEnd, all_silent, ending
 from costguard.jobs.decide.view import AttemptView, JobContext, VmState, present_run
 from costguard.model.attempt import AttemptState, Exit, Interruption, Notice, Outcome
 from costguard.model.instance import Status

@@ -14,7 +14,7 @@ from tests.jobs.jobbed import HOUR, MINUTE, NOW, ON_DEMAND, RECIPE, SPOT, A, B
 
 from costguard.deadlines.hazards import SeenPeriod, counts_of
 from costguard.deadlines.waits import NO_WAITS, WaitCounts
-from costguard.jobs.decide.work_left import START
+from costguard.jobs.decide.measures.work_left import START
 from costguard.jobs.submit.expected import (
     ExpectedJobCost,
     SeenPlaces,

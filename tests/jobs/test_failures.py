@@ -9,7 +9,7 @@ from tests.builders import at
 from tests.jobs.jobbed import agent, decided, ended, exited, interruption, job, view
 from tests.jobs.world import world
 
-from costguard.jobs.decide.log_ends import last_line, retry_of
+from costguard.jobs.decide.recovery.log_ends import last_line, retry_of
 from costguard.jobs.decide.view import AttemptView
 from costguard.model.attempt import Outcome, Retry
 from costguard.model.job import JobKind, JobSpec, JobState

@@ -31,9 +31,10 @@ from costguard.db.transaction import Database
 from costguard.deadlines.planner import Planner
 from costguard.deadlines.situation import Act, Why
 from costguard.deadlines.waits import WaitCounts
-from costguard.jobs.decide.plan import PlanBasis, plan
-from costguard.jobs.decide.view import AskAgain, AttemptView, EndAttempt, LaunchAttempt, TellCommandToStop
-from costguard.jobs.decide.work_left import overhead, work_left
+from costguard.jobs.decide.actions import AskAgain, EndAttempt, LaunchAttempt, TellCommandToStop
+from costguard.jobs.decide.buy.plan import PlanBasis, plan
+from costguard.jobs.decide.measures.work_left import overhead, work_left
+from costguard.jobs.decide.view import AttemptView
 from costguard.jobs.rows import attempts, flex_waits
 from costguard.jobs.rows.zone_history import VMKind
 from costguard.model.attempt import AgentState, Attempt, AttemptState, Outcome

@@ -16,8 +16,9 @@ from tests.jobs.lives import Life
 from tests.jobs.test_crash_points import copied_database, points_of
 from tests.jobs.world import ANA, RECIPE, ZONES, World, world
 
-from costguard.jobs.decide.holds import BudgetHold
-from costguard.jobs.decide.view import AskAgain, AttemptView, EndAttempt, LaunchAttempt
+from costguard.jobs.decide.actions import AskAgain, EndAttempt, LaunchAttempt
+from costguard.jobs.decide.limits.holds import BudgetHold
+from costguard.jobs.decide.view import AttemptView
 from costguard.jobs.rows import job_rows
 from costguard.model.attempt import AgentState, Attempt, AttemptState, Outcome
 from costguard.model.buying import FLEX, bought

@@ -10,7 +10,7 @@ import pytest
 from tests.api.rows import NOW
 from tests.jobs.job_rows import job
 
-from costguard.jobs.decide.holds import BudgetHold, BudgetUse, counts, held, problem, why
+from costguard.jobs.decide.limits.holds import BudgetHold, BudgetUse, counts, held, problem, why
 from costguard.model.budget import AtLimit, Budget, LabelFilter, Period, Scope
 from costguard.model.money import Money
 from costguard.model.reminder import Team

@@ -26,8 +26,9 @@ from tests.jobs.jobbed import (
     view,
 )
 
-from costguard.jobs.decide.limits import crashes, preemptions
-from costguard.jobs.decide.view import AttemptView, EndAttempt, RestAttempt, TellCommandToStop
+from costguard.jobs.decide.actions import EndAttempt, RestAttempt, TellCommandToStop
+from costguard.jobs.decide.recovery.ended_runs import crashes, preemptions
+from costguard.jobs.decide.view import AttemptView
 from costguard.model.attempt import AttemptState, Outcome
 from costguard.model.job import JobInput, JobKind, JobState, SeenCheckpoint
 from costguard.model.money import Money, Priced

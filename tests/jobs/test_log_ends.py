@@ -9,8 +9,9 @@ import pytest
 from tests.builders import at
 from tests.jobs.jobbed import ON_DISK, agent, attempt, decided, ended, exited, interruption, job, only, view
 
-from costguard.jobs.decide.log_ends import hang_by_log, retry_of, said_by
-from costguard.jobs.decide.view import AttemptView, EndAttempt, LaunchAttempt
+from costguard.jobs.decide.actions import EndAttempt, LaunchAttempt
+from costguard.jobs.decide.recovery.log_ends import hang_by_log, retry_of, said_by
+from costguard.jobs.decide.view import AttemptView
 from costguard.model.attempt import Outcome
 from costguard.model.job import JobState
 

@@ -11,7 +11,7 @@ from tests.jobs import job_rows
 from tests.jobs.test_agent_report import agent, event
 
 from costguard.db.transaction import Database
-from costguard.jobs.decide.figures import metric_of
+from costguard.jobs.decide.measures.pace import metric_of
 from costguard.jobs.rows import attempts
 from costguard.model.attempt import AgentState
 from costguard.model.metric import MetricValue, SeenMetric

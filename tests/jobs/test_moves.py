@@ -30,18 +30,9 @@ from tests.jobs.test_plan import BOTH, Scripted, decision, due, running
 from tests.jobs.world import RECIPE, World
 
 from costguard.deadlines.situation import Act, Choice, Grounds, Situation, Why
+from costguard.jobs.decide.actions import AskAgain, EndAttempt, JobDecision, LaunchAttempt, LetBegin, TellCommandToStop
 from costguard.jobs.decide.next_step import decide
-from costguard.jobs.decide.view import (
-    AskAgain,
-    AttemptView,
-    EndAttempt,
-    JobContext,
-    JobDecision,
-    JobView,
-    LaunchAttempt,
-    LetBegin,
-    TellCommandToStop,
-)
+from costguard.jobs.decide.view import AttemptView, JobContext, JobView
 from costguard.model.attempt import STANDING_BY, Attempt, AttemptState, Outcome
 from costguard.model.job import JobState
 from costguard.model.money import Money

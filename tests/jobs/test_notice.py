@@ -13,8 +13,8 @@ from tests.jobs.world import ANA, RECIPE, ZONES, World, world
 
 from costguard.jobs.act.vm_request import settings_for
 from costguard.jobs.act.vm_step import RefusedNotices
-from costguard.jobs.decide.notice import lost_at_preemption, measured_save, notice_text
-from costguard.jobs.decide.view import EndAttempt, LaunchAttempt
+from costguard.jobs.decide.actions import EndAttempt, LaunchAttempt
+from costguard.jobs.decide.checkpoints.notice import lost_at_preemption, measured_save, notice_text
 from costguard.jobs.listing.jobs import job_detail
 from costguard.jobs.rows import drills
 from costguard.ledger.accrual import accrual_at

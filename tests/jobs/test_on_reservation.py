@@ -9,7 +9,7 @@ import pytest
 from tests.builders import at
 from tests.jobs.world import BUCKET, RECIPE, ZONES, World, world
 
-from costguard.jobs.decide.ending import outcome_of
+from costguard.jobs.decide.recovery.ending import outcome_of
 from costguard.jobs.rows import job_rows
 from costguard.model.attempt import Outcome
 from costguard.model.buying import RESERVED, bought

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from costguard.jobs.decide.figures import TrainingPace, histogram, pace, step_of
+from costguard.jobs.decide.measures.histogram import histogram
+from costguard.jobs.decide.measures.pace import TrainingPace, pace, step_of
 from costguard.model.attempt import AgentState, Attempt, AttemptState
 from costguard.model.instance import ProvisioningModel
 from costguard.model.money import Money, Priced

@@ -15,8 +15,8 @@ from costguard.errors import CheckpointLocationUnavailable, LeaseLost
 from costguard.jobs.act.delete import gave_up
 from costguard.jobs.act.turn import JobsTurn
 from costguard.jobs.act.vm_request import label_of
-from costguard.jobs.decide import resume
-from costguard.jobs.decide.ending import outcome_of, words_of
+from costguard.jobs.decide.recovery import resume
+from costguard.jobs.decide.recovery.ending import outcome_of, words_of
 from costguard.jobs.rows.attempts import JobVm
 from costguard.ledger.owner import OwnerRules
 from costguard.model.attempt import AttemptState, Outcome

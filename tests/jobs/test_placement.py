@@ -7,7 +7,15 @@ from dataclasses import replace
 import pytest
 from tests.jobs.jobbed import MINUTE, NOW, ON_DEMAND, RECIPE, SPOT, A, B, C, ended, no_room, view
 
-from costguard.jobs.decide.placement import LaunchPlace, PlaceEvent, lost_zone, places, region_of, scores, with_advice
+from costguard.jobs.decide.buy.placement import (
+    LaunchPlace,
+    PlaceEvent,
+    lost_zone,
+    places,
+    region_of,
+    scores,
+    with_advice,
+)
 from costguard.model.attempt import Outcome
 from costguard.model.launch import Quota, Recipe
 from costguard.model.money import Money

@@ -37,11 +37,12 @@ from tests.jobs.jobbed import (
 
 from costguard.deadlines.simple_policies import Greedy, UniformProgress
 from costguard.deadlines.situation import Act, Choice, Grounds, Policy, Situation, Why
-from costguard.jobs.decide.placement import LaunchPlace, PlaceEvent
-from costguard.jobs.decide.plan import PlanBasis, plan
+from costguard.jobs.decide.actions import EndAttempt, JobDecision, LaunchAttempt, TellCommandToStop
+from costguard.jobs.decide.buy.placement import LaunchPlace, PlaceEvent
+from costguard.jobs.decide.buy.plan import PlanBasis, plan
+from costguard.jobs.decide.measures.work_left import APART, INTERVAL, START, MeasuredWork, overhead, work_left
 from costguard.jobs.decide.planned import JobPlan, Risk
-from costguard.jobs.decide.view import EndAttempt, JobContext, JobDecision, JobView, LaunchAttempt, TellCommandToStop
-from costguard.jobs.decide.work_left import APART, INTERVAL, START, MeasuredWork, overhead, work_left
+from costguard.jobs.decide.view import JobContext, JobView
 from costguard.model.attempt import Attempt, AttemptState, Outcome
 from costguard.model.job import Job, JobState, WhenLate
 from costguard.model.money import Money, Priced

@@ -34,10 +34,10 @@ from costguard.deadlines.hazards import SeenPeriod, counts_of
 from costguard.deadlines.planner import Planner
 from costguard.deadlines.simple_policies import Greedy
 from costguard.deadlines.situation import Act
-from costguard.jobs.decide.plan import PlanBasis, plan
+from costguard.jobs.decide.buy.plan import PlanBasis, plan
+from costguard.jobs.decide.measures.work_left import overhead, overspent, work_left
 from costguard.jobs.decide.planned import JobPlan, Risk
 from costguard.jobs.decide.view import AttemptView, JobContext, JobView
-from costguard.jobs.decide.work_left import overhead, overspent, work_left
 from costguard.model.attempt import AttemptState, Outcome
 from costguard.model.job import JobState
 from costguard.model.money import Money

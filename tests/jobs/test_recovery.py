@@ -30,16 +30,8 @@ from tests.jobs.jobbed import (
     view,
 )
 
-from costguard.jobs.decide.view import (
-    AskAgain,
-    AttemptView,
-    DeleteVm,
-    EndAttempt,
-    LaunchAttempt,
-    RestartVm,
-    RestAttempt,
-    VmState,
-)
+from costguard.jobs.decide.actions import AskAgain, DeleteVm, EndAttempt, LaunchAttempt, RestartVm, RestAttempt
+from costguard.jobs.decide.view import AttemptView, VmState
 from costguard.model.attempt import AttemptState, Notice, Outcome
 from costguard.model.instance import Status
 from costguard.model.job import JobKind, JobState

@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 from tests.jobs.job_views import World
 from tests.jobs.jobbed import ANA, LONG_AGO, ON_DISK, PLACES, PLAN, TERMS, job
 
-from costguard.jobs.decide.limits import crashes, preemptions
+from costguard.jobs.decide.actions import AskAgain, DeleteVm, EndAttempt, JobDecision, LaunchAttempt, StopVm
 from costguard.jobs.decide.next_step import decide
-from costguard.jobs.decide.view import AskAgain, DeleteVm, EndAttempt, JobContext, JobDecision, LaunchAttempt, StopVm
+from costguard.jobs.decide.recovery.ended_runs import crashes, preemptions
+from costguard.jobs.decide.view import JobContext
 from costguard.model.attempt import AttemptState, Outcome
 from costguard.model.job import CheckpointPlan, JobKind, JobState
 from costguard.model.money import Money

@@ -29,8 +29,8 @@ from tests.jobs.jobbed import (
     view,
 )
 
-from costguard.jobs.decide.limits import wait
-from costguard.jobs.decide.view import JobDecision, LaunchAttempt
+from costguard.jobs.decide.actions import JobDecision, LaunchAttempt
+from costguard.jobs.decide.recovery.waits import wait
 from costguard.model.attempt import Outcome
 from costguard.model.job import JobState
 from costguard.model.money import Money, Priced

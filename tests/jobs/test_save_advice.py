@@ -13,7 +13,7 @@ from tests.jobs.jobbed import HOUR, MINUTE, NOW, attempt, interruption
 from tests.jobs.world import ANA, world
 
 from costguard.deadlines.hazards import BINS
-from costguard.jobs.decide.save_advice import (
+from costguard.jobs.decide.checkpoints.save_advice import (
     MeasuredSave,
     SaveAdvice,
     SaveCase,

@@ -11,7 +11,7 @@ from sqlalchemy import event
 from tests.jobs.world import World, world
 
 from costguard.db.transaction import Database
-from costguard.jobs.decide.holds import BudgetHold
+from costguard.jobs.decide.limits.holds import BudgetHold
 from costguard.jobs.reports.checkpoint_watch import CheckpointWatch
 from costguard.model.job import CheckpointPlan, JobState
 

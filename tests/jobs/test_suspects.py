@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 from tests.jobs.jobbed import NOW, TERMS, attempt, exited
 
-from costguard.jobs.decide.suspects import resumed_run, suspects
+from costguard.jobs.decide.recovery.failures import resumed_run, suspects
 from costguard.model.attempt import AgentState, Attempt, AttemptState, Outcome
 from costguard_vm.model.checkpoint import Checkpoint, CheckpointLook, CheckpointState, Framework, Listing
 from costguard_vm.model.suspects import suspected_by, trusted

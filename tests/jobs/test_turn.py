@@ -10,7 +10,7 @@ from tests.jobs.cloud import never_twice
 from tests.jobs.world import ANA, ZONES, World, world
 
 from costguard.errors import CheckpointLocationUnavailable
-from costguard.jobs.decide.holds import BudgetHold
+from costguard.jobs.decide.limits.holds import BudgetHold
 from costguard.model.attempt import AttemptState, Notice, Outcome
 from costguard.model.instance import ProvisioningModel
 from costguard.model.job import CheckpointPlan, JobKind, JobState

@@ -9,7 +9,7 @@ import pytest
 from tests.jobs.jobbed import A, B, place
 from tests.jobs.world import RECIPE, ZONES, price_list, world
 
-from costguard.jobs.decide.ways import WorkToBuy, by_expected_cost, may_choose, ways_of, ways_text
+from costguard.jobs.decide.buy.ways import WorkToBuy, by_expected_cost, may_choose, ways_of, ways_text
 from costguard.ledger import prices
 from costguard.model.buying import DEMAND, FLEX, RESERVED, SPOT, bought
 from costguard.model.launch import Recipe

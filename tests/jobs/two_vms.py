@@ -12,19 +12,9 @@ from random import Random
 
 from tests.jobs.jobbed import LONG_AGO, NOW, PLACES, TERMS, attempt, job
 
+from costguard.jobs.decide.actions import DeleteVm, EndAttempt, JobAction, LaunchAttempt, LetBegin, TellCommandToStop
 from costguard.jobs.decide.next_step import decide
-from costguard.jobs.decide.view import (
-    AttemptView,
-    DeleteVm,
-    EndAttempt,
-    JobAction,
-    JobContext,
-    JobView,
-    LaunchAttempt,
-    LetBegin,
-    TellCommandToStop,
-    VmState,
-)
+from costguard.jobs.decide.view import AttemptView, JobContext, JobView, VmState
 from costguard.jobs.reports.agent_report import AgentEvent, apply_events
 from costguard.model.attempt import STANDING_BY, AgentState, Attempt, AttemptState, Interruption
 from costguard.model.instance import Status

@@ -23,7 +23,7 @@ from costguard.events import audit_log
 from costguard.jobs.act.planning import Planning
 from costguard.jobs.act.turn import JobsTurn, TurnReport
 from costguard.jobs.act.vm_request import VmMaker
-from costguard.jobs.decide.holds import BudgetHold
+from costguard.jobs.decide.limits.holds import BudgetHold
 from costguard.jobs.reports.agent_events import AgentEvent, AgentEvents, AgentTokens, GoAhead
 from costguard.jobs.reports.listening import Listening
 from costguard.jobs.rows import attempts, interruptions, job_rows

@@ -12,7 +12,6 @@ from tests.jobs import job_rows
 
 from costguard.db.transaction import Database
 from costguard.deadlines.situation import Act
-from costguard.jobs.decide.agent_fields import JudgedWindow
 from costguard.jobs.decide.planned import (
     AtRisk,
     JobPlan,
@@ -27,6 +26,7 @@ from costguard.jobs.decide.planned import (
 from costguard.jobs.rows import attempts, diagnosis_rows, interruptions, plan_rows, progress_rows
 from costguard.jobs.rows import job_rows as jobs
 from costguard.jobs.rows.diagnosis_rows import NewWindow
+from costguard.jobs.rows.reported.agent_fields import JudgedWindow
 from costguard.model.attempt import AgentState, AttemptState, Exit, Interruption, Notice, Outcome
 from costguard.model.instance import ProvisioningModel
 from costguard.model.job import Job, JobKind, JobState, SeenCheckpoint

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from tests.api.rows import NOW
 
-from costguard.jobs.decide.figures import histogram as counted
+from costguard.jobs.decide.measures.histogram import histogram as counted
 from costguard.model.attempt import AgentState, Attempt, AttemptState, Interruption, Notice, Outcome
 from costguard.model.instance import ProvisioningModel
 from costguard.pages import charts

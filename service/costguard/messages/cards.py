@@ -13,7 +13,7 @@ from sqlalchemy import Connection
 
 from costguard.access import people
 from costguard.access.rules import Rules
-from costguard.jobs.decide.disk import saves_on_disk
+from costguard.jobs.decide.checkpoints.disk import saves_on_disk
 from costguard.jobs.rows import attempts, job_rows, kept_disks
 from costguard.ledger import history
 from costguard.ledger.accrual import Accrual

@@ -11,7 +11,7 @@ from sqlalchemy import Connection
 
 from costguard.access import teams
 from costguard.access.rules import Rules
-from costguard.jobs.decide.disk import DiskReading, disk_of
+from costguard.jobs.decide.checkpoints.disk import DiskReading, disk_of
 from costguard.jobs.listing.jobs import heard_last
 from costguard.jobs.rows import attempts, interruptions, job_rows, kept_disks
 from costguard.ledger.accrual import Accrual, accrual_at

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import accumulate
 
-from costguard.jobs.decide.figures import Histogram
+from costguard.jobs.decide.measures.histogram import Histogram
 from costguard.model.budget import Period
 from costguard.model.duration import span_text
 from costguard.model.money import ZERO, Money

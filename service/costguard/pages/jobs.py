@@ -10,7 +10,7 @@ from fastapi import Request
 from starlette.responses import HTMLResponse
 
 from costguard.access.rules import Rules
-from costguard.jobs.decide.placement import PREEMPTION_HALF_LIFE, STOCKOUT_HALF_LIFE, PlaceEvent
+from costguard.jobs.decide.buy.placement import PREEMPTION_HALF_LIFE, STOCKOUT_HALF_LIFE, PlaceEvent
 from costguard.jobs.listing import jobs as listing
 from costguard.jobs.listing.jobs import JobCount, JobRow, jobs_page
 from costguard.jobs.rows import job_rows, kept_disks

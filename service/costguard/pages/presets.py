@@ -9,7 +9,7 @@ from datetime import date, datetime
 from fastapi import Request
 from starlette.responses import HTMLResponse
 
-from costguard.jobs.decide.start_times import StartTimes
+from costguard.jobs.decide.measures.start_times import StartTimes
 from costguard.jobs.rows import start_rows
 from costguard.ledger.accrual import accrual_at
 from costguard.ledger.fleet_rows import Burning

@@ -8,7 +8,7 @@ from sqlalchemy import Connection
 
 from costguard.access import requests
 from costguard.events import audit_log
-from costguard.jobs.decide.disk import disk_fate
+from costguard.jobs.decide.checkpoints.disk import disk_fate
 from costguard.jobs.rows import job_events, job_rows
 from costguard.ledger import answers, lifetimes
 from costguard.model.action import AssignOwner, CancelJob, KeepLifetime, RefuseRequest

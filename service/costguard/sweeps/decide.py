@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from costguard.jobs.decide.limits import LEAST_RUN
+from costguard.jobs.decide.limits.ceiling import LEAST_RUN
 from costguard.model.job import JobState
 from costguard.model.money import Money, Priced
 from costguard.model.sweep import MemberJob, Sweep, SweepMember, SweepState

@@ -10,7 +10,7 @@ from sqlalchemy import Connection, select, text
 from costguard.db import tables
 from costguard.db.bulk import chunks
 from costguard.db.tables import LIVE_ATTEMPT
-from costguard.jobs.decide.limits import LEAST_RUN
+from costguard.jobs.decide.limits.ceiling import LEAST_RUN
 from costguard.jobs.decide.view import CommonCeiling
 from costguard.ledger.accrual import Accrual
 from costguard.model.attempt import AttemptState

@@ -15,8 +15,8 @@ from costguard.db.lease import Lease
 from costguard.db.tables import lifetimes, storage_spans
 from costguard.db.transaction import Database
 from costguard.isolation import Isolated
-from costguard.jobs.decide.figures import pace, step_of
-from costguard.jobs.decide.limits import preemptions
+from costguard.jobs.decide.measures.pace import pace, step_of
+from costguard.jobs.decide.recovery.ended_runs import preemptions
 from costguard.jobs.decide.view import AttemptView, JobView
 from costguard.jobs.rows import attempts, interruptions, job_rows
 from costguard.jobs.rows.interruptions import sum_lost

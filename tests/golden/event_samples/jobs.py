@@ -16,11 +16,11 @@ from costguard.events import audit_log
 from costguard.jobs.act import unknown_vms as found_vms
 from costguard.jobs.act.job_vms import PresentVm
 from costguard.jobs.act.unknown_vms import UnknownVmFindings
-from costguard.jobs.decide.agent_fields import BoundStretch
-from costguard.jobs.decide.disk import DiskReading, DiskState
-from costguard.jobs.decide.figures import WorkAtRisk
+from costguard.jobs.decide.checkpoints.disk import DiskReading, DiskState
+from costguard.jobs.decide.checkpoints.work_at_risk import WorkAtRisk
 from costguard.jobs.decide.planned import AtRisk, Risk
 from costguard.jobs.rows import job_events
+from costguard.jobs.rows.reported.agent_fields import BoundStretch
 from costguard.jobs.submit import submit
 from costguard.ledger.unknown_vms import UnknownVm
 from costguard.model.attempt import Attempt, AttemptState, Outcome

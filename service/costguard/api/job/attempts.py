@@ -29,7 +29,7 @@ from costguard.api.deps import Deps, Given
 from costguard.api.fields import Moment, Out, Provisioning, Seconds, Usd, one_of, read_from
 from costguard.api.vm_parts import AddressOut
 from costguard.errors import CostguardError, Forbidden
-from costguard.jobs.decide.disk import DiskState, disk_of
+from costguard.jobs.decide.checkpoints.disk import DiskState, disk_of
 from costguard.jobs.reports.agent_events import AgentEvent, AgentEvents, AgentReport, EventsAnswer
 from costguard.model.attempt import SETUP_FAILED, Attempt, AttemptState, Notice, Outcome
 from costguard.model.data import TransferState

@@ -14,8 +14,8 @@ from costguard.api.deps import Given
 from costguard.api.fields import CURRENCY, Moment, Out, Provisioning, Query, Seconds, Usd, one_of, read_from
 from costguard.api.job.attempts import InterruptionOut
 from costguard.api.route import routes
-from costguard.jobs.decide.figures import Histogram
-from costguard.jobs.decide.placement import PREEMPTION_HALF_LIFE, STOCKOUT_HALF_LIFE
+from costguard.jobs.decide.buy.placement import PREEMPTION_HALF_LIFE, STOCKOUT_HALF_LIFE
+from costguard.jobs.decide.measures.histogram import Histogram
 from costguard.jobs.rows import interruptions as engine
 from costguard.jobs.submit.places import place_scores
 

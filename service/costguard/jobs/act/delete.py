@@ -13,7 +13,7 @@ from costguard.errors import CloudError, NotFound
 from costguard.events import audit_log
 from costguard.jobs.act.vm_request import GUARD_LABEL
 from costguard.jobs.act.vm_step import AttemptStep, LaunchContext, is_of, request_uuid, retry_changes
-from costguard.jobs.decide.view import DeleteOrphan
+from costguard.jobs.decide.actions import DeleteOrphan
 from costguard.jobs.rows import attempts, job_events
 from costguard.jobs.rows.attempts import JobVm
 from costguard.ledger import unknown_vms

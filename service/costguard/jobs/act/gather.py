@@ -12,7 +12,7 @@ from sqlalchemy.exc import DBAPIError
 from costguard.isolation import Isolated
 from costguard.jobs.act import job_vms, unknown_vms
 from costguard.jobs.act.job_vms import SeenVm
-from costguard.jobs.decide.holds import BudgetHold
+from costguard.jobs.decide.limits.holds import BudgetHold
 from costguard.jobs.decide.view import AttemptView, CommonCeiling, JobView, VmState
 from costguard.jobs.rows import attempts, interruptions, job_rows
 from costguard.ledger import projects

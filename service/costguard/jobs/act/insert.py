@@ -12,10 +12,11 @@ from costguard.actions.execute import CallKind, StepDefaults, Urgency
 from costguard.errors import CloudError, NoticeRefused, RequestRefused
 from costguard.events import audit_log
 from costguard.jobs.act.vm_step import AttemptStep, LaunchContext, end, is_of, request_uuid, retry_at, retry_changes
-from costguard.jobs.decide import figures
-from costguard.jobs.decide.ending import is_reservation_full
-from costguard.jobs.decide.resume import ResumePoint, has_saved
-from costguard.jobs.decide.view import JobView, LaunchAttempt
+from costguard.jobs.decide.actions import LaunchAttempt
+from costguard.jobs.decide.checkpoints import work_at_risk
+from costguard.jobs.decide.recovery.ending import is_reservation_full
+from costguard.jobs.decide.recovery.resume import ResumePoint, has_saved
+from costguard.jobs.decide.view import JobView
 from costguard.jobs.rows import agenda, attempts, interruptions, job_events, job_rows
 from costguard.jobs.submit import checks
 from costguard.ledger import generation
@@ -125,7 +126,7 @@ def reckon(connection: Connection, view: JobView, attempt: Attempt, point: Resum
     if point.passed_over:
         audit_log.append(connection, [job_events.passed_over(job, attempt, point.passed_over, now)], now)
     ran = [one.attempt for one in view.attempts]
-    loss = figures.lost_work(ran, view.interruptions, point.written_at)
+    loss = work_at_risk.lost_work(ran, view.interruptions, point.written_at)
     if loss is None:
         return
     is_zero = not attempt.resume_from

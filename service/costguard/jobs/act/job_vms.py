@@ -17,8 +17,8 @@ from costguard.db.prepared import prepared
 from costguard.db.tables import instances, lifetimes
 from costguard.jobs.act.delete import gave_up, stands_for
 from costguard.jobs.act.vm_request import DISK_LABEL, GUARD_LABEL
-from costguard.jobs.decide.disk import saves_on_disk
-from costguard.jobs.decide.view import DeleteOrphan
+from costguard.jobs.decide.actions import DeleteOrphan
+from costguard.jobs.decide.checkpoints.disk import saves_on_disk
 from costguard.jobs.rows import attempts, job_rows
 from costguard.jobs.rows.attempts import JobVm
 from costguard.keepers.reading import keeper_of, keeper_of_own

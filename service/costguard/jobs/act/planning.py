@@ -17,7 +17,7 @@ from costguard.deadlines.situation import Policy
 from costguard.deadlines.waits import NO_WAITS, WaitCounts
 from costguard.events import audit_log
 from costguard.isolation import Isolated
-from costguard.jobs.decide.placement import (
+from costguard.jobs.decide.buy.placement import (
     REMEMBERED,
     LaunchPlace,
     PlaceEvent,
@@ -25,12 +25,12 @@ from costguard.jobs.decide.placement import (
     region_of,
     with_advice,
 )
-from costguard.jobs.decide.plan import PlanBasis, plan, shadow_of
+from costguard.jobs.decide.buy.plan import PlanBasis, plan, shadow_of
+from costguard.jobs.decide.buy.ways import WorkToBuy, by_expected_cost, may_choose, ways_of
+from costguard.jobs.decide.measures.start_times import planned_start
+from costguard.jobs.decide.measures.work_left import MeasuredWork, keeps_nothing, overhead, work_left
 from costguard.jobs.decide.planned import JobPlan, ShadowChoice, StoredPlan
-from costguard.jobs.decide.start_times import planned_start
 from costguard.jobs.decide.view import JobContext, JobView
-from costguard.jobs.decide.ways import WorkToBuy, by_expected_cost, may_choose, ways_of
-from costguard.jobs.decide.work_left import MeasuredWork, keeps_nothing, overhead, work_left
 from costguard.jobs.reports import progress
 from costguard.jobs.rows import checkpoint_rows, job_events, place_rows, plan_rows, progress_rows
 from costguard.jobs.rows.fleet_history import FleetHistory, SeenByFleet

@@ -12,8 +12,8 @@ from costguard.actions.execute import CallKind, Urgency
 from costguard.errors import BadAnswer, CloudError, NotFound, RequestRefused
 from costguard.events import audit_log
 from costguard.jobs.act.vm_step import AttemptStep, end, is_of, request_uuid, retry_at, retry_changes
-from costguard.jobs.decide.ending import words_of
-from costguard.jobs.decide.view import RestartVm
+from costguard.jobs.decide.actions import RestartVm
+from costguard.jobs.decide.recovery.ending import words_of
 from costguard.jobs.rows import attempts, interruptions, job_events, kept_disks
 from costguard.model.attempt import Attempt, AttemptState, Outcome
 from costguard.model.backoff import Backoff

@@ -15,14 +15,12 @@ from costguard.jobs.act.insert import InsertStep, RepeatInsertStep, reckon
 from costguard.jobs.act.start_stop import StartStep, StopStep, WatchStartStep
 from costguard.jobs.act.vm_step import OPEN, LaunchContext, end
 from costguard.jobs.act.watch_insert import WatchInsertStep
-from costguard.jobs.decide.resume import FROM_THE_BEGINNING, ResumePoint
-from costguard.jobs.decide.view import (
+from costguard.jobs.decide.actions import (
     AskAgain,
     CancelAfterCheckpoint,
     DeleteVm,
     EndAttempt,
     JobDecision,
-    JobView,
     LaunchAttempt,
     LetBegin,
     RestartVm,
@@ -30,6 +28,8 @@ from costguard.jobs.decide.view import (
     StopVm,
     TellCommandToStop,
 )
+from costguard.jobs.decide.recovery.resume import FROM_THE_BEGINNING, ResumePoint
+from costguard.jobs.decide.view import JobView
 from costguard.jobs.rows import agenda, attempts, drills, interruptions, job_events, job_rows, takeover_rows
 from costguard.model.attempt import Attempt, AttemptState, Outcome
 from costguard.model.event import Event

@@ -25,14 +25,15 @@ from costguard.jobs.act.planning import Planning
 from costguard.jobs.act.steps import ProgressNotes
 from costguard.jobs.act.vm_request import VmMaker
 from costguard.jobs.act.vm_step import LaunchContext
-from costguard.jobs.decide import resume
-from costguard.jobs.decide.ending import all_silent
-from costguard.jobs.decide.moves import renews
+from costguard.jobs.decide.actions import JobDecision, LaunchAttempt, LetBegin
+from costguard.jobs.decide.attempts.moves import renews
+from costguard.jobs.decide.buy.placement import LaunchPlace
 from costguard.jobs.decide.next_step import decide
-from costguard.jobs.decide.placement import LaunchPlace
-from costguard.jobs.decide.resume import ResumePoint
-from costguard.jobs.decide.suspects import suspects
-from costguard.jobs.decide.view import JobContext, JobDecision, JobView, LaunchAttempt, LetBegin
+from costguard.jobs.decide.recovery import resume
+from costguard.jobs.decide.recovery.ending import all_silent
+from costguard.jobs.decide.recovery.failures import suspects
+from costguard.jobs.decide.recovery.resume import ResumePoint
+from costguard.jobs.decide.view import JobContext, JobView
 from costguard.jobs.reports.listening import Listening
 from costguard.jobs.rows import agenda
 from costguard.jobs.rows.agenda import Agenda, LaunchBackoff, News

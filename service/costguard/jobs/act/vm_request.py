@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
-from costguard.jobs.decide import resume
-from costguard.jobs.decide.disk import saves_on_disk
+from costguard.jobs.decide.checkpoints.disk import saves_on_disk
+from costguard.jobs.decide.recovery import resume
 from costguard.jobs.submit.check_data import is_within
 from costguard.ledger.owner import OwnerRules
 from costguard.model.attempt import ATTEMPT_LABEL, Attempt

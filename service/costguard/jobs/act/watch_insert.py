@@ -11,7 +11,7 @@ from costguard.actions.execute import Urgency
 from costguard.errors import CloudError
 from costguard.jobs.act.insert import WAITS_FOR, adopted, seen_there
 from costguard.jobs.act.vm_step import AttemptStep, end, is_of, retry_at, retry_changes
-from costguard.jobs.decide.ending import NAME_TAKEN, outcome_of, words_of
+from costguard.jobs.decide.recovery.ending import NAME_TAKEN, outcome_of, words_of
 from costguard.jobs.rows import attempts
 from costguard.model.attempt import Attempt, AttemptState, Outcome
 from costguard.model.buying import FLEX

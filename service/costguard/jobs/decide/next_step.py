@@ -5,30 +5,30 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from costguard.jobs.decide.choice import Chosen, Hopeless, choose
-from costguard.jobs.decide.disk import holds_only_copy
-from costguard.jobs.decide.ending import ending
-from costguard.jobs.decide.limits import (
-    after_failures,
-    verdict,
-)
-from costguard.jobs.decide.live_attempt import live_run
-from costguard.jobs.decide.moves import during, take_over
-from costguard.jobs.decide.placement import LaunchPlace
-from costguard.jobs.decide.view import (
-    HOLD_AGAIN,
-    UNSETTLED,
+from costguard.jobs.decide.actions import (
     AskAgain,
     CancelAfterCheckpoint,
     DeleteVm,
     EndAttempt,
     JobAction,
-    JobContext,
     JobDecision,
-    JobView,
     LaunchAttempt,
     Proposal,
     StopVm,
+)
+from costguard.jobs.decide.attempts.live_attempt import live_run
+from costguard.jobs.decide.attempts.moves import during, take_over
+from costguard.jobs.decide.buy.choice import Chosen, Hopeless, choose
+from costguard.jobs.decide.buy.placement import LaunchPlace
+from costguard.jobs.decide.checkpoints.disk import holds_only_copy
+from costguard.jobs.decide.recovery.ending import ending
+from costguard.jobs.decide.recovery.verdict import verdict
+from costguard.jobs.decide.recovery.waits import after_failures
+from costguard.jobs.decide.view import (
+    HOLD_AGAIN,
+    UNSETTLED,
+    JobContext,
+    JobView,
     an_hour,
     earliest,
     is_due,

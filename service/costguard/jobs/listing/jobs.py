@@ -10,9 +10,10 @@ from sqlalchemy import Connection, func, select, text
 
 from costguard.db import tables
 from costguard.db.tables import LIVE_ATTEMPT, OPEN_JOB
-from costguard.jobs.decide.figures import TrainingPace, WorkAtRisk, at_risk, metric_of, pace, step_of
-from costguard.jobs.decide.limits import crashes, preemptions
-from costguard.jobs.decide.notice import measured_save, notice_text
+from costguard.jobs.decide.checkpoints.notice import measured_save, notice_text
+from costguard.jobs.decide.checkpoints.work_at_risk import WorkAtRisk, at_risk
+from costguard.jobs.decide.measures.pace import TrainingPace, metric_of, pace, step_of
+from costguard.jobs.decide.recovery.ended_runs import crashes, preemptions
 from costguard.jobs.decide.view import AttemptView, JobView
 from costguard.jobs.rows import attempts, drills, interruptions, job_rows, kept_disks
 from costguard.jobs.rows.checkpoint_rows import KeptCheckpoint, checkpoints_of

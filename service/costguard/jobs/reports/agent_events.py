@@ -13,8 +13,9 @@ from sqlalchemy import Connection
 from costguard.db.transaction import Database
 from costguard.errors import Forbidden
 from costguard.events import audit_log
-from costguard.jobs.decide import figures, resume
-from costguard.jobs.decide.disk import DiskState, disk_of
+from costguard.jobs.decide.checkpoints import work_at_risk
+from costguard.jobs.decide.checkpoints.disk import DiskState, disk_of
+from costguard.jobs.decide.recovery import resume
 from costguard.jobs.reports import curve_news, diagnosis, save_interval
 from costguard.jobs.reports.agent_report import AgentEvent, AgentUpdate, apply_events
 from costguard.jobs.rows import attempts, drills, interruptions, job_events, job_rows, takeover_rows
@@ -55,7 +56,7 @@ def _resumed(
     before = [one for one in ended if (one.attempt_id, one.run) < (attempt.id, update.agent.run)]
     # What this run does is not lost.
     ran = [one if one.id != attempt.id else replace(one, agent=replace(one.agent, started_at=None)) for one in tried]
-    loss = figures.lost_work(ran, before, seen.written_at)
+    loss = work_at_risk.lost_work(ran, before, seen.written_at)
     if loss is None or not before:
         return
     is_zero = not seen.resume_from

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from math import isfinite
 
-from costguard.jobs.decide import agent_fields
-from costguard.jobs.decide.agent_fields import DrillReport, MeasuredMinute, drill_report
-from costguard.jobs.decide.log_ends import last_line, retry_of
+from costguard.jobs.decide.recovery.log_ends import last_line, retry_of
+from costguard.jobs.rows.reported import agent_fields
+from costguard.jobs.rows.reported.agent_fields import DrillReport, MeasuredMinute, drill_report
 from costguard.model.attempt import AgentState, AttemptState, Exit
 from costguard.model.job import SeenCheckpoint
 from costguard.model.metric import HIGHER, LOWER, MetricValue, SeenMetric

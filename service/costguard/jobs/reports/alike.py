@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection
 
-from costguard.jobs.decide.figures import pace
 from costguard.jobs.decide.machines.alike import MetricReached, ScriptComparison, ScriptRun, compare, is_one_script
+from costguard.jobs.decide.measures.pace import pace
 from costguard.jobs.reports.curve_news import ChosenCurve, chosen_curve
 from costguard.jobs.reports.progress import SharedBill
 from costguard.jobs.rows import attempts, job_rows, progress_rows, script_rows

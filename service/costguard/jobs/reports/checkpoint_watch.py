@@ -16,9 +16,9 @@ from costguard.db.transaction import Database
 from costguard.errors import CheckpointError
 from costguard.events import audit_log
 from costguard.isolation import Isolated
-from costguard.jobs.decide.figures import at_risk
-from costguard.jobs.decide.resume import seen_in, trusted
-from costguard.jobs.decide.suspects import suspects
+from costguard.jobs.decide.checkpoints.work_at_risk import at_risk
+from costguard.jobs.decide.recovery.failures import suspects
+from costguard.jobs.decide.recovery.resume import seen_in, trusted
 from costguard.jobs.rows import agenda, attempts, job_events, job_rows
 from costguard.model.attempt import Attempt, AttemptState
 from costguard.model.event import Event

@@ -14,9 +14,7 @@ from sqlalchemy import Connection, select
 from costguard.db import tables
 from costguard.db.bulk import chunks
 from costguard.events import audit_log
-from costguard.jobs.decide import agent_fields
-from costguard.jobs.decide.agent_fields import BoundStretch, MeasuredMinute
-from costguard.jobs.decide.bound_savings import (
+from costguard.jobs.decide.machines.bound_savings import (
     AchievedSaving,
     PacedJob,
     PromisedSaving,
@@ -34,6 +32,8 @@ from costguard.jobs.decide.machines.next_machine import NextMachine
 from costguard.jobs.reports import progress
 from costguard.jobs.rows import attempts, diagnosis_rows, job_events, job_rows, progress_rows
 from costguard.jobs.rows.diagnosis_rows import NewWindow
+from costguard.jobs.rows.reported import agent_fields
+from costguard.jobs.rows.reported.agent_fields import BoundStretch, MeasuredMinute
 from costguard.ledger.accrual import Accrual
 from costguard.ledger.rows import shape_of
 from costguard.model.attempt import AgentState, Attempt, AttemptState

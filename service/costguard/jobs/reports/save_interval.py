@@ -11,10 +11,9 @@ from sqlalchemy import Connection
 
 from costguard.deadlines.hazards import ByAge
 from costguard.deadlines.save_interval import SaveTerms, best_interval, hazard_of
-from costguard.jobs.decide import figures
-from costguard.jobs.decide.bound_savings import is_same_training
-from costguard.jobs.decide.notice import measured_parts
-from costguard.jobs.decide.save_advice import (
+from costguard.jobs.decide.checkpoints import work_at_risk
+from costguard.jobs.decide.checkpoints.notice import measured_parts
+from costguard.jobs.decide.checkpoints.save_advice import (
     MeasuredSave,
     SaveAdvice,
     SaveCase,
@@ -22,6 +21,7 @@ from costguard.jobs.decide.save_advice import (
     noticed_share,
     save_advice,
 )
+from costguard.jobs.decide.machines.bound_savings import is_same_training
 from costguard.jobs.reports import progress
 from costguard.jobs.rows import attempts, checkpoint_rows, drills, interruptions, job_rows, progress_rows
 from costguard.jobs.rows.zone_history import VMKind, counts_of_zone
@@ -156,8 +156,8 @@ def _whole_work(
     left = progress.work_left(job, seen, progress_rows.series_of_jobs(connection, [job.id], POSITION).get(job.id, []))
     if left is None:
         return job.spec.work
-    done = figures.kept_work(tried, ended)
+    done = work_at_risk.kept_work(tried, ended)
     for one in tried:
-        if (since := figures.runs_since(one, ended)) is not None:
+        if (since := work_at_risk.runs_since(one, ended)) is not None:
             done += max((job.settled_at or now) - since, timedelta())
     return done + _HOUR * left.likely_h

@@ -12,8 +12,8 @@ from costguard.access.rules import Rules
 from costguard.db.lease import Lease
 from costguard.db.transaction import Database
 from costguard.events import audit_log
-from costguard.jobs.decide import holds as policy
-from costguard.jobs.decide.holds import BudgetHold, BudgetUse
+from costguard.jobs.decide.limits import holds as policy
+from costguard.jobs.decide.limits.holds import BudgetHold, BudgetUse
 from costguard.ledger.accrual import Accrual, accrual_at
 from costguard.model.budget import AtLimit, Budget
 from costguard.model.event import Event, event_key, new_event

@@ -13,7 +13,7 @@ from costguard.db.prepared import prepared
 from costguard.db.tables import activity_minutes, job_bounds
 from costguard.db.types import storable
 from costguard.db.upsert import upsert
-from costguard.jobs.decide.agent_fields import MOST_MINUTES, BoundStretch, JudgedWindow, MeasuredMinute
+from costguard.jobs.rows.reported.agent_fields import MOST_MINUTES, BoundStretch, JudgedWindow, MeasuredMinute
 from costguard_vm.diagnosis.kinds import BoundVerdict, Number
 from costguard_vm.diagnosis.signals import Minute, as_json, read_minute
 

@@ -13,9 +13,9 @@ from costguard.db.bulk import chunks
 from costguard.db.tables import drills, jobs
 from costguard.db.types import storable
 from costguard.events import audit_log
-from costguard.jobs.decide.agent_fields import DrillReport
-from costguard.jobs.decide.notice import measured_save
+from costguard.jobs.decide.checkpoints.notice import measured_save
 from costguard.jobs.rows import job_events, job_rows
+from costguard.jobs.rows.reported.agent_fields import DrillReport
 from costguard.model.attempt import Interruption, Notice, Outcome
 from costguard.model.drill import Drill, DrillResult, DrillState, SavedOnNotice, counted
 from costguard.model.job import Job, JobSpec

@@ -16,7 +16,7 @@ from costguard.db.prepared import prepared
 from costguard.db.remembered import remembers
 from costguard.db.types import storable
 from costguard.db.upsert import upsert
-from costguard.jobs.decide.figures import Histogram, histogram
+from costguard.jobs.decide.measures.histogram import Histogram, histogram
 from costguard.jobs.rows import attempts, job_rows
 from costguard.model.attempt import Attempt, Interruption, Notice, Outcome
 from costguard.model.job import Job

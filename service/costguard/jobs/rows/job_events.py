@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
-from costguard.jobs.decide.agent_fields import BoundStretch
-from costguard.jobs.decide.bound_savings import PromisedSaving, saving_text
-from costguard.jobs.decide.disk import DiskReading
-from costguard.jobs.decide.figures import WorkAtRisk
-from costguard.jobs.decide.log_ends import hang_by_log
+from costguard.jobs.decide.checkpoints.disk import DiskReading
+from costguard.jobs.decide.checkpoints.work_at_risk import WorkAtRisk
+from costguard.jobs.decide.machines.bound_savings import PromisedSaving, saving_text
 from costguard.jobs.decide.planned import AtRisk
+from costguard.jobs.decide.recovery.log_ends import hang_by_log
+from costguard.jobs.rows.reported.agent_fields import BoundStretch
 from costguard.model.attempt import Attempt, Outcome
 from costguard.model.drill import Drill, in_words
 from costguard.model.duration import span_text

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from sqlalchemy import Connection
 
-from costguard.jobs.decide.disk import saves_on_disk
+from costguard.jobs.decide.checkpoints.disk import saves_on_disk
 from costguard.jobs.rows import attempts, job_rows
 from costguard.ledger.accrual import Accrual, accrual_at, region_of
 from costguard.model.attempt import Attempt, AttemptState

@@ -10,7 +10,7 @@ from sqlalchemy import Connection, Select, func, select
 
 from costguard.db.prepared import prepared
 from costguard.db.tables import attempts, jobs, progress_points
-from costguard.jobs.decide.start_times import StartTimes, VmStart, by_preset
+from costguard.jobs.decide.measures.start_times import StartTimes, VmStart, by_preset
 from costguard.model.instance import ProvisioningModel
 
 LOOKED_BACK = timedelta(days=90)

@@ -14,8 +14,8 @@ from costguard.db.transaction import Database
 from costguard.deadlines.hazards import ZoneCounts
 from costguard.deadlines.waits import NO_WAITS, WaitCounts
 from costguard.errors import CheckpointError, CloudError, NotFound
-from costguard.jobs.decide.start_times import planned_start
-from costguard.jobs.decide.work_left import START
+from costguard.jobs.decide.measures.start_times import planned_start
+from costguard.jobs.decide.measures.work_left import START
 from costguard.jobs.rows import budget_holds, drills, job_rows
 from costguard.jobs.rows.fleet_history import FleetHistory
 from costguard.jobs.rows.zone_history import VMKind

@@ -13,9 +13,9 @@ from costguard.deadlines.planner import Planner
 from costguard.deadlines.run import Task
 from costguard.deadlines.situation import Act, FlexOffer, Situation, Zone
 from costguard.deadlines.waits import NO_WAITS, WaitCounts
-from costguard.jobs.decide.plan_words import reason_text
-from costguard.jobs.decide.ways import flex_offer
-from costguard.jobs.decide.work_left import APART, ENDS, INTERVAL, START, keeps_nothing
+from costguard.jobs.decide.buy.plan_words import reason_text
+from costguard.jobs.decide.buy.ways import flex_offer
+from costguard.jobs.decide.measures.work_left import APART, ENDS, INTERVAL, START, keeps_nothing
 from costguard.jobs.submit.offers import HourlyRates
 from costguard.model.buying import models_of
 from costguard.model.instance import ProvisioningModel

@@ -8,8 +8,8 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from operator import itemgetter
 
+from costguard.jobs.decide.measures.work_left import ENDS, START
 from costguard.jobs.decide.view import an_hour
-from costguard.jobs.decide.work_left import ENDS, START
 from costguard.jobs.submit.submission import SHORTEST_RUN, JobRefusal
 from costguard.model.duration import span_text
 from costguard.model.instance import ProvisioningModel

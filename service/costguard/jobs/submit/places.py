@@ -14,7 +14,16 @@ from sqlalchemy import Connection
 
 from costguard.access.rules import Rules
 from costguard.errors import CloudError
-from costguard.jobs.decide.placement import REMEMBERED, LaunchPlace, PlaceEvent, Score, Where, lost_zone, places, scores
+from costguard.jobs.decide.buy.placement import (
+    REMEMBERED,
+    LaunchPlace,
+    PlaceEvent,
+    Score,
+    Where,
+    lost_zone,
+    places,
+    scores,
+)
 from costguard.jobs.decide.view import JobView
 from costguard.jobs.rows import place_rows
 from costguard.jobs.submit.addresses import AddressFinder

@@ -9,11 +9,12 @@ from datetime import datetime, timedelta
 
 from costguard.access.rules import Rules
 from costguard.db.transaction import Database
-from costguard.jobs.decide import notice, placement
+from costguard.jobs.decide.buy import placement
+from costguard.jobs.decide.buy.placement import LaunchPlace
+from costguard.jobs.decide.buy.ways import WayToFinish, WorkToBuy, in_order, may_choose, ways_of
+from costguard.jobs.decide.checkpoints import notice
 from costguard.jobs.decide.machines.chip_prices import MachinePrice
-from costguard.jobs.decide.placement import LaunchPlace
-from costguard.jobs.decide.ways import WayToFinish, WorkToBuy, in_order, may_choose, ways_of
-from costguard.jobs.decide.work_left import APART, keeps_nothing
+from costguard.jobs.decide.measures.work_left import APART, keeps_nothing
 from costguard.jobs.rows import budget_holds
 from costguard.jobs.submit import offers as policy
 from costguard.jobs.submit import places

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 import structlog
 
 from costguard.errors import CloudError
-from costguard.jobs.decide.limits import LEAST_RUN
+from costguard.jobs.decide.limits.ceiling import LEAST_RUN
 from costguard.jobs.submit.submission import JobRefusal, Overrides
 from costguard.jobs.submit.targets import LaunchTargets
 from costguard.model.duration import span_text

@@ -15,7 +15,7 @@ from costguard.access.rules import Rules
 from costguard.db.transaction import Database
 from costguard.errors import Conflict, Invalid, Unavailable
 from costguard.events import audit_log
-from costguard.jobs.decide.disk import saves_on_disk
+from costguard.jobs.decide.checkpoints.disk import saves_on_disk
 from costguard.jobs.reports.diagnosis import JobDiagnosis
 from costguard.jobs.rows import attempts, drills, job_events, job_rows, kept_disks
 from costguard.jobs.submit import egress, submission, wishes

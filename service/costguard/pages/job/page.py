@@ -14,8 +14,9 @@ from starlette.responses import HTMLResponse, Response
 from costguard.access import roles as access
 from costguard.access.roles import Actor
 from costguard.access.rules import Rules
-from costguard.jobs.decide.disk import disk_of, saves_on_disk
-from costguard.jobs.decide.figures import WorkAtRisk, pace
+from costguard.jobs.decide.checkpoints.disk import disk_of, saves_on_disk
+from costguard.jobs.decide.checkpoints.work_at_risk import WorkAtRisk
+from costguard.jobs.decide.measures.pace import pace
 from costguard.jobs.listing.jobs import JobOverview, JobRow, heard_last, job_detail
 from costguard.jobs.rows.kept_disks import KeptJobDisk, holds
 from costguard.jobs.submit import submission

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from costguard.events import audit_log
-from costguard.jobs.decide.save_advice import SaveAdvice
+from costguard.jobs.decide.checkpoints.save_advice import SaveAdvice
 from costguard.jobs.reports import save_interval
 from costguard.jobs.reports.curve_news import Standstill, hint_of
 from costguard.jobs.rows import attempts, job_rows

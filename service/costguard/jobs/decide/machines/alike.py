@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
-from costguard.jobs.decide.bound_savings import script_of
+from costguard.jobs.decide.machines.bound_savings import script_of
 from costguard.model.job import Job, JobKind, JobSpec
 from costguard.model.metric import HIGHER
 from costguard.model.money import Money, Priced

@@ -21,14 +21,14 @@ from costguard.deadlines.situation import (
     Zone,
 )
 from costguard.deadlines.waits import NO_WAITS, WaitCounts
-from costguard.jobs.decide.limits import max_run, remaining
-from costguard.jobs.decide.placement import LaunchPlace, PlaceEvent
-from costguard.jobs.decide.plan_words import at_risk_text, reason_text
+from costguard.jobs.decide.buy.placement import LaunchPlace, PlaceEvent
+from costguard.jobs.decide.buy.plan_words import at_risk_text, reason_text
+from costguard.jobs.decide.buy.rounds import Key, waited_for
+from costguard.jobs.decide.buy.ways import flex_offer
+from costguard.jobs.decide.limits.ceiling import max_run, remaining
+from costguard.jobs.decide.measures.work_left import ENDS, INTERVAL, overspent, unsaved
 from costguard.jobs.decide.planned import AtRisk, JobPlan, Overhead, Risk, ShadowChoice, WorkLeft
-from costguard.jobs.decide.rounds import Key, waited_for
 from costguard.jobs.decide.view import NO_ROOM, JobContext, JobView
-from costguard.jobs.decide.ways import flex_offer
-from costguard.jobs.decide.work_left import ENDS, INTERVAL, overspent, unsaved
 from costguard.model.attempt import Attempt, AttemptState, Outcome
 from costguard.model.buying import models_of
 from costguard.model.instance import ProvisioningModel

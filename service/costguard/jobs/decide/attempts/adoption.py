@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from costguard.jobs.decide.disk import saves_on_disk
+from costguard.jobs.decide.checkpoints.disk import saves_on_disk
 from costguard.model.attempt import Attempt
 from costguard.model.generation import AttemptName
 from costguard.model.instance import InstanceKey, Status

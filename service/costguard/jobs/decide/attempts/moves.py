@@ -11,33 +11,29 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from costguard.deadlines.situation import Act
-from costguard.jobs.decide.choice import Chosen, WaitForPlace, choose
-from costguard.jobs.decide.ending import ending
-from costguard.jobs.decide.limits import after_failures, ceiling_text, remaining, wait
-from costguard.jobs.decide.live_attempt import ask, look_at_waiting, notice_or_end, works
-from costguard.jobs.decide.placement import LaunchPlace
-from costguard.jobs.decide.plan import FRESH, is_request, may_be_moved, may_move
+from costguard.jobs.decide.actions import AskAgain, EndAttempt, JobAction, LaunchAttempt, LetBegin, Proposal
+from costguard.jobs.decide.attempts.live_attempt import ask, look_at_waiting, notice_or_end, works
+from costguard.jobs.decide.buy.choice import Chosen, WaitForPlace, choose
+from costguard.jobs.decide.buy.placement import LaunchPlace
+from costguard.jobs.decide.buy.plan import FRESH, is_request, may_be_moved, may_move
+from costguard.jobs.decide.limits.ceiling import ceiling_text, remaining
+from costguard.jobs.decide.measures.work_left import unsaved
 from costguard.jobs.decide.planned import JobPlan
+from costguard.jobs.decide.recovery.ending import ending
+from costguard.jobs.decide.recovery.waits import after_failures, wait
 from costguard.jobs.decide.view import (
     NO_ROOM,
     UNSETTLED,
-    AskAgain,
     AttemptView,
-    EndAttempt,
-    JobAction,
     JobContext,
     JobView,
-    LaunchAttempt,
-    LetBegin,
     PresentRun,
-    Proposal,
     earliest,
     may_write,
     place_of,
     present_run,
     without_vm,
 )
-from costguard.jobs.decide.work_left import unsaved
 from costguard.model.attempt import STANDING_BY, Attempt, AttemptState, Outcome
 from costguard.model.duration import span_text
 from costguard.model.instance import ProvisioningModel

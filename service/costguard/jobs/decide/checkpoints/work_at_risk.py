@@ -1,61 +1,14 @@
-"""Figures about jobs: training pace, work at risk or lost, and histograms of spans."""
+"""Estimates the work that is done again, and its cost: should the VM be lost now, and since the last checkpoint."""
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from fractions import Fraction
-from functools import reduce
 
 from costguard.model.attempt import Attempt, AttemptState, Interruption
 from costguard.model.job import SeenCheckpoint
-from costguard.model.metric import SeenMetric
-from costguard.model.money import ZERO, Money, Priced
-
-_NOTHING = timedelta()
-_EDGES_S = (1, 5, 15, 30, 60, 120, 300, 600, 1800, 3600)
-
-
-@dataclass(frozen=True, slots=True)
-class Histogram:
-    """`buckets` count the spans up to each edge and above the one before; None is everything above the last.
-
-    Half of the spans are at most `median`, nine in ten at most `p90`; None where there are none.
-    """
-
-    count: int
-    median: timedelta | None
-    p90: timedelta | None
-    longest: timedelta | None
-    buckets: tuple[tuple[timedelta | None, int], ...]
-
-
-def histogram(spans: Iterable[timedelta]) -> Histogram:
-    """Spans below nothing, by clocks that differ, count as nothing."""
-    ordered = sorted(max(span, _NOTHING) for span in spans)
-    edges = [timedelta(seconds=seconds) for seconds in _EDGES_S]
-    buckets: list[tuple[timedelta | None, int]] = []
-    counted = 0
-    for edge in edges:
-        below = bisect_right(ordered, edge)
-        buckets.append((edge, below - counted))
-        counted = below
-    buckets.append((None, len(ordered) - counted))
-    return Histogram(
-        len(ordered),
-        _ranked(ordered, 50),
-        _ranked(ordered, 90),
-        ordered[-1] if ordered else None,
-        tuple(buckets),
-    )
-
-
-def _ranked(ordered: list[timedelta], percent: int) -> timedelta | None:
-    """The smallest that so many percent of all do not exceed."""
-    return ordered[-(-len(ordered) * percent // 100) - 1] if ordered else None
-
+from costguard.model.money import ZERO, Money
 
 _NONE = timedelta()
 
@@ -155,63 +108,3 @@ def _runs(attempt: Attempt, interruptions: Sequence[Interruption]) -> Iterator[_
 
 def _priced(span: timedelta, rate: Money | None) -> WorkAtRisk:
     return WorkAtRisk(span, rate.over(span) if rate is not None else None)
-
-
-_LONG_ENOUGH = timedelta(seconds=30)  # to say anything of an hour
-_HOUR = timedelta(hours=1)
-
-
-@dataclass(frozen=True, slots=True)
-class TrainingPace:
-    """`steps` are those that count, from where the first attempt began; work that was done twice counts once.
-
-    `per_hour` is that of the latest attempt whose steps are known, `cost_per_1000` all that was paid, by `steps`.
-    """
-
-    steps: int | None = None
-    per_hour: Fraction | None = None
-    cost_per_1000: Money | None = None
-
-
-def step_of(attempts: Sequence[Attempt]) -> int | None:
-    """The last reported step, or where the latest attempt resumed."""
-    for attempt in reversed(attempts):
-        step = attempt.agent.step if attempt.agent.step is not None else attempt.resume_step
-        if step is not None:
-            return step
-    return None
-
-
-def metric_of(attempts: Sequence[Attempt]) -> SeenMetric | None:
-    """The last and the best value that any of them printed; None before the first."""
-    seen = [attempt.agent.metric for attempt in attempts if attempt.agent.metric is not None]
-    return reduce(SeenMetric.then, seen) if seen else None
-
-
-def pace(attempts: Sequence[Attempt], cost: Priced) -> TrainingPace:
-    begun = next((attempt for attempt in attempts if attempt.agent.step is not None), None)
-    # The first run on a VM's own disk finds nothing there.
-    first = None if begun is None else 0 if begun.agent.run > 1 else _begins_at(begun)
-    step = step_of(attempts)
-    steps = step - first if step is not None and first is not None and step > first else None
-    rates = (_per_hour(attempt) for attempt in reversed(attempts))
-    per_hour = next((rate for rate in rates if rate is not None), None)
-    paid = Money(cost.amount.nanos * 1000 // steps) if steps and cost.whole and cost.amount else None
-    return TrainingPace(steps, per_hour, paid)
-
-
-def _begins_at(attempt: Attempt) -> int | None:
-    """The step before its first; None where it resumed from a checkpoint whose step nobody knows."""
-    return attempt.resume_step if attempt.resume_from else 0
-
-
-def _per_hour(attempt: Attempt) -> Fraction | None:
-    agent, first = attempt.agent, _begins_at(attempt)
-    if agent.run > 1 and attempt.resume_step is None:
-        return None
-    if first is None or agent.step is None or agent.step_at is None or agent.started_at is None:
-        return None
-    worked = agent.step_at - agent.started_at
-    if worked < _LONG_ENOUGH or agent.step <= first:
-        return None
-    return (agent.step - first) * Fraction(_HOUR // timedelta(microseconds=1), worked // timedelta(microseconds=1))

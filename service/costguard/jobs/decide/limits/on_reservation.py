@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import datetime, timedelta
 
-from costguard.jobs.decide.limits import LEAST_RUN
-from costguard.jobs.decide.placement import LaunchPlace
+from costguard.jobs.decide.limits.ceiling import LEAST_RUN
 from costguard.jobs.decide.view import JobView, PresentRun
 from costguard.model.buying import RESERVED
 from costguard.model.duration import span_text
@@ -31,11 +29,6 @@ def over_text(recipe: Recipe, now: datetime) -> str:
     ends = recipe.reservation_ends_at
     end = "" if ends is None else f" ends at {clock_text(ends, now)}, which"
     return f"reservation {recipe.reservation}{end} leaves less than {span_text(LEAST_RUN)} for another VM"
-
-
-def still_there(recipe: Recipe, places: Sequence[LaunchPlace], now: datetime) -> list[LaunchPlace]:
-    """Returns the places without those on a reservation that is over."""
-    return [one for one in places if one.provisioning_model is not RESERVED or not is_over(recipe, now)]
 
 
 def within(recipe: Recipe, model: ProvisioningModel, longest: timedelta, now: datetime) -> timedelta:

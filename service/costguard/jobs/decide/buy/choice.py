@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from costguard.deadlines.situation import Act
-from costguard.jobs.decide.limits import LEAST_RUN, ceiling_text, is_held_by_sweep, max_run, remaining, wait
-from costguard.jobs.decide.on_reservation import over_text, still_there, within
-from costguard.jobs.decide.placement import LaunchPlace
+from costguard.jobs.decide.buy.placement import LaunchPlace
+from costguard.jobs.decide.buy.rounds import Key, Round, rounds_of, waited_for
+from costguard.jobs.decide.limits.ceiling import LEAST_RUN, ceiling_text, is_held_by_sweep, max_run, remaining
+from costguard.jobs.decide.limits.on_reservation import is_over, over_text, within
 from costguard.jobs.decide.planned import JobPlan
-from costguard.jobs.decide.rounds import Key, Round, rounds_of, waited_for
+from costguard.jobs.decide.recovery.waits import wait
 from costguard.jobs.decide.view import JobContext, JobView, an_hour, wait_stably
 from costguard.model.attempt import Outcome
 from costguard.model.buying import RESERVED, longest_run
@@ -48,7 +49,7 @@ class Hopeless:
 def choose(view: JobView, places: Sequence[LaunchPlace], context: JobContext) -> Chosen | WaitForPlace | Hopeless:
     """The next place, or until when all of them are left in peace. What a plan wants comes before prices."""
     recipe = view.job.recipe
-    there = still_there(recipe, places, context.now)
+    there = [one for one in places if one.provisioning_model is not RESERVED or not is_over(recipe, context.now)]
     if places and not there:
         return Hopeless(over_text(recipe, context.now))
     payable = [place for place in there if max_run(view, place.rate) is not None]

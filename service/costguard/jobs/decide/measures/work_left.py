@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import NamedTuple
 
-from costguard.jobs.decide import figures
+from costguard.jobs.decide.checkpoints import work_at_risk
 from costguard.jobs.decide.planned import Overhead, WorkLeft
 from costguard.jobs.decide.view import JobView
 from costguard.model.attempt import Attempt, Outcome
@@ -62,14 +62,14 @@ def pending_loss(view: JobView) -> timedelta:
     if _is_open(view) and view.last is not None and view.last.attempt.agent.started_at is not None:
         return _NOTHING
     written_at = view.checkpoint.written_at if view.checkpoint is not None else None
-    return figures.uncounted_loss([seen.attempt for seen in view.attempts], view.interruptions, written_at)
+    return work_at_risk.uncounted_loss([seen.attempt for seen in view.attempts], view.interruptions, written_at)
 
 
 def _worked(view: JobView, now: datetime) -> timedelta:
     """Returns the work that is done: the time its command ran, without work that was lost."""
-    done = figures.kept_work([seen.attempt for seen in view.attempts], view.interruptions)
+    done = work_at_risk.kept_work([seen.attempt for seen in view.attempts], view.interruptions)
     for seen in view.attempts:
-        if (since := figures.runs_since(seen.attempt, view.interruptions)) is not None:
+        if (since := work_at_risk.runs_since(seen.attempt, view.interruptions)) is not None:
             until = seen.vm.ended_at if seen.vm is not None else None
             done += max((until or now) - since, _NOTHING)
     return done
@@ -79,7 +79,7 @@ def unsaved(view: JobView, now: datetime) -> timedelta:
     """Returns the work that would be done again if its VM were lost now."""
     if view.last is None:
         return _NOTHING
-    risk = figures.at_risk(view.last.attempt, view.checkpoint, now)
+    risk = work_at_risk.at_risk(view.last.attempt, view.checkpoint, now)
     return risk.span if risk is not None else _NOTHING
 
 
@@ -91,7 +91,7 @@ def overspent(view: JobView, on_demand: float) -> float:
     if not tried:
         return 0.0
     paid = sum(one.rate.over(_billed(one)).nanos for one in tried if one.rate is not None) / 1e9
-    kept = figures.kept_work(tried, view.interruptions) - pending_loss(view)
+    kept = work_at_risk.kept_work(tried, view.interruptions) - pending_loss(view)
     return paid - on_demand * (max(kept, _NOTHING) / _HOUR)
 
 

@@ -11,7 +11,7 @@ from costguard.deadlines.cheapest import ToFinish, Way, ways_to_finish
 from costguard.deadlines.hazards import NO_COUNTS, ZoneCounts
 from costguard.deadlines.situation import FlexOffer, Zone
 from costguard.deadlines.waits import NO_WAITS, WaitCounts
-from costguard.jobs.decide.placement import LaunchPlace
+from costguard.jobs.decide.buy.placement import LaunchPlace
 from costguard.model.buying import longest_run, models_of
 from costguard.model.instance import ProvisioningModel
 from costguard.model.launch import Recipe

@@ -1,13 +1,19 @@
-"""Decides by a failed run of a command whether another VM may do better, and whether the failure counts."""
+"""Decides by a failed run whether another VM may do better, whether it counts, and if its checkpoint is suspect."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import timedelta
 from enum import StrEnum
 
-from costguard.jobs.decide.suspects import is_quick_crash, ran, resumed_run
-from costguard.model.attempt import HUNG, Attempt, Retry
+from costguard.model.attempt import HUNG, Attempt, Outcome, Retry
 from costguard.model.job import Terms
+from costguard_vm.model import suspects as rule
+
+# What argparse, click and shells end with on wrong usage, and a shell where a program is not there or cannot be
+# executed (POSIX, Shell Command Language, 2.8.2).
+_USAGE = frozenset({2, 126, 127})
+START = timedelta(minutes=1)  # a command that fails sooner, before its first step, fails again
 
 
 class Failure(StrEnum):
@@ -16,12 +22,6 @@ class Failure(StrEnum):
     REPEATS = "repeats"  # another attempt would fail in the same way: nothing is tried again
     CRASH = "crash"  # counts against `max_crashes`
     NOT_ITS_OWN = "not_its_own"  # of the VM, the network or the checkpoint: tried again a few times in a row
-
-
-# What argparse, click and shells end with on wrong usage, and a shell where a program is not there or cannot be
-# executed (POSIX, Shell Command Language, 2.8.2).
-_USAGE = frozenset({2, 126, 127})
-START = timedelta(minutes=1)  # a command that fails sooner, before its first step, fails again
 
 
 def failure_of(attempt: Attempt, has_worked: bool, terms: Terms) -> Failure:
@@ -55,3 +55,35 @@ def failure_of_earlier(ran_for: timedelta | None, has_worked: bool, terms: Terms
     """
     is_quick = ran_for is None or ran_for < terms.quick_crash
     return Failure.NOT_ITS_OWN if is_quick and has_worked else Failure.CRASH
+
+
+def suspects(attempts: Iterable[Attempt], terms: Terms) -> tuple[rule.ResumedRun, ...]:
+    """The attempts that failed at once, the oldest first, without those whose checkpoint served a later one."""
+    return rule.suspects(map(resumed_run, attempts), terms.quick_crash)
+
+
+def is_quick_crash(attempt: Attempt, terms: Terms) -> bool:
+    return _is_crash(attempt) and ran(attempt) < terms.quick_crash
+
+
+def resumed_run(attempt: Attempt) -> rule.ResumedRun:
+    return rule.ResumedRun(
+        number=attempt.number,
+        title=f"attempt {attempt.number}",
+        resume_from=attempt.resume_from,
+        resume_step=attempt.resume_step,
+        resumed_at=attempt.intended_at,
+        step=attempt.agent.step,
+        ran=ran(attempt),
+        is_crash=_is_crash(attempt),
+    )
+
+
+def _is_crash(attempt: Attempt) -> bool:
+    return attempt.outcome is Outcome.CRASHED and attempt.agent.exit is not None
+
+
+def ran(attempt: Attempt) -> timedelta:
+    """Returns the time until the end that its agent reported; zero where the command did not start."""
+    agent = attempt.agent
+    return agent.exit.at - agent.started_at if agent.exit is not None and agent.started_at is not None else timedelta()

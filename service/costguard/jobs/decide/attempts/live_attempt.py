@@ -5,36 +5,36 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from costguard.jobs.decide.disk import nothing_saved, saves_on_disk
-from costguard.jobs.decide.ending import RunEnd, ending, is_unheard
-from costguard.jobs.decide.limits import (
-    DEADLINE_NOTICE,
-    LEAST_RUN,
-    after_failures,
-    came_to_its_limit_in_vain,
-    ceiling_text,
-    is_held_by_sweep,
-    is_stopped_by_deadline,
-    stop_at,
-    time_left,
-    too_many,
-    would_repeat,
-)
-from costguard.jobs.decide.on_reservation import is_last_run, limit_of, limit_text
-from costguard.jobs.decide.view import (
-    HOLD_AGAIN,
-    UNSETTLED,
+from costguard.jobs.decide.actions import (
     AskAgain,
-    AttemptView,
     EndAttempt,
-    JobContext,
-    JobView,
-    PresentRun,
     Proposal,
     RestartVm,
     RestAttempt,
     StopVm,
     TellCommandToStop,
+)
+from costguard.jobs.decide.checkpoints.disk import nothing_saved, saves_on_disk
+from costguard.jobs.decide.limits.ceiling import (
+    DEADLINE_NOTICE,
+    LEAST_RUN,
+    ceiling_text,
+    is_held_by_sweep,
+    is_stopped_by_deadline,
+    stop_at,
+    time_left,
+)
+from costguard.jobs.decide.limits.on_reservation import is_last_run, limit_of, limit_text
+from costguard.jobs.decide.recovery.ending import RunEnd, ending, is_unheard
+from costguard.jobs.decide.recovery.verdict import came_to_its_limit_in_vain, too_many, would_repeat
+from costguard.jobs.decide.recovery.waits import after_failures
+from costguard.jobs.decide.view import (
+    HOLD_AGAIN,
+    UNSETTLED,
+    AttemptView,
+    JobContext,
+    JobView,
+    PresentRun,
     VmState,
     earliest,
     has_ended,

@@ -10,8 +10,8 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from costguard.jobs.decide.disk import filled
-from costguard.jobs.decide.log_ends import said_by
+from costguard.jobs.decide.checkpoints.disk import filled
+from costguard.jobs.decide.recovery.log_ends import said_by
 from costguard.jobs.decide.view import JobContext, PresentRun, VmState, dies_within, has_ended, place_of
 from costguard.ledger.owner import is_person
 from costguard.model.attempt import HUNG, SETUP_FAILED, Attempt, Exit, Notice, Outcome

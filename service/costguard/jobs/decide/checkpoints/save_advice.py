@@ -11,7 +11,7 @@ from statistics import median
 
 from costguard.deadlines.hazards import ByAge
 from costguard.deadlines.save_interval import Parts, SaveTerms, best_interval, parts_of
-from costguard.jobs.decide.notice import fits
+from costguard.jobs.decide.checkpoints.notice import fits
 from costguard.model.attempt import Interruption, Outcome
 from costguard.model.drill import Drill, SavedOnNotice
 from costguard.model.duration import span_text

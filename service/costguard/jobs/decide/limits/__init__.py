@@ -1,0 +1,1 @@
+"""Computes what ceiling, deadline, budgets and reservation leave a job."""

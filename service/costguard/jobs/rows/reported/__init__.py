@@ -1,0 +1,1 @@
+"""Rows of what agents report: checkpoints, minutes and their bounds, and curves."""
