@@ -13,7 +13,7 @@ from tests.jobs import job_rows
 
 from costguard.db.transaction import Database
 from costguard.deadlines.hazards import PRIOR_PREEMPTIONS, hazards_of
-from costguard.jobs.rows.zone_history import VMKind, zone_counts
+from costguard.jobs.rows.history.zone_history import VMKind, zone_counts
 from costguard.model.attempt import AttemptState, Outcome
 
 HOUR = timedelta(hours=1)

@@ -16,11 +16,11 @@ from tests.jobs.cloud import CloudOfVms
 from costguard.access.rules import JobRules, Rules, by_name
 from costguard.db.transaction import Database
 from costguard.errors import CheckpointError, CloudUnavailable, NotFound
-from costguard.jobs.rows.zone_advice import RegionAdvice, ZoneAdvice
-from costguard.jobs.submit.addresses import AddressFinder
+from costguard.jobs.rows.history.zone_advice import RegionAdvice, ZoneAdvice
 from costguard.jobs.submit.assess import Assessor
 from costguard.jobs.submit.code import CodeArchives
 from costguard.jobs.submit.submit import JobService, LaunchTargets, Overrides, Submission
+from costguard.jobs.submit.where.addresses import AddressFinder
 from costguard.model.data import StoredSize
 from costguard.model.instance import Shape
 from costguard.model.job import JobKind, JobSpec

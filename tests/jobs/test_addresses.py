@@ -17,8 +17,8 @@ from tests.jobs.world import RECIPE, World, world
 from costguard.db.transaction import Database
 from costguard.errors import CloudUnavailable, PermissionDenied
 from costguard.jobs.decide.buy.addresses import choice_of
-from costguard.jobs.submit.addresses import AddressFinder
 from costguard.jobs.submit.submission import Submission
+from costguard.jobs.submit.where.addresses import AddressFinder
 from costguard.model.job import JobKind, JobSpec
 from costguard.model.launch import AddressChoice, WayOut
 from costguard.model.money import Money

@@ -8,9 +8,10 @@ from tests.api.rows import NOW
 from tests.jobs import job_rows
 
 from costguard.db.transaction import Database
-from costguard.jobs.rows import attempts, interruptions, place_rows
+from costguard.jobs.rows import attempts, interruptions
 from costguard.jobs.rows.attempts import Changes, JobVm
-from costguard.jobs.rows.place_rows import PlaceOutcome
+from costguard.jobs.rows.history import place_rows
+from costguard.jobs.rows.history.place_rows import PlaceOutcome
 from costguard.model.attempt import AgentState, AttemptState, Exit, Interruption, Notice, Outcome
 from costguard.model.instance import ProvisioningModel
 from costguard.model.money import Money

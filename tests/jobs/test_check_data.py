@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from costguard.jobs.submit import checks
+from costguard.jobs.submit.check import checks
 from costguard.model.job import CheckpointPlan, JobInput, JobKind, JobOutput, JobSpec
 
 NOW = datetime(2026, 11, 22, tzinfo=UTC)

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from costguard.jobs.submit.check_travel import travel_problems
-from costguard.jobs.submit.options import option_problems
+from costguard.jobs.submit.check.check_travel import travel_problems
+from costguard.jobs.submit.check.options import option_problems
 from costguard.model.job import CheckpointPlan, JobInput, JobKind, JobSpec
 
 PLAN = CheckpointPlan("s3://lab/run", "--resume {checkpoint}")

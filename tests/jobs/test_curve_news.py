@@ -8,7 +8,8 @@ from typing import Any
 from tests.jobs.world import World, world
 
 from costguard.jobs.reports.curve_news import Standstill, hint_of
-from costguard.jobs.rows import checkpoint_rows, job_rows
+from costguard.jobs.rows import job_rows
+from costguard.jobs.rows.reported import checkpoint_rows
 from costguard.model.job import JobMetric
 
 

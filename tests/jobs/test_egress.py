@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from costguard.jobs.submit import egress
+from costguard.jobs.submit.cost import egress
 from costguard.model.data import StoredSize
 from costguard.model.job import JobInput, JobKind, JobOutput, JobSpec
 from costguard.model.money import ZERO, Money

@@ -15,13 +15,13 @@ from tests.jobs.jobbed import HOUR, MINUTE, NOW, ON_DEMAND, RECIPE, SPOT, A, B
 from costguard.deadlines.hazards import SeenPeriod, counts_of
 from costguard.deadlines.waits import NO_WAITS, WaitCounts
 from costguard.jobs.decide.measures.work_left import START
-from costguard.jobs.submit.expected import (
+from costguard.jobs.submit.cost.expected import (
     ExpectedJobCost,
     SeenPlaces,
     expected_job_cost,
     unusual_beginning,
 )
-from costguard.jobs.submit.offers import HourlyRate
+from costguard.jobs.submit.cost.offers import HourlyRate
 from costguard.jobs.submit.quote import expected_in_turn
 from costguard.model.instance import ProvisioningModel
 from costguard.model.job import CheckpointPlan, JobKind, JobSpec, Terms

@@ -9,7 +9,7 @@ import pytest
 from tests.builders import at
 from tests.jobs.jobbed import HOUR, MINUTE, ON_DEMAND, SPOT, A, B
 
-from costguard.jobs.submit.offers import Chance, Feasibility, HourlyRate, feasibility
+from costguard.jobs.submit.cost.offers import Chance, Feasibility, HourlyRate, feasibility
 from costguard.model.instance import ProvisioningModel
 from costguard.model.job import JobKind, JobSpec
 from costguard.model.money import Money

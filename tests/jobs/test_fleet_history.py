@@ -7,8 +7,8 @@ from datetime import timedelta
 from tests.jobs.cloud_vms import Vm
 from tests.jobs.world import RECIPE, World, world
 
-from costguard.jobs.rows.fleet_history import FleetHistory, SeenByFleet
-from costguard.jobs.rows.zone_history import VMKind
+from costguard.jobs.rows.history.fleet_history import FleetHistory, SeenByFleet
+from costguard.jobs.rows.history.zone_history import VMKind
 
 MINUTE = timedelta(minutes=1)
 

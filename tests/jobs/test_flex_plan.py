@@ -35,8 +35,9 @@ from costguard.jobs.decide.actions import AskAgain, EndAttempt, LaunchAttempt, T
 from costguard.jobs.decide.buy.plan import PlanBasis, plan
 from costguard.jobs.decide.measures.work_left import overhead, work_left
 from costguard.jobs.decide.view import AttemptView
-from costguard.jobs.rows import attempts, flex_waits
-from costguard.jobs.rows.zone_history import VMKind
+from costguard.jobs.rows import attempts
+from costguard.jobs.rows.history import flex_waits
+from costguard.jobs.rows.history.zone_history import VMKind
 from costguard.model.attempt import AgentState, Attempt, AttemptState, Outcome
 from costguard.model.buying import FLEX, bought
 from costguard.model.job import JobState

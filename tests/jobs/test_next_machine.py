@@ -16,7 +16,7 @@ from costguard.jobs.decide.machines.chips import peak_of
 from costguard.jobs.decide.machines.next_machine import NextMachine, next_machine, per_1000_steps
 from costguard.jobs.reports.diagnosis import diagnosis_of
 from costguard.jobs.submit.machine_prices import with_next_machine
-from costguard.jobs.submit.targets import LaunchTargets
+from costguard.jobs.submit.where.targets import LaunchTargets
 from costguard.ledger import prices
 from costguard.ledger.accrual import accrual_at
 from costguard.model.instance import ProvisioningModel, Shape

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from tests.jobs.jobbed import ON_DEMAND, SPOT, A
 
-from costguard.jobs.submit.offers import HourlyRate
-from costguard.jobs.submit.price_record import price_warnings
+from costguard.jobs.submit.cost.offers import HourlyRate
+from costguard.jobs.submit.cost.price_record import price_warnings
 from costguard.ledger.accrual import region_of
 from costguard.model.money import Money
 

@@ -15,8 +15,8 @@ from tests.jobs.test_agent_report import agent, event
 
 from costguard.db.transaction import Database
 from costguard.jobs.reports.progress import SharedBill, job_progress, progress_of, total_of
-from costguard.jobs.rows import attempts, progress_rows
-from costguard.jobs.rows.reported import agent_fields
+from costguard.jobs.rows import attempts
+from costguard.jobs.rows.reported import agent_fields, progress_rows
 from costguard.ledger.accrual import accrual_at
 from costguard.model.attempt import AgentState, Attempt, Interruption, Notice, Outcome
 from costguard.model.money import Money, Priced

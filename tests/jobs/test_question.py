@@ -8,9 +8,9 @@ from datetime import timedelta
 import pytest
 from tests.jobs.job_service import SPEC, T4
 
-from costguard.jobs.submit.expected import ExpectedJobCost
-from costguard.jobs.submit.offers import PlaceOffer
-from costguard.jobs.submit.question import question_of
+from costguard.jobs.submit.cost.expected import ExpectedJobCost
+from costguard.jobs.submit.cost.offers import PlaceOffer
+from costguard.jobs.submit.cost.question import question_of
 from costguard.model.instance import ProvisioningModel
 from costguard.model.job import JobSpec
 from costguard.model.money import Money

@@ -14,7 +14,7 @@ from tests.jobs.job_service import PRESETS, RULES, T4, JobSetup, asked, priced
 from costguard.access.rules import by_name
 from costguard.db.tables import attempts
 from costguard.db.transaction import Database
-from costguard.jobs.rows.zone_advice import RegionAdvice, ZoneAdvice
+from costguard.jobs.rows.history.zone_advice import RegionAdvice, ZoneAdvice
 from costguard.model.buying import DEMAND, SPOT, bought
 from costguard.model.job import CheckpointPlan
 from costguard.model.launch import SpotListPrice

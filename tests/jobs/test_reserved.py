@@ -14,7 +14,7 @@ from costguard.db.transaction import Database
 from costguard.errors import Invalid
 from costguard.jobs.rows import job_rows
 from costguard.jobs.rows.job_rows import JobFilters
-from costguard.jobs.submit.offers import Chance
+from costguard.jobs.submit.cost.offers import Chance
 from costguard.jobs.submit.quote import JobQuote
 from costguard.jobs.submit.submit import Overrides
 from costguard.model.buying import RESERVED

@@ -24,7 +24,8 @@ from costguard.jobs.decide.checkpoints.save_advice import (
     save_advice,
 )
 from costguard.jobs.reports.save_interval import advice_of, usual_start
-from costguard.jobs.rows import attempts, checkpoint_rows, drills, interruptions
+from costguard.jobs.rows import attempts, drills, interruptions
+from costguard.jobs.rows.reported import checkpoint_rows
 from costguard.model.attempt import Outcome
 from costguard.model.drill import Drill, DrillState, SavedOnNotice
 from costguard.model.instance import ProvisioningModel

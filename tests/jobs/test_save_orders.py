@@ -14,8 +14,8 @@ from costguard.deadlines.save_interval import SaveTerms, best_interval
 from costguard.jobs.act.vm_request import settings_for
 from costguard.jobs.reports.agent_events import AgentEvent, EventsAnswer
 from costguard.jobs.rows import drills
-from costguard.jobs.submit.check_travel import travel_problems
-from costguard.jobs.submit.options import option_problems
+from costguard.jobs.submit.check.check_travel import travel_problems
+from costguard.jobs.submit.check.options import option_problems
 from costguard.model.instance import ProvisioningModel
 from costguard.model.job import CheckpointPlan, JobKind, JobSpec
 

@@ -10,7 +10,7 @@ from tests.builders import at
 from tests.jobs.world import world
 
 from costguard.jobs.decide.measures.start_times import VmStart, by_preset, slowest, start_of, start_times
-from costguard.jobs.rows import start_rows
+from costguard.jobs.rows.history import start_rows
 
 MINUTE = timedelta(minutes=1)
 

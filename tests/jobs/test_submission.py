@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 
 from costguard.access.rules import Access, Rules
-from costguard.jobs.submit import checks, offers, submission
-from costguard.jobs.submit.checks import ImageReference
-from costguard.jobs.submit.offers import HourlyRate
+from costguard.jobs.submit import submission
+from costguard.jobs.submit.check import checks
+from costguard.jobs.submit.check.checks import ImageReference
+from costguard.jobs.submit.cost import offers
+from costguard.jobs.submit.cost.offers import HourlyRate
 from costguard.jobs.submit.submission import Overrides
 from costguard.model.instance import ProvisioningModel, Shape
 from costguard.model.job import CheckpointPlan, JobKind, JobMetric, JobSpec

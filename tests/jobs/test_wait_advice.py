@@ -15,7 +15,7 @@ from costguard.deadlines.situation import Act
 from costguard.deadlines.waits import NEVER_GRANTED, NO_WAITS, WaitCounts, grant_hazards
 from costguard.errors import CloudError
 from costguard.jobs.act.planning import Planning
-from costguard.jobs.rows.zone_advice import RegionAdvice
+from costguard.jobs.rows.history.zone_advice import RegionAdvice
 from costguard.ledger import prices
 from costguard.model.buying import bought
 from costguard.model.instance import ProvisioningModel

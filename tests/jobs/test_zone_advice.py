@@ -13,7 +13,7 @@ from tests.jobs.job_rows import RECIPE
 from costguard.deadlines.hazards import PRIOR_PREEMPTIONS, hazards_of
 from costguard.deadlines.history import counts_of_rates
 from costguard.errors import BadAnswer, CloudError, PermissionDenied, RateLimited
-from costguard.jobs.rows.zone_advice import RegionAdvice, ZoneAdvice
+from costguard.jobs.rows.history.zone_advice import RegionAdvice, ZoneAdvice
 from costguard.model.instance import ProvisioningModel
 from costguard.model.launch import CapacityAdvice, Recipe, SpotListPrice
 from costguard.model.money import Money

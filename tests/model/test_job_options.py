@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 from costguard.api.fields import Body
 from costguard.api.job.options import takes_options
 from costguard.cli.job.launch_options import JobOptions, parameters_of, takes_job
-from costguard.jobs.submit.options import submission_of
+from costguard.jobs.submit.check.options import submission_of
 from costguard.jobs.submit.submission import Overrides
 from costguard.model.options.job import JOB_OPTIONS
 from costguard.model.options.option import Flag, Input, Option, Panel, Takes

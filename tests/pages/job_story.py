@@ -23,10 +23,11 @@ from costguard.jobs.decide.planned import (
     StoredPlan,
     WorkLeft,
 )
-from costguard.jobs.rows import attempts, diagnosis_rows, interruptions, plan_rows, progress_rows
+from costguard.jobs.rows import attempts, interruptions, plan_rows
 from costguard.jobs.rows import job_rows as jobs
-from costguard.jobs.rows.diagnosis_rows import NewWindow
+from costguard.jobs.rows.reported import diagnosis_rows, progress_rows
 from costguard.jobs.rows.reported.agent_fields import JudgedWindow
+from costguard.jobs.rows.reported.diagnosis_rows import NewWindow
 from costguard.model.attempt import AgentState, AttemptState, Exit, Interruption, Notice, Outcome
 from costguard.model.instance import ProvisioningModel
 from costguard.model.job import Job, JobKind, JobState, SeenCheckpoint

@@ -11,7 +11,8 @@ from tests.jobs import job_rows as made
 from tests.pages.html import Page, tidy
 
 from costguard.db.transaction import Database
-from costguard.jobs.rows import attempts, checkpoint_rows, drills
+from costguard.jobs.rows import attempts, drills
+from costguard.jobs.rows.reported import checkpoint_rows
 from costguard.jobs.rows.reported.agent_fields import drill_report
 from costguard.model.attempt import AgentState, AttemptState
 from costguard.model.job import JobState

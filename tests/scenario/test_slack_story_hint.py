@@ -6,7 +6,8 @@ from tests.jobs import job_rows as stored_jobs
 from tests.scenario.slack_story import DAY, MINUTE, Story, buttons, shown, story
 
 from costguard.events import audit_log
-from costguard.jobs.rows import job_events, job_rows, progress_rows
+from costguard.jobs.rows import job_events, job_rows
+from costguard.jobs.rows.reported import progress_rows
 from costguard.model.attempt import AttemptState
 from costguard.model.job import Job, JobState
 from costguard.model.progress import EVALUATION, SeriesPoint

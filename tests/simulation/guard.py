@@ -22,7 +22,7 @@ from costguard.gce.prices import CatalogPrices
 from costguard.jobs.reports.agent_events import KEY_NAME, AgentEvents, AgentTokens
 from costguard.jobs.reports.listening import Listening
 from costguard.jobs.submit.submit import JobService
-from costguard.jobs.submit.targets import LaunchTargets
+from costguard.jobs.submit.where.targets import LaunchTargets
 from costguard.ledger import price_refresh
 from costguard.main.checkpoints import data_places
 from costguard.main.guard import built

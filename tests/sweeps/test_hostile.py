@@ -16,7 +16,7 @@ from tests.sweeps.sweep_story import order
 
 from costguard.db.transaction import Database
 from costguard.errors import Unavailable
-from costguard.jobs.submit.checks import MOST_REFUSALS
+from costguard.jobs.submit.check.checks import MOST_REFUSALS
 from costguard.model.job import CheckpointPlan, JobCode, JobOutput
 from costguard.model.money import Money
 from costguard.sweeps import members

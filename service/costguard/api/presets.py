@@ -11,7 +11,7 @@ from costguard.api.deps import Given
 from costguard.api.fields import Out, Provisioning, Seconds, read_from
 from costguard.api.route import routes
 from costguard.jobs.decide.measures.start_times import StartTimes
-from costguard.jobs.rows import start_rows
+from costguard.jobs.rows.history import start_rows
 from costguard.model.preset import Preset
 
 router = routes("configuration")

@@ -11,7 +11,7 @@ from pydantic import Field
 from costguard.api.deps import Given
 from costguard.api.fields import Moment, Out, Query, Usd, usd
 from costguard.api.route import routes
-from costguard.jobs.rows.zone_history import FleetSeries, fleet_series
+from costguard.jobs.rows.history.zone_history import FleetSeries, fleet_series
 
 router = routes("jobs")
 

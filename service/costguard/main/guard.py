@@ -45,7 +45,7 @@ from costguard.jobs.reports.agent_events import KEY_NAME, AgentTokens
 from costguard.jobs.reports.checkpoint_watch import CheckpointWatch
 from costguard.jobs.reports.listening import Listening
 from costguard.jobs.rows.budget_holds import BudgetHolds
-from costguard.jobs.rows.zone_advice import RegionAdvice, ZoneAdvice
+from costguard.jobs.rows.history.zone_advice import RegionAdvice, ZoneAdvice
 from costguard.jobs.submit.code import CodeArchives
 from costguard.ledger import price_refresh
 from costguard.ledger.discovery.watch import Discovery, WatchList

@@ -26,12 +26,12 @@ from costguard.db.remembered import forget
 from costguard.db.state import state
 from costguard.db.transaction import Database
 from costguard.jobs.reports.agent_events import KEY_NAME, AgentEvents, AgentTokens
-from costguard.jobs.rows.zone_advice import RegionAdvice, ZoneAdvice
-from costguard.jobs.submit.addresses import AddressFinder
+from costguard.jobs.rows.history.zone_advice import RegionAdvice, ZoneAdvice
 from costguard.jobs.submit.assess import Assessor
 from costguard.jobs.submit.code import CodeArchives
 from costguard.jobs.submit.submit import JobService
-from costguard.jobs.submit.targets import LaunchTargets
+from costguard.jobs.submit.where.addresses import AddressFinder
+from costguard.jobs.submit.where.targets import LaunchTargets
 from costguard.ledger.discovery.watch import WatchList
 from costguard.main.access import authenticator_of, sign_in_pages
 from costguard.main.checkpoints import checkpoints, code_archives, data_places, stored_output

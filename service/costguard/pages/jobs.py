@@ -17,7 +17,7 @@ from costguard.jobs.rows import job_rows, kept_disks
 from costguard.jobs.rows.interruptions import RecoveryReport, recoveries
 from costguard.jobs.rows.job_rows import JobFilters
 from costguard.jobs.rows.kept_disks import KeptJobDisk, KeptJobDisks
-from costguard.jobs.submit.places import PlaceScore, place_scores
+from costguard.jobs.submit.where.places import PlaceScore, place_scores
 from costguard.ledger.accrual import accrual_at
 from costguard.model.access import Permission, Principal
 from costguard.model.duration import span_text

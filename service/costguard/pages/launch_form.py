@@ -12,7 +12,7 @@ from enum import Enum
 from functools import partial
 from typing import Any, TypeVar
 
-from costguard.jobs.submit.options import submission_of
+from costguard.jobs.submit.check.options import submission_of
 from costguard.jobs.submit.submission import JobRefusal, Submission
 from costguard.model.job import Job, JobCode, JobKind
 from costguard.model.money import Money

@@ -10,7 +10,7 @@ from fastapi import Request
 from starlette.responses import HTMLResponse
 
 from costguard.jobs.decide.measures.start_times import StartTimes
-from costguard.jobs.rows import start_rows
+from costguard.jobs.rows.history import start_rows
 from costguard.ledger.accrual import accrual_at
 from costguard.ledger.fleet_rows import Burning
 from costguard.ledger.running import burn_rates

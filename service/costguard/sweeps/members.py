@@ -10,7 +10,7 @@ from itertools import islice, product
 from math import prod
 from typing import Any
 
-from costguard.jobs.submit.checks import LONGEST_NAME, size_problem
+from costguard.jobs.submit.check.checks import LONGEST_NAME, size_problem
 from costguard.jobs.submit.submission import JobRefusal, Submission, shown
 from costguard.model.job import JobKind, JobSpec
 from costguard.model.sweep import MOST_MEMBERS

@@ -10,10 +10,10 @@ from datetime import datetime, timedelta
 from costguard.access.rules import Rules
 from costguard.db.transaction import Database
 from costguard.jobs.rows import budget_holds
-from costguard.jobs.submit import offers
 from costguard.jobs.submit import quote as job_quote
 from costguard.jobs.submit.assess import Assessment, Assessor
-from costguard.jobs.submit.offers import PlaceOffer
+from costguard.jobs.submit.cost import offers
+from costguard.jobs.submit.cost.offers import PlaceOffer
 from costguard.jobs.submit.quote import JobQuote
 from costguard.jobs.submit.submission import JobRefusal, without_credentials
 from costguard.ledger.accrual import accrual_at

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from costguard.api.fields import Address, Body, Text
 from costguard.api.job.options import Hours, takes_options, values_of, whole_hours
-from costguard.jobs.submit.options import submission_of
+from costguard.jobs.submit.check.options import submission_of
 from costguard.jobs.submit.submission import Submission
 
 

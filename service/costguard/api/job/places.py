@@ -17,7 +17,7 @@ from costguard.api.route import routes
 from costguard.jobs.decide.buy.placement import PREEMPTION_HALF_LIFE, STOCKOUT_HALF_LIFE
 from costguard.jobs.decide.measures.histogram import Histogram
 from costguard.jobs.rows import interruptions as engine
-from costguard.jobs.submit.places import place_scores
+from costguard.jobs.submit.where.places import place_scores
 
 router = routes("jobs")
 

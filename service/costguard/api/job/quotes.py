@@ -13,7 +13,7 @@ from costguard.api.job.bodies import QuoteBody
 from costguard.api.job.jobs import owner_of
 from costguard.api.route import CHECKED, WRITTEN, routes
 from costguard.api.vm_parts import AddressOut
-from costguard.jobs.submit.offers import Chance
+from costguard.jobs.submit.cost.offers import Chance
 from costguard.jobs.submit.quote import JobQuote
 from costguard.jobs.submit.submit import available_service
 from costguard.model.access import Permission

@@ -18,7 +18,7 @@ from costguard.jobs.decide.recovery.ending import is_reservation_full
 from costguard.jobs.decide.recovery.resume import ResumePoint, has_saved
 from costguard.jobs.decide.view import JobView
 from costguard.jobs.rows import agenda, attempts, interruptions, job_events, job_rows
-from costguard.jobs.submit import checks
+from costguard.jobs.submit.check import checks
 from costguard.ledger import generation
 from costguard.model.attempt import Attempt, AttemptState, Outcome, attempt_name
 from costguard.model.instance import Status

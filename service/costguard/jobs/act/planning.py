@@ -32,11 +32,13 @@ from costguard.jobs.decide.measures.work_left import MeasuredWork, keeps_nothing
 from costguard.jobs.decide.planned import JobPlan, ShadowChoice, StoredPlan
 from costguard.jobs.decide.view import JobContext, JobView
 from costguard.jobs.reports import progress
-from costguard.jobs.rows import checkpoint_rows, job_events, place_rows, plan_rows, progress_rows
-from costguard.jobs.rows.fleet_history import FleetHistory, SeenByFleet
-from costguard.jobs.rows.zone_advice import RegionAdvice, ZoneAdvice
-from costguard.jobs.rows.zone_history import VMKind
-from costguard.jobs.submit.places import may_launch
+from costguard.jobs.rows import job_events, plan_rows
+from costguard.jobs.rows.history import place_rows
+from costguard.jobs.rows.history.fleet_history import FleetHistory, SeenByFleet
+from costguard.jobs.rows.history.zone_advice import RegionAdvice, ZoneAdvice
+from costguard.jobs.rows.history.zone_history import VMKind
+from costguard.jobs.rows.reported import checkpoint_rows, progress_rows
+from costguard.jobs.submit.where.places import may_launch
 from costguard.model.instance import ProvisioningModel
 from costguard.model.job import Job, JobKind
 from costguard.model.progress import POSITION, SeriesPoint

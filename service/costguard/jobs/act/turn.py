@@ -37,7 +37,7 @@ from costguard.jobs.decide.view import JobContext, JobView
 from costguard.jobs.reports.listening import Listening
 from costguard.jobs.rows import agenda
 from costguard.jobs.rows.agenda import Agenda, LaunchBackoff, News
-from costguard.jobs.submit.places import PlaceFinder, Shapes, may_launch, recent_scores
+from costguard.jobs.submit.where.places import PlaceFinder, Shapes, may_launch, recent_scores
 from costguard.ledger import generation, projects
 from costguard.ledger.accrual import accrual_at
 from costguard.model.job import Terms

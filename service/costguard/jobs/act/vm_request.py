@@ -9,7 +9,7 @@ from datetime import timedelta
 
 from costguard.jobs.decide.checkpoints.disk import saves_on_disk
 from costguard.jobs.decide.recovery import resume
-from costguard.jobs.submit.check_data import is_within
+from costguard.jobs.submit.check.check_data import is_within
 from costguard.ledger.owner import OwnerRules
 from costguard.model.attempt import ATTEMPT_LABEL, Attempt
 from costguard.model.buying import RESERVED

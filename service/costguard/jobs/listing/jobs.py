@@ -16,10 +16,10 @@ from costguard.jobs.decide.measures.pace import TrainingPace, metric_of, pace, s
 from costguard.jobs.decide.recovery.ended_runs import crashes, preemptions
 from costguard.jobs.decide.view import AttemptView, JobView
 from costguard.jobs.rows import attempts, drills, interruptions, job_rows, kept_disks
-from costguard.jobs.rows.checkpoint_rows import KeptCheckpoint, checkpoints_of
 from costguard.jobs.rows.interruptions import LostWork, sum_lost
 from costguard.jobs.rows.job_rows import JobFilters
 from costguard.jobs.rows.kept_disks import KeptJobDisk
+from costguard.jobs.rows.reported.checkpoint_rows import KeptCheckpoint, checkpoints_of
 from costguard.ledger.accrual import Accrual
 from costguard.model.attempt import Attempt, AttemptState, Interruption
 from costguard.model.drill import Drill, SavedOnNotice

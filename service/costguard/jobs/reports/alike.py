@@ -11,7 +11,8 @@ from costguard.jobs.decide.machines.alike import MetricReached, ScriptComparison
 from costguard.jobs.decide.measures.pace import pace
 from costguard.jobs.reports.curve_news import ChosenCurve, chosen_curve
 from costguard.jobs.reports.progress import SharedBill
-from costguard.jobs.rows import attempts, job_rows, progress_rows, script_rows
+from costguard.jobs.rows import attempts, job_rows, script_rows
+from costguard.jobs.rows.reported import progress_rows
 from costguard.ledger.accrual import Accrual
 from costguard.model.attempt import Attempt
 from costguard.model.job import Job, JobKind

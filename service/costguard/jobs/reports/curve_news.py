@@ -11,7 +11,8 @@ from typing import NamedTuple
 from sqlalchemy import Connection
 
 from costguard.events import audit_log
-from costguard.jobs.rows import attempts, checkpoint_rows, job_events, job_rows, progress_rows
+from costguard.jobs.rows import attempts, job_events, job_rows
+from costguard.jobs.rows.reported import checkpoint_rows, progress_rows
 from costguard.model.attempt import Attempt
 from costguard.model.duration import span_text
 from costguard.model.event import Event

@@ -30,10 +30,10 @@ from costguard.jobs.decide.machines.chip_prices import MachinePrice
 from costguard.jobs.decide.machines.chips import peak_of
 from costguard.jobs.decide.machines.next_machine import NextMachine
 from costguard.jobs.reports import progress
-from costguard.jobs.rows import attempts, diagnosis_rows, job_events, job_rows, progress_rows
-from costguard.jobs.rows.diagnosis_rows import NewWindow
-from costguard.jobs.rows.reported import agent_fields
+from costguard.jobs.rows import attempts, job_events, job_rows
+from costguard.jobs.rows.reported import agent_fields, diagnosis_rows, progress_rows
 from costguard.jobs.rows.reported.agent_fields import BoundStretch, MeasuredMinute
+from costguard.jobs.rows.reported.diagnosis_rows import NewWindow
 from costguard.ledger.accrual import Accrual
 from costguard.ledger.rows import shape_of
 from costguard.model.attempt import AgentState, Attempt, AttemptState

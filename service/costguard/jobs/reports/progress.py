@@ -9,7 +9,8 @@ from itertools import pairwise
 
 from sqlalchemy import Connection
 
-from costguard.jobs.rows import attempts, interruptions, job_rows, progress_rows
+from costguard.jobs.rows import attempts, interruptions, job_rows
+from costguard.jobs.rows.reported import progress_rows
 from costguard.ledger.accrual import Accrual
 from costguard.model.attempt import Attempt, Interruption
 from costguard.model.job import Job

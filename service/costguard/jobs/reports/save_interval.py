@@ -23,8 +23,9 @@ from costguard.jobs.decide.checkpoints.save_advice import (
 )
 from costguard.jobs.decide.machines.bound_savings import is_same_training
 from costguard.jobs.reports import progress
-from costguard.jobs.rows import attempts, checkpoint_rows, drills, interruptions, job_rows, progress_rows
-from costguard.jobs.rows.zone_history import VMKind, counts_of_zone
+from costguard.jobs.rows import attempts, drills, interruptions, job_rows
+from costguard.jobs.rows.history.zone_history import VMKind, counts_of_zone
+from costguard.jobs.rows.reported import checkpoint_rows, progress_rows
 from costguard.model.attempt import Attempt, Interruption
 from costguard.model.drill import Drill
 from costguard.model.instance import ProvisioningModel

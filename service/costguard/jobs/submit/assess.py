@@ -17,19 +17,20 @@ from costguard.errors import CheckpointError, CloudError, NotFound
 from costguard.jobs.decide.measures.start_times import planned_start
 from costguard.jobs.decide.measures.work_left import START
 from costguard.jobs.rows import budget_holds, drills, job_rows
-from costguard.jobs.rows.fleet_history import FleetHistory
-from costguard.jobs.rows.zone_history import VMKind
-from costguard.jobs.submit import check_data, checks, egress, offers
+from costguard.jobs.rows.history.fleet_history import FleetHistory
+from costguard.jobs.rows.history.zone_history import VMKind
 from costguard.jobs.submit import submission as recipe
 from costguard.jobs.submit import submission as roles
+from costguard.jobs.submit.check import check_data, checks
 from costguard.jobs.submit.code import CodeArchives
+from costguard.jobs.submit.cost import egress, offers
+from costguard.jobs.submit.cost.offers import Feasibility, HourlyRates, feasibility
+from costguard.jobs.submit.cost.price_record import price_warnings
 from costguard.jobs.submit.data_look import look_at_data
-from costguard.jobs.submit.offers import Feasibility, HourlyRates, feasibility
-from costguard.jobs.submit.places import rates
-from costguard.jobs.submit.price_record import price_warnings
-from costguard.jobs.submit.reserved import look_at_reservation
 from costguard.jobs.submit.submission import JobRefusal, Overrides, Submission, shown
-from costguard.jobs.submit.targets import LaunchTargets
+from costguard.jobs.submit.where.places import rates
+from costguard.jobs.submit.where.reserved import look_at_reservation
+from costguard.jobs.submit.where.targets import LaunchTargets
 from costguard.ledger.accrual import Accrual, accrual_at, region_of
 from costguard.model.access import Authority
 from costguard.model.buying import models_of

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from costguard.errors import CheckpointError, CheckpointLocationMissing
-from costguard.jobs.submit import egress
+from costguard.jobs.submit.cost import egress
 from costguard.jobs.submit.submission import JobRefusal
 from costguard.model.data import DataMove, StoredSize
 from costguard.model.job import JobKind, JobSpec

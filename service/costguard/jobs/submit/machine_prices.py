@@ -11,9 +11,9 @@ from costguard.jobs.decide.machines.chip_prices import MachinePrice, by_compute
 from costguard.jobs.decide.machines.chips import CHIPS, peak_of
 from costguard.jobs.decide.machines.next_machine import names_one, next_machine
 from costguard.jobs.reports.diagnosis import JobDiagnosis
-from costguard.jobs.submit.offers import cheapest
-from costguard.jobs.submit.places import Shapes, rates
-from costguard.jobs.submit.targets import LaunchTargets
+from costguard.jobs.submit.cost.offers import cheapest
+from costguard.jobs.submit.where.places import Shapes, rates
+from costguard.jobs.submit.where.targets import LaunchTargets
 from costguard.ledger.accrual import Accrual
 from costguard.model.buying import models_of, not_sold
 from costguard.model.instance import Shape

@@ -16,15 +16,15 @@ from costguard.jobs.decide.checkpoints import notice
 from costguard.jobs.decide.machines.chip_prices import MachinePrice
 from costguard.jobs.decide.measures.work_left import APART, keeps_nothing
 from costguard.jobs.rows import budget_holds
-from costguard.jobs.submit import offers as policy
-from costguard.jobs.submit import places
 from costguard.jobs.submit.assess import Assessment
-from costguard.jobs.submit.expected import ExpectedJobCost, SeenPlaces, expected_job_cost, unusual_beginning
+from costguard.jobs.submit.cost import offers as policy
+from costguard.jobs.submit.cost.expected import ExpectedJobCost, SeenPlaces, expected_job_cost, unusual_beginning
+from costguard.jobs.submit.cost.offers import Feasibility, HourlyRate, PlaceOffer
+from costguard.jobs.submit.cost.question import question_of
 from costguard.jobs.submit.machine_prices import preset_prices
-from costguard.jobs.submit.offers import Feasibility, HourlyRate, PlaceOffer
-from costguard.jobs.submit.question import question_of
 from costguard.jobs.submit.submission import JobRefusal
-from costguard.jobs.submit.targets import LaunchTargets
+from costguard.jobs.submit.where import places
+from costguard.jobs.submit.where.targets import LaunchTargets
 from costguard.ledger.accrual import Accrual, accrual_at, region_of
 from costguard.model import buying
 from costguard.model.buying import models_of

@@ -18,13 +18,14 @@ from costguard.events import audit_log
 from costguard.jobs.decide.checkpoints.disk import saves_on_disk
 from costguard.jobs.reports.diagnosis import JobDiagnosis
 from costguard.jobs.rows import attempts, drills, job_events, job_rows, kept_disks
-from costguard.jobs.submit import egress, submission, wishes
+from costguard.jobs.submit import submission, wishes
 from costguard.jobs.submit.assess import Assessment, Assessor
 from costguard.jobs.submit.code import CodeArchives
+from costguard.jobs.submit.cost import egress
 from costguard.jobs.submit.machine_prices import with_next_machine
 from costguard.jobs.submit.quote import JobQuote, quote
 from costguard.jobs.submit.submission import JobRefusal, Overrides, Submission, without_credentials
-from costguard.jobs.submit.targets import LaunchTargets
+from costguard.jobs.submit.where.targets import LaunchTargets
 from costguard.ledger.accrual import Accrual
 from costguard.model.access import Authority
 from costguard.model.drill import Drill

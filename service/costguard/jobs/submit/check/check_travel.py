@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from costguard.jobs.submit.check_data import is_within, path_problems
+from costguard.jobs.submit.check.check_data import is_within, path_problems
 from costguard.jobs.submit.submission import JobRefusal, shown
 from costguard.model.job import CheckpointPlan, JobSpec
 from costguard_vm.model.checkpoint import names_a_file

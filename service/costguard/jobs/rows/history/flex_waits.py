@@ -10,8 +10,8 @@ from sqlalchemy import Connection, select
 
 from costguard.db.tables import attempts, jobs
 from costguard.deadlines.waits import SeenWait, WaitCounts, counts_of_waits
+from costguard.jobs.rows.history.zone_history import VMKind
 from costguard.jobs.rows.job_rows import RECIPE
-from costguard.jobs.rows.zone_history import VMKind
 from costguard.model.attempt import Outcome
 from costguard.model.instance import ProvisioningModel
 from costguard.model.launch import NO_WAIT

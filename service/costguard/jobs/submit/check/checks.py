@@ -12,10 +12,10 @@ from itertools import islice, pairwise
 from urllib.parse import urlsplit
 
 from costguard import credentials
-from costguard.jobs.submit import check_data
-from costguard.jobs.submit.check_code import code_problems
-from costguard.jobs.submit.check_travel import travel_problems
-from costguard.jobs.submit.options import free_texts, option_problems, unused_by_dev
+from costguard.jobs.submit.check import check_data
+from costguard.jobs.submit.check.check_code import code_problems
+from costguard.jobs.submit.check.check_travel import travel_problems
+from costguard.jobs.submit.check.options import free_texts, option_problems, unused_by_dev
 from costguard.jobs.submit.submission import JobRefusal, drill_refusal, shown
 from costguard.model.job import CheckpointPlan, JobKind, JobSpec
 from costguard.model.moments import utc_text

@@ -25,9 +25,9 @@ from costguard.jobs.decide.buy.placement import (
     scores,
 )
 from costguard.jobs.decide.view import JobView
-from costguard.jobs.rows import place_rows
-from costguard.jobs.submit.addresses import AddressFinder
-from costguard.jobs.submit.offers import HourlyRate
+from costguard.jobs.rows.history import place_rows
+from costguard.jobs.submit.cost.offers import HourlyRate
+from costguard.jobs.submit.where.addresses import AddressFinder
 from costguard.ledger.accrual import Accrual, region_of
 from costguard.ledger.billed.addresses import address_in_use
 from costguard.ledger.billed.machine_parts import is_billed_as_gpus

@@ -11,8 +11,8 @@ from sqlalchemy import Connection
 from costguard.deadlines.hazards import ZoneCounts
 from costguard.deadlines.waits import WaitCounts
 from costguard.jobs.decide.measures.start_times import StartTimes
-from costguard.jobs.rows import flex_waits, start_rows
-from costguard.jobs.rows.zone_history import VMKind, zone_counts
+from costguard.jobs.rows.history import flex_waits, start_rows
+from costguard.jobs.rows.history.zone_history import VMKind, zone_counts
 
 _READ_EVERY = timedelta(minutes=15)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from costguard.jobs.submit.offers import HourlyRates
+from costguard.jobs.submit.cost.offers import HourlyRates
 from costguard.ledger.accrual import region_of
 from costguard.model.instance import ProvisioningModel
 from costguard.model.money import Money

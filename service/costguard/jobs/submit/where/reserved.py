@@ -12,7 +12,7 @@ import structlog
 from costguard.errors import CloudError
 from costguard.jobs.decide.limits.ceiling import LEAST_RUN
 from costguard.jobs.submit.submission import JobRefusal, Overrides
-from costguard.jobs.submit.targets import LaunchTargets
+from costguard.jobs.submit.where.targets import LaunchTargets
 from costguard.model.duration import span_text
 from costguard.model.job import JobKind, JobSpec
 from costguard.model.launch import Recipe, ReservedVms

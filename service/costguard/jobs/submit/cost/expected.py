@@ -16,7 +16,7 @@ from costguard.deadlines.waits import NO_WAITS, WaitCounts
 from costguard.jobs.decide.buy.plan_words import reason_text
 from costguard.jobs.decide.buy.ways import flex_offer
 from costguard.jobs.decide.measures.work_left import APART, ENDS, INTERVAL, START, keeps_nothing
-from costguard.jobs.submit.offers import HourlyRates
+from costguard.jobs.submit.cost.offers import HourlyRates
 from costguard.model.buying import models_of
 from costguard.model.instance import ProvisioningModel
 from costguard.model.job import JobKind, JobSpec, Terms

@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from costguard.jobs.rows.zone_advice import RegionAdvice, ZoneAdvice
-from costguard.jobs.submit.addresses import AddressFinder
-from costguard.jobs.submit.places import Shapes
+from costguard.jobs.rows.history.zone_advice import RegionAdvice, ZoneAdvice
+from costguard.jobs.submit.where.addresses import AddressFinder
+from costguard.jobs.submit.where.places import Shapes
 from costguard.ledger.discovery.watch import Watched
 from costguard.model.job import JobSpec
 from costguard.model.launch import AddressChoice, Recipe, ReservedVms

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from costguard.jobs.submit.expected import ExpectedJobCost
-from costguard.jobs.submit.offers import PlaceOffer
+from costguard.jobs.submit.cost.expected import ExpectedJobCost
+from costguard.jobs.submit.cost.offers import PlaceOffer
 from costguard.model.duration import span_text
 from costguard.model.job import JobSpec
 from costguard.model.launch import Recipe

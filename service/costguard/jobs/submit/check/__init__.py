@@ -1,0 +1,1 @@
+"""Checks what a person submitted, all problems at once. Pure."""
