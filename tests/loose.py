@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
 
 from costguard.ledger.owner import OwnerRules
 from costguard.model.observation import LooseKind, LooseListing, LooseThing, UnreadList
 from costguard.model.ports import Clock
-from costguard.spend.loose import LooseThings
+from costguard.spend.loose.asking import LooseAsking, LooseSource
+from costguard.spend.loose.things import LooseThings
 
 _MADE = datetime(2026, 10, 2, 9, tzinfo=UTC)
 _ZONE, _REGION = "zones/us-central1-a", "us-central1"
@@ -54,5 +56,11 @@ _UNREAD = UnreadList(
 
 def loose_things(clock: Clock) -> LooseThings:
     listing = LooseListing("lab", (_DISK, _ADDRESS, _IMAGE, _QUEUED), cluster_disks=3, unread=(_UNREAD,))
-    owners = OwnerRules(domain="lab.example")
-    return LooseThings(lambda _project: listing, lambda: ("lab",), clock.now, owners, spawn=lambda read: read())
+    return answered(clock, lambda _project: listing, ["lab"])
+
+
+def answered(clock: Clock, source: LooseSource, projects: Sequence[str]) -> LooseThings:
+    """Loose things of which each project has been asked once."""
+    asking = LooseAsking(source, lambda: projects, clock.now, start=lambda _name, run: run())
+    asking.turn()
+    return LooseThings(asking.memory, lambda: projects, clock.now, OwnerRules(domain="lab.example"), asking.ask)

@@ -16,7 +16,8 @@ from costguard.ledger.owner import OwnerRules
 from costguard.ledger.price_book import PriceBook
 from costguard.model.money import Money
 from costguard.model.observation import LooseKind, LooseListing
-from costguard.spend.loose import report_of
+from costguard.spend.loose.memory import LooseAnswer
+from costguard.spend.loose.report import report_of
 from costguard_sandbox.clock import ManualClock
 from costguard_sandbox.server import running
 from costguard_sandbox.world import World
@@ -57,7 +58,8 @@ def test_a_failed_request_is_named_with_its_quota_its_owner_and_its_command() ->
     world.advance(timedelta(hours=1))
     world.tpus.queue("demo", ZONE, "waiting", _SPEC)
     with _listed(world) as loose:
-        report = report_of(START, [loose()], OwnerRules(domain="example.com"), PriceBook(()))
+        answer = LooseAnswer("demo", START, loose(), START)
+    report = report_of(["demo"], [answer], OwnerRules(domain="example.com"), PriceBook(()), START)
     (item,) = report.items
     assert item.thing.what == (
         "queued resource, failed (There is no more capacity in the zone): holds the Spot quota of 16 v5p TPU chips"

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
@@ -15,10 +16,12 @@ from tests.settings.reading import read
 from tests.waiting import until
 
 from costguard.clock import ScaledClock
+from costguard.main.loose import messages_of
 from costguard.main.web_process import Process, WebProcess, WebProcesses
 from costguard.main.wire import (
     Alive,
     Asked,
+    AskLoose,
     Begin,
     Counts,
     Family,
@@ -31,8 +34,11 @@ from costguard.main.wire import (
     families_of,
     metrics_of,
 )
+from costguard.model.instance import ProvisioningModel, Shape
+from costguard.model.observation import LooseKind, LooseListing, LooseThing, UnreadList
 from costguard.settings import Settings
 from costguard.settings.environment import is_secret, of_serving
+from costguard.spend.loose.memory import LooseAnswer
 from costguard.web.meters import Meters, WatchMeters
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
@@ -358,3 +364,25 @@ def test_serving_process_gets_only_the_secrets_that_it_uses(tmp_path: Path) -> N
     assert "xoxb-1-secret" in repr(of_serving(signed.given))
     assert all(map(is_secret, [*secrets, "COSTGUARD_TOKEN_FILE", "CREDENTIALS_DIRECTORY"]))
     assert not any(map(is_secret, ("COSTGUARD_CONFIG", "AWS_SECRET_ACCESS_KEY", "PATH")))
+
+
+def test_loose_things_go_over_the_wire_as_they_are() -> None:
+    """Fractions, shapes and moments arrive exact, and the user's wish goes the other way."""
+    shape = Shape("a4-highgpu-8g", 224, 3968 * 1024, "nvidia-b200", 8)
+    thing = LooseThing(
+        LooseKind.RESERVATION, "lab", "zones/us-central1-b", "held", "unused", NOON, labels={"owner": "ana"},
+        quantity=Fraction(1, 3), shape=shape, model=ProvisioningModel.RESERVATION_BOUND,
+    )  # fmt: skip
+    unread = UnreadList("lab", LooseKind.DISK, "It answered 403.", "compute.disks.list")
+    listing = LooseListing("lab", (thing,), cluster_disks=3, unread=(unread,))
+    heard = (LooseAnswer("lab", NOON, listing, NOON), LooseAnswer("dark", NOON, trouble="It did not answer."))
+    with wires() as (here, there):
+        watcher = Watcher(there, lambda: None)
+        watcher.start()
+        for message in messages_of(heard):
+            here.send(message)
+        until(lambda: watcher.loose.of("dark") is not None)
+        watcher.ask_loose(["lab"])
+        assert here.receive(30) == AskLoose(projects=("lab",))
+        here.close()
+    assert watcher.loose.answers(["lab", "dark"]) == list(heard)

@@ -23,7 +23,8 @@ from costguard.model.observation import LooseKind, LooseListing, LooseThing
 from costguard.model.price import Price, PriceKey, Unit
 from costguard.reminders.message_rows import StoredMessage
 from costguard.slack.render import render
-from costguard.spend.loose import LooseReport, report_of
+from costguard.spend.loose.memory import LooseAnswer
+from costguard.spend.loose.report import LooseReport, report_of
 
 DAY = timedelta(days=1)
 NINE = NOW.replace(hour=9, minute=0)
@@ -63,7 +64,8 @@ class Google:
     def __call__(self) -> LooseReport:
         self.asked += 1
         disk = LooseThing(LooseKind.DISK, "lab", "zones/us-central1-b", "old", "pd-ssd disk, 10 GiB", NINE - 9 * DAY)
-        return report_of(NOW, [LooseListing("lab", (*self.things, disk))], OwnerRules(domain="lab.example"), BOOK)
+        answer = LooseAnswer("lab", NOW, LooseListing("lab", (*self.things, disk)), NOW)
+        return report_of(["lab"], [answer], OwnerRules(domain="lab.example"), BOOK, NOW)
 
 
 def composed(message: StoredMessage, now: datetime, database: Database) -> Composed | Withdrawn:

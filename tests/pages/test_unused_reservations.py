@@ -9,17 +9,16 @@ from fractions import Fraction
 import pytest
 from fastapi.testclient import TestClient
 from tests.api.rows import NOW
+from tests.loose import answered
 from tests.pages.conftest import pages
 from tests.pages.html import Page, tidy
 
 from costguard.api.deps import Deps
 from costguard.db.transaction import Database
 from costguard.ledger import prices
-from costguard.ledger.owner import OwnerRules
 from costguard.model.instance import ProvisioningModel, Shape
 from costguard.model.observation import LooseKind, LooseListing, LooseThing, PlannedReservation, UnreadList
 from costguard.model.price import Price, PriceKey, Unit
-from costguard.spend.loose import LooseThings
 
 DAY = timedelta(days=1)
 A4 = Shape("a4-highgpu-8g", 224, 3968 * 1024, "nvidia-b200", 8)
@@ -67,10 +66,7 @@ def database(sqlite_database: Database) -> Database:
 
 def client_of(deps: Deps, *listings: LooseListing) -> TestClient:
     by_project = {listing.project: listing for listing in listings}
-    owners = OwnerRules(domain="lab.example")
-    things = LooseThings(
-        lambda project: by_project[project], lambda: [*by_project], deps.clock.now, owners, spawn=lambda read: read()
-    )
+    things = answered(deps.clock, lambda project: by_project[project], [*by_project])
     return pages(replace(deps, loose=things))
 
 

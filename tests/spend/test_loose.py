@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
 import pytest
-from tests.fakes import HandClock
 from tests.gce.conftest import Waits
 
 from costguard.gce.client import ComputeCloud
 from costguard.gce.prices import CatalogPrices
 from costguard.ledger.owner import OwnerRules
 from costguard.ledger.price_book import PriceBook
-from costguard.model.observation import LooseKind, LooseListing, LooseThing, UnreadList
-from costguard.spend.loose import KEPT_FOR, LooseReport, LooseThings, command_of, report_of
+from costguard.model.observation import LooseKind, LooseThing
+from costguard.spend.loose.memory import LooseAnswer
+from costguard.spend.loose.report import LooseReport, UnknownWhy, command_of, report_of
 from costguard_sandbox.clock import ManualClock
 from costguard_sandbox.gce.belongings import Belonging
 from costguard_sandbox.server import running
@@ -46,7 +46,8 @@ class Project:
 
     def report(self) -> LooseReport:
         book = PriceBook(CatalogPrices(self.url).fetch())
-        return report_of(self.world.now, [self.cloud.loose("demo")], RULES, book)
+        answer = LooseAnswer("demo", self.world.now, self.cloud.loose("demo"), self.world.now)
+        return report_of(["demo"], [answer], RULES, book, self.world.now)
 
 
 @pytest.fixture
@@ -250,48 +251,24 @@ def test_calendar_mode_has_prices_of_its_own_an_end_and_no_command(project: Proj
     assert december.ends_at == datetime(2026, 12, 2, 8, tzinfo=UTC)
 
 
-def test_latest_report_waits_for_nobody() -> None:
-    """It gives none before the first answer, and an old one while Google is asked again, once at a time."""
-    clock, projects, waiting = HandClock(START), list[str](), list[Callable[[], None]]()
-
-    def source(project: str) -> LooseListing:
-        projects.append(project)
-        return LooseListing(project)
-
-    things, book = LooseThings(source, lambda: ("demo",), clock.now, RULES, spawn=waiting.append), PriceBook(())
-    assert things.latest(book) is None
-    assert things.latest(book) is None
-    assert len(waiting) == 1
-    waiting.pop()()
-    report = things.latest(book)
-    assert report is not None
-    assert report.read_at == START
-    assert waiting == []
-    clock.advance(KEPT_FOR)
-    stale = things.latest(book)
-    assert stale is not None
-    assert stale.read_at == START
-    waiting.pop()()
-    fresh = things.latest(book)
-    assert fresh is not None
-    assert fresh.read_at == START + KEPT_FOR
-    assert len(projects) == 2
-
-
 def test_list_that_may_not_be_read_is_unknown_with_its_permission(project: Project) -> None:
-    """The other lists are shown."""
+    """A project that refuses each list is unknown once."""
     project.has("address", "loose", REGION, status="RESERVED", addressType="EXTERNAL")
     project.world.faults.add(kind="forbidden", project="demo")
-    report = project.report()
+    listing, report = project.cloud.loose("demo"), project.report()
     assert report.items == []
-    assert {(one.kind, one.permission) for one in report.unread} >= {
+    assert report.unread == []
+    (unknown,) = report.unknown
+    assert (unknown.project, unknown.why) == ("demo", UnknownWhy.REFUSED)
+    assert "403" in unknown.reason
+    assert {(one.kind, one.permission) for one in listing.unread} >= {
         (LooseKind.DISK, "compute.disks.list"),
         (LooseKind.ADDRESS, "compute.addresses.list"),
         (LooseKind.SNAPSHOT, "compute.snapshots.list"),
         (LooseKind.RESERVATION, "compute.reservations.list"),
         (LooseKind.FUTURE_RESERVATION, "compute.futureReservations.list"),
     }
-    assert all("403" in one.reason for one in report.unread)
+    assert all("403" in one.reason for one in listing.unread)
     assert not report.total.whole
 
 
@@ -312,21 +289,3 @@ def test_names_are_quoted_for_a_shell() -> None:
         *("gcloud", "compute", "disks", "delete", "a; rm -rf ~"),
         *(f"--zone={ZONE}", "--project=example.com:lab"),
     ]
-
-
-def test_google_is_asked_again_only_after_a_while() -> None:
-    """An answer is kept for ten minutes."""
-    clock, projects = HandClock(START), []
-
-    def source(project: str) -> LooseListing:
-        projects.append(project)
-        return LooseListing(project, unread=(UnreadList(project, LooseKind.DISK, "No.", "compute.disks.list"),))
-
-    things = LooseThings(source, lambda: ("one", "two"), clock.now, RULES)
-    book = PriceBook(())
-    assert len(things.report(lambda: book).unread) == 2
-    assert len(things.report(lambda: book, "one").unread) == 1
-    assert sorted(projects) == ["one", "two"]
-    clock.advance(KEPT_FOR)
-    things.report(lambda: book)
-    assert len(projects) == 4

@@ -28,7 +28,7 @@ from costguard.model.ports import Archives, Clock
 from costguard.model.preset import Preset
 from costguard.model.vm_tool import PinnedTool
 from costguard.model.webhook import WebhookState
-from costguard.spend.loose import LooseThings
+from costguard.spend.loose.things import LooseThings
 from costguard.sweeps.submit import SweepService
 from costguard.web.authentication import RateLimiter, RequestAuthenticator
 from costguard.web.limits import Streams

@@ -298,7 +298,7 @@ def instances(deps: Given, query: Annotated[InstanceQuery, Parameter()]) -> Flee
             size=query.limit,
         )
         looks = projects.read_all(connection)
-    end, loose = page.next, None if deps.loose is None else deps.loose.latest(accrual.book)
+    end, loose = page.next, None if deps.loose is None else deps.loose.unused(accrual.book)
     return FleetResponse(
         as_of=accrual.now,
         totals=FleetTotalsOut.read(page.totals),

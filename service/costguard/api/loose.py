@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import Annotated
 
 from fastapi import Query as Parameter
@@ -14,7 +13,7 @@ from costguard.api.fields import CURRENCY, Amount, Moment, Out, Query, Text, Usd
 from costguard.api.route import routes
 from costguard.errors import Unavailable
 from costguard.model.observation import LooseKind
-from costguard.spend.loose import METHOD, prices_of
+from costguard.spend.loose.report import METHOD, UnknownWhy, prices_of
 
 router = routes("spend")
 
@@ -49,6 +48,18 @@ class UnreadListOut(Out):
     permission: str = Field(description="The permission that reading it takes.")
 
 
+class UnknownProjectOut(Out):
+    """A project of which nothing is known now: it is in no amount."""
+
+    project: str
+    why: UnknownWhy = Field(description="refused: its lists; late: it did not answer; not_asked: not yet.")
+    reason: str = Field(description="The reason in a sentence; empty: Google was not asked yet.")
+    tried_at: Moment | None = Field(description="The time at which Google was last asked.")
+    read_at: Moment | None = Field(
+        description="The time of its last answer, whose things are listed still; null: none are."
+    )
+
+
 class PlannedOut(Out):
     """A future reservation: it bills from its start, used or not."""
 
@@ -68,13 +79,19 @@ class PlannedOut(Out):
 
 
 class LooseResponse(Out):
-    as_of: Moment = Field(description="The time at which Google was asked: an answer serves for ten minutes.")
+    as_of: Moment
+    oldest_at: Moment | None = Field(
+        description="The time at which Google was asked for the oldest answer in it; null: no project has answered. "
+        "Each project is asked once an hour."
+    )
+    projects: int = Field(description="The number of watched projects, those that are unknown among them.")
+    unknown: Sequence[UnknownProjectOut] = Field(description="The projects of which nothing is known now.")
     currency: str = CURRENCY
     monthly: Amount = Field(description="The sum; not complete where something has no price, or was not read.")
     things: Sequence[LooseOut] = Field(description="The things, those without a price first, then the dearest.")
     unpriced: int
     cluster_disks: int = Field(description="Unattached disks that a cluster's volumes may need: they are not loose.")
-    unread: Sequence[UnreadListOut]
+    unread: Sequence[UnreadListOut] = Field(description="Lists that were not read, of projects that answered else.")
     unused_reservations: Amount = Field(description="The cost an hour of reserved VMs that nobody uses.")
     planned: Sequence[PlannedOut] = Field(description="Future reservations that are not over, by start.")
     method: str = METHOD
@@ -82,18 +99,28 @@ class LooseResponse(Out):
 
 class LooseQuery(Query):
     project: Text | None = None
+    fresh: bool = Field(
+        default=False,
+        description="Whether Google is asked now. The answer waits for it for twenty seconds at most; what has not "
+        "come by then is reported as it is remembered. What was read within the last thirty seconds is not read again.",
+    )
 
 
 @router.get("/loose", summary="List what bills or holds quota, and nothing uses", operation_id="listLoose")
 def loose(deps: Given, query: Annotated[LooseQuery, Parameter()]) -> LooseResponse:
-    """Asks Google for disks, addresses, snapshots, images and reservations that nothing uses, and for queued resources
-    of TPUs that are dead, with the command that removes each.
+    """Lists disks, addresses, snapshots, images and reservations that nothing uses, and queued resources of TPUs that
+    are dead, with the command that removes each. All is as the projects last answered.
     """
     if deps.loose is None:
         raise Unavailable("This server cannot ask Google what is loose.", "Ask one that watches projects.")
-    report = deps.loose.report(partial(prices_of, deps.database), query.project)
+    if query.fresh:
+        deps.loose.refresh(query.project)
+    report = deps.loose.report(prices_of(deps.database), query.project)
     return LooseResponse(
-        as_of=report.read_at,
+        as_of=report.as_of,
+        oldest_at=report.oldest_at,
+        projects=report.projects,
+        unknown=[UnknownProjectOut.read(one) for one in report.unknown],
         monthly=Amount.read(report.total),
         things=[LooseOut.read(item) for item in report.items],
         unpriced=report.unpriced,

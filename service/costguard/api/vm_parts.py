@@ -73,7 +73,9 @@ class AddressOut(Out):
 class UnusedReservationsOut(Out):
     """Reserved VMs that nobody uses, which bill next to the VMs of the fleet and are in none of its totals."""
 
-    as_of: Moment = read_from("read_at", description="The time at which Google was asked.")
+    as_of: Moment | None = read_from(
+        "oldest_at", description="The time at which Google was asked for the oldest answer; null: none came."
+    )
     vms: int = read_from("unused_vms")
     rate_per_hour: Amount = read_from(
         "unused_burn", description="Their cost an hour; not complete where one has no price or was not read."

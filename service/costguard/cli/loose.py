@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from typing import Annotated
+
 import typer
 from rich.console import Console
 
@@ -10,10 +13,14 @@ from costguard.cli.server import ServerClient
 from costguard.cli.tables import Answer, Column, amount_text, cell, dollars, render, say, show_table, when
 from costguard.model.words import count_text
 
+_PATIENCE_S = 60.0  # the server itself waits for Google twenty seconds
+
 _EXAMPLES = """Examples:
 
   costguard loose                             disks, addresses, snapshots, images and reservations that nothing uses,
                                               and queued resources of TPUs that hold quota for nothing
+
+  costguard loose --fresh                     the same, and Google is asked now: each project is asked once an hour
 
   costguard loose --project ml-lab --json     one project's, as JSON
 """
@@ -23,12 +30,20 @@ def register(app: typer.Typer) -> None:
     app.command("loose", epilog=_EXAMPLES)(loose)
 
 
-def loose(project: OneProject = None, url: Url = DEFAULT_URL, as_json: AsJson = False) -> None:
+def loose(
+    project: OneProject = None,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Have Google asked now, and wait for it twenty seconds at most.")
+    ] = False,
+    url: Url = DEFAULT_URL,
+    as_json: AsJson = False,
+) -> None:
     """List what bills or holds quota, and nothing uses, with its cost a month and the command that removes it.
 
-    Costguard removes nothing of it.
+    Each project is asked once an hour, and this is what they last answered. Costguard removes nothing of it.
     """
-    render(ServerClient(url).get("loose", project=project), as_json, show_loose)
+    client = ServerClient(url, timeout=_PATIENCE_S) if fresh else ServerClient(url)
+    render(client.get("loose", project=project, fresh=fresh or None), as_json, show_loose)
 
 
 def show_loose(console: Console, answer: Answer) -> None:
@@ -52,8 +67,35 @@ def show_loose(console: Console, answer: Answer) -> None:
         console.print()
         say(console, "Future reservations, which bill from their start, used or not:")
         show_table(console, _PLANNED, answer["planned"])
+    unread: dict[tuple[str, str], list[Answer]] = {}
     for one in answer["unread"]:
-        say(console, f"NOT READ: {one['reason']} It takes {one['permission']}.", "bold red")
+        unread.setdefault((one["reason"].replace(one["project"], ""), one["permission"]), []).append(one)
+    for (_, permission), alike in unread.items():
+        say(console, f"NOT READ: {alike[0]['reason']}{_and_others(alike)} It takes {permission}.", "bold red")
+    _say_unknown(console, answer)
+    if answer["oldest_at"] is not None:
+        say(console, f"The oldest answer is of {when(answer['oldest_at'])}.")
+
+
+def _say_unknown(console: Console, answer: Answer) -> None:
+    """Says of which projects nothing is known: each once, and once for all with the same reason."""
+    count = Counter(one["why"] for one in answer["unknown"])
+    if waiting := count.pop("not_asked", 0):
+        which = f"{waiting:,} of {count_text(answer['projects'], 'project')}"
+        say(console, f"UNKNOWN: {which} not asked yet. Look again in a minute.", "bold red")
+    reasons: dict[str, list[Answer]] = {}
+    for one in answer["unknown"]:
+        if one["why"] != "not_asked":
+            reasons.setdefault(one["reason"].replace(one["project"], ""), []).append(one)
+    for alike in reasons.values():
+        say(console, f"UNKNOWN: {alike[0]['project']}{_and_others(alike)}: {alike[0]['reason']}", "bold red")
+    if reasons:
+        say(console, "What is in these projects is in no amount: --json lists each of them.")
+
+
+def _and_others(alike: list[Answer]) -> str:
+    others = len(alike) - 1
+    return f", and {count_text(others, 'other project')} alike" if others else ""
 
 
 def _ends(plan: Answer) -> str:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import secrets
-import socket
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
@@ -53,7 +51,8 @@ from costguard.ledger.idle.watch import IdleWatch
 from costguard.ledger.observe import Belonging
 from costguard.main.checkpoints import checkpoints, code_archives
 from costguard.main.feed import feed, signs
-from costguard.main.ids import new_job_id
+from costguard.main.ids import new_holder, new_job_id
+from costguard.main.loose import LooseTurns
 from costguard.main.messaging import Messaging, messaging, webhooks
 from costguard.main.trackers import trackers
 from costguard.main.vm_tools import vm_tools
@@ -74,7 +73,6 @@ from costguard_vm.bundle import bundle
 
 if TYPE_CHECKING:
     from costguard.gce.client import ComputeCloud
-    from costguard.settings import Settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,6 +175,7 @@ class Guard:
     listening: Listening
     discovery: Discovery | None  # None: only listed projects are watched
     feed: FeedTask | None  # None: no subscription is pulled
+    loose: LooseTurns
 
     def fetch_prices(self) -> Sequence[Price]:
         """Reads the catalogue's prices. Raises PriceSourceError."""
@@ -334,11 +333,6 @@ def _belonging(settings: Settings) -> Belonging:
     return Belonging(settings.preset_list(), settings.owners.rules, gpu_only=gpu_only)
 
 
-def _new_holder() -> str:
-    """Distinguishes two daemons on one host, and a restarted one from the one that it replaces."""
-    return f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(3)}"
-
-
 @contextmanager
 def built(
     settings: Settings,
@@ -355,7 +349,8 @@ def built(
     watched, belonging = WatchList(database, settings.watch.scope), _belonging(settings)
     meters, marking = WatchMeters(), Marking(database, clock)
     marking.settle_in()
-    parts = messaging(settings, rules, database, clock, meters.message, cloud.reservations, monotonic)
+    loose = LooseTurns(settings, database, cloud, clock, speed)
+    parts = messaging(settings, rules, database, clock, meters.message, loose.unused, monotonic)
     live = _executor(rules, database, cloud, clock, monotonic, listening)
     beats = signs(settings, database, clock, speed, meters)
     reconciler = Reconciler(
@@ -389,7 +384,7 @@ def built(
             _idle_watch(settings, rules, database, cloud, clock, speed),
             work,
             code_archives(settings, database),
-            _new_holder(),
+            new_holder(),
             speed,
             hooks,
             logged_to,
@@ -397,4 +392,5 @@ def built(
             listening,
             Discovery(database, cloud, clock, watched.scope) if watched.scope.places else None,
             events,
+            loose,
         )

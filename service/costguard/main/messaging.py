@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import datetime
-from functools import partial
 
 from costguard import __version__
 from costguard.access.roles import without_role
@@ -15,7 +14,6 @@ from costguard.access.rules import Rules
 from costguard.db.transaction import Database
 from costguard.doctor.finding import Finding, Topic, needs, ok
 from costguard.errors import SettingsError
-from costguard.ledger.discovery.watch import WatchList
 from costguard.messages.digest import DigestWatch
 from costguard.messages.digest_schedule import DigestRule
 from costguard.messages.first_report import FirstReportWatch
@@ -24,7 +22,7 @@ from costguard.messages.notification import NotificationWatch
 from costguard.messages.outbox import Outbox
 from costguard.messages.recipients import AccountLookups
 from costguard.messages.reminder import ReminderComposer
-from costguard.messages.unused_reservations import ReservationWatch
+from costguard.messages.unused_reservations import ReservationWatch, Unused
 from costguard.model.ports import Clock
 from costguard.model.webhook import WebhookResponse
 from costguard.settings import Settings
@@ -32,7 +30,6 @@ from costguard.settings.slack import SlackSection
 from costguard.slack.checkup import Setup, check_up
 from costguard.slack.client import SlackNotifier
 from costguard.slack.web_api import ENDPOINT
-from costguard.spend.loose import LooseSource, LooseThings, prices_of
 from costguard.webhooks.client import HttpPoster
 from costguard.webhooks.delivery import Webhooks
 
@@ -133,12 +130,12 @@ def messaging(
     database: Database,
     clock: Clock,
     count: Callable[[str, str], None],
-    reservations: LooseSource,
+    unused: Unused,
     monotonic: Callable[[], float] = time.monotonic,
 ) -> Messaging | None:
     """Makes the messaging; None without a [slack] section: then no messages are sent.
 
-    `count` is called with each message's outcome. `reservations` lists those of a project that nobody uses.
+    `count` is called with each message's outcome. `unused` reports the reservations that nobody uses.
     """
     slack = settings.slack
     if slack is None:
@@ -147,7 +144,6 @@ def messaging(
     notifier = SlackNotifier(slack.token.get_secret_value(), slack.endpoint or ENDPOINT)
     reminders = ReminderComposer(rules, url)
     compose = by_kind(rules, url, reminders)
-    things = LooseThings(reservations, WatchList(database, settings.watch.scope), clock.now, settings.owners.rules)
     digests = settings.digests
     rule = DigestRule(digests.daily, digests.weekly, digests.weekday, digests.time_zone)
     return Messaging(
@@ -158,5 +154,5 @@ def messaging(
         notifications=NotificationWatch(database, clock, rules, slack.budget_channel),
         digests=DigestWatch(database, clock, rule, slack.budget_channel),
         first_report=FirstReportWatch(database, clock, rules),
-        reservations=ReservationWatch(database, clock, rules, partial(things.report, partial(prices_of, database))),
+        reservations=ReservationWatch(database, clock, rules, unused),
     )

@@ -209,6 +209,7 @@ class GuardService:
             _wakes(daemon),
             partial(guard.listening.sign, _WEB),
             setup.checked,
+            guard.loose,
         )
         # What is there by now stays to the end. Looking through it for garbage would hold up everything by a fifth of
         # a second now and then.
@@ -216,6 +217,7 @@ class GuardService:
         web.has_served(_FIRST_ANSWER_S)
         daemon.start()
         setup.start()
+        guard.loose.start(lambda: daemon.state.last_pass_at is not None)
         try:
             if slack_intake is not None:
                 slack_intake.open()
@@ -231,6 +233,7 @@ class GuardService:
     def _end(self, daemon: Daemon, slack_intake: SlackIntake | None) -> None:
         """Ends the parts. A part that hangs is left to the shutdown, which ends the process when the time is up."""
         self._web.ask_to_stop()
+        self.guard.loose.stop()
         steps: dict[str, Callable[[], object]] = {
             "the watch": lambda: daemon.stop(timedelta(seconds=_FINISHING_S)),
             "the process that serves": lambda: self._web.wait_for_end(_FINISHING_S),

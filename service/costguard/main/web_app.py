@@ -42,12 +42,11 @@ from costguard.main.wire import Begin, Watcher, families_of, metrics_of
 from costguard.messages.slack_health import OutboxTrouble, trouble_of
 from costguard.model.instance import ProvisioningModel, Shape
 from costguard.model.launch import CapacityAdvice, ReservedVms, SpotListPrice, WayOut
-from costguard.model.observation import LooseListing
 from costguard.model.ports import Checkpoints, Clock
 from costguard.pages.app import add_pages
 from costguard.pages.sign_in import add_sign_in
 from costguard.settings import Settings
-from costguard.spend.loose import LooseThings
+from costguard.spend.loose.things import LooseThings
 from costguard.sweeps.quote import SweepAssessor
 from costguard.sweeps.submit import SweepService
 from costguard.trackers.points import TrackedJobs
@@ -141,9 +140,6 @@ class _Cloud:
     def reservation(self, project: str, zone: str, reference: str) -> ReservedVms | None:
         return self._loaded().reservation(project, zone, reference)
 
-    def loose(self, project: str) -> LooseListing:
-        return self._loaded().loose(project)
-
     def _loaded(self) -> ComputeCloud:
         with self._lock:
             if self._cloud is None:
@@ -153,9 +149,10 @@ class _Cloud:
             return self._cloud
 
 
-def _loose(settings: Settings, database: Database, clock: Clock) -> LooseThings:
-    cloud = _Cloud(settings, clock)
-    return LooseThings(cloud.loose, WatchList(database, settings.watch.scope), clock.now, settings.owners.rules)
+def _loose(built: _Built) -> LooseThings:
+    """Makes the loose things of what the watching process hears from Google."""
+    watched, owners = WatchList(built.database, built.settings.watch.scope), built.settings.owners.rules
+    return LooseThings(built.watcher.loose, watched, built.clock.now, owners, built.watcher.ask_loose)
 
 
 _COUNTED_EVERY_S = 2.0
@@ -264,7 +261,7 @@ def _deps(built: _Built, is_stopping: Callable[[], bool]) -> Iterator[Deps]:
             listed=frozenset(settings.watch.scope.kept),
             archive=settings.retention.folder,
             history=history.store if (history := history_of(settings)) is not None else None,
-            loose=_loose(settings, database, clock),
+            loose=_loose(built),
             billing_account=settings.bill.billing_account,
             jobs=jobs.service,
             sweeps=jobs.sweeps,

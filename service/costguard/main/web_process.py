@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
 from itertools import chain
@@ -19,9 +19,11 @@ from typing import NamedTuple, Protocol
 import structlog
 
 from costguard.main.listening import address_of, listening
+from costguard.main.loose import LooseTurns
 from costguard.main.wire import (
     Alive,
     Asked,
+    AskLoose,
     Begin,
     Checked,
     Counts,
@@ -123,14 +125,16 @@ class WebProcesses:
         wake: Mapping[Asked, Callable[[], None]],
         alive: Callable[[], None] = lambda: None,
         checked: Callable[[], Checked | None] = lambda: None,
+        loose: LooseTurns | None = None,
     ) -> None:
         """Has them serve. `state`, `metrics` and `checked` are asked from threads, whatever the database does.
 
         `alive` is called every second while agents' reports are answered.
         """
 
-        def start(process: WebProcess, sign: Callable[[], None] = lambda: None) -> None:
-            process.begin(begin, state, lambda: (metrics(), self._counted_but_by(process)), wake, sign, checked)
+        def start(process: WebProcess, sign: Callable[[], None] = lambda: None, *, shows_pages: bool = True) -> None:
+            shown = loose if shows_pages else None
+            process.begin(begin, state, lambda: (metrics(), self._counted_but_by(process)), wake, sign, checked, shown)
 
         def start_others() -> None:
             if not self._first.has_served():
@@ -141,7 +145,7 @@ class WebProcesses:
                 reports = self._started("reports", self._taking)
                 others = [self._pages() for _ in range(self._count - 1)]
                 self._all += [reports, *others]
-                start(reports, alive)  # before anybody may wait for their end
+                start(reports, alive, shows_pages=False)  # before anybody may wait for their end
                 for process in others:
                     start(process)
 
@@ -217,15 +221,17 @@ class WebProcess:
         wake: Mapping[Asked, Callable[[], None]],
         alive: Callable[[], None] = lambda: None,
         checked: Callable[[], Checked | None] = lambda: None,
+        loose: LooseTurns | None = None,
     ) -> None:
         """Has it serve. `state`, `checked`, and `metrics`, the watch's and the others', are asked from a thread.
 
         `alive` is called every second while it answers requests.
         """
         self._alive = alive
+        said = (begin, state, metrics, checked, loose)
         self._threads = [
-            threading.Thread(target=self._say, args=(begin, state, metrics, checked), name="web-say", daemon=True),
-            threading.Thread(target=self._watch, args=(wake,), name="web-watch", daemon=True),
+            threading.Thread(target=self._say, args=said, name="web-say", daemon=True),
+            threading.Thread(target=self._watch, args=(wake, loose), name="web-watch", daemon=True),
         ]
         for thread in self._threads:
             thread.start()
@@ -258,12 +264,12 @@ class WebProcess:
         with theirs:
             return _Run(self._spawn(theirs), Wire(ours))
 
-    def _watch(self, wake: Mapping[Asked, Callable[[], None]]) -> None:
+    def _watch(self, wake: Mapping[Asked, Callable[[], None]], loose: LooseTurns | None) -> None:
         ends = 0  # in a row, soon after a start
         while True:
             began_s = time.monotonic()
             try:
-                self._listen(self._run, wake)
+                self._listen(self._run, wake, loose)
             except (OSError, ValueError) as error:
                 log.error("web_process_not_understood", error=str(error))
             code = _ended(self._run.process)
@@ -293,7 +299,7 @@ class WebProcess:
                 self._run.wire.close()
                 self._run = self._started()
 
-    def _listen(self, run: _Run, wake: Mapping[Asked, Callable[[], None]]) -> None:
+    def _listen(self, run: _Run, wake: Mapping[Asked, Callable[[], None]], loose: LooseTurns | None) -> None:
         """Until it is gone, or as good as gone. Raises OSError and ValueError."""
         silent = 0
         while True:
@@ -312,6 +318,9 @@ class WebProcess:
                     return
                 case Wake():
                     wake[message.what]()
+                case AskLoose():
+                    if loose is not None:
+                        loose.ask(message)
                 case Counts():
                     self.counted = message.metrics
                 case Alive():
@@ -325,16 +334,19 @@ class WebProcess:
         state: Callable[[], State],
         metrics: Callable[[], tuple[tuple[Family, ...], tuple[Family, ...]]],
         checked: Callable[[], Checked | None],
+        loose: LooseTurns | None,
     ) -> None:
         """Sends messages. Those to a process that ended are lost: the next one begins from the beginning."""
         heard_by: _Run | None = None
         said, said_at_s = State(), 0.0
         counted: tuple[Family, ...] = ()
         sent: Checked | None = None
+        loose_sent = 0  # the number of the last change
         while True:
             run, now, setup = self._run, state(), checked()
             is_new = run is not heard_by
-            if is_new or now != said or time.monotonic() - said_at_s >= _SAY_AT_LEAST_EVERY_S:
+            last, answers = (0, ()) if loose is None else loose.since(0 if is_new else loose_sent)
+            if is_new or last != loose_sent or now != said or time.monotonic() - said_at_s >= _SAY_AT_LEAST_EVERY_S:
                 words: list[Message] = [begin] if is_new else []
                 watched, others = metrics()
                 if others != counted or is_new:
@@ -342,14 +354,15 @@ class WebProcess:
                 if setup is not None and (is_new or setup is not sent):
                     words.append(setup)
                     sent = setup
-                _send(run, [*words, now.model_copy(update={"metrics": watched})])
+                _send(run, chain(words, answers, [now.model_copy(update={"metrics": watched})]))
+                loose_sent = last
                 counted = others
                 heard_by, said, said_at_s = run, now, time.monotonic()
             if self._stop.wait(_LOOK_EVERY_S):
                 return
 
 
-def _send(run: _Run, words: Sequence[Message]) -> None:
+def _send(run: _Run, words: Iterable[Message]) -> None:
     try:
         for message in words:
             run.wire.send(message, _STUCK_S)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
 from typing import Annotated, Any, Literal
 
@@ -18,6 +18,7 @@ from prometheus_client.samples import Sample
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, TypeAdapter
 
 from costguard.doctor.finding import Finding, SetupReport
+from costguard.spend.loose.memory import LooseAnswer, LooseMemory
 
 _SILENT_AFTER = timedelta(seconds=10)  # it speaks every second
 
@@ -42,6 +43,8 @@ class Watcher:
         self.state = State()
         self.setup: SetupReport | None = None  # None: it was not checked (yet)
         self.others: tuple[Family, ...] = ()  # what other serving processes have counted
+        self.loose = LooseMemory()
+        self._loose_wanted: list[AskLoose] = []
 
     def start(self) -> None:
         for work in (self._listen, self._speak):
@@ -56,6 +59,12 @@ class Watcher:
     def wake(self, what: Asked) -> None:
         with self._news:
             self._wakes.add(what)
+            self._news.notify()
+
+    def ask_loose(self, projects: Collection[str] | None) -> None:
+        """Has Google asked now about the loose things of these projects, or of all."""
+        with self._news:
+            self._loose_wanted.append(AskLoose(projects=None if projects is None else tuple(projects)))
             self._news.notify()
 
     def alive(self) -> None:
@@ -77,6 +86,8 @@ class Watcher:
                     self.state = message
                 elif isinstance(message, Counts):
                     self.others = message.metrics
+                elif isinstance(message, Loose):
+                    self.loose.put(*message.answers)
                 elif isinstance(message, Checked):
                     self.setup = SetupReport(message.as_of, message.findings)
                 self._heard_at_s = self._monotonic()
@@ -88,13 +99,16 @@ class Watcher:
         try:
             while True:
                 with self._news:
-                    self._news.wait_for(lambda: self._wakes or self._is_alive or self._counts)
+                    self._news.wait_for(lambda: self._wakes or self._is_alive or self._counts or self._loose_wanted)
                     wakes, is_alive, counts = self._wakes, self._is_alive, self._counts
                     self._wakes, self._is_alive, self._counts = set(), False, None
+                    wanted, self._loose_wanted = list(dict.fromkeys(self._loose_wanted)), []
                 if is_alive:
                     self._wire.send(Alive())
                 for what in sorted(wakes):
                     self._wire.send(Wake(what=what))
+                for ask in wanted:
+                    self._wire.send(ask)
                 if counts is not None:
                     self._wire.send(counts)
         except OSError:
@@ -174,6 +188,20 @@ class Checked(_Message):
     findings: tuple[Finding, ...]
 
 
+class Loose(_Message):
+    """Carries what projects last answered about loose things."""
+
+    kind: Literal["loose"] = "loose"
+    answers: tuple[LooseAnswer, ...]
+
+
+class AskLoose(_Message):
+    """A user wants the loose things of these projects fresh; None: of all."""
+
+    kind: Literal["ask_loose"] = "ask_loose"
+    projects: tuple[str, ...] | None = None
+
+
 class Wake(_Message):
     """The serving process stored something that the watching one should act on now."""
 
@@ -187,7 +215,7 @@ class Alive(_Message):
     kind: Literal["alive"] = "alive"
 
 
-Message = Begin | State | Counts | Checked | Wake | Alive
+Message = Begin | State | Counts | Checked | Loose | AskLoose | Wake | Alive
 _MESSAGES: TypeAdapter[Message] = TypeAdapter(
     Annotated[Message, Field(discriminator="kind")],
     config=ConfigDict(hide_input_in_errors=True),  # the models' own does not reach here, and an input holds secrets

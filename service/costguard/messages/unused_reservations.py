@@ -20,7 +20,7 @@ from costguard.model.ports import Clock
 from costguard.model.words import count_text
 from costguard.reminders import message_rows
 from costguard.reminders.message_rows import NewMessage, StoredMessage
-from costguard.spend.loose import LooseItem, LooseReport
+from costguard.spend.loose.report import LooseItem, LooseReport
 
 KIND = "reservation"
 AT, UNTIL = time(9), time(21)
@@ -31,13 +31,16 @@ _SHOWN = 10
 
 
 class Unused(Protocol):
-    def __call__(self) -> LooseReport:
-        """Asks Google for all reservations with an unused part."""
+    def __call__(self) -> LooseReport | None:
+        """Reports all reservations with an unused part; None while some projects were not asked."""
         ...
 
 
 class ReservationWatch:
-    """Stores each owner's reminder once a day; without a channel, none. Google is asked once a day, too."""
+    """Stores each owner's reminder once a day; without a channel, none. It waits until all projects were asked.
+
+    What is unknown, as a project refuses or does not answer, is in no reminder, and keeps back no other.
+    """
 
     def __init__(self, database: Database, clock: Clock, rules: Rules, unused: Unused) -> None:
         self._database = database
@@ -53,7 +56,9 @@ class ReservationWatch:
         if not self._rules.channel or not AT <= local.time() < UNTIL or self._done == local.date():
             return 0
         good_until = datetime.combine(local.date(), UNTIL, local.tzinfo)
-        reminders = new_messages(self._unused(), local.date(), good_until, now, self._rules.channel)
+        if (report := self._unused()) is None:
+            return 0
+        reminders = new_messages(report, local.date(), good_until, now, self._rules.channel)
         new = 0
         if reminders:
             with self._database.write(fence) as connection:

@@ -158,6 +158,9 @@ class LooseKind(StrEnum):
         return f"{self.value}es" if self is LooseKind.ADDRESS else f"{self.value}s"
 
 
+_MOST_OF_COMPUTE = frozenset((LooseKind.DISK, LooseKind.ADDRESS, LooseKind.SNAPSHOT, LooseKind.RESERVATION))
+
+
 @dataclass(frozen=True, slots=True)
 class LooseThing:
     """A thing that nothing uses, as its list showed it.
@@ -222,6 +225,12 @@ class LooseListing:
     cluster_disks: int = 0
     unread: tuple[UnreadList, ...] = ()
     planned: tuple[PlannedReservation, ...] = ()
+
+    @property
+    def is_unread(self) -> bool:
+        """Says whether nothing of the project is known. Its images alone, which are often shared, do not count."""
+        has_some = self.things or self.cluster_disks or self.planned
+        return not has_some and {one.kind for one in self.unread} >= _MOST_OF_COMPUTE
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,7 +38,7 @@ from costguard.spend import fleet, spend
 from costguard.spend import fleet as choices
 from costguard.spend.burning import burned
 from costguard.spend.fleet import Choices, Cursor, FleetPage, Sort
-from costguard.spend.loose import LooseReport, prices_of
+from costguard.spend.loose.report import LooseReport, prices_of
 from costguard.web.memo import memo_of
 from costguard.web.permissions import Asker
 
@@ -174,7 +174,7 @@ def _reserved(source: Source, wanted: FleetQuery) -> LooseReport | None:
     """Reports reservations that nobody uses, which are of projects and nothing else that the page filters by."""
     if source.loose is None or replace(wanted, project=None).is_filtered:
         return None
-    return source.loose.latest(prices_of(source.database), wanted.project)
+    return source.loose.unused(prices_of(source.database), wanted.project)
 
 
 def fleet_query(address: Mapping[str, str]) -> FleetQuery:

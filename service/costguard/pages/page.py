@@ -30,7 +30,7 @@ from costguard.ledger import fleet_rows
 from costguard.model.access import Permission, Principal
 from costguard.pages import show
 from costguard.pages.query import BadAddress
-from costguard.spend.loose import LooseThings
+from costguard.spend.loose.things import LooseThings
 from costguard.sweeps import sweep_rows
 from costguard.sweeps.submit import SweepService
 from costguard.web.memo import memo_of

@@ -404,12 +404,12 @@ def list_lifetimes(
     )
 
 
-def list_loose(*, project: str | None = None) -> Call[schemas.LooseResponse]:
-    """List what bills or holds quota, and nothing uses. Asks Google for disks, addresses, snapshots, images and
-    reservations that nothing uses, and for queued resources of TPUs that are dead, with the command that
-    removes each.
+def list_loose(*, project: str | None = None, fresh: bool | None = None) -> Call[schemas.LooseResponse]:
+    """List what bills or holds quota, and nothing uses. Lists disks, addresses, snapshots, images and
+    reservations that nothing uses, and queued resources of TPUs that are dead, with the command that removes
+    each. All is as the projects last answered.
     """
-    return Call("GET", ("api", "v1", "loose"), {"project": project})
+    return Call("GET", ("api", "v1", "loose"), {"project": project, "fresh": fresh})
 
 
 def get_me() -> Call[schemas.MeResponse]:

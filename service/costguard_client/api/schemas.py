@@ -1964,19 +1964,27 @@ class LooseOut(TypedDict):
 
 class LooseResponse(TypedDict):
     as_of: str
-    """The time at which Google was asked: an answer serves for ten minutes."""
     cluster_disks: int
     """Unattached disks that a cluster's volumes may need: they are not loose."""
     currency: str
     method: str
     monthly: Amount
     """The sum; not complete where something has no price, or was not read."""
+    oldest_at: str | None
+    """The time at which Google was asked for the oldest answer in it; null: no project has answered. Each
+    project is asked once an hour.
+    """
     planned: list[PlannedOut]
     """Future reservations that are not over, by start."""
+    projects: int
+    """The number of watched projects, those that are unknown among them."""
     things: list[LooseOut]
     """The things, those without a price first, then the dearest."""
+    unknown: list[UnknownProjectOut]
+    """The projects of which nothing is known now."""
     unpriced: int
     unread: list[UnreadListOut]
+    """Lists that were not read, of projects that answered else."""
     unused_reservations: Amount
     """The cost an hour of reserved VMs that nobody uses."""
 
@@ -3648,6 +3656,23 @@ class TransferOut(TypedDict):
     text: str
 
 
+class UnknownProjectOut(TypedDict):
+    """A project of which nothing is known now: it is in no amount."""
+
+    project: str
+    read_at: str | None
+    """The time of its last answer, whose things are listed still; null: none are."""
+    reason: str
+    """The reason in a sentence; empty: Google was not asked yet."""
+    tried_at: str | None
+    """The time at which Google was last asked."""
+    why: UnknownWhy
+    """refused: its lists; late: it did not answer; not_asked: not yet."""
+
+
+UnknownWhy = Literal["refused", "late", "not_asked"]
+
+
 class UnpricedSpanOut(TypedDict):
     ended_at: str | None
     gce_id: str
@@ -3693,8 +3718,8 @@ class UnreadOut(TypedDict):
 class UnusedReservationsOut(TypedDict):
     """Reserved VMs that nobody uses, which bill next to the VMs of the fleet and are in none of its totals."""
 
-    as_of: str
-    """The time at which Google was asked."""
+    as_of: str | None
+    """The time at which Google was asked for the oldest answer; null: none came."""
     rate_per_hour: Amount
     """Their cost an hour; not complete where one has no price or was not read."""
     vms: int

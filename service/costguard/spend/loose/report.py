@@ -3,27 +3,23 @@
 from __future__ import annotations
 
 import shlex
-import threading
-from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from enum import StrEnum
 from fractions import Fraction
-from typing import Protocol
 
 from costguard.db.transaction import Database
 from costguard.ledger.accrual import book_of
-from costguard.ledger.discovery.watch import Watched
 from costguard.ledger.owner import OwnerRules, owner_of
 from costguard.ledger.price_book import PriceBook
 from costguard.ledger.pricing import rate_per_hour
 from costguard.model.instance import ProvisioningModel
 from costguard.model.money import Money, Priced
-from costguard.model.observation import LooseKind, LooseListing, LooseThing, PlannedReservation, UnreadList
+from costguard.model.observation import LooseKind, LooseThing, PlannedReservation, UnreadList
 from costguard.model.price import HOURS_A_MONTH, PriceKey, Unit
+from costguard.spend.loose.memory import LooseAnswer
 
-KEPT_FOR = timedelta(minutes=10)
-_AT_ONCE = 8  # projects
 METHOD = (
     "List prices: what is priced by the hour is counted for 730 hours, storage for a month. A reserved VM costs what "
     "it would cost on demand, or in calendar mode; a commitment may pay for it already, which is not known here."
@@ -48,15 +44,49 @@ class LooseItem:
         return self.thing.unused_since or self.thing.created_at
 
 
+class UnknownWhy(StrEnum):
+    """The reason why nothing is known of a project's loose things now."""
+
+    REFUSED = "refused"  # its lists
+    LATE = "late"  # it did not answer, or its answer was not understood
+    NOT_ASKED = "not_asked"
+
+
+@dataclass(frozen=True, slots=True)
+class UnknownProject:
+    """A project of which nothing is known now. `read_at` is when it last answered, which is then still listed.
+
+    `reason` is "" of one that was not asked yet.
+    """
+
+    project: str
+    why: UnknownWhy
+    reason: str = ""
+    tried_at: datetime | None = None
+    read_at: datetime | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class LooseReport:
-    """The items, the dearest first, those without a price before all. `read_at` is when Google was asked."""
+    """The items, the dearest first, those without a price before all.
 
-    read_at: datetime
+    `unread` are lists of projects that answered otherwise; a project of which nothing was read is in `unknown` once.
+    `oldest_at` is when Google was asked for the oldest answer in it; None without any.
+    """
+
+    as_of: datetime
     items: Sequence[LooseItem]
     unread: Sequence[UnreadList]
     cluster_disks: int
     planned: Sequence[PlannedReservation] = ()  # by start
+    unknown: Sequence[UnknownProject] = ()
+    projects: int = 0  # watched, or the one that is asked for
+    oldest_at: datetime | None = None
+
+    @property
+    def age(self) -> timedelta | None:
+        """Returns the age of the oldest answer."""
+        return None if self.oldest_at is None else max(timedelta(), self.as_of - self.oldest_at)
 
     @property
     def unused(self) -> Sequence[LooseItem]:
@@ -77,77 +107,20 @@ class LooseReport:
     @property
     def reservations_read(self) -> bool:
         """Says whether every project's reservations were read whole."""
-        return not any(one.kind is LooseKind.RESERVATION for one in self.unread)
+        return not self.unknown and not any(one.kind is LooseKind.RESERVATION for one in self.unread)
 
     @property
     def total(self) -> Priced:
         """Returns the sum of what has a price; not whole where something has none, or was not read."""
         nanos = sum(item.monthly.nanos for item in self.items if item.monthly is not None)
-        return Priced(Money(nanos), not self.unread and not self.unpriced)
+        return Priced(Money(nanos), not self.unread and not self.unknown and not self.unpriced)
 
     @property
     def unpriced(self) -> int:
         return sum(item.monthly is None for item in self.items)
 
-
-class LooseSource(Protocol):
-    def __call__(self, project: str) -> LooseListing:
-        """Lists the loose things of a project; what could not be read is in `unread`."""
-        ...
-
-
-def _in_a_thread(run: Callable[[], None]) -> None:
-    threading.Thread(target=run, name="loose", daemon=True).start()
-
-
-class LooseThings:
-    """Asks Google when a user asks for it, and keeps the answer for a few minutes. Thread-safe."""
-
-    def __init__(
-        self,
-        source: LooseSource,
-        watched: Watched,
-        now: Callable[[], datetime],
-        owners: OwnerRules,
-        spawn: Callable[[Callable[[], None]], None] = _in_a_thread,
-    ) -> None:
-        """`spawn` runs something without waiting for it."""
-        self._source, self._watched, self._now, self._owners = source, watched, now, owners
-        self._lock, self._reading = threading.Lock(), threading.Lock()
-        self._spawn = spawn
-        self._kept: tuple[datetime, Sequence[LooseListing]] | None = None
-
-    def report(self, read: Callable[[], PriceBook], project: str | None = None) -> LooseReport:
-        """Reports all projects, or one. `read` gives the prices: it is called once Google has answered."""
-        read_at, listings = self._listings()
-        return report_of(read_at, listings, self._owners, read(), project)
-
-    def latest(self, book: PriceBook, project: str | None = None) -> LooseReport | None:
-        """Returns the last report without waiting for Google, however old it is; None before the first.
-
-        Google is asked meanwhile where the answer is no longer fresh.
-        """
-        if (self._kept is None or not self._is_fresh(self._kept)) and self._reading.acquire(blocking=False):
-            self._spawn(self._read)
-        return None if self._kept is None else report_of(*self._kept, self._owners, book, project)
-
-    def _read(self) -> None:
-        try:
-            self._listings()
-        finally:
-            self._reading.release()
-
-    def _is_fresh(self, kept: tuple[datetime, Sequence[LooseListing]]) -> bool:
-        return timedelta() <= self._now() - kept[0] < KEPT_FOR
-
-    def _listings(self) -> tuple[datetime, Sequence[LooseListing]]:
-        """The listings of all projects, and when they were read."""
-        with self._lock:
-            now = self._now()
-            if self._kept is None or not self._is_fresh(self._kept):
-                with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="loose") as pool:
-                    self._kept = now, tuple(pool.map(self._source, self._watched()))
-            return self._kept
+    def unknown_for(self, why: UnknownWhy) -> Sequence[UnknownProject]:
+        return [one for one in self.unknown if one.why is why]
 
 
 def prices_of(database: Database) -> PriceBook:
@@ -156,18 +129,74 @@ def prices_of(database: Database) -> PriceBook:
 
 
 def report_of(
-    read_at: datetime, listings: Iterable[LooseListing], rules: OwnerRules, book: PriceBook, project: str | None = None
+    projects: Sequence[str],
+    answers: Iterable[LooseAnswer],
+    rules: OwnerRules,
+    book: PriceBook,
+    now: datetime,
+    *,
+    only_reservations: bool = False,
 ) -> LooseReport:
-    """The report of all listings, or of one project's. Pure."""
-    mine = [listing for listing in listings if project in (None, listing.project)]
-    items = [_item(thing, rules, book, read_at) for listing in mine for thing in listing.things]
+    """The report of these watched projects, of what is remembered of them. Pure."""
+    by_project = {answer.project: answer for answer in answers}
+    unknown = [one for project in projects if (one := _unknown(project, by_project.get(project))) is not None]
+    refused = {one.project for one in unknown if one.why is UnknownWhy.REFUSED}
+    answered = [(answer.listing, answer.read_at) for answer in by_project.values() if answer.project not in refused]
+    mine = [(listing, read_at) for listing, read_at in answered if listing is not None and read_at is not None]
+    items = [
+        _item(thing, rules, book, read_at)
+        for listing, read_at in mine
+        for thing in listing.things
+        if not only_reservations or thing.kind is LooseKind.RESERVATION
+    ]
     return LooseReport(
-        read_at,
+        now,
         sorted(items, key=_dearest_first),
-        [unread for listing in mine for unread in listing.unread],
-        sum(listing.cluster_disks for listing in mine),
-        sorted((plan for listing in mine for plan in listing.planned), key=lambda plan: (plan.starts_at, plan.name)),
+        [unread for listing, _ in mine for unread in listing.unread],
+        sum(listing.cluster_disks for listing, _ in mine),
+        sorted((plan for listing, _ in mine for plan in listing.planned), key=lambda plan: (plan.starts_at, plan.name)),
+        unknown,
+        len(projects),
+        min((read_at for _, read_at in mine), default=None),
     )
+
+
+def _unknown(project: str, answer: LooseAnswer | None) -> UnknownProject | None:
+    """Returns why nothing is known of a project now; None where its last try brought an answer."""
+    if answer is None:
+        return UnknownProject(project, UnknownWhy.NOT_ASKED)
+    if answer.trouble:
+        return UnknownProject(project, UnknownWhy.LATE, answer.trouble, answer.tried_at, answer.read_at)
+    if answer.listing is not None and answer.listing.is_unread:
+        return UnknownProject(project, UnknownWhy.REFUSED, _reason(answer.listing.unread), answer.tried_at)
+    return None
+
+
+def _reason(unread: Sequence[UnreadList]) -> str:
+    """Returns the reason of the list of disks, which most know by its name."""
+    return next((one.reason for one in unread if one.kind is LooseKind.DISK), "")
+
+
+@dataclass(frozen=True, slots=True)
+class AlikeProjects:
+    """Projects that are not read for one reason, in the words of the first of them. `permission` is "" of no list."""
+
+    reason: str
+    projects: Sequence[str]
+    permission: str = ""
+
+
+def alike(rows: Iterable[UnknownProject | UnreadList]) -> Sequence[AlikeProjects]:
+    """Groups projects by the reason, which names each project in its own: the most projects first. Pure."""
+    groups: dict[tuple[str, str], list[UnknownProject | UnreadList]] = {}
+    for row in rows:
+        permission = row.permission if isinstance(row, UnreadList) else ""
+        groups.setdefault((row.reason.replace(row.project, "PROJECT"), permission), []).append(row)
+    made = [
+        AlikeProjects(group[0].reason, sorted({one.project for one in group}), permission)
+        for (_, permission), group in groups.items()
+    ]
+    return sorted(made, key=lambda group: (-len(group.projects), group.reason))
 
 
 def _dearest_first(item: LooseItem) -> tuple[bool, int, str, str]:
