@@ -6,7 +6,8 @@ import ast
 import io
 import tokenize
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from functools import cache
 from pathlib import Path
 
 PACKAGE = Path(__file__).parent
@@ -24,8 +25,9 @@ os._exit(code)
 """
 
 
+@cache  # it takes more than half a second, and a process's sources stay as they are
 def bundle() -> bytes:
-    """A zip that Python runs as it is: the agent's sources, and those of this package that they import.
+    """Returns a zip that Python runs as it is: the agent's sources, and those of this package that they import.
 
     Without comments and docstrings, a fourth of it: a VM's metadata has little room. Lines keep their numbers.
     """
@@ -83,11 +85,14 @@ def _file_of(module: str) -> Iterator[Path]:
 def without_words(source: str, tree: ast.Module) -> bytes:
     """The same program, line by line: a docstring becomes an empty one, a comment nothing."""
     lines = source.split("\n")
-    words = [
-        (token.start, token.end, "")
-        for token in tokenize.generate_tokens(io.StringIO(source).readline)
-        if token.type == tokenize.COMMENT
-    ]
+    tokens = list(tokenize.generate_tokens(io.StringIO(source).readline))
+    words = [(token.start, token.end, "") for token in tokens if token.type == tokenize.COMMENT]
+    within = {
+        number
+        for token in tokens
+        if token.type == tokenize.STRING
+        for number in range(token.start[0] + 1, token.end[0] + 1)
+    }
     for node in ast.walk(tree):
         if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)) and ast.get_docstring(node) is not None:
             first = node.body[0]
@@ -101,18 +106,14 @@ def without_words(source: str, tree: ast.Module) -> bytes:
         else:
             lines[begin - 1] = lines[begin - 1][:column] + instead
             lines[begin:end] = [""] * (end - begin - 1) + [rest]
-    return "\n".join(_narrow(lines)).encode()
+    return "\n".join(_narrow(lines, within)).encode()
 
 
-def _narrow(lines: list[str]) -> Iterator[str]:
-    """The same lines, indented by one space for four, but for what lies within a string: text that repeats less."""
-    source = "\n".join(lines)
-    within = {
-        number
-        for token in tokenize.generate_tokens(io.StringIO(source).readline)
-        if token.type == tokenize.STRING
-        for number in range(token.start[0] + 1, token.end[0] + 1)
-    }
+def _narrow(lines: list[str], within: Collection[int]) -> Iterator[str]:
+    """Yields the lines, indented by one space for four: text that repeats less.
+
+    `within` are the numbers of those that begin within a string, and stay as they are; the first line's is 1.
+    """
     for number, line in enumerate(lines, 1):
         text = line.lstrip(" ")
         yield line if number in within else " " * ((len(line) - len(text)) // 4) + text

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import structlog
@@ -136,13 +135,8 @@ def jobs(
     return Jobs(SweepsTurn(database, clock, new_job_id), turn, holds, watch)
 
 
-@lru_cache(maxsize=1)
-def _agent() -> bytes:
-    return bundle()
-
-
 def _metadata(settings: Mapping[str, object], token: str, with_drivers: bool) -> Mapping[str, str]:
-    return metadata_items(_agent(), settings, token, with_drivers)
+    return metadata_items(bundle(), settings, token, with_drivers)
 
 
 _SENDINGS = 10
