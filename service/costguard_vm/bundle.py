@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterator
 from functools import cache
 from pathlib import Path
 
+Place = tuple[int, int]  # a line from 1, and a column from 0
 PACKAGE = Path(__file__).parent
 BEGINS = ("agent/main.py", "agent/runner.py")  # what `START` imports
 EPOCH = (1980, 1, 1, 0, 0, 0)  # the same sources make the same file
@@ -29,10 +30,11 @@ os._exit(code)
 def bundle() -> bytes:
     """Returns a zip that Python runs as it is: the agent's sources, and those of this package that they import.
 
-    Without comments and docstrings, a fourth of it: a VM's metadata has little room. Lines keep their numbers.
+    Without comments, docstrings and the types of arguments, a third of it: a VM's metadata has little room. Lines keep
+    their numbers.
     """
     packed = io.BytesIO()
-    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
         archive.writestr(zipfile.ZipInfo("__main__.py", EPOCH), START, zipfile.ZIP_DEFLATED)
         for source, (text, tree) in sorted(sources().items()):
             name = f"{PACKAGE.name}/{source.relative_to(PACKAGE).as_posix()}"
@@ -83,7 +85,7 @@ def _file_of(module: str) -> Iterator[Path]:
 
 
 def without_words(source: str, tree: ast.Module) -> bytes:
-    """The same program, line by line: a docstring becomes an empty one, a comment nothing."""
+    """The same program, line by line: a docstring becomes an empty one, a comment or a function's type nothing."""
     lines = source.split("\n")
     tokens = list(tokenize.generate_tokens(io.StringIO(source).readline))
     words = [(token.start, token.end, "") for token in tokens if token.type == tokenize.COMMENT]
@@ -93,6 +95,7 @@ def without_words(source: str, tree: ast.Module) -> bytes:
         if token.type == tokenize.STRING
         for number in range(token.start[0] + 1, token.end[0] + 1)
     }
+    words += [(begin, end, "") for begin, end in _types(tree, tokens)]
     for node in ast.walk(tree):
         if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)) and ast.get_docstring(node) is not None:
             first = node.body[0]
@@ -107,6 +110,32 @@ def without_words(source: str, tree: ast.Module) -> bytes:
             lines[begin - 1] = lines[begin - 1][:column] + instead
             lines[begin:end] = [""] * (end - begin - 1) + [rest]
     return "\n".join(_narrow(lines, within)).encode()
+
+
+def _types(tree: ast.Module, tokens: list[tokenize.TokenInfo]) -> Iterator[tuple[Place, Place]]:
+    """The places of annotations that no program reads: of arguments, of what is returned, and of variables outside
+    classes, whose fields a NamedTuple is made of. What is spread over several lines stays.
+    """
+    arrows = [token.start for token in tokens if token.string == "->"]
+    fields = {id(node) for one in ast.walk(tree) if isinstance(one, ast.ClassDef) for node in one.body}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.arg) and node.annotation is not None:
+            place = (node.lineno, node.col_offset + len(node.arg)), _end(node.annotation)
+        elif isinstance(node, ast.FunctionDef) and node.returns is not None:
+            line, column = max(arrow for arrow in arrows if arrow < (node.returns.lineno, node.returns.col_offset))
+            place = (line, column - 1), _end(node.returns)
+        elif isinstance(node, ast.AnnAssign) and node.value is not None and id(node) not in fields:
+            place = _end(node.target), _end(node.annotation)
+        else:
+            continue
+        if place[0][0] == place[1][0]:
+            yield place
+
+
+def _end(node: ast.expr) -> Place:
+    assert node.end_lineno is not None
+    assert node.end_col_offset is not None
+    return node.end_lineno, node.end_col_offset
 
 
 def _narrow(lines: list[str], within: Collection[int]) -> Iterator[str]:
