@@ -25,6 +25,8 @@ class FakeGuard:
         self.drill: int | None = None
         self.save_every_s: float | None = None  # the interval between checkpoints
         self.go: dict[str, object] | None = None  # for a VM that stands by
+        self.regroup: dict[str, object] | None = None  # for a VM of several that run one job
+        self.save: dict[str, object] | None = None
         self.failure: Callable[[list[Event]], int] = lambda _: 0
         self.requests = 0
         self.paths: set[str] = set()
@@ -85,6 +87,8 @@ class FakeGuard:
                 "cancel": self.is_to_cancel,
                 "drill": self.drill,
                 "go": self.go,
+                "regroup": self.regroup,
+                "save": self.save,
                 "save_every_s": self.save_every_s,
                 "accepted_through": max(self._events),
             }

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
-import subprocess
 import sys
 import threading
 import time
@@ -20,14 +18,17 @@ from .drill import DrillWork, HeldDrill
 from .events import EventSender, Spool
 from .failures import TransferFailed, Trouble
 from .files import boot_id, lock, make_folder, say, utc, write_json
+from .gang.member import GangMember, PeersMissing, RoundOver
 from .liveness import Liveness
 from .log_pieces import LogPieces
 from .output import NO_PROGRESS, CommandProgress
 from .progress import ProgressReader
-from .runner import birth, container, hand_over, prepare
+from .runner import birth, container, prepare
+from .runner_watch import LAST_WORDS_S, RunnerWatch
 from .saving import SaveRequests, request_file
 from .settings import AgentPaths, AttemptSettings, NotStarted, Unwanted
 from .setup import SetupWatch
+from .stand_by import StandBy
 from .state import VM_ENDS, SavedState
 from .steps import finish_stage, prepare_stage
 from .stopping import CommandStop, VmEnds
@@ -38,8 +39,6 @@ from .transfers.travel import TravellingCheckpoints
 from .watch.activity import ActivityWatch
 from .watch.stack_watch import StackWatch
 from .watch.usage import VmUsage
-
-LAST_WORDS_S = 5
 
 
 class AgentAttempt:
@@ -52,9 +51,8 @@ class AgentAttempt:
         self._credentials = CommandSecrets(settings, metadata, self._folder, finder)
         spool = Spool(os.path.join(self._folder, "spool"), settings.spool_most)
         self._state = SavedState(self._folder)
-        self._guard = EventSender(
-            settings, token, spool, self._cancel, lambda number: self._drill.order(number), self._state.let_begin
-        )
+        on_go = (lambda _: None) if settings.gang else self._state.let_begin
+        self._guard = EventSender(settings, token, spool, self._cancel, lambda number: self._drill.order(number), on_go)
         if settings.resume:
             self._state.begin_again()
         self._logs = places.logs
@@ -95,9 +93,14 @@ class AgentAttempt:
             settings, self._state, self._drill.place, asks, self._running, self._container_name, self._send
         )
         self._guard.on_save = self._saving.order
+        self._standing = StandBy(settings, self._phases, self._send)
+        self._gang = GangMember(
+            settings, self._state, self._stop, self._standing, metadata, self._send, self._end_round
+        )
+        self._gang.save_now = self._saving.ask_now
+        self._guard.on_answer = self._gang.hear
         self._is_again = False
-        self._runner: subprocess.Popen[bytes] | None = None
-        self._reading: threading.Thread | None = None
+        self._runner = RunnerWatch(self._state)
 
     def _log_of(self, run: int) -> str:
         return os.path.join(self._logs, f"{self._settings.attempt}.{run}.log")
@@ -137,15 +140,8 @@ class AgentAttempt:
         return self._is_again and not self._stop.is_vm_ending
 
     def _stand_by(self) -> Mapping[str, Any]:
-        """Waits for that word, and asks for it every few seconds: until then another VM of the job trains."""
-        with self._phases.phase("standing_by"):
-            while not self._state.go:
-                fields = {"is_running": False, **NO_PROGRESS, **self._phases.fields()}
-                self._send("heartbeat", is_urgent=False, **fields)
-                again_at = time.monotonic() + self._settings.stand_by_s
-                while not self._state.go and time.monotonic() < again_at:
-                    self._stop.hold(min(self._settings.poll_s, self._settings.stand_by_s))
-        return self._state.go
+        """Until it comes, another VM of the job trains."""
+        return self._standing.until(lambda: self._state.go, self._stop.hold)
 
     def _watchers(self) -> list[Callable[[], object]]:
         """Returns the background work, each in a thread of its own, until the attempt is over."""
@@ -176,9 +172,17 @@ class AgentAttempt:
                     self._start(wrong, held)
             except VmEnds:
                 return
+            except RoundOver:
+                self._gang.next_round()
+                self._is_again = True
+                return
             except (NotStarted, Trouble, TransferFailed, OSError, ValueError, KeyError) as problem:
                 repeats = isinstance(problem, (NotStarted, TransferFailed)) and problem.repeats
                 ended = {"reason": "not_started", "error": str(problem), "repeats": repeats, "ended_at": utc()}
+                if isinstance(problem, PeersMissing):
+                    self._is_again = self._gang.goes_on({**ended, "unreached": problem.unreached})
+                if self._is_again:
+                    return
                 self._bring_away({}, lambda: self._pieces.save(self._stop.carry_on, is_last=True))
                 self._report_exit(ended)
                 return
@@ -196,41 +200,33 @@ class AgentAttempt:
         # A VM may be started only to fetch what is on its disk: the guard knows whether the job goes on.
         while run > 1 and self._state.drilled_boot != boot_id() and not self._guard.has_answered.is_set():
             self._stop.hold(settings.poll_s)
-        more, resumed = self._drill.place.resume(run)
-        write_json(os.path.join(self._state.run_folder, "resumed.json"), resumed)
-        stage = self._stage(self._stop.hold)
+        more, resumed = ([], {}) if self._gang.is_one else self._drill.place.resume(run)
+        stage = self._stage(self._gang.hold)
         prepare_stage(stage)
+        resumed = resumed or self._gang.resumed(stage)
+        write_json(os.path.join(self._state.run_folder, "resumed.json"), resumed)
         settings = settings._replace(**stage.changes)
-        if run > 1 and settings.plain_command:
+        if (run > 1 or self._gang.is_one) and settings.plain_command:
             settings = settings._replace(command=settings.plain_command)
         settings = settings._replace(
-            command=[*settings.command, *more, *stage.arguments],
+            command=stage.launched_by([*settings.command, *more, *stage.arguments]),
             environment={**settings.environment, **stage.environment},
         )
         order = prepare(settings, stage.secrets, self._folder, run, self._step_file, stage.image)
         order["log"] = self._log
-        order["hidden"].append(self._token)
-        self._stop.hold(0)
-        self._runner = hand_over(order, self._state.run_folder, held)
-        self._reading = threading.Thread(target=self._read_reports, args=(self._runner,), daemon=True)
-        self._reading.start()
-
-    def _read_reports(self, runner: subprocess.Popen[bytes]) -> None:
-        """The runner also reports what it writes to files: neither disk nor memory may have taken them."""
-        assert runner.stdout is not None
-        for line in runner.stdout:
-            with contextlib.suppress(ValueError, KeyError):
-                report = json.loads(line)
-                self._state.reported[report["name"]] = report["document"]
+        order["hidden"] += [self._token, *self._gang.secret]
+        self._gang.hold(0)
+        self._runner.start(order, held)
 
     def _is_over(self) -> bool:
         """Looks at the runner's files once: reports the start, stops the command if requested, reports the exit."""
         self._stop.request_if_vm_ends()
-        is_gone = self._is_runner_gone()  # before its last file is looked for
+        is_gone = self._runner.is_gone()  # before its last file is looked for
         command = self._report_start()
         pid = command["pid"] if command else self._setup.pid
         if pid:
             self._stop.apply(pid)
+            self._gang.apply(pid)
         ended = self._state.of_runner("exit.json")
         if is_gone and not ended:
             is_reboot = not self._state.is_of_this_boot()
@@ -240,7 +236,7 @@ class AgentAttempt:
             why = "the VM was restarted" if is_reboot else "the process that held the command's output was ended"
             ended = {"reason": "cut_off", "error": why, "ended_at": utc()}
         if ended:
-            self._is_again = self._drill.ends(ended, self._look_out)
+            self._is_again = self._drill.ends(ended, self._look_out) or self._gang.goes_on(ended)
             if not self._is_again:
                 self._finish(dict(ended))
         return bool(ended)
@@ -254,11 +250,11 @@ class AgentAttempt:
             self._stop.kill(command["pid"])
 
     def _send(self, kind: str, is_urgent: bool = True, **event: Any) -> None:
-        self._guard.send(kind, is_urgent, run=self._state.known_run, **event)
+        self._guard.send(kind, is_urgent, run=self._state.known_run, **{**self._gang.fields(), **event})
 
     def _stage(self, wait: Callable[[float], None]) -> Stage:
         run, send = self._state.run, self._send
-        return Stage(
+        stage = Stage(
             self._settings,
             run,
             self._folder,
@@ -273,6 +269,8 @@ class AgentAttempt:
             self._token,
             self._stand_by if self._settings.stands_by and run == 1 else None,
         )
+        self._gang.join(stage, self._step_file)
+        return stage
 
     def _finish(self, ended: dict[str, Any]) -> None:
         """Brings away what must outlast the VM, then reports the exit; first of all where the VM ends in seconds."""
@@ -288,6 +286,13 @@ class AgentAttempt:
         self._bring_away({}, lambda: self._pieces.save(self._stop.carry_on, is_last=True))
         self._report_exit(ended)
 
+    def _end_round(self, ended: dict[str, Any]) -> None:
+        """Reports the end of a round that is not the attempt's, once all that it left is brought away."""
+        self._stop.in_last_seconds.append(lambda: self._report_exit(ended))
+        self._bring_away(ended, lambda: self._travel.finish(self._stop.carry_on, ""))
+        self._bring_away({}, lambda: self._pieces.save(self._stop.carry_on, is_last=True))
+        self._report_exit(ended, "round_ended")
+
     def _bring_away(self, ended: dict[str, Any], work: Callable[[], object]) -> None:
         try:
             work()
@@ -296,17 +301,6 @@ class AgentAttempt:
             say(str(unwanted))
         except Exception as problem:  # the exit is reported, whatever a step meets
             say(f"not all was brought away: {problem!r}")
-
-    def _is_runner_gone(self) -> bool:
-        if self._runner is not None:
-            is_gone = self._runner.poll() is not None
-            if is_gone and self._reading is not None:
-                self._reading.join(LAST_WORDS_S)
-            return is_gone
-        held = lock(os.path.join(self._state.run_folder, "lock"))
-        if held is not None:
-            os.close(held)
-        return held is not None
 
     def _report_start(self) -> dict[str, Any]:
         """Reports the start once the command runs. Returns the runner's note of it; empty before."""
@@ -324,7 +318,7 @@ class AgentAttempt:
                 self._send(kind, **event)
                 self._state.mark_reported(kind)
 
-    def _report_exit(self, ended: Mapping[str, Any]) -> None:
+    def _report_exit(self, ended: Mapping[str, Any], kind: str = "exit") -> None:
         if "exit" in self._state.sent:
             return
         why = self._state.stop.get("why")
@@ -337,7 +331,7 @@ class AgentAttempt:
         self._report_points(is_final=True)
         if self._checkpoints.is_on_disk:
             self._note_end({**how, **last})
-        self._report_once("exit", **fields, **last)
+        self._report_once(kind, **fields, **last)
 
     def _note_end(self, ended: Mapping[str, Any]) -> None:
         """Notes the end for a later run, which decides by it whether to trust the checkpoint that this one resumed
@@ -374,10 +368,11 @@ class AgentAttempt:
         progress = self._progress.now()
         self._drill.see(progress["step"])
         with self._reporting:
-            command = self._report_start()
+            command = {} if self._gang.is_between_rounds else self._report_start()
             if "exit" not in self._state.sent:
                 fields = {
                     "run": self._state.known_run,
+                    **self._gang.fields(),
                     "is_running": bool(command),
                     "machine": usage,
                     **self._checkpoints.news(),

@@ -169,6 +169,8 @@ def options_of(settings: AttemptSettings, container: str, step_file: str) -> lis
     step_folder = os.path.dirname(step_file)
     options = ["--name", container, "--init", "--ipc=host", "--volume", f"{step_folder}:{step_folder}"]
     options += ["--gpus", "all"] if settings.gpus else []
+    if settings.gang and not any(word.split("=")[0] in ("--network", "--net") for word in settings.docker_args):
+        options.append("--network=host")  # launchers take ports of their own, and name this VM's address
     options += ["--workdir", settings.workdir] if settings.workdir else []
     for mount in settings.mounts:
         options += ["--volume", mount]

@@ -114,10 +114,17 @@ class HeldDrill:
         self._lock = threading.Lock()
 
     def order(self, number: int) -> None:
-        """The guard asks for it, again and again until it knows how it ended."""
+        """The guard asks for it, again and again until it knows how it ended. None in a job of several VMs: the
+        commands of the others would fail.
+        """
         with self._lock:
             last, phase = self._state.drill.get("number", 0), self._state.drill.get("phase")
-            if number < last or not self.place.is_on_disk or (number == last and number in self._reported):
+            if (
+                number < last
+                or not self.place.is_on_disk
+                or self._settings.gang
+                or (number == last and number in self._reported)
+            ):
                 return
             if number > last:
                 self._note({"number": number, "phase": "waiting"}, is_new=True)

@@ -124,6 +124,7 @@ class EventSender(threading.Thread):
         self._more, self._urgent = threading.Event(), threading.Event()
         self._most, self._failures = MOST_EVENTS, 0
         self.on_save: Callable[[float], None] = lambda _: None  # the interval between checkpoints, in seconds
+        self.on_answer: Callable[[Mapping[str, Any]], None] = lambda _: None  # takes all of it
         self.has_answered = threading.Event()  # since this agent began
 
     def send(self, kind: str, is_urgent: bool = True, **event: Any) -> None:
@@ -157,6 +158,7 @@ class EventSender(threading.Thread):
                 self.on_save(answer["save_every_s"])
             if isinstance(answer.get("go"), dict):
                 self._on_go(answer["go"])
+            self.on_answer(answer)
             if not self._spool.accept(int(answer["accepted_through"])):
                 raise Trouble("the guard accepted nothing")
             self.has_answered.set()

@@ -86,6 +86,15 @@ class SaveRequests:
         if not self._settings.save_every_s and every_s > 0:
             self._every_s = every_s
 
+    def ask_now(self) -> None:
+        """The guard wants a save at once: another VM of the job is about to go."""
+        try:
+            pid = self._running()
+            if self._settings.save_on and pid and not self._state.stop:
+                self._ask(pid, time.time())
+        except Exception as problem:  # the command may just have ended
+            say(f"the command was not asked to save: {problem!r}")
+
     def watch(self, over: threading.Event) -> None:
         """Looks every few seconds, until the attempt is over; at once over where the job asks for no saves."""
         while self._settings.save_on and not over.wait(min(TICK_S, self._settings.look_s)):

@@ -71,6 +71,8 @@ class AttemptSettings(NamedTuple):
     resume: bool = False
     stands_by: bool = False
     stand_by_s: float = 3.0
+    gang: dict[str, str] = {}
+    peers_s: float = 120.0
     maintenance: str = "stop"
     step_file: str = ""
     step_pattern: str = ""
@@ -102,6 +104,24 @@ class AttemptSettings(NamedTuple):
     spool_most: int = 5000
 
 
+class GangPlace(NamedTuple):
+    """A VM's place among those that run one job: its number from 0, how many they are, and the rendezvous port."""
+
+    node: int
+    nodes: int
+    port: int = 29400
+
+
+def place_of(gang: dict[str, str]) -> GangPlace | None:
+    """Returns None for a job of one VM. Raises ValueError."""
+    if not gang:
+        return None
+    place = GangPlace(int(gang.get("node", -1)), int(gang.get("nodes", 0)), int(gang.get("port", 29400)))
+    if not 0 <= place.node < place.nodes or not 1024 <= place.port <= 65535:
+        raise ValueError("node must be below nodes, and port between 1024 and 65535")
+    return place
+
+
 def read_settings(text: str) -> tuple[AttemptSettings, list[str]]:
     """The settings, and the mistakes in them. With an attempt and a guard, mistakes can be reported to the guard."""
     document = json.loads(text)
@@ -121,6 +141,13 @@ def read_settings(text: str) -> tuple[AttemptSettings, list[str]]:
         except ValueError as error:
             wrong.append(f"{name}: {error}")
             del fitting[name]
+    try:
+        place = place_of(fitting.get("gang", {}))
+        if place is not None and place.node:  # what all have made is published by the first
+            fitting["outputs"] = {}
+    except ValueError as error:
+        wrong.append(f"gang: {error}")
+        del fitting["gang"]
     settings = AttemptSettings(**fitting)
     if not re.fullmatch(r"[a-zA-Z0-9][\w.-]{0,100}", settings.attempt, re.ASCII):
         raise NotStarted("costguard-attempt names no attempt")

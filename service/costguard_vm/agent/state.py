@@ -30,6 +30,7 @@ class SavedState:
         self.drilled: int = saved.get("drilled", 0)  # how many runs began because a drill had ended the one before
         self.drilled_boot: str = saved.get("drilled_boot", "")
         self.go: dict[str, Any] = saved.get("go") or {}  # what the guard let a VM that stood by begin with
+        self.gang: dict[str, Any] = saved.get("gang") or {}  # the rounds of a job of several VMs: see gang/rounds.py
 
     @property
     def run_folder(self) -> str:
@@ -65,6 +66,9 @@ class SavedState:
         if has_run and not self._has_succeeded() and self.stop.get("why") != "cancel":
             self.run += 1
             self.sent, self.stop = [], {}
+            if self.gang:  # the others cannot go on with that round either
+                number = self.gang.get("round", 1) + 1
+                self.gang = {"round": number, "wanted": max(number, self.gang.get("wanted", 0))}
         self.save()
 
     def _has_succeeded(self) -> bool:
@@ -101,6 +105,7 @@ class SavedState:
                         "drilled": self.drilled,
                         "drilled_boot": self.drilled_boot,
                         "go": self.go,
+                        "gang": self.gang,
                     },
                 )
             except OSError as error:

@@ -68,6 +68,12 @@ def download_checkpoint(stage: Stage) -> None:
         stage.checkpoint(stage)
 
 
+def reach_peers(stage: Stage) -> None:
+    """The VMs of one job reach each other, before any of them begins."""
+    if stage.reach_peers is not None:
+        stage.reach_peers()
+
+
 # The check of the outputs removes what an earlier attempt left there, which may be below an input's address.
 BEFORE_COMMAND: Mapping[str, StepBefore] = {
     "gpus": StepBefore(wait_for_gpus),
@@ -77,13 +83,14 @@ BEFORE_COMMAND: Mapping[str, StepBefore] = {
     "outputs": StepBefore(check_outputs, ("secrets",)),
     "inputs": StepBefore(fetch_inputs, ("outputs",)),
     "checkpoint": StepBefore(download_checkpoint, ("outputs",)),
+    "peers": StepBefore(reach_peers),
 }
 AFTER_SUCCESS: tuple[AfterCommand, ...] = (publish_outputs,)
 BEFORE_EXIT: tuple[AfterCommand, ...] = ()  # the rest of the log
 
 
 # While another VM of the job trains, nothing is touched where that one writes.
-AFTER_GO = ("outputs", "checkpoint")
+AFTER_GO = ("outputs", "checkpoint", "peers")
 
 
 def prepare_stage(stage: Stage) -> None:

@@ -84,6 +84,8 @@ class Stage:
         self._credentials, self.checkpoint = credentials, checkpoint
         self.stand_by = stand_by
         self.go: Mapping[str, Any] = {}  # what the guard said when it let a VM that stood by begin
+        self.reach_peers: Callable[[], None] | None = None  # in a job of several VMs
+        self.launched_by: Callable[[list[str]], list[str]] = list  # gives the command what its launcher needs
         self.arguments: list[str] = []  # added to the command
         self.environment: dict[str, str] = {}  # of the command, in addition to the settings'
         self.changes: dict[str, Any] = {}  # of the settings, for the command

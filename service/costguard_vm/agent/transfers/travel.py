@@ -33,9 +33,10 @@ CLOSE_S = 10.0
 
 
 def _chosen(go: Mapping[str, Any]) -> dict[str, str]:
-    """Returns the guard's choice when it let a VM that stood by begin."""
+    """Returns the guard's choice when it let a VM that stood by begin; in a round of several VMs no other counts."""
     step = {} if go.get("step") is None else {"step": str(go["step"])}
-    return {"resume_from": go["resume_from"], **step} if go.get("resume_from") else {}
+    is_chosen = bool(go.get("resume_from")) or "round" in go
+    return {"resume_from": go["resume_from"], **step} if is_chosen else {}
 
 
 class _Interrupted(Exception):
@@ -53,6 +54,7 @@ class TravellingCheckpoints:
         self._settings, self._secrets, self._send = settings, secrets, send
         self._look_for = LookFor(framework, plan.get("pattern", ""), plan.get("marker", ""))
         self._local = plan.get("local", "")
+        self._uploads = settings.gang.get("node", "0") == "0"  # one VM of a job brings checkpoints to a location
         self._path = on_the_vm(settings, self._local, volumes)
         self._remote = RemoteCheckpoints(plan.get("location", ""), self._look_for, int(plan.get("keep", "3")))
         self._noted = os.path.join(folder, "uploaded.json")
@@ -79,13 +81,14 @@ class TravellingCheckpoints:
 
         A location that cannot be written to is known here, and not when the first checkpoint is complete.
         """
-        if stage.run > 1:  # the folder holds what an earlier run of this VM saved
+        if stage.run > 1 and "round" not in stage.go:  # the folder holds what an earlier run of this VM saved
             return
         transfer, plan = stage.transfer, {**self._settings.checkpoint, **_chosen(stage.go)}
         whole = self._remote.read_in(transfer)
         self._is_known = True
-        self._remote.try_out(transfer, self._settings.attempt)
-        self._remote.clean(transfer)
+        if self._uploads:
+            self._remote.try_out(transfer, self._settings.attempt)
+            self._remote.clean(transfer)
         wanted = plan.get("resume_from", "")
         if not wanted:
             return
@@ -128,7 +131,7 @@ class TravellingCheckpoints:
 
     def start(self) -> None:
         """Begins to watch, once the command is about to start; also after a restart of the agent."""
-        if self.is_wanted and self._thread is None and not self._over.is_set():
+        if self.is_wanted and self._uploads and self._thread is None and not self._over.is_set():
             self._thread = threading.Thread(target=self._watch, daemon=True)
             self._thread.start()
 
