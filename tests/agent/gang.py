@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,9 +13,9 @@ from typing import Any
 from tests.agent.fake_guard import Event, FakeGuard, guard_at_a_port
 from tests.agent.fake_metadata import metadata_server
 from tests.agent.loaded_agents import LoadedAgents
-from tests.agent.vm import ATTEMPT, Vm
+from tests.agent.vm import Vm
 
-SECRET = "the-secret-of-this-round"  # noqa: S105  of a test
+SECRET = "the-secret-of-this-round"
 _NUMBERS = itertools.count(1)
 
 
