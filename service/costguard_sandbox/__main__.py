@@ -6,6 +6,7 @@ import argparse
 import json
 import sys
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -34,6 +35,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--json", action="store_true", help="print the address as one line of JSON")
     parser.add_argument("--until-input-ends", action="store_true", help="end when standard input is closed")
+    parser.add_argument(
+        "--requests", type=Path, metavar="FILE", help="append a line of JSON for each request to this file"
+    )
     wanted = parser.parse_args(arguments)
     if wanted.speed <= 0:
         parser.error("--speed must be above 0")
@@ -60,10 +64,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.write(f"{json.dumps(where) if wanted.json else text}\n")
         sys.stdout.flush()
 
+    until_ends = sys.stdin if wanted.until_input_ends else None
     try:
-        serve(world, wanted.host, wanted.port, announce, sys.stdin if wanted.until_input_ends else None)
+        with wanted.requests.open("ab") if wanted.requests else nullcontext() as requests:
+            serve(world, wanted.host, wanted.port, announce, until_ends, requests)
     except OSError as error:
-        sys.stderr.write(f"cannot listen on {wanted.host}:{wanted.port}: {error.strerror}; try --port 0\n")
+        if error.filename is not None:
+            sys.stderr.write(f"cannot write to {error.filename}: {error.strerror}\n")
+        else:
+            sys.stderr.write(f"cannot listen on {wanted.host}:{wanted.port}: {error.strerror}; try --port 0\n")
         return 2
     return 0
 

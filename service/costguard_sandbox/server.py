@@ -33,6 +33,7 @@ from costguard_sandbox.gce.routes import (
 )
 from costguard_sandbox.gce.routes.call import refusal
 from costguard_sandbox.guest import metadata
+from costguard_sandbox.request_log import RequestLog
 from costguard_sandbox.serving import QuickServer
 from costguard_sandbox.slack import control as slack_control
 from costguard_sandbox.slack import web_api
@@ -88,8 +89,9 @@ async def _unknown(request: Request, _error: Exception) -> Response:
 
 
 class _SandboxServer(QuickServer):
-    def __init__(self, world: World) -> None:
-        super().__init__(create_app(world))
+    def __init__(self, world: World, requests: IO[bytes] | None = None) -> None:
+        app = create_app(world)
+        super().__init__(app if requests is None else RequestLog(app, requests, world.clock))
         self._world = world
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
@@ -138,13 +140,14 @@ def serve(
     port: int = 0,
     announce: Callable[[str], None] | None = None,
     until_ends: IO[str] | None = None,
+    requests: IO[bytes] | None = None,
 ) -> None:
     """Serve a world in this thread until Ctrl-C or the end of `until_ends`. Raises OSError when the port is taken.
 
-    `announce` is called with the address once it is listened on.
+    `announce` is called with the address once it is listened on. Every request is written to `requests`.
     """
     with _listen(host, port) as listener:
-        server = _SandboxServer(world)
+        server = _SandboxServer(world, requests)
         if until_ends is not None:
             threading.Thread(target=_follow, args=(until_ends, server), name="input", daemon=True).start()
         url = _address(host, listener)

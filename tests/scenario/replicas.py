@@ -97,26 +97,31 @@ class Replica:
 @contextmanager
 def replica(folder: Path, name: str, cloud: str, database: str) -> Iterator[Replica]:
     """Starts a replica that listens; it is killed at the end of the block, if it still runs."""
-    settings, log = folder / f"{name}.toml", folder / f"{name}.log"
-    settings.write_text(_SETTINGS.format(project=PROJECT, database=database, cloud=cloud), "utf-8")
-    with log.open("w") as lines:
+    guard = started(folder, name, _SETTINGS.format(project=PROJECT, database=database, cloud=cloud))
+    try:
+        yield guard
+    finally:
+        guard.end()
+
+
+def started(folder: Path, name: str, settings: str, **environ: str) -> Replica:
+    """Starts a replica by these settings, and returns once it listens. Its log goes on where an earlier one ended."""
+    path, log = folder / f"{name}.toml", folder / f"{name}.log"
+    path.write_text(settings, "utf-8")
+    with log.open("a") as lines:
         process = subprocess.Popen(
-            [COSTGUARD, "serve", "--json", "--config", settings],
+            [COSTGUARD, "serve", "--json", "--config", path],
             stdout=subprocess.PIPE,
             stderr=lines,
             text=True,
-            env={**os.environ, "COSTGUARD_TOKEN": _TOKEN},
+            env={**os.environ, "COSTGUARD_TOKEN": _TOKEN, **environ},
         )
     assert process.stdout
     first = process.stdout.readline()
     if not first:
         process.stdout.close()
         raise AssertionError(f"{name} ended with {process.wait()}: {log.read_text()}")
-    guard = Replica(process, json.loads(first)["url"], log)
-    try:
-        yield guard
-    finally:
-        guard.end()
+    return Replica(process, json.loads(first)["url"], log)
 
 
 def small_world(vms: int = 3) -> World:

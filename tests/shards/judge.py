@@ -1,0 +1,178 @@
+"""Judges a run of two replicas from what the simulated cloud, Slack's stand-in and the ledger hold. Pure.
+
+**Unwatched.** A project is looked at when its list of instances is asked for and answered. The time from one look to
+the next is split by the kills that lie between: the part before a kill, and the part from the kill to the next look by
+a process that lives. Each part may be 15 s at most; passes begin 10 s apart. Requests of the killed replica that
+arrive between its kill and its next start are none of a process that lives.
+
+**Twice.** A VM is stopped, deleted or made by one operation of Costguard's account each, and each of its requests to
+stop or delete one VM has the same id. A message's key is posted once.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from itertools import pairwise
+from typing import Any
+from urllib.parse import parse_qs
+
+MOST_UNWATCHED = timedelta(seconds=15)
+HALF_A_CENT = 5_000_000  # nano-dollars
+_LISTING = re.compile(r"/compute/v1/projects/([^/]+)/aggregated/instances")
+_INSTANCE = re.compile(r"/compute/v1/projects/[^/]+/zones/[^/]+/instances/[^/]+(?:/(?:stop|suspend))?")
+_CHANGES = ("insert", "stop", "delete")
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A line of the simulated cloud's log. `user` is "" for Costguard's account; `host` tells its replica."""
+
+    at: datetime
+    host: str
+    user: str
+    method: str
+    path: str
+    query: str
+    status: int | None
+
+    @classmethod
+    def of(cls, line: Mapping[str, Any]) -> Request:
+        return cls(**{**line, "at": datetime.fromisoformat(line["at"])})
+
+
+@dataclass(frozen=True, slots=True)
+class Kill:
+    """SIGKILL to the replica that calls the cloud at `host`, and when its next process was started."""
+
+    at: datetime
+    host: str
+    back_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """A time in which a project was not looked at. `is_after_kill`: it begins with a kill, not with a look."""
+
+    project: str
+    since: datetime
+    until: datetime
+    is_after_kill: bool
+
+    @property
+    def length(self) -> timedelta:
+        return self.until - self.since
+
+
+def looks(requests: Iterable[Request], kills: Sequence[Kill]) -> dict[str, list[datetime]]:
+    """Returns the moments of each project's looks, in order."""
+    moments = defaultdict[str, list[datetime]](list)
+    for one in requests:
+        listed = _LISTING.fullmatch(one.path)
+        if listed is None or one.user or one.status != 200 or "pageToken=" in one.query:
+            continue
+        if not any(kill.host == one.host and kill.at <= one.at < kill.back_at for kill in kills):
+            moments[listed[1]].append(one.at)
+    return {project: sorted(found) for project, found in moments.items()}
+
+
+def gaps(
+    requests: Iterable[Request], kills: Sequence[Kill], projects: Iterable[str], began: datetime, ended: datetime
+) -> list[Gap]:
+    """Lists the times between looks from `began` to `ended`, split by kills. A project without looks has one gap."""
+    seen = looks(requests, kills)
+    struck = [kill.at for kill in kills]
+    found = []
+    for project in projects:
+        marks = {began: False, ended: False} | dict.fromkeys(struck, True) | dict.fromkeys(seen.get(project, ()), False)
+        inside = sorted(mark for mark in marks if began <= mark <= ended)
+        found += [Gap(project, since, until, marks[since]) for since, until in pairwise(inside)]
+    return found
+
+
+def unwatched(found: Iterable[Gap]) -> list[str]:
+    """Lists the gaps over 15 s."""
+    return [
+        f"{gap.project} was not looked at for {gap.length.total_seconds():.1f} s from {gap.since:%H:%M:%S.%f}"
+        + (", when a replica was killed" if gap.is_after_kill else "")
+        for gap in found
+        if gap.length > MOST_UNWATCHED
+    ]
+
+
+def asked_twice(requests: Iterable[Request]) -> Iterator[str]:
+    """Yields the VMs that Costguard asked to stop or delete under more than one id."""
+    ids = defaultdict[tuple[str, str], set[str]](set)
+    for one in requests:
+        if one.method in ("POST", "DELETE") and not one.user and _INSTANCE.fullmatch(one.path):
+            ids[one.method, one.path].add(parse_qs(one.query).get("requestId", [""])[0])
+    for (method, path), known in ids.items():
+        if len(known) > 1 or "" in known:
+            yield f"{method} {path} was asked for under the ids {sorted(known)}"
+
+
+def done_twice(operations: Iterable[Mapping[str, Any]], account: str) -> Iterator[str]:
+    """Yields the VMs that more than one operation of the account made, stopped or deleted."""
+    done = Counter(
+        (one["operationType"], one["targetLink"])
+        for one in operations
+        if one["user"] == account and one["operationType"] in _CHANGES and "error" not in one
+    )
+    for (kind, target), count in done.items():
+        if count > 1:
+            yield f"{count} operations {kind} of {target.partition('/projects/')[2]}"
+
+
+def posted(written: Iterable[Mapping[str, Any]]) -> Counter[str]:
+    """Counts how often each message's key stands in Slack: edits are no further messages."""
+    keys: Counter[str] = Counter()
+    known = set()
+    for one in written:
+        place = (one["channel"], one["ts"], one["ephemeral_to"])
+        if one["metadata"] and place not in known:
+            keys[str(one["metadata"]["event_payload"]["key"])] += 1
+        known.add(place)
+    return keys
+
+
+def said_wrongly(keys: Counter[str], status: Mapping[str, str]) -> Iterator[str]:
+    """Yields messages that are in Slack twice, or where Slack and the ledger differ. `status` is the ledger's."""
+    for key, count in keys.items():
+        if count > 1:
+            yield f"message {key} was posted {count} times"
+        if status.get(key) != "accepted":
+            yield f"message {key} is in Slack, and {status.get(key, 'not')} in the ledger"
+    for key, state in status.items():
+        if state == "accepted" and key not in keys:
+            yield f"message {key} is accepted, and not in Slack"
+        if state in ("intended", "sending"):
+            yield f"message {key} still waits at the end"
+
+
+def differences(billed: Mapping[str, int], spent: Mapping[str, int]) -> Iterator[str]:
+    """Yields the VMs whose bill and ledger differ by half a cent or more; nano-dollars by the VM's number."""
+    for gce_id in billed.keys() | spent.keys():
+        bill, ledger = billed.get(gce_id), spent.get(gce_id)
+        if abs((bill or 0) - (ledger or 0)) >= HALF_A_CENT or (bill and ledger is None):
+            yield f"VM {gce_id}: the bill has {bill} nano-dollars, and the ledger {ledger}"
+
+
+def jobs_gone_wrong(
+    jobs: Iterable[Mapping[str, Any]], preempted: Mapping[str, int], operations: Iterable[Mapping[str, Any]]
+) -> Iterator[str]:
+    """Yields jobs that did not succeed, or had another number of VMs than one and one for each preemption.
+
+    `jobs` are answers of `GET /api/v1/jobs/ID`, `preempted` how often each job's VM was taken back, by the job's id.
+    """
+    made = Counter(one["targetLink"].rpartition("/")[2] for one in operations if one["operationType"] == "insert")
+    for one in jobs:
+        job, attempts = one["job"], one["attempts"]
+        wanted = 1 + preempted.get(job["id"], 0)
+        if job["state"] != "succeeded":
+            yield f"job {job['id']} is {job['state']}"
+        vms = sum(made[attempt["name"]] for attempt in attempts)
+        if (len(attempts), vms) != (wanted, wanted):
+            yield f"job {job['id']} had {len(attempts)} attempts and {vms} VMs, where {wanted} were needed"

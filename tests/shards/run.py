@@ -1,0 +1,174 @@
+"""Runs two replicas for so many minutes on one database, kills one each minute, and judges what they did."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from sqlalchemy import func, select
+from tests.scenario.books import assert_consistent
+from tests.shards import judge
+from tests.shards.cloud import SimulatedCloud, simulated_cloud
+from tests.shards.people import People
+from tests.shards.replicas import Pair, pair
+
+from costguard.clock import SystemClock
+from costguard.db.tables import charges, instances, lifetimes, messages, requests, stops, storage_spans
+from costguard.db.transaction import Database
+from costguard_sandbox.gce.rights import ACCOUNT
+
+PROJECTS = 40
+_FORGOTTEN = 12
+_KILLED_EVERY_S = 60.0
+_PATIENCE_S = 600.0
+
+
+@dataclass
+class Verdict:
+    """`wrong` are sentences; `figures` what the run had in it, by what people call it."""
+
+    wrong: list[str] = field(default_factory=list)
+    figures: dict[str, object] = field(default_factory=dict)
+
+
+def run(folder: Path, database_url: str, minutes: float, seed: int) -> Verdict:
+    """Raises TimeoutError where the replicas do not come up, or do not come to rest at the end."""
+    folder.mkdir()
+    projects = [f"shard-project-{number:02}" for number in range(PROJECTS)]
+    with (
+        closing(Database.open(database_url)) as database,
+        simulated_cloud(folder, projects, _FORGOTTEN) as cloud,
+        pair(folder, cloud, projects, database_url, seed) as both,
+    ):
+        _until(lambda: both.are_ready, "both replicas hold projects")
+        people = People(cloud, both, folder, seed)
+        began = _now()
+        _watch(both, people, minutes)
+        ended = _now()
+        _come_to_rest(cloud, both, people, database)
+        verdict = Verdict()
+        _judge_looks(verdict, cloud, both, began, ended)
+        _judge_deeds(verdict, cloud, people, database, projects)
+        verdict.figures |= dict(sorted(people.happened.items()))
+        return verdict
+
+
+def _watch(both: Pair, people: People, minutes: float) -> None:
+    """Kills a replica each minute, but for the last half one, in which nothing needs to be taken over any more."""
+    stop, ends = threading.Event(), time.monotonic() + minutes * 60
+    people.start()
+    try:
+        while (left := ends - time.monotonic()) > _KILLED_EVERY_S / 2:
+            began = time.monotonic()
+            stop.wait(min(left, _KILLED_EVERY_S * both.chance.uniform(0.3, 0.7)))
+            both.kill(stop)
+            stop.wait(max(0.0, min(began + _KILLED_EVERY_S, ends) - time.monotonic()))
+        stop.wait(max(0.0, ends - time.monotonic()))
+    finally:
+        people.end()
+
+
+def _come_to_rest(cloud: SimulatedCloud, both: Pair, people: People, database: Database) -> None:
+    """Lets jobs end, has all VMs deleted, and waits until the ledger knows of it and every message is sent."""
+    _until(lambda: both.are_ready, "both replicas hold projects again")
+    over = ("succeeded", "failed", "cancelled")
+    _until(lambda: all(people.ask("GET", f"jobs/{job}")["job"]["state"] in over for job in people.jobs), "jobs end")
+    people.leave()
+    _until(lambda: not any(cloud.vms(project) for project in both.projects), "all VMs are gone")
+    _until(lambda: _open(database) == 0, "the ledger has seen everything end")
+
+
+def _open(database: Database) -> int:
+    """Counts lifetimes, storage, requests and messages that have not come to their end."""
+    with database.read() as connection:
+        found = 0
+        for table in (lifetimes, storage_spans):
+            found += connection.execute(select(func.count()).where(table.c.ended_at.is_(None))).scalar_one()
+        found += connection.execute(select(func.count()).where(requests.c.status == "open")).scalar_one()
+        waiting = messages.c.status.in_(("intended", "sending"))
+        return int(found + connection.execute(select(func.count()).where(waiting)).scalar_one())
+
+
+def _judge_looks(verdict: Verdict, cloud: SimulatedCloud, both: Pair, began: datetime, ended: datetime) -> None:
+    asked = cloud.requests()
+    gaps = judge.gaps(asked, both.kills, both.projects, began, ended)
+    verdict.wrong += judge.unwatched(gaps)
+    verdict.wrong += judge.asked_twice(asked)
+    after = [gap.length.total_seconds() for gap in gaps if gap.is_after_kill]
+    others = [gap.length.total_seconds() for gap in gaps if not gap.is_after_kill]
+    of_costguard = [one for one in asked if not one.user]
+    verdict.figures |= {
+        "kills": f"{len(both.kills)}, {both.killed_acting} of them of the replica that acted",
+        "looks at projects": sum(map(len, judge.looks(asked, both.kills).values())),
+        "requests of Costguard's to the cloud": len(of_costguard),
+        "longest time from a kill to the next look at a project": f"{max(after, default=0.0):.1f} s",
+        "its median over all projects and kills": f"{median(after) if after else 0.0:.1f} s",
+        "longest other time between two looks at a project": f"{max(others, default=0.0):.1f} s",
+    }
+
+
+def _judge_deeds(
+    verdict: Verdict, cloud: SimulatedCloud, people: People, database: Database, projects: Sequence[str]
+) -> None:
+    done = [operation for project in projects for operation in cloud.operations(project)]
+    keys = judge.posted(cloud.messages())
+    with database.read() as connection:
+        assert_consistent(connection)
+        status = dict(connection.execute(select(messages.c.key, messages.c.status)).tuples())
+        by_rule = connection.execute(select(func.count()).where(stops.c.request_id.is_(None))).scalar_one()
+    verdict.wrong += judge.done_twice(done, ACCOUNT)
+    verdict.wrong += judge.said_wrongly(keys, {key: state for key, state in status.items() if key in keys or state})
+    verdict.wrong += judge.jobs_gone_wrong(_jobs(people), people.jobs, done)
+    mine = [one for one in done if one["user"] == ACCOUNT]
+    stopped = {one["targetId"] for one in mine if one["operationType"] == "stop"}
+    verdict.wrong += [f"VM {vm} was to be stopped, and was not" for vm in people.stops if vm not in stopped]
+    billed, spent = cloud.billed(), _spent(database)
+    verdict.wrong += judge.differences(billed, spent)
+    verdict.figures |= {
+        "operations of Costguard's": dict(sorted(Counter(one["operationType"] for one in mine).items())),
+        "stops by rule": by_rule,
+        "messages in Slack": sum(keys.values()),
+        "reminders among them": sum(count for key, count in keys.items() if key.startswith("reminder/")),
+        "VMs billed": sum(nanos > 0 for nanos in billed.values()),
+        "the bill / the ledger": f"${sum(billed.values()) / 1e9:.6f} / ${sum(spent.values()) / 1e9:.6f}",
+    }
+
+
+def _jobs(people: People) -> list[dict[str, Any]]:
+    return [people.ask("GET", f"jobs/{job}") for job in people.jobs]
+
+
+def _spent(database: Database) -> dict[str, int]:
+    """Nano-dollars in the ledger, by the VM's number."""
+    spent: Counter[str] = Counter()
+    with database.read() as connection:
+        for kind, spans in (("lifetime", lifetimes), ("storage", storage_spans)):
+            rows = connection.execute(
+                select(instances.c.gce_id, func.sum(charges.c.amount_nanos))
+                .select_from(charges)
+                .join(spans, (charges.c.span == kind) & (charges.c.span_id == spans.c.id))
+                .join(instances, spans.c.instance_id == instances.c.id)
+                .group_by(instances.c.gce_id)
+            )
+            spent.update({gce_id: int(nanos) for gce_id, nanos in rows})
+    return dict(spent)
+
+
+def _until(holds: Callable[[], bool], what: str) -> None:
+    ends, pause = time.monotonic() + _PATIENCE_S, threading.Event()
+    while not holds():
+        if time.monotonic() > ends:
+            raise TimeoutError(f"waited {_PATIENCE_S:.0f} s in vain until {what}")
+        pause.wait(1)
+
+
+def _now() -> datetime:
+    return SystemClock().now()
