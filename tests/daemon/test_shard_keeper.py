@@ -188,6 +188,17 @@ def test_project_that_is_not_watched_any_more_is_handed_over_and_can_be_closed(r
     assert _stored(two._database)["project-03"] == ""
 
 
+def test_project_that_another_holds_is_not_claimed(database: Database) -> None:
+    """Until its lease runs out, whatever the one who claims believed to be free."""
+    with database.write() as connection:
+        project_leases.claim(connection, "one", PROJECTS[:4], 4, at("12:00") + LEASE_TTL, at("12:00"))
+        claimed = project_leases.claim(connection, "two", PROJECTS, 10, at("12:00") + LEASE_TTL, at("12:00"))
+        assert sorted(lease.name for lease in claimed) == PROJECTS[4:]
+        later = at("12:00") + LEASE_TTL
+        claimed = project_leases.claim(connection, "two", PROJECTS, 10, later + LEASE_TTL, later)
+    assert sorted(lease.name for lease in claimed) == PROJECTS
+
+
 def test_single_pass_takes_what_is_free_and_leaves_the_rest(replicas: _Replicas, database: Database) -> None:
     """The pass holds what it took while it runs, and all of that is free at once afterwards."""
     with database.write() as connection:
