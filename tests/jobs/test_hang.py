@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from tests.jobs.test_agent_report import agent, event
+from tests.jobs.reports.test_agent_report import agent, event
 from tests.jobs.world import World, world
 
 from costguard.model.attempt import Outcome

@@ -9,6 +9,7 @@ import pytest
 from tests.api.rows import NOW as ROWS_NOW
 from tests.builders import at
 from tests.jobs import job_rows as made_rows
+from tests.jobs.decide.buy.test_plan import BOTH, CONTEXT, Scripted, asked, decision, due, planned, running
 from tests.jobs.jobbed import (
     HOUR,
     MINUTE,
@@ -25,7 +26,6 @@ from tests.jobs.jobbed import (
     saved,
     view,
 )
-from tests.jobs.test_plan import BOTH, CONTEXT, Scripted, asked, decision, due, planned, running
 
 from costguard.db.transaction import Database
 from costguard.deadlines.planner import Planner

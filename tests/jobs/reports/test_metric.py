@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from tests.api.rows import NOW
 from tests.jobs import job_rows
-from tests.jobs.test_agent_report import agent, event
+from tests.jobs.reports.test_agent_report import agent, event
 
 from costguard.db.transaction import Database
 from costguard.jobs.decide.measures.pace import metric_of

@@ -7,8 +7,8 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from tests.jobs.test_plan import Scripted
-from tests.jobs.test_zone_advice import L4
+from tests.jobs.decide.buy.test_plan import Scripted
+from tests.jobs.rows.test_zone_advice import L4
 from tests.jobs.world import RECIPE, price_list, world
 
 from costguard.deadlines.situation import Act

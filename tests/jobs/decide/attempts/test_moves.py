@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 from tests.builders import at
+from tests.jobs.act.test_crash_points import copied_database, points_of
+from tests.jobs.decide.buy.test_plan import BOTH, Scripted, decision, due, running
 from tests.jobs.jobbed import (
     HOUR,
     MINUTE,
@@ -25,8 +27,6 @@ from tests.jobs.jobbed import (
     view,
 )
 from tests.jobs.lives import MOST_TICKS, Life, Machine
-from tests.jobs.test_crash_points import copied_database, points_of
-from tests.jobs.test_plan import BOTH, Scripted, decision, due, running
 from tests.jobs.world import RECIPE, World
 
 from costguard.deadlines.situation import Act, Choice, Grounds, Situation, Why

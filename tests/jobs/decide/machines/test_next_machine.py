@@ -7,7 +7,7 @@ from datetime import timedelta
 from fractions import Fraction
 
 import pytest
-from tests.jobs.test_diagnosis import BUSY, _minutes, _running
+from tests.jobs.reports.test_diagnosis import BUSY, _minutes, _running
 from tests.jobs.world import RECIPE, World, world
 
 from costguard.gce.machine_types import by_rule

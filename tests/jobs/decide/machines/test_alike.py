@@ -28,8 +28,8 @@ from costguard.model.money import Money, Priced
 from costguard_vm.progress.log_reader import LINE_END, readings
 from costguard_vm.progress.track import Track
 
-CURVES = Path(__file__).parents[3] / "shared" / "loss-curves" / "curves.csv.gz"
-LOGS = Path(__file__).parents[3] / "shared" / "training-logs"
+CURVES = Path(__file__).parents[5] / "shared" / "loss-curves" / "curves.csv.gz"
+LOGS = Path(__file__).parents[5] / "shared" / "training-logs"
 A100 = replace(JOB_RECIPE, machine_type="a2-highgpu-1g", gpu_type="nvidia-tesla-a100", attaches_gpus=False)
 CODE = JobCode("a" * 64, 10, 1, commit="c" * 40)
 

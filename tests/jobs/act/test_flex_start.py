@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 from tests.builders import at
+from tests.jobs.act.test_crash_points import copied_database, points_of
 from tests.jobs.cloud import never_twice
 from tests.jobs.jobbed import MINUTE, NOW, agent, attempt, decided, ended, view
 from tests.jobs.lives import Life
-from tests.jobs.test_crash_points import copied_database, points_of
 from tests.jobs.world import ANA, RECIPE, ZONES, World, world
 
 from costguard.jobs.decide.actions import AskAgain, EndAttempt, LaunchAttempt

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from sqlalchemy import Connection
 from tests.api.rows import NOW
 from tests.jobs import job_rows, jobbed
-from tests.jobs.test_agent_report import agent, event
+from tests.jobs.reports.test_agent_report import agent, event
 
 from costguard.db.transaction import Database
 from costguard.jobs.reports.progress import SharedBill, job_progress, progress_of, total_of
