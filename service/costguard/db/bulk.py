@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from datetime import date
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, TypeAlias, TypeVar
 
 from sqlalchemy import Connection, Table
 
 Stored: TypeAlias = Callable[[Sequence[Any]], tuple[Any, ...]]
 _Id = TypeVar("_Id", int, str, date)
+_ROWS_AT_ONCE = (500, 50)
+_MOST_VALUES = 32_766  # of one statement (https://www.sqlite.org/limits.html#max_variable_number)
 CHUNK = 1000  # ids in one IN list: far below either database's limit on parameters
 
 
@@ -23,12 +25,7 @@ def chunks(ids: Collection[_Id]) -> Iterator[list[_Id]]:
 
 def stored(connection: Connection, table: Table, names: Sequence[str]) -> Stored:
     """Returns the function that converts the values of these columns for the driver."""
-    processors = [table.c[name].type.dialect_impl(connection.dialect) for name in names]
-    needed = [
-        (place, processor)
-        for place, made in enumerate(processors)
-        if (processor := made.bind_processor(connection.dialect)) is not None
-    ]
+    needed = _processors(connection, table, names)
 
     def processed(values: Sequence[Any]) -> tuple[Any, ...]:
         rows = list(values)
@@ -39,16 +36,69 @@ def stored(connection: Connection, table: Table, names: Sequence[str]) -> Stored
     return processed
 
 
+def stored_rows(
+    connection: Connection, table: Table, names: Sequence[str], rows: Iterable[Sequence[Any]]
+) -> list[tuple[Any, ...]]:
+    """Converts rows of these columns for the driver, all at once: in a third of the time that one by one takes."""
+    columns: list[Iterable[Any]] = list(zip(*rows, strict=True))
+    for place, processor in _processors(connection, table, names) if columns else ():
+        columns[place] = map(processor, columns[place])
+    return list(zip(*columns, strict=True))
+
+
+def _processors(connection: Connection, table: Table, names: Sequence[str]) -> list[tuple[int, Callable[[Any], Any]]]:
+    made = [table.c[name].type.dialect_impl(connection.dialect) for name in names]
+    found = [(place, kind.bind_processor(connection.dialect)) for place, kind in enumerate(made)]
+    return [(place, processor) for place, processor in found if processor is not None]
+
+
 def add_rows(connection: Connection, table: Table, names: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> None:
     """Insert rows of these columns, in this order, with values as the driver takes them: see `stored`."""
     if not rows:
         return
-    columns = ", ".join(f'"{name}"' for name in names)  # no part of this text comes from outside
     if connection.dialect.name == "sqlite":
-        places = ", ".join("?" * len(names))
-        connection.exec_driver_sql(f"INSERT INTO {table.name} ({columns}) VALUES ({places})", list(rows))  # noqa: S608
+        _insert_many(connection, f"INSERT INTO {table.name} ({_quoted(names)}) VALUES", "", rows)
         return
     driver: Any = connection.connection.driver_connection
-    with driver.cursor() as cursor, cursor.copy(f"COPY {table.name} ({columns}) FROM STDIN") as copy:
+    with driver.cursor() as cursor, cursor.copy(f"COPY {table.name} ({_quoted(names)}) FROM STDIN") as copy:
         for row in rows:
             copy.write_row(row)
+
+
+def add_to_rows(
+    connection: Connection, table: Table, names: Sequence[str], keys: int, rows: Sequence[tuple[Any, ...]]
+) -> None:
+    """Adds the figures of rows to those of the stored ones with the same key; what is not stored yet is inserted.
+
+    `names` are those of the primary key, `keys` of them, then those of the figures. Values are as the driver takes
+    them: see `stored`. No key may come twice.
+    """
+    if not rows:
+        return
+    figures = ", ".join(f'"{name}" = {table.name}."{name}" + excluded."{name}"' for name in names[keys:])
+    conflict = f"ON CONFLICT ({_quoted(names[:keys])}) DO UPDATE SET {figures}"
+    into = f"INSERT INTO {table.name} ({_quoted(names)})"
+    if connection.dialect.name == "sqlite":
+        _insert_many(connection, f"{into} VALUES", conflict, rows)
+        return
+    kinds = [table.c[name].type.compile(connection.dialect) for name in names]
+    lists = ", ".join(f"%s::{kind}[]" for kind in kinds)
+    columns = tuple([list(column) for column in zip(*rows, strict=True)])
+    connection.exec_driver_sql(f"{into} SELECT * FROM unnest({lists}) {conflict}", columns)  # noqa: S608 as above
+
+
+def _quoted(names: Sequence[str]) -> str:
+    return ", ".join(f'"{name}"' for name in names)  # no part of this text comes from outside
+
+
+def _insert_many(connection: Connection, before: str, after: str, rows: Sequence[tuple[Any, ...]]) -> None:
+    """Inserts many rows with each statement: of SQLite one for each row takes twice as long where a trigger counts."""
+    places = f"({', '.join('?' * len(rows[0]))})"
+    at = 0
+    for count in _ROWS_AT_ONCE:  # no others, because the driver keeps each statement prepared
+        text = f"{before} {', '.join([places] * count)} {after}"
+        while len(rows) - at >= count and count * len(rows[0]) <= _MOST_VALUES:
+            connection.exec_driver_sql(text, tuple(chain.from_iterable(rows[at : at + count])))
+            at += count
+    if at < len(rows):
+        connection.exec_driver_sql(f"{before} {places} {after}", list(rows[at:]))

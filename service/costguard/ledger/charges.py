@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from functools import cache
@@ -25,7 +25,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.sql.dml import ReturningDelete
 
-from costguard.db.bulk import add_rows, chunks, stored
+from costguard.db.bulk import add_rows, chunks, stored_rows
 from costguard.db.prepared import prepared
 from costguard.db.tables import UNCHARGED, charges, instances
 from costguard.db.types import Timestamp
@@ -34,6 +34,7 @@ from costguard.ledger.roll_up import LIFETIME, STORAGE, TABLES, DailyChange, Spa
 from costguard.ledger.running import burn_rates
 from costguard.model.instance import ProvisioningModel
 from costguard.model.lifetime import Attribution, Charge, Lifetime, StorageSpan
+from costguard.model.money import rounded
 
 _WHERE_DUE = (
     ("uncharged", UNCHARGED),
@@ -230,27 +231,26 @@ def _delete(kind: str, span_ids: list[int], since: datetime | None) -> Returning
 def _insert(
     connection: Connection,
     kind: str,
-    entries: Iterable[ChargedSpan],
+    entries: Sequence[ChargedSpan],
     whose: Mapping[int, SpanGroup],
     change: DailyChange,
 ) -> None:
     """Spans share what is alike of their charges, down to the same objects: each is looked at once."""
-    as_stored = stored(connection, charges, _NAMES[2:])
-    converted: dict[int, tuple[Charge, tuple[Any, ...]]] = {}
-    counts: dict[SpanGroup, dict[int, int]] = defaultdict(lambda: defaultdict(int))
+    distinct: dict[int, Charge] = {}
+    for entry in entries:
+        distinct.update(zip(map(id, entry.charges), entry.charges, strict=True))
+    converted = stored_rows(connection, charges, _NAMES[2:], map(_columns, distinct.values()))
+    lines = dict(zip(distinct, converted, strict=True))
+    counts: dict[SpanGroup, Counter[int]] = defaultdict(Counter)
     rows: list[tuple[Any, ...]] = []
     for entry in entries:
-        head, of_mine = (kind, entry.due.id), counts[whose[entry.due.id]]
-        for charge in entry.charges:
-            made = converted.get(id(charge))
-            if made is None:
-                made = converted[id(charge)] = charge, as_stored(_columns(charge))
-            rows.append(head + made[1])
-            of_mine[id(charge)] += 1
+        head, ids = (kind, entry.due.id), list(map(id, entry.charges))
+        rows += [head + lines[charge_id] for charge_id in ids]
+        counts[whose[entry.due.id]].update(ids)
     for mine, times_of in counts.items():
         for charge_id, times in times_of.items():
-            charge, (resource, *_, seconds, millis, price_id, nanos) = converted[charge_id]
-            change.add(kind, charge.day, mine, (resource, seconds, millis, price_id, nanos), times)
+            resource, *_, seconds, millis, price_id, nanos = lines[charge_id]
+            change.add(kind, distinct[charge_id].day, mine, (resource, seconds, millis, price_id, nanos), times)
     add_rows(connection, charges, _NAMES, rows)
 
 
@@ -267,7 +267,7 @@ def _columns(charge: Charge) -> tuple[Any, ...]:
         charge.ended_at,
         charge.day,
         charge.seconds,
-        round(charge.quantity * 1000),
+        rounded(charge.quantity.numerator * 1000, charge.quantity.denominator),
         charge.price_id,
         charge.amount.nanos,
     )

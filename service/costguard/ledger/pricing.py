@@ -9,16 +9,18 @@ calendar month of US Pacific time, however long that is.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
+from functools import lru_cache
+from itertools import pairwise
 
 from costguard.ledger.billed.machine_parts import BilledPart, parts_of_shape
 from costguard.ledger.price_book import PriceBook
 from costguard.model.instance import InstanceKind, ProvisioningModel, Shape
 from costguard.model.lifetime import Charge, EndReason, Lifetime, StorageSpan
-from costguard.model.money import Money
+from costguard.model.money import Money, rounded
 from costguard.model.price import EVERYWHERE, Price, PriceAge, PriceKey, is_address
 
 MINIMUM = timedelta(seconds=60)
@@ -80,7 +82,8 @@ def amount_of(price: Price, quantity: Fraction, seconds: int, at: datetime) -> M
 
     `at`: any moment in the month that it belongs to.
     """
-    return Money(round(price.nanos_per_second(at) * seconds * quantity))
+    nanos, in_seconds = price.nanos_in_seconds(at)
+    return Money(rounded(nanos * seconds * quantity.numerator, in_seconds * quantity.denominator))
 
 
 def bill_lifetime(lifetime: Lifetime, book: PriceBook, until: datetime, since: datetime | None = None) -> Bill:
@@ -195,13 +198,12 @@ def _bill(
     gaps = _Gaps()
     if start >= end:
         return Bill()
-    days = list(_days(start, end))
-    exact_days = days if exact in (None, end) else list(_days(start, exact))
+    days = _days(start, end)
+    exact_days = days if exact in (None, end) else _days(start, exact)
     for part, key in keyed:
         of_days = _whole_days(part, key, book)
-        for day_start, day_end in days if part.has_minimum else exact_days:
+        for day_start, day_end, is_whole in days if part.has_minimum else exact_days:
             # A whole day costs the same for all VMs with such a part: a year of a large fleet is a few of them.
-            is_whole = day_end - day_start == _DAY
             made = of_days.get(day_start) if is_whole else None
             if made is None:
                 made = _charges(part, key, book, day_start, day_end)
@@ -239,12 +241,31 @@ def _charges(
     return tuple(charges)
 
 
-def _days(start: datetime, end: datetime) -> Iterator[tuple[datetime, datetime]]:
-    at = start.astimezone(UTC)
-    while at < end:
-        midnight = at.replace(hour=0, minute=0, second=0, microsecond=0) + _DAY
-        yield at, min(midnight, end)
-        at = midnight
+def _days(start: datetime, end: datetime) -> list[tuple[datetime, datetime, bool]]:
+    """Cuts a time at midnights, and says of each piece whether it is a whole day."""
+    if start >= end:
+        return []
+    at, last = start.astimezone(UTC), _midnight(end.astimezone(UTC))
+    first = _midnight(at)
+    if first != at:
+        first += _DAY
+    if first > last:
+        return [(at, end, False)]
+    days = [] if first == at else [(at, first, False)]
+    days += _whole_days_between(first, last)
+    if last < end:
+        days.append((last, end, False))
+    return days
+
+
+@lru_cache(maxsize=512)  # many VMs, few days
+def _whole_days_between(first: datetime, last: datetime) -> tuple[tuple[datetime, datetime, bool], ...]:
+    midnights = [first + number * _DAY for number in range((last - first) // _DAY + 1)]
+    return tuple((begin, end, True) for begin, end in pairwise(midnights))
+
+
+def _midnight(moment: datetime) -> datetime:
+    return moment.replace(hour=0, minute=0, second=0, microsecond=0)
 
 
 def _billed_end(lifetime: Lifetime) -> datetime:

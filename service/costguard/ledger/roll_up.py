@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import date
 from functools import cache
+from operator import itemgetter
 from typing import Any, TypeAlias
 
 from sqlalchemy import (
@@ -25,9 +26,8 @@ from sqlalchemy import (
     or_,
     select,
 )
-from sqlalchemy.dialects import postgresql, sqlite
 
-from costguard.db.bulk import chunks
+from costguard.db.bulk import add_to_rows, chunks, stored_rows
 from costguard.db.prepared import prepared
 from costguard.db.tables import (
     charge_days,
@@ -232,8 +232,9 @@ def _add_rows(sums: _Sums, rows: Iterable[Sequence[Any]], width: int, times: int
 def coarser(sums: Mapping[_Key, Sequence[int]], columns: Sequence[int]) -> dict[_Key, list[int]]:
     """Adds sums up by these places of their keys; sums that come to nothing are left out."""
     coarse_sums: dict[_Key, list[int]] = {}
+    coarse_key = itemgetter(*columns)
     for key, figures in sums.items():
-        coarse = tuple([key[column] for column in columns])
+        coarse = coarse_key(key)
         before = coarse_sums.get(coarse)
         coarse_sums[coarse] = (
             list(figures) if before is None else [had + new for had, new in zip(before, figures, strict=True)]
@@ -247,8 +248,8 @@ def add_sums(connection: Connection, table: Table, sums: dict[_Key, list[int]]) 
         return
     keys = [column for column in table.c if column.primary_key]
     names = [column.name for column in (*keys, *_figures(table))]
-    rows = [dict(zip(names, (*key, *added_values), strict=True)) for key, added_values in sorted(sums.items())]
-    connection.execute(_adding(connection.dialect.name, table), rows)
+    rows = stored_rows(connection, table, names, [(*key, *sums[key]) for key in sorted(sums)])
+    add_to_rows(connection, table, names, len(keys), rows)
     less = [
         {f"of_{column.name}": value for column, value in zip(keys, key, strict=True)}
         for key, added_values in sums.items()
@@ -256,16 +257,6 @@ def add_sums(connection: Connection, table: Table, sums: dict[_Key, list[int]]) 
     ]
     if less:
         connection.execute(_deleting_nothing(table), less)
-
-
-@cache
-def _adding(dialect: str, table: Table) -> Any:
-    # The two dialects' inserts have the same methods, but no common type that has them.
-    insert: Any = sqlite.insert if dialect == "sqlite" else postgresql.insert
-    statement = insert(table)
-    added = {column.name: column + statement.excluded[column.name] for column in _figures(table)}
-    keys = [column for column in table.c if column.primary_key]
-    return statement.on_conflict_do_update(index_elements=keys, set_=added)
 
 
 @cache

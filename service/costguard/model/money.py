@@ -51,6 +51,12 @@ class Money:
 ZERO = Money(0)
 
 
+def rounded(numerator: int, denominator: int) -> int:
+    """Rounds a quotient, halves to even, as `round` does a fraction of it. The denominator is above 0."""
+    whole, rest = divmod(numerator, denominator)
+    return whole + (2 * rest > denominator or (2 * rest == denominator and whole % 2 == 1))
+
+
 @dataclass(frozen=True, slots=True)
 class Priced:
     """An amount, and whether it is all of it: False when something in it has no price."""

@@ -94,12 +94,18 @@ class Price:
         return self.source.startswith(SHIPPED)
 
     def nanos_per_second(self, at: datetime) -> Fraction:
-        """Returns the price of one vCPU, GPU or GiB for a second.
+        """Returns the price of one vCPU, GPU or GiB for a second."""
+        return Fraction(*self.nanos_in_seconds(at))
+
+    def nanos_in_seconds(self, at: datetime) -> tuple[int, int]:
+        """Returns the same as so many nano-dollars in so many seconds, which is a tenth of the work of a fraction.
 
         The only place that divides a monthly price by its month.
         """
-        rate = Fraction(self.rate_nanos, self.unit.seconds(at))
-        return rate * _GB_OF_A_GIB if self.unit is Unit.GB_HOUR else rate
+        nanos, seconds = self.rate_nanos, self.unit.seconds(at)
+        if self.unit is not Unit.GB_HOUR:
+            return nanos, seconds
+        return nanos * _GB_OF_A_GIB.numerator, seconds * _GB_OF_A_GIB.denominator
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,75 @@
+"""Many rows are written in a few statements, and each as if it were written alone."""
+
+from __future__ import annotations
+
+from datetime import date, timedelta
+from fractions import Fraction
+
+import pytest
+from sqlalchemy import func, select
+
+from costguard.db.bulk import add_rows, add_to_rows, stored, stored_rows
+from costguard.db.tables import changes, daily_totals
+from costguard.db.transaction import Database
+from costguard.model.money import rounded
+
+NAMES = [column.name for column in daily_totals.c]
+KEYS = len(daily_totals.primary_key)
+Row = tuple[object, ...]
+
+
+def rows_of(count: int, figure: int) -> list[Row]:
+    return [(date(2026, 1, 1) + timedelta(days=n), "p", "gpu", "spot", figure, n, 0, -1) for n in range(count)]
+
+
+def kept(database: Database) -> list[Row]:
+    with database.read() as connection:
+        return [tuple(row) for row in connection.execute(select(daily_totals).order_by(daily_totals.c.day))]
+
+
+@pytest.mark.parametrize("count", [0, 1, 49, 50, 51, 499, 500, 501, 1049, 1553])
+def test_every_row_is_written_once(database: Database, count: int) -> None:
+    """However many there are: statements take 500 rows, 50, and one."""
+    with database.write() as connection:
+        add_rows(connection, daily_totals, NAMES, stored_rows(connection, daily_totals, NAMES, rows_of(count, 7)))
+    assert kept(database) == rows_of(count, 7)
+
+
+@pytest.mark.parametrize("count", [0, 1, 51, 1553])
+def test_figures_are_added_to_rows_that_are_stored(database: Database, count: int) -> None:
+    """Rows with a key of their own are inserted, as by one statement for each."""
+    with database.write() as connection:
+        for rows in (rows_of(count // 2, 7), rows_of(count, -2)):
+            as_stored = stored_rows(connection, daily_totals, NAMES, rows)
+            add_to_rows(connection, daily_totals, NAMES, KEYS, as_stored)
+    twice = [(*row[:4], 5, 2 * n, 0, -2) for n, row in enumerate(rows_of(count // 2, 7))]
+    assert kept(database) == twice + rows_of(count, -2)[count // 2 :]
+
+
+def test_each_change_is_counted(database: Database) -> None:
+    """What is remembered of a table is read again after its rows were written so."""
+    with database.write() as connection:
+        before = connection.scalar(select(changes.c.number).where(changes.c.table_name == "daily_totals"))
+        add_to_rows(
+            connection, daily_totals, NAMES, KEYS, stored_rows(connection, daily_totals, NAMES, rows_of(500, 1))
+        )
+        after = connection.scalar(select(changes.c.number).where(changes.c.table_name == "daily_totals"))
+        assert connection.scalar(select(func.count()).select_from(daily_totals)) == 500
+    assert before is not None
+    assert after is not None
+    assert after > before
+
+
+def test_rows_are_converted_as_one_by_one(database: Database) -> None:
+    """All at once is only faster."""
+    with database.read() as connection:
+        one_by_one = stored(connection, daily_totals, NAMES)
+        assert stored_rows(connection, daily_totals, NAMES, rows_of(3, 1)) == list(map(one_by_one, rows_of(3, 1)))
+        assert stored_rows(connection, daily_totals, NAMES, []) == []
+
+
+def test_quotients_are_rounded_as_fractions_are() -> None:
+    """Halves go to the even number, below zero too."""
+    for numerator in range(-60, 61):
+        for denominator in (1, 2, 3, 4, 8, 10):
+            assert rounded(numerator, denominator) == round(Fraction(numerator, denominator))
