@@ -173,3 +173,42 @@ def test_system_event_happened_at_the_millisecond_in_its_name(name: str, stamp: 
     assert read.started_at is not None
     assert read.started_at.isoformat(timespec="milliseconds").removesuffix("+00:00").endswith(began)
     assert read.inserted_at == datetime.fromisoformat(stamp)
+
+
+def test_a_page_that_is_the_same_and_settled_is_not_converted(
+    connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a page of yesterday's operations nothing can be news: the next look knows it by its bytes."""
+    converted = []
+
+    def counted(project: str, raw: Any) -> Any:
+        converted.append(raw["id"])
+        return operation_from(project, raw)
+
+    monkeypatch.setattr("costguard.gce.operations.operation_from", counted)
+    answers = {"operations": listed(operation(1, at(-60), endTime=at(-30)), nextPageToken="")}
+    cloud = connect(cloud_of(**answers)).cloud
+    first = cloud.observe("p", None)
+    assert [op.operation_id for op in first.operations] == ["1"]
+    assert cloud.observe("p", SINCE).operations == ()
+    assert converted == ["1"]
+    late = cloud.observe("p", SINCE - timedelta(minutes=30))  # the database was put back, or could not be written
+    assert [op.operation_id for op in late.operations] == ["1"]
+    assert len(cloud.observe("p", None).operations) == 1
+    assert converted == ["1"] * 3
+
+
+@pytest.mark.parametrize(
+    "last",
+    [
+        operation(1, at(-60), status="RUNNING", endTime=None),
+        operation(1, at(-60), endTime=at(-5)),
+        operation(1, "once"),
+    ],
+)
+def test_a_page_that_is_not_settled_is_read_again(connect: Connect, last: dict[str, Any]) -> None:
+    """One that runs, ended lately or cannot be read shows at each look, however often the same bytes come."""
+    cloud = connect(cloud_of(operations=listed(last))).cloud
+    looks = [cloud.observe("p", SINCE) for _ in range(3)]
+    assert len({(look.operations, look.unread, look.operations_through_at is None) for look in looks}) == 1
+    assert looks[0].operations or looks[0].unread

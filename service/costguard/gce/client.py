@@ -34,7 +34,7 @@ from costguard.gce.loose import list_loose
 from costguard.gce.machine_types import MachineTypes
 from costguard.gce.monitoring import read_usage
 from costguard.gce.official import Official
-from costguard.gce.operations import list_operations
+from costguard.gce.operations import SettledPage, list_operations
 from costguard.gce.reserved_model import read_reservation
 from costguard.gce.session import Deadline, Http
 from costguard.gce.tpu_nodes import TpuLook, TpuMemory, look_at_nodes
@@ -83,6 +83,7 @@ class _LastLook:
     joined_disks: DiskListing | None = None  # with which every VM in `instances` was joined
     disks_listed_s: float = 0.0
     order_holds: bool = False
+    settled: Mapping[int, SettledPage] = field(default_factory=dict)  # pages of operations
     tpu: TpuMemory = field(default_factory=TpuMemory)
 
 
@@ -188,10 +189,12 @@ class ComputeCloud:
                 )
             operations_asked_at = self._clock.now()
             disks_later = early[0] if early else pool.submit(self._disks, project, deadline, memory, listing)
-            done = list_operations(self._http, project, deadline, since, order_holds=memory.order_holds)
+            done = list_operations(
+                self._http, project, deadline, since, order_holds=memory.order_holds, settled=memory.settled
+            )
             disks = disks_later.result()
             nodes = nodes_later.result() if nodes_later is not None else TpuLook()
-        memory.order_holds = done.order_holds
+        memory.order_holds, memory.settled = done.order_holds, done.settled
         others = of_other_disks(listing, disks.details) if disks is not memory.joined_disks else []
         if others and not is_second:
             forget(memory.instances, others)

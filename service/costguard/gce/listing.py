@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from sys import intern
@@ -17,7 +16,7 @@ from costguard.gce.disks import DiskDetails, DiskListing
 from costguard.gce.errors import code_of, first_of
 from costguard.gce.fields import Garbled
 from costguard.gce.machine_types import MachineShape
-from costguard.gce.pages import AggregatedList, Page, zone_of
+from costguard.gce.pages import AggregatedList, Page, digest_of, zone_of
 from costguard.gce.session import Deadline, Http
 from costguard.keepers.origin import is_of_origin
 from costguard.model.attempt import ATTEMPT_LABEL
@@ -89,10 +88,6 @@ def forget(before: dict[str, Remembered], gce_ids: Iterable[str]) -> None:
             before[gce_id] = replace(remembered, digest=None)
 
 
-# A key of JSON: inside of a text its quotes would be escaped.
-_TOKEN = re.compile(rb'"nextPageToken": ?("(?:[^"\\]|\\.)*")')
-
-
 class KnownPage(NamedTuple):
     """A page of which all VMs were known and unchanged: the kind that it calls itself, and these VMs."""
 
@@ -114,16 +109,13 @@ class PageReader:
         self.pages: dict[int, KnownPage] = {}  # for the next look
 
     def loads(self, body: bytes) -> Any:
-        token, rest = b'""', body
-        if match := _TOKEN.search(body, max(0, body.rfind(b'"nextPageToken"'))):
-            token, rest = match[1], body[: match.start()] + body[match.end() :]
-        self._digest = hash(rest)
+        self._digest, token = digest_of(body)
         unchanged = self._last.get(self._digest)
         if unchanged is None or any(self._before.get(one.gce_id) is not one for one in unchanged.same):
             self.unchanged = None
             return orjson.loads(body)
         self.unchanged = self.pages[self._digest] = unchanged
-        return {"kind": unchanged.kind, "nextPageToken": orjson.loads(token)}
+        return {"kind": unchanged.kind, "nextPageToken": token}
 
     def keep(self, page: Page, kind: str, same: Sequence[Remembered]) -> None:
         """Keeps the page that was parsed last for the next look, where all of its VMs are the same as before."""

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from sys import intern
-from typing import Any
+from typing import Any, NamedTuple
+
+import orjson
 
 from costguard.errors import CloudError
 from costguard.gce.errors import code_of, first_of
 from costguard.gce.fields import Garbled, moment, moment_or_none, short, word
-from costguard.gce.pages import AggregatedList, Page, zone_of
+from costguard.gce.pages import AggregatedList, Page, digest_of, zone_of
 from costguard.gce.session import Deadline, Http
 from costguard.model.observation import OperationStatus, SeenOperation, Unread
 
@@ -87,11 +89,41 @@ _OVERLAP = timedelta(minutes=10)
 _LONGEST = timedelta(hours=2)
 
 
+class SettledPage(NamedTuple):
+    """What a look needs of a page whose operations are all done, read or not: its kind, zones and times.
+
+    Every operation about an instance began and ended by `done_by`; None: the page has none.
+    """
+
+    kind: str
+    scopes: tuple[str, ...]
+    times: tuple[datetime, ...]  # the newest and the oldest, or none
+    done_by: datetime | None
+
+
 @dataclass(slots=True)
 class OperationListing:
     operations: dict[str, SeenOperation] = field(default_factory=dict)
     unread: Unread | None = None
     order_holds: bool = False  # newest first over all zones was seen, so the next look may stop early
+    settled: dict[int, SettledPage] = field(default_factory=dict)  # by the hash of their bytes, for the next look
+
+
+class _SettledPages:
+    """Recognizes pages of the last look, of which nothing can be news any more: they are not parsed."""
+
+    def __init__(self, last: Mapping[int, SettledPage], since: datetime | None) -> None:
+        self._last, self._since = last, since
+        self.digest = 0  # of the page that was read last
+        self.same: SettledPage | None = None  # that page, where it is one of them
+
+    def loads(self, body: bytes) -> Any:
+        self.digest, token = digest_of(body)
+        page = self.same = self._last.get(self.digest)
+        if page is None or self._since is None or not (page.done_by is None or page.done_by <= self._since - _OVERLAP):
+            self.same = None
+            return orjson.loads(body)
+        return {"kind": page.kind, "nextPageToken": token}
 
 
 class _PageOrder:
@@ -106,7 +138,7 @@ class _PageOrder:
         self._pairs: set[tuple[str, str]] = set()
         self.mingled = False
 
-    def take(self, scopes: list[str], times: list[datetime]) -> None:
+    def take(self, scopes: Collection[str], times: Collection[datetime]) -> None:
         if not times:
             return
         if self.oldest is not None and max(times) > self.oldest:
@@ -119,16 +151,28 @@ class _PageOrder:
 
 
 def list_operations(
-    http: Http, project: str, deadline: Deadline, since: datetime | None, *, order_holds: bool
+    http: Http,
+    project: str,
+    deadline: Deadline,
+    since: datetime | None,
+    *,
+    order_holds: bool,
+    settled: Mapping[int, SettledPage],
 ) -> OperationListing:
     """Operations that began, ended or still run after `since` (with an overlap); None wants all that are kept.
 
-    With `order_holds` pages older than any that could matter are not asked for. Never raises a CloudError.
+    With `order_holds` pages older than any that could matter are not asked for. Those of the last look that are
+    `settled`, and are the same bytes, are not parsed. Never raises a CloudError.
     """
     listing, order, problems = OperationListing(), _PageOrder(), []
+    pages = _SettledPages(settled, since)
     try:
-        for page in OPERATIONS.pages(http, project, deadline):
-            problems += _take(page, project, since, listing, order)
+        for page in OPERATIONS.pages(http, project, deadline, pages.loads):
+            if pages.same is not None:
+                listing.settled[pages.digest] = pages.same
+                order.take(pages.same.scopes, pages.same.times)
+            else:
+                problems += _take(page, project, since, listing, order, pages.digest)
             if (
                 order_holds
                 and not order.broken
@@ -155,7 +199,7 @@ def list_operations(
 
 
 def _take(
-    page: Page, project: str, since: datetime | None, listing: OperationListing, order: _PageOrder
+    page: Page, project: str, since: datetime | None, listing: OperationListing, order: _PageOrder, digest: int
 ) -> list[tuple[str, str]]:
     # Operations of regions and of the whole project are never about an instance.
     problems = [
@@ -163,7 +207,8 @@ def _take(
         for scope, why in page.unread.items()
         if scope == "" or zone_of(scope) is not None
     ]
-    scopes, times = [], []
+    scopes, times, done_by = [], [], None
+    is_settled = not page.unread
     for scope, members in page.holdings:
         for raw in members:
             try:
@@ -173,9 +218,16 @@ def _take(
             except (Garbled, KeyError, TypeError) as error:
                 problems.append(("bad_answer", f"{scope}: {error}"))
                 continue
-            if operation is not None and (since is None or _may_be_news(operation, since - _OVERLAP)):
+            if operation is None:
+                continue
+            done_by = max(filter(None, (done_by, operation.inserted_at, operation.ended_at)))
+            is_settled = is_settled and operation.status is OperationStatus.DONE
+            if since is None or _may_be_news(operation, since - _OVERLAP):
                 listing.operations[operation.operation_id] = operation
     order.take(scopes, times)
+    if is_settled and not problems:
+        ends = (max(times), min(times)) if times else ()
+        listing.settled[digest] = SettledPage(OPERATIONS.kind, tuple(sorted(set(scopes))), ends, done_by)
     return problems
 
 
