@@ -5,9 +5,12 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
+from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import date
 
+from tests.benchmarks.new_vms import MADE, ZONE, NewVm
 from tests.gce.fleet_bodies import Mask, mask_of, pages
 from tests.gce.server import Answer, Asked, google_error, serving
 
@@ -22,13 +25,17 @@ def project_of(number: int) -> str:
 
 
 @contextmanager
-def served_organisation(projects: int, vms: int, refusing: int, hanging: int) -> Iterator[str]:
+def served_organisation(
+    projects: int, vms: int, refusing: int = 0, hanging: int = 0, started_on: date | None = None
+) -> Iterator[str]:
     """The address of a Compute Engine with so many projects of `vms` VMs each, one disk and one operation a VM.
 
     The first `refusing` projects answer 403 to everything, and the next `hanging` take a request and never answer.
+    With `started_on` all VMs were started on that day, else on the first 19 days of November 2026. VMs that are
+    posted to MADE are listed from then on.
     """
     numbers = [str(number) for number in (projects, vms, refusing, hanging)]
-    command = [sys.executable, "-m", "tests.benchmarks.organisation_served", *numbers]
+    command = [sys.executable, "-m", "tests.benchmarks.organisation_served", *numbers, str(started_on or "")]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdin is not None
         assert process.stdout is not None
@@ -46,10 +53,26 @@ def _body(pattern: bytes, number: int) -> bytes:
     return body
 
 
-def _main(projects: int, vms: int, refusing: int, hanging: int) -> None:
+def _on(body: bytes, started_on: str) -> bytes:
+    """The page with all VMs started on one day."""
+    for day in range(1, 20) if started_on else ():
+        body = body.replace(f"2026-11-{day:02d}T".encode(), f"{started_on}T".encode())
+    return body
+
+
+def _with(page: bytes, collection: str, more: list[bytes]) -> bytes:
+    """The page with more VMs, disks or operations in the zone of new VMs."""
+    first = b'"zones/%s":{"%s":[' % (ZONE.encode(), collection.encode())
+    assert not more or first in page, page[:500]
+    return page.replace(first, first + b"".join(one + b"," for one in more), 1)
+
+
+def _main(projects: int, vms: int, refusing: int, hanging: int, started_on: str) -> None:
     masks = {"instances": (Mask.FIRST, Mask.LATER), "disks": (Mask.LATER,), "operations": (Mask.LATER,)}
     patterns = {
-        (collection, mask): list(pages(collection, vms, mask, project=_PATTERN, are_new=True))
+        (collection, mask): [
+            _on(page, started_on) for page in pages(collection, vms, mask, project=_PATTERN, are_new=True)
+        ]
         for collection in _COLLECTIONS
         for mask in masks[collection]
     }
@@ -59,8 +82,14 @@ def _main(projects: int, vms: int, refusing: int, hanging: int) -> None:
         for number in range(refusing + hanging, projects)
     }
     never = threading.Event()
+    new = defaultdict[int, list[NewVm]](list)
 
     def answer(request: Asked) -> Answer:
+        if request.path == MADE:
+            for one in request.body:
+                made = NewVm.of(one)
+                new[made.project].append(made)
+            return Answer()
         parts = request.path.split("/")
         number, collection = int(parts[4].removeprefix("fleet-")), parts[-1]
         if number < refusing:
@@ -68,10 +97,11 @@ def _main(projects: int, vms: int, refusing: int, hanging: int) -> None:
         if number < refusing + hanging:
             never.wait()
         page = int(request.query.get("pageToken", "0")) // _PAGE_SIZE
-        if collection == "instances" and mask_of(request.query.get("fields")) is Mask.LATER:
-            return Answer(later[number][page])
-        mask = Mask.FIRST if collection == "instances" else Mask.LATER
-        return Answer(_body(patterns[collection, mask][page], number))
+        is_later = collection == "instances" and mask_of(request.query.get("fields")) is Mask.LATER
+        mask = Mask.FIRST if collection == "instances" and not is_later else Mask.LATER
+        body = later[number][page] if is_later else _body(patterns[collection, mask][page], number)
+        more = [one.shown(collection, mask) for one in reversed(new[number])] if page == 0 and number in new else []
+        return Answer(_with(body, collection, more) if more else body)
 
     with serving(answer) as server:
         print(server.url, flush=True)
@@ -79,4 +109,4 @@ def _main(projects: int, vms: int, refusing: int, hanging: int) -> None:
 
 
 if __name__ == "__main__":
-    _main(*map(int, sys.argv[1:]))
+    _main(*map(int, sys.argv[1:5]), sys.argv[5])

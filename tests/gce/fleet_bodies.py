@@ -71,7 +71,7 @@ def full_instance(number: int, project: str = "fleet") -> dict[str, Any]:
     zone_url = f"{_ROOT}/{project}/zones/{zone}"
     spot = number % 3 == 0
     name = f"trainer-{number:05d}"
-    started = _started_at(number)
+    started = started_at(number)
     return {
         "kind": "compute#instance",
         "id": str(4_000_000_000_000_000_000 + number),
@@ -119,13 +119,13 @@ def full_instance(number: int, project: str = "fleet") -> dict[str, Any]:
     }
 
 
-def _started_at(number: int) -> str:
+def started_at(number: int) -> str:
     return f"2026-11-{1 + number % 19:02d}T{number % 24:02d}:{number % 60:02d}:07.{number % 1000:03d}-08:00"
 
 
-def _made_at(number: int) -> str:
+def made_at(number: int) -> str:
     """When a VM that was never stopped was made, and its disk with it: six seconds before it had started."""
-    return _started_at(number).replace(":07.", ":01.")
+    return started_at(number).replace(":07.", ":01.")
 
 
 def full_disk(number: int, project: str = "fleet") -> dict[str, Any]:
@@ -153,7 +153,7 @@ def full_operation(number: int, project: str = "fleet") -> dict[str, Any]:
     """The operation that made the VM of the same number, as the list of operations gives it."""
     zone = ZONES[number % len(ZONES)]
     zone_url = f"{_ROOT}/{project}/zones/{zone}"
-    made_at = _made_at(number)
+    stamp = made_at(number)
     return {
         "kind": "compute#operation",
         "id": str(6_000_000_000_000_000_000 + number),
@@ -165,9 +165,9 @@ def full_operation(number: int, project: str = "fleet") -> dict[str, Any]:
         "status": "DONE",
         "user": f"person-{number % 60}@example.com",
         "progress": 100,
-        "insertTime": made_at,
-        "startTime": made_at,
-        "endTime": _started_at(number),
+        "insertTime": stamp,
+        "startTime": stamp,
+        "endTime": started_at(number),
         "selfLink": f"{zone_url}/operations/operation-{number}",
     }
 
@@ -187,27 +187,33 @@ def mask_of(fields: str | None) -> Mask:
     return Mask.FIRST if "items(key" in fields else Mask.LATER
 
 
+def shown(collection: str, number: int, mask: Mask, *, project: str, is_new: bool) -> dict[str, Any]:
+    """Returns the VM, disk or operation of this number as a page holds it."""
+    make, keep = _MADE[collection]
+    if collection == "instances":
+        keep = _INSTANCE_MASKS[mask]
+    body = make(number, project)
+    if is_new and collection != "operations":
+        body["creationTimestamp"] = made_at(number)
+    kept: dict[str, Any] = body if mask is Mask.FULL else _kept(body, keep)
+    return kept
+
+
 def pages(collection: str, count: int, mask: Mask, *, project: str = "fleet", are_new: bool = False) -> Iterator[bytes]:
     """The pages of an aggregated list, 500 a page.
 
     VMs that `are_new` were never stopped since their operations made them.
     """
     masked = mask is not Mask.FULL
-    make, keep = _MADE[collection]
-    if collection == "instances":
-        keep = _INSTANCE_MASKS[mask]
     kind = f"compute#{collection[:-1]}AggregatedList"
     numbers: Sequence[int] = range(count)
     if collection == "operations":  # newest first, as they are asked for
-        numbers = sorted(numbers, key=lambda number: datetime.fromisoformat(_made_at(number)), reverse=True)
+        numbers = sorted(numbers, key=lambda number: datetime.fromisoformat(made_at(number)), reverse=True)
     for first in range(0, max(count, 1), 500):
         scopes: dict[str, Any] = {scope: _empty(collection, scope, masked) for scope in _OTHER_SCOPES}
         scopes |= {f"zones/{zone}": _empty(collection, f"zones/{zone}", masked) for zone in ZONES}
         for number in numbers[first : first + 500]:
-            body = make(number, project)
-            if are_new and collection != "operations":
-                body["creationTimestamp"] = _made_at(number)
-            body = _kept(body, keep) if masked else body
+            body = shown(collection, number, mask, project=project, is_new=are_new)
             scope = f"zones/{ZONES[number % len(ZONES)]}"
             if collection not in scopes[scope]:
                 scopes[scope] = {collection: []}

@@ -11,6 +11,8 @@ from pathlib import Path
 from tests.benchmarks.databases import fresh
 from tests.shards.run import run
 
+_MOST_SHOWN = 40
+
 
 def _main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.shards", description=__doc__)
@@ -31,7 +33,8 @@ def _main() -> int:
                 print(f"{name}, {wanted.minutes:g} minutes, load {os.getloadavg()[1]:.1f}", flush=True)
                 for what, value in verdict.figures.items():
                     print(f"  {what}: {value}")
-                print(f"  broken promises: {len(verdict.wrong)}", *verdict.wrong, sep="\n    ", flush=True)
+                shown = verdict.wrong[:_MOST_SHOWN]
+                print(f"  broken promises: {len(verdict.wrong)}", *shown, sep="\n    ", flush=True)
                 failed |= bool(verdict.wrong)
     return int(failed)
 

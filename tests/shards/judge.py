@@ -94,11 +94,11 @@ def gaps(
 
 
 def unwatched(found: Iterable[Gap]) -> list[str]:
-    """Lists the gaps over 15 s."""
+    """Lists the gaps over 15 s, the longest first."""
     return [
         f"{gap.project} was not looked at for {gap.length.total_seconds():.1f} s from {gap.since:%H:%M:%S.%f}"
         + (", when a replica was killed" if gap.is_after_kill else "")
-        for gap in found
+        for gap in sorted(found, key=lambda gap: gap.length, reverse=True)
         if gap.length > MOST_UNWATCHED
     ]
 
@@ -160,19 +160,24 @@ def differences(billed: Mapping[str, int], spent: Mapping[str, int]) -> Iterator
             yield f"VM {gce_id}: the bill has {bill} nano-dollars, and the ledger {ledger}"
 
 
-def jobs_gone_wrong(
-    jobs: Iterable[Mapping[str, Any]], preempted: Mapping[str, int], operations: Iterable[Mapping[str, Any]]
-) -> Iterator[str]:
-    """Yields jobs that did not succeed, or had another number of VMs than one and one for each preemption.
+def jobs_gone_wrong(jobs: Iterable[Mapping[str, Any]], operations: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Yields jobs that did not succeed, attempts without exactly one VM, and attempts that followed no preemption.
 
-    `jobs` are answers of `GET /api/v1/jobs/ID`, `preempted` how often each job's VM was taken back, by the job's id.
+    `jobs` are answers of `GET /api/v1/jobs/ID`; whether a VM was taken back, Google's operation says.
     """
-    made = Counter(one["targetLink"].rpartition("/")[2] for one in operations if one["operationType"] == "insert")
+    made = Counter(_target(one) for one in operations if one["operationType"] == "insert")
+    preempted = {_target(one) for one in operations if one["operationType"] == "compute.instances.preempted"}
     for one in jobs:
-        job, attempts = one["job"], one["attempts"]
-        wanted = 1 + preempted.get(job["id"], 0)
+        job, names = one["job"], [attempt["name"] for attempt in one["attempts"]]
         if job["state"] != "succeeded":
             yield f"job {job['id']} is {job['state']}"
-        vms = sum(made[attempt["name"]] for attempt in attempts)
-        if (len(attempts), vms) != (wanted, wanted):
-            yield f"job {job['id']} had {len(attempts)} attempts and {vms} VMs, where {wanted} were needed"
+        for name in names:
+            if made[name] != 1:
+                yield f"attempt {name} had {made[name]} VMs"
+        for name, following in pairwise(names):
+            if name not in preempted:
+                yield f"attempt {following} followed {name}, which was not preempted"
+
+
+def _target(operation: Mapping[str, Any]) -> str:
+    return str(operation["targetLink"]).rpartition("/")[2]

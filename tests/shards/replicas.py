@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import signal
 import threading
@@ -79,13 +80,13 @@ class Pair:
     def start(self, host: str) -> None:
         cloud = f"http://{host}:{self.cloud.port}"
         settings = _SETTINGS.format(
-            projects=list(self.projects),
+            projects=json.dumps(self.projects),
             database=self.database,
             port=self._ports[host],
             reports=self._ports[HOSTS[0]],
             cloud=cloud,
             channel=CHANNEL,
-        ).replace("'", '"')
+        )
         slack = {"COSTGUARD_SLACK_TOKEN": BOT_TOKEN, "COSTGUARD_SLACK_SIGNING_SECRET": SIGNING_SECRET}
         self._replicas[host] = started(self.folder, host, settings, **slack)
 

@@ -127,23 +127,25 @@ def _job(state: str, *attempts: str) -> Mapping[str, Any]:
     return {"job": {"id": "j1", "state": state}, "attempts": [{"name": name} for name in attempts]}
 
 
-def _made(*names: str) -> list[Mapping[str, Any]]:
-    return [{"operationType": "insert", "targetLink": f"https://x/instances/{name}"} for name in names]
+def _done(kind: str, *names: str) -> list[Mapping[str, Any]]:
+    return [{"operationType": kind, "targetLink": f"https://x/instances/{name}"} for name in names]
 
 
 @pytest.mark.parametrize(
     ("job", "made", "words"),
     [
-        (_job("succeeded", "j1-a1", "j1-a2"), ("j1-a1", "j1-a2"), ""),
-        (_job("failed", "j1-a1", "j1-a2"), ("j1-a1", "j1-a2"), "job j1 is failed"),
-        (_job("succeeded", "j1-a1", "j1-a2", "j1-a3"), ("j1-a1", "j1-a2", "j1-a3"), "had 3 attempts"),
-        (_job("succeeded", "j1-a1", "j1-a2"), ("j1-a1", "j1-a2", "j1-a2"), "and 3 VMs, where 2"),
+        (_job("succeeded", "j1-1", "j1-2"), ("j1-1", "j1-2"), ""),
+        (_job("failed", "j1-1", "j1-2"), ("j1-1", "j1-2"), "job j1 is failed"),
+        (_job("succeeded", "j1-1", "j1-2", "j1-3"), ("j1-1", "j1-2", "j1-3"), "j1-3 followed j1-2"),
+        (_job("succeeded", "j1-1", "j1-2"), ("j1-1", "j1-2", "j1-2"), "attempt j1-2 had 2 VMs"),
+        (_job("succeeded", "j1-1", "j1-2"), ("j1-1",), "attempt j1-2 had 0 VMs"),
     ],
-    ids=["one VM each", "failed", "one too many", "two VMs of an attempt"],
+    ids=["one VM each", "failed", "one too many", "two VMs of an attempt", "no VM"],
 )
 def test_job_with_more_vms_than_preemptions_need_is_named(
     job: Mapping[str, Any], made: tuple[str, ...], words: str
 ) -> None:
-    wrong = list(judge.jobs_gone_wrong([job], {"j1": 1}, _made(*made)))
+    operations = [*_done("insert", *made), *_done("compute.instances.preempted", "j1-1")]
+    wrong = list(judge.jobs_gone_wrong([job], operations))
     assert len(wrong) == bool(words)
     assert words in " ".join(wrong)

@@ -85,6 +85,7 @@ class Daemon:
         self._looked_back_under: int | None = None  # the epoch of a lease
         self._looking_back = threading.Lock()
         self._turns_to_skip = 0
+        self._is_prepared = False
         self.keeper = LeaseKeeper(database, holder, self._took_over, self._answered, self._lease_troubled)
         self.shards = ShardKeeper(database, holder, reconciler.watched, self.ask_for_pass)
         self._stop = threading.Event()
@@ -243,6 +244,9 @@ class Daemon:
             if self._stop.is_set():
                 return
             fence, began = self.keeper.held(), time.monotonic()
+            if fence is None and not self._is_prepared:  # its first pass after a takeover is to wait for nothing
+                self._is_prepared = True
+                threading.Thread(target=self._work.prepare, name="prepare", daemon=True).start()
             try:
                 if fence is None and not self.shards.held():
                     return

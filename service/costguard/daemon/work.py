@@ -37,7 +37,7 @@ class DaemonWork:
     """The work of a daemon besides passes and prices.
 
     `send` returns None where there was nothing to send. `look_up` finds people in Slack, and says whether anybody was
-    found.
+    found. `prepare` loads what acting takes: a replica that waits for its turn calls it once, in a thread.
     """
 
     after_pass: Mapping[str, Callable[[Lease], object]] = field(default_factory=dict)
@@ -46,6 +46,7 @@ class DaemonWork:
     send: Callable[[Lease, threading.Event], timedelta | None] | None = None
     side_tasks: Mapping[str, SideTask] = field(default_factory=dict)
     look_up: Callable[[Lease, threading.Event], bool] | None = None
+    prepare: Callable[[], None] = lambda: None
 
 
 @dataclass(frozen=True, slots=True)

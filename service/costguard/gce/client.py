@@ -140,6 +140,10 @@ class ComputeCloud:
         self._memories: dict[str, _LastLook] = {}
         self._lock = threading.Lock()
 
+    def prepare(self) -> None:
+        """Loads what the first change of a VM would wait for."""
+        self._official.load()
+
     def close(self) -> None:
         """Cut short every wait before a repeated request, and let the connections go."""
         self._closing.set()

@@ -1,4 +1,4 @@
-"""Calls through google-cloud-compute, which is imported at the first of them: 1.2 s and 75 MB."""
+"""Calls through google-cloud-compute, which is imported at the first of them: 1.2 to 1.7 s of CPU, 75 to 120 MB."""
 
 from __future__ import annotations
 
@@ -22,6 +22,12 @@ class Official:
         self._timeout_s = timeout_s
         self._clients: dict[str, Any] = {}
         self._lock = threading.Lock()
+
+    def load(self) -> None:
+        """Imports the library now, so that no call waits for it."""
+        from google.cloud import compute_v1
+
+        del compute_v1
 
     def machine_type(self, project: str, zone: str, name: str) -> MachineShape:
         answer = self._get(

@@ -92,6 +92,7 @@ def daemon_of(
             "webhooks": SideTask(_EVENTS_EVERY if guard.webhooks.names else timedelta(days=1), guard.webhooks.run),
         },
         guard.messaging.lookups.run if guard.messaging is not None else None,
+        guard.cloud.prepare,
     )
     daemon = Daemon(
         guard.database,
