@@ -3,7 +3,7 @@
 locals {
   has_events  = var.organization != "" && var.events
   sink_filter = <<-EOT
-    resource.type="gce_instance" AND (log_id("cloudaudit.googleapis.com/activity") OR log_id("cloudaudit.googleapis.com/system_event")) AND protoPayload.methodName=~"compute\.(instances|regionInstances)\."
+    protoPayload.serviceName="compute.googleapis.com" AND (log_id("cloudaudit.googleapis.com/activity") OR log_id("cloudaudit.googleapis.com/system_event")) AND protoPayload.methodName=~"compute\.(instances|regionInstances)\."
   EOT
   writers = merge(
     { for name, sink in google_logging_organization_sink.events : "organization" => sink.writer_identity },

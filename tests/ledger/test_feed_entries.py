@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import copy
 import json
+import re
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from costguard.doctor.feed_setup import FILTER
 from costguard.ledger.feed.entry import FeedEntry, Phase, read_entry
 from costguard.ledger.feed.kinds import FeedKind, kind_of, operation_type
 from costguard.ledger.feed.reading import Torn, read_entries
@@ -250,6 +252,23 @@ def test_words_of_a_system_event_are_no_error() -> None:
     """The status of a migration has a message and no code."""
     entry = read(RECORDED["015"])
     assert (entry.error_code, entry.message) == (None, "Instance migrated during Compute Engine maintenance.")
+
+
+@pytest.mark.parametrize("name", RECORDED)
+def test_the_sinks_filter_lets_recorded_entries_of_vms_through(name: str) -> None:
+    """Each clause of the filter holds for them: that of a bulk insert is of no VM's resource type. Others stay out."""
+    raw = RECORDED[name]
+    payload = raw["protoPayload"]
+    logs = re.findall(r'log_id\("([^"]+)"\)', FILTER)
+    [method] = re.findall(r'methodName=~"([^"]+)"', FILTER)
+    log_name = raw.get("logName", "").replace("%2F", "/")
+    is_let_through = (
+        (not log_name or any(log_name.endswith(log) for log in logs))
+        and re.search(method, payload["methodName"]) is not None
+        and all(payload.get("serviceName") == one for one in re.findall(r'serviceName="([^"]+)"', FILTER))
+        and all(raw["resource"]["type"] == one for one in re.findall(r'resource.type="([^"]+)"', FILTER))
+    )
+    assert is_let_through is (read(raw).kind is not FeedKind.NOISE)
 
 
 def test_entries_of_other_services_are_noise() -> None:

@@ -233,6 +233,36 @@ def test_an_insert_that_fails_says_so_in_its_last_entry(world: World) -> None:
     assert (last["severity"], last["protoPayload"]["status"]["code"]) == ("ERROR", 8)
 
 
+BULK_RECORDED = Path(__file__).parents[1] / "ledger" / "recorded_entries.json"
+
+
+@pytest.mark.parametrize(("name", "number"), [("bulkInsert-first", 0), ("bulkInsert-vm", 1)])
+def test_entries_of_a_bulk_insert_have_the_forms_of_recorded_ones(world: World, name: str, number: int) -> None:
+    """Its own first entry is of an audited resource and has the request; each VM has one, first and last at once."""
+    given = {key: value for key, value in body().items() if key != "name"} | {"machineType": "n1-standard-4"}
+    world.bulk_insert(PROJECT, f"zones/{ZONE}", {"count": "2", "namePattern": "w-##", "instanceProperties": given})
+    world.advance(5 * MINUTE)
+    entries = of(arrived(world), "instances.bulkInsert")
+    own = [one for one in entries if one["resource"]["type"] == "audited_resource"]
+    of_vms = [one for one in entries if one["resource"]["type"] == "gce_instance"]
+    assert [sorted(one["operation"].keys() & {"first", "last"}) for one in own] == [["first"], ["last"]]
+    assert len(of_vms) == 2
+    assert of(entries, "instances.insert") == []
+    recorded_ones = json.loads(BULK_RECORDED.read_text("utf-8"))["entries"]
+    (wanted,) = [one["entry"] for one in recorded_ones if one["id"] == name]
+    made = [own[0], of_vms[0]][number]
+    left_out = {"receiveTimestamp", "protoPayload.authenticationInfo", "protoPayload.requestMetadata"}  # cut there
+    missing = {path for path, _ in paths(wanted)} - {path for path, _ in paths(made)} - left_out
+    assert missing == set()
+    assert made["operation"].keys() == wanted["operation"].keys()
+    assert made["resource"]["labels"].keys() == wanted["resource"]["labels"].keys()
+    if number == 0:
+        assert made["protoPayload"]["response"]["operationGroupId"]
+        assert made["protoPayload"]["request"]["instanceProperties"]["machineType"] == "n1-standard-4"
+    else:
+        assert list(made["protoPayload"]["request"]) == ["@type"]
+
+
 def test_without_a_sink_nothing_is_written() -> None:
     """A simulation without a feed has the same history as before."""
     world = new_world()

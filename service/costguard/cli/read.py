@@ -135,7 +135,7 @@ def error(file: LogFile, as_json: AsJson = False) -> None:
 
 _EVENTS_EXAMPLES = """Examples:
 
-  gcloud logging read 'resource.type="gce_instance"' --format json > entries/today.json
+  gcloud logging read 'protoPayload.methodName:"nstances."' --format json > entries/today.json
 
   costguard read events entries --json
 """

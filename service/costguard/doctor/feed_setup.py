@@ -11,11 +11,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 FILTER = (
-    'resource.type="gce_instance" AND '
+    'protoPayload.serviceName="compute.googleapis.com" AND '
     '(log_id("cloudaudit.googleapis.com/activity") OR log_id("cloudaudit.googleapis.com/system_event")) AND '
     r'protoPayload.methodName=~"compute\.(instances|regionInstances)\."'
 )
-"""Lets through the calls that change VMs, and what Google does to them. Data Access logs hold reads alone."""
+"""Lets through the calls that change VMs, and what Google does to them. Data Access logs hold reads alone.
+
+By the service and not by `resource.type="gce_instance"`: the recorded entry that has the request of a bulk insert is of
+an `audited_resource` (GoogleCloudPlatform/gce-license-tracker).
+"""
 
 SUBSCRIBER, VIEWER, PUBLISHER = "roles/pubsub.subscriber", "roles/pubsub.viewer", "roles/pubsub.publisher"
 _OF_SUBSCRIPTION = ("gcloud", "pubsub", "subscriptions", "add-iam-policy-binding")

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from costguard.errors import CloudError, CredentialsRefused, NotFound, PermissionDenied
 from costguard.gce.actions import ComputeActuator, ComputeLauncher
 from costguard.gce.advice import capacity_advice, preemption_rate, spot_prices
+from costguard.gce.asset_history import read_history
 from costguard.gce.assets import SEARCH_BUDGET_S, search_place
 from costguard.gce.disks import DiskDetails, DiskListing, list_disks
 from costguard.gce.errors import NoAnswer, code_of
@@ -44,6 +45,7 @@ from costguard.model.instance import InstanceKey, InstanceKind, ProvisioningMode
 from costguard.model.keeper import Keeper
 from costguard.model.launch import CapacityAdvice, OperationAnswer, ReservedVms, SpotListPrice
 from costguard.model.observation import (
+    AssetAnswer,
     LooseKind,
     LooseListing,
     Observation,
@@ -60,6 +62,7 @@ if TYPE_CHECKING:
 _USAGE_BUDGET_S = 60.0
 _LOOSE_BUDGET_S = 30.0  # a user waits for it
 _TPU_BUDGET_S = 30.0
+_HISTORY_BUDGET_S = 60.0
 
 log = logging.getLogger(__name__)
 
@@ -276,6 +279,11 @@ class ComputeCloud:
     def search(self, place: str) -> PlaceSearch:
         """Finds the projects of an organisation or folder that hold what bills. Never raises a CloudError."""
         return search_place(self._services, place, Deadline(SEARCH_BUDGET_S, self._monotonic))
+
+    def history(self, parent: str, names: Sequence[str], calls: int) -> AssetAnswer:
+        """Reads what these assets were, in at most so many calls. Raises CloudError."""
+        deadline = Deadline(_HISTORY_BUDGET_S, self._monotonic)
+        return read_history(self._services, parent, names, self._clock.now(), deadline, calls)
 
     def usage(self, project: str, since: datetime, until: datetime) -> Usage:
         """Reads Cloud Monitoring's measurements of the project's VMs. Never raises a CloudError: see `Usage.unread`."""

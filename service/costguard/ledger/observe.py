@@ -19,6 +19,7 @@ from costguard.ledger.feed.unlisted import (
     was_accepted,
     was_listed,
     with_better_starts,
+    with_bounds,
 )
 from costguard.ledger.narrate import tell
 from costguard.ledger.owner import OwnerRules, classify, owner_of
@@ -101,6 +102,8 @@ def account(key: InstanceKey, facts: KnownFacts, belonging: Belonging) -> Entry 
     failed.
     """
     in_ledger = facts.stored
+    if facts.requested is not None and facts.seen is None and not was_listed(in_ledger):
+        facts = replace(facts, operations=with_bounds(key, facts.operations, facts.requested))
     facts = replace(facts, seen=stamped(facts.seen, in_ledger, facts.operations, facts.read_at))
     if in_ledger is not None and facts.from_entries:
         facts = replace(facts, stored=with_better_starts(in_ledger, facts.from_entries, facts.seen))

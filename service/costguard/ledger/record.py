@@ -24,8 +24,9 @@ from costguard.ledger import lifetimes as ledger
 from costguard.ledger.discovery import refusals
 from costguard.ledger.discovery import rows as discovered
 from costguard.ledger.feed import heard_projects, kept_requests
+from costguard.ledger.feed.kept_requests import UNTOLD, KeptRequest
 from costguard.ledger.feed.requested import requests_of
-from costguard.ledger.feed.unlisted import still_heard, was_listed
+from costguard.ledger.feed.unlisted import is_untold, still_heard, was_listed
 from costguard.ledger.labels.label_history import moment_of_change
 from costguard.ledger.launched import launched, launched_by_label, unseen
 from costguard.ledger.lifetimes import Change, ListedVm, RowsWritten
@@ -107,7 +108,7 @@ def record(
     absent = _absent(cloud, observation, vms.unlisted)
     missing = len(vms.unlisted) - len(absent)
     unlisted = sorted({*absent, *of_vms} - there)
-    requests = requests_of(database, cloud, project, of_ours, unlisted)
+    requests = requests_of(database, cloud, project, of_ours, unlisted, of_vms)
     look = _Look(observation, belonging, listed, marks, mark, changed, absent, before, requests, missed)
     parts = list(_parts(sorted({*changed, *absent, *of_vms}), of_vms, at_once))
     for part in parts[:-1]:
@@ -241,7 +242,15 @@ class _Look:
                 labelled_at = moment_of_change(news_of.get(gce_id, ()), read_at)
                 changes.append(Change(entry.record, stored.get(gce_id), entry.lifetimes, entry.storage, labelled_at))
                 events.extend(entry.events)
+        kept_requests.note(connection, self._untold(changes, all_operations), read_at)
         return changes, events
+
+    def _untold(
+        self, changes: Sequence[Change], ops: Mapping[str, Sequence[SeenOperation]]
+    ) -> dict[InstanceKey, KeptRequest]:
+        """The VMs that no listing has shown and of which nothing says what they are: others are asked later."""
+        keys = [(change.record.key, change.stored) for change in changes if not change.record.shape.machine_type]
+        return {key: UNTOLD for key, stored in keys if is_untold(stored, ops.get(key.gce_id, ()), gpu_only=False)}
 
 
 def _corrects(event: Event, runs: Collection[tuple[str, object]]) -> bool:

@@ -5,15 +5,17 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from costguard.daemon.feed import FeedSigns, FeedTask
 from costguard.daemon.feed_watch import FeedWatch
 from costguard.daemon.listings import RHYTHM
 from costguard.db.lease import Lease
 from costguard.db.transaction import Database
+from costguard.ledger.discovery.rules import WatchScope
 from costguard.ledger.feed.entry import read_entry
 from costguard.ledger.feed.record import FeedRecorded, record_entries
+from costguard.ledger.feed.told_later import ToldLater
 from costguard.ledger.observe import Belonging
 from costguard.model.ports import Clock, Cloud
 from costguard.pubsub.client import SubscriptionFeed
@@ -21,12 +23,24 @@ from costguard.settings import Settings
 from costguard.settings.feed import FeedSection
 from costguard.web.meters import WatchMeters
 
+if TYPE_CHECKING:
+    from costguard.gce.client import ComputeCloud
+
 
 def signs(settings: Settings, database: Database, clock: Clock, speed: float, meters: WatchMeters) -> FeedWatch | None:
     """The heartbeats and counts of the subscription; None where the settings name none."""
     if settings.feed.subscription is None:
         return None
     return FeedWatch(database, clock, settings.feed.subscription, rhythm=RHYTHM.at_speed(speed), late=meters.late)
+
+
+def told_later(
+    scope: WatchScope, database: Database, cloud: ComputeCloud, clock: Clock, belonging: Belonging
+) -> ToldLater:
+    """The task that tells later what VMs are. Where no place is searched, the history of assets is not asked."""
+    organization = next((place for place in scope.places if place.startswith("organizations/")), None)
+    parent_of = "projects/{}".format if organization is None else lambda _project: organization
+    return ToldLater(database, cloud, clock, belonging, cloud if scope.places else None, parent_of)
 
 
 @contextmanager

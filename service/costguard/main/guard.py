@@ -322,7 +322,7 @@ def _executor(
     return LiveExecutor(database, cloud, clock, still_due, monotonic, rules.stop_through)
 
 
-def _belonging(settings: Settings) -> Belonging:
+def belonging_of(settings: Settings) -> Belonging:
     gpu_only = settings.watch.vms_without_gpu == "ignore"
     return Belonging(settings.preset_list(), settings.owners.rules, gpu_only=gpu_only)
 
@@ -340,7 +340,7 @@ def built(
 ) -> Iterator[Guard]:
     """A guard around what reaches outside, which the caller opened and closes. `monotonic` counts seconds."""
     listening, rules = listening or Listening(clock), settings.rules()
-    watched, belonging = WatchList(database, settings.watch.scope), _belonging(settings)
+    watched, belonging = WatchList(database, settings.watch.scope), belonging_of(settings)
     meters, marking = WatchMeters(), Marking(database, clock)
     marking.settle_in()
     loose = LooseTurns(settings, database, cloud, clock, speed)

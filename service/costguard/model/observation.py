@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
 from fractions import Fraction
+from typing import Any
 
 from costguard.model.instance import ProvisioningModel, SeenInstance, Shape, Status
 
@@ -251,3 +252,22 @@ class PlaceSearch:
     place: str
     projects: tuple[FoundProject, ...] = ()
     unread: Unread | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AssetState:
+    """A state of an asset since `from_at`. `resource` is what its own API showed then; empty of one that is deleted."""
+
+    name: str  # the full one: //compute.googleapis.com/projects/P/zones/Z/instances/N
+    resource: Mapping[str, Any]
+    from_at: datetime | None
+    deleted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class AssetAnswer:
+    """The states of assets by Google's history. Of a name that is answered and has no state it knows nothing."""
+
+    states: tuple[AssetState, ...]
+    answered: frozenset[str]
+    calls_left: int

@@ -11,7 +11,15 @@ from costguard.model.instance import InstanceKey, Shape
 from costguard.model.keeper import Keeper
 from costguard.model.launch import OperationAnswer, Quota, VmRequest, WayOut
 from costguard.model.message import Content, Posted
-from costguard.model.observation import FeedBacklog, FeedMessage, Observation, PlaceSearch, Presence, Sighting
+from costguard.model.observation import (
+    AssetAnswer,
+    FeedBacklog,
+    FeedMessage,
+    Observation,
+    PlaceSearch,
+    Presence,
+    Sighting,
+)
 from costguard.model.person import Person
 from costguard.model.price import Price
 from costguard.model.utilisation import Usage
@@ -20,6 +28,7 @@ from costguard_vm.model.checkpoint import CheckpointLook, Listing, LookFor, Stor
 __all__ = [
     "Actuator",
     "Archives",
+    "AssetHistories",
     "BillTable",
     "Checkpoints",
     "Clock",
@@ -64,6 +73,17 @@ class Cloud(Protocol):
 
     def shape(self, project: str, zone: str, machine_type: str) -> Shape | None:
         """Returns the parts of a machine type; None where they cannot be read now. Raises NotFound."""
+        ...
+
+
+class AssetHistories(Protocol):
+    """Google's history of resources, which it keeps for 35 days."""
+
+    def history(self, parent: str, names: Sequence[str], calls: int) -> AssetAnswer:
+        """Reads what these assets were, in at most so many calls: `organizations/N` or `projects/P` holds them.
+
+        Raises CloudError where a call fails. A name that the answer does not have as answered is left for later.
+        """
         ...
 
 

@@ -38,7 +38,8 @@ class InstanceRecord:
 
 @dataclass(frozen=True, slots=True)
 class VmRequested:
-    """A VM as it was requested from Google: by a job's recipe, or by the entry of its insert in the audit log.
+    """A VM as it was requested from Google: by a job's recipe, by the entry of its insert in the audit log, or as
+    Google's history of assets has it.
 
     A shape without vCPUs is one whose machine type could not be read. A disk without a name has that of its VM.
     """
@@ -48,6 +49,8 @@ class VmRequested:
     labels: Mapping[str, str] = field(default_factory=dict)
     disks: tuple[AttachedDisk, ...] = ()
     addresses: int = 0  # external
+    ran_from: datetime | None = None  # by Google's history of assets, where it was asked
+    gone_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)

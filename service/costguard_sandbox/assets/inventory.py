@@ -41,6 +41,11 @@ class AssetIndex:
         kind, _, number = place.partition("/")
         return number == self.organization if kind == "organizations" else self.folders.get(project) == number
 
+    def holds_in(self, place: str, project: str) -> bool:
+        """The same for a project, too: `projects/P`."""
+        kind, _, name = place.partition("/")
+        return project == name if kind == "projects" else self.holds(place, project)
+
     def is_known(self, place: str) -> bool:
         kind, _, number = place.partition("/")
         return number == self.organization if kind == "organizations" else number in self.folders.values()

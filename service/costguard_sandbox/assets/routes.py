@@ -1,4 +1,4 @@
-"""`searchAllResources` of organisations and folders, and whether the account may call it there."""
+"""Searches of organisations and folders, whether the account may make them there, and the history of assets."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 
 from starlette.routing import Route
 
+from costguard_sandbox.assets.history import history
 from costguard_sandbox.assets.inventory import SUPPORTED, AssetIndex
 from costguard_sandbox.gce.cloud import Cloud
 from costguard_sandbox.gce.errors import Refused, bad_argument
@@ -32,7 +33,16 @@ def routes(cloud: Cloud, index: AssetIndex) -> list[Route]:
             compute(f"/{kind}/{{number}}:searchAllResources", search, cloud, root="/v1"),
             compute(f"/{kind}/{{number}}:testIamPermissions", test, cloud, "POST", takes_body=True, root="/v3"),
         ]
+    for kind, name in (("organizations", "number"), ("projects", "project")):
+        asked = partial(_history, index, kind)
+        made.append(compute(f"/{kind}/{{{name}}}:batchGetAssetsHistory", asked, cloud, root="/v1"))
     return made
+
+
+def _history(index: AssetIndex, kind: str, call: ApiCall) -> Any:
+    place = f"{kind}/{call.params['number' if kind == 'organizations' else 'project']}"
+    call.cloud.faults.refuse_page("", call.path, 1)
+    return history(index, place, call)
 
 
 def _search(index: AssetIndex, kind: str, call: ApiCall) -> Any:

@@ -2,8 +2,10 @@
 
 Forms: recorded entries of Google's open-source projects (GoogleCloudPlatform/eventarc-samples, gcpdiag, others). A call
 that begins an operation has two: the first with the request and the response, the last with neither. A refused call has
-one, without an operation. A system event has one that is first and last at once. No public recording has entries of
-bulkInsert and of failed operations: theirs follow the API's schema.
+one, without an operation. A system event has one that is first and last at once. Of a bulk insert
+(GoogleCloudPlatform/gce-license-tracker, `BulkInsertInstanceEvent`) the first entry is of an `audited_resource`, and
+each VM has one entry, first and last at once, without the request. No public recording has its last entry, one of a
+region, and entries of failed operations: theirs follow the API's schema.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from costguard_sandbox.gce.errors import Refused
 from costguard_sandbox.gce.operations import Operation
 
 Entry = dict[str, Any]
+BULK = "bulkInsert"
 _AUDIT = "type.googleapis.com/google.cloud.audit.AuditLog"
 _AGENT = "google-cloud-sdk gcloud/407.0.0 command/gcloud.compute,gzip(gfe)"
 _GROUPS_AGENT = "GCE Managed Instance Group,gzip(gfe)"
@@ -74,12 +77,24 @@ def last_entry(operation: Operation, insert_id: str, at: datetime) -> Entry:
         "request": {"@type": _type_of(method)},
         "requestMetadata": {**_client(operation.user), "destinationAttributes": {}, "requestAttributes": {}},
         "resourceName": _resource_name(operation),
+        **_status(operation),
     }
-    failure = operation.failure
-    if failure is not None:
-        payload["status"] = {"code": _RPC_CODES.get(failure.http, 2), "message": failure.message}
-    severity = "ERROR" if failure is not None else "NOTICE"
+    severity = "ERROR" if operation.failure is not None else "NOTICE"
     return _entry(operation, payload, insert_id, at, {"last": True}, "activity", severity)
+
+
+def bulk_child_entry(operation: Operation, method: str, insert_id: str, at: datetime) -> Entry:
+    """The one entry of a VM that a bulk insert made, or could not make, written as its operation ends."""
+    payload = {
+        "authenticationInfo": _caller(operation.user),
+        "methodName": method,
+        "request": {"@type": _type_of(method)},
+        "requestMetadata": _client(operation.user),
+        "resourceName": _resource_name(operation),
+        **_status(operation),
+    }
+    severity = "ERROR" if operation.failure is not None else "NOTICE"
+    return _entry(operation, payload, insert_id, at, {"first": True, "last": True}, "activity", severity)
 
 
 def system_entry(operation: Operation, insert_id: str, at: datetime) -> Entry:
@@ -162,12 +177,17 @@ def foreign_entry(number: int, at: datetime) -> Entry:
     }
 
 
+def _status(operation: Operation) -> dict[str, Any]:
+    failure = operation.failure
+    return {} if failure is None else {"status": {"code": _RPC_CODES.get(failure.http, 2), "message": failure.message}}
+
+
 def method_of(operation: Operation) -> tuple[str, str]:
     """The entry's methodName, and the collection that it is of: `instances`, `disks`, ..."""
     if is_system(operation):
         return operation.kind, "instances"
     collection = operation.target_link.split("/")[-2]
-    if collection.startswith("projects") or operation.kind == "bulkInsert":
+    if collection.startswith("projects") or operation.kind == BULK:
         return (
             f"v1.compute.{'regionI' if operation.scope.startswith('regions/') else 'i'}nstances.bulkInsert",
             "instances",
@@ -219,6 +239,9 @@ def _entry(
     zone = operation.scope.rpartition("/")[2]
     labels = {id_label: str(operation.target_id or ""), "project_id": operation.project}
     labels |= {"location": zone} if kind == "gce_instance_group_manager" else {"zone": zone}
+    if operation.kind == BULK:
+        kind, method = "audited_resource", method_of(operation)[0].removeprefix("v1.")
+        labels = {"method": method, "project_id": operation.project, "service": "compute.googleapis.com"}
     return {
         "insertId": insert_id,
         "logName": _log_name(operation.project, log),

@@ -18,7 +18,7 @@ _KINDS: Mapping[str, str] = {
     "disorder": "seconds",
     "delay": "seconds",
 }
-_PARTS = ("", "first", "last", "system", "refused")
+_PARTS = ("", "first", "last", "bulk", "system", "refused")  # "bulk": of a VM that a bulk insert made
 
 
 @dataclass(slots=True)

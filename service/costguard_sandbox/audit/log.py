@@ -40,6 +40,7 @@ class AuditLog:
         self._publish = publish
         self._seed = seed
         self._refusals = 0
+        self._bulk_methods: dict[str, str] = {}  # of bulk inserts, by the group of their VMs' operations
         self.topic = ""  # of the sink
         self.faults = AuditFaults()
         self.written: deque[Entry] = deque(maxlen=_KEPT)  # as the log has them, whatever became of them
@@ -53,7 +54,9 @@ class AuditLog:
         self.topic = topic
 
     def _begun(self, operation: Operation, request: Mapping[str, Any]) -> None:
-        if not self.topic or entries.is_system(operation):
+        if operation.kind == entries.BULK:
+            self._bulk_methods[operation.group] = entries.method_of(operation)[0]
+        if not self.topic or entries.is_system(operation) or self._of_bulk(operation):
             return
         draw = self._draw(f"{operation.name}/first")
         at = operation.insert_time + _seconds(_between(draw, ((0, -0.09), (0.5, -0.03), (1, 0.25))))
@@ -70,7 +73,14 @@ class AuditLog:
             return
         draw = self._draw(f"{operation.name}/last")
         at = self._cloud.timeline.now + _seconds(draw.uniform(0, 0.3))
+        if method := self._of_bulk(operation):
+            self._send(entries.bulk_child_entry(operation, method, _insert_id(draw), at), "bulk", at, draw)
+            return
         self._send(entries.last_entry(operation, _insert_id(draw), at), "last", at, draw)
+
+    def _of_bulk(self, operation: Operation) -> str:
+        """Returns the method of the bulk insert that an insert is of; "" for all other operations."""
+        return self._bulk_methods.get(operation.group, "") if operation.kind == "insert" and operation.group else ""
 
     def _refused(self, method: str, path: str, user: str, body: Mapping[str, Any], refused: Refused) -> None:
         if not self.topic:

@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from costguard_sandbox.clock import pacific
+from costguard_sandbox.gce.catalogue.regions import project_number
 from costguard_sandbox.gce.errors import invalid
 from costguard_sandbox.gce.timeline import Timeline
 
@@ -118,6 +119,13 @@ class Operation:
             self._rendered = self._render()
         return self._rendered
 
+    def _target(self) -> dict[str, str]:
+        """That of a bulk insert is its project, by a recorded one (GoogleCloudPlatform/gce-license-tracker)."""
+        if self.kind == "bulkInsert":
+            link = f"{self.base}/projects/{self.project}"
+            return {"targetLink": link, "targetId": str(project_number(self.project))}
+        return {"targetLink": self.target_link, **({"targetId": str(self.target_id)} if self.target_id else {})}
+
     def _render(self) -> dict[str, Any]:
         scope_link = f"{self.base}/projects/{self.project}/{self.scope}"
         kind, _, _ = self.scope.partition("/")
@@ -127,8 +135,7 @@ class Operation:
             "name": self.name,
             **({} if kind == "global" else {kind.removesuffix("s"): scope_link}),
             "operationType": self.kind,
-            "targetLink": self.target_link,
-            **({"targetId": str(self.target_id)} if self.target_id else {}),
+            **self._target(),
             "status": self.status,
             "progress": 100 if self.is_done else 0,
             "insertTime": pacific(self.insert_time),
@@ -198,8 +205,9 @@ class OperationLog:
     ) -> Operation:
         """The operation of a bulk insert, whose id is the group id of all its inserts."""
         target = Target(project, scope, "instances", 0)
-        operation = self.begin("bulkInsert", target, user, request_id, request=request)
+        operation = self._add("operation", "bulkInsert", target, user, request_id)
         operation.group = operation.name.removeprefix("operation-")
+        self.begun(operation, request or {})
         return operation
 
     def record_event(self, kind: str, target: Target, text: str) -> Operation:

@@ -12,7 +12,8 @@ from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
-from costguard.ledger.feed.kinds import FeedKind, kind_of, operation_type
+from costguard.ledger.feed.bulk import BulkRequest, read_bulk
+from costguard.ledger.feed.kinds import BULK, FeedKind, kind_of, operation_type
 from costguard.ledger.feed.request import FeedRequest, read_request
 from costguard.ledger.feed.values import field, is_true, moment, number_text, object_of, text, within
 
@@ -65,6 +66,7 @@ class FeedEntry:
     message: str | None = None
     request: FeedRequest | None = None
     is_system: bool = False
+    bulk: BulkRequest | None = None  # of a bulk insert's own entry, which names no VM
 
     @property
     def who(self) -> str | None:
@@ -127,6 +129,7 @@ def read_entry(raw: Any) -> FeedEntry | None:
     inserted_at, started_at = moment(field(response, "insertTime")), moment(field(response, "startTime"))
     at = _moment_of(name, written_at) or inserted_at or written_at
     phase = _phase(operation)
+    principal = _principal(field(payload, "authenticationInfo"))
     return FeedEntry(
         kind=FeedKind.REFUSED if code is not None and not is_noise else kind,
         method=method,
@@ -136,7 +139,7 @@ def read_entry(raw: Any) -> FeedEntry | None:
         project=text(field(labels, "project_id")) or _project(log) or address.get("project"),
         zone=text(field(labels, "zone")) or address.get("zone"),
         name=address.get("name"),
-        principal=_principal(field(payload, "authenticationInfo")),
+        principal=principal,
         at=at,
         written_at=written_at,
         inserted_at=inserted_at,
@@ -149,6 +152,7 @@ def read_entry(raw: Any) -> FeedEntry | None:
         message=message,
         request=None if is_noise else read_request(_request(payload), kind_of_operation),
         is_system=is_system,
+        bulk=_bulk(payload, response, principal, at) if method.endswith(BULK) and code is None else None,
     )
 
 
@@ -194,6 +198,15 @@ def _error(raw: Any, payload: dict[str, Any], response: dict[str, Any]) -> tuple
 
 def _request(payload: dict[str, Any]) -> dict[str, Any]:
     return object_of(field(payload, "request") or field(payload, "requestJson"))
+
+
+def _bulk(
+    payload: dict[str, Any], response: dict[str, Any], principal: str | None, at: datetime | None
+) -> BulkRequest | None:
+    if at is None or not _is_of_compute_engine(payload):
+        return None
+    places = (field(payload, "resourceName"), field(response, "zone"), field(response, "region"))
+    return read_bulk(_request(payload), places, principal, at)
 
 
 def _principal(info: Any) -> str | None:

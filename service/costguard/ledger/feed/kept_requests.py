@@ -1,4 +1,7 @@
-"""Rows of what inserts asked for, of VMs that no listing has shown yet, and what these are made of."""
+"""Rows of what inserts asked for, of VMs that no listing has shown yet, and what these are made of.
+
+Requests of bulk inserts stand in rows of their own, under the names of their operations: no VM's number is like one.
+"""
 
 from __future__ import annotations
 
@@ -11,19 +14,23 @@ import structlog
 from pydantic import TypeAdapter
 from sqlalchemy import Connection, delete, select, tuple_
 
-from costguard.db.bulk import CHUNK
+from costguard.db.bulk import CHUNK, chunks
 from costguard.db.tables import feed_requests
 from costguard.db.types import storable
 from costguard.db.upsert import upsert
 from costguard.errors import CloudError
+from costguard.ledger.feed.bulk import LATEST_CHILD, BulkRequest, request_of
 from costguard.ledger.feed.request import FeedRequest
 from costguard.model.instance import AttachedDisk, InstanceKey, ProvisioningModel, Shape
+from costguard.model.observation import SeenOperation
 from costguard.model.ports import Cloud
 from costguard.model.record import VmRequested
 
 log = structlog.get_logger(__name__)
 
 _REQUEST = TypeAdapter(FeedRequest)
+_BULK = TypeAdapter(BulkRequest)
+_OPERATION = "operation-"  # begins the name of every operation that a call began
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,20 +38,99 @@ class KeptRequest:
     zone: str
     request: FeedRequest
 
+    @property
+    def says_all(self) -> bool:
+        """Says whether it tells what a VM is. One from a template, for one, does not."""
+        return self.request.machine_type is not None and self.request.provisioning is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Untold:
+    """A VM of which nothing says what it is, heard of at `heard_at`."""
+
+    key: InstanceKey
+    heard_at: datetime
+    request: FeedRequest
+
+
+UNTOLD = KeptRequest("", FeedRequest(None, None))
+"""Marks a VM of which nothing says what it is."""
+
 
 def note(connection: Connection, requests: Mapping[InstanceKey, KeptRequest], heard_at: datetime) -> None:
-    """Keeps what was heard first: an entry that comes again says the same."""
+    """Keeps what was heard first: an entry that comes again says the same. What says nothing makes way for more."""
+    stored = read(connection, requests)
     rows = [
-        {
-            "project": key.project,
-            "gce_id": key.gce_id,
-            "heard_at": heard_at,
-            "zone": storable(one.zone),
-            "request": storable(_REQUEST.dump_python(one.request, mode="json")),
-        }
+        _row(key, one.zone, _REQUEST.dump_python(one.request, mode="json"), heard_at)
         for key, one in requests.items()
+        if key not in stored or (one.says_all and not stored[key].says_all)
+    ]
+    upsert(connection, feed_requests, rows, ("project", "gce_id"), ["zone", "request"])
+
+
+def note_asked(connection: Connection, some: Iterable[Untold]) -> None:
+    """Counts that the history of assets was asked about these VMs, and knew nothing of them."""
+    rows = [
+        _row(
+            one.key,
+            "",
+            _REQUEST.dump_python(replace(one.request, asked=one.request.asked + 1), mode="json"),
+            one.heard_at,
+        )
+        for one in some
+    ]
+    upsert(connection, feed_requests, rows, ("project", "gce_id"), ["request"])
+
+
+def note_bulks(connection: Connection, bulks: Mapping[tuple[str, str], BulkRequest], heard_at: datetime) -> None:
+    """Keeps what bulk inserts asked for, by project and operation: their VMs are heard of before or after it."""
+    rows = [
+        _row(InstanceKey(project, operation), bulk.place, _BULK.dump_python(bulk, mode="json"), heard_at)
+        for (project, operation), bulk in bulks.items()
     ]
     upsert(connection, feed_requests, rows, ("project", "gce_id"), [])
+
+
+def bulks_of(connection: Connection, projects: Collection[str], since: datetime) -> dict[str, list[BulkRequest]]:
+    """Returns the bulk inserts that were asked for since, by project."""
+    columns = feed_requests.c
+    bulks: dict[str, list[BulkRequest]] = {}
+    for some in chunks(set(projects)):
+        query = select(columns.project, columns.request).where(
+            columns.project.in_(some), columns.gce_id.like(f"{_OPERATION}%"), columns.heard_at >= since
+        )
+        for project, request in connection.execute(query):
+            bulks.setdefault(project, []).append(_BULK.validate_python(request))
+    return bulks
+
+
+def of_bulks(
+    connection: Connection,
+    inserts: Mapping[InstanceKey, SeenOperation],
+    more: Mapping[tuple[str, str], BulkRequest] | None = None,
+) -> dict[InstanceKey, KeptRequest]:
+    """Returns what was asked for of VMs, by their inserts and the bulk inserts that made them.
+
+    These are in the ledger, or among `more`, by project and operation. VMs of none are left out.
+    """
+    if not inserts:
+        return {}
+    since = min(op.inserted_at for op in inserts.values()) - LATEST_CHILD
+    bulks = bulks_of(connection, {key.project for key in inserts}, since)
+    for (project, _), bulk in (more or {}).items():
+        bulks.setdefault(project, []).append(bulk)
+    requests = {key: request_of(op, bulks.get(key.project, ())) for key, op in inserts.items()}
+    return {key: KeptRequest(inserts[key].zone, one) for key, one in requests.items() if one is not None}
+
+
+def _row(key: InstanceKey, zone: str, request: Any, heard_at: datetime) -> dict[str, Any]:
+    return {
+        "project": key.project,
+        "gce_id": storable(key.gce_id),
+        "heard_at": heard_at,
+        "zone": storable(zone),
+        "request": storable(request),
+    }
 
 
 def read(connection: Connection, keys: Iterable[InstanceKey]) -> dict[InstanceKey, KeptRequest]:
@@ -58,6 +144,17 @@ def read(connection: Connection, keys: Iterable[InstanceKey]) -> dict[InstanceKe
                 row.zone, _REQUEST.validate_python(row.request)
             )
     return requests
+
+
+def untold(connection: Connection, since: datetime) -> list[Untold]:
+    """Returns those that were heard of since, the oldest first."""
+    columns = feed_requests.c
+    query = select(feed_requests).where(columns.heard_at >= since, columns.gce_id.not_like(f"{_OPERATION}%"))
+    rows = connection.execute(query.order_by(columns.heard_at, columns.project, columns.gce_id))
+    kept = [(row, KeptRequest(row.zone, _REQUEST.validate_python(row.request))) for row in rows]
+    return [
+        Untold(InstanceKey(row.project, row.gce_id), row.heard_at, one.request) for row, one in kept if not one.says_all
+    ]
 
 
 def forget(connection: Connection, project: str, gce_ids: Collection[str]) -> None:
@@ -75,13 +172,13 @@ def forget_old(connection: Connection, before: datetime) -> int:
 def vms_of(cloud: Cloud, requests: Mapping[InstanceKey, KeptRequest]) -> dict[InstanceKey, VmRequested]:
     """Looks up each machine type once, before anything is written. One that cannot be read leaves its VM unpriced.
 
-    A request without a machine type, as from a template, tells nothing of its VM.
+    A request without a machine type or how it is bought, as from a template, tells nothing of its VM.
     """
     machines: dict[tuple[str, str, str], Shape] = {}
     vms = {}
     for key, one in requests.items():
         machine_type = one.request.machine_type
-        if machine_type is None:
+        if machine_type is None or not one.says_all:
             continue
         place = (key.project, one.zone, machine_type)
         if place not in machines:
@@ -110,6 +207,8 @@ def _vm(request: FeedRequest, machine: Shape) -> VmRequested:
         request.labels,
         _disks(request),
         request.external_addresses,
+        request.ran_from,
+        request.gone_at,
     )
 
 

@@ -29,7 +29,7 @@ class FeedKind(StrEnum):
 _METHOD = re.compile(r"(?:(?:v\d+\w*|beta|alpha)\.)?(compute\.(instances|regionInstances)\.([A-Za-z.]+))$")
 SYSTEM = "compute.instances."
 """Begins the `operationType` of what Google does by itself; of a call it is the method alone: `stop`."""
-_BULK = "bulkInsert"
+BULK = "bulkInsert"
 
 _OF_END = {
     EndReason.STOPPED: FeedKind.STOPPED,
@@ -67,11 +67,11 @@ def operation_type(method: str, is_system: bool) -> str | None:
     None: the method is of no VM. A bulk insert makes an insert of each VM.
     """
     parsed = _METHOD.match(method)
-    if parsed is None or (parsed[2] == "regionInstances" and parsed[3] != _BULK):
+    if parsed is None or (parsed[2] == "regionInstances" and parsed[3] != BULK):
         return None
     if is_system or parsed[1] in _KINDS:
         return parsed[1]
-    return "insert" if parsed[3] == _BULK else parsed[3]
+    return "insert" if parsed[3] == BULK else parsed[3]
 
 
 def kind_of(operation: str | None) -> FeedKind:

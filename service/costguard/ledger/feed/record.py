@@ -22,11 +22,12 @@ from costguard.ledger import lifetimes as ledger
 from costguard.ledger import operations, projects
 from costguard.ledger.answers import claims_of
 from costguard.ledger.feed import heard_projects, kept_requests
+from costguard.ledger.feed.bulk import BulkRequest
 from costguard.ledger.feed.entry import FeedEntry, Phase
-from costguard.ledger.feed.kept_requests import KeptRequest
+from costguard.ledger.feed.kept_requests import UNTOLD, KeptRequest
 from costguard.ledger.feed.kinds import FeedKind
 from costguard.ledger.feed.merging import merged, operation_of
-from costguard.ledger.feed.unlisted import still_heard, was_listed
+from costguard.ledger.feed.unlisted import is_untold, still_heard, was_listed
 from costguard.ledger.launched import launched
 from costguard.ledger.lifetimes import Change
 from costguard.ledger.narrate import tell_failed
@@ -65,13 +66,14 @@ class _Batch:
 
     said: list[tuple[FeedEntry, SeenOperation]] = field(default_factory=list)
     requests: dict[InstanceKey, KeptRequest] = field(default_factory=dict)
+    bulks: dict[tuple[str, str], BulkRequest] = field(default_factory=dict)  # by project and operation
     noise: int = 0
     unwatched: int = 0
     by_project: Counter[str] = field(default_factory=Counter)  # entries by watched project
 
     @property
     def keys(self) -> list[InstanceKey]:
-        return sorted({InstanceKey(op.project, op.target_id) for _, op in self.said})
+        return sorted({*self.requests, *(InstanceKey(op.project, op.target_id) for _, op in self.said)})
 
 
 def record_entries(
@@ -97,9 +99,12 @@ def record_entries(
         watched_since = {look.project: look.first_seen_at for look in projects.read_all(connection)}
         batch = _sorted(entries, watched_since)
         of_before = kept_requests.read(connection, batch.keys) if batch.said else {}
+        of_before = {key: one for key, one in of_before.items() if one.says_all}
+        batch.requests.update(_of_bulks(connection, batch, of_before))
     requested = kept_requests.vms_of(cloud, {**batch.requests, **of_before})
     with database.write(fence) as connection:
         look = _Heard(connection, batch, belonging, requested, watched_since, heard_at)
+        kept_requests.note_bulks(connection, batch.bulks, heard_at)
         doubled = look.record() if batch.said else Counter[str]()
         heard_projects.add(
             connection, {name: (count, doubled[name]) for name, count in batch.by_project.items()}, heard_at
@@ -116,6 +121,22 @@ def record_entries(
     )
 
 
+def record_told(
+    database: Database,
+    cloud: Cloud,
+    told: Mapping[InstanceKey, KeptRequest],
+    belonging: Belonging,
+    fence: Lease | None,
+    now: datetime,
+) -> None:
+    """Records what VMs are that were heard of before, of which no listing and no entry told it. Raises StoreError."""
+    requested = kept_requests.vms_of(cloud, told)
+    with database.write(fence) as connection:
+        watched_since = {look.project: look.first_seen_at for look in projects.read_all(connection)}
+        told = {key: one for key, one in told.items() if key.project in watched_since}
+        _Heard(connection, _Batch(requests=dict(told)), belonging, requested, watched_since, now).record()
+
+
 def _sorted(entries: Iterable[FeedEntry], watched: Collection[str]) -> _Batch:
     batch = _Batch()
     for entry in entries:
@@ -124,6 +145,9 @@ def _sorted(entries: Iterable[FeedEntry], watched: Collection[str]) -> _Batch:
             continue
         if entry.project is not None:
             batch.by_project[entry.project] += 1
+            if entry.bulk is not None and entry.operation is not None:
+                batch.bulks.setdefault((entry.project, entry.operation), entry.bulk)
+                continue
         operation = operation_of(entry)
         if operation is None:
             batch.noise += 1
@@ -133,6 +157,14 @@ def _sorted(entries: Iterable[FeedEntry], watched: Collection[str]) -> _Batch:
             key = InstanceKey(operation.project, operation.target_id)
             batch.requests.setdefault(key, KeptRequest(operation.zone, entry.request))
     return batch
+
+
+def _of_bulks(connection: Connection, batch: _Batch, known: Collection[InstanceKey]) -> dict[InstanceKey, KeptRequest]:
+    """Returns what was asked for of the VMs whose inserts say nothing of it, by the bulk inserts that made them."""
+    inserts = [op for _, op in batch.said if op.kind == "insert" and op.error_code is None]
+    keys = {InstanceKey(op.project, op.target_id): op for op in inserts}
+    told = {*known, *(key for key, one in batch.requests.items() if one.says_all)}
+    return kept_requests.of_bulks(connection, {key: op for key, op in keys.items() if key not in told}, batch.bulks)
 
 
 @dataclass(slots=True)
@@ -159,7 +191,7 @@ class _Heard:
         operations.store(connection, list(news.values()))
         self.operations = len(news)
         stored = ledger.load_all(connection, of_vms)
-        kept_requests.note(connection, self._unlisted(stored), self.heard_at)
+        kept_requests.note(connection, {**self._untold(of_vms, stored), **self._unlisted(stored)}, self.heard_at)
         changed = {InstanceKey(op.project, op.target_id) for op in news.values()} | self._unlisted(stored).keys()
         entries = self._account({key: of_vms[key] for key in sorted(changed)}, stored)
         self._save(entries, stored, list(news.values()))
@@ -191,6 +223,16 @@ class _Heard:
 
     def _unlisted(self, stored: Mapping[InstanceKey, KnownInstance]) -> dict[InstanceKey, KeptRequest]:
         return {key: one for key, one in self.batch.requests.items() if not was_listed(stored.get(key))}
+
+    def _untold(
+        self, of_vms: Mapping[InstanceKey, Sequence[SeenOperation]], stored: Mapping[InstanceKey, KnownInstance]
+    ) -> dict[InstanceKey, KeptRequest]:
+        """The VMs that no listing has shown and of which nothing says what they are: others are asked later."""
+        return {
+            key: UNTOLD
+            for key, ops in of_vms.items()
+            if key not in self.requested and is_untold(stored.get(key), ops, self.belonging.gpu_only)
+        }
 
     def _account(
         self, of_vms: Mapping[InstanceKey, Sequence[SeenOperation]], stored: Mapping[InstanceKey, KnownInstance]

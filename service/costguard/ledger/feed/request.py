@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
 from costguard.ledger.feed.values import field as key
@@ -40,6 +41,9 @@ class FeedRequest:
     external_addresses: int = 0
     graceful_stop: bool = False
     template: str = ""  # `sourceInstanceTemplate`, which stands in place of what is missing
+    asked: int = 0  # how often Google's history of assets was asked about the VM and knew nothing of it
+    ran_from: datetime | None = None  # as that history says; None where it was not asked
+    gone_at: datetime | None = None
 
 
 def read_request(raw: Any, operation: str | None) -> FeedRequest | None:

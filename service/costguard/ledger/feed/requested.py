@@ -12,6 +12,7 @@ from costguard.ledger.feed import kept_requests
 from costguard.ledger.feed.kept_requests import KeptRequest
 from costguard.model.instance import AttachedDisk, InstanceKey
 from costguard.model.launch import Recipe
+from costguard.model.observation import SeenOperation
 from costguard.model.ports import Cloud
 from costguard.model.record import VmRequested
 
@@ -19,16 +20,29 @@ log = structlog.get_logger(__name__)
 
 
 def requests_of(
-    database: Database, cloud: Cloud, project: str, of_jobs: Mapping[str, tuple[str, Recipe]], unlisted: Sequence[str]
+    database: Database,
+    cloud: Cloud,
+    project: str,
+    of_jobs: Mapping[str, tuple[str, Recipe]],
+    unlisted: Sequence[str],
+    news: Mapping[str, Sequence[SeenOperation]],
 ) -> dict[str, VmRequested]:
-    """Looks up what was requested, before anything is written.
+    """Looks up what was requested, before anything is written. `news` are new operations by VM.
 
     A machine type that cannot be read leaves its VM without a price.
     """
-    kept: Mapping[InstanceKey, KeptRequest] = {}
+    kept: dict[InstanceKey, KeptRequest] = {}
     if unlisted:
         with database.read() as connection:
-            kept = kept_requests.read(connection, [InstanceKey(project, gce_id) for gce_id in unlisted])
+            read = kept_requests.read(connection, [InstanceKey(project, gce_id) for gce_id in unlisted])
+            kept = {key: one for key, one in read.items() if one.says_all}
+            inserts = {
+                InstanceKey(project, gce_id): op
+                for gce_id in unlisted
+                for op in news.get(gce_id, ())
+                if op.kind == "insert" and op.error_code is None
+            }
+            kept |= kept_requests.of_bulks(connection, {key: op for key, op in inserts.items() if key not in kept})
     requests = {key.gce_id: one for key, one in kept_requests.vms_of(cloud, kept).items()}
     for gce_id, (zone, recipe) in of_jobs.items():
         try:

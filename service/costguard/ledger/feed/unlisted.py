@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 
-from costguard.ledger.timeline import SAME_START, STARTS, Run
+from costguard.ledger.timeline import DELETES, SAME_START, STARTS, Run
 from costguard.model.instance import InstanceKey, ProvisioningModel, SeenInstance, Shape, Status
 from costguard.model.lifetime import ADDRESS, Attribution, EndReason, StorageSpan
 from costguard.model.observation import OperationStatus, SeenOperation
@@ -23,6 +23,17 @@ def was_listed(stored: KnownInstance | None) -> bool:
 def was_accepted(operations: Sequence[SeenOperation]) -> bool:
     """Says whether an insert of it was accepted, and has not failed."""
     return any(op.kind == "insert" and op.error_code is None for op in operations)
+
+
+def is_untold(stored: KnownInstance | None, operations: Sequence[SeenOperation], gpu_only: bool) -> bool:
+    """Says whether a VM of which no request is known was made, and no listing has said what it is.
+
+    With `gpu_only`, VMs that a listing has shown may not be in the ledger: only one whose insert came is none of them.
+    """
+    if was_listed(stored) or (stored is not None and stored.record.shape.machine_type):
+        return False
+    is_made = was_accepted(operations)
+    return is_made or (not gpu_only and never_made_at(operations) is None)
 
 
 def never_made_at(operations: Sequence[SeenOperation]) -> datetime | None:
@@ -67,6 +78,24 @@ def _status(operations: Sequence[SeenOperation], runs: Sequence[Run]) -> Status:
     if runs[-1].ended_at is None:
         return Status.RUNNING
     return Status.SUSPENDED if runs[-1].reason is EndReason.SUSPENDED else Status.STOPPED
+
+
+def with_bounds(
+    key: InstanceKey, operations: Sequence[SeenOperation], requested: VmRequested
+) -> Sequence[SeenOperation]:
+    """The operations with an insert and a delete as the history of assets has them, where none tells of these.
+
+    They are stored nowhere: an operation that comes to light later stands in their place.
+    """
+    more = []
+    name, zone = (operations[0].target_name, operations[0].zone) if operations else ("", "")
+    for kind, at, told in (("insert", requested.ran_from, STARTS), ("delete", requested.gone_at, DELETES)):
+        if at is not None and not any(op.kind in told for op in operations):
+            done = OperationStatus.DONE
+            more.append(
+                SeenOperation(key.project, f"history-{kind}", kind, key.gce_id, name, zone, "", done, at, at, at)
+            )
+    return sorted([*operations, *more], key=lambda op: (op.inserted_at, op.operation_id)) if more else operations
 
 
 def requested_disks(record: InstanceRecord, requested: VmRequested, stored: Sequence[StorageSpan]) -> list[StorageSpan]:
