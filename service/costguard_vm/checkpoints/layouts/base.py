@@ -118,6 +118,32 @@ Problems = List[str]
 MOST_RANKS = 1_000_000  # a larger number is no rank
 
 
+class Lacking(str):
+    """A sentence about files that are missing, short or cut off; `names` has all of them, however few it lists."""
+
+    names: tuple[str, ...]
+
+    @classmethod
+    def of(cls, sentence: str, *names: str) -> Lacking:
+        made = cls(sentence)
+        made.names = names
+        return made
+
+    def inside(self, folder: str) -> Lacking:
+        """The same of files in a folder, which the sentence begins with."""
+        return Lacking.of(f"{folder}: {self}", *(f"{folder}/{name}" for name in self.names))
+
+
+def inside(folder: str, problems: Iterable[str]) -> Problems:
+    """The problems of a folder within a checkpoint, each with the folder's name before it."""
+    return [one.inside(folder) if isinstance(one, Lacking) else f"{folder}: {one}" for one in problems]
+
+
+def lost_files(problems: Iterable[str]) -> list[str]:
+    """The files that are missing or not whole, by their names in the checkpoint; each once, in order."""
+    return list(dict.fromkeys(name for one in problems if isinstance(one, Lacking) for name in one.names))
+
+
 class FileChanged(Exception):
     """A file is not as the listing said any more: gone, or shorter."""
 
@@ -180,7 +206,7 @@ def last_number(name: str) -> int | None:
 def missing(files: Files, *names: str) -> list[str]:
     """A sentence for each of these that is missing or empty."""
     return [
-        f"{name} is missing." if name not in files else f"{name} is empty."
+        Lacking.of(f"{name} is missing." if name not in files else f"{name} is empty.", name)
         for name in names
         if name not in files or not files[name].size
     ]

@@ -16,6 +16,7 @@ from costguard_vm.checkpoints.layouts.base import (
     CandidateCheckpoint,
     Files,
     Problems,
+    RangeReader,
     Tree,
     absent,
     gaps,
@@ -24,6 +25,7 @@ from costguard_vm.checkpoints.layouts.base import (
     text_of,
 )
 from costguard_vm.checkpoints.layouts.formats import problems_of
+from costguard_vm.checkpoints.layouts.pickles import number_inside
 from costguard_vm.model.checkpoint import Framework
 
 _FILE = re.compile(
@@ -46,9 +48,35 @@ def find_deepspeed(tree: Tree) -> Iterable[CandidateCheckpoint]:
         if name != latest and not (enough and set(files) >= set().union(*enough)):
             hint = f"names {latest[:80]}" if latest else "is empty" if "latest" in tree.files else "is missing"
             lacking.append(f"latest {hint}, and not all files are there that others hold: ranks may not have saved.")
-        whole = [file for inner, file in files.items() if _FILE.fullmatch(inner) or _OTHER.fullmatch(inner)]
-        check = partial(problems_of, whole)
+        check = partial(problems_inside, files)
         yield CandidateCheckpoint(Framework.DEEPSPEED, name, name, last_number(name), files, lacking, check)
+
+
+def problems_inside(files: Files, reader: RangeReader) -> Problems:
+    """Files that are not whole, and those of the last data ranks, which the model's states count.
+
+    `latest` does not tell that they are there: rank 0 writes it before it waits for the others
+    (deepspeed/runtime/engine.py, `save_checkpoint`), and so it may name a tag that they never finished.
+    """
+    whole = [file for inner, file in files.items() if _FILE.fullmatch(inner) or _OTHER.fullmatch(inner)]
+    model = min((name for name in files if name.endswith("mp_rank_00_model_states.pt")), default="")
+    count = number_inside(files[model], reader, "dp_world_size") if model else None
+    return [*problems_of(whole, reader), *(_beyond(files, count) if count is not None else [])]
+
+
+def _beyond(files: Files, count: int) -> Problems:
+    """The files of data ranks up to `count` that are missing, where there is any of a data rank."""
+    held = {(match["kind"], match["model"], match["what"]) for match in _of_data_ranks(files)}
+    names = [
+        f"{kind}zero_pp_rank_{rank}_mp_rank_{model}_{what}_states.pt"
+        for kind, model, what in sorted(held)
+        for rank in range(min(count, MOST_RANKS))
+    ]
+    return missing({**files}, *(name for name in names if name not in files))
+
+
+def _of_data_ranks(files: Files) -> list[re.Match[str]]:
+    return [match for name in files if (match := _FILE.fullmatch(name)) and match["data"]]
 
 
 def missing_ranks(files: Files) -> Problems:
@@ -65,10 +93,9 @@ def missing_ranks(files: Files) -> Problems:
     lacking = [] if any(what == "model" for _, what in model) else ["No model states are there."]
     for (kind, rank, what), ranks in sorted(data.items()):
         lost = absent(ranks, min(most[what], MOST_RANKS), 3)
-        lacking += [f"{kind}zero_pp_rank_{number}_mp_rank_{rank}_{what}_states.pt is missing." for number in lost]
+        lacking += missing({}, *(f"{kind}zero_pp_rank_{number}_mp_rank_{rank}_{what}_states.pt" for number in lost))
     last = max((max(held) for held in model.values()), default=0)
     for (kind, what), held in sorted(model.items()):
-        lacking += [f"{kind}mp_rank_{gap:02d}_{what}_states.pt is missing." for gap in gaps([*held, last])[:3]]
-        if last not in held:
-            lacking.append(f"{kind}mp_rank_{last:02d}_{what}_states.pt is missing.")
+        absent_ranks = [*gaps([*held, last])[:3], *([last] if last not in held else [])]
+        lacking += missing({}, *(f"{kind}mp_rank_{rank:02d}_{what}_states.pt" for rank in absent_ranks))
     return [*lacking, *missing(files, *(name for name in files if _FILE.fullmatch(name)))][:5]

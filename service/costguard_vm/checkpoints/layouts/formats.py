@@ -12,7 +12,7 @@ import struct
 from collections.abc import Sequence
 from math import prod
 
-from costguard_vm.checkpoints.layouts.base import Problems, RangeReader, TooLarge, Window
+from costguard_vm.checkpoints.layouts.base import Lacking, Problems, RangeReader, TooLarge, Window
 from costguard_vm.checkpoints.layouts.pickles import MARK, PERSISTENT, STOP, Named, UnknownOpcode, Value, end_of, tokens
 from costguard_vm.model.checkpoint import StoredFile
 
@@ -182,7 +182,8 @@ _HDF5_END = {0: (13, 40), 1: (13, 44), 2: (9, 28), 3: (9, 28)}  # by version: wh
 
 def problems_of(files: Sequence[StoredFile], reader: RangeReader) -> Problems:
     """Lists the problems of these files, in their order."""
-    return [problem for problem in reader.each(lambda file: problem_of(file, reader), files) if problem]
+    problems = reader.each(lambda file: problem_of(file, reader), files)
+    return [Lacking.of(problem, file.path.rpartition("/")[2]) for problem, file in zip(problems, files) if problem]
 
 
 def problem_of(file: StoredFile, reader: RangeReader) -> str:

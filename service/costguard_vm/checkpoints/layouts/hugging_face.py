@@ -18,6 +18,7 @@ from costguard_vm.checkpoints.layouts.base import (
     RangeReader,
     Tree,
     gaps,
+    inside,
     listed,
     missing,
     within,
@@ -80,7 +81,7 @@ def _ranks(files: Files) -> Problems:
     ranks = [int(match[1]) for name in files if (match := re.fullmatch(r"rng_state_([0-9]{1,6})\.pth", name))]
     if not ranks:
         return ["rng_state.pth is missing."]
-    return [f"rng_state_{rank}.pth is missing." for rank in gaps(ranks)[:3]]
+    return missing({}, *(f"rng_state_{rank}.pth" for rank in gaps(ranks)[:3]))
 
 
 def _deepspeed_folders(files: Files) -> Iterator[str]:
@@ -99,13 +100,10 @@ def _inside(files: Files, step: int, reader: RangeReader) -> Problems:
     problems += problems_of(whole, reader)
     for folder in (_FSDP_MODEL, _FSDP_OPTIMIZER):
         if inner := within(files, folder):
-            problems += [f"{folder}: {problem}" for problem in torch_dcp_problems(inner, reader)]
+            problems += inside(folder, torch_dcp_problems(inner, reader))
     for folder in _deepspeed_folders(files):
         inner = within(files, folder)
-        problems += [
-            f"{folder}: {problem}"
-            for problem in (*deepspeed.missing_ranks(inner), *problems_of(list(inner.values()), reader))
-        ]
+        problems += inside(folder, [*deepspeed.missing_ranks(inner), *deepspeed.problems_inside(inner, reader)])
     return problems
 
 

@@ -199,13 +199,18 @@ def shards_of(file: StoredFile, reader: RangeReader) -> dict[str, int] | None:
 
 def step_inside(file: StoredFile, reader: RangeReader) -> int | None:
     """The `global_step` of a file that torch.save wrote; None where it tells none."""
+    return number_inside(file, reader, "global_step")
+
+
+def number_inside(file: StoredFile, reader: RangeReader, key: str) -> int | None:
+    """The number at `key` in what torch.save wrote into a file; None where it holds none."""
     try:
         if file.size and reader.read(file, 0, 1) == b"\x80":  # as before 1.6, not within a ZIP
-            return _global_step(_plain(Window(file, reader), 0))
+            return _number_after(key, _plain(Window(file, reader), 0))
         with zipfile.ZipFile(Ranges(file, reader)) as opened:
             for name in opened.namelist():
                 if name.endswith("/data.pkl") and opened.getinfo(name).file_size <= _MOST_BYTES:
-                    return _global_step(values(opened.read(name)))
+                    return _number_after(key, values(opened.read(name)))
     except (
         FileChanged,
         TooLarge,
@@ -221,10 +226,10 @@ def step_inside(file: StoredFile, reader: RangeReader) -> int | None:
     return None
 
 
-def _global_step(values: Iterator[str | int]) -> int | None:
+def _number_after(key: str, values: Iterator[str | int]) -> int | None:
     before: str | int | None = None
     for value in values:
-        if before == "global_step" and isinstance(value, int):
+        if before == key and isinstance(value, int):
             return value
         before = value
     return None

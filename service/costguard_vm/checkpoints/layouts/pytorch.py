@@ -9,17 +9,20 @@ from functools import partial
 from costguard_vm.checkpoints.layouts.base import (
     CandidateCheckpoint,
     Files,
+    Lacking,
     Problems,
     RangeReader,
     Tree,
+    inside,
     last_number,
     listed,
     missing,
     within,
 )
-from costguard_vm.checkpoints.layouts.deepspeed import missing_ranks
+from costguard_vm.checkpoints.layouts.deepspeed import missing_ranks, problems_inside
 from costguard_vm.checkpoints.layouts.formats import problem_of, problems_of
 from costguard_vm.checkpoints.layouts.pickles import shards_of, step_inside
+from costguard_vm.checkpoints.layouts.ranks import rank_of
 from costguard_vm.model.checkpoint import Framework, StoredFile
 
 DCP_METADATA = ".metadata"
@@ -33,6 +36,39 @@ def find_torch_dcp(tree: Tree) -> Iterable[CandidateCheckpoint]:
             yield CandidateCheckpoint(
                 Framework.TORCH_DCP, name, name, last_number(name), files, lacking, partial(torch_dcp_problems, files)
             )
+        elif any(_OF_FSDP.match(inner) for inner in files):
+            check = partial(_accelerate_problems, files)
+            lacking = _accelerate_missing(files)
+            yield CandidateCheckpoint(Framework.TORCH_DCP, name, name, last_number(name), files, lacking, check)
+
+
+# Accelerate's `save_state` with FSDP and sharded state dicts (accelerate/accelerator.py): a DCP a model, then one an
+# optimizer, then each rank's random states, which it writes last. What it loads without is a random state alone.
+_OF_FSDP = re.compile(r"((?:pytorch_model_fsdp|optimizer)_[0-9]{1,3})/")
+_RANDOM = "random_states_{}.pkl"
+
+
+def _items(files: Files) -> list[str]:
+    found = {match[1] for name in files if (match := _OF_FSDP.match(name))}
+    return sorted(found | {"pytorch_model_fsdp_0", "optimizer_0"})
+
+
+def _accelerate_missing(files: Files) -> Problems:
+    return missing(files, *(f"{item}/{DCP_METADATA}" for item in _items(files)), _RANDOM.format(0))
+
+
+def _accelerate_problems(files: Files, reader: RangeReader) -> Problems:
+    """Each item is whole, and so are the random states of all ranks that an item names."""
+    problems: Problems = []
+    ranks = {0}
+    for item in _items(files):
+        inner = within(files, item)
+        problems += inside(item, torch_dcp_problems(inner, reader))
+        named = shards_of(inner[DCP_METADATA], reader) or {}
+        ranks |= {rank for name in named if (rank := rank_of(name)) is not None}
+    problems += missing(files, *(_RANDOM.format(rank) for rank in sorted(ranks)))
+    whole = [file for name, file in files.items() if "/" not in name and name.endswith((".bin", ".pkl", ".safetensors"))]
+    return problems + problems_of([file for file in whole if file.size], reader)
 
 
 def is_torch_dcp(files: Files) -> bool:
@@ -49,10 +85,12 @@ def torch_dcp_problems(files: Files, reader: RangeReader) -> Problems:
     if not needed:
         return [f"{DCP_METADATA} is cut off or names no files."]
     absent = sorted(name for name in needed if name not in files)
-    problems = [f"{listed(absent)}: missing, of {len(needed)} files."] if absent else []
+    problems: Problems = []
+    if absent:
+        problems.append(Lacking.of(f"{listed(absent)}: missing, of {len(needed)} files.", *absent))
     for name, size in sorted(needed.items()):
         if name in files and files[name].size < size:
-            problems.append(f"{name} is {files[name].size} bytes long, and should be {size}.")
+            problems.append(Lacking.of(f"{name} is {files[name].size} bytes long, and should be {size}.", name))
     return problems
 
 
@@ -121,5 +159,5 @@ def _missing_of_folder(files: Files) -> Problems:
 
 def _inside_folder(files: Files, reader: RangeReader) -> Problems:
     for inner in _deepspeed(files):
-        return problems_of(list(inner.values()), reader)
+        return problems_inside(inner, reader)
     return [*torch_dcp_problems(files, reader), *problems_of([files["meta.pt"]], reader)]
