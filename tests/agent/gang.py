@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import json
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -77,8 +78,6 @@ def of_round(number: int) -> Callable[[Event], bool]:
 def pid_of(vm: Vm) -> int:
     """Returns the process of the newest run's command."""
     run = max(vm.run_folders(), key=lambda path: int(path.name))
-    import json
-
     return int(json.loads((run / "command.json").read_text())["pid"])
 
 

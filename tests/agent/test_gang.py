@@ -51,8 +51,11 @@ def _end(vm: Vm, number: int, code: int) -> None:
     path.with_suffix(".new").rename(path)
 
 
-def _starts(vm: Vm) -> list[str]:
-    return (vm.work / "starts").read_text().split()
+def _starts(vm: Vm, count: int = 0) -> list[str]:
+    """Returns the rounds that began, once there are `count` of them."""
+    starts = vm.work / "starts"
+    until(lambda: starts.exists() and len(starts.read_text().splitlines()) >= count)
+    return starts.read_text().split()
 
 
 def test_nothing_starts_before_the_guards_word(pair: Gang) -> None:
@@ -122,7 +125,7 @@ def test_words_again_and_of_older_rounds_change_nothing(pair: Gang) -> None:
         guard.wait_for_requests(5)
         guard.go = word(1, pair.addresses)
         guard.wait_for_requests(5)
-    assert [_starts(vm) for vm in pair.vms] == [["1"]] * 2
+    assert [_starts(vm, 1) for vm in pair.vms] == [["1"]] * 2
     pair.go(3)
     pair.all("start", of_round(3))
     for guard in pair.guards:  # another word for the round that runs
@@ -159,7 +162,7 @@ def test_a_later_round_before_the_command_starts(pair: Gang) -> None:
     for guard in pair.guards:
         guard.go = word(2, pair.addresses)
     pair.all("start", of_round(2))
-    assert [_starts(vm) for vm in pair.vms] == [["2"]] * 2
+    assert [_starts(vm, 1) for vm in pair.vms] == [["2"]] * 2
 
 
 def test_a_cancel_between_rounds_is_the_end(pair: Gang) -> None:
@@ -205,9 +208,11 @@ def test_an_agent_that_is_killed_goes_on(pair: Gang, moment: str) -> None:
     _end(vm, 1, 3)
     ended = guard.wait_for("round_ended")
     if moment == "after the round":
+        guard.wait_for("heartbeat", lambda event: event["seq"] > ended["seq"] and event.get("phase") == "round_ended")
+        last = guard.events[-1]["seq"]
         vm.crash()
         vm.boot()
-        guard.wait_for("heartbeat", lambda event: event["seq"] > ended["seq"] and event.get("phase") == "round_ended")
+        guard.wait_for("heartbeat", lambda event: event["seq"] > last and event.get("phase") == "round_ended")
     pair.regroup(2)
     if moment == "after the regroup":
         guard.wait_for("heartbeat", is_standing_by(2))
