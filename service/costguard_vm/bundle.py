@@ -6,6 +6,7 @@ import ast
 import io
 import tokenize
 import zipfile
+from collections import Counter
 from collections.abc import Collection, Iterator
 from functools import cache
 from pathlib import Path
@@ -13,6 +14,7 @@ from pathlib import Path
 Place = tuple[int, int]  # a line from 1, and a column from 0
 PACKAGE = Path(__file__).parent
 BEGINS = ("agent/main.py", "agent/runner.py")  # what `START` imports
+TYPES = ("typing", "collections.abc")  # modules of names that are in annotations, mostly
 EPOCH = (1980, 1, 1, 0, 0, 0)  # the same sources make the same file
 # Ends at once: Python aborts where a thread still prints something as it ends.
 START = b"""import os, sys
@@ -85,7 +87,7 @@ def _file_of(module: str) -> Iterator[Path]:
 
 
 def without_words(source: str, tree: ast.Module) -> bytes:
-    """The same program, line by line: a docstring becomes an empty one, a comment or a function's type nothing."""
+    """The same program, line by line: a docstring becomes an empty one, a comment or an argument's type nothing."""
     lines = source.split("\n")
     tokens = list(tokenize.generate_tokens(io.StringIO(source).readline))
     words = [(token.start, token.end, "") for token in tokens if token.type == tokenize.COMMENT]
@@ -109,7 +111,7 @@ def without_words(source: str, tree: ast.Module) -> bytes:
         else:
             lines[begin - 1] = lines[begin - 1][:column] + instead
             lines[begin:end] = [""] * (end - begin - 1) + [rest]
-    return "\n".join(_narrow(lines, within)).encode()
+    return "\n".join(_narrow(_without_types(lines), within)).encode()
 
 
 def _types(tree: ast.Module, tokens: list[tokenize.TokenInfo]) -> Iterator[tuple[Place, Place]]:
@@ -130,6 +132,22 @@ def _types(tree: ast.Module, tokens: list[tokenize.TokenInfo]) -> Iterator[tuple
             continue
         if place[0][0] == place[1][0]:
             yield place
+
+
+def _without_types(lines: list[str]) -> list[str]:
+    """The same lines without imports of types that nothing names any more."""
+    source = "\n".join(lines)
+    names = Counter(
+        token.string for token in tokenize.generate_tokens(io.StringIO(source).readline) if token.type == tokenize.NAME
+    )
+    kept = list(lines)
+    for node in ast.parse(source).body:
+        if isinstance(node, ast.ImportFrom) and node.module in TYPES:
+            assert node.end_lineno is not None
+            used = [alias.name for alias in node.names if names[alias.name] > 1]
+            text = f"from {node.module} import {', '.join(used)}" if used else ""
+            kept[node.lineno - 1 : node.end_lineno] = [text, *[""] * (node.end_lineno - node.lineno)]
+    return kept
 
 
 def _end(node: ast.expr) -> Place:

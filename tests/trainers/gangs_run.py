@@ -14,6 +14,7 @@ import signal
 import sys
 import time
 from collections import Counter
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -59,9 +60,9 @@ class Lived:
 
     @property
     def step(self) -> int:
-        """The step that the gang has made, as its heartbeats say."""
-        steps = [event["step"] or 0 for guard in self.gang.guards for event in guard.events[-40:] if "step" in event]
-        return max(steps, default=0)
+        """The step that the gang has made in this round, as its heartbeats say."""
+        newest = [one for guard in self.gang.guards for one in guard.events[-40:] if one["kind"] == "heartbeat"]
+        return max([one["step"] or 0 for one in newest if one["round"] == self.life.rounds], default=0)
 
     def turn(self) -> bool:
         """Acts as the guard does at each turn. Says whether the job has ended."""
@@ -127,6 +128,14 @@ def _processes(vm: Vm) -> list[int]:
     return []
 
 
+def _moment(job: Lived, lot: Random) -> Callable[[], bool]:
+    """Returns whether the next kill is due: in two of three at a step, else after some seconds, whatever goes on."""
+    step, at = lot.randrange(1, _LAST_KILL), time.monotonic() + lot.uniform(0.0, 15.0)
+    if lot.random() < 1 / 3:
+        return lambda: time.monotonic() >= at
+    return lambda: job.step >= step
+
+
 def lived(kind: str, nodes: int, kills: int, folder: Path, lot: Random) -> Life:
     """One job of `nodes` VMs, which `kills` kills disturb."""
     shutil.rmtree(folder, ignore_errors=True)
@@ -138,16 +147,17 @@ def lived(kind: str, nodes: int, kills: int, folder: Path, lot: Random) -> Life:
     launcher = [str(PYTHON)] if kind == "jax" else [str(PYTHON.with_name("torchrun"))]
     with gang_of(nodes, folder / "vms", agent) as gang:
         command = [*launcher, script, "--out", str(saved), "--steps", str(_STEPS)]
-        gang.order(command, environment=ALONE, cancel_grace_s=30.0, heartbeat_s=0.3, gang={"port": "29400"})
+        # Its own: torchrun listens at all addresses of this computer, and would meet the other nodes' agents.
+        port = str(lot.randrange(20000, 28000))
+        gang.order(command, environment=ALONE, cancel_grace_s=30.0, heartbeat_s=0.3, gang={"port": port})
         gang.boot()
-        job, began, due = Lived(gang, saved), time.monotonic(), 0.0
+        job, began = Lived(gang, saved), time.monotonic()
+        moment = _moment(job, lot)
         while not job.turn():
             assert time.monotonic() - began < _PATIENCE_S * (1 + kills), "it does not end"
-            if sum(job.life.kills.values()) < kills and job.step < _LAST_KILL:
-                due = due or time.monotonic() + lot.uniform(0.0, 15.0)
-                if time.monotonic() >= due:
-                    job.kill(lot)
-                    due = 0.0
+            if sum(job.life.kills.values()) < kills and job.step < _LAST_KILL and moment():
+                job.kill(lot)
+                moment = _moment(job, lot)
             time.sleep(_LOOK_S)  # noqa: TID251 - real processes
         for vm in gang.vms:
             vm.finished()
