@@ -210,3 +210,31 @@ def test_a_pass_decides_nothing_about_a_project_that_hangs(sqlite_database: Data
     report = reconciler.run(repeated=True)
     assert ([one.project for one in report.recorded], report.late) == (["one", "two"], ())
     assert all(one.is_known for one in report.plan.decisions)
+
+
+def test_a_late_look_is_decided_on_alone_when_it_has_ended(sqlite_database: Database) -> None:
+    """Between two passes: no look begins, and of the others nothing is decided by what is old."""
+    clock = HandClock(at("12:00"))
+    looks = {
+        project: Observation(project, clock.now(), (seen(key=InstanceKey(project, number)),))
+        for project, number in (("one", "1"), ("two", "2"), ("three", "3"))
+    }
+    belonging = Belonging((PRESET,), OwnerRules())
+    reconciler = Reconciler(sqlite_database, FakeCloud(looks), clock, lambda: list(looks), RULES, belonging)
+    reconciler.run()
+    ground = Ground({"one": 0.1, "two": HANGS, "three": 2 * HANGS})
+    ground.looking._look = reconciler._looker._look
+    reconciler._looker._looking = ground.looking
+    reconciler.run(repeated=True)
+    assert not reconciler.has_late
+    ground.now_s = 20.0 + HANGS
+    ground.running.pop("two")[1]()
+    assert reconciler.has_late
+    begun = list(ground.begun)
+    report = reconciler.run(repeated=True, late_alone=True)
+    assert ([one.project for one in report.recorded], report.late) == (["two"], ("three",))
+    assert {one.key.project for one in report.plan.decisions if one.is_known} == {"two"}
+    assert not reconciler.has_late
+    assert ground.begun == begun
+    report = reconciler.run(repeated=True)  # and the next pass goes on as ever
+    assert ([one.project for one in report.recorded], report.late) == (["one"], ("three", "two"))

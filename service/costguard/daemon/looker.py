@@ -82,6 +82,15 @@ class Looker:
         """Returns the projects whose looks go on, and come with a later pass."""
         return tuple(sorted(self._looking.late.intersection(looks.fences)))
 
+    def ended(self, looks: Looks) -> tuple[str, ...]:
+        """Returns the projects whose looks were late, and wait for a pass to record them."""
+        return tuple(sorted(self._looking.ended.intersection(looks.fences)))
+
+    @property
+    def has_ended(self) -> bool:
+        """Says whether a look that was late has ended, and no pass has taken it yet."""
+        return bool(self._looking.ended)
+
     def record(self, due: Collection[str], looks: Looks, fence: Lease | None, stop: threading.Event | None) -> None:
         """Looks at these projects, and records each under its lease. `fence` is the daemon's own, None without one.
 

@@ -52,8 +52,8 @@ class Looking:
     """Looks at projects for one pass after the other, `parallel` of them at a time. `look` never raises.
 
     A look that takes longer than `patience_s` is late: the next project takes its place, the pass does not wait for it,
-    and its result comes with the pass in which it ends. A project whose last look was late takes no place until one
-    comes in time. A pass that would have nothing at all waits.
+    and its result comes with the pass in which it ends, or that is made for those that `ended`. A project whose last
+    look was late takes no place until one comes in time. A pass that would have nothing at all waits.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class Looking:
         self._prompt: dict[str, float] = {}  # looks in time, and when they began
         self._late: dict[str, float] = {}
         self._slow: set[str] = set()  # projects whose last look was late
-        self._backlog = 0  # looks that ended and are not taken yet
+        self._ended: set[str] = set()  # looks that ended and are not taken yet
         self._vms = 0  # that came whole with them
 
     @property
@@ -83,6 +83,12 @@ class Looking:
         """The projects whose looks go on, and of which the pass that is over knows nothing new."""
         with self._lock:
             return frozenset(self._late)
+
+    @property
+    def ended(self) -> frozenset[str]:
+        """The projects whose looks ended, and wait for a pass to take them."""
+        with self._lock:
+            return frozenset(self._ended)
 
     def batches(
         self, projects: Sequence[str], since: Mapping[str, datetime | None], patience_s: float | None
@@ -149,7 +155,7 @@ class Looking:
             while (
                 self._waiting
                 and len(self._prompt) < self._parallel
-                and self._backlog < _TOGETHER
+                and len(self._ended) < _TOGETHER
                 and self._vms < _MOST_VMS
             ):
                 begun.append(project := self._waiting.popleft())
@@ -167,7 +173,7 @@ class Looking:
             except BaseException as ended_by:  # the pass raises it: it would else wait for ever
                 observation, error = Observation(project, _NEVER, instances_complete=False), ended_by
             with self._lock:
-                self._backlog += 1
+                self._ended.add(project)
                 self._vms += len(observation.instances)
                 began = self._prompt.pop(project, None)
                 if began is None:
@@ -182,7 +188,7 @@ class Looking:
 
     def _taken(self, ready: Collection[Arrived]) -> None:
         with self._lock:
-            self._backlog -= len(ready)
+            self._ended.difference_update(one.project for one in ready)
             self._vms -= sum(len(one.observation.instances) for one in ready)
         self._fill()
 

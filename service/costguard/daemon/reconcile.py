@@ -106,12 +106,14 @@ class Reconciler:
         shards: ShardKeeper | None = None,
         *,
         repeated: bool = False,
+        late_alone: bool = False,
     ) -> PassReport:
         """Runs one pass. A project that fails is reported, and the others go on.
 
         With `shards` it looks at this replica's projects alone, and decides on what all replicas recorded. Of
         `repeated` passes none waits for a project that hangs, which comes with a later one, and each decides only about
-        VMs that may be due: of the others there is nothing to do.
+        VMs that may be due: of the others there is nothing to do. With `late_alone` it begins no look, takes those that
+        ended since the last pass, and decides about their projects alone.
 
         When `stop` is set, the present write is finished and the rest is left to the next pass. Raises LeaseLost when
         another daemon took over, and StoreError when the database failed for all projects.
@@ -120,8 +122,10 @@ class Reconciler:
         watched = self.watched()
         looks = Looks(self._fences(watched, fence, shards), is_shared=shards is not None, is_repeated=repeated)
         self._close_unwatched(watched, fence, shards)
-        due = self._due(looks, started_at)
+        due = self._due(looks, started_at, late_alone=late_alone)
         self._looker.record(due, looks, fence, stop)
+        if late_alone:
+            looks.waiting.update(set(watched).difference(looks.projects))
         interrupted = stop is not None and stop.is_set()
         charged, plan = None, FleetPlan()
         if not interrupted:
@@ -134,18 +138,24 @@ class Reconciler:
             with Isolated("labels_not_rolled_up", passing=LeaseLost):  # they are then read from charges
                 label_roll_up.roll_up(self._database, self._rules.spend_labels, now, fence)
             plan = self.act(fence, stop, looks)
-        self._count(looks, plan, fence)
+        if not late_alone:  # else the plan says nothing of most projects
+            self._count(looks, plan, fence)
         late, finished_at = self._looker.late(looks), self._clock.now()
         return PassReport(started_at, finished_at, tuple(looks.recorded), charged, plan, interrupted, due, late)
 
-    def look(self, shards: ShardKeeper, stop: threading.Event | None = None) -> PassReport:
+    @property
+    def has_late(self) -> bool:
+        """Says whether looks that were late have ended since the last pass: one with `late_alone` decides on them."""
+        return self._looker.has_ended
+
+    def look(self, shards: ShardKeeper, stop: threading.Event | None = None, *, late_alone: bool = False) -> PassReport:
         """Looks at this replica's projects and records them: what another replica's pass charges and decides on.
 
-        Raises StoreError when the database failed for all projects.
+        `late_alone` is as in `run`. Raises StoreError when the database failed for all projects.
         """
         started_at = self._clock.now()
         looks = Looks(self._fences(self.watched(), None, shards), is_shared=True, is_repeated=True)
-        due = self._due(looks, started_at)
+        due = self._due(looks, started_at, late_alone=late_alone)
         self._looker.record(due, looks, None, stop)
         interrupted = stop is not None and stop.is_set()
         self._count(looks, FleetPlan(), None)
@@ -198,8 +208,10 @@ class Reconciler:
             fleet = gather.gather(connection, self._rules, now, due=due)
             return now, fleet, gather.decide_about(connection, fleet, self._rules, now, answers_since, undecided)
 
-    def _due(self, looks: Looks, now: datetime) -> Mapping[str, ListingReason]:
+    def _due(self, looks: Looks, now: datetime, *, late_alone: bool) -> Mapping[str, ListingReason]:
         """Returns the projects that this pass looks at: not those that refuse, and were asked not long ago."""
+        if late_alone:
+            return dict.fromkeys(self._looker.ended(looks), ListingReason.UNREAD)
         names = list(looks.fences)
         with self._database.read() as connection:
             if self._has_asked:

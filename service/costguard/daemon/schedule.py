@@ -107,6 +107,7 @@ class Daemon:
     def start(self) -> None:
         # Two: one that runs, and one that waits for its turn. Asked for in mid-pass, another pass must follow.
         self._add("pass", self._every, self._pass, max_instances=2)
+        self._add("late", _SEND_EVERY, self._take_late)
         self._add("mark", LOOK_BACK_EVERY, self._look_back)
         if self._prices is not None:
             self._add("prices", self._prices.every, self._refresh)
@@ -239,9 +240,14 @@ class Daemon:
                 self._look_back_at_database(fence)
                 self._looked_back_under = fence.epoch
 
-    def _pass(self) -> None:
+    def _take_late(self) -> None:
+        """Decides on a project that is slow to answer as soon as its look ends: the next pass may be a minute away."""
+        if self._reconciler.has_late and not self.state.last_error and not self._busy.locked():
+            self._pass(late_alone=True)
+
+    def _pass(self, *, late_alone: bool = False) -> None:
         with self._busy:
-            if self._stop.is_set():
+            if self._stop.is_set() or (late_alone and not self._reconciler.has_late):
                 return
             fence, began = self.keeper.held(), time.monotonic()
             if fence is None and not self._is_prepared:  # its first pass after a takeover is to wait for nothing
@@ -250,7 +256,7 @@ class Daemon:
             try:
                 if fence is None and not self.shards.held():
                     return
-                report = self._look_only() if fence is None else self._whole_pass(fence)
+                report = self._look_only(late_alone) if fence is None else self._whole_pass(fence, late_alone)
             except LeaseLost:
                 self.keeper.step_aside(fence)
                 log.warning("pass_ended", why="another daemon took over")
@@ -262,18 +268,19 @@ class Daemon:
                     self._soon("pass", datetime.now(UTC) + _AGAIN)  # noqa: TID251 - as above
             else:
                 self._signs.passed(time.monotonic() - began, report)
-                self._tell(report)
-                self._looked_at = datetime.now(UTC)  # noqa: TID251 - as above
+                if not late_alone:
+                    self._tell(report)
+                    self._looked_at = datetime.now(UTC)  # noqa: TID251 - as above
                 if fence is not None:
                     self._after_pass(report, fence)
 
-    def _whole_pass(self, fence: Lease) -> PassReport:
+    def _whole_pass(self, fence: Lease, late_alone: bool) -> PassReport:
         self._look_back_at_database(fence)  # rules act in passes, on what people answered until now
-        return self._reconciler.run(fence, self._stop, self.shards, repeated=True)
+        return self._reconciler.run(fence, self._stop, self.shards, repeated=True, late_alone=late_alone)
 
-    def _look_only(self) -> PassReport:
+    def _look_only(self, late_alone: bool) -> PassReport:
         """Looks at this replica's projects; the daemon that acts decides on what is recorded of them."""
-        return self._reconciler.look(self.shards, self._stop)
+        return self._reconciler.look(self.shards, self._stop, late_alone=late_alone)
 
     def _after_pass(self, report: PassReport, fence: Lease) -> None:
         self._passed.set()
