@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from itertools import chain, islice
 from typing import Any, TypeAlias, TypeVar
@@ -63,6 +63,13 @@ def add_rows(connection: Connection, table: Table, names: Sequence[str], rows: S
     with driver.cursor() as cursor, cursor.copy(f"COPY {table.name} ({_quoted(names)}) FROM STDIN") as copy:
         for row in rows:
             copy.write_row(row)
+
+
+def insert_rows(connection: Connection, table: Table, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Inserts rows, all of which have the same columns in the same order."""
+    if rows:
+        names = list(rows[0])
+        add_rows(connection, table, names, stored_rows(connection, table, names, [tuple(row.values()) for row in rows]))
 
 
 def add_to_rows(

@@ -16,14 +16,13 @@ from sqlalchemy import (
     Table,
     bindparam,
     case,
-    insert,
     null,
     select,
     tuple_,
     update,
 )
 
-from costguard.db.bulk import chunks
+from costguard.db.bulk import chunks, insert_rows
 from costguard.db.prepared import prepared
 from costguard.db.tables import instances, lifetimes, storage_spans
 from costguard.db.types import storable
@@ -151,10 +150,8 @@ def save(connection: Connection, changes: Sequence[Change]) -> RowsWritten:
     fresh = [change for change in changes if change.stored is None]
     altered = [change for change in changes if change.stored is not None and change.record != change.stored.record]
     ids = {change.record.key: change.stored.id for change in changes if change.stored is not None}
-    if fresh:
-        statement = insert(instances).returning(instances.c.id, sort_by_parameter_order=True)
-        made = connection.execute(statement, [_instance_row(change.record) for change in fresh]).scalars()
-        ids.update(zip((change.record.key for change in fresh), made, strict=True))
+    insert_rows(connection, instances, [_instance_row(change.record) for change in fresh])
+    ids.update(_ids_of(connection, [change.record.key for change in fresh]))
     if altered:
         _update(connection, instances, [{"id": ids[c.record.key], **_instance_row(c.record)} for c in altered])
         label_history.store(connection, [label for c in altered for label in _label_changes(c)])
@@ -189,9 +186,24 @@ def save(connection: Connection, changes: Sequence[Change]) -> RowsWritten:
                     _move(connection, table, moved)
                 if old:
                     _update(connection, table, old, charged_to=_charged_to_after(table))
-        if new:
-            connection.execute(insert(table), new)
+        insert_rows(connection, table, new)
     return RowsWritten(len(fresh) + len(altered), len(spans[0][1]), len(spans[1][1]), tuple(refused))
+
+
+def _ids_of(connection: Connection, keys: Iterable[InstanceKey]) -> Iterator[tuple[InstanceKey, int]]:
+    by_project: dict[str, list[str]] = defaultdict(list)
+    for key in keys:
+        by_project[key.project].append(key.gce_id)
+    for project, gce_ids in by_project.items():
+        for some in chunks(gce_ids):
+            rows = connection.execute(*_numbers(project, some))
+            yield from ((InstanceKey(project, row.gce_id), row.id) for row in rows)
+
+
+@prepared
+def _numbers(project: str, gce_ids: list[str]) -> Select[Any]:
+    query = select(instances.c.gce_id, instances.c.id)
+    return query.where(instances.c.project == project, instances.c.gce_id.in_(gce_ids))
 
 
 def account_again(connection: Connection, instance_id: int) -> None:
