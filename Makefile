@@ -14,7 +14,7 @@ FOCUS_PYTHON ?= python3.12
 export UV_COMPILE_BYTECODE := 1
 export UV_LINK_MODE := copy
 
-.PHONY: first-hour deploy-checks trackers soak help demo test check golden bench load audit bounds mutants trainers flyte sweep lowest pictures lock clean pipeline replay curves alive deadlines focus upgrades paths
+.PHONY: shards first-hour deploy-checks trackers soak help demo test check golden bench load audit bounds mutants trainers flyte sweep lowest pictures lock clean pipeline replay curves alive deadlines focus upgrades paths
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
 
@@ -60,6 +60,11 @@ bench: $(VENV)/installed-dev ## measure, print a table and write bench.json
 
 load: $(VENV)/installed-dev ## ten minutes of 10,000 agents and 200 dashboards on each database; shorter: LOAD_SECONDS=60 LOAD_ON=SQLite
 	@$(BIN)/python -m tests.benchmarks load
+
+MINUTES ?= 60
+ON ?= both
+shards: $(VENV)/installed-dev ## kill one of two real replicas each minute for an hour on each database, and judge what they watched and did; shorter: MINUTES=6 ON=SQLite
+	@$(BIN)/python -m tests.shards --minutes $(MINUTES) --on $(ON) $(ARGS)
 
 audit: $(VENV)/installed-dev ## check the licences of what is installed, and its known vulnerabilities where OSV can be reached
 	@$(BIN)/python -m tests.audit

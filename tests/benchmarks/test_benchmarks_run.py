@@ -10,6 +10,7 @@ from pathlib import Path
 
 from tests.benchmarks import pages
 from tests.benchmarks.bill import bill
+from tests.benchmarks.feed import feed
 from tests.benchmarks.look import looks
 from tests.benchmarks.measure import Measured, write
 from tests.benchmarks.served import served_fleet
@@ -65,3 +66,12 @@ def test_every_page_and_list_has_an_address_to_measure(sqlite_database: Database
 def test_a_bill_is_read_within_its_goals(tmp_path: Path) -> None:
     """A thousand rows come through the file, and memory is that of the process, not of the rows."""
     assert [one.holds for one in bill(tmp_path, 1000)] == [True, True]
+
+
+def test_every_event_of_a_small_feed_comes_into_the_ledger(tmp_path: Path) -> None:
+    """A real guard pulls up to 223 first entries from Pub/Sub while it lists the same VMs; each is timed once."""
+    late, slowest, rate, cores, memory, _load = feed(tmp_path, projects=2, vms=10, seconds=2, on=("SQLite",))
+    assert slowest.name.startswith(f"Slowest of {len(late.samples)} events")
+    assert rate.value * 2 <= len(late.samples) <= 2 * 111 + 1
+    assert 0 < min(late.samples) <= slowest.value
+    assert (rate.value, cores.value, memory.value) > (0, 0, 0)

@@ -125,7 +125,7 @@ def _judge_deeds(
         status = dict(connection.execute(select(messages.c.key, messages.c.status)).tuples().all())
         by_rule = connection.execute(select(func.count()).where(stops.c.request_id.is_(None))).scalar_one()
     verdict.wrong += judge.done_twice(done, ACCOUNT)
-    verdict.wrong += judge.said_wrongly(keys, {key: state for key, state in status.items() if key in keys or state})
+    verdict.wrong += judge.said_wrongly(keys, status)
     verdict.wrong += judge.jobs_gone_wrong(_jobs(people), done)
     mine = [one for one in done if one["user"] == ACCOUNT]
     stopped = {one["targetId"] for one in mine if one["operationType"] == "stop"}
