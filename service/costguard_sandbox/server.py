@@ -33,6 +33,7 @@ from costguard_sandbox.gce.routes import (
 )
 from costguard_sandbox.gce.routes.call import refusal
 from costguard_sandbox.guest import metadata
+from costguard_sandbox.pubsub.metrics import in_front_of
 from costguard_sandbox.request_log import RequestLog
 from costguard_sandbox.serving import QuickServer
 from costguard_sandbox.slack import control as slack_control
@@ -60,7 +61,7 @@ def create_app(world: World) -> Starlette:
         *tpus.routes(world),
         *places.routes(world),
         *advice.routes(world),
-        *monitoring.routes(world),
+        *(in_front_of(route, world.pubsub, world) for route in monitoring.routes(world)),
         *rights.routes(world),
         *iam.routes(world),
         *control.routes(world),

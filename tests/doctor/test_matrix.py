@@ -21,6 +21,7 @@ from costguard.doctor.permissions import (
     needed,
 )
 from costguard.slack.client import SCOPES
+from costguard_sandbox.server import running
 
 PROJECT = PROJECTS[1]
 IN_PROJECT = needed(set(Feature), GrantedOn.PROJECT)
@@ -76,6 +77,44 @@ def test_each_permission_of_the_events_subscription(one: GooglePermission, setup
     assert one.reason in finding.sentence
     place = "gcloud pubsub subscriptions add-iam-policy-binding costguard-events --project=acme-vision"
     assert finding.command == f"{place} {MEMBER} --role={one.role.name}"
+
+
+TOPIC = SUBSCRIPTION.replace("/subscriptions/", "/topics/")
+
+
+def test_the_right_to_send_heartbeats(setup: DoctorSetup) -> None:
+    """It is on the topic, which may be another project's; the line says what lacks without it."""
+    setup.world.rights.withhold(TOPIC, "pubsub.topics.publish")
+    finding = setup.needs()
+    assert (finding.topic, finding.name, finding.where) == (Topic.EVENTS, "pubsub.topics.publish", TOPIC)
+    assert "to send heartbeats" in finding.sentence
+    assert "in every pass" in finding.sentence
+    place = "gcloud pubsub topics add-iam-policy-binding costguard-events --project=acme-vision"
+    assert finding.command == f"{place} {MEMBER} --role=roles/pubsub.publisher"
+
+
+def test_a_topic_that_was_deleted(setup: DoctorSetup) -> None:
+    """Its subscription stays, and nothing comes by it any more."""
+    gone = setup.world.pubsub.subscription(SUBSCRIPTION)
+    setup.world.pubsub.remove_topic(TOPIC)
+    finding = setup.needs()
+    setup.world.pubsub.remove_subscription(SUBSCRIPTION)
+    setup.world.pubsub.add_topic(TOPIC)
+    setup.world.pubsub.add_subscription(SUBSCRIPTION, TOPIC, gone.ack_deadline_s)
+    assert "was deleted, so no events come" in finding.sentence
+    assert finding.command == "gcloud pubsub topics list --project=acme-vision"
+
+
+def test_the_feed_is_checked_at_its_own_endpoint(tmp_path: Path, setup: DoctorSetup) -> None:
+    """`[feed] endpoint` is another server than Compute Engine's: the subscription is only there."""
+    with set_up(tmp_path) as other:
+        other.world.pubsub.remove_subscription(SUBSCRIPTION)
+        with running(setup.world) as url:
+            text = other.settings_text
+            place = text.index("[feed]")
+            own = text[place:].split('endpoint = "', 1)[1].split('"', 1)[0]
+            other.settings_text = text[:place] + text[place:].replace(f'endpoint = "{own}"', f'endpoint = "{url}"', 1)
+            assert other.troubles() == []
 
 
 def test_a_subscription_that_is_not_there(setup: DoctorSetup) -> None:

@@ -23,8 +23,8 @@ from costguard.db.tables import feed_requests, instances, lifetimes
 from costguard.db.transaction import Database
 from costguard.ledger.feed.bulk import BulkRequest, request_of
 from costguard.ledger.feed.entry import FeedEntry, read_entry
+from costguard.ledger.feed.late_answers import LateAnswers
 from costguard.ledger.feed.record import record_entries
-from costguard.ledger.feed.told_later import ToldLater
 from costguard.ledger.record import record
 from costguard.model.instance import ProvisioningModel, Shape
 from costguard.model.observation import SeenOperation
@@ -87,7 +87,7 @@ def hear_bulk(database: Database, *entries: FeedEntry) -> None:
 
 
 def later(database: Database) -> int:
-    return ToldLater(database, _Cloud(), HandClock(MADE_AT + timedelta(minutes=2)), BELONGING).run(None)
+    return LateAnswers(database, _Cloud(), HandClock(MADE_AT + timedelta(minutes=2)), BELONGING).run(None)
 
 
 def test_the_recorded_request_is_of_all_its_vms() -> None:
@@ -185,7 +185,7 @@ def test_a_recorded_vm_of_a_bulk_insert_is_known_in_any_order(database: Database
     assert (vm.name, vm.gce_id, vm.machine_type) == ("inst-0003", "8693801480000000000", "e2-standard-2")
     assert (life.machine_type, life.provisioning_model, life.vcpus) == ("e2-standard-2", "spot", 2)
     assert life.started_at == datetime(2023, 5, 8, 3, 24, 24, 732_468, tzinfo=UTC)
-    assert later(database) == 0  # nothing is left to be told
+    assert later(database) == 0  # nothing is left
 
 
 def test_an_insert_that_only_the_list_of_operations_showed_is_known_too(sqlite_database: Database) -> None:
@@ -274,7 +274,7 @@ def test_torn_bulk_entries_harm_nothing(
     assert hear(sqlite_database, at_="11:03").entries == 0
 
 
-def test_a_bulk_insert_of_a_group_is_told_as_nobodys(sqlite_database: Database) -> None:
+def test_a_vm_that_a_group_makes_by_a_bulk_insert_is_unowned(sqlite_database: Database) -> None:
     """Its VMs are made in the name of Google's service agent, behind which any person may stand."""
     watch(sqlite_database, "project-1")
     agent = {"principalEmail": "503076212345@cloudservices.gserviceaccount.com"}

@@ -26,11 +26,11 @@ from costguard.db.tables import charges, instances, lifetimes, storage_spans
 from costguard.db.transaction import Database
 from costguard.gce.client import ComputeCloud
 from costguard.ledger.discovery.rules import WatchScope
-from costguard.ledger.feed.told_later import ToldLater
+from costguard.ledger.feed.late_answers import LateAnswers
 from costguard.ledger.observe import Belonging
 from costguard.ledger.owner import OwnerRules
 from costguard.ledger.price_refresh import refresh
-from costguard.main.feed import feed, told_later
+from costguard.main.feed import feed, late_answers
 from costguard.settings.feed import FeedSection
 from costguard_sandbox.clock import ManualClock
 from costguard_sandbox.gce.meter import bills
@@ -61,7 +61,7 @@ class Watch:
     passes: Reconciler
     task: FeedTask
     lease: Lease
-    later: ToldLater
+    later: LateAnswers
     listed: set[str] = field(default_factory=set)  # every VM that a listing has shown
 
     def hear(self) -> None:
@@ -149,7 +149,7 @@ def watching(database: Database, world: World) -> Iterator[Watch]:
             assert task is not None
             passes = Reconciler(database, cloud, clock, lambda: PROJECTS, Rules({}), belonging, LookPace(2))
             scope = WatchScope(places=(f"organizations/{world.assets.organization}",))
-            later = told_later(scope, database, cloud, clock, belonging)
+            later = late_answers(scope, database, cloud, clock, belonging)
             watch = Watch(world, database, passes, task, lease, later)
             watch.sweep()
             yield watch
@@ -183,17 +183,17 @@ def test_the_ledger_equals_the_bill_whatever_became_of_events(sqlite_database: D
     assert wrong == {}
 
 
-@pytest.mark.parametrize("told_by", ["first entries", "the history of assets", "nothing"])
+@pytest.mark.parametrize("source", ["first entries", "the history of assets", "nothing"])
 def test_vms_of_90_seconds_are_priced_by_their_first_entry_or_their_history(
-    sqlite_database: Database, told_by: str
+    sqlite_database: Database, source: str
 ) -> None:
     """A hundred VMs come and go between two sweeps. Each is priced to the cent by its first entry, or, where all of
     these are lost, by Google's history of assets; where that is refused, each is counted and no price is made up.
     """
     world = World(ManualClock(START), projects=PROJECTS, seed=12)
-    if told_by != "first entries":
+    if source != "first entries":
         world.audit.faults.add("drop", share=1, part="first")
-    if told_by == "nothing":
+    if source == "nothing":
         world.rights.withhold(f"organizations/{world.assets.organization}", "cloudasset.assets.exportResource")
     world.audit.faults.add("disorder", seconds=60)
     with watching(sqlite_database, world) as watch:
@@ -222,5 +222,5 @@ def test_vms_of_90_seconds_are_priced_by_their_first_entry_or_their_history(
     assert watch.listed == set()
     assert (len(before), len(spent)) == {
         "first entries": (100, 100), "the history of assets": (0, 100), "nothing": (0, 0)
-    }[told_by]  # fmt: skip
+    }[source]  # fmt: skip
     assert {gce_id for gce_id in spent if abs(spent[gce_id] - billed[gce_id]) >= CENT // 20} == set()

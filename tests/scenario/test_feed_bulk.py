@@ -28,6 +28,10 @@ def asked(count: int, pattern: str, **given: Any) -> dict[str, Any]:
     return {"count": str(count), "namePattern": pattern, "instanceProperties": properties}
 
 
+def bulk_insert(world: World, scope: str, wanted: dict[str, Any]) -> None:
+    world.bulk_insert(PROJECTS[0], scope, wanted)
+
+
 def delete_all(world: World) -> None:
     for vm in world.instances(PROJECTS[0]):
         if vm.status is not Status.DELETED:
@@ -60,8 +64,7 @@ def test_vms_of_90_seconds_by_a_bulk_insert_are_priced_to_the_cent(
     with watching(sqlite_database, world) as watch:
         for name, spot in (("std-###", False), ("spot-###", True)):
             world.at(
-                world.now + timedelta(seconds=7),
-                partial(world.bulk_insert, PROJECTS[0], SCOPES[scope], asked(20, name, spot=spot)),
+                world.now + timedelta(seconds=7), partial(bulk_insert, world, SCOPES[scope], asked(20, name, spot=spot))
             )
         world.at(world.now + timedelta(seconds=105), partial(delete_all, world))
         watch.advance(15 * MINUTE, every=MINUTE / 4)
@@ -95,7 +98,7 @@ def test_without_the_request_of_a_bulk_insert_no_price_is_made_up(sqlite_databas
 
 def test_a_managed_groups_vm_is_priced_by_the_insert_of_googles_service(sqlite_database: Database) -> None:
     """The request of N@cloudservices has all of the template's properties, as in a recorded GKE node's entry: priced,
-    and nobody's.
+    and unowned.
     """
     world = World(ManualClock(START), projects=PROJECTS, seed=23)
     with watching(sqlite_database, world) as watch:

@@ -25,6 +25,7 @@ from costguard.model.launch import Recipe
 DEFAULT = "default"  # a preset's service account: the project's own
 CATALOGUE = "cloudbilling.googleapis.com"
 _ASK_APIS = "serviceusage.services.get"
+_READS_TOPIC = "pubsub.subscriptions.get"
 TPU_API = "tpu.googleapis.com"
 Granted = frozenset[str] | NotAnswered
 
@@ -97,6 +98,7 @@ class GoogleAnswers:
     table: Granted = frozenset()
     billed: Granted = frozenset()
     subscription: Granted = frozenset()
+    topic: tuple[str, frozenset[str]] | NotAnswered = ("", frozenset())  # its name, and what is granted on it
     presets: Sequence[PresetAnswer] = ()
     places: Mapping[str, Granted] = field(default_factory=dict)
     asked_in: str = ""  # the project in which the presets' parts were looked for
@@ -146,6 +148,9 @@ def google(plan: SetupPlan, answers: GoogleAnswers) -> Iterator[Finding]:
     if plan.subscription:
         wanted = needed({Feature.EVENTS}, GrantedOn.SUBSCRIPTION)
         yield from judged.subscription(plan.subscription, wanted, answers.subscription, who)
+        if not isinstance(answers.subscription, NotAnswered) and _READS_TOPIC in answers.subscription:
+            heartbeats = needed({Feature.EVENTS}, GrantedOn.TOPIC)
+            yield from judged.topic(plan.subscription, heartbeats, answers.topic, who)
 
 
 def _project(

@@ -192,6 +192,39 @@ def subscription(
         yield needs(Topic.EVENTS, one.name, words, grant_on_subscription(name, one.role, who), name)
 
 
+def topic(
+    subscription_name: str,
+    wanted: Sequence[GooglePermission],
+    answer: tuple[str, frozenset[str]] | NotAnswered,
+    who: Caller,
+) -> Iterator[Finding]:
+    """Judges whether heartbeats can be sent to the topic that the subscription is of."""
+    if isinstance(answer, NotAnswered):
+        yield unknown(Topic.EVENTS, "topic", f"Permissions on the topic of {subscription_name}: {answer.why}")
+        return
+    name, granted = answer
+    _, project, kind, own = name.split("/") if name.count("/") == 3 else ("", subscription_name.split("/")[1], "", "")
+    if kind != "topics":
+        words = (
+            f"The topic of {subscription_name} was deleted, so no events come. Make topic and subscription again with "
+            "the commands of `costguard google-feed`."
+        )
+        command = f"gcloud pubsub topics list --project={project}"
+        yield needs(Topic.EVENTS, "topic", words, command, subscription_name)
+        return
+    missing = [one for one in wanted if one.name not in granted]
+    if not missing:
+        yield ok(Topic.EVENTS, "topic", f"Heartbeats can be sent to {name}.", name)
+    for one in missing:
+        given = (f"--project={project}", f"--member={who.member}", f"--role={one.role.name}")
+        command = _joined("gcloud", "pubsub", "topics", "add-iam-policy-binding", own, *given)
+        words = (
+            f"{name} does not grant {one.name} ({one.reason}). Without it a project is listed in every pass while no "
+            "events come."
+        )
+        yield needs(Topic.EVENTS, one.name, words, command, name)
+
+
 def grant_in_project(project: str, role: GoogleRole, who: Caller) -> str:
     return _bound(project, role, who)
 

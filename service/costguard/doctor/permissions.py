@@ -40,6 +40,7 @@ class GrantedOn(StrEnum):
     BUCKET = "bucket"
     TABLE = "table"  # of the billing export: datasets have no testIamPermissions in BigQuery v2
     SUBSCRIPTION = "subscription"  # of events
+    TOPIC = "topic"  # that the subscription is of
     BILLED_PROJECT = "billed project"  # that queries of the bill are billed to
     SEARCHED_PLACE = "organisation or folder"  # whose projects are found
 
@@ -109,7 +110,7 @@ DISCOVERY_ROLE = GoogleRole(
     "costguardDiscovery",
     "iam-role-discovery.yaml",
     "Costguard, finding projects",
-    "Finds the projects of an organisation or folder that have VMs, by searches of Cloud Asset Inventory.",
+    "Finds the projects of an organisation or folder that have VMs, and what VMs were, by Cloud Asset Inventory.",
 )
 ACT_AS_ROLE = GoogleRole("roles/iam.serviceAccountUser")
 CODE_ROLE = GoogleRole("roles/storage.objectUser")
@@ -118,12 +119,13 @@ BILL_ROLE = GoogleRole("roles/bigquery.dataViewer")
 QUERY_ROLE = GoogleRole("roles/bigquery.jobUser")
 PULL_ROLE = GoogleRole("roles/pubsub.subscriber")
 PULL_VIEW_ROLE = GoogleRole("roles/pubsub.viewer")
+BEAT_ROLE = GoogleRole("roles/pubsub.publisher")
 
 _WHETHER_IT_FAILED = "whether a stop that was accepted failed after all"
 
 ROLES = (
     *(READ_ROLE, STOP_ROLE, STOP_KEPT_ROLE, LAUNCH_ROLE, DISCOVERY_ROLE),
-    *(ACT_AS_ROLE, CODE_ROLE, OUTPUT_ROLE, BILL_ROLE, QUERY_ROLE, PULL_ROLE, PULL_VIEW_ROLE),
+    *(ACT_AS_ROLE, CODE_ROLE, OUTPUT_ROLE, BILL_ROLE, QUERY_ROLE, PULL_ROLE, PULL_VIEW_ROLE, BEAT_ROLE),
 )
 
 
@@ -280,7 +282,10 @@ PERMISSIONS: tuple[GooglePermission, ...] = (
         Feature.DISCOVERY,
         GrantedOn.SEARCHED_PLACE,
         DISCOVERY_ROLE,
-        {"cloudasset.assets.searchAllResources": "which projects have VMs, TPU nodes or reservations"},
+        {
+            "cloudasset.assets.searchAllResources": "which projects have VMs, TPU nodes or reservations",
+            "cloudasset.assets.exportResource": "what VMs were that no listing saw and whose entry was lost",
+        },
     ),
     *_each(Feature.BILL, GrantedOn.BILLED_PROJECT, QUERY_ROLE, {"bigquery.jobs.create": "to run the query"}),
     *_each(
@@ -294,6 +299,12 @@ PERMISSIONS: tuple[GooglePermission, ...] = (
         GrantedOn.SUBSCRIPTION,
         PULL_VIEW_ROLE,
         {"pubsub.subscriptions.get": "which topic heartbeats go to"},
+    ),
+    *_each(
+        Feature.EVENTS,
+        GrantedOn.TOPIC,
+        BEAT_ROLE,
+        {"pubsub.topics.publish": "to send heartbeats, which show that events come where nothing happens"},
     ),
 )
 

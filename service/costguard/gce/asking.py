@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from requests.adapters import BaseAdapter
 
 ASKING_SCOPES = ("https://www.googleapis.com/auth/cloud-platform",)  # the one that all of these take
+DELETED_TOPIC = "_deleted-topic_"  # as Pub/Sub names the topic of a subscription that lost it
 QUESTION_S = 6.0  # with its repetitions
 _TIMEOUT_S = 5.0
 _MOST_PERMISSIONS, _MOST_SERVICES = 100, 30
@@ -56,7 +57,7 @@ class ProjectQuotas:
 class SetupQuestions:
     """Thread-safe. Every method raises CloudError where Google gives no usable answer, within QUESTION_S.
 
-    `google`, `buckets` and `tables` are endpoints in the place of Google's, reached without credentials.
+    `google`, `buckets`, `tables` and `feed` are endpoints in the place of Google's, reached without credentials.
     """
 
     def __init__(
@@ -65,6 +66,7 @@ class SetupQuestions:
         *,
         buckets: str | None = None,
         tables: str | None = None,
+        feed: str | None = None,
         credentials: Any = None,
         wait: Callable[[float], bool],
         now: Callable[[], datetime],
@@ -75,13 +77,13 @@ class SetupQuestions:
             Http, credentials=credentials, timeout_s=_TIMEOUT_S, wait=wait, scopes=ASKING_SCOPES, adapter=adapter
         )
         self._google = http(google)
-        self._buckets, self._tables = http(buckets), http(tables)
+        self._buckets, self._tables, self._feed = http(buckets), http(tables), http(feed)
         self._monotonic = monotonic
         self._now = now
         self.ahead: timedelta | None = None  # how far our clock is ahead of Google's, once `owner` was asked
 
     def close(self) -> None:
-        for http in (self._google, self._buckets, self._tables):
+        for http in (self._google, self._buckets, self._tables, self._feed):
             http.close()
 
     def owner(self) -> TokenOwner:
@@ -146,8 +148,17 @@ class SetupQuestions:
     def granted_on_subscription(self, subscription: str, names: Sequence[str]) -> frozenset[str]:
         """`subscription` is `projects/P/subscriptions/S`. Raises NotFound where there is no such subscription."""
         path = f"/v1/{quote(subscription, safe='/:')}"
-        granted = self._granted(self._google, f"{path}:testIamPermissions", names, subscription, PUBSUB)
-        return granted or self._confirmed(self._google, path, subscription, PUBSUB)
+        granted = self._granted(self._feed, f"{path}:testIamPermissions", names, subscription, PUBSUB)
+        return granted or self._confirmed(self._feed, path, subscription, PUBSUB)
+
+    def granted_on_topic(self, subscription: str, names: Sequence[str]) -> tuple[str, frozenset[str]]:
+        """The topic that a subscription is of, and what is granted on it. A deleted one is called _deleted-topic_."""
+        path = f"/v1/{quote(subscription, safe='/:')}"
+        topic = self._get(self._feed, path, {}, subscription, PUBSUB, "Reading which topic it is of").get("topic")
+        if not isinstance(topic, str) or topic.count("/") != 3:
+            return DELETED_TOPIC, frozenset()
+        asked = f"/v1/{quote(topic, safe='/:')}:testIamPermissions"
+        return topic, self._granted(self._feed, asked, names, topic, PUBSUB)
 
     def enabled(self, project: str, apis: Iterable[str]) -> Mapping[str, bool]:
         """Tells whether each is enabled; those that Google leaves out are left out."""

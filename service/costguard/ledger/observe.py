@@ -80,9 +80,7 @@ class KnownFacts:
     claim: Claim | None = None
     launched: LaunchedFor | None = None
     requested: VmRequested | None = None  # of a VM that no look has shown
-    from_entries: Mapping[datetime, SeenOperation] = field(
-        default_factory=dict
-    )  # by the ends that the feed told of them
+    from_entries: Mapping[datetime, SeenOperation] = field(default_factory=dict)  # by ends that the feed told of
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +100,7 @@ def account(key: InstanceKey, facts: KnownFacts, belonging: Belonging) -> Entry 
     failed.
     """
     in_ledger = facts.stored
-    if facts.requested is not None and facts.seen is None and not was_listed(in_ledger):
+    if facts.seen is None and not was_listed(in_ledger):
         facts = replace(facts, operations=with_bounds(key, facts.operations, facts.requested))
     facts = replace(facts, seen=stamped(facts.seen, in_ledger, facts.operations, facts.read_at))
     if in_ledger is not None and facts.from_entries:

@@ -100,6 +100,7 @@ def examined(
             settings.compute.endpoint,
             buckets=settings.checkpoints.gcs_endpoint,
             tables=settings.bill.endpoint,
+            feed=settings.feed.endpoint,
             now=now,
             **{"wait": questions.over.wait, **(transport or {})},
         )

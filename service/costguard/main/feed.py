@@ -14,8 +14,8 @@ from costguard.db.lease import Lease
 from costguard.db.transaction import Database
 from costguard.ledger.discovery.rules import WatchScope
 from costguard.ledger.feed.entry import read_entry
+from costguard.ledger.feed.late_answers import LateAnswers
 from costguard.ledger.feed.record import FeedRecorded, record_entries
-from costguard.ledger.feed.told_later import ToldLater
 from costguard.ledger.observe import Belonging
 from costguard.model.ports import Clock, Cloud
 from costguard.pubsub.client import SubscriptionFeed
@@ -34,13 +34,13 @@ def signs(settings: Settings, database: Database, clock: Clock, speed: float, me
     return FeedWatch(database, clock, settings.feed.subscription, rhythm=RHYTHM.at_speed(speed), late=meters.late)
 
 
-def told_later(
+def late_answers(
     scope: WatchScope, database: Database, cloud: ComputeCloud, clock: Clock, belonging: Belonging
-) -> ToldLater:
+) -> LateAnswers:
     """The task that tells later what VMs are. Where no place is searched, the history of assets is not asked."""
     organization = next((place for place in scope.places if place.startswith("organizations/")), None)
     parent_of = "projects/{}".format if organization is None else lambda _project: organization
-    return ToldLater(database, cloud, clock, belonging, cloud if scope.places else None, parent_of)
+    return LateAnswers(database, cloud, clock, belonging, cloud if scope.places else None, parent_of)
 
 
 @contextmanager

@@ -165,6 +165,7 @@ class GoogleSetup:
             table=questions.answer("table") if plan.table else frozenset(),
             billed=questions.answer("billed") if plan.table else frozenset(),
             subscription=questions.answer("subscription") if plan.subscription else frozenset(),
+            topic=questions.answer("topic") if plan.subscription else ("", frozenset()),
             presets=presets,
             asked_in=asked_in,
             places={place: questions.answer(("place", place)) for place in plan.places},
@@ -226,6 +227,8 @@ class GoogleSetup:
         if plan.subscription:
             on_it = [one.name for one in needed({Feature.EVENTS}, GrantedOn.SUBSCRIPTION)]
             questions.put("subscription", partial(google.granted_on_subscription, plan.subscription, on_it))
+            on_topic = [one.name for one in needed({Feature.EVENTS}, GrantedOn.TOPIC)]
+            questions.put("topic", partial(google.granted_on_topic, plan.subscription, on_topic))
         for account in plan.accounts:
             if account != DEFAULT:
                 self._put_account(account)

@@ -24,9 +24,9 @@ from costguard.daemon.work import JOBS, DaemonWork, PriceTask, SideTask, Signs
 from costguard.db.lease import Lease
 from costguard.doctor.finding import CheckState
 from costguard.errors import CostguardError
-from costguard.ledger.feed.told_later import ToldLater
+from costguard.ledger.feed.late_answers import LateAnswers
 from costguard.main.bill import comparer, reading
-from costguard.main.feed import told_later
+from costguard.main.feed import late_answers
 from costguard.main.guard import Guard, belonging_of, opened
 from costguard.main.history import history_of
 from costguard.main.slack_intake import SlackIntake, build_slack_intake
@@ -45,7 +45,7 @@ _JOBS_EVERY = timedelta(seconds=5)  # of the guard's clock...
 _JOBS_AT_MOST_EVERY = timedelta(seconds=1)  # ...but never more often in real time
 _POINTS_EVERY = timedelta(seconds=2)  # how often it is asked whether there are any to log
 _FEED_EVERY = timedelta(seconds=1)  # one turn of pulling follows the other
-_TOLD_LATER_EVERY = timedelta(minutes=1)
+_LATE_ANSWERS_EVERY = timedelta(minutes=1)
 _EVENTS_EVERY = timedelta(seconds=1)  # how often it is asked whether there are any to send
 _TIDY_EVERY = timedelta(hours=6)  # old archives of code
 _BILL_EVERY = timedelta(minutes=30)  # how often it is asked whether the bill is to be read
@@ -85,7 +85,7 @@ def daemon_of(
             **_bill_task(guard),
             **_trackers_task(guard),
             **_feed_task(guard),
-            "VMs told later": SideTask(_of_the_fleet(guard, _TOLD_LATER_EVERY), _told_later(guard).run),
+            "late answers": SideTask(_of_the_fleet(guard, _LATE_ANSWERS_EVERY), _late_answers(guard).run),
             "bill comparison": SideTask(
                 _of_the_fleet(guard, _COMPARED_EVERY), lambda lease, _: comparison.run(guard.clock.now(), lease)
             ),
@@ -150,9 +150,9 @@ def _feed_task(guard: Guard) -> dict[str, SideTask]:
     return {FEED: SideTask(_FEED_EVERY, guard.feed.run)} if guard.feed is not None else {}
 
 
-def _told_later(guard: Guard) -> ToldLater:
+def _late_answers(guard: Guard) -> LateAnswers:
     scope = guard.settings.watch.scope
-    return told_later(scope, guard.database, guard.cloud, guard.clock, belonging_of(guard.settings))
+    return late_answers(scope, guard.database, guard.cloud, guard.clock, belonging_of(guard.settings))
 
 
 def _passed(guard: Guard, seconds: float, report: PassReport | None) -> None:

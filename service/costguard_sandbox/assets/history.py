@@ -30,7 +30,7 @@ _SHOWN = {INSTANCE: "Instance", DISK: "Disk"}
 
 @dataclass(frozen=True, slots=True)
 class _Past:
-    """One VM or disk that ever was, by its full name."""
+    """A VM or disk that ever was."""
 
     kind: str
     project: str
@@ -56,12 +56,12 @@ def history(index: AssetIndex, place: str, call: ApiCall) -> dict[str, Any]:
     start = _moment(call.query.get("readTimeWindow.startTime"))
     if start is None or start <= now - KEPT:
         raise bad_argument("read_time_window.start_time must be after the current time minus 35 days.")
-    known = _all(cloud, set(names))
+    pasts = _all(cloud, set(names))
     states: list[dict[str, Any]] = []
     for name in names:
         seen = [
             one
-            for one in known.get(name, ())
+            for one in pasts.get(name, ())
             if one.created_at <= now - index.lag and index.holds_in(place, one.project)
         ]
         if not seen:
@@ -100,7 +100,7 @@ def _states(
 
 def _all(cloud: Cloud, names: set[str]) -> dict[str, list[_Past]]:
     """All that ever had these names, oldest first."""
-    found: dict[str, list[_Past]] = {}
+    pasts: dict[str, list[_Past]] = {}
     disks = set()
     for vm in cloud.every_vm():
         place = f"//compute.googleapis.com/projects/{vm.project}/zones/{vm.zone}"
@@ -110,7 +110,7 @@ def _all(cloud: Cloud, names: set[str]) -> dict[str, list[_Past]]:
                 INSTANCE, vm.project, vm.zone, vm.created_at, vm.deleted_at,
                 lambda vm=vm, more=running: {**instance_resource(_COMPUTE, vm), **more},  # type: ignore[misc]
             )  # fmt: skip
-            found.setdefault(name, []).append(past)
+            pasts.setdefault(name, []).append(past)
         for use in vm.disk_uses:
             disk = use.disk
             if (name := f"{place}/disks/{disk.name}") in names and disk.id not in disks:
@@ -119,8 +119,8 @@ def _all(cloud: Cloud, names: set[str]) -> dict[str, list[_Past]]:
                     DISK, disk.project, disk.zone, disk.created_at, disk.deleted_at,
                     lambda disk=disk: disk_resource(_COMPUTE, disk),  # type: ignore[misc]
                 )  # fmt: skip
-                found.setdefault(name, []).append(past)
-    return found
+                pasts.setdefault(name, []).append(past)
+    return pasts
 
 
 def _moment(text: str | None) -> datetime | None:

@@ -34,8 +34,8 @@ def routes(cloud: Cloud, index: AssetIndex) -> list[Route]:
             compute(f"/{kind}/{{number}}:testIamPermissions", test, cloud, "POST", takes_body=True, root="/v3"),
         ]
     for kind, name in (("organizations", "number"), ("projects", "project")):
-        asked = partial(_history, index, kind)
-        made.append(compute(f"/{kind}/{{{name}}}:batchGetAssetsHistory", asked, cloud, root="/v1"))
+        handler = partial(_history, index, kind)
+        made.append(compute(f"/{kind}/{{{name}}}:batchGetAssetsHistory", handler, cloud, root="/v1"))
     return made
 
 

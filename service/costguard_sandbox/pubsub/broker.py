@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import base64
 import threading
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -19,6 +19,7 @@ from costguard_sandbox.clock import WorldClock, zulu
 
 MOST_OF_A_PULL = 100
 _SHORTEST_S, _LONGEST_S = 10, 600  # of an ack deadline
+_COUNTED_BACK = timedelta(minutes=30)  # how long ago the number of unread messages is still known
 _RETENTION = timedelta(days=7)
 
 
@@ -70,6 +71,10 @@ class Subscription:
     name: str
     topic: str
     ack_deadline_s: int
+    made_at: datetime
+    acknowledged: deque[tuple[datetime, datetime]] = field(
+        default_factory=deque
+    )  # published, and acknowledged, of late
     backlog: OrderedDict[str, _Held] = field(default_factory=OrderedDict)
     by_ack_id: dict[str, _Held] = field(default_factory=dict)
 
@@ -102,6 +107,14 @@ class Broker:
                 raise PubsubRefused(409, "ALREADY_EXISTS", f"Resource already exists in the project (resource={name}).")
             self.topics[name] = []
 
+    def remove_topic(self, name: str) -> None:
+        """Its subscriptions stay, with what is unread, and are of a topic that is named `_deleted-topic_`."""
+        with self._lock:
+            if name not in self.topics:
+                raise missing(name)
+            for subscription in self.topics.pop(name):
+                subscription.topic = "_deleted-topic_"
+
     def add_subscription(self, name: str, topic: str, ack_deadline_s: int = 10) -> Subscription:
         with self._lock:
             if topic not in self.topics:
@@ -111,7 +124,7 @@ class Broker:
             if not _SHORTEST_S <= ack_deadline_s <= _LONGEST_S:
                 words = f"Invalid ack deadline given: {ack_deadline_s}. It must be from {_SHORTEST_S} to {_LONGEST_S}."
                 raise PubsubRefused(400, "INVALID_ARGUMENT", words)
-            made = self.subscriptions[name] = Subscription(name, topic, ack_deadline_s)
+            made = self.subscriptions[name] = Subscription(name, topic, ack_deadline_s, self.clock.now())
             self.topics[topic].append(made)
             return made
 
@@ -119,7 +132,8 @@ class Broker:
         with self._lock:
             gone = self._subscription(name)
             del self.subscriptions[name]
-            self.topics[gone.topic].remove(gone)
+            if gone.topic in self.topics:
+                self.topics[gone.topic].remove(gone)
 
     def publish(
         self, topic: str, messages: Sequence[tuple[bytes, Mapping[str, str]]], at: datetime | None = None
@@ -183,6 +197,13 @@ class Broker:
             for ack_id in ack_ids:
                 if (held := subscription.by_ack_id.get(ack_id)) is not None:
                     _drop(subscription, held)
+                    self._remember(subscription, held)
+
+    def _remember(self, subscription: Subscription, held: _Held) -> None:
+        now, past = self.clock.now(), subscription.acknowledged
+        past.append((held.message.published_at, now))
+        while past[0][1] < now - _COUNTED_BACK:
+            past.popleft()
 
     def modify_deadline(self, name: str, ack_ids: Sequence[str], seconds: int) -> None:
         if not 0 <= seconds <= _LONGEST_S:
@@ -200,6 +221,15 @@ class Broker:
             backlog = self._subscription(name).backlog
             oldest = min((held.message.published_at for held in backlog.values()), default=None)
             return len(backlog), timedelta(0) if oldest is None else max(timedelta(0), self.clock.now() - oldest)
+
+    def unread_at(self, name: str, at: datetime) -> tuple[int, timedelta]:
+        """The same at an earlier moment, of the last half hour."""
+        with self._lock:
+            subscription = self._subscription(name)
+            published = [held.message.published_at for held in subscription.backlog.values()]
+            published += [came_at for came_at, gone_at in subscription.acknowledged if gone_at > at]
+            published = [came_at for came_at in published if came_at <= at]
+            return len(published), at - min(published, default=at)
 
 
 def _drop(subscription: Subscription, held: _Held) -> None:

@@ -45,15 +45,15 @@ def past_vms(wanted: Mapping[InstanceKey, str], states: Iterable[AssetState]) ->
             gone.setdefault(state.name, []).append(state.from_at)
         if number is not None and not state.deleted:
             by_number.setdefault(number, []).append(state)
-    found = {}
+    vms = {}
     for vm, name in wanted.items():
         mine = [one for one in by_number.get(vm.gce_id, ()) if _place(one.name) == _place(name)]
-        told = [one for one in mine if last_part(key(one.resource, "machineType")) is not None]
-        if told:
+        described = [one for one in mine if last_part(key(one.resource, "machineType")) is not None]
+        if described:
             last = mine[-1].from_at
             later = [at for at in gone.get(mine[-1].name, ()) if last is not None and at > last]
-            found[vm] = PastVm(told[0], min(later, default=None), tuple(_disks_of(told[0])))
-    return found
+            vms[vm] = PastVm(described[0], min(later, default=None), tuple(_disks_of(described[0])))
+    return vms
 
 
 def request_of_asset(vm: PastVm, disks: Sequence[AssetState]) -> KeptRequest | None:

@@ -23,12 +23,12 @@ _PLACE = re.compile(r"(?:^|/)((?:zones|regions)/[a-z0-9-]+)(?:/instances)?$")
 _HASHES = re.compile(r"#+")
 _CLOCKS_DIFFER = timedelta(seconds=5)
 LATEST_CHILD = timedelta(minutes=10)
-"""A VM whose insert begins this long after a bulk insert is of another one. Recorded: 2.9 s."""
+"""A VM whose insert begins this long after a bulk insert was made by another one. Recorded: 2.9 s."""
 
 
 @dataclass(frozen=True, slots=True)
 class BulkRequest:
-    """What one bulk insert asked for. `place` is `zones/Z` or `regions/R`, `user` "" where the entry does not say.
+    """Holds what one bulk insert asked for. `place` is `zones/Z` or `regions/R`, `user` "" where it is not known.
 
     The VMs have these names, or names by the pattern, in which `####` stands for a number.
     """

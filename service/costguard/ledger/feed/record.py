@@ -121,20 +121,20 @@ def record_entries(
     )
 
 
-def record_told(
+def record_requests(
     database: Database,
     cloud: Cloud,
-    told: Mapping[InstanceKey, KeptRequest],
+    requests: Mapping[InstanceKey, KeptRequest],
     belonging: Belonging,
     fence: Lease | None,
     now: datetime,
 ) -> None:
-    """Records what VMs are that were heard of before, of which no listing and no entry told it. Raises StoreError."""
-    requested = kept_requests.vms_of(cloud, told)
+    """Records what VMs are that were heard of before, of which no listing and no entry said it. Raises StoreError."""
+    requested = kept_requests.vms_of(cloud, requests)
     with database.write(fence) as connection:
         watched_since = {look.project: look.first_seen_at for look in projects.read_all(connection)}
-        told = {key: one for key, one in told.items() if key.project in watched_since}
-        _Heard(connection, _Batch(requests=dict(told)), belonging, requested, watched_since, now).record()
+        of_watched = {key: one for key, one in requests.items() if key.project in watched_since}
+        _Heard(connection, _Batch(requests=of_watched), belonging, requested, watched_since, now).record()
 
 
 def _sorted(entries: Iterable[FeedEntry], watched: Collection[str]) -> _Batch:
@@ -159,12 +159,14 @@ def _sorted(entries: Iterable[FeedEntry], watched: Collection[str]) -> _Batch:
     return batch
 
 
-def _of_bulks(connection: Connection, batch: _Batch, known: Collection[InstanceKey]) -> dict[InstanceKey, KeptRequest]:
+def _of_bulks(
+    connection: Connection, batch: _Batch, of_before: Collection[InstanceKey]
+) -> dict[InstanceKey, KeptRequest]:
     """Returns what was asked for of the VMs whose inserts say nothing of it, by the bulk inserts that made them."""
     inserts = [op for _, op in batch.said if op.kind == "insert" and op.error_code is None]
     keys = {InstanceKey(op.project, op.target_id): op for op in inserts}
-    told = {*known, *(key for key, one in batch.requests.items() if one.says_all)}
-    return kept_requests.of_bulks(connection, {key: op for key, op in keys.items() if key not in told}, batch.bulks)
+    clear = {*of_before, *(key for key, one in batch.requests.items() if one.says_all)}
+    return kept_requests.of_bulks(connection, {key: op for key, op in keys.items() if key not in clear}, batch.bulks)
 
 
 @dataclass(slots=True)

@@ -81,16 +81,18 @@ def _status(operations: Sequence[SeenOperation], runs: Sequence[Run]) -> Status:
 
 
 def with_bounds(
-    key: InstanceKey, operations: Sequence[SeenOperation], requested: VmRequested
+    key: InstanceKey, operations: Sequence[SeenOperation], requested: VmRequested | None
 ) -> Sequence[SeenOperation]:
     """The operations with an insert and a delete as the history of assets has them, where none tells of these.
 
     They are stored nowhere: an operation that comes to light later stands in their place.
     """
+    if requested is None:
+        return operations
     more = []
     name, zone = (operations[0].target_name, operations[0].zone) if operations else ("", "")
-    for kind, at, told in (("insert", requested.ran_from, STARTS), ("delete", requested.gone_at, DELETES)):
-        if at is not None and not any(op.kind in told for op in operations):
+    for kind, at, kinds in (("insert", requested.ran_from, STARTS), ("delete", requested.gone_at, DELETES)):
+        if at is not None and not any(op.kind in kinds for op in operations):
             done = OperationStatus.DONE
             more.append(
                 SeenOperation(key.project, f"history-{kind}", kind, key.gce_id, name, zone, "", done, at, at, at)

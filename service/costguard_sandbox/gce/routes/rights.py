@@ -36,6 +36,9 @@ def routes(cloud: Cloud) -> list[Route]:
             takes_body=True,
             root="/v1",
         ),
+        compute(
+            "/projects/{owner}/topics/{topic}:testIamPermissions", _of_topic, cloud, "POST", takes_body=True, root="/v1"
+        ),
         compute("/projects/{consumer}/services:batchGet", _services, cloud, root="/v1"),
         compute("/tokeninfo", _token, cloud, root=""),
         control("/sandbox/rights", _rights, cloud, ("GET", "POST", "DELETE")),
@@ -78,6 +81,13 @@ def _of_table(call: ApiCall) -> Any:
 def _of_subscription(call: ApiCall) -> Any:
     """Pub/Sub answers for one that is not there, too: that it grants nothing (its discovery document says so)."""
     place = f"projects/{call.params['owner']}/subscriptions/{call.params['subscription']}"
+    granted = call.cloud.rights.granted(place, _asked(call)) if call.cloud.rights.is_there(place) else []
+    return {"permissions": granted} if granted else {}
+
+
+def _of_topic(call: ApiCall) -> Any:
+    """Answers as for a subscription."""
+    place = f"projects/{call.params['owner']}/topics/{call.params['topic']}"
     granted = call.cloud.rights.granted(place, _asked(call)) if call.cloud.rights.is_there(place) else []
     return {"permissions": granted} if granted else {}
 

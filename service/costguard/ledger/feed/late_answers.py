@@ -1,4 +1,4 @@
-"""Tells later what VMs are of which nothing told it when they were heard of.
+"""Answers later what VMs are of which nothing said it when they were heard of.
 
 The entry of their bulk insert came last; or the first entry was lost, and Google's history of assets has them.
 """
@@ -19,7 +19,7 @@ from costguard.ledger import operations
 from costguard.ledger.feed import kept_requests
 from costguard.ledger.feed.asset_request import PastVm, name_of, past_vms, request_of_asset
 from costguard.ledger.feed.kept_requests import KeptRequest, Untold
-from costguard.ledger.feed.record import record_told
+from costguard.ledger.feed.record import record_requests
 from costguard.ledger.observe import Belonging
 from costguard.model.instance import InstanceKey
 from costguard.model.observation import AssetState, SeenOperation
@@ -29,7 +29,7 @@ LOOKED_BACK = timedelta(days=1)  # for VMs of which nothing tells what they are
 ASKED_AFTER = (timedelta(minutes=10), timedelta(hours=1), timedelta(hours=6))
 """How long after a VM was heard of its history is asked for: assets appear minutes late, and now and then later."""
 CALLS = 20
-"""Of the history, in one turn a minute. Google allows 100 a minute for each project that calls."""
+"""The most calls of the history in one turn, a minute. Google allows 100 a minute for each project that calls."""
 _AT_ONCE = 1000  # VMs
 _AGAIN_AFTER = timedelta(minutes=10)  # a refusal
 
@@ -43,7 +43,7 @@ class _Calls:
     left: int
 
 
-class ToldLater:
+class LateAnswers:
     """A task that runs next to the passes. `histories` is None where nobody may be asked: only bulk inserts tell then.
 
     `parent_of` says of which organisation or project the assets of a project are asked for.
@@ -77,10 +77,10 @@ class ToldLater:
             inserts = {
                 key: op for key, of_vm in ops.items() for op in of_vm if op.kind == "insert" and op.error_code is None
             }
-            told = kept_requests.of_bulks(connection, inserts)
-        told = {key: one for key, one in told.items() if one.says_all}
-        self._record(told, lease, now)
-        due = [one for one in some if one.key not in told and _is_due(one, now)]
+            requests = kept_requests.of_bulks(connection, inserts)
+        requests = {key: one for key, one in requests.items() if one.says_all}
+        self._record(requests, lease, now)
+        due = [one for one in some if one.key not in requests and _is_due(one, now)]
         is_stopped = stop is not None and stop.is_set()
         if (
             self._histories is None
@@ -88,8 +88,8 @@ class ToldLater:
             or is_stopped
             or (self._not_before is not None and now < self._not_before)
         ):
-            return len(told)
-        return len(told) + self._ask(self._histories, due, ops, lease, now)
+            return len(requests)
+        return len(requests) + self._ask(self._histories, due, ops, lease, now)
 
     def _ask(
         self, histories: AssetHistories, due: Sequence[Untold], ops: Ops, lease: Lease | None, now: datetime
@@ -97,17 +97,17 @@ class ToldLater:
         by_parent: dict[str, list[Untold]] = {}
         for one in due:
             by_parent.setdefault(self._parent_of(one.key.project), []).append(one)
-        calls, known = _Calls(CALLS), 0
+        calls, number = _Calls(CALLS), 0
         try:
             for parent, some in by_parent.items():
-                known += self._ask_one(histories, parent, some, ops, lease, now, calls)
+                number += self._ask_one(histories, parent, some, ops, lease, now, calls)
                 if calls.left <= 0:
                     break
         except CloudError as error:
             pause = _AGAIN_AFTER if isinstance(error, PermissionDenied) else timedelta(seconds=error.retry_after)
             self._not_before = now + pause
             log.warning("asset_history_not_read", error=str(error))
-        return known
+        return number
 
     def _ask_one(
         self,
@@ -121,22 +121,22 @@ class ToldLater:
     ) -> int:
         names = {one.key: name for one in some if (name := _name(one.key, ops.get(one.key, ()))) is not None}
         states, answered = self._read(histories, parent, sorted(set(names.values())), calls)
-        found = past_vms({key: name for key, name in names.items() if name in answered}, states)
-        told = self._requests(histories, parent, found, calls)
-        self._record(told, lease, now)
-        untold = [one for one in some if one.key not in found and names.get(one.key) in {None, *answered}]
+        vms = past_vms({key: name for key, name in names.items() if name in answered}, states)
+        requests = self._requests(histories, parent, vms, calls)
+        self._record(requests, lease, now)
+        untold = [one for one in some if one.key not in vms and names.get(one.key) in {None, *answered}]
         if untold:
             with self._database.write(lease) as connection:
                 kept_requests.note_asked(connection, untold)
-        return len(told)
+        return len(requests)
 
     def _requests(
-        self, histories: AssetHistories, parent: str, found: Mapping[InstanceKey, PastVm], calls: _Calls
+        self, histories: AssetHistories, parent: str, vms: Mapping[InstanceKey, PastVm], calls: _Calls
     ) -> dict[InstanceKey, KeptRequest]:
         """A VM whose disks could not be read yet is asked about again, as a whole."""
-        disks = sorted({name for vm in found.values() for name in vm.disks})
+        disks = sorted({name for vm in vms.values() for name in vm.disks})
         states, answered = self._read(histories, parent, disks, calls) if disks else ((), frozenset())
-        requests = {key: request_of_asset(vm, states) for key, vm in found.items() if answered.issuperset(vm.disks)}
+        requests = {key: request_of_asset(vm, states) for key, vm in vms.items() if answered.issuperset(vm.disks)}
         return {key: one for key, one in requests.items() if one is not None and one.says_all}
 
     @staticmethod
@@ -149,10 +149,10 @@ class ToldLater:
         calls.left = answer.calls_left
         return answer.states, answer.answered
 
-    def _record(self, told: Mapping[InstanceKey, KeptRequest], lease: Lease | None, now: datetime) -> None:
-        if told:
-            record_told(self._database, self._cloud, told, self._belonging, lease, now)
-            log.info("vms_told_later", vms=len(told))
+    def _record(self, requests: Mapping[InstanceKey, KeptRequest], lease: Lease | None, now: datetime) -> None:
+        if requests:
+            record_requests(self._database, self._cloud, requests, self._belonging, lease, now)
+            log.info("vms_known_later", vms=len(requests))
 
 
 def _is_due(one: Untold, now: datetime) -> bool:
