@@ -87,7 +87,7 @@ def _file_of(module: str) -> Iterator[Path]:
 
 
 def without_words(source: str, tree: ast.Module) -> bytes:
-    """The same program, line by line: a docstring becomes an empty one, a comment or an argument's type nothing."""
+    """The same program, line by line: without docstrings, comments and the types of arguments."""
     lines = source.split("\n")
     tokens = list(tokenize.generate_tokens(io.StringIO(source).readline))
     words = [(token.start, token.end, "") for token in tokens if token.type == tokenize.COMMENT]
@@ -103,13 +103,14 @@ def without_words(source: str, tree: ast.Module) -> bytes:
             first = node.body[0]
             assert first.end_lineno is not None
             assert first.end_col_offset is not None
-            words.append(((first.lineno, first.col_offset), (first.end_lineno, first.end_col_offset), '""'))
+            instead = "" if len(node.body) > 1 else '""'
+            words.append(((first.lineno, first.col_offset), (first.end_lineno, first.end_col_offset), instead))
     for (begin, column), (end, end_column), instead in sorted(words, reverse=True):
         rest = lines[end - 1][end_column:] if end > begin else ""
         if end == begin:
             lines[begin - 1] = (lines[begin - 1][:column] + instead + lines[begin - 1][end_column:]).rstrip()
         else:
-            lines[begin - 1] = lines[begin - 1][:column] + instead
+            lines[begin - 1] = (lines[begin - 1][:column] + instead).rstrip()
             lines[begin:end] = [""] * (end - begin - 1) + [rest]
     return "\n".join(_narrow(_without_types(lines), within)).encode()
 

@@ -40,14 +40,14 @@ def main() -> None:
         first = int(Path(given.begun).name)
         state = manager.restore(first, args=ocp.args.StandardRestore(state))
 
-    @jax.jit
-    def train(state: dict[str, jax.Array], rows: jax.Array) -> dict[str, jax.Array]:
+    def trained(state: dict[str, jax.Array], rows: jax.Array) -> dict[str, jax.Array]:
         def loss(weights: jax.Array) -> jax.Array:
             return jax.numpy.square(rows @ weights.reshape(nodes, WIDTH, WIDTH).sum(0) - rows[:, ::-1]).mean()
 
         momentum = 0.9 * state["momentum"] + jax.grad(loss)(state["weights"])
         return {"weights": state["weights"] - 0.01 * momentum, "momentum": momentum}
 
+    train = jax.jit(trained)
     for step in range(first + 1, given.steps + 1):
         rows = numpy.random.default_rng(step).standard_normal((nodes * ROWS, WIDTH)).astype("float32")
         state = train(state, shared(rows, split))
