@@ -61,6 +61,11 @@ def loose_things(clock: Clock) -> LooseThings:
 
 def answered(clock: Clock, source: LooseSource, projects: Sequence[str]) -> LooseThings:
     """Loose things of which each project has been asked once."""
+    return asked_of(clock, source, projects, OwnerRules(domain="lab.example"))
+
+
+def asked_of(clock: Clock, source: LooseSource, projects: Sequence[str], owners: OwnerRules) -> LooseThings:
+    """Loose things of which each project has been asked once, with these owners."""
     asking = LooseAsking(source, lambda: projects, clock.now, start=lambda _name, run: run())
     asking.turn()
-    return LooseThings(asking.memory, lambda: projects, clock.now, OwnerRules(domain="lab.example"), asking.ask)
+    return LooseThings(asking.memory, lambda: projects, clock.now, owners, asking.ask)

@@ -41,6 +41,7 @@ from costguard.model.preset import Match, Preset
 from costguard.model.price import Price, PriceKey, RefusedPrice, Unit
 from costguard.model.reminder import Enforcement, ReminderRule
 from costguard.pages.app import add_pages
+from costguard.spend.loose.things import LooseThings
 from costguard.web.authentication import RequestAuthenticator
 
 HOUR, DAY, MINUTE = timedelta(hours=1), timedelta(days=1), timedelta(minutes=1)
@@ -160,11 +161,11 @@ def tell(database: Database, authenticator: RequestAuthenticator | None = None) 
         "health": "/health",
         "access": "/tokens",
     }
-    return SiteStory(_app(database, authenticator or signed_in(Role.ADMIN, ADMIN)), pages)
+    return SiteStory(app_of(database, authenticator or signed_in(Role.ADMIN, ADMIN)), pages)
 
 
 def empty(database: Database) -> FastAPI:
-    return _app(database, signed_in(Role.ADMIN, ADMIN))
+    return app_of(database, signed_in(Role.ADMIN, ADMIN))
 
 
 def _fleet(database: Database) -> str:
@@ -239,10 +240,16 @@ def _sessions(database: Database) -> None:
 def with_output(database: Database, output: Archives) -> FastAPI:
     """Jobs whose output is stored."""
     job_story.tell(database)
-    return _app(database, signed_in(Role.ADMIN, ADMIN), lambda _: output)
+    return app_of(database, signed_in(Role.ADMIN, ADMIN), lambda _: output)
 
 
-def _app(database: Database, authenticator: RequestAuthenticator, output: OpenFolder | None = None) -> FastAPI:
+def app_of(
+    database: Database,
+    authenticator: RequestAuthenticator,
+    output: OpenFolder | None = None,
+    loose: LooseThings | None = None,
+) -> FastAPI:
+    """The application over this ledger."""
     deps = Deps(
         database=database,
         clock=Standstill(),
@@ -255,7 +262,7 @@ def _app(database: Database, authenticator: RequestAuthenticator, output: OpenFo
         outbox_trouble=lambda: OutboxTrouble(),
         jobs=job_service.JobSetup(database, RULES).it,
         output=output,
-        loose=loose_things(Standstill()),
+        loose=loose or loose_things(Standstill()),
     )
     app = create_app(deps)
     add_pages(app, deps)

@@ -375,14 +375,14 @@ def test_loose_things_go_over_the_wire_as_they_are() -> None:
     )  # fmt: skip
     unread = UnreadList("lab", LooseKind.DISK, "It answered 403.", "compute.disks.list")
     listing = LooseListing("lab", (thing,), cluster_disks=3, unread=(unread,))
-    heard = (LooseAnswer("lab", NOON, listing, NOON), LooseAnswer("dark", NOON, trouble="It did not answer."))
+    answers = (LooseAnswer("lab", NOON, listing, NOON), LooseAnswer("dark", NOON, trouble="It did not answer."))
     with wires() as (here, there):
         watcher = Watcher(there, lambda: None)
         watcher.start()
-        for message in messages_of(heard):
+        for message in messages_of(answers):
             here.send(message)
         until(lambda: watcher.loose.of("dark") is not None)
         watcher.ask_loose(["lab"])
         assert here.receive(30) == AskLoose(projects=("lab",))
         here.close()
-    assert watcher.loose.answers(["lab", "dark"]) == list(heard)
+    assert watcher.loose.answers(["lab", "dark"]) == list(answers)
