@@ -208,3 +208,27 @@ def test_prometheus_may_ask_for_its_newer_format(client: TestClient) -> None:
     assert newer.headers["content-type"].startswith("application/openmetrics-text; version=1.0.0")
     assert newer.text.endswith("# EOF\n")
     assert plain.headers["cache-control"] == newer.headers["cache-control"] == "no-store"
+
+
+def test_five_hundred_projects_have_few_series_and_the_same_sums(sqlite_database: Database) -> None:
+    """The dearest hundred are named, and of looks those with troubles; all others are one, called other."""
+    names = [f"fleet-{number:03}" for number in range(500)]
+    with sqlite_database.write() as connection:
+        rows.prices(connection)
+        for number, name in enumerate(names):
+            refused = {"scope": "project", "code": "forbidden", "reason": "No."}
+            late = NOW - timedelta(hours=1) if number == 60 else NOW
+            rows.project(connection, name, [refused] if number < 50 else [], last_complete_at=late)
+            rows.day(connection, NOW.date() - timedelta(days=1), project=name, gpu_nanos=(number + 1) * 10**9)
+    scraped = scrape(TestClient(create_app(deps_of(sqlite_database))))
+    dearest = {labels["project"] for labels in scraped.labels("costguard_spend_month_dollars")}
+    assert dearest == {*names[400:], "other"}
+    assert scraped.value("costguard_spend_month_dollars") == pytest.approx(sum(range(1, 501)))
+    assert scraped.value("costguard_spend_month_dollars", project="other") == pytest.approx(sum(range(1, 401)))
+    looks = {labels["project"] for labels in scraped.labels("costguard_project_unread")}
+    assert looks == {*names[:50], names[60], "other"}
+    assert scraped.value("costguard_project_unread") == 50
+    assert scraped.value("costguard_project_unread", project="other") == 0
+    when = "costguard_last_complete_look_timestamp_seconds"
+    assert scraped.value(when, project=names[60]) == (NOW - timedelta(hours=1)).timestamp()
+    assert scraped.value(when, project="other") == NOW.timestamp()

@@ -53,11 +53,8 @@ def tell(database: Database) -> Organisation:
         connection.execute(insert(tables.lifetimes), lifetimes)
         for number, project in enumerate(PROJECTS):
             rows.event(connection, f"look-{number}", NOW - number * timedelta(minutes=1), project=project)
-        for back in range(1, 21):
-            for number, project in enumerate(PROJECTS[50:]):
-                rows.day(
-                    connection, (NOW - timedelta(days=back)).date(), project=project, gpu_nanos=(number + 1) * 10**9
-                )
+        for number, project in enumerate(PROJECTS[50:]):
+            rows.day(connection, (NOW - timedelta(days=1)).date(), project=project, gpu_nanos=(number + 1) * 10**9)
         keep_rates(connection, NOW)
     lease.acquire(database, "daemon", "guard-1", timedelta(hours=1))
     things = asked_of(site.Standstill(), _loose, PROJECTS, OwnerRules(domain="lab.example"))
@@ -93,7 +90,9 @@ def _loose(project: str) -> LooseListing:
     if project in REFUSING:
         kinds = (LooseKind.DISK, LooseKind.ADDRESS, LooseKind.SNAPSHOT, LooseKind.RESERVATION)
         why = f"Listing disks of project {project}: Compute Engine answered 403: Permission is missing."
-        return LooseListing(project, unread=tuple(UnreadList(project, kind, why, "compute.disks.list") for kind in kinds))
+        return LooseListing(
+            project, unread=tuple(UnreadList(project, kind, why, "compute.disks.list") for kind in kinds)
+        )
     made = NOW - timedelta(days=40)
     disks = tuple(
         LooseThing(

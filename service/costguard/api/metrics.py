@@ -5,8 +5,9 @@ No label holds anything that people who merely use a VM can choose.
 
 from __future__ import annotations
 
+import operator
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import TypeVar
 
@@ -16,6 +17,7 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
 from costguard.api.deps import Deps, Given
+from costguard.api.metric_projects import dearest, gathered, troubled
 from costguard.api.metrics_of_watch import families_of_watch
 from costguard.daemon.metrics import MONTH, Figures, InterruptionCounts, figures
 from costguard.db.health_rows import holders, is_held_by
@@ -92,11 +94,13 @@ def _fleet(figures: Figures) -> Iterator[Metric]:
     rates: dict[tuple[str, ...], int] = {}
     counts: dict[tuple[str, ...], float] = {}
     unpriced: dict[tuple[str, ...], float] = {}
+    called = _called(figures)
     for group in figures.burning:
-        kind = (group.project, group.preset, group.provisioning_model.value)
+        kind = (called(group.project), group.preset, group.provisioning_model.value)
         rates[kind] = rates.get(kind, 0) + group.rate.nanos
         unpriced[kind] = unpriced.get(kind, 0) + group.unpriced
-        counts[group.project, group.preset, group.provisioning_model.value, group.status.value.lower()] = group.count
+        by_status = (*kind, group.status.value.lower())
+        counts[by_status] = counts.get(by_status, 0) + group.count
     dollars = {kind: _dollars(Money(nanos)) for kind, nanos in rates.items()}
     yield _gauge(
         "burn_rate_dollars_per_hour",
@@ -109,16 +113,14 @@ def _fleet(figures: Figures) -> Iterator[Metric]:
 
 
 def _health(figures: Figures) -> Iterator[Metric]:
-    unread = {(look.project,): float(len(look.unread)) for look in figures.looks}
+    called, looks = troubled(figures.looks, figures.as_of), figures.looks
+    unread = gathered(((look.project, float(len(look.unread))) for look in looks), called, operator.add)
     yield _gauge("unread_scopes", "Zones and lists that the last read missed.", unread, "project")
-    blind = {(look.project,): float(look.is_unread) for look in figures.looks}
+    blind = gathered(((look.project, float(look.is_unread)) for look in looks), called, max)
     yield _gauge("project_unread", "Whether the last read of the project failed completely.", blind, "project")
-    complete = {
-        (look.project,): look.last_complete_at.timestamp()
-        for look in figures.looks
-        if look.last_complete_at is not None
-    }
-    text = "When the project was last read completely."
+    read = ((look.project, look.last_complete_at.timestamp()) for look in looks if look.last_complete_at is not None)
+    complete = gathered(read, called, min)
+    text = "When the project was last read completely; of those that have no series of their own, the oldest."
     yield _gauge("last_complete_look_timestamp_seconds", text, complete, "project")
     ages = {} if figures.prices_at is None else {(): (figures.as_of - figures.prices_at).total_seconds()}
     yield _gauge("prices_age_seconds", "How long ago prices were read or changed.", ages)
@@ -126,9 +128,10 @@ def _health(figures: Figures) -> Iterator[Metric]:
 
 def _money(figures: Figures) -> Iterator[Metric]:
     today = figures.as_of.date().isoformat()
-    spent = (row for row in figures.month if row.group[MONTH.index(Grouping.DAY)] == today)
-    yield _gauge("spend_today_dollars", "Spent since midnight UTC.", _sums(spent), *_KIND)
-    yield _gauge("spend_month_dollars", "Spent since the first of the month, UTC.", _sums(figures.month), *_KIND)
+    spent, called = (row for row in figures.month if row.group[MONTH.index(Grouping.DAY)] == today), _called(figures)
+    yield _gauge("spend_today_dollars", "Spent since midnight UTC.", _sums(spent, called), *_KIND)
+    text = "Spent since the first of the month, UTC."
+    yield _gauge("spend_month_dollars", text, _sums(figures.month, called), *_KIND)
     budgets = {(budget.budget.name, budget.budget.period.value): budget for budget in figures.budgets}
     of_budgets = (
         ("limit_dollars", "The limit of the period.", lambda standing: _dollars(standing.budget.limit)),
@@ -201,11 +204,20 @@ def _webhooks(hooks: Sequence[WebhookState], figures: Figures) -> Iterator[Metri
     yield _gauge("webhook_lag_seconds", "How long the oldest of them has been waiting.", lags, "webhook")
 
 
-def _sums(rows: Iterable[SpendRow]) -> dict[tuple[str, ...], float]:
+def _called(figures: Figures) -> Callable[[str], str]:
+    """Returns what to call a project in metrics of money and VMs: itself where its month is among the dearest."""
+    nanos: dict[str, int] = {}
+    for row in figures.month:
+        project = row.group[1]
+        nanos[project] = nanos.get(project, 0) + row.amounts.total.nanos
+    return dearest((*nanos, *(group.project for group in figures.burning)), nanos)
+
+
+def _sums(rows: Iterable[SpendRow], called: Callable[[str], str]) -> dict[tuple[str, ...], float]:
     """Sums rows by project, preset and provisioning model."""
     totals: dict[tuple[str, ...], Money] = {}
     for row in rows:
-        kind = row.group[1:]
+        kind = (called(row.group[1]), *row.group[2:])
         totals[kind] = totals.get(kind, Money(0)) + row.amounts.total
     return {kind: _dollars(total) for kind, total in totals.items()}
 

@@ -310,11 +310,11 @@ def _reasons(daemon: DaemonReport, signs: VitalSigns) -> Iterator[str]:
 
 
 def _warnings(daemon: DaemonReport, states: Sequence[ProjectState], slack: SlackHealth, now: datetime) -> list[str]:
-    warnings = [
-        f"Project {state.look.project} was not read whole for too long."
-        for state in states
-        if state.is_stale and not state.look.is_unread
-    ]
+    late = [state.look.project for state in states if state.is_stale and not state.look.is_unread]
+    if len(late) > _SHOWN:
+        warnings = [f"{_named(late)} were not read whole for too long."]
+    else:
+        warnings = [f"Project {project} was not read whole for too long." for project in late]
     warnings += _of_parts([(state.look.project, part) for state in states for part in state.look.unread])
     if daemon.last_error:
         warnings.append(f"The last pass failed: {daemon.last_error}")
@@ -326,19 +326,22 @@ def _warnings(daemon: DaemonReport, states: Sequence[ProjectState], slack: Slack
 
 
 def _of_parts(parts: Sequence[tuple[str, Unread]]) -> Iterator[str]:
-    """Yields a sentence for each part; one for many projects that are not read for one kind of reason."""
-    alike: dict[str, list[str]] = {}
+    """Yields a sentence for each part; one for many projects of which it is not read for one kind of reason."""
+    alike: dict[tuple[str, str], list[str]] = {}
     for project, part in parts:
-        if part.is_whole:
-            alike.setdefault(part.code, []).append(project)
-    many = {code: names for code, names in alike.items() if len(names) > _SHOWN}
+        alike.setdefault((part.scope, part.code), []).append(project)
     for project, part in parts:
-        if not part.is_whole or part.code not in many:
+        names, why = alike[part.scope, part.code], f"({part.code.replace('_', ' ')})"
+        if len(names) <= _SHOWN:
             yield _of_part(project, part)
-        elif project == many[part.code][0]:
-            names = [*many[part.code][:_SHOWN], f"{len(many[part.code]) - _SHOWN} more"]
-            why = f"({part.code.replace('_', ' ')})"
-            yield f"{list_text(names)} are not read {why}: `costguard projects --refusing` says of each what mends it."
+        elif project == names[0] and part.is_whole:
+            yield f"{_named(names)} are not read {why}: `costguard projects --refusing` says of each what mends it."
+        elif project == names[0]:
+            yield f"{part.scope} of {_named(names)} is not read {why}."
+
+
+def _named(projects: Sequence[str]) -> str:
+    return list_text([*projects[:_SHOWN], f"{len(projects) - _SHOWN} more"])
 
 
 def _of_part(project: str, part: Unread) -> str:

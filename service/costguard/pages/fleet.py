@@ -15,6 +15,7 @@ from costguard.bill import report
 from costguard.bill.report import Accuracy
 from costguard.daemon import feed_state
 from costguard.daemon.listings import EventStreams
+from costguard.daemon.unread_groups import UnreadGroup, unread_groups
 from costguard.events import audit_log
 from costguard.ledger import projects
 from costguard.ledger.accrual import accrual_at
@@ -137,6 +138,7 @@ class FleetOverview:
     month: Money
     month_unpriced: int
     gaps: Sequence[UnreadPart]
+    alike: Sequence[UnreadGroup]  # the same, by the reason
     stale: Sequence[ProjectLook]
     looks: Sequence[ProjectLook]
     price_note: str | None  # how old prices are that came with Costguard
@@ -246,6 +248,7 @@ def overview(source: Source, wanted: FleetQuery, now: datetime, me: Principal | 
         month=month.total.total,
         month_unpriced=len(month.unpriced),
         gaps=_unread_parts(looks),
+        alike=unread_groups(looks),
         stale=[look for look in looks if _is_stale(look, now, source.stale_after, streams) and not look.is_unread],
         looks=looks,
         price_note=accrual.price_note,

@@ -13,6 +13,7 @@ from starlette.responses import HTMLResponse
 from costguard.daemon import health
 from costguard.daemon.health import Health, ProjectState, Verdict
 from costguard.daemon.listings import ListingReason
+from costguard.daemon.unread_groups import UnreadGroup, unread_groups
 from costguard.db import health_rows as stored_health
 from costguard.db.health_rows import ArchiveFiles, HistoryFiles
 from costguard.doctor.finding import Finding, SetupReport
@@ -20,8 +21,12 @@ from costguard.errors import StoreError
 from costguard.model.duration import span_text
 from costguard.model.mending import command_for
 from costguard.model.observation import Unread
+from costguard.pages import query
 from costguard.pages.page import Given, Source, page_router
 from costguard.pages.prices import OLD
+
+_MANY = 20  # more projects are summed up, and searched by their name
+_MOST_FOUND = 50
 
 _KINDS = {"sqlite": "SQLite", "postgresql": "PostgreSQL"}
 _SENTENCES = {
@@ -55,6 +60,24 @@ class ProjectRow:
 
 
 @dataclass(frozen=True, slots=True)
+class ProjectsOverview:
+    """Many projects in a few lines. `unread` has what could not be read, by its reason; `late` are out of date.
+
+    `query` is what is searched for, and `found` counts the projects whose name has it.
+    """
+
+    count: int
+    read: Sequence[str]  # completely, and lately
+    refusing: int
+    partly: int
+    late: Sequence[str]
+    oldest: timedelta | None  # age of the oldest complete read
+    unread: Sequence[UnreadGroup]
+    query: str
+    found: int
+
+
+@dataclass(frozen=True, slots=True)
 class DatabaseInfo:
     """`missing` are archives that are not in their folder. Without any, `archives` and `history` are None."""
 
@@ -72,7 +95,8 @@ class HealthPage:
     report: Health
     sentence: str
     detail: str
-    projects: Sequence[ProjectRow]
+    projects: Sequence[ProjectRow]  # all, or of many those that are searched for
+    overview: ProjectsOverview | None  # None of few
     holder: str  # of the daemon's lease, now or last; "" where it was never held
     is_held: bool
     prices_are_old: bool
@@ -85,18 +109,23 @@ class HealthPage:
 @router.get("/health")
 def show_health(request: Request, pages: Given) -> HTMLResponse:
     """Answers, as a page, while the database does not."""
-    page = _gathered(pages.source)
+    page = _gathered(pages.source, query.texts(request.query_params, "/health").get("project", ""))
     return pages.renderer.page(request, "health.html", page.report.as_of, health=page)
 
 
-def _gathered(source: Source) -> HealthPage:
+def _gathered(source: Source, searched: str) -> HealthPage:
     report = health.health(source)
+    shown, overview = report.projects, None
+    if len(shown) > _MANY:
+        shown = [state for state in shown if searched and searched in state.look.project]
+        overview, shown = _overview(report.projects, searched, len(shown)), shown[:_MOST_FOUND]
     daemon, setup = next(iter(report.holders), None), source.setup()
     return HealthPage(
         report=report,
         sentence=_SENTENCES[report.verdict],
         detail=_detail(report),
-        projects=[_project(state, has_feed=report.watch.feed is not None) for state in report.projects],
+        projects=[_project(state, has_feed=report.watch.feed is not None) for state in shown],
+        overview=overview,
         holder=daemon.lease.holder if daemon is not None else "",
         is_held=any(holder.is_held for holder in report.holders),
         prices_are_old=report.prices_age is not None and report.prices_age > OLD,
@@ -118,6 +147,21 @@ def _detail(report: Health) -> str:
     oldest = f", the oldest read {span_text(max(ages))} ago" if ages else ""
     number = len(report.projects)
     return f"{number} {'project is' if number == 1 else 'projects are'} completely read{oldest}."
+
+
+def _overview(states: Sequence[ProjectState], searched: str, found: int) -> ProjectsOverview:
+    looks = [state.look for state in states]
+    return ProjectsOverview(
+        count=len(states),
+        read=[state.look.project for state in states if not state.is_stale and not state.look.unread],
+        refusing=sum(look.is_unread for look in looks),
+        partly=sum(bool(look.unread) and not look.is_unread for look in looks),
+        late=[state.look.project for state in states if state.is_stale and not state.look.is_unread],
+        oldest=max((state.age for state in states if state.age is not None), default=None),
+        unread=unread_groups(looks),
+        query=searched,
+        found=found,
+    )
 
 
 _LISTED = {

@@ -60,11 +60,21 @@ class Meters:
         self._sign_ins.labels(via.value, "in" if is_in else "refused").inc()
 
 
+MOST_PROJECTS = 100
+"""The projects that metrics name, at most; all others are together: 500 would be 500 times the series."""
+OTHERS = "other"
+"""The label's value of all other projects; a project's id has six letters or more.
+
+https://cloud.google.com/resource-manager/docs/creating-managing-projects#before_you_begin
+"""
+
+
 class WatchMeters:
     """The counters of the watching process; the serving one shows them. Thread-safe."""
 
     def __init__(self) -> None:
         self.registry = _registry("costguard_watch")
+        self._named = set[str]()  # projects
         self._passes = Histogram(
             "costguard_pass_duration_seconds",
             "How long passes took, by how they ended.",
@@ -114,7 +124,10 @@ class WatchMeters:
             return
         for one in report.recorded:
             # A project shows up with its first pass, so that the first failure is an increase.
-            self._listing.labels(one.project).inc(len(one.unread) or bool(one.error))
+            if len(self._named) < MOST_PROJECTS:
+                self._named.add(one.project)
+            project = one.project if one.project in self._named else OTHERS
+            self._listing.labels(project).inc(len(one.unread) or bool(one.error))
             self._listed.labels(report.due.get(one.project, ListingReason.WORK).value).inc()
 
     def late(self, late: Lateness) -> None:
