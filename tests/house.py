@@ -62,6 +62,7 @@ ACROSS = {
     "mutants",
     "pipeline",
     "scenario",
+    "shards",
     "simulation",
     "trainers",
     "upgrades",

@@ -194,7 +194,7 @@ def _read(
 
 @contextmanager
 def _pubsub(folder: Path) -> Iterator[tuple[str, str]]:
-    """What Pub/Sub it is, and its address: Google's own emulator where the machine has it and Java."""
+    """Yields the name of a Pub/Sub and its address: Google's own emulator where the machine has it and Java."""
     jars, java, port = sorted(EMULATOR.glob("cloud-pubsub-emulator-*-all.jar")), shutil.which("java"), free_port()
     if jars and java:
         name, words = "Google's emulator", [java, "-jar", str(jars[-1]), "--host=127.0.0.1", f"--port={port}"]

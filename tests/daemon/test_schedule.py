@@ -54,13 +54,11 @@ def _daemon(
     holder: str,
     fetch: Callable[[], Sequence[Price]] | None = None,
     alive: Callable[[bool], None] = lambda _is_well: None,
-    prepare: Callable[[], None] = lambda: None,
 ) -> Daemon:
     reconciler = Reconciler(database, cloud, HandClock(NOW), lambda: [PROJECT], Rules({}), Belonging((), OwnerRules()))
     hour = timedelta(hours=1)
     prices = PriceTask(fetch, lambda *_: None, hour) if fetch else None
-    work = DaemonWork(prepare=prepare)
-    return Daemon(database, reconciler, holder, hour, prices, work, Signs(alive=alive))
+    return Daemon(database, reconciler, holder, hour, prices, signs=Signs(alive=alive))
 
 
 @contextmanager
@@ -122,22 +120,6 @@ def test_two_daemons_that_race_come_to_what_one_comes_to(database: Database, dat
         rows = ledger_rows(database)
     assert (len(rows["instances"]), len(rows["lifetimes"]), len(rows["operations"])) == (1, 1, 1)
     assert len(rows["events"]) == len(set(rows["events"])) == 2
-
-
-def test_daemon_that_waits_for_its_turn_loads_what_acting_takes(sqlite_database: Database, sqlite_url: str) -> None:
-    """Else the first pass after a takeover would wait for it. The one that acts loads it when it needs it."""
-    acting, waiting = threading.Event(), threading.Event()
-    cloud = _Cloud()
-    with (
-        closing(Database.open(sqlite_url)) as other,
-        _started(_daemon(sqlite_database, cloud, "one", prepare=acting.set)) as first,
-    ):
-        assert first._passed.wait(PATIENCE)
-        with _started(_daemon(other, cloud, "two", prepare=waiting.set)) as second:
-            second.ask_for_pass()
-            assert waiting.wait(PATIENCE)
-            assert not second.is_acting
-    assert not acting.is_set()
 
 
 def _first_looked(clouds: tuple[_Cloud, _Cloud]) -> int:

@@ -6,12 +6,13 @@ import argparse
 import os
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 from tests.benchmarks.databases import fresh
 from tests.shards.run import run
 
-_MOST_SHOWN = 40
+_MOST_SHOWN = 20
 
 
 def _main() -> int:
@@ -33,10 +34,14 @@ def _main() -> int:
                 print(f"{name}, {wanted.minutes:g} minutes, load {os.getloadavg()[1]:.1f}", flush=True)
                 for what, value in verdict.figures.items():
                     print(f"  {what}: {value}")
-                shown = verdict.wrong[:_MOST_SHOWN]
-                print(f"  broken promises: {len(verdict.wrong)}", *shown, sep="\n    ", flush=True)
-                failed |= bool(verdict.wrong)
+                _show("projects not looked at for over 15 s", verdict.unwatched)
+                _show("other broken promises", verdict.wrong)
+                failed |= bool(verdict.unwatched or verdict.wrong)
     return int(failed)
+
+
+def _show(what: str, sentences: Sequence[str]) -> None:
+    print(f"  {what}: {len(sentences)}", *sentences[:_MOST_SHOWN], sep="\n    ", flush=True)
 
 
 if __name__ == "__main__":

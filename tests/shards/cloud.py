@@ -52,7 +52,7 @@ def scenario(projects: Sequence[str], forgotten: int, vms_folder: Path) -> str:
 
 @dataclass(slots=True)
 class SimulatedCloud:
-    """What people do in it, under names of their own: its log tells them from Costguard's account."""
+    """Lets people act in it under names of their own: its log tells them from Costguard's account."""
 
     url: str
     log: Path
@@ -99,12 +99,12 @@ class SimulatedCloud:
             self._call("POST", "/sandbox/slack/people", "slack", {"name": name})
 
     def _listed(self, project: str, collection: str) -> list[dict[str, Any]]:
-        path, found, token = f"/compute/v1/projects/{project}/aggregated/{collection}", list[dict[str, Any]](), ""
+        path, listed, token = f"/compute/v1/projects/{project}/aggregated/{collection}", list[dict[str, Any]](), ""
         while True:
             page = self._call("GET", path + (f"?pageToken={token}" if token else ""), "people")
-            found += [one for scope in page.get("items", {}).values() for one in scope.get(collection, ())]
+            listed += [one for scope in page.get("items", {}).values() for one in scope.get(collection, ())]
             if not (token := page.get("nextPageToken", "")):
-                return found
+                return listed
 
     def _call(self, method: str, path: str, person: str, body: Mapping[str, Any] | None = None) -> Any:
         who = {"x-sandbox-user": f"{person}@example.com"}

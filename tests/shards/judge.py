@@ -1,9 +1,9 @@
 """Judges a run of two replicas from what the simulated cloud, Slack's stand-in and the ledger hold. Pure.
 
 **Unwatched.** A project is looked at when its list of instances is asked for and answered. The time from one look to
-the next is split by the kills that lie between: the part before a kill, and the part from the kill to the next look by
-a process that lives. Each part may be 15 s at most; passes begin 10 s apart. Requests of the killed replica that
-arrive between its kill and its next start are none of a process that lives.
+the next may be 15 s at most; passes begin 10 s apart. Where the replica that looked last was killed in between, the
+time counts from the kill to the next look by a process that lives. Requests of the killed replica that arrive between
+its kill and its next start are none of a process that lives.
 
 **Twice.** A VM is stopped, deleted or made by one operation of Costguard's account each, and each of its requests to
 stop or delete one VM has the same id. A message's key is posted once.
@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import parse_qs
 
 MOST_UNWATCHED = timedelta(seconds=15)
@@ -53,6 +53,13 @@ class Kill:
     back_at: datetime
 
 
+class Look(NamedTuple):
+    """A look at a project, and the name by which its replica calls the cloud."""
+
+    at: datetime
+    host: str
+
+
 @dataclass(frozen=True, slots=True)
 class Gap:
     """A time in which a project was not looked at. `is_after_kill`: it begins with a kill, not with a look."""
@@ -67,38 +74,44 @@ class Gap:
         return self.until - self.since
 
 
-def looks(requests: Iterable[Request], kills: Sequence[Kill]) -> dict[str, list[datetime]]:
-    """Returns the moments of each project's looks, in order."""
-    moments = defaultdict[str, list[datetime]](list)
+def looks(requests: Iterable[Request], kills: Sequence[Kill]) -> dict[str, list[Look]]:
+    """Returns each project's looks, in order."""
+    by_project = defaultdict[str, list[Look]](list)
     for one in requests:
         listed = _LISTING.fullmatch(one.path)
         if listed is None or one.user or one.status != 200 or "pageToken=" in one.query:
             continue
         if not any(kill.host == one.host and kill.at <= one.at < kill.back_at for kill in kills):
-            moments[listed[1]].append(one.at)
-    return {project: sorted(found) for project, found in moments.items()}
+            by_project[listed[1]].append(Look(one.at, one.host))
+    return {project: sorted(some) for project, some in by_project.items()}
 
 
 def gaps(
     requests: Iterable[Request], kills: Sequence[Kill], projects: Iterable[str], began: datetime, ended: datetime
 ) -> list[Gap]:
-    """Lists the times between looks from `began` to `ended`, split by kills. A project without looks has one gap."""
-    seen = looks(requests, kills)
-    struck = [kill.at for kill in kills]
-    found = []
+    """Lists the times between looks from `began` to `ended`. A project without looks has one gap."""
+    by_project = looks(requests, kills)
+    listed = list[Gap]()
     for project in projects:
-        marks = {began: False, ended: False} | dict.fromkeys(struck, True) | dict.fromkeys(seen.get(project, ()), False)
+        mine = by_project.get(project, [])
+        struck = {kill.at for kill in kills if _watched_by(mine, kill.at) == kill.host}
+        marks = {began: False, ended: False} | dict.fromkeys(struck, True) | {look.at: False for look in mine}
         inside = sorted(mark for mark in marks if began <= mark <= ended)
-        found += [Gap(project, since, until, marks[since]) for since, until in pairwise(inside)]
-    return found
+        listed += [Gap(project, since, until, marks[since]) for since, until in pairwise(inside)]
+    return listed
 
 
-def unwatched(found: Iterable[Gap]) -> list[str]:
+def _watched_by(project: Sequence[Look], at: datetime) -> str:
+    """Returns the host of the last look before this moment; "" where there was none."""
+    return next((look.host for look in reversed(project) if look.at <= at), "")
+
+
+def unwatched(listed: Iterable[Gap]) -> list[str]:
     """Lists the gaps over 15 s, the longest first."""
     return [
         f"{gap.project} was not looked at for {gap.length.total_seconds():.1f} s from {gap.since:%H:%M:%S.%f}"
-        + (", when a replica was killed" if gap.is_after_kill else "")
-        for gap in sorted(found, key=lambda gap: gap.length, reverse=True)
+        + (", when its replica was killed" if gap.is_after_kill else "")
+        for gap in sorted(listed, key=lambda gap: gap.length, reverse=True)
         if gap.length > MOST_UNWATCHED
     ]
 
@@ -109,9 +122,9 @@ def asked_twice(requests: Iterable[Request]) -> Iterator[str]:
     for one in requests:
         if one.method in ("POST", "DELETE") and not one.user and _INSTANCE.fullmatch(one.path):
             ids[one.method, one.path].add(parse_qs(one.query).get("requestId", [""])[0])
-    for (method, path), known in ids.items():
-        if len(known) > 1 or "" in known:
-            yield f"{method} {path} was asked for under the ids {sorted(known)}"
+    for (method, path), request_ids in ids.items():
+        if len(request_ids) > 1 or "" in request_ids:
+            yield f"{method} {path} was asked for under the ids {sorted(request_ids)}"
 
 
 def done_twice(operations: Iterable[Mapping[str, Any]], account: str) -> Iterator[str]:
@@ -129,12 +142,12 @@ def done_twice(operations: Iterable[Mapping[str, Any]], account: str) -> Iterato
 def posted(written: Iterable[Mapping[str, Any]]) -> Counter[str]:
     """Counts how often each message's key stands in Slack: edits are no further messages."""
     keys: Counter[str] = Counter()
-    known = set()
+    places = set()
     for one in written:
         place = (one["channel"], one["ts"], one["ephemeral_to"])
-        if one["metadata"] and place not in known:
+        if one["metadata"] and place not in places:
             keys[str(one["metadata"]["event_payload"]["key"])] += 1
-        known.add(place)
+        places.add(place)
     return keys
 
 

@@ -1,4 +1,4 @@
-"""What people do while replicas are killed: they make and delete VMs, have VMs stopped, and launch Spot jobs."""
+"""People at work while replicas are killed: they make and delete VMs, have VMs stopped, and launch Spot jobs."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class People:
                     self._cloud.delete(project, vm["zone"].rpartition("/")[2], vm["name"], "ana")
 
     def ask(self, method: str, path: str, body: Mapping[str, Any] | None = None, key: str = "") -> Any:
-        """Asks whichever replica answers; a request that a kill cut off is sent again under its key."""
+        """Asks a replica that answers; a request that a kill cut off is sent again under its key."""
         headers = {"Idempotency-Key": key} if key else {}
         while True:
             one = self._pair.one

@@ -65,7 +65,7 @@ format = "json"
 
 @dataclass
 class Pair:
-    """The two, by the name that each calls the cloud by. Agents report to the first one's port, whoever has it."""
+    """The two, by the name that each calls the cloud by. Agents report to the first one's port."""
 
     folder: Path
     cloud: SimulatedCloud

@@ -33,8 +33,11 @@ _PATIENCE_S = 600.0
 
 @dataclass
 class Verdict:
-    """`wrong` are sentences; `figures` what the run had in it, by what people call it."""
+    """Sentences: `unwatched` about projects not looked at in time, `wrong` about all else; and what the run had in it,
+    by what people call it.
+    """
 
+    unwatched: list[str] = field(default_factory=list)
     wrong: list[str] = field(default_factory=list)
     figures: dict[str, object] = field(default_factory=dict)
 
@@ -89,25 +92,25 @@ def _come_to_rest(cloud: SimulatedCloud, both: Pair, people: People, database: D
 def _open(database: Database) -> int:
     """Counts lifetimes, storage, requests and messages that have not come to their end."""
     with database.read() as connection:
-        found = 0
+        count = 0
         for table in (lifetimes, storage_spans):
-            found += connection.execute(select(func.count()).where(table.c.ended_at.is_(None))).scalar_one()
-        found += connection.execute(select(func.count()).where(requests.c.status == "open")).scalar_one()
+            count += connection.execute(select(func.count()).where(table.c.ended_at.is_(None))).scalar_one()
+        count += connection.execute(select(func.count()).where(requests.c.status == "open")).scalar_one()
         waiting = messages.c.status.in_(("intended", "sending"))
-        return int(found + connection.execute(select(func.count()).where(waiting)).scalar_one())
+        return int(count + connection.execute(select(func.count()).where(waiting)).scalar_one())
 
 
 def _judge_looks(verdict: Verdict, cloud: SimulatedCloud, both: Pair, began: datetime, ended: datetime) -> None:
-    asked = cloud.requests()
-    gaps = judge.gaps(asked, both.kills, both.projects, began, ended)
-    verdict.wrong += judge.unwatched(gaps)
-    verdict.wrong += judge.asked_twice(asked)
+    requests_made = cloud.requests()
+    gaps = judge.gaps(requests_made, both.kills, both.projects, began, ended)
+    verdict.unwatched += judge.unwatched(gaps)
+    verdict.wrong += judge.asked_twice(requests_made)
     after = [gap.length.total_seconds() for gap in gaps if gap.is_after_kill]
     others = [gap.length.total_seconds() for gap in gaps if not gap.is_after_kill]
-    of_costguard = [one for one in asked if not one.user]
+    of_costguard = [one for one in requests_made if not one.user]
     verdict.figures |= {
         "kills": f"{len(both.kills)}, {both.killed_acting} of them of the replica that acted",
-        "looks at projects": sum(map(len, judge.looks(asked, both.kills).values())),
+        "looks at projects": sum(map(len, judge.looks(requests_made, both.kills).values())),
         "requests of Costguard's to the cloud": len(of_costguard),
         "longest time from a kill to the next look at a project": f"{max(after, default=0.0):.1f} s",
         "its median over all projects and kills": f"{median(after) if after else 0.0:.1f} s",

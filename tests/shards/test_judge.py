@@ -45,7 +45,7 @@ def _broken(looks: list[Request]) -> list[str]:
 
 
 def test_projects_taken_over_in_time_are_watched() -> None:
-    """From the kill at 25 to the next look at 38 are 13 s, though from look to look they are 17."""
+    """The next look at 38 is 13 s after the kill at 25, though 17 s after the look before it."""
     assert _broken(LOOKS) == []
 
 
@@ -58,11 +58,25 @@ def test_projects_taken_over_in_time_are_watched() -> None:
         ([replace(one, user="ana@example.com") if one.at == _after(38) else one for one in LOOKS], "23.0 s"),
         ([replace(one, query="pageToken=7") if one.at == _after(38) else one for one in LOOKS], "23.0 s"),
         ([one for one in LOOKS if one.at not in (_after(48), _after(58))], "22.0 s from 08:00:38"),
-        ([one for one in LOOKS if "/two/" not in one.path], "two was not looked at for 35.0 s from 08:00:25"),
+        (
+            [one for one in LOOKS if one.at not in (_after(25), _after(35))],
+            "two was not looked at for 30.0 s from 08:00:15",
+        ),
+        ([one for one in LOOKS if "/two/" not in one.path], "two was not looked at for 60.0 s from 08:00:00"),
     ],
-    ids=["late", "by a process that was killed", "not answered", "a person", "a later page", "at the end", "never"],
+    ids=[
+        "late",
+        "by a process that was killed",
+        "not answered",
+        "a person",
+        "a later page",
+        "at the end",
+        "watched by the other replica",
+        "never",
+    ],
 )
 def test_project_without_a_look_for_over_15_seconds_is_named(looks: list[Request], words: str) -> None:
+    """A look counts where a replica that lives asked for the first page and was answered."""
     assert words in " ".join(_broken(looks))
 
 
@@ -77,6 +91,7 @@ def test_vm_asked_for_under_two_ids_is_named() -> None:
 
 @pytest.mark.parametrize("kind", ["insert", "stop", "delete"])
 def test_vm_made_stopped_or_deleted_twice_is_named(kind: str) -> None:
+    """An operation that failed, and one of a person, are none of Costguard's deeds."""
     done = {"operationType": kind, "targetLink": "https://x/projects/one/zones/z/instances/vm-1", "user": ACCOUNT}
     by_a_person, failed = {**done, "user": "ana@example.com"}, {**done, "error": {"errors": []}}
     assert list(judge.done_twice([done, by_a_person, failed], ACCOUNT)) == []
@@ -88,6 +103,7 @@ def _message(ts: str, key: str, ephemeral_to: str = "") -> Mapping[str, Any]:
 
 
 def test_message_posted_twice_is_named_and_an_edit_is_none() -> None:
+    """A message is known by its place, and what it is about by its key."""
     keys = judge.posted([_message("1", "a"), _message("1", "a"), _message("2", "b")])
     assert keys == {"a": 1, "b": 1}
     assert list(judge.said_wrongly(keys, {"a": "accepted", "b": "accepted"})) == []
@@ -105,6 +121,7 @@ def test_message_posted_twice_is_named_and_an_edit_is_none() -> None:
     ],
 )
 def test_messages_that_slack_and_ledger_disagree_on_are_named(status: Mapping[str, str], words: str) -> None:
+    """Slack has the messages that the ledger has as accepted, and no others."""
     assert list(judge.said_wrongly(Counter({"a": 1}), status)) == [words]
 
 
@@ -120,6 +137,7 @@ def test_messages_that_slack_and_ledger_disagree_on_are_named(status: Mapping[st
     ids=["equal", "a fraction of a cent", "half a cent", "missing", "not billed"],
 )
 def test_bill_and_ledger_that_differ_by_half_a_cent_are_named(spent: Mapping[str, int], differing: int) -> None:
+    """Either side may lack a VM only where the other has no amount for it."""
     assert len(list(judge.differences({"1": 20_000_000, "2": 0}, spent))) == differing
 
 
@@ -145,6 +163,7 @@ def _done(kind: str, *names: str) -> list[Mapping[str, Any]]:
 def test_job_with_more_vms_than_preemptions_need_is_named(
     job: Mapping[str, Any], made: tuple[str, ...], words: str
 ) -> None:
+    """A job has one attempt, and one more for each preemption; each attempt has one VM."""
     operations = [*_done("insert", *made), *_done("compute.instances.preempted", "j1-1")]
     wrong = list(judge.jobs_gone_wrong([job], operations))
     assert len(wrong) == bool(words)
