@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import select
@@ -11,6 +12,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -61,6 +63,32 @@ def test_it_can_end_with_its_input() -> None:
     with started("empty", "--until-input-ends") as (program, _):
         program.communicate(timeout=30)
         assert program.returncode == 0
+
+
+def test_requests_are_written_down(tmp_path: Path) -> None:
+    """Each has a line once its answer began, with the caller's name, the address that it called, and the status."""
+    log = tmp_path / "requests.jsonl"
+    with started("empty", "--requests", str(log)) as (_, url):
+        listed = f"{url}/compute/v1/projects/acme-training/aggregated/instances"
+        requests.get(listed, params={"maxResults": "5"}, timeout=30)
+        requests.get(listed.replace("acme-training", "nobody"), headers={"x-sandbox-user": "ana@a.com"}, timeout=30)
+    first, second = [json.loads(line) for line in log.read_text().splitlines()]
+    assert datetime.fromisoformat(first.pop("at")).tzinfo is not None
+    assert first == {
+        "host": url.removeprefix("http://"),
+        "user": "",
+        "method": "GET",
+        "path": "/compute/v1/projects/acme-training/aggregated/instances",
+        "query": "maxResults=5",
+        "status": 200,
+    }
+    assert (second["user"], second["status"]) == ("ana@a.com", 404)
+
+
+def test_requests_that_cannot_be_written_down_are_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Status 2, and the file."""
+    assert main(["empty", "--requests", str(tmp_path / "nowhere" / "log")]) == 2
+    assert "nowhere/log: No such file or directory" in capsys.readouterr().err
 
 
 def test_an_invalid_scenario_is_reported_without_a_traceback(capsys: pytest.CaptureFixture[str]) -> None:
