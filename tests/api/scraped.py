@@ -65,6 +65,10 @@ class Scrape:
         assert values, (name, labels)
         return sum(values)
 
+    def projects(self, name: str) -> set[str]:
+        """Returns the projects that series of this name have."""
+        return {dict(labels)["project"] for family, labels in self.values if family == name}
+
     @property
     def labels(self) -> dict[str, set[str]]:
         """The names of the labels of each series."""

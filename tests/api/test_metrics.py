@@ -221,11 +221,11 @@ def test_five_hundred_projects_have_few_series_and_the_same_sums(sqlite_database
             rows.project(connection, name, [refused] if number < 50 else [], last_complete_at=late)
             rows.day(connection, NOW.date() - timedelta(days=1), project=name, gpu_nanos=(number + 1) * 10**9)
     scraped = scrape(TestClient(create_app(deps_of(sqlite_database))))
-    dearest = {labels["project"] for labels in scraped.labels("costguard_spend_month_dollars")}
+    dearest = scraped.projects("costguard_spend_month_dollars")
     assert dearest == {*names[400:], "other"}
     assert scraped.value("costguard_spend_month_dollars") == pytest.approx(sum(range(1, 501)))
     assert scraped.value("costguard_spend_month_dollars", project="other") == pytest.approx(sum(range(1, 401)))
-    looks = {labels["project"] for labels in scraped.labels("costguard_project_unread")}
+    looks = scraped.projects("costguard_project_unread")
     assert looks == {*names[:50], names[60], "other"}
     assert scraped.value("costguard_project_unread") == 50
     assert scraped.value("costguard_project_unread", project="other") == 0

@@ -15,6 +15,7 @@ from costguard.api.route import routes
 from costguard.api.vm_parts import UnreadOut, unread_parts
 from costguard.daemon.health import Verdict, health
 from costguard.daemon.listings import ListingReason
+from costguard.daemon.project_counts import counts_of
 from costguard.doctor.finding import CheckState, Topic, worst
 from costguard.model.access import Permission, Principal
 
@@ -87,6 +88,17 @@ class ListingsOut(Out):
     unheld: int = Field(description="Projects that no replica watches at this moment.")
 
 
+class ProjectCountsOut(Out):
+    """Each project is counted once."""
+
+    watched: int
+    completely_read: int = Field(description="Completely read, and lately.")
+    partly_read: int = Field(description="A zone or a list was missed; see `unread`.")
+    late: int = Field(description="Not read completely for too long, though Google refuses nothing.")
+    not_read: int = Field(description="Nothing of them was read by the last look; see `unread`.")
+    oldest_age_seconds: Seconds | None = read_from("oldest_age", description="The age of the oldest complete read.")
+
+
 class ReadyResponse(Out):
     """The response for anonymous callers."""
 
@@ -108,6 +120,7 @@ class ReadyDetailResponse(ReadyResponse):
     is_acting: bool = Field(description="Whether this replica's daemon holds the lease, by the database.")
     last_pass_at: Moment | None = read_from("daemon.last_pass_at")
     leases: Sequence[LeaseOut] = read_from("holders")
+    project_counts: ProjectCountsOut
     projects: Sequence[ProjectHealthOut]
     unread: list[UnreadOut]
     feed: FeedOut | None = read_from("watch.feed", description="Null where no events are pulled.")
@@ -153,7 +166,8 @@ def readyz(deps: Given, request: Request, response: Response) -> Readiness:
     if not (isinstance(who, Principal) and who.may(Permission.READ)):
         return ReadyResponse(status=report.verdict)
     unread = unread_parts([state.look for state in report.projects])
-    return ReadyDetailResponse.read(report, version=deps.version, unread=unread)
+    counts = ProjectCountsOut.read(counts_of(report.projects))
+    return ReadyDetailResponse.read(report, version=deps.version, unread=unread, project_counts=counts)
 
 
 class FindingOut(Out):

@@ -13,6 +13,7 @@ from starlette.responses import HTMLResponse
 from costguard.daemon import health
 from costguard.daemon.health import Health, ProjectState, Verdict
 from costguard.daemon.listings import ListingReason
+from costguard.daemon.project_counts import ProjectCounts, counts_of, is_late
 from costguard.daemon.unread_groups import UnreadGroup, unread_groups
 from costguard.db import health_rows as stored_health
 from costguard.db.health_rows import ArchiveFiles, HistoryFiles
@@ -66,12 +67,9 @@ class ProjectsOverview:
     `query` is what is searched for, and `found` counts the projects whose name has it.
     """
 
-    count: int
-    read: Sequence[str]  # completely, and lately
-    refusing: int
-    partly: int
+    counts: ProjectCounts
+    read: Sequence[str]
     late: Sequence[str]
-    oldest: timedelta | None  # age of the oldest complete read
     unread: Sequence[UnreadGroup]
     query: str
     found: int
@@ -152,12 +150,9 @@ def _detail(report: Health) -> str:
 def _overview(states: Sequence[ProjectState], searched: str, found: int) -> ProjectsOverview:
     looks = [state.look for state in states]
     return ProjectsOverview(
-        count=len(states),
+        counts=counts_of(states),
         read=[state.look.project for state in states if not state.is_stale and not state.look.unread],
-        refusing=sum(look.is_unread for look in looks),
-        partly=sum(bool(look.unread) and not look.is_unread for look in looks),
-        late=[state.look.project for state in states if state.is_stale and not state.look.is_unread],
-        oldest=max((state.age for state in states if state.age is not None), default=None),
+        late=[state.look.project for state in states if is_late(state)],
         unread=unread_groups(looks),
         query=searched,
         found=found,
