@@ -10,6 +10,7 @@ from typing import Any
 from fastapi import FastAPI
 from sqlalchemy import insert
 from tests.api import rows
+from tests.api.conftest import Standstill
 from tests.api.rows import NOW, T4
 from tests.authenticators import signed_in
 from tests.browser import site
@@ -57,7 +58,7 @@ def tell(database: Database) -> Organisation:
             rows.day(connection, (NOW - timedelta(days=1)).date(), project=project, gpu_nanos=(number + 1) * 10**9)
         keep_rates(connection, NOW)
     lease.acquire(database, "daemon", "guard-1", timedelta(hours=1))
-    things = asked_of(site.Standstill(), _loose, PROJECTS, OwnerRules(domain="lab.example"))
+    things = asked_of(Standstill(), _loose, PROJECTS, OwnerRules(domain="lab.example"))
     return Organisation(site.app_of(database, signed_in(Role.ADMIN, site.ADMIN), loose=things), things)
 
 

@@ -2457,6 +2457,22 @@ class ProgressOut(TypedDict):
     """The unit of `done` and `total`; null: nothing was counted yet."""
 
 
+class ProjectCountsOut(TypedDict):
+    """Each project is counted once."""
+
+    completely_read: int
+    """Completely read, and lately."""
+    late: int
+    """Not read completely for too long, though Google refuses nothing."""
+    not_read: int
+    """Nothing of them was read by the last look; see `unread`."""
+    oldest_age_seconds: int | None
+    """The age of the oldest complete read."""
+    partly_read: int
+    """A zone or a list was missed; see `unread`."""
+    watched: int
+
+
 class ProjectHealthOut(TypedDict):
     age_seconds: int | None
     doubt: ListingReason | None
@@ -2702,6 +2718,7 @@ class ReadyDetailResponse(TypedDict):
     leases: list[LeaseOut]
     listings: ListingsOut
     prices_age_seconds: int | None
+    project_counts: ProjectCountsOut
     projects: list[ProjectHealthOut]
     reasons: list[str]
     """The reasons why it is not ready."""
