@@ -18,8 +18,8 @@ PAGES = {"/health": 2_500, "/": 8_000, "/loose": 13_000, "/launch?preset=t4": 1_
 
 def test_no_page_lists_all_projects(context: BrowserContext, sqlite_database: Database) -> None:
     """Nothing scrolls sideways, no text touches another, axe finds nothing serious, and no page is endless."""
-    told, wrong = organisation.tell(sqlite_database), []
-    with serving(told.app) as site, watched(context, site) as page:
+    fleet, wrong = organisation.tell(sqlite_database), []
+    with serving(fleet.app) as site, watched(context, site) as page:
         for path, most in PAGES.items():
             page.set_viewport_size(WIDE)
             page.emulate_media(color_scheme="light")

@@ -20,7 +20,7 @@ MOST_KB = 200
 
 
 @pytest.fixture(scope="module")
-def told(sqlite_template: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Organisation]:
+def fleet(sqlite_template: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Organisation]:
     path = tmp_path_factory.mktemp("organisation") / "costguard.db"
     shutil.copy(sqlite_template, path)
     with closing(Database.open(f"sqlite:///{path}")) as database:
@@ -28,8 +28,8 @@ def told(sqlite_template: Path, tmp_path_factory: pytest.TempPathFactory) -> Ite
 
 
 @pytest.fixture
-def client(told: Organisation) -> TestClient:
-    return TestClient(told.app)
+def client(fleet: Organisation) -> TestClient:
+    return TestClient(fleet.app)
 
 
 def read(client: TestClient, address: str) -> str:
@@ -53,7 +53,7 @@ def test_health_begins_with_sums_and_names_each_reason_once(client: TestClient) 
 
 
 def test_a_project_is_found_by_a_part_of_its_name(client: TestClient) -> None:
-    """Those that match have a line each, fifty at most."""
+    """Each match has a line, and fifty do at most."""
     text = read(client, f"/health?project={PARTLY[0]}")
     assert f"{PARTLY[0]} partly read" in text
     assert "1 project has it in its name." in text
@@ -95,7 +95,7 @@ def test_a_project_is_chosen_by_typing_its_name(client: TestClient, address: str
 
 
 def test_loose_things_of_projects_that_refuse_are_unknown_once(client: TestClient) -> None:
-    """What is read is listed, a hundred things at a time; a project that is chosen shows its own."""
+    """A hundred things are listed; a project that is chosen shows its own."""
     text = read(client, "/loose")
     assert "50 projects: unknown." in text
     assert "Projects unknown 50 of 500" in text

@@ -17,8 +17,8 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
 from costguard.api.deps import Deps, Given
-from costguard.api.metric_projects import dearest, gathered, troubled
 from costguard.api.metrics_of_watch import families_of_watch
+from costguard.daemon.metric_projects import dearest, gathered, troubled
 from costguard.daemon.metrics import MONTH, Figures, InterruptionCounts, figures
 from costguard.db.health_rows import holders, is_held_by
 from costguard.model.access import Permission

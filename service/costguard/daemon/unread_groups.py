@@ -46,6 +46,6 @@ def unread_groups(looks: Iterable[ProjectLook]) -> Sequence[UnreadGroup]:
 def _group(members: Sequence[tuple[ProjectLook, Unread]]) -> UnreadGroup:
     look, part = members[0]
     times = [one.last_complete_at for one, _ in members]
-    known = [time for time in times if time is not None]
-    oldest = min(known) if len(known) == len(times) else None
+    complete = [time for time in times if time is not None]
+    oldest = min(complete) if len(complete) == len(times) else None
     return UnreadGroup(part, command_for(look.project, part), [one.project for one, _ in members], oldest)

@@ -64,7 +64,7 @@ class ProjectRow:
 class ProjectsOverview:
     """Many projects in a few lines. `unread` has what could not be read, by its reason; `late` are out of date.
 
-    `query` is what is searched for, and `found` counts the projects whose name has it.
+    `query` is what is searched for, and `match_count` counts the projects whose name has it.
     """
 
     counts: ProjectCounts
@@ -72,7 +72,7 @@ class ProjectsOverview:
     late: Sequence[str]
     unread: Sequence[UnreadGroup]
     query: str
-    found: int
+    match_count: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +147,7 @@ def _detail(report: Health) -> str:
     return f"{number} {'project is' if number == 1 else 'projects are'} completely read{oldest}."
 
 
-def _overview(states: Sequence[ProjectState], searched: str, found: int) -> ProjectsOverview:
+def _overview(states: Sequence[ProjectState], searched: str, match_count: int) -> ProjectsOverview:
     looks = [state.look for state in states]
     return ProjectsOverview(
         counts=counts_of(states),
@@ -155,7 +155,7 @@ def _overview(states: Sequence[ProjectState], searched: str, found: int) -> Proj
         late=[state.look.project for state in states if is_late(state)],
         unread=unread_groups(looks),
         query=searched,
-        found=found,
+        match_count=match_count,
     )
 
 

@@ -12,6 +12,7 @@ from prometheus_client.samples import Sample
 
 from costguard.daemon.feed_watch import LATE_BUCKETS_S, Lateness
 from costguard.daemon.listings import ListingReason
+from costguard.daemon.metric_projects import MOST_PROJECTS, OTHERS
 from costguard.daemon.metrics import EventCounts
 from costguard.daemon.reconcile import PassReport
 from costguard.model.access import Via
@@ -58,15 +59,6 @@ class Meters:
 
     def signed_in(self, via: Via, is_in: bool) -> None:
         self._sign_ins.labels(via.value, "in" if is_in else "refused").inc()
-
-
-MOST_PROJECTS = 100
-"""The projects that metrics name, at most; all others are together: 500 would be 500 times the series."""
-OTHERS = "other"
-"""The label's value of all other projects; a project's id has six letters or more.
-
-https://cloud.google.com/resource-manager/docs/creating-managing-projects#before_you_begin
-"""
 
 
 class WatchMeters:

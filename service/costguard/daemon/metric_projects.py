@@ -7,8 +7,14 @@ from datetime import datetime, timedelta
 from typing import TypeVar
 
 from costguard.ledger.projects import ProjectLook
-from costguard.web.meters import MOST_PROJECTS, OTHERS
 
+MOST_PROJECTS = 100
+"""The projects that metrics name, at most; all others are together: 500 would be 500 times the series."""
+OTHERS = "other"
+"""The label's value of all other projects; a project's id has six letters or more.
+
+https://cloud.google.com/resource-manager/docs/creating-managing-projects#before_you_begin
+"""
 _NEWS = timedelta(minutes=20)  # a project whose last complete look is older has a series of its own
 
 _T = TypeVar("_T")
