@@ -16,6 +16,7 @@ from tests.settings.reading import read
 from tests.waiting import until
 
 from costguard.clock import ScaledClock
+from costguard.daemon.meters import WatchMeters
 from costguard.main.loose import messages_of
 from costguard.main.web_process import Process, WebProcess, WebProcesses
 from costguard.main.wire import (
@@ -39,7 +40,7 @@ from costguard.model.observation import LooseKind, LooseListing, LooseThing, Unr
 from costguard.settings import Settings
 from costguard.settings.environment import is_secret, of_serving
 from costguard.spend.loose.memory import LooseAnswer
-from costguard.web.meters import Meters, WatchMeters
+from costguard.web.meters import Meters
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 

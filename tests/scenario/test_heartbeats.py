@@ -10,6 +10,7 @@ from tests.scenario.fleet import PROJECTS
 
 from costguard.daemon import feed_state
 from costguard.daemon.feed_watch import FeedWatch
+from costguard.daemon.meters import WatchMeters
 from costguard.db import lease as leases
 from costguard.db.transaction import Database
 from costguard.gce.client import ComputeCloud
@@ -17,7 +18,6 @@ from costguard.ledger.observe import Belonging
 from costguard.ledger.owner import OwnerRules
 from costguard.main.feed import feed
 from costguard.settings.feed import FeedSection
-from costguard.web.meters import WatchMeters
 from costguard_sandbox.clock import ManualClock
 from costguard_sandbox.server import running
 from costguard_sandbox.world import World

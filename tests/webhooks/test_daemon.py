@@ -12,6 +12,7 @@ from tests.webhooks.receiver import Receiver
 from tests.webhooks.webhook_setup import webhook
 
 from costguard.access.rules import Rules
+from costguard.daemon.meters import WatchMeters
 from costguard.daemon.reconcile import PassReport, Reconciler
 from costguard.daemon.schedule import Daemon
 from costguard.daemon.work import DaemonWork, SideTask, Signs
@@ -20,7 +21,6 @@ from costguard.db.transaction import Database
 from costguard.ledger.observe import Belonging
 from costguard.ledger.owner import OwnerRules
 from costguard.model.instance import InstanceKey
-from costguard.web.meters import WatchMeters
 from costguard.webhooks.client import HttpPoster
 from costguard.webhooks.delivery import Webhooks
 

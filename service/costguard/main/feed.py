@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from costguard.daemon.feed import FeedSigns, FeedTask
 from costguard.daemon.feed_watch import FeedWatch
 from costguard.daemon.listings import RHYTHM
+from costguard.daemon.meters import WatchMeters
 from costguard.db.lease import Lease
 from costguard.db.transaction import Database
 from costguard.ledger.discovery.rules import WatchScope
@@ -21,7 +22,6 @@ from costguard.model.ports import Clock, Cloud
 from costguard.pubsub.client import SubscriptionFeed
 from costguard.settings import Settings
 from costguard.settings.feed import FeedSection
-from costguard.web.meters import WatchMeters
 
 if TYPE_CHECKING:
     from costguard.gce.client import ComputeCloud

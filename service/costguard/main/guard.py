@@ -23,6 +23,7 @@ from costguard.daemon.listing_turns import ListingTurns
 from costguard.daemon.listings import RHYTHM
 from costguard.daemon.looker import LookPace
 from costguard.daemon.marking import Marking
+from costguard.daemon.meters import WatchMeters
 from costguard.daemon.reconcile import PassReport, Reconciler
 from costguard.daemon.shard_keeper import TAKEOVER, all_projects
 from costguard.db import lease as leases
@@ -66,7 +67,6 @@ from costguard.spend.budgets import BudgetWatch
 from costguard.sweeps.gather import common_ceilings
 from costguard.sweeps.turn import SweepsTurn
 from costguard.trackers.delivery import Trackers
-from costguard.web.meters import WatchMeters
 from costguard.webhooks.delivery import Webhooks
 from costguard_vm.bundle import bundle
 
