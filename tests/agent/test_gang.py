@@ -147,7 +147,7 @@ def test_a_word_to_begin_a_later_round_ends_this_one(pair: Gang) -> None:
 
 
 def test_a_later_round_before_the_command_starts(pair: Gang) -> None:
-    """The one that waits for the others does not start a round that is over."""
+    """The VM that waits for the others does not start a round that is over."""
     pair.order([sys.executable, "-u", "-c", WORKS])
     pair.vms[0].boot()
     pair.guards[0].wait_for("heartbeat", is_standing_by(1))
@@ -166,6 +166,7 @@ def test_a_later_round_before_the_command_starts(pair: Gang) -> None:
 
 
 def test_a_cancel_between_rounds_is_the_end(pair: Gang) -> None:
+    """The exit is that of the command, in the same run."""
     _begin(pair)
     _end(pair.vms[0], 1, 4)
     pair.guards[0].wait_for("round_ended")
@@ -176,6 +177,7 @@ def test_a_cancel_between_rounds_is_the_end(pair: Gang) -> None:
 
 
 def test_a_command_that_ignores_the_regroup_is_killed(pair: Gang) -> None:
+    """SIGKILL comes after the grace of a cancel."""
     _begin(
         pair,
         "import signal, time\nsignal.signal(signal.SIGTERM, lambda *_: None)\ntime.sleep(1000)",
@@ -191,7 +193,7 @@ KILLS = ("standing by", "running", "after the round", "after the regroup")
 
 @pytest.mark.parametrize("moment", KILLS)
 def test_an_agent_that_is_killed_goes_on(pair: Gang, moment: str) -> None:
-    """At whatever moment: each round begins once, and ends once."""
+    """Each round begins once and ends once, whatever the moment of the kill."""
     vm, guard = pair.vms[1], pair.guards[1]
     pair.order([sys.executable, "-u", "-c", WORKS])
     pair.boot()
@@ -249,6 +251,7 @@ def test_a_word_outlives_the_agent_but_for_its_secret(pair: Gang) -> None:
 
 
 def test_a_runner_that_was_killed_ends_the_round_alone(pair: Gang) -> None:
+    """How the command ended is unknown, and the VM begins the next round all the same."""
     _begin(pair)
     run = pair.vms[0].run_folders()[0]
     os.kill(int(Path(f"/proc/{pid_of(pair.vms[0])}/stat").read_text().rpartition(")")[2].split()[1]), signal.SIGKILL)
@@ -269,6 +272,24 @@ def test_success_before_the_regroup_is_the_end(pair: Gang) -> None:
     pair.vms[0].boot()
     end = pair.guards[0].wait_for("exit")
     assert (end["code"], end["asked"]) == (0, None)
+
+
+SUCCEEDS_ON_SIGTERM = """
+import signal, sys, time
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+print("ready", flush=True)
+time.sleep(1000)
+"""
+
+
+def test_success_that_the_regroup_asked_for_is_none(pair: Gang) -> None:
+    """Many trainings save on SIGTERM and end with code 0."""
+    _begin(pair, SUCCEEDS_ON_SIGTERM)
+    pair.all("heartbeat", lambda event: event["output"] == ["ready"])
+    pair.regroup(2)
+    for ended in pair.all("round_ended"):
+        assert (ended["code"], ended["asked"]) == (0, "regroup")
+    pair.all("heartbeat", is_standing_by(2))
 
 
 SAVES = """

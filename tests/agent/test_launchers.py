@@ -1,4 +1,4 @@
-"""What launchers of several VMs are given: a table by launcher, and torchrun's and Accelerate's own reading of it."""
+"""The variables and options of launchers on several VMs are a table, which torchrun and Accelerate read themselves."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ MANY = ["--num_machines", "3", "--machine_rank", "1", *WHERE, "--num_processes",
 
 
 def test_the_variables_by_launcher() -> None:
-    """Each launcher's own names; the secret may hold braces."""
+    """Each launcher finds its own names, and the secret may hold braces."""
     made = launch_variables(FACTS, [])
     assert {name: made[name] for name in VARIABLES[OWN]} == {
         "COSTGUARD_NODE_RANK": "1",
@@ -66,7 +66,7 @@ def test_ranks_are_given_where_a_vm_runs_one_process() -> None:
 
 
 def test_the_users_variables_stay() -> None:
-    """Except our own, by which a script finds its place."""
+    """Our own are set all the same, since a script finds its place by them."""
     made = launch_variables(FACTS, ["NCCL_SOCKET_IFNAME", "PET_MAX_RESTARTS", "COSTGUARD_NODE_RANK"])
     assert "NCCL_SOCKET_IFNAME" not in made
     assert "PET_MAX_RESTARTS" not in made
@@ -112,12 +112,12 @@ def test_the_users_variables_stay() -> None:
     ],
 )
 def test_the_arguments_by_launcher(given: list[str], wanted: list[str]) -> None:
-    """What a launcher reads from nowhere else; the user's own options stay, and a script's are not taken for them."""
+    """The user's own options stay, and a script's are not taken for them."""
     assert launch_command(given, FACTS) == wanted
 
 
 def test_the_host_file_has_the_order_of_the_nodes() -> None:
-    """By the pattern with which deepspeed/launcher/runner.py reads it: `^(\\S+)\\s+slots=(\\d+)`."""
+    """It matches the pattern with which deepspeed/launcher/runner.py reads it: `^(\\S+)\\s+slots=(\\d+)`."""
     assert host_file(FACTS) == "10.0.0.5 slots=8\n10.0.0.6 slots=8\n10.0.0.7 slots=8\n"
 
 
@@ -175,6 +175,7 @@ def test_accelerate_reads_what_it_is_given() -> None:
     ],
 )
 def test_wrong_places_are_named(gang: dict[str, str], wrong: bool) -> None:
+    """The mistake is reported as any other of the settings."""
     settings, problems = read_settings(
         json.dumps({"attempt": "a", "guard": "https://g", "command": ["c"], "gang": gang})
     )

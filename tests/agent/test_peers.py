@@ -52,17 +52,15 @@ def test_all_reach_each_other(count: int) -> None:
 
 
 def test_a_vm_that_is_not_there_is_named() -> None:
-    """At both ports; what is there is not."""
+    """It is named at both ports, and a VM that is there is not."""
     where = addresses(3)
     seen = _together([_check(node, where) for node in (0, 2)], 4.0)
-    assert [[(one.node, one.address, one.port) for one in each] for each in seen] == [
-        [(1, where[1], port) for port in PORTS]
-    ] * 2
-    assert {one.why for each in seen for one in each} == {REFUSED}
+    for unreached in seen:
+        assert unreached == [Unreached(1, where[1], port, REFUSED) for port in PORTS]
 
 
 def test_a_stranger_is_told_from_a_member() -> None:
-    """A member of another round, one with another secret, and a server of something else."""
+    """Strangers are a member of another round, one with another secret, and a server of something else."""
     for other in ("round", "secret", "server"):
         where = addresses(2)
         if other == "server":
@@ -99,6 +97,15 @@ def test_silence_is_a_firewalls() -> None:
     assert [(one.port, one.why) for one in seen] == [(29400, REFUSED), (HIGH_PORT, SILENT)]
 
 
+def test_one_port_is_not_enough() -> None:
+    """A rule may let the rendezvous through alone."""
+    where = addresses(2)
+    other = PeerCheck(1, 1, where, SECRET, (29400, HIGH_PORT + 1))
+    seen, _ = _together([_check(0, where), other], 4.0)
+    other.close(HIGH_PORT + 1)
+    assert seen == [Unreached(1, where[1], HIGH_PORT, REFUSED)]
+
+
 def test_an_agent_that_asks_again_is_answered() -> None:
     """The others have passed, and their commands hold the rendezvous port."""
     where = addresses(3)
@@ -127,6 +134,7 @@ def test_what_is_not_wanted_any_more_ends_it() -> None:
 
 
 def test_a_port_in_use_is_named() -> None:
+    """The user's own command may hold it, or another's on the VM."""
     where = addresses(2)
     with socket.create_server((where[0], 29400)), pytest.raises(OSError, match="port 29400 of this VM cannot be used"):
         _check(0, where).run(_wait, 1.0)
@@ -152,7 +160,7 @@ NETWORK = VmNetwork("projects/123/networks/training", "lab", "123", (), "255.255
     ],
 )
 def test_the_rule_that_is_missing(network: VmNetwork, words: str) -> None:
-    """For the VMs' tags, else their subnet; in the project whose network it is, a shared one's too."""
+    """It is for the VMs' tags, else their subnet, in the project whose network it is, a shared one's too."""
     command = rule_command(["10.0.0.5", "10.0.1.7"], network)
     assert command.startswith("gcloud compute firewall-rules create costguard-gang ")
     assert words in command

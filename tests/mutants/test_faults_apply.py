@@ -20,6 +20,7 @@ ROOMS = {
     "deadlines",
     "doctor",
     "ends",
+    "gangs",
     "keepers",
     "labels",
     "lease",

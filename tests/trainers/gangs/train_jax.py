@@ -53,7 +53,7 @@ def main() -> None:
         state = train(state, shared(rows, split))
         jax.block_until_ready(state)
         print(f"step {step}/{given.steps}", flush=True)
-        time.sleep(0.15)  # noqa: TID251 - long enough to be killed
+        time.sleep(0.5)  # noqa: TID251 - long enough to be killed
         if step % EVERY == 0:
             manager.save(step, args=ocp.args.StandardSave(state))
             manager.wait_until_finished()

@@ -38,7 +38,7 @@ def main() -> None:
     for step in range(int(state["step"]) + 1, given.steps + 1):
         _step(ranks, optimizer, step, rank)
         print(f"step {step}/{given.steps}", flush=True)
-        time.sleep(0.15)  # noqa: TID251 - long enough to be killed
+        time.sleep(0.5)  # noqa: TID251 - long enough to be killed
         if step % EVERY == 0:
             saved = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "step": step}
             dcp.save(saved, checkpoint_id=given.out / f"step-{step}")

@@ -1,4 +1,4 @@
-"""What an unreached VM means, in words that name the firewall rule. Pure.
+"""Says of VMs that were not reached which firewall rule may be missing. Pure.
 
 VMs reach each other where a rule lets them: a network of one's own denies all ingress, and the network `default` has
 the rule default-allow-internal (cloud.google.com/firewall/docs/firewalls). The command is by gcloud's reference

@@ -74,7 +74,7 @@ class GangMember:
 
     @property
     def secret(self) -> list[str]:
-        """What no output may show."""
+        """Returns what no output may show."""
         return [self._secret] if self._secret else []
 
     def fields(self) -> dict[str, Any]:
@@ -196,8 +196,8 @@ class GangMember:
         if self._place is None or self._state.stop or self._has_succeeded(ended):
             return False
         self.is_between_rounds = True
-        asked = {"asked": REGROUP} if self._rounds.was_stopped(ended) else {}
-        self._end_round({**ended, **asked})
+        why = {"asked": REGROUP} if self._rounds.was_stopped(ended) else {}
+        self._end_round({**ended, **why})
         self._standing.until(self._word, self._pause, ROUND_ENDED)
         self.is_between_rounds = False
         if self._state.stop:

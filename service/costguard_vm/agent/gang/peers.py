@@ -1,8 +1,8 @@
 """The check that the VMs of a gang reach each other, before any of their commands starts.
 
 Each VM asks every other one at two ports, that of the rendezvous and a high one, since launchers take ports of their
-own: a rule that lets one through is not enough. Both sides prove by the round's secret that they belong to the job, so
-that a stranger at the port is told from a member. A VM has passed when it reached all others and all have reached it,
+own: a rule that lets one through is not enough. Both sides prove by the round's secret that they belong to the job: a
+stranger at the port is no member. A VM has passed when it reached all others and all have reached it,
 so that nobody waits for an answer any more; at the high port it goes on answering, for an agent that was killed and
 asks again.
 """
@@ -29,7 +29,7 @@ SILENT, REFUSED, STRANGER = "no answer", "the connection is refused", "something
 
 
 class Unreached(NamedTuple):
-    """What one VM did not reach. `why` is SILENT, REFUSED or STRANGER."""
+    """A VM that did not answer another one as a member does. `why` is SILENT, REFUSED or STRANGER."""
 
     node: int
     address: str
@@ -38,7 +38,7 @@ class Unreached(NamedTuple):
 
 
 class PeerCheck:
-    """One VM's part in one round. `ports` are the rendezvous port and the high one."""
+    """Checks one VM's connections in one round. `ports` are the rendezvous port and the high one."""
 
     def __init__(self, round_: int, node: int, addresses: Sequence[str], secret: str, ports: Sequence[int]) -> None:
         self._round, self._node, self._addresses, self._ports = round_, node, addresses, tuple(ports)
@@ -135,8 +135,8 @@ class PeerCheck:
             connection.settimeout(CONNECT_S)
             lines = connection.makefile("rb")
             nonce, passed = os.urandom(16).hex(), self._has_passed
-            asked = json.loads(lines.readline(MOST_BYTES))["nonce"]
-            proof = self._proof("answer", self._node, port, asked, passed)
+            question = json.loads(lines.readline(MOST_BYTES))["nonce"]
+            proof = self._proof("answer", self._node, port, question, passed)
             _write(connection, {"node": self._node, "nonce": nonce, "has_passed": passed, "proof": proof})
             hello = json.loads(lines.readline(MOST_BYTES))
             if _is_same(hello["proof"], self._proof("hello", hello["node"], port, nonce, False)):
