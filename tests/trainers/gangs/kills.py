@@ -39,7 +39,9 @@ KINDS = (
     GangKind("lightning", "lightning_sharded", "lightning-sharded", "Lightning, sharded, 2 nodes", Shape(2, 1), 16),
     GangKind("accelerate", "accelerate_fsdp", "accelerate-fsdp", "Accelerate with FSDP, 2 nodes of 2", Shape(4, 2), 14),
     GangKind("deepspeed-1", "deepspeed_zero", "deepspeed-1", "DeepSpeed ZeRO 1, 2 nodes of 2", Shape(4, 2), 14),
-    GangKind("deepspeed-3", "deepspeed_zero", "deepspeed-3", "DeepSpeed ZeRO 3, a shared folder", Shape(2, 1, True), 10),
+    GangKind(
+        "deepspeed-3", "deepspeed_zero", "deepspeed-3", "DeepSpeed ZeRO 3, a shared folder", Shape(2, 1, True), 10
+    ),
 )
 
 

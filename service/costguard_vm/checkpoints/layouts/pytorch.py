@@ -67,8 +67,8 @@ def _accelerate_problems(files: Files, reader: RangeReader) -> Problems:
         named = shards_of(inner[DCP_METADATA], reader) or {}
         ranks |= {rank for name in named if (rank := rank_of(name)) is not None}
     problems += missing(files, *(_RANDOM.format(rank) for rank in sorted(ranks)))
-    whole = [file for name, file in files.items() if "/" not in name and name.endswith((".bin", ".pkl", ".safetensors"))]
-    return problems + problems_of([file for file in whole if file.size], reader)
+    whole = [file for name, file in files.items() if file.size and "/" not in name and name.endswith((".bin", ".pkl"))]
+    return problems + problems_of(whole, reader)
 
 
 def is_torch_dcp(files: Files) -> bool:

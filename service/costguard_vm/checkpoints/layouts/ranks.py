@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-# torch/distributed/checkpoint/filesystem.py (`__{rank}_{count}.distcp`), transformers/trainer.py (`rng_state_{rank}.pth`),
-# accelerate/checkpointing.py (`random_states_{rank}.pkl`), Orbax's `ocdbt.process_{process}` and
-# `array_metadatas/process_{process}`; and DeepSpeed's data ranks, which are the ranks where the model is not split.
+# torch/distributed/checkpoint/filesystem.py (`__{rank}_{count}.distcp`), transformers/trainer.py
+# (`rng_state_{rank}.pth`), accelerate/checkpointing.py (`random_states_{rank}.pkl`), Orbax's `ocdbt.process_{process}`
+# and `array_metadatas/process_{process}`; and DeepSpeed's data ranks, which are the ranks where the model is not split.
 _RANKS = re.compile(
     r"(?:^|/)(?:__(?P<dcp>[0-9]{1,7})_[0-9]+\.distcp|rng_state_(?P<rng>[0-9]{1,7})\.pth|random_states_(?P<random>[0-9]{1,7})\.pkl"
     r"|(?:ocdbt\.|array_metadatas/)process_(?P<process>[0-9]{1,7})(?:/.*)?"

@@ -65,5 +65,5 @@ def _load(place: Place, name: str, stage: int) -> str:
 
 
 KINDS: dict[str, tuple[Train, Load]] = {
-    f"deepspeed-{stage}": (partial(_train, stage=stage), partial(_load, stage=stage)) for stage in (1, 2, 3)
+    f"deepspeed-{stage}": (partial(_train, stage=stage), partial(_load, stage=stage)) for stage in (1, 3)
 }

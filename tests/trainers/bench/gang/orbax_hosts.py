@@ -50,7 +50,9 @@ def _train(place: Place, tell: Tell, is_local: bool) -> None:
 
 
 def _load(place: Place, name: str, is_local: bool) -> str:
-    like = jax.tree.map(lambda held: jax.ShapeDtypeStruct(held.shape, held.dtype, sharding=held.sharding), _begun(_sharding(place)))
+    like = jax.tree.map(
+        lambda held: jax.ShapeDtypeStruct(held.shape, held.dtype, sharding=held.sharding), _begun(_sharding(place))
+    )
     manager = _manager(is_local)
     if int(name) not in manager.all_steps():
         raise ValueError(f"Orbax does not count {name} among {manager.all_steps()}")

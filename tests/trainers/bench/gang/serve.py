@@ -29,7 +29,7 @@ def main() -> None:
     kinds: dict[str, tuple[Train, Load]] = module.KINDS
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)  # what frameworks print is no answer
-    for number, name in enumerate(kinds):
+    for name in kinds:
         _warm(*kinds[name], int(sys.argv[2]))
     print(json.dumps({"kinds": list(kinds)}), file=answers)
     for line in sys.stdin:

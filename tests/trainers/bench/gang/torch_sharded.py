@@ -64,9 +64,7 @@ def _load(place: Place, name: str) -> str:
     _step(model, optimizer)
     state = _state(model, optimizer, 0)
     dcp.load(state, checkpoint_id=f"{HERE}/{name}")
-    set_state_dict(
-        model, optimizer, model_state_dict=state["model"], optim_state_dict=state["optimizer"]
-    )
+    set_state_dict(model, optimizer, model_state_dict=state["model"], optim_state_dict=state["optimizer"])
     return local_digest(_state(model, optimizer, state["global_step"]))
 
 
