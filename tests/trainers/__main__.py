@@ -1,4 +1,7 @@
-"""Kills real trainings and judges what they leave: `make trainers`, or `python -m tests.trainers --seed 7 keras`."""
+"""Kills real trainings and judges what they leave: `make trainers`, or `python -m tests.trainers --seed 7 keras`.
+
+`python -m tests.trainers gangs` does so with trainings of several processes (`make trainers ARGS=gangs`).
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,8 @@ from pathlib import Path
 
 from tests.trainers import report
 from tests.trainers.bench_client import PYTHON, ROOT
+from tests.trainers.gangs import __main__ as gangs
+from tests.trainers.gangs.report import kept
 from tests.trainers.guarded import guarded
 from tests.trainers.kills import KINDS, killed
 
@@ -25,6 +30,8 @@ def main() -> int:
         "names", nargs="*", help="only trainers with one of these in their names; then no page is written"
     )
     parser.add_argument("--seed", type=int, default=1, help="of the moments; their effect also depends on the machine")
+    if sys.argv[1:2] == ["gangs"]:
+        return gangs.main(sys.argv[2:])
     given = parser.parse_args()
     if not PYTHON.exists():
         print("The trainers' environment is not there: run `make trainers`.")
@@ -44,7 +51,9 @@ def main() -> int:
     print(f"{report.words_on(ran)}\n{(time.monotonic() - began) / 60:.0f} minutes.")
     if not wrong and ran.is_right:
         report.PAGE.parent.mkdir(exist_ok=True)
-        report.PAGE.write_text(report.page(tallies, ran, given.seed, datetime.now(UTC).date()))  # noqa: TID251 - the date of today
+        others = kept(report.PAGE.read_text()) if report.PAGE.exists() else ""
+        written = report.page(tallies, ran, given.seed, datetime.now(UTC).date())  # noqa: TID251 - the date of today
+        report.PAGE.write_text(written + others)
     return bool(wrong) or not ran.is_right
 
 

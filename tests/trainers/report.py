@@ -17,9 +17,9 @@ _HEADS = ("Trainer", "Kills", "In a save", "Right", "Nothing to resume from", "T
 _ASK = "import sys, json, importlib.metadata as m; print(json.dumps({n: m.version(n) for n in sys.argv[1:]}))"
 
 
-def versions() -> dict[str, str]:
+def versions(names: Sequence[str] = _NAMES) -> dict[str, str]:
     """Returns the versions installed in the trainers' environment."""
-    done = subprocess.run([str(PYTHON), "-c", _ASK, *_NAMES], capture_output=True, text=True, check=True)
+    done = subprocess.run([str(PYTHON), "-c", _ASK, *names], capture_output=True, text=True, check=True)
     versions: dict[str, str] = json.loads(done.stdout)
     return versions
 

@@ -1,4 +1,4 @@
-"""Recorded gangs for fast tests: the names and sizes of what a killed gang left, and the ranges that the judge reads."""
+"""Records killed gangs for fast tests: names and sizes of what they left, and the ranges that the judge reads."""
 
 from __future__ import annotations
 

@@ -1,9 +1,10 @@
-"""Orbax with several JAX processes on CPU: a shared folder with one primary host, and a folder of each host's own."""
+"""Orbax with several JAX processes on CPU and the folder that it wants: one that all hosts share.
+
+Its primary host, 0 by default, merges what the others wrote and renames the step into place.
+"""
 
 from __future__ import annotations
 
-import os
-from functools import partial
 from typing import Any
 
 import jax
@@ -20,11 +21,8 @@ def _sharding(place: Place) -> Any:
     return NamedSharding(Mesh(numpy.array(jax.devices()), ("hosts",)), PartitionSpec("hosts"))
 
 
-def _manager(is_local: bool) -> Any:
-    options = ocp.CheckpointManagerOptions(max_to_keep=3, create=not is_local)
-    if is_local:
-        options.multiprocessing_options = ocp.options.MultiprocessingOptions(primary_host=None)
-    return ocp.CheckpointManager(HERE, options=options)
+def _manager() -> Any:
+    return ocp.CheckpointManager(HERE, options=ocp.CheckpointManagerOptions(max_to_keep=3))
 
 
 def _begun(sharding: Any) -> dict[str, Any]:
@@ -35,9 +33,9 @@ def _begun(sharding: Any) -> dict[str, Any]:
     return {"weights": weights, "momentum": weights * 0.5, "scale": scale}
 
 
-def _train(place: Place, tell: Tell, is_local: bool) -> None:
+def _train(place: Place, tell: Tell) -> None:
     state = _begun(_sharding(place))
-    manager = _manager(is_local)
+    manager = _manager()
     for step in range(1, SAVES * 3 + 1):
         state = jax.tree.map(lambda held: jax.numpy.tanh(held * 1.01), state)
         breathe()
@@ -49,14 +47,16 @@ def _train(place: Place, tell: Tell, is_local: bool) -> None:
     manager.close()
 
 
-def _load(place: Place, name: str, is_local: bool) -> str:
-    like = jax.tree.map(
-        lambda held: jax.ShapeDtypeStruct(held.shape, held.dtype, sharding=held.sharding), _begun(_sharding(place))
-    )
-    manager = _manager(is_local)
+def _load(place: Place, name: str) -> str:
+    like = jax.tree.map(_like, _begun(_sharding(place)))
+    manager = _manager()
     if int(name) not in manager.all_steps():
         raise ValueError(f"Orbax does not count {name} among {manager.all_steps()}")
     return _digest(manager.restore(int(name), args=ocp.args.StandardRestore(like)))
+
+
+def _like(held: Any) -> Any:
+    return jax.ShapeDtypeStruct(held.shape, held.dtype, sharding=held.sharding)
 
 
 def _digest(state: Any) -> str:
@@ -64,7 +64,4 @@ def _digest(state: Any) -> str:
     return local_digest(held)
 
 
-KINDS: dict[str, tuple[Train, Load]] = {
-    "orbax-shared": (partial(_train, is_local=False), partial(_load, is_local=False)),
-    "orbax-local": (partial(_train, is_local=True), partial(_load, is_local=True)),
-}
+KINDS: dict[str, tuple[Train, Load]] = {"orbax-shared": (_train, _load)}

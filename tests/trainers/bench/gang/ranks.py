@@ -1,4 +1,4 @@
-"""Parts that all trainings of several processes share: a rank's place, how it reports a save, and its state's digest."""
+"""Parts that all gangs share: a rank's place, how it reports a save, and the digest of its state."""
 
 from __future__ import annotations
 
