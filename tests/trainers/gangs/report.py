@@ -13,14 +13,14 @@ HEAD = "## Gangs, killed"
 _NAMES = ("torch", "accelerate", "lightning", "orbax-checkpoint", "jax", "deepspeed")
 _HEADS = ("Gang", "Kills", "Right", "Nothing to resume from", "Newer ones passed over", "Parts named", "Wrong")
 _ABOUT = """A job of several VMs has a checkpoint once every rank's part of it is there. Real processes with what
-`torchrun` gives them train and save together, over gloo: each node into a folder of its own, or all into one. A rank, a node or all are
-killed by SIGKILL within a save, and the others go on for up to 0.3 s before they are killed too. The product's judge
-looks at the folders of all nodes, and the framework loads what they hold together, in as many processes, newest
-first."""
-_COLUMNS = """Right: no step that the judge calls complete fails to load or gives a rank other values than it
-saved, and no newer one that all ranks reported as saved was passed over. Newer ones passed over: saves that were begun and do not load.
-Parts named: the judge named the files, and with them the ranks, whose parts are missing or torn; elsewhere rank 0's
-last file or a rename showed it."""
+`torchrun` gives them train and save together, over gloo: each node into a folder of its own, or all into one. A rank, a
+node or all are killed by SIGKILL within a save, and the others go on for up to 0.3 s before they are killed too. The
+product's judge looks at the folders of all nodes, and the framework loads what they hold together, in as many
+processes, newest first."""
+_COLUMNS = """Right: no step that the judge calls complete fails to load or gives a rank other values than it saved,
+and no newer one that all ranks reported as saved was passed over. Newer ones passed over: saves that were begun and do
+not load. Parts named: the judge named files that are missing or torn; elsewhere rank 0's last file or a rename showed
+it."""
 
 
 def rows(tallies: Sequence[GangTally]) -> list[tuple[str, ...]]:
