@@ -165,7 +165,9 @@ class FeedWatch:
             "error": storable(self._error),
             **self._backlog,
         }
-        names = [name for name, value in row.items() if value is not None and name != "subscription"]
+        # What was measured is written also where it is nothing: no message is the oldest once all are read.
+        names = [name for name, value in row.items() if value is not None or name in self._backlog]
+        names.remove("subscription")
         upsert(connection, feed_wire, [row], ["subscription"], names)
         hourly_counts.add(connection, self._counts, now)
         self._counts.clear()

@@ -120,7 +120,7 @@ class Operation:
         return self._rendered
 
     def _target(self) -> dict[str, str]:
-        """Shows the target: of a bulk insert its project, by a recorded one (GoogleCloudPlatform/gce-license-tracker)."""
+        """Shows the target: of a bulk insert its project, as recorded (GoogleCloudPlatform/gce-license-tracker)."""
         if self.kind == "bulkInsert":
             link = f"{self.base}/projects/{self.project}"
             return {"targetLink": link, "targetId": str(project_number(self.project))}

@@ -32,7 +32,7 @@ _METRIC = re.compile(r'\bmetric\.type\s*=\s*"([^"]*)"')
 
 
 def in_front_of(others: Route, broker: Broker, cloud: Cloud) -> Route:
-    """The route of `timeSeries`, which answers for the metrics of subscriptions, in any project, and leaves the rest."""
+    """Makes a route of `timeSeries` that answers for subscriptions, of any project, and leaves the rest to another."""
 
     async def endpoint(request: Request) -> Response:
         metric = _METRIC.search(request.query_params.get("filter", ""))
