@@ -13,7 +13,7 @@ from http.client import HTTPConnection
 from pathlib import Path
 
 import pytest
-from tests.main.two_processes import PROJECT, TOKEN, Served, is_alive, served
+from tests.main.two_processes import PROJECT, TOKEN, Served, forked, is_alive
 from tests.silent_proxy import silent_proxy
 from tests.waiting import freeze, until
 
@@ -39,7 +39,7 @@ def cloud(world: World) -> Iterator[str]:
 
 def test_while_the_database_is_silent(cloud: str, postgres_url: str, tmp_path: Path) -> None:
     """The lease cannot be released, as after a failover, so a line says what was left."""
-    with silent_proxy(postgres_url) as (proxy, url), served(tmp_path, cloud, database=url) as guard:
+    with silent_proxy(postgres_url) as (proxy, url), forked(tmp_path, cloud, database=url) as guard:
         until(lambda: guard.has_passed)
         proxy.freeze_all()
         until(lambda: guard.get("/readyz")[0] == 503)
@@ -52,7 +52,7 @@ def test_while_google_is_silent_and_clients_hold_on(cloud: str, world: World, tm
     """A pass that waits for an answer writes nothing more; an open stream and a request that comes in byte by byte
     are cut off.
     """
-    with served(tmp_path, cloud) as guard:
+    with forked(tmp_path, cloud) as guard:
         until(lambda: guard.has_passed)
         silence = {
             "method": "GET",
@@ -72,7 +72,7 @@ def test_while_google_is_silent_and_clients_hold_on(cloud: str, world: World, tm
 
 def test_while_the_serving_process_is_frozen(cloud: str, tmp_path: Path) -> None:
     """It cannot hear that it is to end, so it is killed."""
-    with served(tmp_path, cloud) as guard:
+    with forked(tmp_path, cloud) as guard:
         web = guard.web
         freeze(web)
         assert ended(guard) == 0
@@ -81,7 +81,7 @@ def test_while_the_serving_process_is_frozen(cloud: str, tmp_path: Path) -> None
 
 def test_second_signal_ends_it_on_the_spot(cloud: str, tmp_path: Path) -> None:
     """Anyone who presses Ctrl-C again does not want to wait."""
-    with served(tmp_path, cloud) as guard:
+    with forked(tmp_path, cloud) as guard:
         web = guard.web
         freeze(web)  # else the end may be too quick for a second one
         guard.process.send_signal(signal.SIGINT)

@@ -16,7 +16,7 @@ from urllib.request import Request, urlopen
 import pytest
 from sqlalchemy import Row, select
 from tests.authenticators import begin_session
-from tests.main.two_processes import PROJECT, TOKEN, ZONE, Served, is_alive, served
+from tests.main.two_processes import PROJECT, TOKEN, ZONE, Served, forked, is_alive, served
 from tests.scenario.fleet import body
 from tests.waiting import freeze, until
 
@@ -69,7 +69,7 @@ def shared(cloud: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ser
 @pytest.fixture
 def guard(cloud: str, tmp_path: Path) -> Iterator[Served]:
     """Serves a guard for a test that ends it."""
-    with served(tmp_path, cloud) as guard:
+    with forked(tmp_path, cloud) as guard:
         until(lambda: guard.has_passed)
         yield guard
 
@@ -220,12 +220,14 @@ def page_of(guard: Served, address: str) -> str:
         return str(answer.read().decode())
 
 
-def test_all_end_by_sigterm(guard: Served) -> None:
-    """The signal goes to the process that was started."""
-    web, reports = guard.web, reporting(guard)
-    guard.process.send_signal(signal.SIGTERM)
-    has_ended(guard, web, 0)
-    until(lambda: not is_alive(reports))
+def test_all_end_by_sigterm(cloud: str, tmp_path: Path) -> None:
+    """The signal goes to the process that was started: the command, which started the others as commands too."""
+    with served(tmp_path, cloud) as guard:
+        until(lambda: guard.has_passed)
+        web, reports = guard.web, reporting(guard)
+        guard.process.send_signal(signal.SIGTERM)
+        has_ended(guard, web, 0)
+        until(lambda: not is_alive(reports))
 
 
 def test_all_end_by_one_ctrl_c(guard: Served) -> None:

@@ -17,6 +17,8 @@ from typing import Any
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
+from tests.forked_guard import ForkedGuard, start
+
 START_S = 120  # both processes import what they need, which takes a busy machine half a minute
 TOKEN = "a-token-for-tests-alone"
 PATIENCE_S = 60
@@ -48,7 +50,7 @@ format = "json"
 class Served:
     """A guard that answers at `url`. `process` watches; `web` is the process that serves pages at the moment."""
 
-    process: subprocess.Popen[str]
+    process: subprocess.Popen[str] | ForkedGuard
     url: str
     log: Path
 
@@ -64,7 +66,7 @@ class Served:
 
     def children(self, serves: str) -> list[int]:
         """Returns the ids of the processes that serve pages, or reports."""
-        return [pid for pid in children_of(self.process.pid) if serves in words_of(pid)]
+        return [pid for pid in children_of(self.process.pid) if serves in words_of(pid) or serves == name_of(pid)]
 
     def get(self, path: str, body: Any = None) -> tuple[int, Any]:
         """The status and the JSON of an answer; 0 where there was none."""
@@ -115,6 +117,14 @@ def words_of(pid: int) -> list[str]:
         return []
 
 
+def name_of(pid: int) -> str:
+    """The name that a process gave itself; a fork has the command line of what it was forked from."""
+    try:
+        return Path(f"/proc/{pid}/comm").read_text().strip()
+    except OSError:  # it has just ended
+        return ""
+
+
 def is_alive(pid: int) -> bool:
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
@@ -136,31 +146,60 @@ def served(
 ) -> Iterator[Served]:
     """Serves a guard, killed at the end, if it still runs. Its log is all that it prints."""
     path, log = folder / "costguard.toml", folder / "guard.log"
-    database = database or f"sqlite:///{folder}/costguard.db"
+    _write_settings(path, cloud, database=database, port=port, every=every, more=more, workers=workers)
+    command = [sys.executable, "-c", "from costguard.cli.app import main; main()", "serve", "--config", str(path)]
+    with (
+        log.open("a") as out,
+        subprocess.Popen(command, env=_environ(**environ), stdout=out, stderr=out, text=True) as process,
+        _until_the_end(process, log) as guard,
+    ):
+        yield guard
+
+
+@contextmanager
+def forked(folder: Path, cloud: str, *, database: str = "", every: str = "10s", workers: int = 1) -> Iterator[Served]:
+    """Serves a guard as `served` does, in forks of a process that has everything imported."""
+    path, log = folder / "costguard.toml", folder / "guard.log"
+    _write_settings(path, cloud, database=database, every=every, workers=workers)
+    log.touch()
+    process = start(["serve", "--config", str(path)], _environ(), log, log)
+    try:
+        with _until_the_end(process, log) as guard:
+            yield guard
+    finally:
+        process.wait()
+
+
+def _write_settings(
+    path: Path, cloud: str, *, database: str = "", port: int = 0, every: str, more: str = "", workers: int
+) -> None:
+    database = database or f"sqlite:///{path.parent}/costguard.db"
     path.write_text(
         _SETTINGS.format(
             project=PROJECT, every=every, database=database, port=port, cloud=cloud, more=more, workers=workers
         )
     )
-    command = [sys.executable, "-c", "from costguard.cli.app import main; main()", "serve", "--config", str(path)]
-    with (
-        log.open("a") as out,
-        subprocess.Popen(
-            command, env={**os.environ, "COSTGUARD_TOKEN": TOKEN, **environ}, stdout=out, stderr=out, text=True
-        ) as process,
-    ):
-        web: list[int] = []
-        try:
-            pause, ends = threading.Event(), time.monotonic() + START_S
-            while process.poll() is None and "Costguard is at" not in log.read_text():
-                assert time.monotonic() < ends, f"it did not start:\n{log.read_text()}"
-                pause.wait(0.05)
-            assert process.poll() is None, log.read_text()
-            url = re.findall(r"Costguard is at (http://[0-9.:]+[0-9])", log.read_text())[-1]
-            web = children_of(process.pid)
-            yield Served(process, url, log)
-        finally:
-            for pid in {*web, *children_of(process.pid)}:
-                if is_alive(pid):
-                    os.kill(pid, 9)
-            process.kill()
+
+
+def _environ(**more: str) -> dict[str, str]:
+    return {**os.environ, "COSTGUARD_TOKEN": TOKEN, **more}
+
+
+@contextmanager
+def _until_the_end(process: subprocess.Popen[str] | ForkedGuard, log: Path) -> Iterator[Served]:
+    """Waits until the guard serves, and kills all of its processes at the end."""
+    web: list[int] = []
+    try:
+        pause, ends = threading.Event(), time.monotonic() + START_S
+        while process.poll() is None and "Costguard is at" not in log.read_text():
+            assert time.monotonic() < ends, f"it did not start:\n{log.read_text()}"
+            pause.wait(0.05)
+        assert process.poll() is None, log.read_text()
+        url = re.findall(r"Costguard is at (http://[0-9.:]+[0-9])", log.read_text())[-1]
+        web = children_of(process.pid)
+        yield Served(process, url, log)
+    finally:
+        for pid in {*web, *children_of(process.pid)}:
+            if is_alive(pid):
+                os.kill(pid, 9)
+        process.kill()

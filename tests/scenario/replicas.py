@@ -16,7 +16,9 @@ from typing import Any
 
 import httpx2
 from sqlalchemy import func, select
+from tests.forked_guard import ForkedGuard, start
 from tests.scenario.fleet import body, price_list
+from tests.waiting import until
 
 from costguard.clock import SystemClock
 from costguard.db import health_rows
@@ -64,7 +66,7 @@ class Readiness:
 
 @dataclass(slots=True)
 class Replica:
-    process: subprocess.Popen[str]
+    process: ForkedGuard | subprocess.Popen[str]
     url: str
     log: Path
     client: httpx2.Client = field(default_factory=lambda: httpx2.Client(timeout=60, headers=_SHOWN))
@@ -90,14 +92,17 @@ class Replica:
         self.client.close()
         self.process.kill()
         self.process.wait()
-        if self.process.stdout:
-            self.process.stdout.close()
 
 
 @contextmanager
 def replica(folder: Path, name: str, cloud: str, database: str) -> Iterator[Replica]:
     """Starts a replica that listens; it is killed at the end of the block, if it still runs."""
-    guard = started(folder, name, _SETTINGS.format(project=PROJECT, database=database, cloud=cloud))
+    settings, log, out = (folder / f"{name}.{kind}" for kind in ("toml", "log", "out"))
+    settings.write_text(_SETTINGS.format(project=PROJECT, database=database, cloud=cloud), "utf-8")
+    environ = {**os.environ, "COSTGUARD_TOKEN": _TOKEN}
+    process = start(["serve", "--json", "--config", str(settings)], environ, out, log)
+    until(lambda: process.poll() is not None or (out.exists() and out.read_text("utf-8").endswith("\n")))
+    guard = _listening(process, name, out.read_text("utf-8"), log)
     try:
         yield guard
     finally:
@@ -105,7 +110,10 @@ def replica(folder: Path, name: str, cloud: str, database: str) -> Iterator[Repl
 
 
 def started(folder: Path, name: str, settings: str, **environ: str) -> Replica:
-    """Starts a replica by these settings, and returns once it listens. Its log goes on where an earlier one ended."""
+    """Starts a replica by these settings, and returns once it listens. Its log goes on where an earlier one ended.
+
+    Unlike that of `replica`, it is the command, in an interpreter of its own.
+    """
     path, log = folder / f"{name}.toml", folder / f"{name}.log"
     path.write_text(settings, "utf-8")
     with log.open("a") as lines:
@@ -120,6 +128,11 @@ def started(folder: Path, name: str, settings: str, **environ: str) -> Replica:
     first = process.stdout.readline()
     if not first:
         process.stdout.close()
+    return _listening(process, name, first, log)
+
+
+def _listening(process: ForkedGuard | subprocess.Popen[str], name: str, first: str, log: Path) -> Replica:
+    if not first:
         raise AssertionError(f"{name} ended with {process.wait()}: {log.read_text()}")
     return Replica(process, json.loads(first)["url"], log)
 
