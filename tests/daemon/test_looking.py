@@ -213,7 +213,7 @@ def test_a_pass_decides_nothing_about_a_project_that_hangs(sqlite_database: Data
 
 
 def test_a_late_look_is_decided_on_alone_when_it_has_ended(sqlite_database: Database) -> None:
-    """Between two passes: no look begins, and of the others nothing is decided by what is old."""
+    """No look begins between two passes, and nothing is decided of the others by what is old."""
     clock = HandClock(at("12:00"))
     looks = {
         project: Observation(project, clock.now(), (seen(key=InstanceKey(project, number)),))

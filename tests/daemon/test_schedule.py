@@ -24,7 +24,6 @@ from costguard.db.transaction import Database
 from costguard.errors import LeaseLost, PriceSourceError
 from costguard.ledger.observe import Belonging
 from costguard.ledger.owner import OwnerRules
-from costguard.model.instance import InstanceKey
 from costguard.model.observation import Observation
 from costguard.model.price import Price
 
@@ -397,22 +396,3 @@ def test_a_daemon_that_lost_its_lease_stops_sending(sqlite_database: Database) -
     daemon._send()
     assert not daemon.is_acting
     daemon.stop()
-
-
-def test_a_look_that_ends_between_two_passes_is_recorded_then(sqlite_database: Database) -> None:
-    """The next pass is an hour away, and nothing asks for one."""
-    cloud, passed = _Cloud(), threading.Semaphore(0)
-    reconciler = Reconciler(
-        sqlite_database, cloud, HandClock(NOW), lambda: [PROJECT], Rules({}), Belonging((), OwnerRules())
-    )
-    signs = Signs(passed=lambda _seconds, _report: passed.release())
-    with _started(Daemon(sqlite_database, reconciler, "one", timedelta(hours=1), signs=signs)) as daemon:
-        assert passed.acquire(timeout=PATIENCE)
-        with daemon._busy:  # the pass is over
-            assert _vms(sqlite_database) == 1
-        cloud.observations[PROJECT] = observation(seen(), seen(key=InstanceKey(PROJECT, "2")), read="12:01")
-        looking = reconciler._looker._looking
-        looking._late[PROJECT] = 0.0
-        looking._go(PROJECT)
-        while _vms(sqlite_database) < 2:
-            assert passed.acquire(timeout=PATIENCE)

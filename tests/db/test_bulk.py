@@ -29,7 +29,7 @@ def kept(database: Database) -> list[Row]:
 
 @pytest.mark.parametrize("count", [0, 1, 49, 50, 51, 499, 500, 501, 1049, 1553])
 def test_every_row_is_written_once(database: Database, count: int) -> None:
-    """However many there are: statements take 500 rows, 50, and one."""
+    """It is so however many there are, as statements take 500 rows, 50, and one."""
     with database.write() as connection:
         add_rows(connection, daily_totals, NAMES, stored_rows(connection, daily_totals, NAMES, rows_of(count, 7)))
     assert kept(database) == rows_of(count, 7)
@@ -37,7 +37,7 @@ def test_every_row_is_written_once(database: Database, count: int) -> None:
 
 @pytest.mark.parametrize("count", [0, 1, 51, 1553])
 def test_figures_are_added_to_rows_that_are_stored(database: Database, count: int) -> None:
-    """Rows with a key of their own are inserted, as by one statement for each."""
+    """A row with a new key is inserted, as by one statement for each."""
     with database.write() as connection:
         for rows in (rows_of(count // 2, 7), rows_of(count, -2)):
             as_stored = stored_rows(connection, daily_totals, NAMES, rows)
@@ -47,7 +47,7 @@ def test_figures_are_added_to_rows_that_are_stored(database: Database, count: in
 
 
 def test_each_change_is_counted(database: Database) -> None:
-    """What is remembered of a table is read again after its rows were written so."""
+    """A reader that remembers the table reads it again after rows were written so."""
     with database.write() as connection:
         before = connection.scalar(select(changes.c.number).where(changes.c.table_name == "daily_totals"))
         add_to_rows(
@@ -61,7 +61,7 @@ def test_each_change_is_counted(database: Database) -> None:
 
 
 def test_rows_are_converted_as_one_by_one(database: Database) -> None:
-    """All at once is only faster."""
+    """It is only faster to convert all at once."""
     with database.read() as connection:
         one_by_one = stored(connection, daily_totals, NAMES)
         assert stored_rows(connection, daily_totals, NAMES, rows_of(3, 1)) == list(map(one_by_one, rows_of(3, 1)))

@@ -178,7 +178,7 @@ def test_system_event_happened_at_the_millisecond_in_its_name(name: str, stamp: 
 def test_a_page_that_is_the_same_and_settled_is_not_converted(
     connect: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of a page of yesterday's operations nothing can be news: the next look knows it by its bytes."""
+    """The next look knows a page of old operations by its bytes, because nothing of it can be news."""
     converted = []
 
     def counted(project: str, raw: Any) -> Any:
@@ -207,7 +207,7 @@ def test_a_page_that_is_the_same_and_settled_is_not_converted(
     ],
 )
 def test_a_page_that_is_not_settled_is_read_again(connect: Connect, last: dict[str, Any]) -> None:
-    """One that runs, ended lately or cannot be read shows at each look, however often the same bytes come."""
+    """An operation that runs, ended lately or cannot be read shows at each look, though the same bytes come."""
     cloud = connect(cloud_of(operations=listed(last))).cloud
     looks = [cloud.observe("p", SINCE) for _ in range(3)]
     assert len({(look.operations, look.unread, look.operations_through_at is None) for look in looks}) == 1

@@ -47,9 +47,9 @@ def stored_rows(
 
 
 def _processors(connection: Connection, table: Table, names: Sequence[str]) -> list[tuple[int, Callable[[Any], Any]]]:
-    made = [table.c[name].type.dialect_impl(connection.dialect) for name in names]
-    found = [(place, kind.bind_processor(connection.dialect)) for place, kind in enumerate(made)]
-    return [(place, processor) for place, processor in found if processor is not None]
+    types = [table.c[name].type.dialect_impl(connection.dialect) for name in names]
+    processors = [kind.bind_processor(connection.dialect) for kind in types]
+    return [(place, processor) for place, processor in enumerate(processors) if processor is not None]
 
 
 def add_rows(connection: Connection, table: Table, names: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> None:

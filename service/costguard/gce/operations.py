@@ -90,7 +90,7 @@ _LONGEST = timedelta(hours=2)
 
 
 class SettledPage(NamedTuple):
-    """What a look needs of a page whose operations are all done, read or not: its kind, zones and times.
+    """Holds what a look needs of a page whose operations are all done: its kind, zones and times.
 
     Every operation about an instance began and ended by `done_by`; None: the page has none.
     """
