@@ -94,7 +94,7 @@ class ProjectCountsOut(Out):
     watched: int
     completely_read: int = Field(description="Completely read, and lately.")
     partly_read: int = Field(description="A zone or a list was missed; see `unread`.")
-    late: int = Field(description="Not read completely for too long, though Google refuses nothing.")
+    late: int = Field(description="Projects that were not read completely for too long, though Google refuses nothing.")
     not_read: int = Field(description="Nothing of them was read by the last look; see `unread`.")
     oldest_age_seconds: Seconds | None = read_from("oldest_age", description="The age of the oldest complete read.")
 

@@ -2463,7 +2463,7 @@ class ProjectCountsOut(TypedDict):
     completely_read: int
     """Completely read, and lately."""
     late: int
-    """Not read completely for too long, though Google refuses nothing."""
+    """Projects that were not read completely for too long, though Google refuses nothing."""
     not_read: int
     """Nothing of them was read by the last look; see `unread`."""
     oldest_age_seconds: int | None
