@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from costguard.doctor import feed_checks
 from costguard.doctor import google_checks as judged
 from costguard.doctor.finding import Finding, NotAnswered, Topic, needs
 from costguard.doctor.google_checks import Caller, PresetAnswer, QuotaAnswers
@@ -147,10 +148,10 @@ def google(plan: SetupPlan, answers: GoogleAnswers) -> Iterator[Finding]:
     yield from _bill(plan, answers, who)
     if plan.subscription:
         wanted = needed({Feature.EVENTS}, GrantedOn.SUBSCRIPTION)
-        yield from judged.subscription(plan.subscription, wanted, answers.subscription, who)
+        yield from feed_checks.subscription(plan.subscription, wanted, answers.subscription, who)
         if not isinstance(answers.subscription, NotAnswered) and _READS_TOPIC in answers.subscription:
             heartbeats = needed({Feature.EVENTS}, GrantedOn.TOPIC)
-            yield from judged.topic(plan.subscription, heartbeats, answers.topic, who)
+            yield from feed_checks.topic(plan.subscription, heartbeats, answers.topic, who)
 
 
 def _project(

@@ -54,19 +54,26 @@ class ProjectQuotas:
     default_account: str
 
 
+@dataclass(frozen=True, slots=True)
+class OtherEndpoints:
+    """Holds the endpoints of services that settings may place elsewhere; None: Google's own."""
+
+    buckets: str | None = None
+    tables: str | None = None
+    feed: str | None = None
+
+
 class SetupQuestions:
     """Thread-safe. Every method raises CloudError where Google gives no usable answer, within QUESTION_S.
 
-    `google`, `buckets`, `tables` and `feed` are endpoints in the place of Google's, reached without credentials.
+    `google` and `others` are endpoints in the place of Google's, reached without credentials.
     """
 
     def __init__(
         self,
         google: str | None,
         *,
-        buckets: str | None = None,
-        tables: str | None = None,
-        feed: str | None = None,
+        others: OtherEndpoints | None = None,
         credentials: Any = None,
         wait: Callable[[float], bool],
         now: Callable[[], datetime],
@@ -77,7 +84,8 @@ class SetupQuestions:
             Http, credentials=credentials, timeout_s=_TIMEOUT_S, wait=wait, scopes=ASKING_SCOPES, adapter=adapter
         )
         self._google = http(google)
-        self._buckets, self._tables, self._feed = http(buckets), http(tables), http(feed)
+        others = others or OtherEndpoints()
+        self._buckets, self._tables, self._feed = http(others.buckets), http(others.tables), http(others.feed)
         self._monotonic = monotonic
         self._now = now
         self.ahead: timedelta | None = None  # how far our clock is ahead of Google's, once `owner` was asked
@@ -157,8 +165,8 @@ class SetupQuestions:
         topic = self._get(self._feed, path, {}, subscription, PUBSUB, "Reading which topic it is of").get("topic")
         if not isinstance(topic, str) or topic.count("/") != 3:
             return DELETED_TOPIC, frozenset()
-        asked = f"/v1/{quote(topic, safe='/:')}:testIamPermissions"
-        return topic, self._granted(self._feed, asked, names, topic, PUBSUB)
+        of_topic = f"/v1/{quote(topic, safe='/:')}:testIamPermissions"
+        return topic, self._granted(self._feed, of_topic, names, topic, PUBSUB)
 
     def enabled(self, project: str, apis: Iterable[str]) -> Mapping[str, bool]:
         """Tells whether each is enabled; those that Google leaves out are left out."""

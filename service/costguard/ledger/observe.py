@@ -100,9 +100,8 @@ def account(key: InstanceKey, facts: KnownFacts, belonging: Belonging) -> Entry 
     failed.
     """
     in_ledger = facts.stored
-    if facts.seen is None and not was_listed(in_ledger):
-        facts = replace(facts, operations=with_bounds(key, facts.operations, facts.requested))
-    facts = replace(facts, seen=stamped(facts.seen, in_ledger, facts.operations, facts.read_at))
+    ops = facts.operations if was_listed(in_ledger) else with_bounds(key, facts.operations, facts.requested)
+    facts = replace(facts, operations=ops, seen=stamped(facts.seen, in_ledger, ops, facts.read_at))
     if in_ledger is not None and facts.from_entries:
         facts = replace(facts, stored=with_better_starts(in_ledger, facts.from_entries, facts.seen))
     stored, read_at = facts.stored, facts.read_at

@@ -24,7 +24,7 @@ from costguard.doctor.finding import Finding, NotAnswered, Topic, in_order, unkn
 from costguard.doctor.permissions import Feature
 from costguard.doctor.server_checks import DatabaseState, ServerAnswers, server
 from costguard.errors import Invalid, StoreError
-from costguard.gce.asking import SetupQuestions
+from costguard.gce.asking import OtherEndpoints, SetupQuestions
 from costguard.ledger.discovery.watch import WatchList
 from costguard.main.google_setup import GoogleSetup, Questions, attempt
 from costguard.main.messaging import slack_checkup
@@ -98,9 +98,7 @@ def examined(
     with Questions(_LONGEST_S + _LONGEST_MORE_S * len(plan.projects)) as questions:
         google = SetupQuestions(
             settings.compute.endpoint,
-            buckets=settings.checkpoints.gcs_endpoint,
-            tables=settings.bill.endpoint,
-            feed=settings.feed.endpoint,
+            others=OtherEndpoints(settings.checkpoints.gcs_endpoint, settings.bill.endpoint, settings.feed.endpoint),
             now=now,
             **{"wait": questions.over.wait, **(transport or {})},
         )

@@ -108,7 +108,7 @@ class Broker:
             self.topics[name] = []
 
     def remove_topic(self, name: str) -> None:
-        """Its subscriptions stay, with what is unread, and are of a topic that is named `_deleted-topic_`."""
+        """Removes a topic. Its subscriptions stay, with what is unread, and name it `_deleted-topic_`."""
         with self._lock:
             if name not in self.topics:
                 raise missing(name)

@@ -36,10 +36,6 @@ def routes(broker: Broker, settle: Callable[[], None]) -> list[Route]:
         broker.add_topic(name)
         return {"name": name}
 
-    async def delete_topic(name: str, _body: dict[str, Any]) -> Any:
-        broker.remove_topic(name)
-        return {}
-
     async def publish(name: str, body: dict[str, Any]) -> Any:
         messages = [(_data(one), one.get("attributes") or {}) for one in body.get("messages") or ()]
         if not messages:
@@ -74,7 +70,6 @@ def routes(broker: Broker, settle: Callable[[], None]) -> list[Route]:
 
     return [
         _route(_TOPIC, "PUT", make_topic),
-        _route(_TOPIC, "DELETE", delete_topic),
         _route(f"{_TOPIC}:publish", "POST", publish),
         _route(_SUBSCRIPTION, "PUT", make_subscription),
         _route(_SUBSCRIPTION, "GET", read_subscription),
