@@ -94,7 +94,7 @@ def test_the_right_to_send_heartbeats(setup: DoctorSetup) -> None:
 
 
 def test_a_topic_that_was_deleted(setup: DoctorSetup) -> None:
-    """Its subscription stays, and nothing comes by it any more."""
+    """The subscription stays, and nothing comes by it any more."""
     gone = setup.world.pubsub.subscription(SUBSCRIPTION)
     setup.world.pubsub.remove_topic(TOPIC)
     finding = setup.needs()

@@ -55,7 +55,7 @@ def history(world: World, url: str, *names: str, calls: int = 20, parent: str = 
 
 @pytest.mark.parametrize("parent", ["", f"projects/{PROJECT}"])
 def test_a_vm_that_is_gone_has_its_resource_and_its_end(world: World, url: str, parent: str) -> None:
-    """Asked for in an organisation, or in a project where only folders are watched."""
+    """It is asked for in an organisation, or in a project where only folders are watched."""
     answer = history(world, url, "vm-0", "vm-1", parent=parent)
     assert answer.answered == {name_of(PROJECT, ZONE, name) for name in ("vm-0", "vm-1")}
     assert answer.calls_left == 19
@@ -76,19 +76,19 @@ def test_one_unknown_name_costs_some_calls_and_not_the_others(world: World, url:
 
 
 def test_no_more_calls_are_made_than_are_allowed(world: World, url: str) -> None:
-    """What is left is not answered, and is asked for in a later turn."""
+    """The names that are left are not answered, and are asked for in a later turn."""
     answer = history(world, url, "never-was", "vm-1", calls=1)
     assert (answer.answered, answer.states, answer.calls_left) == (frozenset(), (), 0)
 
 
 def test_an_asset_appears_minutes_late(world: World, url: str) -> None:
-    """Until then its name is unknown."""
+    """Its name is unknown until then."""
     world.assets.lag = timedelta(hours=1)
     assert history(world, url, "vm-1").states == ()
 
 
 def test_refusals_are_told_apart(world: World, url: str) -> None:
-    """A missing right, and too many calls."""
+    """A missing right is one error, and too many calls another."""
     world.rights.withhold(place(world), "cloudasset.assets.exportResource")
     with pytest.raises(PermissionDenied, match="cloudasset"):
         history(world, url, "vm-1")

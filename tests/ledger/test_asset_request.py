@@ -1,4 +1,4 @@
-"""What VMs were by Google's history of assets: the form of recorded states, names that come again, what is unknown."""
+"""Google's history of assets says what VMs were: states in the form of recorded ones, names that recur, torn states."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DISK = f"//compute.googleapis.com/projects/{PROJECT}/zones/{ZONE}/disks/vm-71"
 
 
 def vm(moment: str = "11:00", gce_id: str = "71", **more: Any) -> AssetState:
-    """A state with the fields that a recorded one has (a feed's message of 2021): the resource as its own API shows it,
+    """Makes a state with the fields that a recorded one has (a feed's message of 2021): the resource as its own API shows it,
     times with the offset of Pacific time, numbers as texts, and no type of a disk.
     """
     disk = {
@@ -57,7 +57,7 @@ def gone(moment: str) -> AssetState:
 
 
 def test_a_state_says_what_its_vm_was() -> None:
-    """Machine type, way of buying, addresses; the disk's type is in the state of the disk."""
+    """It has machine type, way of buying and addresses; the disk's type is in the state of the disk."""
     past = past_vms({KEY: NAME}, [gone("11:05"), vm(lastStartTimestamp="2026-11-02T03:00:10-08:00")])[KEY]
     assert past.disks == (DISK,)
     kept = request_of_asset(past, [disk()])
@@ -76,7 +76,7 @@ def test_a_state_says_what_its_vm_was() -> None:
 
 
 def test_spot_is_in_the_scheduling() -> None:
-    """Both ways of saying it."""
+    """Two fields may say it, and each is read."""
     for scheduling in ({"preemptible": True}, {"provisioningModel": "SPOT"}):
         kept = request_of_asset(past_vms({KEY: NAME}, [vm(scheduling=scheduling)])[KEY], [])
         assert kept is not None
@@ -135,7 +135,7 @@ _ANY = (
     has_time=st.booleans(),
 )
 def test_a_torn_state_harms_nothing(field: str, value: Any, has_time: bool) -> None:
-    """Any field replaced by anything: what is read is a request or nothing."""
+    """Any field may be replaced by anything: what is read is a request or nothing."""
     state = vm(**{field: value})
     state = state if has_time else AssetState(state.name, state.resource, None)
     for past in past_vms({KEY: NAME}, [state, gone("11:05")]).values():

@@ -39,7 +39,7 @@ _NUMBERS = count(1)
 
 
 def entry(name: str, project: str = "project-1", **more: Any) -> FeedEntry:
-    """A recorded entry, in another project, with other fields of its payload."""
+    """Reads a recorded entry, in another project, with other fields of its payload."""
     text = json.dumps(copy.deepcopy(RECORDED[name])).replace("project-1", project)
     raw = json.loads(text)
     raw["protoPayload"] |= more
@@ -55,12 +55,12 @@ def parent(**more: Any) -> BulkRequest:
 
 
 def asked(**more: Any) -> dict[str, Any]:
-    """The recorded request with other fields."""
+    """Makes the recorded request with other fields."""
     return {**RECORDED["bulkInsert-first"]["protoPayload"]["request"], **more}
 
 
 def child(**more: Any) -> SeenOperation:
-    """The recorded VM's insert."""
+    """Makes the recorded VM's insert."""
     values: dict[str, Any] = {
         "operation_id": "operation-1683516259402-5fb262c9d8409-aac872ad-92d014db",
         "target_id": "8693801480000000000",
@@ -164,7 +164,7 @@ def test_a_machine_type_that_google_chose_is_unknown() -> None:
 
 
 def test_a_second_disk_is_named_after_its_vm() -> None:
-    """As Google names a disk without a name: the VM's, and a number."""
+    """Google names a disk without a name after the VM, with a number."""
     disks = [{"boot": True, "initializeParams": {"diskSizeGb": "10"}}, {"initializeParams": {"diskSizeGb": "50"}}]
     bulk = parent(request=asked(instanceProperties={"machineType": "n1-standard-8", "disks": disks}))
     request = request_of(child(), [bulk])
@@ -215,7 +215,7 @@ def test_without_its_request_the_vm_is_counted_and_remembered(sqlite_database: D
 def test_order_and_doubles_of_bulk_entries_change_nothing_in_the_end(
     sqlite_database: Database, data: st.DataObject
 ) -> None:
-    """Five VMs and their bulk insert, in any order and batches, some twice: the ledger of the ordered stream."""
+    """Five VMs and their bulk insert come in any order and batches, some twice: the ledger is that of the ordered stream."""
     ordered, mixed = (f"project-{next(_NUMBERS):06d}" for _ in range(2))
     for project in (ordered, mixed):
         watch(sqlite_database, project)
@@ -264,7 +264,7 @@ _JSON = st.recursive(
 def test_torn_bulk_entries_harm_nothing(
     sqlite_database: Database, name: str, place: str, field: str, value: Any
 ) -> None:
-    """Any part of a bulk entry replaced by anything: it is read without an error, and recorded or passed over."""
+    """Any part of a bulk entry may be replaced by anything: it is read without an error, and recorded or passed over."""
     watch(sqlite_database, "project-1")
     given_ = value
     if field and isinstance(RECORDED[name]["protoPayload"].get(place), dict):
@@ -275,7 +275,7 @@ def test_torn_bulk_entries_harm_nothing(
 
 
 def test_a_vm_that_a_group_makes_by_a_bulk_insert_is_unowned(sqlite_database: Database) -> None:
-    """Its VMs are made in the name of Google's service agent, behind which any person may stand."""
+    """Such VMs are made in the name of Google's service agent, behind which any person may stand."""
     watch(sqlite_database, "project-1")
     agent = {"principalEmail": "503076212345@cloudservices.gserviceaccount.com"}
     hear_bulk(

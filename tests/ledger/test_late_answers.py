@@ -51,12 +51,12 @@ def task(database: Database, histories: Histories | None, clock: HandClock) -> L
 
 
 def lost(database: Database) -> None:
-    """The last entries alone of a VM of 90 seconds."""
+    """Hears the last entries alone of a VM of 90 seconds."""
     hear(database, INSERT.last(at("11:00:10")), DELETE.last(at("11:02:10")))
 
 
 def test_a_vm_whose_first_entry_was_lost_is_known_by_its_history(watched: Database) -> None:
-    """Its machine type, its disk and its address; the times are those of its entries."""
+    """It has its machine type, its disk and its address; the times are those of its entries."""
     lost(watched)
     histories = Histories(vm(**STARTED), gone("11:02:10"), disk())
     assert task(watched, histories, HandClock(at("11:03") + LATER)).run(None) == 1
@@ -79,7 +79,7 @@ def test_what_is_known_is_asked_about_once(watched: Database) -> None:
 
 
 def test_assets_may_be_late_and_are_asked_for_three_times(watched: Database) -> None:
-    """After ten minutes, an hour and six hours; a new process remembers; what stays unknown is unpriced."""
+    """It is asked after ten minutes, an hour and six hours; a new process remembers; what stays unknown is unpriced."""
     lost(watched)
     clock, histories = HandClock(at("11:03")), Histories()
     for hours in range(4 * 24):
@@ -154,7 +154,7 @@ def test_a_refusal_is_no_answer(
 
 
 def test_a_turn_makes_no_more_calls_than_it_may(watched: Database) -> None:
-    """Fifty projects with a lost entry each, where only folders are watched: a call for each, over some turns."""
+    """Fifty projects have a lost entry each, and only folders are watched: a call for each, over some turns."""
     for number in range(50):
         name = f"project-{number:06d}"
         look(watched, _in_project(name))

@@ -238,7 +238,7 @@ BULK_RECORDED = Path(__file__).parents[1] / "ledger" / "recorded_entries.json"
 
 @pytest.mark.parametrize(("name", "number"), [("bulkInsert-first", 0), ("bulkInsert-vm", 1)])
 def test_entries_of_a_bulk_insert_have_the_forms_of_recorded_ones(world: World, name: str, number: int) -> None:
-    """Its own first entry is of an audited resource and has the request; each VM has one, first and last at once."""
+    """The first entry is of an audited resource and has the request; each VM has one, first and last at once."""
     given = {key: value for key, value in body().items() if key != "name"} | {"machineType": "n1-standard-4"}
     world.bulk_insert(PROJECT, f"zones/{ZONE}", {"count": "2", "namePattern": "w-##", "instanceProperties": given})
     world.advance(5 * MINUTE)

@@ -39,7 +39,7 @@ def delete_all(world: World) -> None:
 
 
 def wrong(watch: Watch) -> dict[str, tuple[int | None, int]]:
-    """The VMs whose cost in the ledger is not that of the bill, to half a cent."""
+    """Returns the VMs whose cost in the ledger is not that of the bill, to half a cent."""
     spent, billed = watch.spent(), watch.billed()
     return {
         gce_id: (spent.get(gce_id), nanos)

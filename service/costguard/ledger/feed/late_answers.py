@@ -27,7 +27,7 @@ from costguard.model.ports import AssetHistories, Clock, Cloud
 
 LOOKED_BACK = timedelta(days=1)  # for VMs of which nothing tells what they are
 ASKED_AFTER = (timedelta(minutes=10), timedelta(hours=1), timedelta(hours=6))
-"""Assets appear minutes late, and now and then later: at these ages, since a VM was heard of, its history is asked for."""
+"""Assets appear minutes late, and now and then later. These are the ages at which the history of a VM is asked for."""
 CALLS = 20
 """The most calls of the history in one turn, a minute. Google allows 100 a minute for each project that calls."""
 _AT_ONCE = 1000  # VMs
