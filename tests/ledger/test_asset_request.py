@@ -21,7 +21,7 @@ DISK = f"//compute.googleapis.com/projects/{PROJECT}/zones/{ZONE}/disks/vm-71"
 
 
 def vm(moment: str = "11:00", gce_id: str = "71", **more: Any) -> AssetState:
-    """Makes a state with the fields that a recorded one has (a feed's message of 2021): the resource as its own API shows it,
+    """Makes a state with the fields that a recorded one has (of 2021): the resource as its own API shows it,
     times with the offset of Pacific time, numbers as texts, and no type of a disk.
     """
     disk = {

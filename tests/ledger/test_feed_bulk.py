@@ -215,7 +215,7 @@ def test_without_its_request_the_vm_is_counted_and_remembered(sqlite_database: D
 def test_order_and_doubles_of_bulk_entries_change_nothing_in_the_end(
     sqlite_database: Database, data: st.DataObject
 ) -> None:
-    """Five VMs and their bulk insert come in any order and batches, some twice: the ledger is that of the ordered stream."""
+    """Five VMs and their bulk insert come in any order and batches, some twice: the ledger is as of the ordered ones."""
     ordered, mixed = (f"project-{next(_NUMBERS):06d}" for _ in range(2))
     for project in (ordered, mixed):
         watch(sqlite_database, project)
@@ -264,7 +264,7 @@ _JSON = st.recursive(
 def test_torn_bulk_entries_harm_nothing(
     sqlite_database: Database, name: str, place: str, field: str, value: Any
 ) -> None:
-    """Any part of a bulk entry may be replaced by anything: it is read without an error, and recorded or passed over."""
+    """Any part of a bulk entry may be replaced by anything: it is read without an error, recorded or passed over."""
     watch(sqlite_database, "project-1")
     given_ = value
     if field and isinstance(RECORDED[name]["protoPayload"].get(place), dict):
