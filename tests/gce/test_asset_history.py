@@ -82,7 +82,7 @@ def test_no_more_calls_are_made_than_are_allowed(world: World, url: str) -> None
 
 
 def test_an_asset_appears_minutes_late(world: World, url: str) -> None:
-    """Its name is unknown until then."""
+    """A name is unknown until then."""
     world.assets.lag = timedelta(hours=1)
     assert history(world, url, "vm-1").states == ()
 

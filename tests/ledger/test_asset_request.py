@@ -112,7 +112,7 @@ def test_a_disk_that_was_there_before_is_left_out() -> None:
 
 
 def test_what_a_state_does_not_say_is_unknown() -> None:
-    """Without a machine type or a zone there is no request, and no price is made up."""
+    """There is no request without a machine type or a zone, and no price is made up."""
     assert past_vms({KEY: NAME}, [vm(machineType=None)]) == {}
     assert request_of_asset(past_vms({KEY: NAME}, [vm(zone=None)])[KEY], []) is None
     assert past_vms({KEY: NAME}, [gone("11:05")]) == {}

@@ -215,7 +215,7 @@ def test_without_its_request_the_vm_is_counted_and_remembered(sqlite_database: D
 def test_order_and_doubles_of_bulk_entries_change_nothing_in_the_end(
     sqlite_database: Database, data: st.DataObject
 ) -> None:
-    """Five VMs and their bulk insert come in any order and batches, some twice: the ledger is as of the ordered ones."""
+    """Five VMs and their bulk insert come in any order and batches, some twice: the ledger is the same."""
     ordered, mixed = (f"project-{next(_NUMBERS):06d}" for _ in range(2))
     for project in (ordered, mixed):
         watch(sqlite_database, project)

@@ -104,7 +104,7 @@ def test_a_first_entry_that_comes_late_says_more(watched: Database) -> None:
 
 
 def test_its_states_bound_a_run_where_operations_do_not(watched: Database) -> None:
-    """Of the insert nothing came: it ran from its start stamp. The delete's own entries say until when."""
+    """Nothing came of the insert: it ran from its start stamp. The delete's own entries say until when."""
     hear(watched, DELETE.first(), DELETE.last(at("11:02:10")))
     assert rows(watched, lifetimes) == []
     histories = Histories(vm(**STARTED), gone("11:02:12"), disk())
@@ -114,7 +114,7 @@ def test_its_states_bound_a_run_where_operations_do_not(watched: Database) -> No
 
 
 def test_it_is_gone_when_its_history_says_so(watched: Database) -> None:
-    """Of the delete nothing came: the state after its last one begins as it was gone."""
+    """Nothing came of the delete: the state after its last one begins as it was gone."""
     hear(watched, INSERT.last(at("11:00:10")))
     task(watched, Histories(vm(**STARTED), gone("11:02:12"), disk()), HandClock(at("11:03") + LATER)).run(None)
     [record], [life] = rows(watched, instances), rows(watched, lifetimes)
