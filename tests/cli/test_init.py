@@ -27,9 +27,8 @@ def cloud() -> Iterator[str]:
 
 
 @pytest.fixture
-def types(tmp_path: Path) -> Iterator[Types]:
-    with Typist() as typist:
-        yield lambda *words: typist.type(words, ENVIRON, tmp_path)
+def types(typist: Typist, tmp_path: Path) -> Types:
+    return lambda *words: typist.type(words, ENVIRON, tmp_path)
 
 
 def test_it_writes_settings_that_other_commands_take(types: Types, cloud: str, tmp_path: Path) -> None:
