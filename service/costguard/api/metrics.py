@@ -18,6 +18,7 @@ from prometheus_client.registry import Collector
 
 from costguard.api.deps import Deps, Given
 from costguard.api.metrics_of_watch import families_of_watch
+from costguard.daemon.meters import summed
 from costguard.daemon.metric_projects import dearest, gathered, troubled
 from costguard.daemon.metrics import MONTH, Figures, InterruptionCounts, figures
 from costguard.db.health_rows import holders, is_held_by
@@ -29,7 +30,6 @@ from costguard.model.money import Money
 from costguard.model.webhook import WebhookState
 from costguard.spend.spend import SpendRow
 from costguard.spend.spend_rows import Grouping
-from costguard.web.meters import summed
 from costguard.web.permissions import needs
 from costguard.web.problems import RESPONSES
 

@@ -1,8 +1,12 @@
-"""Prometheus metrics that the watching process counts and times; the serving one shows them."""
+"""Prometheus metrics that the watching process counts and times, and sums over processes; no web framework."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+
 from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessCollector, disable_created_metrics
+from prometheus_client.core import Metric
+from prometheus_client.samples import Sample
 
 from costguard.daemon.feed_watch import LATE_BUCKETS_S, Lateness
 from costguard.daemon.listings import ListingReason
@@ -101,3 +105,24 @@ def process_registry(namespace: str = "") -> CollectorRegistry:
     registry = CollectorRegistry()
     ProcessCollector(namespace, registry=registry)
     return registry
+
+
+# Of one process or version each, so that a sum would say nothing.
+_NOT_SUMMED = frozenset({"costguard_build_info", "process_max_fds", "process_start_time_seconds"})
+
+
+def summed(metrics: Iterable[Metric]) -> Iterator[Metric]:
+    """Adds up what several processes have counted under the same names and labels."""
+    families: dict[str, tuple[Metric, dict[tuple[str, tuple[tuple[str, str], ...]], float]]] = {}
+    for metric in metrics:
+        _, values = families.setdefault(metric.name, (metric, {}))
+        for sample in metric.samples:
+            key = (sample.name, tuple(sorted(sample.labels.items())))
+            if metric.name in _NOT_SUMMED:
+                values[key] = max(values.get(key, 0.0), sample.value)
+            else:
+                values[key] = values.get(key, 0.0) + sample.value
+    for first, values in families.values():
+        metric = Metric(first.name, first.documentation, first.type)
+        metric.samples = [Sample(name, dict(labels), value) for (name, labels), value in values.items()]
+        yield metric

@@ -18,6 +18,7 @@ from typing import NamedTuple, Protocol
 
 import structlog
 
+from costguard.daemon.meters import summed
 from costguard.main.listening import address_of, listening
 from costguard.main.loose import LooseTurns
 from costguard.main.wire import (
@@ -37,7 +38,6 @@ from costguard.main.wire import (
 )
 from costguard.model.backoff import Backoff
 from costguard.settings.environment import is_secret
-from costguard.web.meters import summed
 
 _SAY_AT_LEAST_EVERY_S = 1.0
 _LOOK_EVERY_S = 0.2  # for something new to say

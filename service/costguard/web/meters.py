@@ -1,14 +1,12 @@
-"""Prometheus metrics that the serving processes count and time, and their sum."""
+"""Prometheus metrics that the serving processes count and time."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from typing import Protocol
 
 from prometheus_client import Counter, Gauge, Histogram
-from prometheus_client.core import Metric
-from prometheus_client.samples import Sample
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from costguard.daemon.meters import process_registry
@@ -53,27 +51,6 @@ class Meters:
 
     def signed_in(self, via: Via, is_in: bool) -> None:
         self._sign_ins.labels(via.value, "in" if is_in else "refused").inc()
-
-
-# Of one process or version each, so that a sum would say nothing.
-_NOT_SUMMED = frozenset({"costguard_build_info", "process_max_fds", "process_start_time_seconds"})
-
-
-def summed(metrics: Iterable[Metric]) -> Iterator[Metric]:
-    """Adds up what several processes have counted under the same names and labels."""
-    families: dict[str, tuple[Metric, dict[tuple[str, tuple[tuple[str, str], ...]], float]]] = {}
-    for metric in metrics:
-        _, values = families.setdefault(metric.name, (metric, {}))
-        for sample in metric.samples:
-            key = (sample.name, tuple(sorted(sample.labels.items())))
-            if metric.name in _NOT_SUMMED:
-                values[key] = max(values.get(key, 0.0), sample.value)
-            else:
-                values[key] = values.get(key, 0.0) + sample.value
-    for first, values in families.values():
-        metric = Metric(first.name, first.documentation, first.type)
-        metric.samples = [Sample(name, dict(labels), value) for (name, labels), value in values.items()]
-        yield metric
 
 
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
