@@ -44,13 +44,13 @@ class WebForks:
         assert threading.active_count() == 1
         if ctypes.CDLL(None, use_errno=True).prctl(_SUBREAPER, 1, 0, 0, 0):
             raise OSError(ctypes.get_errno(), "prctl refused to make this process the parent of its orphans")
-        self._asking, asked = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._asking, requests = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._lock = threading.Lock()
         if os.fork() == 0:
-            _close_all_but({0, 1, 2, asked.fileno()})
+            _close_all_but({0, 1, 2, requests.fileno()})
             _name("forks")
-            _fork_when_asked(asked)
-        asked.close()
+            _fork_when_asked(requests)
+        requests.close()
 
     def spawn(self, serves: str, *sockets: socket.socket) -> Process:
         """Starts what `costguard.main.web_process.spawned` does: a child of this process that has these sockets."""
@@ -89,11 +89,11 @@ class Fork:
             os.kill(self.pid, sign)
 
 
-def _fork_when_asked(asked: socket.socket) -> None:
+def _fork_when_asked(requests: socket.socket) -> None:
     """Forks until the guard is gone. What is forked loses its parent at once, and so becomes the guard's child."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the guard
     while True:
-        words, numbers, _, _ = socket.recv_fds(asked, 100, _MOST_SOCKETS)
+        words, numbers, _, _ = socket.recv_fds(requests, 100, _MOST_SOCKETS)
         if not words:
             os._exit(0)
         reading, writing = os.pipe()
@@ -105,7 +105,7 @@ def _fork_when_asked(asked: socket.socket) -> None:
             os.write(writing, b"%d" % pid)
             os._exit(0)
         os.waitpid(between, 0)
-        asked.send(os.read(reading, 100))
+        requests.send(os.read(reading, 100))
         for number in (reading, writing, *numbers):
             os.close(number)
 

@@ -251,7 +251,7 @@ def test_a_word_outlives_the_agent_but_for_its_secret(pair: Gang) -> None:
 
 
 def test_a_runner_that_was_killed_ends_the_round_alone(pair: Gang) -> None:
-    """How the command ended is unknown, and the VM begins the next round all the same."""
+    """The end of the command is unknown, and the VM begins the next round all the same."""
     _begin(pair)
     run = pair.vms[0].run_folders()[0]
     os.kill(int(Path(f"/proc/{pid_of(pair.vms[0])}/stat").read_text().rpartition(")")[2].split()[1]), signal.SIGKILL)
@@ -263,7 +263,7 @@ def test_a_runner_that_was_killed_ends_the_round_alone(pair: Gang) -> None:
 
 
 def test_success_before_the_regroup_is_the_end(pair: Gang) -> None:
-    """What was done is not done again; the guard, who knows of the others, decides whether the job has succeeded."""
+    """Nothing is done twice; the guard, which sees the other VMs too, decides whether the job has succeeded."""
     _begin(pair)
     pair.vms[0].crash()
     _end(pair.vms[0], 1, 0)

@@ -59,7 +59,7 @@ def test_the_variables_by_launcher() -> None:
 
 
 def test_ranks_are_given_where_a_vm_runs_one_process() -> None:
-    """With more, RANK would be the same for all of a VM's."""
+    """RANK would be the same for all of a VM's processes, if it had more."""
     assert "RANK" not in launch_variables(FACTS, [])
     one = launch_variables(FACTS._replace(gpus=1), [])
     assert (one["RANK"], one["WORLD_SIZE"]) == ("1", "3")
@@ -123,7 +123,7 @@ def test_the_host_file_has_the_order_of_the_nodes() -> None:
 
 @pytest.mark.skipif(not (TRAINERS / "torchrun").exists(), reason="`make trainers` installs torchrun")
 def test_torchrun_reads_what_it_is_given() -> None:
-    """Its own parser makes the launch's configuration from the environment; an explicit option wins."""
+    """torchrun's own parser makes the launch's configuration from the environment; an explicit option wins."""
     ask = (
         "import json, sys; from torch.distributed.run import config_from_args, parse_args\n"
         "one, _, _ = config_from_args(parse_args(sys.argv[1:]))\n"
@@ -144,7 +144,7 @@ def test_torchrun_reads_what_it_is_given() -> None:
 
 @pytest.mark.skipif(not (TRAINERS / "accelerate").exists(), reason="`make trainers` installs accelerate")
 def test_accelerate_reads_what_it_is_given() -> None:
-    """Its own functions make torchrun's options of ours."""
+    """Accelerate's own functions make torchrun's options of ours."""
     ask = (
         "import json, sys; from accelerate.commands.launch import _validate_launch_command, launch_command_parser\n"
         "from accelerate.utils import launch\n"

@@ -43,7 +43,7 @@ def _together(checks: list[PeerCheck], limit_s: float = PATIENCE_S) -> list[list
 
 @pytest.mark.parametrize("count", [2, 4, 8])
 def test_all_reach_each_other(count: int) -> None:
-    """Then the rendezvous port is free for the launcher, at once."""
+    """The rendezvous port is free for the launcher at once."""
     where = addresses(count)
     assert _together([_check(node, where) for node in range(count)]) == [[]] * count
     with socket.socket() as launcher:
@@ -121,7 +121,7 @@ def test_an_agent_that_asks_again_is_answered() -> None:
 
 
 def test_what_is_not_wanted_any_more_ends_it() -> None:
-    """Its ports are free again."""
+    """The ports are free again."""
     where = addresses(2)
 
     def wait(_: float) -> None:

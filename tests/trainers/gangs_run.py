@@ -42,7 +42,7 @@ VICTIMS = ("rank", "rank", "launcher", "agent", "agent", "runner", "guard")
 
 @dataclass
 class Life:
-    """What one job went through until its end. `finals` are the digests of its nodes' weights."""
+    """Holds what one job went through until its end. `finals` are the digests of its nodes' weights."""
 
     rounds: int = 1
     kills: Counter[str] = field(default_factory=Counter)
@@ -137,7 +137,7 @@ def _moment(job: Lived, lot: Random) -> Callable[[], bool]:
 
 
 def lived(kind: str, nodes: int, kills: int, folder: Path, lot: Random) -> Life:
-    """One job of `nodes` VMs, which `kills` kills disturb."""
+    """Runs one job of `nodes` VMs, which `kills` kills disturb."""
     shutil.rmtree(folder, ignore_errors=True)
     saved = folder / "saved" if kind == "jax" else folder
     saved.mkdir(parents=True)

@@ -16,8 +16,6 @@ from costguard.daemon.reconcile import PassReport
 _PASS_BUCKETS = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300)
 
 
-
-
 class WatchMeters:
     """The counters of the watching process; the serving one shows them. Thread-safe."""
 

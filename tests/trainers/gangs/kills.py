@@ -60,7 +60,7 @@ def kill_all(kinds: Sequence[GangKind], folder: Path, seed: int, say: Callable[[
 
 
 def _usual(kind: GangKind, server: Server, folder: Path) -> tuple[float, int]:
-    """How long a save takes, in seconds, and how many there are. Twice, because the first one also fills caches."""
+    """Measures how many seconds a save takes, and how many there are; twice, because the first also fills caches."""
     for _ in range(2):
         home = folder / f"{kind.name}-usual"
         shutil.rmtree(home, ignore_errors=True)
@@ -114,7 +114,7 @@ def _truth(kind: GangKind, server: Server, home: Path, run: GangRun) -> dict[str
 
 
 def _loads(kind: GangKind, server: Server, union: Path, save: GangSave) -> bool:
-    """Whether each rank gets what it saved. A save that some rank had not begun holds nothing of it."""
+    """Says whether each rank gets what it saved. A save that some rank had not begun holds nothing of it."""
     if len(save.digests) < kind.shape.ranks or not (union / save.name).exists():
         return False
     return server.load(kind.kind, kind.shape, union, save.name)[0] == save.digests

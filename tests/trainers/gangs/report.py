@@ -62,6 +62,6 @@ def write(text: str) -> None:
 
 
 def kept(page: str) -> str:
-    """The gangs' part of the page as it is, for whoever writes the rest of it; "" where there is none."""
+    """Returns the gangs' part of the page as it is, so that the rest can be written around it; "" without one."""
     match = re.search(rf"^{HEAD}\n.*", page, re.MULTILINE | re.DOTALL)
     return f"\n{match[0]}" if match else ""

@@ -1,4 +1,4 @@
-"""What the product's judge says of what killed gangs left, next to what their frameworks made of it."""
+"""Compares what the product's judge says of checkpoints of killed gangs with what their frameworks made of them."""
 
 from __future__ import annotations
 

@@ -49,8 +49,8 @@ _RANDOM = "random_states_{}.pkl"
 
 
 def _items(files: Files) -> list[str]:
-    found = {match[1] for name in files if (match := _OF_FSDP.match(name))}
-    return sorted(found | {"pytorch_model_fsdp_0", "optimizer_0"})
+    items = {match[1] for name in files if (match := _OF_FSDP.match(name))}
+    return sorted(items | {"pytorch_model_fsdp_0", "optimizer_0"})
 
 
 def _accelerate_missing(files: Files) -> Problems:

@@ -1,4 +1,4 @@
-"""Which rank wrote a file, by its name, where the framework's names tell."""
+"""Tells by a file's name which rank wrote it, where the framework's names say so."""
 
 from __future__ import annotations
 
