@@ -109,4 +109,5 @@ def _main(projects: int, vms: int, refusing: int, hanging: int, started_on: str)
 
 
 if __name__ == "__main__":
-    _main(*map(int, sys.argv[1:5]), sys.argv[5])
+    projects, vms, refusing, hanging = map(int, sys.argv[1:5])
+    _main(projects, vms, refusing, hanging, sys.argv[5])

@@ -229,7 +229,8 @@ def test_a_late_look_is_decided_on_alone_when_it_has_ended(sqlite_database: Data
     assert not reconciler.has_late
     ground.now_s = 20.0 + HANGS
     ground.running.pop("two")[1]()
-    assert reconciler.has_late
+    is_late: bool = reconciler.has_late
+    assert is_late
     begun = list(ground.begun)
     report = reconciler.run(repeated=True, late_alone=True)
     assert ([one.project for one in report.recorded], report.late) == (["two"], ("three",))

@@ -54,7 +54,7 @@ class Guard:
         assert lease is not None
         with closing(SubscriptionFeed(SUBSCRIPTION, endpoint=self.url, pulls=1, wait=lambda _: True)) as subscription:
             watch = FeedWatch(self.database, clock, SUBSCRIPTION, lambda _report, _messages: ())
-            task = FeedTask(subscription, lambda _e, _l: None, clock, watch, pause=lambda _s, _t: None)  # type: ignore[arg-type]
+            task = FeedTask(subscription, lambda _e, _l: None, clock, watch, pause=lambda _s, _t: None)
             task.run(lease, threading.Event())
             while self.world.pubsub.unread(SUBSCRIPTION)[0]:
                 task.run(lease, threading.Event())

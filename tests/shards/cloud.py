@@ -118,7 +118,8 @@ def simulated_cloud(folder: Path, projects: Sequence[str], forgotten: int) -> It
     """Starts it, in real time; it ends with the block."""
     path, log = folder / "cloud.toml", folder / "requests.jsonl"
     path.write_text(scenario(projects, forgotten, folder / "vms"), "utf-8")
-    command = [sys.executable, "-m", "costguard_sandbox", path, "--json", "--until-input-ends", "--requests", log]
+    options = ["--json", "--until-input-ends", "--requests", str(log)]
+    command = [sys.executable, "-m", "costguard_sandbox", str(path), *options]
     with (
         subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process,
         httpx2.Client(timeout=60) as client,

@@ -116,7 +116,7 @@ class People:
     def _have_stopped(self, name: str) -> None:
         """Costguard is asked to stop it, as far as it knows it by now and no rule was faster."""
         project, person, _ = self._vms[name]
-        [vm] = [one for one in self._cloud.vms(project) if one["name"] == name] or [None]
+        vm = next((one for one in self._cloud.vms(project) if one["name"] == name), None)
         if vm is None or vm["status"] != "RUNNING":
             return
         self._stopped.add(name)
