@@ -109,5 +109,4 @@ def _main(projects: int, vms: int, refusing: int, hanging: int, started_on: str)
 
 
 if __name__ == "__main__":
-    projects, vms, refusing, hanging = map(int, sys.argv[1:5])
-    _main(projects, vms, refusing, hanging, sys.argv[5])
+    _main(int(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4]), sys.argv[5])
