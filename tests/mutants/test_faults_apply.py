@@ -20,6 +20,7 @@ ROOMS = {
     "deadlines",
     "doctor",
     "ends",
+    "feed",
     "gangs",
     "keepers",
     "labels",
