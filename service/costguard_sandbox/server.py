@@ -15,6 +15,7 @@ from starlette.responses import Response
 
 from costguard_sandbox import assets, bigquery, control, pubsub
 from costguard_sandbox.audit import routes as audit
+from costguard_sandbox.audit.unread import in_front_of
 from costguard_sandbox.gce.errors import Refused
 from costguard_sandbox.gce.routes import (
     advice,
@@ -33,7 +34,6 @@ from costguard_sandbox.gce.routes import (
 )
 from costguard_sandbox.gce.routes.call import refusal
 from costguard_sandbox.guest import metadata
-from costguard_sandbox.pubsub.metrics import in_front_of
 from costguard_sandbox.request_log import RequestLog
 from costguard_sandbox.serving import QuickServer
 from costguard_sandbox.slack import control as slack_control
