@@ -1,1 +1,1 @@
-"""The audit log of the simulated cloud: an entry for all that happens, on the way to a topic, and what is unread there."""
+"""The audit log of the simulated cloud: an entry for what is asked of it and what it does, on the way to a topic."""
