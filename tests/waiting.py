@@ -18,7 +18,7 @@ def until(holds: Callable[[], bool], patience_s: float = PATIENCE_S) -> None:
     while not holds():
         waited = time.monotonic() - began
         assert waited < patience_s, f"it did not come about in {patience_s} s"
-        # A caller that asks a hundred times a second for long keeps busy what it waits for.
+        # Asking a hundred times a second for long would keep busy what is waited for.
         pause.wait(min(max(0.01, waited / 20), 0.25))
 
 
