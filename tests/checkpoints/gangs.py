@@ -41,7 +41,7 @@ class Ranges:
 
 @dataclass(frozen=True)
 class Recorded:
-    """Holds a run: the parts of its nodes, and for each save, newest first, whether its framework loads it."""
+    """A run has the parts of its nodes, and for each save, newest first, whether its framework loads it."""
 
     shape: GangShape
     parts: tuple[NodePart, ...]

@@ -26,7 +26,7 @@ def _look(*written: list[tuple[str, bytes]], shape: GangShape = TWO) -> GangLook
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_newest_step_that_its_framework_loads_is_chosen(name: str) -> None:
-    """No checkpoint of a killed gang is called complete that its framework does not load."""
+    """The judge chooses it of what a killed gang left, and calls none complete that does not load."""
     run = recorded(name)
     look = judge_gang(run.parts, run.shape, LookFor())
     assert look.resume is not None
@@ -38,7 +38,7 @@ def test_the_newest_step_that_its_framework_loads_is_chosen(name: str) -> None:
 
 @pytest.mark.parametrize("name", ON_NODES)
 def test_each_ranks_part_is_needed(name: str) -> None:
-    """A step without the file of a rank, or with an empty one, is incomplete, and the rank and its node are named."""
+    """A step without the file of any one rank is incomplete, and that rank and its node are named."""
     run = recorded(name)
     for part in run.parts:
         for path in part.listing.files:
@@ -91,7 +91,7 @@ def test_a_step_that_some_nodes_lack_is_not_complete() -> None:
 
 
 def test_of_several_copies_that_of_the_ranks_own_node_counts() -> None:
-    """A torn file of an earlier save on another node neither hides the part nor stands in for it."""
+    """A torn copy that an earlier save left on another node neither hides the part nor stands in for it."""
     files = dict(torch_dcp(9))
     shard = "step-9/__1_0.distcp"
     first = [*((path, body) for path, body in files.items() if path != shard), (shard, files[shard][:3])]
@@ -123,7 +123,7 @@ def test_a_folder_that_could_not_be_listed_leaves_the_step_unknown() -> None:
 
 
 def test_a_part_that_changed_since_the_look_before_is_not_complete() -> None:
-    """The node does not matter."""
+    """This holds of each node's part."""
     files = torch_dcp(9)
     first = Memory([file for file in files if "__1_0" not in file[0]], "/runs/gang")
     second = Memory([file for file in files if "__1_0" in file[0]], "/runs/gang")

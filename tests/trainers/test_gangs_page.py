@@ -17,9 +17,9 @@ def _numbers(line: str) -> list[int]:
 def test_the_page_shows_gangs_of_each_kind_and_no_wrong_choice() -> None:
     """Every layout was killed, each kill was judged right, and the sum is that of the rows."""
     part = kept(PAGE.read_text())
-    *rows, total = [line for line in part.splitlines() if line.startswith("| ") and _numbers(line)]
-    assert [line.split(" | ")[0].removeprefix("| ") for line in rows] == [kind.title for kind in KINDS]
-    assert _numbers(total) == [sum(column) for column in zip(*map(_numbers, rows), strict=True)]
+    *lines, total = [line for line in part.splitlines() if line.startswith("| ") and _numbers(line)]
+    assert [line.split(" | ")[0].removeprefix("| ") for line in lines] == [kind.title for kind in KINDS]
+    assert _numbers(total) == [sum(column) for column in zip(*map(_numbers, lines), strict=True)]
     kills, right, _, torn, named, wrong = _numbers(total)
     assert kills == right >= 60
     assert torn * 2 >= kills

@@ -26,7 +26,7 @@ R = TypeVar("R")
 
 @dataclass(frozen=True)
 class NodePart:
-    """Holds the files in the folder of one node, by its number from 0, and how to read them."""
+    """The files in the folder of one node, by its number from 0, and how to read in them."""
 
     node: int
     listing: Listing

@@ -40,8 +40,8 @@ class Shape:
 
 @dataclass(frozen=True)
 class Moment:
-    """Says when ranks are lost: so many seconds after the begin of the n-th save of `watched`. `lost` are killed at
-    once, and all others after `then_s`, as a guard ends a gang that has lost a VM.
+    """The moment at which ranks are lost: so many seconds after the begin of the n-th save of `watched`. `lost` are killed at once,
+    and all others after `then_s`, as a guard ends a gang that has lost a VM.
     """
 
     watched: int
@@ -63,7 +63,7 @@ class GangSave:
 
 @dataclass(frozen=True)
 class GangRun:
-    """Holds what a training's ranks reported until its end. `begins` are seconds, of rank 0."""
+    """The reports of a training's ranks until its end. `begins` are seconds, of rank 0."""
 
     saves: tuple[GangSave, ...]
     is_done: bool

@@ -62,6 +62,6 @@ def write(text: str) -> None:
 
 
 def kept(page: str) -> str:
-    """Returns the gangs' part of the page as it is, so that the rest can be written around it; "" without one."""
+    """The gangs' part of the page as it is, to be kept when the rest is written; "" where there is none."""
     match = re.search(rf"^{HEAD}\n.*", page, re.MULTILINE | re.DOTALL)
     return f"\n{match[0]}" if match else ""

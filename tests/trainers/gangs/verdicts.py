@@ -1,4 +1,4 @@
-"""Compares what the product's judge says of checkpoints of killed gangs with what their frameworks made of them."""
+"""Compares what the product's judge says of what killed gangs left with what their frameworks made of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tells by a file's name which rank wrote it, where the framework's names say so."""
+"""Tells which rank wrote a file, by its name, where the framework's names say it."""
 
 from __future__ import annotations
 
