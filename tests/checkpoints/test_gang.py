@@ -102,6 +102,21 @@ def test_of_several_copies_that_of_the_ranks_own_node_counts() -> None:
     assert look.checkpoints[0].missing[0].node == 1
 
 
+def test_what_is_of_no_rank_alone_is_the_lowest_nodes() -> None:
+    """DeepSpeed on disks of each node's own writes the model's states on each: that of rank 0 counts, torn or whole."""
+    tag = "global_step7"
+    states = torch_zip({"module": {}, "dp_world_size": 2, "mp_world_size": 1})
+    model, note = "mp_rank_00_model_states.pt", ("latest", tag.encode())
+    first = {model: states, "zero_pp_rank_0_mp_rank_00_optim_states.pt": torch_zip()}
+    second = {model: states, "zero_pp_rank_1_mp_rank_00_optim_states.pt": torch_zip()}
+    whole = _look([*below(tag, first), note], below(tag, {**second, model: states[:9]}))
+    assert whole.resume is not None
+    assert whole.holders[f"{tag}/{model}"] == 0
+    torn = _look([*below(tag, {**first, model: states[:9]}), note], below(tag, second))
+    assert torn.checkpoints[0].state is GangState.INCOMPLETE
+    assert torn.is_settled
+
+
 def test_copies_that_differ_without_an_owner_are_unknown() -> None:
     """Where nobody says which ranks a node has, a guess could mix two saves."""
     files = dict(torch_dcp(9))

@@ -53,9 +53,10 @@ def judge_gang(
 class _Union:
     """The files of all nodes under one location, and a reader of them.
 
-    Where several nodes hold a path, the copy of the node that its rank runs on counts, and else the lowest node's:
-    rank 0 writes what belongs to no rank alone. `disputed` are paths whose copies differ in size and have no such
-    owner.
+    Where several nodes hold a path, the copy of the node that its rank runs on counts. Of a file that is of no rank
+    alone it is the lowest node's, where rank 0 runs: DeepSpeed, for one, writes the model's states on each node that
+    has a disk of its own. `disputed` are files of a rank whose copies differ in size where its node is not known, or
+    holds none.
     """
 
     def __init__(self, parts: Sequence[NodePart], shape: GangShape) -> None:
@@ -70,8 +71,9 @@ class _Union:
             owner = None if rank is None else shape.node_of(rank)
             mine = [part for part in held if part.node == owner]
             self._holders[path] = (mine or held)[0]
-            if not mine and len({part.listing.files[path].size for part in held}) > 1:
+            if rank is not None and not mine and len({part.listing.files[path].size for part in held}) > 1:
                 self.disputed[path] = [part.node for part in held]
+        self.holders = {path: part.node for path, part in self._holders.items()}
         files = {path: part.listing.files[path] for path, part in sorted(self._holders.items())}
         first = parts[0].listing if parts else Listing("", {})
         unread = sorted({folder for part in parts for folder in part.listing.unread})
@@ -98,7 +100,8 @@ class _GangJudge:
         resume = next((one for one in judged if one.state is GangState.COMPLETE), None)
         newer = judged[: judged.index(resume)] if resume is not None else judged
         is_unknown = any(one.state is GangState.UNKNOWN for one in newer)
-        return GangLook(look, judged, resume, not (self._unseen or self._unread or is_unknown))
+        is_settled = not (self._unseen or self._unread or is_unknown)
+        return GangLook(look, judged, resume, is_settled, self._union.holders)
 
     def _judged(self, one: Checkpoint) -> GangCheckpoint:
         disputed = [path for path in self._union.disputed if path.startswith(f"{one.name}/") or path == one.name]

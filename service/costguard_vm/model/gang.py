@@ -5,7 +5,8 @@ Travels with the agent: Python 3.8 and its standard library must do.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from costguard_vm.model.checkpoint import Checkpoint, CheckpointLook, _Word
 
@@ -58,10 +59,11 @@ class GangLook:
 
     `resume` is the newest complete one. Unless `is_settled`, a newer one may be complete too: a node could not be
     looked at, or something about a newer one is unknown. A node whose disk is gone is no such node: its listing is
-    empty.
+    empty. `holders` are the nodes whose copy of a file was judged, by its path: those are the ones to resume from.
     """
 
     look: CheckpointLook
     checkpoints: tuple[GangCheckpoint, ...]
     resume: GangCheckpoint | None
     is_settled: bool
+    holders: Mapping[str, int] = field(repr=False)

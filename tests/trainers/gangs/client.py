@@ -40,8 +40,9 @@ class Shape:
 
 @dataclass(frozen=True)
 class Moment:
-    """The moment at which ranks are lost: so many seconds after the begin of the n-th save of `watched`. `lost` are killed at once,
-    and all others after `then_s`, as a guard ends a gang that has lost a VM.
+    """The moment at which ranks are lost: `after_s` seconds after the begin of save number `save` of `watched`.
+
+    `lost` are killed at once, and all others after `then_s`, as a guard ends a gang that has lost a VM.
     """
 
     watched: int

@@ -60,7 +60,7 @@ def kill_all(kinds: Sequence[GangKind], folder: Path, seed: int, say: Callable[[
 
 
 def _usual(kind: GangKind, server: Server, folder: Path) -> tuple[float, int]:
-    """Returns how long a save takes, in seconds, and how many there are. It trains twice, because the first one also fills caches."""
+    """Returns how long a save takes, in seconds, and how many there are. It trains twice: the first fills caches."""
     for _ in range(2):
         home = folder / f"{kind.name}-usual"
         shutil.rmtree(home, ignore_errors=True)

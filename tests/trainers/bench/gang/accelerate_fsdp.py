@@ -1,6 +1,7 @@
 """Accelerate's `save_state` with FSDP2 and sharded state dicts, as the Trainer's and many scripts' checkpoints are.
 
-Accelerate turns FSDP on for accelerators alone. Here its state says that it is on, once its processes have met on CPU; what it then prepares, saves and loads is its own code.
+Accelerate turns FSDP on for accelerators alone. Here its state says that it is on, once its processes have met
+on CPU; what it then prepares, saves and loads is its own code.
 """
 
 from __future__ import annotations
