@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import select
 import socket
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 from http.client import HTTPConnection
 
-import pytest
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
@@ -74,6 +74,8 @@ def pair(with_reports: bool = True) -> Iterator[Pair]:
             made.go_on.set()
             for server in servers:
                 server.stop()
+            if not with_reports:
+                theirs.close()  # a server that waited for it would never end
 
 
 def test_reports_are_answered_by_their_own_process() -> None:
@@ -102,20 +104,18 @@ def test_one_connection_may_carry_both() -> None:
 
 def test_pages_answer_reports_where_their_process_is_behind() -> None:
     """The process for reports has hung or is being replaced: once the pair of sockets is full, no report waits."""
+    report = f"POST {REPORT} HTTP/1.1\r\nHost: a\r\nContent-Length: 4096\r\n\r\n{'x' * 4096}".encode()
     with pair(with_reports=False) as at, ExitStack() as stack:
-        waiting = []
-        for _ in range(2000):
-            client = stack.enter_context(socket.create_connection(("127.0.0.1", at.port), timeout=0.5))
-            client.sendall(f"POST {REPORT} HTTP/1.1\r\nHost: a\r\nContent-Length: 4096\r\n\r\n{'x' * 4096}".encode())
-            try:
-                assert b"pages" in client.recv(65536) + client.recv(65536)
-            except TimeoutError:
-                waiting.append(client)
-            else:
-                break
-        else:
-            pytest.fail("no report was answered by the process for pages")
-        assert waiting, "the pair of sockets keeps none"
+        clients = [
+            stack.enter_context(socket.create_connection(("127.0.0.1", at.port), timeout=PATIENCE_S))
+            for _ in range(200)
+        ]
+        for client in clients:
+            client.sendall(report)
+        answered, _, _ = select.select(clients, [], [], PATIENCE_S)
+        assert answered, "no report was answered by the process for pages"
+        assert b"pages" in answered[0].recv(65536) + answered[0].recv(65536)
+        assert len(answered) < len(clients), "the pair of sockets keeps none"
 
 
 def test_a_silent_client_is_given_up_by_the_process_that_has_its_connection() -> None:
