@@ -24,7 +24,7 @@ NAMES = tuple(sorted(path.name[: -len(".json.gz")] for path in FOLDER.glob("*.js
 
 
 class Ranges:
-    """The ranges that were recorded: a read of others is a fault of the test."""
+    """The ranges that were recorded. Others count as changed meanwhile."""
 
     def __init__(self, ranges: Iterable[Sequence[Any]]) -> None:
         self._held = {(path, start): base64.b64decode(text) for path, start, text in ranges}

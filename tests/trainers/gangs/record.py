@@ -25,11 +25,17 @@ class _Recorder:
 
     def __init__(self, folder: Folder) -> None:
         self._folder = folder
-        self.ranges: list[list[object]] = []
+        self._longest: dict[tuple[str, int], bytes] = {}
+
+    @property
+    def ranges(self) -> list[list[object]]:
+        """Path, start and bytes, the longest of each start."""
+        return [[path, start, base64.b64encode(data).decode()] for (path, start), data in self._longest.items()]
 
     def read(self, file: StoredFile, start: int, length: int) -> bytes:
         data = self._folder.read(file, start, length)
-        self.ranges.append([file.path, start, base64.b64encode(data).decode()])
+        if length > len(self._longest.get((file.path, start), b"")):
+            self._longest[file.path, start] = data
         return data
 
     def each(self, work: Callable[[T], R], items: Sequence[T]) -> Sequence[R]:

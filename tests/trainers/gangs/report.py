@@ -34,7 +34,7 @@ def section(tallies: Sequence[GangTally], seed: int, today: date) -> str:
     """Returns the part in Markdown, from its heading on."""
     measured = ", ".join(f"{name} {version}" for name, version in versions(_NAMES).items())
     early = sum(one.early for one in tallies)
-    steps = "step loads" if early == 1 else "steps load"
+    count = "No step loads" if not early else "1 step loads" if early == 1 else f"{early} steps load"
     return "\n".join(
         [
             HEAD,
@@ -48,7 +48,7 @@ def section(tallies: Sequence[GangTally], seed: int, today: date) -> str:
             *("| " + " | ".join(row) + " |" for row in rows(tallies)),
             "",
             _COLUMNS,
-            f"{early} {steps} that not every rank had reported as saved, and that the judge did not count yet.",
+            f"{count} that not every rank had reported as saved and that the judge did not count yet.",
             "",
         ]
     )

@@ -38,6 +38,8 @@ def _state(model: Any, optimizer: Any, step: int) -> dict[str, Any]:
 
 def _train(place: Place, tell: Tell, in_background: bool) -> None:
     model, optimizer = _begun(place)
+    # A save in the background needs ranks that meet apart from the training's, or both wait for each other.
+    apart = dist.new_group(backend="gloo")
     saving = None
     for step in range(1, SAVES * 5 + 1):
         _step(model, optimizer)
@@ -49,7 +51,7 @@ def _train(place: Place, tell: Tell, in_background: bool) -> None:
             state = _state(model, optimizer, step)
             tell("begin", step, local_digest(state), f"step-{step}")
             if in_background:
-                saving = dcp.async_save(state, checkpoint_id=f"{HERE}/step-{step}")
+                saving = dcp.async_save(state, checkpoint_id=f"{HERE}/step-{step}", process_group=apart)
             else:
                 dcp.save(state, checkpoint_id=f"{HERE}/step-{step}")
                 tell("end", step)
