@@ -56,7 +56,7 @@ def test_each_ranks_part_is_needed(name: str) -> None:
 
 @pytest.mark.parametrize("name", ON_NODES)
 def test_a_node_that_could_not_be_looked_at_is_unknown_and_one_without_a_disk_is_not(name: str) -> None:
-    """What only a silent node can hold is not missing, and nothing older is settled on."""
+    """A part that only a silent node can hold is not missing, and nothing older is settled on."""
     run = recorded(name)
     seen = judge_gang(run.parts[:1], run.shape, LookFor())
     assert seen.resume is None
