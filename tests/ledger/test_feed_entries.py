@@ -396,3 +396,30 @@ def test_nothing_that_is_read_raises(data: bytes | str) -> None:
     """Bytes, texts and JSON of any kind."""
     for one in read_entries(data):
         assert isinstance(one, FeedEntry | Torn)
+
+
+def test_every_interruption_that_google_counts_is_known_by_name() -> None:
+    """Google's own tests of `instance/interruption_count` name these events of the audit log (ml-auto-solutions,
+    dags/tpu_observability, in public): each ends or moves a run, and none is a mere change.
+    """
+    names = [
+        "preempted",
+        "hostError",
+        "migrateOnHostMaintenance",
+        "terminateOnHostMaintenance",
+        "baremetalCaretakerPreempted",
+        "guestTerminate",
+        "instanceManagerHaltForRestart",
+        "stoppedDueToPdDoubleServe",
+        "kmsKeyError",
+        "shredmillKeyError",
+        "invalidVmImage",
+        "scratchDiskCreationFailed",
+        "localSsdInitializationError",
+        "localSsdInitializationKeyError",
+        "localSsdVerifyTarError",
+        "localSsdRecoveryTimeoutError",
+        "localSsdRecoveryFailedError",
+    ]
+    kinds = {name: kind_of(operation_type(f"compute.instances.{name}", is_system=True)) for name in names}
+    assert [name for name, kind in kinds.items() if kind in (FeedKind.CHANGED, FeedKind.NOISE)] == []

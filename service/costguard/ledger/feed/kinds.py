@@ -43,7 +43,8 @@ _OF_END = {
     EndReason.RECREATED: FeedKind.REPAIRED,
 }
 # System events that no listing of ours has shown: the names are those that Google counts as interruptions
-# (cloud.google.com/monitoring/api/metrics_gcp: `instance/interruption_count`).
+# (cloud.google.com/monitoring/api/metrics_gcp: `instance/interruption_count`), as its own tests of that count list them
+# (github.com/GoogleCloudPlatform/ml-auto-solutions). A VM whose local SSD is being recovered may come back.
 _MORE = {
     "compute.instances.migrateOnHostMaintenance": FeedKind.MIGRATED,
     "compute.instances.instanceManagerHaltForRestart": FeedKind.REPAIRED,
@@ -55,6 +56,9 @@ _MORE = {
     "compute.instances.scratchDiskCreationFailed": FeedKind.STOPPED,
     "compute.instances.localSsdInitializationError": FeedKind.STOPPED,
     "compute.instances.localSsdInitializationKeyError": FeedKind.STOPPED,
+    "compute.instances.localSsdVerifyTarError": FeedKind.STOPPED,
+    "compute.instances.localSsdRecoveryTimeoutError": FeedKind.STOPPED,
+    "compute.instances.localSsdRecoveryFailedError": FeedKind.STOPPED,
 }
 # These change nothing of a VM that the ledger holds. All methods of the API with GET begin so.
 _READS = re.compile(r"(?:get|list|aggregated|test)(?:[A-Z].*)?$")
