@@ -23,19 +23,15 @@ def line(result: Result) -> str:
 
 
 def write(results: Sequence[Result], minutes: float, page: Path = PAGE) -> None:
-    """The date, how many were caught, by room, and every fault with the test that catches it."""
+    """Writes the date, how many were caught, by room, and each fault that was not."""
     rooms = list(dict.fromkeys(result.fault.room for result in results))
     today = datetime.now(UTC)  # noqa: TID251 - the date of today
     parts = [_HEAD, f"Last run: {today:%d %B %Y}, **{_count(results)}**, in {minutes:.0f} minutes.\n"]
     parts += ["| Room | Caught |", "|---|---|"]
     parts += [f"| {room} | {_count([result for result in results if result.fault.room == room])} |" for room in rooms]
-    for room in rooms:
-        parts += [f"\n## {room.capitalize()}\n", "| Fault | Test | Caught | Seconds |", "|---|---|---|---|"]
-        parts += [
-            f"| {one.fault.what} | `{one.fault.test.removeprefix('tests/')}` | {one.caught} | {one.seconds:.0f} |"
-            for one in results
-            if one.fault.room == room
-        ]
+    if missed := [result for result in results if result.caught is not Caught.YES]:
+        parts += ["\n## Not caught\n", "| Fault | Test | What happened |", "|---|---|---|"]
+        parts += [f"| {one.fault.what} | `{one.fault.test.removeprefix('tests/')}` | {one.caught} |" for one in missed]
     page.write_text("\n".join(parts) + "\n")
 
 
