@@ -1,4 +1,4 @@
-"""What methods of the audit log mean for a VM, by the API's own documents and Google's own lists."""
+"""Tests the kinds of methods of the audit log by the API's own documents and Google's own lists."""
 
 from __future__ import annotations
 
