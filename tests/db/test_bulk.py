@@ -27,9 +27,9 @@ def kept(database: Database) -> list[Row]:
         return [tuple(row) for row in connection.execute(select(daily_totals).order_by(daily_totals.c.day))]
 
 
-@pytest.mark.parametrize("count", [0, 1, 49, 50, 51, 499, 500, 501, 1049, 1553])
+@pytest.mark.parametrize("count", [0, 1, 499, 500, 501, 1000, 1553])
 def test_every_row_is_written_once(database: Database, count: int) -> None:
-    """It is so however many there are, as statements take 500 rows, 50, and one."""
+    """It is so however many there are, as statements take 500 rows or one."""
     with database.write() as connection:
         add_rows(connection, daily_totals, NAMES, stored_rows(connection, daily_totals, NAMES, rows_of(count, 7)))
     assert kept(database) == rows_of(count, 7)

@@ -11,7 +11,7 @@ from sqlalchemy import Connection, Table
 
 Stored: TypeAlias = Callable[[Sequence[Any]], tuple[Any, ...]]
 _Id = TypeVar("_Id", int, str, date)
-_ROWS_AT_ONCE = (500, 50)
+_ROWS_AT_ONCE = 500
 _MOST_VALUES = 32_766  # of one statement (https://www.sqlite.org/limits.html#max_variable_number)
 CHUNK = 1000  # ids in one IN list: far below either database's limit on parameters
 
@@ -101,11 +101,10 @@ def _quoted(names: Sequence[str]) -> str:
 def _insert_many(connection: Connection, before: str, after: str, rows: Sequence[tuple[Any, ...]]) -> None:
     """Inserts many rows with each statement: of SQLite one for each row takes twice as long where a trigger counts."""
     places = f"({', '.join('?' * len(rows[0]))})"
-    at = 0
-    for count in _ROWS_AT_ONCE:  # no others, because the driver keeps each statement prepared
-        text = f"{before} {', '.join([places] * count)} {after}"
-        while len(rows) - at >= count and count * len(rows[0]) <= _MOST_VALUES:
-            connection.exec_driver_sql(text, tuple(chain.from_iterable(rows[at : at + count])))
-            at += count
-    if at < len(rows):
-        connection.exec_driver_sql(f"{before} {places} {after}", list(rows[at:]))
+    count = min(_ROWS_AT_ONCE, _MOST_VALUES // len(rows[0]))
+    whole = len(rows) - len(rows) % count
+    many = f"{before} {', '.join([places] * count)} {after}" if whole else ""
+    for at in range(0, whole, count):
+        connection.exec_driver_sql(many, tuple(chain.from_iterable(rows[at : at + count])))
+    if whole < len(rows):  # not in one of that length: the driver keeps each statement prepared
+        connection.exec_driver_sql(f"{before} {places} {after}", list(rows[whole:]))

@@ -191,19 +191,11 @@ def save(connection: Connection, changes: Sequence[Change]) -> RowsWritten:
 
 
 def _ids_of(connection: Connection, keys: Iterable[InstanceKey]) -> Iterator[tuple[InstanceKey, int]]:
-    by_project: dict[str, list[str]] = defaultdict(list)
-    for key in keys:
-        by_project[key.project].append(key.gce_id)
-    for project, gce_ids in by_project.items():
-        for some in chunks(gce_ids):
-            rows = connection.execute(*_numbers(project, some))
-            yield from ((InstanceKey(project, row.gce_id), row.id) for row in rows)
-
-
-@prepared
-def _numbers(project: str, gce_ids: list[str]) -> Select[Any]:
-    query = select(instances.c.gce_id, instances.c.id)
-    return query.where(instances.c.project == project, instances.c.gce_id.in_(gce_ids))
+    columns = instances.c
+    query = select(columns.project, columns.gce_id, columns.id)
+    for batch in _batches(sorted((key.project, key.gce_id) for key in keys)):
+        rows = connection.execute(query.where(tuple_(columns.project, columns.gce_id).in_(batch)))
+        yield from ((InstanceKey(project, gce_id), instance_id) for project, gce_id, instance_id in rows)
 
 
 def account_again(connection: Connection, instance_id: int) -> None:
