@@ -33,6 +33,7 @@ from costguard.settings.environment import is_secret
 forks = multiprocessing.get_context("forkserver")
 forks.set_forkserver_preload(["tests.scenario.guard_process", "tests.forked_guard"])
 
+FORKS = "forks"  # the name of the process that forks the others
 _SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER of prctl(2): orphans below become this process's children
 _MOST_SOCKETS = 8
 
@@ -48,7 +49,7 @@ class WebForks:
         self._lock = threading.Lock()
         if os.fork() == 0:
             _close_all_but({0, 1, 2, requests.fileno()})
-            _name("forks")
+            _name(FORKS)
             _fork_when_asked(requests)
         requests.close()
 

@@ -92,6 +92,8 @@ class Replica:
         self.client.close()
         self.process.kill()
         self.process.wait()
+        if isinstance(self.process, subprocess.Popen) and self.process.stdout is not None:
+            self.process.stdout.close()
 
 
 @contextmanager

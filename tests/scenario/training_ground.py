@@ -20,6 +20,7 @@ from typing import Any
 from sqlalchemy import update
 from tests.sandbox.guest.served_vms import processes_of
 from tests.scenario import guard_process
+from tests.web_forks import FORKS
 
 from costguard.db.lease import database_time
 from costguard.db.tables import leases
@@ -74,10 +75,12 @@ class TrainingWorld:
 
     @property
     def guard_pids(self) -> list[int]:
-        """The guard's, and that of the process that serves for it."""
+        """Returns the ids of the guard and of what serves for it, without the process that forks these."""
         assert self._guard is not None
         children = Path(f"/proc/{self._guard.pid}/task").glob("*/children")
-        return [self._guard.pid or 0, *(int(pid) for one in children for pid in one.read_text().split())]
+        pids = [int(pid) for one in children for pid in one.read_text().split()]
+        serving = [pid for pid in pids if Path(f"/proc/{pid}/comm").read_text().strip() != FORKS]
+        return [self._guard.pid or 0, *serving]
 
     @property
     def ready(self) -> dict[str, Any]:
