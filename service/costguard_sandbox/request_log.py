@@ -38,16 +38,21 @@ class RequestLog:
             "path": scope["path"],
             "query": scope["query_string"].decode("latin-1"),
         }
-        status: int | None = None
+        is_written = False
+
+        def write(status: int | None) -> None:
+            nonlocal is_written
+            is_written = True
+            self._file.write(orjson.dumps(line | {"status": status}) + b"\n")
+            self._file.flush()
 
         async def noting(message: Message) -> None:
-            nonlocal status
             if message["type"] == "http.response.start":
-                status = message["status"]
+                write(message["status"])
             await send(message)
 
         try:
             await self._app(scope, receive, noting)
         finally:
-            self._file.write(orjson.dumps(line | {"status": status}) + b"\n")
-            self._file.flush()
+            if not is_written:
+                write(None)
