@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import pairwise
@@ -173,13 +173,17 @@ def differences(billed: Mapping[str, int], spent: Mapping[str, int]) -> Iterator
             yield f"VM {gce_id}: the bill has {bill} nano-dollars, and the ledger {ledger}"
 
 
-def jobs_gone_wrong(jobs: Iterable[Mapping[str, Any]], operations: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+def jobs_gone_wrong(
+    jobs: Iterable[Mapping[str, Any]], operations: Sequence[Mapping[str, Any]], taken_back: Collection[str]
+) -> Iterator[str]:
     """Yields jobs that did not succeed, attempts without exactly one VM, and attempts that followed no preemption.
 
-    `jobs` are answers of `GET /api/v1/jobs/ID`; whether a VM was taken back, Google's operation says.
+    `jobs` are answers of `GET /api/v1/jobs/ID`. A VM is preempted by Google's operation or by its notice: where the
+    command saved and ended within it, the VM is deleted before the operation. `taken_back` names VMs with a notice.
     """
     made = Counter(_target(one) for one in operations if one["operationType"] == "insert")
     preempted = {_target(one) for one in operations if one["operationType"] == "compute.instances.preempted"}
+    preempted |= set(taken_back)
     for one in jobs:
         job, names = one["job"], [attempt["name"] for attempt in one["attempts"]]
         if job["state"] != "succeeded":

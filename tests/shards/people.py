@@ -45,6 +45,7 @@ class People:
         self._vms: dict[str, tuple[str, str, float]] = {}  # project, person, when it was made, by name
         self._stopped: set[str] = set()
         self.jobs: dict[str, int] = {}  # how often each one's VM was preempted
+        self.taken_back: set[str] = set()  # VMs of which Google said that it takes them back
         self._running: dict[str, float] = {}  # jobs whose VM is to be preempted, and since when it runs
         self._next_job_s = 0.0
         self.happened: Counter[str] = Counter()
@@ -149,6 +150,7 @@ class People:
                 self._running[job] = float("inf")
                 continue
             self.jobs[job] += 1
+            self.taken_back.add(attempt["name"])
             self.happened["preemptions"] += 1
 
     def _launch(self) -> None:

@@ -129,7 +129,7 @@ def _judge_deeds(
         by_rule = connection.execute(select(func.count()).where(stops.c.request_id.is_(None))).scalar_one()
     verdict.wrong += judge.done_twice(done, ACCOUNT)
     verdict.wrong += judge.said_wrongly(keys, status)
-    verdict.wrong += judge.jobs_gone_wrong(_jobs(people), done)
+    verdict.wrong += judge.jobs_gone_wrong(_jobs(people), done, people.taken_back)
     mine = [one for one in done if one["user"] == ACCOUNT]
     stopped = {one["targetId"] for one in mine if one["operationType"] == "stop"}
     verdict.wrong += [f"VM {vm} was to be stopped, and was not" for vm in people.stops if vm not in stopped]
