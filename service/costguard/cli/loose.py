@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections.abc import Collection, Iterable
 from typing import Annotated
 
 import typer
@@ -67,11 +67,9 @@ def show_loose(console: Console, answer: Answer) -> None:
         console.print()
         say(console, "Future reservations, which bill from their start, used or not:")
         show_table(console, _PLANNED, answer["planned"])
-    unread: dict[tuple[str, str], list[Answer]] = {}
-    for one in answer["unread"]:
-        unread.setdefault((one["reason"].replace(one["project"], ""), one["permission"]), []).append(one)
-    for (_, permission), alike in unread.items():
-        say(console, f"NOT READ: {alike[0]['reason']}{_and_others(alike)} It takes {permission}.", "bold red")
+    for alike in _alike(answer["unread"]):
+        words = f"{alike[0]['reason']}{_and_others(alike)} It takes {alike[0]['permission']}."
+        say(console, f"NOT READ: {words}", "bold red")
     _say_unknown(console, answer)
     if answer["oldest_at"] is not None:
         say(console, f"The oldest answer is of {when(answer['oldest_at'])}.")
@@ -79,18 +77,22 @@ def show_loose(console: Console, answer: Answer) -> None:
 
 def _say_unknown(console: Console, answer: Answer) -> None:
     """Says of which projects nothing is known: each once, and once for all with the same reason."""
-    count = Counter(one["why"] for one in answer["unknown"])
-    if waiting := count.pop("not_asked", 0):
+    tried = [one for one in answer["unknown"] if one["why"] != "not_asked"]
+    if waiting := len(answer["unknown"]) - len(tried):
         which = f"{waiting:,} of {count_text(answer['projects'], 'project')}"
         say(console, f"UNKNOWN: {which} not asked yet. Look again in a minute.", "bold red")
-    reasons: dict[str, list[Answer]] = {}
-    for one in answer["unknown"]:
-        if one["why"] != "not_asked":
-            reasons.setdefault(one["reason"].replace(one["project"], ""), []).append(one)
-    for alike in reasons.values():
+    for alike in _alike(tried):
         say(console, f"UNKNOWN: {alike[0]['project']}{_and_others(alike)}: {alike[0]['reason']}", "bold red")
-    if reasons:
+    if tried:
         say(console, "What is in these projects is in no amount: --json lists each of them.")
+
+
+def _alike(rows: Iterable[Answer]) -> Collection[list[Answer]]:
+    """Groups rows by the reason without the project that it names, and by the permission that lacks, where one does."""
+    groups: dict[tuple[str, str | None], list[Answer]] = {}
+    for row in rows:
+        groups.setdefault((row["reason"].replace(row["project"], ""), row.get("permission")), []).append(row)
+    return groups.values()
 
 
 def _and_others(alike: list[Answer]) -> str:

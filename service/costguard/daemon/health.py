@@ -173,6 +173,11 @@ class ProjectState:
     doubt: ListingReason | None = ListingReason.SILENT
 
     @property
+    def is_late(self) -> bool:
+        """Says whether it was not read completely for too long, though Google refuses nothing."""
+        return self.is_stale and not self.look.is_unread
+
+    @property
     def holder(self) -> str | None:
         return None if self.shard is None else self.shard.holder
 
@@ -310,7 +315,7 @@ def _reasons(daemon: DaemonReport, signs: VitalSigns) -> Iterator[str]:
 
 
 def _warnings(daemon: DaemonReport, states: Sequence[ProjectState], slack: SlackHealth, now: datetime) -> list[str]:
-    late = [state.look.project for state in states if state.is_stale and not state.look.is_unread]
+    late = [state.look.project for state in states if state.is_late]
     if len(late) > _SHOWN:
         warnings = [f"{_named(late)} were not read whole for too long."]
     else:

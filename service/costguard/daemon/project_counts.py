@@ -23,11 +23,7 @@ class ProjectCounts:
 
 def counts_of(states: Sequence[ProjectState]) -> ProjectCounts:
     not_read = sum(state.look.is_unread for state in states)
-    late = sum(is_late(state) for state in states)
+    late = sum(state.is_late for state in states)
     partly = sum(bool(state.look.unread) and not state.look.is_unread and not state.is_stale for state in states)
     oldest = max((state.age for state in states if state.age is not None), default=None)
     return ProjectCounts(len(states), len(states) - not_read - late - partly, partly, late, not_read, oldest)
-
-
-def is_late(state: ProjectState) -> bool:
-    return state.is_stale and not state.look.is_unread

@@ -13,7 +13,7 @@ from starlette.responses import HTMLResponse
 from costguard.daemon import health
 from costguard.daemon.health import Health, ProjectState, Verdict
 from costguard.daemon.listings import ListingReason
-from costguard.daemon.project_counts import ProjectCounts, counts_of, is_late
+from costguard.daemon.project_counts import ProjectCounts, counts_of
 from costguard.daemon.unread_groups import UnreadGroup, unread_groups
 from costguard.db import health_rows as stored_health
 from costguard.db.health_rows import ArchiveFiles, HistoryFiles
@@ -152,7 +152,7 @@ def _overview(states: Sequence[ProjectState], searched: str, match_count: int) -
     return ProjectsOverview(
         counts=counts_of(states),
         read=[state.look.project for state in states if not state.is_stale and not state.look.unread],
-        late=[state.look.project for state in states if is_late(state)],
+        late=[state.look.project for state in states if state.is_late],
         unread=unread_groups(looks),
         query=searched,
         match_count=match_count,

@@ -31,12 +31,12 @@ class LooseThings:
 
     def report(self, book: PriceBook, project: str | None = None) -> LooseReport:
         """Reports all watched projects, or one. Raises StoreError."""
-        projects = [one for one in self._watched() if project in (None, one)]
+        projects = self._chosen(project)
         return report_of(projects, self._memory.answers(projects), self._owners, book, self._now())
 
     def unused(self, book: PriceBook, project: str | None = None) -> LooseReport | None:
         """Reports reservations that nobody uses alone; None while no project was tried. Raises StoreError."""
-        projects = [one for one in self._watched() if project in (None, one)]
+        projects = self._chosen(project)
         answers = self._memory.answers(projects)
         if not answers:
             return None
@@ -47,7 +47,7 @@ class LooseThings:
 
         What has not come by then comes later: the report says how many projects that is. Raises StoreError.
         """
-        projects = [one for one in self._watched() if project in (None, one)]
+        projects = self._chosen(project)
         since = self._now() - AGAIN
         self._ask(None if project is None else projects)
         if self._places.acquire(blocking=False):
@@ -55,3 +55,7 @@ class LooseThings:
                 self._memory.wait_until_tried(projects, since, within)
             finally:
                 self._places.release()
+
+    def _chosen(self, project: str | None) -> list[str]:
+        """Returns the watched projects, or this one where it is watched."""
+        return [one for one in self._watched() if project in (None, one)]
