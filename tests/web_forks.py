@@ -66,18 +66,23 @@ class Fork:
     def __init__(self, pid: int) -> None:
         self.pid = pid
         self._code: int | None = None
+        self._taking = threading.Lock()  # the system gives the code away once, and two threads of a guard wait for it
 
     def wait(self, timeout: float | None = None) -> int:
         ends, pause = time.monotonic() + (timeout or 3600), threading.Event()
         while self._code is None:
-            pid, status = os.waitpid(self.pid, os.WNOHANG)
-            if pid:
-                self._code = os.waitstatus_to_exitcode(status)
-            elif time.monotonic() > ends:
-                raise subprocess.TimeoutExpired("web", timeout or 0)
-            else:
+            self._take()
+            if self._code is None:
+                if time.monotonic() > ends:
+                    raise subprocess.TimeoutExpired("web", timeout or 0)
                 pause.wait(0.02)
         return self._code
+
+    def _take(self) -> None:
+        with self._taking:
+            if self._code is None:
+                pid, status = os.waitpid(self.pid, os.WNOHANG)
+                self._code = os.waitstatus_to_exitcode(status) if pid else None
 
     def terminate(self) -> None:
         self._signal(signal.SIGTERM)
