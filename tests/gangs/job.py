@@ -28,6 +28,7 @@ _BY_KIND: Mapping[str, tuple[Path, str, Mapping[str, str]]] = {
     "jax": (_SCRIPTS / "train_jax.py", str(PYTHON), {"framework": "orbax"}),
 }
 KINDS = tuple(_BY_KIND)
+_CRASHES = 50  # a rank that a test kills is a crash to the guard
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +63,7 @@ class GangJob:
             "command": [*command, "--out", str(self.saved), "--steps", str(steps), *more],
             "checkpoint": {"location": f"file://{self.saved}", "resume": "--from {checkpoint}", **layout},
             **({} if self.kind == "plain" else {"environment": ALONE}),
+            "max_crashes": _CRASHES,
             **body,
         }
         self.asked_at = time.monotonic()

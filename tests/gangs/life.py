@@ -25,7 +25,7 @@ from costguard_sandbox.world import World
 
 _PATIENCE_S = 600.0
 _OVER = ("succeeded", "failed", "cancelled")
-SETTINGS = 'heartbeat = "1s"\ncancel_grace = "10s"\nfirst_wait = "5s"'
+SETTINGS = 'heartbeat = "1s"\ncancel_grace = "10s"\nfirst_wait = "5s"\nquick_crash = "1s"\ncrash_loop = 20'
 """Settings of [jobs], in real seconds where agents keep them: words of the guard come within a second."""
 
 
@@ -66,14 +66,15 @@ def lived(
     began, lot, pause = time.monotonic(), disturbances.lot, threading.Event()
     job.launch(steps, *(("--patience", "6") if job.kind == "plain" else ()))
     moment = _moment(job, steps, lot)
-    state = job.state
+    state, look_at = job.state, 0.0
     while state not in _OVER:
         assert time.monotonic() - began < _PATIENCE_S + 60 * count, f"it does not end: {job.detail['job']['reason']}"
         if len(disturbances.happened) < count and job.step < steps * 0.8 and moment():
             disturbances.one()
             moment = _moment(job, steps, lot)
         pause.wait(0.05)
-        state = job.state
+        if time.monotonic() >= look_at:
+            state, look_at = job.state, time.monotonic() + 0.5
     disturbances.end()
     place.world.faults.clear("stockout")
     place.wait_until_nothing_bills()
