@@ -47,11 +47,11 @@ def _main(given: Sequence[str]) -> int:
     sizes = [int(size) for size in wanted.nodes.split(",")]
     shutil.rmtree(_FOLDER, ignore_errors=True)
     groups = [(kind, nodes) for nodes in sizes for kind in kinds]
-    each = -(-wanted.kills // max(1, len(groups)))
+    of_a_group = -(-wanted.kills // max(1, len(groups)))
     until = time.monotonic() + wanted.minutes * 60
     wrong = 0
     for kind, nodes in groups:
-        wrong += _lives(kind, nodes, each, until, Random(f"{wanted.seed} {kind} {nodes}"), can_cut)
+        wrong += _lives(kind, nodes, of_a_group, until, Random(f"{wanted.seed} {kind} {nodes}"), can_cut)
     for nodes in () if wanted.no_ready else sizes:
         wrong += _ready(nodes)
     own, others = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))

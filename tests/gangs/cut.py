@@ -71,15 +71,15 @@ def connections(ones: Collection[int], others: Collection[int]) -> Iterator[Port
 
 def _sockets(pids: Iterable[int]) -> set[str]:
     """Returns the inodes of the processes' sockets."""
-    found = set()
+    inodes = set()
     for pid in pids:
         with suppress(OSError):
             for one in Path(f"/proc/{pid}/fd").iterdir():
                 with suppress(OSError):
                     kind, _, inode = os.readlink(one).partition(":")
                     if kind == "socket":
-                        found.add(inode.strip("[]"))
-    return found
+                        inodes.add(inode.strip("[]"))
+    return inodes
 
 
 def _established() -> Iterator[tuple[str, Ports]]:

@@ -1,4 +1,4 @@
-"""What happens to gangs: processes are killed or stand still, VMs are lost, the guard and the network are away."""
+"""Disturbs gangs: kills processes or lets them stand still, takes VMs, the guard and the network away."""
 
 from __future__ import annotations
 
@@ -69,9 +69,9 @@ class Disturbances:
         vm = self._vm()
         if vm is None:
             return
-        found = self.job.processes(vm)
-        ranks = found.command[1:] or found.command  # those that the launcher started
-        victims = {"agent": [found.agent], "runner": [found.runner], "launcher": found.command[:1]}
+        running = self.job.processes(vm)
+        ranks = running.command[1:] or running.command  # those that the launcher started
+        victims = {"agent": [running.agent], "runner": [running.runner], "launcher": running.command[:1]}
         pids = [pid for pid in victims.get(what.split()[0], ranks) if pid]
         if pids:
             with suppress(ProcessLookupError):

@@ -124,7 +124,7 @@ class GangJob:
 
 
 def settings_of(vm: VM) -> dict[str, Any]:
-    """Returns the agent's settings from the VM's metadata; empty for a VM of nobody's job."""
+    """Returns the agent's settings from the VM's metadata; empty where it is no job's VM."""
     settings: dict[str, Any] = json.loads(attributes(vm).get("costguard-attempt", "{}"))
     return settings
 

@@ -31,7 +31,7 @@ SETTINGS = 'heartbeat = "1s"\ncancel_grace = "10s"\nfirst_wait = "5s"\nquick_cra
 
 @dataclass
 class Life:
-    """What one job went through: sentences about what is `wrong`, and what was measured."""
+    """Holds what one job went through: sentences about what is `wrong`, and what was measured."""
 
     wrong: list[str] = field(default_factory=list)
     happened: Counter[str] = field(default_factory=Counter)

@@ -20,7 +20,7 @@ def _lived(number: int, node: int, began: float, ended: float, pid: int = 1) -> 
 
 
 def test_rounds_that_live_at_once_are_found() -> None:
-    """One process that ends too late is enough; processes of one round may overlap."""
+    """A single process that ends too late is enough; processes of one round may overlap."""
     first = [_lived(1, 0, 1.0, 5.0), _lived(1, 1, 1.5, 4.0)]
     second = [_lived(2, 0, 5.5, 9.0), _lived(2, 1, 5.1, 9.0)]
     assert list(judge.at_once([*first, *second])) == []
@@ -54,7 +54,7 @@ def test_survivors_that_were_made_again_are_found() -> None:
 
 
 def test_what_a_process_wrote_is_read(tmp_path: Path) -> None:
-    """Its last line may be half written, and a file of nothing is of a process that has hardly begun."""
+    """A last line may be half written, and an empty file is of a process that has hardly begun."""
     (tmp_path / "round-2-node-1-77.txt").write_text("10.0000\n10.0200\n10.0")
     (tmp_path / "round-2-node-0-78.txt").write_text("")
     assert judge.processes(tmp_path) == [Process(2, 1, 77, 10.0, 10.02)]
@@ -74,7 +74,7 @@ def test_a_saved_part_brings_the_same_weights(tmp_path: Path) -> None:
 
 
 def test_connections_between_processes_are_found() -> None:
-    """Their ports, from the side of the first; not those of others."""
+    """The first port is that of the first process; connections of others are left out."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
         with subprocess.Popen([sys.executable, "-c", _CONNECTS, str(port)]) as process:

@@ -1,4 +1,4 @@
-"""What the ledger of a run holds: what it spent on each VM, and what has not come to its end."""
+"""Reads from the ledger of a run what each VM cost, and how much has not come to its end."""
 
 from __future__ import annotations
 
