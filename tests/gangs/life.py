@@ -24,6 +24,7 @@ from costguard_sandbox.gce.meter import bills
 from costguard_sandbox.world import World
 
 _PATIENCE_S = 600.0
+_LOOK_S = 0.5  # a guard answers so many requests of one token and no more
 _OVER = ("succeeded", "failed", "cancelled")
 SETTINGS = 'heartbeat = "1s"\ncancel_grace = "10s"\nfirst_wait = "5s"\nquick_crash = "1s"\ncrash_loop = 20'
 """Settings of [jobs], in real seconds where agents keep them: words of the guard come within a second."""
@@ -64,7 +65,7 @@ def lived(
 ) -> Life:
     """Runs a job to its end, which `count` disturbances come upon."""
     began, lot, pause = time.monotonic(), disturbances.lot, threading.Event()
-    job.launch(steps, *(("--patience", "6") if job.kind == "plain" else ()))
+    job.launch(steps, *(("--patience", "6", "--step-seconds", "0.15") if job.kind == "plain" else ()))
     moment = _moment(job, steps, lot)
     state, look_at = job.state, 0.0
     while state not in _OVER:
@@ -74,7 +75,7 @@ def lived(
             moment = _moment(job, steps, lot)
         pause.wait(0.05)
         if time.monotonic() >= look_at:
-            state, look_at = job.state, time.monotonic() + 0.5
+            state, look_at = job.state, time.monotonic() + _LOOK_S
     disturbances.end()
     place.world.faults.clear("stockout")
     place.wait_until_nothing_bills()
@@ -147,4 +148,4 @@ def _until(holds: Callable[[], object], what: str) -> None:
     ends, pause = time.monotonic() + _PATIENCE_S, threading.Event()
     while not holds():
         assert time.monotonic() < ends, f"waited {_PATIENCE_S:g} s in vain until {what}"
-        pause.wait(0.05)
+        pause.wait(_LOOK_S)
