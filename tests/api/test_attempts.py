@@ -29,6 +29,8 @@ TOKENS = AgentTokens(b"k" * 32)
 BEARER = {"Authorization": f"Bearer {TOKENS.of(NAME)}"}
 OPERATOR = {"Authorization": "Bearer the operators"}
 
+NO_WORDS = dict.fromkeys(("go", "regroup", "save", "save_every_s"))
+
 
 class Guard:
     """An API that listens to agents, with one attempt that boots."""
@@ -82,7 +84,16 @@ def test_an_attempt_is_heard_once(guard: Guard) -> None:
         answer = guard.tell(*report)
         assert (answer.status_code, answer.json()) == (
             200,
-            {"cancel": False, "accepted_through": 3, "drill": None, "go": None, "save_every_s": None, "why": ""},
+            {
+                "cancel": False,
+                "accepted_through": 3,
+                "drill": None,
+                "go": None,
+                "regroup": None,
+                "save": None,
+                "save_every_s": None,
+                "why": "",
+            },
         )
     with guard.database.read() as connection:
         attempt = attempts.read(connection, guard.attempt_id)
@@ -108,6 +119,8 @@ def test_an_agent_learns_that_its_command_is_to_stop(guard: Guard, why: str) -> 
         "accepted_through": 1,
         "drill": None,
         "go": None,
+        "regroup": None,
+        "save": None,
         "save_every_s": None,
         "why": "",
     }

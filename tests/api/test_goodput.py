@@ -12,7 +12,7 @@ from tests.api.rows import NOW
 from tests.jobs import job_rows
 
 from costguard.db.transaction import Database
-from costguard.jobs.rows import attempts, interruptions
+from costguard.jobs.rows import agent_rows, interruptions
 from costguard.jobs.rows import job_rows as jobs
 from costguard.model.attempt import AgentState, AttemptState, Exit, Interruption, Notice, Outcome
 from costguard.model.job import JobKind, JobState, SeenCheckpoint
@@ -32,7 +32,7 @@ def filled(database: Database) -> Database:
             connection, "overnight", 1, state=AttemptState.OVER, outcome=Outcome.PREEMPTED, gce_id="1",
             ended_at=OVER_NIGHT + 3 * HOUR,
         )  # fmt: skip
-        attempts.hear(connection, first.id, AgentState(NOW, 1, started_at=OVER_NIGHT + 15 * MINUTE))
+        agent_rows.hear(connection, first.id, AgentState(NOW, 1, started_at=OVER_NIGHT + 15 * MINUTE))
         preempted_at = OVER_NIGHT + 3 * HOUR
         cut = Interruption(first.id, "overnight", 1, Outcome.PREEMPTED, preempted_at, preempted_at, Notice.NOTICE)
         interruptions.add(connection, replace(cut, lost=30 * MINUTE, lost_cost=Money.of("0.08")))
@@ -41,7 +41,7 @@ def filled(database: Database) -> Database:
             ended_at=OVER_NIGHT + 6 * HOUR,
         )  # fmt: skip
         ended = Exit("exited", OVER_NIGHT + 6 * HOUR, code=0)
-        attempts.hear(connection, second.id, AgentState(NOW, 1, started_at=OVER_NIGHT + 4 * HOUR, exit=ended))
+        agent_rows.hear(connection, second.id, AgentState(NOW, 1, started_at=OVER_NIGHT + 4 * HOUR, exit=ended))
         jobs.set_state(connection, "overnight", JobState.SUCCEEDED, "Done.", None, OVER_NIGHT + 6 * HOUR)
         job_rows.added(connection, "failed", created_at=NOW - 4 * HOUR, owner="bob@lab.example")
         only = job_rows.attempt(
@@ -49,7 +49,7 @@ def filled(database: Database) -> Database:
             ended_at=NOW - HOUR,
         )  # fmt: skip
         crash = Exit("exited", NOW - HOUR, code=1)
-        attempts.hear(connection, only.id, AgentState(NOW, 1, started_at=NOW - 3 * HOUR, exit=crash))
+        agent_rows.hear(connection, only.id, AgentState(NOW, 1, started_at=NOW - 3 * HOUR, exit=crash))
         jobs.save_look(connection, "failed", SeenCheckpoint(NOW, "gs://lab/run/checkpoint-5", 5, NOW - 2 * HOUR))
         jobs.set_state(connection, "failed", JobState.FAILED, "It crashed.", None, NOW - HOUR)
         job_rows.added(connection, "dev", created_at=NOW - HOUR, kind=JobKind.DEV)

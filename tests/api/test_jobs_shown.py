@@ -18,7 +18,7 @@ from tests.jobs.job_service import RULES
 from costguard.api.app import create_app
 from costguard.api.job.schemas import DrillOut
 from costguard.db.transaction import Database
-from costguard.jobs.rows import attempts, interruptions
+from costguard.jobs.rows import agent_rows, interruptions
 from costguard.jobs.rows import job_rows as jobs
 from costguard.model.attempt import AgentState, AttemptState, Exit, Interruption, Notice, Outcome
 from costguard.model.drill import Drill, DrillResult, DrillState
@@ -41,7 +41,7 @@ def with_job(database: Database) -> Database:
         jobs.set_state(connection, ID, JobState.RUNNING, "It runs in us-central1-b.", None, NOW)
         first = job_rows.attempt(connection, number=1, state=AttemptState.OVER, outcome=Outcome.PREEMPTED, ended_at=NOW)
         agent = AgentState(NOW - HOUR, 1, started_at=NOW - 2 * HOUR, step=600, step_at=NOW - HOUR, output="a\nb\n")
-        attempts.hear(connection, first.id, agent)
+        agent_rows.hear(connection, first.id, agent)
         lost = Interruption(
             first.id,
             ID,
@@ -70,7 +70,7 @@ def with_job(database: Database) -> Database:
         )
         began = NOW - 48 * MINUTE
         running = AgentState(NOW, 1, started_at=began, step=900, step_at=NOW, machine={"cpu": 0.5}, output="c\n")
-        attempts.hear(connection, second.id, running)
+        agent_rows.hear(connection, second.id, running)
         vm = rows.instance(connection, "cg-j7k2m9q4-2", gce_id="71", job=ID)
         rows.lifetime(connection, vm, NOW - HOUR, job=ID, provisioning_model="spot")
         for step, minutes in ((500, 70), (800, 12)):
@@ -182,7 +182,7 @@ def test_an_attempt_that_crashed_tells_how(database: Database, client: TestClien
         job_rows.added(connection, checkpoint=None)
         jobs.set_state(connection, ID, JobState.RECOVERING, "It crashed.", NOW + MINUTE, NOW)
         made = job_rows.attempt(connection, state=AttemptState.OVER, outcome=Outcome.CRASHED, reason="code 1")
-        attempts.hear(connection, made.id, AgentState(NOW, 1, exit=Exit("exited", NOW, 1)))
+        agent_rows.hear(connection, made.id, AgentState(NOW, 1, exit=Exit("exited", NOW, 1)))
     answer = client.get(f"/api/v1/jobs/{ID}").json()
     assert answer["attempts"][0]["disk"] is None
     assert answer["attempts"][0]["exit"] == {
@@ -226,7 +226,7 @@ def test_what_comes_next_is_said(
         jobs.set_state(connection, ID, state, "So it is.", None, NOW)
         if attempt:
             made = job_rows.attempt(connection, **attempt)
-            attempts.hear(connection, made.id, AgentState(NOW, 1, started_at=NOW - HOUR))
+            agent_rows.hear(connection, made.id, AgentState(NOW, 1, started_at=NOW - HOUR))
     answer = TestClient(create_app(deps_of(sqlite_database))).get(f"/api/v1/jobs/{ID}").json()
     assert answer["next"].startswith(words)
     assert bool(answer["next"]) == bool(words)
@@ -305,7 +305,7 @@ def test_an_attempt_shows_its_disk_and_its_image(client: TestClient, database: D
         job_rows.added(connection, image="acme/train:7")
         made = job_rows.attempt(connection, state=AttemptState.RUNNING)
         machine = {"disk_free_bytes": 0, "disk_total_bytes": 100 << 30, "disk_mount": "/"}
-        attempts.hear(connection, made.id, AgentState(NOW, 1, machine=machine, image_digest=digest))
+        agent_rows.hear(connection, made.id, AgentState(NOW, 1, machine=machine, image_digest=digest))
     answer = client.get(f"/api/v1/jobs/{ID}").json()
     assert answer["attempts"][0]["disk"] == {
         "state": "full",

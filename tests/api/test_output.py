@@ -17,7 +17,7 @@ from costguard.api.app import create_app
 from costguard.checkpoints.archives import StoredArchives
 from costguard.checkpoints.buckets import StoreAccess
 from costguard.db.transaction import Database
-from costguard.jobs.rows import attempts
+from costguard.jobs.rows import agent_rows
 from costguard.model.attempt import AgentState
 from costguard.model.job import CheckpointPlan
 
@@ -37,7 +37,7 @@ def client(database: Database, location: Path) -> TestClient:
     with database.write() as connection:
         job_rows.added(connection, checkpoint=CheckpointPlan(f"file://{location}"))
         made = job_rows.attempt(connection)
-        attempts.hear(connection, made.id, AgentState(NOW, 1, output="the end\n"))
+        agent_rows.hear(connection, made.id, AgentState(NOW, 1, output="the end\n"))
     opened = replace(deps_of(database), output=lambda folder: StoredArchives(folder, StoreAccess()))
     return TestClient(create_app(opened))
 
@@ -116,7 +116,7 @@ def test_output_that_is_stored_nowhere_is_said_to_be(database: Database) -> None
     with database.write() as connection:
         job_rows.added(connection, checkpoint=None)
         made = job_rows.attempt(connection)
-        attempts.hear(connection, made.id, AgentState(NOW, 1, output="the end\n"))
+        agent_rows.hear(connection, made.id, AgentState(NOW, 1, output="the end\n"))
     client = TestClient(create_app(deps_of(database)))
     assert client.get(OUTPUT).json()["stored"] == ""
     answer = client.get(f"{OUTPUT}/text")

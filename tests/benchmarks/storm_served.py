@@ -19,7 +19,8 @@ from urllib.request import Request, urlopen
 from tests.benchmarks.storm import CALLS_PER_MINUTE, OUT_OF_STOCK, REGION, StormSetup
 from tests.builders import PROJECT
 from tests.fakes import HandClock
-from tests.jobs.world import OWNERS, T4, Shelf, metadata, price_list
+from tests.jobs.list_prices import price_list
+from tests.jobs.world import OWNERS, T4, Shelf, metadata
 
 from costguard.access.rules import Rules
 from costguard.daemon import restoring

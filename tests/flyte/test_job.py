@@ -61,6 +61,7 @@ EVERYTHING = CostguardJob(
     better="lower",
     project="lab",
     owner="ada@lab.example",
+    nodes=2,
     name="llama {run}",
     inputs={"data": "/data/in"},
     outputs={"model": "/data/model"},

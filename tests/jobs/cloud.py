@@ -67,6 +67,7 @@ class CloudOfVms:
         self.stockouts: set[str] = set()
         self.spot_stockouts: set[str] = set()
         self.used_up: set[str] = set()
+        self.room: dict[str, int] = {}  # zones that have room for so many more VMs
         self.refusals: dict[str, str] = {}
         # Zones in which flex-start is granted after a wait, or never (None); elsewhere at once.
         self.flex_waits: dict[str, timedelta | None] = {}
@@ -267,7 +268,9 @@ class CloudOfVms:
             raise AlreadyExists(f"The resource {vm.name} already exists.")
         made = Vm(str(70_000 + len(self.all)), project, zone, vm, self._clock.now(), labels=dict(vm.labels))
         is_spot = vm.provisioning_model is ProvisioningModel.SPOT
-        if zone in self.stockouts or (is_spot and zone in self.spot_stockouts):
+        self.room = {name: left - (name == zone) for name, left in self.room.items()}
+        is_full = zone in self.stockouts or self.room.get(zone, 0) < 0
+        if is_full or (is_spot and zone in self.spot_stockouts):
             return self._begin(_MADE, made, self._insert_takes, request_id, _stockout(zone))
         if zone in self.used_up:
             error = ("QUOTA_EXCEEDED", f"Quota 'PREEMPTIBLE_NVIDIA_T4_GPUS' exceeded. Limit: 1.0 in {zone[:-2]}.")

@@ -8,7 +8,8 @@ from datetime import timedelta
 from tests.builders import at
 from tests.fakes import HandClock
 from tests.gce.conftest import Waits
-from tests.jobs.world import BELONGING, OWNERS, RECIPE, T4, Shelf, metadata, price_list
+from tests.jobs.list_prices import price_list
+from tests.jobs.world import BELONGING, OWNERS, RECIPE, T4, Shelf, metadata
 
 from costguard.daemon import restoring
 from costguard.db.transaction import Database

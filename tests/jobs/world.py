@@ -14,6 +14,7 @@ from tests.builders import PROJECT, at
 from tests.fakes import HandClock
 from tests.jobs.cloud import CloudOfVms
 from tests.jobs.cloud_vms import Vm
+from tests.jobs.list_prices import price_list
 
 from costguard.daemon import restoring
 from costguard.db.transaction import Database
@@ -24,7 +25,8 @@ from costguard.jobs.act.planning import Planning
 from costguard.jobs.act.turn import JobsTurn, TurnReport
 from costguard.jobs.act.vm_request import VmMaker
 from costguard.jobs.decide.limits.holds import BudgetHold
-from costguard.jobs.reports.agent_events import AgentEvent, AgentEvents, AgentTokens, GoAhead
+from costguard.jobs.reports.agent_events import AgentEvent, AgentEvents, AgentTokens, EventsAnswer
+from costguard.jobs.reports.gang_words import GoAhead
 from costguard.jobs.reports.listening import Listening
 from costguard.jobs.rows import attempts, interruptions, job_rows
 from costguard.ledger import prices
@@ -33,11 +35,10 @@ from costguard.ledger.owner import OwnerRules
 from costguard.ledger.record import record
 from costguard.model.attempt import STANDING_BY, Attempt
 from costguard.model.event import Event
-from costguard.model.instance import ProvisioningModel, Shape
+from costguard.model.instance import Shape
 from costguard.model.job import CheckpointPlan, Job, JobKind, JobSpec, JobState, Terms
 from costguard.model.launch import OperationAnswer, Quota, Recipe, VmRequest, WayOut
 from costguard.model.observation import Sighting
-from costguard.model.price import EVERYWHERE, Price, PriceKey, Unit
 from costguard.sweeps.gather import common_ceilings
 from costguard_vm.model.checkpoint import (
     Checkpoint,
@@ -299,6 +300,10 @@ class World:
 
     def say(self, name: str, *events: tuple[str, Mapping[str, object]]) -> bool:
         """Says whether the command is to stop."""
+        return self.answer(name, *events).cancel
+
+    def answer(self, name: str, *events: tuple[str, Mapping[str, object]]) -> EventsAnswer:
+        """Reports events, and returns what the guard answers."""
         begin = self.outside.seq.get(name, 0) + 1
         reported = [
             AgentEvent(seq, kind, self.clock.now(), {"run": 1, **fields})
@@ -308,7 +313,7 @@ class World:
         self.outside.seq[name] = answer.accepted_through
         if answer.go is not None:
             self.outside.go[name] = answer.go
-        return answer.cancel
+        return answer
 
     def start(self, name: str = "cg-j1-1", run: int = 1) -> None:
         self.say(name, ("boot", {"run": run}), ("start", {"run": run}))
@@ -385,15 +390,3 @@ def _checkpoint(location: str, step: int, written_at: datetime, torn: bool) -> C
         size=100,
         files=3,
     )
-
-
-def price_list() -> Iterator[Price]:
-    since, usual = at("2026-01-01T00:00"), ProvisioningModel.STANDARD
-    for address, nanos in (("external-ip", 5_000_000), ("external-ip:spot", 2_500_000)):
-        yield Price(PriceKey(address, EVERYWHERE, usual), Unit.HOUR, nanos, since, "test")
-    for number, region in enumerate(("us-central1", "us-east1")):
-        for model, share in ((ProvisioningModel.SPOT, 1), (usual, 3)):
-            resources = (("n1:core", 10_000_000), ("n1:ram", 1_000_000), ("gpu:nvidia-tesla-t4", 100_000_000))
-            for resource, nanos in resources:
-                yield Price(PriceKey(resource, region, model), Unit.HOUR, nanos * share + number, since, "test")
-        yield Price(PriceKey("disk:pd-balanced", region, usual), Unit.GIB_MONTH, 100_000_000, since, "test")

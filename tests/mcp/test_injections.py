@@ -18,7 +18,7 @@ from tests.mcp.talking import answer_of, over_stdio, plain, talk, text_of, unmar
 from tests.serving import serving
 
 from costguard.db.transaction import Database
-from costguard.jobs.rows import attempts
+from costguard.jobs.rows import agent_rows
 from costguard.jobs.rows import job_rows as jobs
 from costguard.model.access import Role
 from costguard.model.attempt import AgentState, AttemptState, Outcome
@@ -96,7 +96,7 @@ def _job_that_says(connection: Connection, job_id: str, place: str, text: str) -
     ending: dict[str, Any] = {"state": AttemptState.OVER, "outcome": Outcome.CRASHED, "ended_at": NOW, "reason": text}
     attempt = job_rows.attempt(connection, job_id, **(ending if place == "end_reason" else {}))
     if place == "output":
-        attempts.hear(connection, attempt.id, AgentState(NOW, 1, started_at=NOW, output=f"step 1\n{text}\n"))
+        agent_rows.hear(connection, attempt.id, AgentState(NOW, 1, started_at=NOW, output=f"step 1\n{text}\n"))
     if place == "job_reason":
         jobs.set_state(connection, job_id, JobState.QUEUED, text, None, NOW)
     return job_id

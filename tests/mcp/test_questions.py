@@ -19,7 +19,7 @@ from tests.mcp.talking import answer_of, over_stdio, plain, talk
 from tests.serving import serving
 
 from costguard.db.transaction import Database
-from costguard.jobs.rows import attempts
+from costguard.jobs.rows import agent_rows
 from costguard.jobs.rows import job_rows as jobs
 from costguard.model.access import Role
 from costguard.model.attempt import AgentState, AttemptState
@@ -183,7 +183,7 @@ def _fill(database: Database) -> None:
         job_rows.added(connection, JOB, created_at=NOW - 3 * HOUR)
         attempt = job_rows.attempt(connection, JOB, state=AttemptState.RUNNING, gce_id="2", made_at=NOW - HOUR)
         said = AgentState(NOW, 1, started_at=NOW - HOUR, step=900, step_at=NOW, output="loss 0.25\n")
-        attempts.hear(connection, attempt.id, said)
+        agent_rows.hear(connection, attempt.id, said)
         jobs.set_state(connection, JOB, JobState.RUNNING, "It runs.", None, NOW)
         rows.event(connection, "stop", NOW - DAY, text="It saved $12.34.")
         request_row(connection, vm, status="done")

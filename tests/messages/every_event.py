@@ -16,7 +16,7 @@ from tests.sweeps import sweep_story
 from costguard.access.rules import Rules
 from costguard.db.transaction import Database
 from costguard.events import audit_log
-from costguard.jobs.rows import attempts, interruptions
+from costguard.jobs.rows import agent_rows, interruptions
 from costguard.ledger.accrual import accrual_at
 from costguard.messages import job_update, notification, sweep_update
 from costguard.messages.announcing import JobEvent
@@ -85,7 +85,7 @@ def _job(database: Database) -> JobSnapshot:
         machine = {"disk_free_bytes": 1 << 30, "disk_total_bytes": 100 << 30, "disk_mount": "/data"}
         output = "step 11999\nstep 12000\n"
         state = AgentState(NOW, 1, step=12_000, machine=machine, output=output, hang=_HANG)
-        attempts.hear(connection, second.id, state)
+        agent_rows.hear(connection, second.id, state)
         lost = Interruption(
             first.id, JOB, 1, Outcome.PREEMPTED, NOW, NOW, Notice.NOTICE, resumed_at=NOW + timedelta(minutes=4),
             lost=timedelta(minutes=12), lost_cost=Money.of("0.05"),

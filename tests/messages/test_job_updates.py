@@ -15,7 +15,7 @@ from tests.jobs import job_rows
 from costguard.access.rules import Rules
 from costguard.db.transaction import Database
 from costguard.events import audit_log
-from costguard.jobs.rows import attempts, interruptions
+from costguard.jobs.rows import agent_rows, attempts, interruptions
 from costguard.jobs.rows import job_rows as jobs
 from costguard.messages import message_log
 from costguard.messages.job_update import CardComposer
@@ -98,7 +98,7 @@ def office(sqlite_database: Database) -> JobMessages:
         job_rows.added(connection, state=JobState.RUNNING, reason="It runs.", ceiling=Money.of(40))
         first = job_rows.attempt(connection, state=AttemptState.OVER, outcome=Outcome.PREEMPTED)
         second = job_rows.attempt(connection, number=2, state=AttemptState.RUNNING)
-        attempts.hear(connection, second.id, AgentState(NOW, 1, step=12_000, output="step 11999\nstep 12000\n"))
+        agent_rows.hear(connection, second.id, AgentState(NOW, 1, step=12_000, output="step 11999\nstep 12000\n"))
         lost = Interruption(
             first.id, JOB, 1, Outcome.PREEMPTED, NOW, NOW, Notice.NOTICE, resumed_at=NOW + timedelta(minutes=4),
             lost=timedelta(minutes=12), lost_cost=Money.of("0.05"),

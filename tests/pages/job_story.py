@@ -23,7 +23,7 @@ from costguard.jobs.decide.planned import (
     StoredPlan,
     WorkLeft,
 )
-from costguard.jobs.rows import attempts, interruptions, plan_rows
+from costguard.jobs.rows import agent_rows, interruptions, plan_rows
 from costguard.jobs.rows import job_rows as jobs
 from costguard.jobs.rows.reported import diagnosis_rows, progress_rows
 from costguard.jobs.rows.reported.agent_fields import JudgedWindow
@@ -87,7 +87,7 @@ def _preempted_twice(connection: Connection) -> None:
             **({} if is_open else over),
         )
         started = intended_at + boots * MINUTE
-        attempts.hear(connection, made.id, _reported(number, intended_at, started, ended or NOW))
+        agent_rows.hear(connection, made.id, _reported(number, intended_at, started, ended or NOW))
         points = _curves(number, started, ended or NOW)
         progress_rows.add(connection, [progress_rows.NewPoints(job.id, made.id, points)])
         vm = rows.instance(
@@ -225,7 +225,7 @@ def _failed(connection: Connection) -> None:
         ended_at=NOW - 29 * HOUR, provisioning_model=ProvisioningModel.STANDARD,
     )  # fmt: skip
     gone = Exit("exited", NOW - 29 * HOUR, 1)
-    attempts.hear(
+    agent_rows.hear(
         connection, made.id, AgentState(NOW - 29 * HOUR, 1, started_at=NOW - 29.5 * HOUR, exit=gone, output="no")
     )
 

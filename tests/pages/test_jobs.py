@@ -18,7 +18,7 @@ from tests.pages.html import Page, page_of, tidy
 from costguard.access.rules import Rules, by_name
 from costguard.api.deps import Deps
 from costguard.db.transaction import Database
-from costguard.jobs.rows import attempts
+from costguard.jobs.rows import agent_rows
 from costguard.jobs.rows import job_rows as jobs
 from costguard.model.attempt import AgentState, AttemptState
 from costguard.model.job import CheckpointPlan, JobInput, JobOutput, JobState, SeenCheckpoint
@@ -214,7 +214,7 @@ def test_what_others_wrote_into_a_job_is_only_text(database: Database, client: T
             connection, zone=ATTACK, project=ATTACK, gce_id="1", resume_from=ATTACK, reason=ATTACK, error=ATTACK,
             state=AttemptState.RUNNING,
         )  # fmt: skip
-        attempts.hear(connection, made.id, AgentState(NOW, 1, started_at=NOW, step=1, output=ATTACK))
+        agent_rows.hear(connection, made.id, AgentState(NOW, 1, started_at=NOW, step=1, output=ATTACK))
         seen = SeenCheckpoint(NOW, ATTACK, 1, NOW, torn=(ATTACK,))
         jobs.save_look(connection, "j7k2m9q4", seen)
         jobs.save_look(connection, "j7k2m9q4", replace(seen, error=ATTACK))
@@ -233,7 +233,7 @@ def test_a_full_disk_and_the_images_digest_are_shown(database: Database, client:
         job_rows.added(connection, state=JobState.RUNNING, image="acme/train:7")
         made = job_rows.attempt(connection, state=AttemptState.RUNNING)
         machine = {"disk_free_bytes": 0, "disk_total_bytes": 100 << 30, "disk_mount": "/"}
-        attempts.hear(connection, made.id, AgentState(NOW, 1, started_at=NOW, machine=machine, image_digest=digest))
+        agent_rows.hear(connection, made.id, AgentState(NOW, 1, started_at=NOW, machine=machine, image_digest=digest))
     page = page_of(client, "/jobs/j7k2m9q4")
     assert "Disk full: 0 bytes left on /" in page.text
     assert f"pulled as {digest}" in " ".join(page.text.split())
@@ -260,7 +260,7 @@ def test_a_hundred_preemptions_fit_one_page(database: Database, client: TestClie
                 connection, number=number, zone=f"us-central1-{'abcf'[number % 4]}", intended_at=intended_at,
                 state=AttemptState.OVER, ended_at=intended_at + timedelta(hours=1),
             )  # fmt: skip
-            attempts.hear(
+            agent_rows.hear(
                 connection, made.id, AgentState(intended_at, 1, started_at=intended_at + timedelta(minutes=5))
             )
     answer = client.get("/jobs/j7k2m9q4", headers={"Accept-Encoding": "gzip"})

@@ -14,7 +14,7 @@ from tests.jobs import job_rows
 from tests.pages.html import Page, tidy
 
 from costguard.db.transaction import Database
-from costguard.jobs.rows import attempts, interruptions
+from costguard.jobs.rows import agent_rows, attempts, interruptions
 from costguard.jobs.rows import job_rows as jobs
 from costguard.model.access import Role
 from costguard.model.attempt import AgentState, AttemptState, Exit, Interruption, Notice, Outcome
@@ -176,7 +176,7 @@ def test_running_time_ends_with_the_last_word_of_the_agent(
     """The attempt ended just now, and nobody saw the command run after that: its report counts, else when it ended."""
     with database.write() as connection:
         (one,) = attempts.of_jobs(connection, ["jkept"])["jkept"]
-        attempts.hear(connection, one.id, agent)
+        agent_rows.hear(connection, one.id, agent)
     assert f"1. us-central1-a Spot crashed {ran} $0.250 an hour" in shown(client_of(ADA), "/jobs/jkept")[1]
 
 

@@ -11,7 +11,7 @@ from tests.jobs import job_rows as made
 from tests.pages.html import Page, tidy
 
 from costguard.db.transaction import Database
-from costguard.jobs.rows import attempts, drills
+from costguard.jobs.rows import agent_rows, drills
 from costguard.jobs.rows.reported import checkpoint_rows
 from costguard.jobs.rows.reported.agent_fields import drill_report
 from costguard.model.attempt import AgentState, AttemptState
@@ -37,7 +37,7 @@ def test_interval_is_shown_once_a_save_was_measured(database: Database, client: 
             made_at=NOW - 9 * HOUR,
             rate=Money.of("2.00"),
         )
-        attempts.hear(connection, attempt.id, AgentState(NOW, 1, started_at=NOW - 9 * HOUR + 6 * MINUTE))
+        agent_rows.hear(connection, attempt.id, AgentState(NOW, 1, started_at=NOW - 9 * HOUR + 6 * MINUTE))
         for number in range(4):
             written = NOW - 8 * HOUR + number * 121 * MINUTE
             checkpoint_rows.add_checkpoint(connection, job.id, f"gs://lab/run/{number}", written, number, NOW)

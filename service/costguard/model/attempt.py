@@ -113,6 +113,20 @@ class Exit:
 
 
 @dataclass(frozen=True, slots=True)
+class EndedRound:
+    """Holds how a round of a gang, a job of several VMs, ended on one of them, whose VM stays.
+
+    `lost_peer`: by its output, the command ended because another VM went away. `unreached` are the nodes that it could
+    not reach before the command.
+    """
+
+    number: int
+    exit: Exit
+    lost_peer: bool = False
+    unreached: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class AgentState:
     """The agent's last report of the present run. All of it is None or empty before its first report."""
 
@@ -135,6 +149,10 @@ class AgentState:
     hang: Hang | None = None  # while the command makes no progress
     exit: Exit | None = None
     accepted_through: int = 0
+    # Of a gang's VM: its internal address, the round that it is ready for, and how its last round ended.
+    internal_address: str = ""
+    ready_round: int = 0
+    ended_round: EndedRound | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,6 +199,11 @@ class Attempt:
     released_at: datetime | None = None  # when that word was given
     # Of a preemption, as its VM was asked for; None: not known, of a VM that was adopted.
     notice: timedelta | None = NO_NOTICE
+    # Of a gang: its place in it, from 0; the number of the first attempt that was requested in the same place together
+    # with it, 0 in a job of one VM; and the last round that its command was let begin in.
+    node: int = 0
+    formation: int = 0
+    round: int = 0
     agent: AgentState = field(default_factory=AgentState)
 
     @property

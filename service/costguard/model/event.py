@@ -81,7 +81,7 @@ _OF_JOBS = (
         "JobCancelled",
         "JobDeadlineAtRisk",
     ),
-    *("JobDeadlinePassed", "JobFailed"),
+    *("GangRoundBegan", "GangRoundOver", "JobDeadlinePassed", "JobFailed"),
     *("JobHeldByBudget", "JobStandsStill", "JobSubmitted", "JobSucceeded", "JobWaits"),
     *("TrackerPointsGivenUp", "TrackerRunRefused"),
 )

@@ -28,6 +28,8 @@ EVENT_KINDS = frozenset(
         "DrillRequested",
         "DiskGivenUp",
         "DiskKept",
+        "GangRoundBegan",
+        "GangRoundOver",
         "GenerationBegan",
         "GpusAppeared",
         "HintSilenced",

@@ -140,6 +140,7 @@ class JobSpec:
     project: str
     owner: str  # an address
     name: str = ""  # for people
+    nodes: int = 1  # how many VMs run the command together; with more than one they are a gang
     command: tuple[str, ...] = ()  # run directly on the VM, or in the image; empty: the image's own
     image: str = ""  # a container image: tag or digest; "" runs on the VM itself
     pull: bool = False  # each VM asks for the tag again; otherwise the digest of the first pull stays
@@ -173,8 +174,8 @@ class JobSpec:
 
     @property
     def download_cost(self) -> Money:
-        """Returns the cost of downloading all inputs to one VM, as far as it is known."""
-        return download_cost(self.inputs)
+        """Returns the cost of downloading all inputs to all of its VMs once, as far as it is known."""
+        return download_cost(self.inputs).times(self.nodes)
 
     @property
     def tracker_runs(self) -> Mapping[Tracker, str]:
@@ -204,6 +205,11 @@ class Job:
     next_at: datetime | None = None  # nothing is to be done before
     disk_given_up_at: datetime | None = None  # since when the disk that holds its checkpoints may go
     disk_given_up_by: str = ""
+    gang_round: int = 0  # the round that its VMs are to run together; 0 before the first, and in a job of one VM
+
+    @property
+    def is_gang(self) -> bool:
+        return self.spec.nodes > 1
 
     @property
     def title(self) -> str:

@@ -32,6 +32,10 @@ class Money:
         """Returns the cost of this hourly rate over a span, cut off to a nano-dollar."""
         return Money(self.nanos * (span // timedelta(microseconds=1)) // 3_600_000_000)
 
+    def times(self, count: int) -> Money:
+        """Returns the cost of so many of it."""
+        return Money(self.nanos * count)
+
     def __add__(self, other: Money) -> Money:
         return Money(self.nanos + other.nanos)
 

@@ -131,12 +131,16 @@ class AttemptOut(TypedDict):
     image_digest: str
     """The digest that its VM pulled; empty before that."""
     intended_at: str
+    internal_address: str
+    """The address by which the other VMs of its job reach it; empty in a job of one VM."""
     machine: dict[str, Any]
     """The agent's measurements in its last report."""
     made_at: str | None
     """The time at which its VM was known to exist."""
     max_run_seconds: int
     name: str
+    node: int
+    """The place of its VM among those of its job, from 0; 0 in a job of one VM."""
     notice_seconds: int | None
     """The notice its VM was asked for; null: unknown."""
     noticed_at: str | None
@@ -176,6 +180,8 @@ class AttemptOut(TypedDict):
     resume_step: int | None
     resume_why: str
     """The reason why it did not resume from the newest complete checkpoint; empty where it did."""
+    round: int
+    """The last round that its command was let begin in; 0 in a job of one VM."""
     run: int
     setup_seconds: int | None
     """The duration of the setup before the command, in seconds; null: it did not run, or not to its end."""
@@ -1374,6 +1380,8 @@ class JobBody(TypedDict):
     """Folders of the VM in the container: /on/the/vm:/in/the/image, and :ro to protect one."""
     name: NotRequired[str]
     """A name for people."""
+    nodes: NotRequired[int]
+    """The number of VMs that run the command together, all in one zone; 1: a job of one VM."""
     on_hang: NotRequired[OnHang]
     """`restart`: a command without progress is restarted from its newest checkpoint."""
     outputs: NotRequired[Sequence[OutputBody]]
@@ -1586,6 +1594,8 @@ class JobSpecOut(TypedDict):
     """The MLflow run that its cost is logged to; empty: none."""
     mounts: list[str]
     """Folders of the VM in the container: /on/the/vm:/in/the/image, and :ro to protect one."""
+    nodes: int
+    """The number of VMs that run the command together, all in one zone; 1: a job of one VM."""
     on_hang: OnHang
     """`restart`: a command without progress is restarted from its newest checkpoint."""
     outputs: list[OutputOut]
@@ -2576,6 +2586,8 @@ class QuoteBody(TypedDict):
     """Folders of the VM in the container: /on/the/vm:/in/the/image, and :ro to protect one."""
     name: NotRequired[str]
     """A name for people."""
+    nodes: NotRequired[int]
+    """The number of VMs that run the command together, all in one zone; 1: a job of one VM."""
     on_hang: NotRequired[OnHang]
     """`restart`: a command without progress is restarted from its newest checkpoint."""
     outputs: NotRequired[Sequence[OutputBody]]

@@ -83,6 +83,8 @@ class TaskOptions:
     """The project's id; empty: the watched project, where there is only one."""
     owner: str = ""
     """The address of the person responsible; default: the caller. Only admins name another."""
+    nodes: int | None = None
+    """The number of VMs that run the command together, all in one zone; 1: a job of one VM."""
     zones: Sequence[str] = ()
     """The only zones to use."""
     buy: str = ""
@@ -163,6 +165,7 @@ PLACES: Mapping[str, str] = {
     "bandwidth_mib_s": "bandwidth_mib_s",
     "project": "project",
     "owner": "owner",
+    "nodes": "nodes",
     "zones": "overrides.zones",
     "buy": "overrides.buy",
     "flex_wait_hours": "overrides.flex_wait_hours",

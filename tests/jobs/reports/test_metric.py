@@ -12,7 +12,7 @@ from tests.jobs.reports.test_agent_report import agent, event
 
 from costguard.db.transaction import Database
 from costguard.jobs.decide.measures.pace import metric_of
-from costguard.jobs.rows import attempts
+from costguard.jobs.rows import agent_rows, attempts
 from costguard.model.attempt import AgentState
 from costguard.model.metric import MetricValue, SeenMetric
 
@@ -80,8 +80,8 @@ def test_a_jobs_metric_is_of_all_its_attempts(database: Database, better: str, b
         for number, (last, its_best) in enumerate(printed, 1):
             attempt = job_rows.attempt(connection, number=number)
             seen = SeenMetric(better, value(last, number), value(its_best, number))
-            attempts.hear(connection, attempt.id, AgentState(at=NOW, metric=seen))
-            attempts.hear(connection, attempt.id, AgentState(at=NOW + MINUTE))
+            agent_rows.hear(connection, attempt.id, AgentState(at=NOW, metric=seen))
+            agent_rows.hear(connection, attempt.id, AgentState(at=NOW + MINUTE))
         job_rows.attempt(connection, number=4)
         metric = metric_of(attempts.of_jobs(connection, [job.id])[job.id])
     assert metric is not None

@@ -15,7 +15,7 @@ from tests.jobs.reports.test_agent_report import agent, event
 
 from costguard.db.transaction import Database
 from costguard.jobs.reports.progress import SharedBill, job_progress, progress_of, total_of
-from costguard.jobs.rows import attempts
+from costguard.jobs.rows import agent_rows, attempts
 from costguard.jobs.rows.reported import agent_fields, progress_rows
 from costguard.ledger.accrual import accrual_at
 from costguard.model.attempt import AgentState, Attempt, Interruption, Notice, Outcome
@@ -124,7 +124,7 @@ def test_an_attempts_progress_is_stored_and_read(database: Database) -> None:
     with database.write() as connection:
         made = made_attempt(connection)
         state = agent(event(1, "heartbeat", progress=BEAT)).agent
-        attempts.hear(connection, made.id, state)
+        agent_rows.hear(connection, made.id, state)
         assert (attempts.of_jobs(connection, [made.job_id])[made.job_id][0].agent.progress) == state.progress
         shown = job_progress(connection, accrual_at(connection, NOW), made.job_id)
     assert shown is not None

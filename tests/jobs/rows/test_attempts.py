@@ -8,7 +8,7 @@ from tests.api.rows import NOW
 from tests.jobs import job_rows
 
 from costguard.db.transaction import Database
-from costguard.jobs.rows import attempts, interruptions
+from costguard.jobs.rows import agent_rows, attempts, interruptions
 from costguard.jobs.rows.attempts import Changes, JobVm
 from costguard.jobs.rows.history import place_rows
 from costguard.jobs.rows.history.place_rows import PlaceOutcome
@@ -69,8 +69,8 @@ def test_what_is_heard_is_kept(database: Database) -> None:
     with database.write() as connection:
         job_rows.added(connection)
         attempt = job_rows.attempt(connection, state=AttemptState.BOOTING)
-        attempts.hear(connection, attempt.id, agent, AttemptState.RUNNING)
-        attempts.hear(connection, attempt.id, AgentState(at=NOW + MINUTE, accepted_through=10))
+        agent_rows.hear(connection, attempt.id, agent, AttemptState.RUNNING)
+        agent_rows.hear(connection, attempt.id, AgentState(at=NOW + MINUTE, accepted_through=10))
         read, (live,) = attempts.read(connection, attempt.id), attempts.live(connection)
     assert read is not None
     assert (read.state, read.agent.at, read.agent.exit) == (AttemptState.RUNNING, NOW + MINUTE, None)
@@ -119,7 +119,7 @@ def test_an_interruption_counts_once_and_is_resumed_by_a_later_run(database: Dat
         *_, last = interruptions.of_jobs(connection, ["j7k2m9q4"])["j7k2m9q4"]
         assert (last.requested_at, last.resumed_at) == (NOW + 6 * MINUTE, NOW + 8 * MINUTE)
         assert (last.lost, last.lost_cost, last.from_zero) == (MINUTE, None, True)
-        attempts.hear(connection, one.id, AgentState(run=2))
+        agent_rows.hear(connection, one.id, AgentState(run=2))
         attempts.change(connection, one.id, list(AttemptState), outcome=Outcome.PREEMPTED, ended_at=NOW + 3 * MINUTE)
         recent = place_rows.recent(connection, NOW)
     spot = "nvidia-tesla-t4", ProvisioningModel.SPOT, Outcome.PREEMPTED

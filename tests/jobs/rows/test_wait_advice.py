@@ -8,8 +8,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from tests.jobs.decide.buy.test_plan import Scripted
+from tests.jobs.list_prices import price_list
 from tests.jobs.rows.test_zone_advice import L4
-from tests.jobs.world import RECIPE, price_list, world
+from tests.jobs.world import RECIPE, world
 
 from costguard.deadlines.situation import Act
 from costguard.deadlines.waits import NEVER_GRANTED, NO_WAITS, WaitCounts, grant_hazards

@@ -14,7 +14,7 @@ from costguard.api import cursors
 from costguard.api.deps import Deps, Given
 from costguard.api.fields import Query, Text
 from costguard.api.goodput import GoodputOut
-from costguard.api.job.attempts import InterruptionOut, attempt_out
+from costguard.api.job.attempts_shown import InterruptionOut, attempt_out
 from costguard.api.job.bodies import CancelBody, DeleteDiskBody, DrillBody, JobBody, NeverMindBody
 from costguard.api.job.plan import plan_out
 from costguard.api.job.progress import ProgressOut

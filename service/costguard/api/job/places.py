@@ -12,7 +12,7 @@ from pydantic import BeforeValidator, Field
 
 from costguard.api.deps import Given
 from costguard.api.fields import CURRENCY, Moment, Out, Provisioning, Query, Seconds, Usd, one_of, read_from
-from costguard.api.job.attempts import InterruptionOut
+from costguard.api.job.attempts_shown import InterruptionOut
 from costguard.api.route import routes
 from costguard.jobs.decide.buy.placement import PREEMPTION_HALF_LIFE, STOCKOUT_HALF_LIFE
 from costguard.jobs.decide.measures.histogram import Histogram

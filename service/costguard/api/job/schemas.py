@@ -22,7 +22,7 @@ from costguard.api.fields import (
     read_from,
 )
 from costguard.api.goodput import GoodputOut
-from costguard.api.job.attempts import AttemptOut, InterruptionOut
+from costguard.api.job.attempts_shown import AttemptOut, InterruptionOut
 from costguard.api.job.options import shows_options
 from costguard.api.job.plan import StoredPlanOut
 from costguard.api.job.progress import ProgressOut

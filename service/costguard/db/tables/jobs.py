@@ -73,6 +73,7 @@ jobs = Table(
     # Its owner agreed that the disk which holds its checkpoints goes.
     Column("disk_given_up_at", Timestamp),
     Column("disk_given_up_by", String, nullable=False, server_default=""),
+    Column("gang_round", Integer, nullable=False, server_default=text("0")),
 )
 Index("ix_jobs_created_at", jobs.c.created_at, jobs.c.id)
 Index("ix_jobs_open", jobs.c.id, sqlite_where=text(OPEN_JOB), postgresql_where=text(OPEN_JOB))
@@ -144,6 +145,13 @@ attempts = Table(
     Column("hang", JsonOrNull),  # NULL: its command makes progress, as far as is known
     # The notice of a preemption that its VM was asked for; NULL: not known, of a VM that was adopted.
     Column("notice_s", Integer, server_default=text("0")),
+    # Of a gang: see the fields of the same names of `Attempt` and `AgentState`.
+    Column("node", Integer, nullable=False, server_default=text("0")),
+    Column("formation", Integer, nullable=False, server_default=text("0")),
+    Column("round", Integer, nullable=False, server_default=text("0")),
+    Column("internal_address", String, nullable=False, server_default=""),
+    Column("ready_round", Integer, nullable=False, server_default=text("0")),
+    Column("ended_round", JsonOrNull),  # NULL: no round has ended on it in the present run
     UniqueConstraint("job_id", "number"),
     UniqueConstraint("name", "project"),  # in this order an agent, which knows its name alone, is found by it too
 )

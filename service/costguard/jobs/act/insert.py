@@ -66,8 +66,10 @@ class InsertStep(StepDefaults):
         """Intends the attempt: not after a cancel, nor while another attempt is open, but the one that it follows, or
         has this number.
         """
-        follows = self.action.follows
-        if follows is None and not agenda.may_follow(connection, self.subject):
+        follows, formation = self.action.follows, self.action.formation
+        if formation and not agenda.may_join(connection, self.subject, self.action.node, formation):
+            return False
+        if follows is None and not formation and not agenda.may_follow(connection, self.subject):
             return False
         if follows is not None and not agenda.may_stand_by(connection, self.subject, follows):
             return False
@@ -98,11 +100,13 @@ class InsertStep(StepDefaults):
                 follows=follows,
                 address=action.address,
                 notice=NO_NOTICE if is_refused else job.recipe.notice_of(action.provisioning_model),
+                node=action.node,
+                formation=formation,
             ),
         )
         if self.attempt is None:
             return False
-        if follows is None:
+        if follows is None and not formation:
             reckon(connection, self.view, self.attempt, self.point, now)
         return True
 
@@ -126,12 +130,15 @@ def reckon(connection: Connection, view: JobView, attempt: Attempt, point: Resum
     if point.passed_over:
         audit_log.append(connection, [job_events.passed_over(job, attempt, point.passed_over, now)], now)
     ran = [one.attempt for one in view.attempts]
-    loss = work_at_risk.lost_work(ran, view.interruptions, point.written_at)
+    ended = work_at_risk.once_each_round(ran, view.interruptions) if job.is_gang else view.interruptions
+    loss = work_at_risk.lost_work(ran, ended, point.written_at)
     if loss is None:
         return
+    if loss.cost is not None:
+        loss = replace(loss, cost=loss.cost.times(job.spec.nodes))
     is_zero = not attempt.resume_from
-    if view.interruptions:
-        last = view.interruptions[-1]
+    if ended:
+        last = ended[-1]
         interruptions.set_lost(connection, last.attempt_id, last.run, loss.span, loss.cost, is_zero)
     if is_zero:
         saved = has_saved(ran, view.checkpoint, point.seen)

@@ -11,6 +11,7 @@ from sqlalchemy import Connection
 from costguard.actions.execute import Note, Step
 from costguard.events import audit_log
 from costguard.jobs.act.delete import DeleteStep
+from costguard.jobs.act.gang_notes import LetRoundBeginNote, NextRoundNote
 from costguard.jobs.act.insert import InsertStep, RepeatInsertStep, reckon
 from costguard.jobs.act.start_stop import StartStep, StopStep, WatchStartStep
 from costguard.jobs.act.vm_step import OPEN, LaunchContext, end
@@ -23,6 +24,8 @@ from costguard.jobs.decide.actions import (
     JobDecision,
     LaunchAttempt,
     LetBegin,
+    LetRoundBegin,
+    NextRound,
     RestartVm,
     RestAttempt,
     StopVm,
@@ -331,6 +334,11 @@ def of_decision(
             case LetBegin():
                 point = points.get(job.id, FROM_THE_BEGINNING)
                 notes.append(LetBeginNote(view, attempts_by_id[action.attempt_id], point))
+            case LetRoundBegin():
+                members = [attempts_by_id[number] for number in action.attempt_ids]
+                notes.append(LetRoundBeginNote(view, members, action, points.get(job.id, FROM_THE_BEGINNING)))
+            case NextRound():
+                notes.append(NextRoundNote(job, action))
             case TellCommandToStop():
                 notes.append(StopCommandNote(job, attempts_by_id[action.attempt_id], action))
             case _:

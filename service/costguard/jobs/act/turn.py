@@ -25,7 +25,7 @@ from costguard.jobs.act.planning import Planning
 from costguard.jobs.act.steps import ProgressNotes
 from costguard.jobs.act.vm_request import VmMaker
 from costguard.jobs.act.vm_step import LaunchContext
-from costguard.jobs.decide.actions import JobDecision, LaunchAttempt, LetBegin
+from costguard.jobs.decide.actions import JobDecision, LaunchAttempt, LetBegin, LetRoundBegin
 from costguard.jobs.decide.attempts.moves import renews
 from costguard.jobs.decide.buy.placement import LaunchPlace
 from costguard.jobs.decide.next_step import decide
@@ -297,6 +297,7 @@ def _unseen(view: JobView, unread: Mapping[str, frozenset[str]]) -> JobView:
 def _launches(decision: JobDecision) -> bool:
     """Says whether a command is to begin, for which it must be known what it resumes from."""
     return any(
-        isinstance(action, LetBegin) or (isinstance(action, LaunchAttempt) and action.follows is None)
+        isinstance(action, LetBegin | LetRoundBegin)
+        or (isinstance(action, LaunchAttempt) and action.follows is None and not action.formation)
         for action in decision.actions
     )

@@ -24,6 +24,7 @@ from costguard_vm.model.checkpoint import words_of
 GUARD_LABEL = "costguard-guard"
 JOB_LABEL = "costguard-job"
 PRESET_LABEL = "costguard-preset"
+NODE_LABEL = "costguard-node"  # the place of a VM among those of its job, from 0; a job of one VM has none
 FOLLOWS_LABEL = "costguard-follows"  # the number of the attempt that ran while this VM was made ready
 DISK_LABEL = "costguard-disk"  # its disk holds the only copy of what its job saved
 
@@ -84,6 +85,8 @@ class VmMaker:
             labels[PRESET_LABEL] = job.spec.preset
         if saves_on_disk(job):
             labels[DISK_LABEL] = "only-copy"
+        if job.is_gang:
+            labels[NODE_LABEL] = str(attempt.node)
         if attempt.follows is not None:
             labels[FOLLOWS_LABEL] = str(attempt.follows)
         return {
@@ -101,7 +104,7 @@ class VmMaker:
         settings = settings_for(
             job,
             attempt,
-            () if attempt.follows is not None else resume.arguments(job, attempt),
+            () if attempt.follows is not None or job.is_gang else resume.arguments(job, attempt),
             self.guard_url,
             self.guard_ca,
             self.cancel_grace,
@@ -110,6 +113,8 @@ class VmMaker:
         )
         if attempt.follows is not None:
             settings["stands_by"] = True
+        if job.is_gang:
+            settings["gang"] = {"node": str(attempt.node), "nodes": str(job.spec.nodes)}
         if folder := output_folder(job.spec, attempt.name, self.logs):
             settings["logs"] = folder
         if tool := self.tools.get(RCLONE):
@@ -165,7 +170,7 @@ def settings_for(
         settings["checkpoint"] = _looked_for(plan)
         settings["resume_arguments"] = words_of(plan.resume)
     elif plan is not None and plan.local:
-        settings["checkpoint"] = _travelling(plan, attempt)
+        settings["checkpoint"] = _travelling(plan, attempt, is_gang=job.is_gang)
         settings["resume_arguments"] = words_of(plan.resume)
     elif plan is not None:  # the command writes there itself; a drill looks at it
         settings["stored_checkpoint"] = _looked_for(plan)
@@ -206,9 +211,9 @@ def _looked_for(plan: CheckpointPlan) -> dict[str, str]:
     return {name: str(value) for name, value in look.items() if value}
 
 
-def _travelling(plan: CheckpointPlan, attempt: Attempt) -> dict[str, str]:
+def _travelling(plan: CheckpointPlan, attempt: Attempt, *, is_gang: bool) -> dict[str, str]:
     """The guard chooses what is resumed from; the agent downloads it and says where it lies on the VM."""
-    is_chosen = attempt.resume_from and attempt.follows is None  # else the guard's word says it
+    is_chosen = attempt.resume_from and attempt.follows is None and not is_gang  # else the guard's word says it
     chosen = {"resume_from": attempt.resume_from} if is_chosen else {}
     if is_chosen and attempt.resume_step is not None:
         chosen["step"] = str(attempt.resume_step)

@@ -25,6 +25,9 @@ class LaunchAttempt:
     rate: Money | None = None
     follows: int | None = None  # the attempt that runs on while this one's VM is made ready
     address: AddressChoice | None = None
+    # Of a gang: its place in it, and the number of the first attempt that was requested there; 0 in a job of one VM.
+    node: int = 0
+    formation: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +109,7 @@ class TellCommandToStop:
     """Ask the command to stop: the agent gets this in the answer to its next report."""
 
     attempt_id: int
-    why: str  # "cancel", "pause", "ceiling", "deadline", "move" or "hang"
+    why: str  # "cancel", "pause", "ceiling", "deadline", "limit", "move" or "hang"
     reason: str
 
 
@@ -116,6 +119,29 @@ class LetBegin:
 
     attempt_id: int
     reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class LetRoundBegin:
+    """Let all members of a gang begin a round, from one checkpoint: all stand by, and nothing else can write."""
+
+    job_id: str
+    round: int
+    attempt_ids: tuple[int, ...]
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class NextRound:
+    """End the round of a gang: its members stop their commands and stand by for this one.
+
+    `interruption` is recorded with it where the command failed by itself, with all VMs alive.
+    """
+
+    job_id: str
+    round: int
+    reason: str
+    interruption: Interruption | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +164,8 @@ JobAction = (
     | DeleteOrphan
     | TellCommandToStop
     | LetBegin
+    | LetRoundBegin
+    | NextRound
     | CancelAfterCheckpoint
 )
 

@@ -21,6 +21,7 @@ from costguard.jobs.decide.attempts.moves import during, take_over
 from costguard.jobs.decide.buy.choice import Chosen, Hopeless, choose
 from costguard.jobs.decide.buy.placement import LaunchPlace
 from costguard.jobs.decide.checkpoints.disk import holds_only_copy
+from costguard.jobs.decide.gang.gang_step import gang_step
 from costguard.jobs.decide.recovery.ending import ending
 from costguard.jobs.decide.recovery.verdict import verdict
 from costguard.jobs.decide.recovery.waits import after_failures
@@ -38,7 +39,7 @@ from costguard.jobs.decide.view import (
     wait_stably,
     without_vm,
 )
-from costguard.model.attempt import AttemptState, Outcome
+from costguard.model.attempt import Attempt, AttemptState, Outcome
 from costguard.model.job import JobState
 from costguard.model.moments import clock_text
 
@@ -105,6 +106,8 @@ def decide(view: JobView, places: Sequence[LaunchPlace], context: JobContext) ->
         step = Proposal(view.job.state, view.job.reason, _loose_end(view, context))
     elif (cancel := cancel_due(view)) is not None:
         step = Proposal(view.job.state, cancel.reason, (cancel,))
+    elif view.job.is_gang:
+        step = gang_step(view, places, context)
     elif last is not None and last.attempt.is_open:
         step = during(view, places, context, live_run(view, last, context))
     elif (final := verdict(view, context)) is not None:
@@ -138,9 +141,10 @@ def _loose_end(view: JobView, context: JobContext) -> tuple[JobAction, ...]:
 def _overtaken(view: JobView, context: JobContext) -> tuple[JobAction, ...]:
     """The ends of attempts before the last one that are open still: a restored database may not know of them."""
     actions: list[JobAction] = []
-    for seen in view.attempts[:-1] if not view.job.state.is_over else ():
+    present = view.last.attempt if view.last is not None else None
+    for seen in view.attempts if present is not None and not view.job.state.is_over else ():
         attempt = seen.attempt
-        if not attempt.is_open:
+        if not attempt.is_open or _is_of_present(attempt, present):
             continue
         if attempt.state in UNSETTLED:
             actions += [AskAgain(attempt.id, "another attempt runs")] if is_due(attempt.try_after, context.now) else []
@@ -149,6 +153,13 @@ def _overtaken(view: JobView, context: JobContext) -> tuple[JobAction, ...]:
         if end is not None and end.due_at <= context.now:
             actions.append(EndAttempt(attempt.id, end.outcome, end.reason))
     return tuple(actions)
+
+
+def _is_of_present(attempt: Attempt, present: Attempt | None) -> bool:
+    """Says whether it is the last attempt, or in a gang of the same formation."""
+    if present is None:
+        return False
+    return attempt.id == present.id or (attempt.formation != 0 and attempt.formation == present.formation)
 
 
 def _deletes(view: JobView, context: JobContext) -> tuple[tuple[JobAction, ...], datetime | None]:

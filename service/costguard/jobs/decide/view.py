@@ -58,6 +58,9 @@ def present_run(seen: AttemptView, interruptions: Sequence[Interruption]) -> Pre
     Reports and observations of an interrupted run stay stored until there is news of the next.
     """
     attempt, agent, vm = seen.attempt, seen.attempt.agent, seen.vm
+    if attempt.formation:  # an interrupted round of a gang ends no VM
+        taken = [one.run for one in of_attempt(attempt, interruptions)]
+        return PresentRun(attempt, -len(taken) if agent.run in taken else agent.run, agent, vm, None)
     before = of_attempt(attempt, interruptions)
     if before and attempt.outcome is before[-1].outcome:
         before = before[:-1]  # that is how this run ended

@@ -16,9 +16,19 @@ from costguard.events import audit_log
 from costguard.jobs.decide.checkpoints import work_at_risk
 from costguard.jobs.decide.checkpoints.disk import DiskState, disk_of
 from costguard.jobs.decide.recovery import resume
-from costguard.jobs.reports import curve_news, diagnosis, save_interval
+from costguard.jobs.reports import curve_news, diagnosis, gang_words, save_interval
 from costguard.jobs.reports.agent_report import AgentEvent, AgentUpdate, apply_events
-from costguard.jobs.rows import attempts, drills, interruptions, job_events, job_rows, takeover_rows
+from costguard.jobs.reports.gang_words import GoAhead, RoundWord
+from costguard.jobs.rows import (
+    agent_rows,
+    attempts,
+    drills,
+    gang_rows,
+    interruptions,
+    job_events,
+    job_rows,
+    takeover_rows,
+)
 from costguard.model.attempt import HUNG, STANDING_BY, Attempt
 from costguard.model.drill import Drill
 from costguard.model.job import Job, SeenCheckpoint
@@ -80,6 +90,10 @@ class AgentTokens:
     def of(self, attempt_name: str) -> str:
         return hmac.new(self._key, f"attempt\0{attempt_name}".encode(), hashlib.sha256).hexdigest()
 
+    def secret_of(self, job_id: str, number: int) -> str:
+        """Returns what the VMs of a gang prove to each other with that they are of this round. It is stored nowhere."""
+        return hmac.new(self._key, f"gang\0{job_id}\0{number}".encode(), hashlib.sha256).hexdigest()
+
     def speaks_for(self, token: str, attempt_name: str) -> bool:
         """Compares a token with the attempt's, in constant time."""
         return hmac.compare_digest(token.encode("utf-8", "replace"), self.of(attempt_name).encode())
@@ -97,16 +111,9 @@ class EventsAnswer:
     why: str = ""  # "hang": it is to run again
     drill: int | None = None  # the number of the drill that the agent is to hold
     go: GoAhead | None = None  # for a VM that stands by
+    regroup: RoundWord | None = None  # the round that a gang's VM is to get ready for
+    save: RoundWord | None = None  # the round in which its command is to save, once: another VM is about to go
     save_every_s: float | None = None  # how often the command is to be asked for a save, where the agent wants to know
-
-
-@dataclass(frozen=True, slots=True)
-class GoAhead:
-    """The start of a command that waited; `resume_from` "" is the beginning."""
-
-    resume_from: str
-    step: int | None
-    arguments: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +171,7 @@ class AgentEvents:
         open_jobs: set[str] = set()
         with self._database.write() as connection:
             for some in _of_different_attempts(reports):
-                hearing = _Hearing(connection, some, now)
+                hearing = _Hearing(connection, some, now, self._tokens.secret_of)
                 answers += hearing.answers()
                 is_news = is_news or hearing.is_news
                 open_jobs |= hearing.open_jobs
@@ -199,6 +206,8 @@ class _Heard:
     @property
     def is_ready(self) -> bool:
         """Says whether its VM now stands by, and nobody knew that yet."""
+        if self.attempt.formation:
+            return self.update.agent.ready_round > self.attempt.agent.ready_round
         is_new = self.attempt.stands_by and self.attempt.ready_at is None
         return is_new and self.update.agent.phase == STANDING_BY
 
@@ -211,8 +220,10 @@ class _Heard:
 class _Hearing:
     """Reports of different attempts: their rows are read together and written together."""
 
-    def __init__(self, connection: Connection, reports: Sequence[AgentReport], now: datetime) -> None:
-        self._connection, self._reports, self._now = connection, reports, now
+    def __init__(
+        self, connection: Connection, reports: Sequence[AgentReport], now: datetime, secret_of: gang_words.SecretOf
+    ) -> None:
+        self._connection, self._reports, self._now, self._secret_of = connection, reports, now, secret_of
         called = attempts.all_called(connection, {report.attempt_name for report in reports})
         self._heard = {
             report.attempt_name: _Heard(
@@ -221,7 +232,7 @@ class _Hearing:
             for report in reports
             if report.attempt_name in called
         }
-        attempts.hear_all(connection, [_change(one) for one in self._heard.values()])
+        agent_rows.hear_all(connection, [_change(one) for one in self._heard.values()])
 
     @property
     def is_news(self) -> bool:
@@ -237,11 +248,17 @@ class _Hearing:
         attempts_heard = self._heard.values()
         for one in attempts_heard:
             _record(self._connection, one.attempt, one.update, self._now)
-            if one.is_ready:
+            if one.is_ready and one.attempt.formation:
+                gang_rows.ready(self._connection, one.attempt.id, self._now)
+            elif one.is_ready:
                 takeover_rows.ready(self._connection, one.attempt.id, self._now)
-        curve_news.record(self._connection, [(one.attempt, one.update.points) for one in attempts_heard], self._now)
+        # Of a gang, node 0 prints the curve of all.
+        points = [(one.attempt, one.update.points) for one in attempts_heard if one.attempt.node == 0]
+        curve_news.record(self._connection, points, self._now)
         minutes = [diagnosis.MinuteReport(one.attempt, one.update.activity, one.update.agent) for one in attempts_heard]
         diagnosis.record(self._connection, minutes, self._now)
+        gangs = {one.attempt.name: one.attempt.job_id for one in attempts_heard if one.attempt.formation}
+        words = gang_words.words(self._connection, gangs, self._secret_of)
         wanted = drills.open_of(self._connection, self.open_jobs)
         answers: list[EventsAnswer | Forbidden] = []
         for report in self._reports:
@@ -249,7 +266,11 @@ class _Hearing:
             if mine is None:
                 answers.append(_unknown(report.attempt_name))
             else:
-                answer = _answer(mine, wanted.get(mine.attempt.job_id), _go_ahead(self._connection, mine))
+                said = words.get(mine.attempt.name)
+                go = _go_ahead(self._connection, mine) if said is None else said.go
+                answer = _answer(mine, wanted.get(mine.attempt.job_id), go)
+                if said is not None and not answer.cancel:
+                    answer = replace(answer, regroup=said.regroup, save=said.save)
                 answers.append(replace(answer, save_every_s=_save_every_s(self._connection, mine, self._now)))
         return answers
 
@@ -260,9 +281,9 @@ def _applied(attempt: Attempt, report: AgentReport, now: datetime) -> AgentUpdat
     return apply_events(attempt.agent, attempt.state, report.events, now, sent_at, is_over=not attempt.is_open)
 
 
-def _change(one: _Heard) -> attempts.AgentChange:
+def _change(one: _Heard) -> agent_rows.AgentChange:
     state = one.update.state if one.attempt.is_open else None
-    return attempts.AgentChange(one.attempt.id, one.attempt.agent, one.update.agent, state)
+    return agent_rows.AgentChange(one.attempt.id, one.attempt.agent, one.update.agent, state)
 
 
 def _record(connection: Connection, attempt: Attempt, update: AgentUpdate, now: datetime) -> None:
@@ -291,7 +312,8 @@ def _answer(one: _Heard, drill: Drill | None, go: GoAhead | None) -> EventsAnswe
 def _go_ahead(connection: Connection, one: _Heard) -> GoAhead | None:
     """Returns the go-ahead, with every answer until its command runs."""
     attempt = one.attempt
-    if attempt.released_at is None or one.update.agent.started_at is not None or not attempt.is_open:
+    has_begun = one.update.agent.started_at is not None
+    if attempt.formation or attempt.released_at is None or has_begun or not attempt.is_open:
         return None
     if (job := job_rows.read(connection, attempt.job_id)) is None:
         return None

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
 from math import isfinite
 
-from costguard.jobs.decide.recovery.log_ends import last_line, retry_of
+from costguard.jobs.decide.recovery.log_ends import last_line, lost_peer, retry_of
 from costguard.jobs.rows.reported import agent_fields
 from costguard.jobs.rows.reported.agent_fields import DrillReport, MeasuredMinute, drill_report
-from costguard.model.attempt import AgentState, AttemptState, Exit
+from costguard.model.attempt import STANDING_BY, AgentState, AttemptState, EndedRound, Exit
 from costguard.model.job import SeenCheckpoint
 from costguard.model.metric import HIGHER, LOWER, MetricValue, SeenMetric
 from costguard.model.progress import SeriesPoint
@@ -24,10 +26,11 @@ _MOST_ERROR = 2000  # characters
 _SHORT = 100
 _MOST_SECONDS = 1e8
 _MOST_NAMES = 20
+_MOST_ROUNDS = 2**31 - 1  # what its column holds
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 
 # Events that a job's next step may wait for; heartbeats are none.
-_NEWS = frozenset({"start", "notice", "stopping", "exit"})
+_NEWS = frozenset({"start", "notice", "stopping", "exit", "round_ended"})
 
 _AWAITS_START = frozenset({AttemptState.BOOTING, AttemptState.RESTARTING})
 
@@ -143,6 +146,9 @@ def _take(update: AgentUpdate, event: AgentEvent, now: datetime, shift: timedelt
             agent = replace(agent, maintenance_at=agent.maintenance_at or moment(event.at))
         case "exit" if agent.exit is None:
             agent = replace(agent, exit=_exit(fields, moment(fields.get("ended_at"))))
+        case "round_ended" if agent.ended_round is None:
+            agent = replace(agent, ended_round=_ended_round(fields, moment(fields.get("ended_at"))))
+    agent = _in_gang(agent, fields)
     step = _number(fields.get("step"))
     if step is not None and step != agent.step:
         agent = replace(agent, step=step, step_at=moment(fields.get("step_at")))
@@ -174,6 +180,7 @@ def _begun(last: AgentState, run: int) -> AgentState:
         progress=last.progress,
         transfers=last.transfers,
         image_digest=last.image_digest,
+        internal_address=last.internal_address,
         accepted_through=last.accepted_through,
     )
 
@@ -210,6 +217,32 @@ def _at_work(agent: AgentState, event: AgentEvent, moment: Callable[[object], da
     transfers = agent_fields.transfers_of(agent.transfers, event.fields.get("transfers"))
     hang = agent_fields.hang_of(agent.hang, event.fields, moment) if event.kind == "heartbeat" else None
     return replace(agent, phase=_text(event.fields.get("phase"), _SHORT), transfers=transfers, hang=hang)
+
+
+def _in_gang(agent: AgentState, fields: Mapping[str, object]) -> AgentState:
+    """Reads where a gang's VM is reached by the others, and which round it is ready for."""
+    number, address = _number(fields.get("round")), _text(fields.get("address"), _SHORT)
+    if number is None or number > _MOST_ROUNDS:
+        return agent
+    with contextlib.suppress(ValueError):
+        agent = replace(agent, internal_address=str(ip_address(address)))
+    is_ready = fields.get("phase") == STANDING_BY and agent.internal_address != ""
+    return replace(agent, ready_round=max(agent.ready_round, number)) if is_ready else agent
+
+
+def _ended_round(fields: Mapping[str, object], at: datetime) -> EndedRound | None:
+    number = _number(fields.get("round"))
+    if number is None or number > _MOST_ROUNDS:
+        return None
+    output = _end_of(_printed(fields.get("output")) or "")
+    unreached = fields.get("unreached")
+    nodes = [one.get("node") for one in unreached if isinstance(one, Mapping)] if isinstance(unreached, list) else []
+    return EndedRound(
+        number,
+        _exit(fields, at),
+        lost_peer=lost_peer(output),
+        unreached=tuple(node for node in nodes[:_MOST_NAMES] if type(node) is int and node >= 0),
+    )
 
 
 def _exit(fields: Mapping[str, object], at: datetime) -> Exit:

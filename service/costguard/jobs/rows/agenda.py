@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import BigInteger, Connection, and_, bindparam, exists, literal_column, select, text, type_coerce
+from sqlalchemy import BigInteger, Connection, and_, bindparam, exists, literal_column, or_, select, text, type_coerce
 
 from costguard.db.bulk import chunks
 from costguard.db.tables import LIVE_ATTEMPT, OPEN_JOB, attempts, instances, jobs
@@ -134,6 +134,13 @@ def may_follow(connection: Connection, job_id: str) -> bool:
     return connection.execute(_MAY_FOLLOW, {"job_id": job_id}).first() is not None
 
 
+def may_join(connection: Connection, job_id: str, node: int, formation: int) -> bool:
+    """Says whether a VM may be requested for this node of a gang: the job is open, nobody wants it cancelled, and no
+    attempt of the node, or of an earlier formation, is open.
+    """
+    return connection.execute(_MAY_JOIN, {"job_id": job_id, "node": node, "formation": formation}).first() is not None
+
+
 def is_open(connection: Connection, job_id: str) -> bool:
     """Says whether the job is open, and nobody wants it cancelled."""
     return connection.execute(_IS_OPEN, {"job_id": job_id}).first() is not None
@@ -155,6 +162,16 @@ _MAY_FOLLOW = select(jobs.c.id).where(
     text(OPEN_JOB.replace("state", "jobs.state")),
     jobs.c.cancel_asked_at.is_(None),
     ~exists().where(_OF.job_id == jobs.c.id, _OF.outcome.is_(None)),
+)
+_MAY_JOIN = select(jobs.c.id).where(
+    jobs.c.id == bindparam("job_id"),
+    text(OPEN_JOB.replace("state", "jobs.state")),
+    jobs.c.cancel_asked_at.is_(None),
+    ~exists().where(
+        _OF.job_id == jobs.c.id,
+        _OF.outcome.is_(None),
+        or_(_OF.node == bindparam("node"), _OF.formation != bindparam("formation")),
+    ),
 )
 _IS_OPEN = select(jobs.c.id).where(jobs.c.id == bindparam("job_id"), text(OPEN_JOB), jobs.c.cancel_asked_at.is_(None))
 _OTHERS = attempts.alias()
@@ -183,6 +200,7 @@ _JOBS = select(
     type_coerce(jobs.c.cancel_asked_at, _RAW),
     type_coerce(jobs.c.cancel_after_at, _RAW),
     type_coerce(jobs.c.advanced_at, _RAW),
+    jobs.c.gang_round,
 ).where(text(OPEN_JOB))
 
 _ATTEMPTS = (
@@ -197,6 +215,9 @@ _ATTEMPTS = (
         _OF.hang.is_not(None).label("has_hang"),
         _OF.ready_at.is_not(None).label("is_ready"),
         _OF.released_at.is_not(None).label("is_released"),
+        _OF.ready_round,
+        _OF.round,
+        _OF.ended_round.is_not(None).label("has_ended_round"),
         type_coerce(instances.c.gone_at, _RAW).label("gone_at"),
         type_coerce(instances.c.last_stopped_at, _RAW).label("last_stopped_at"),
         _OF.heard_at,

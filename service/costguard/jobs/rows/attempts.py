@@ -6,10 +6,10 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Any, NamedTuple, TypedDict, Unpack
+from typing import Any, TypedDict, Unpack
 
 from pydantic import TypeAdapter
-from sqlalchemy import ColumnElement, Connection, Row, Select, bindparam, null, select, text, update
+from sqlalchemy import ColumnElement, Connection, Row, Select, bindparam, select, text, update
 
 from costguard.db.bulk import chunks
 from costguard.db.prepared import prepared
@@ -17,7 +17,7 @@ from costguard.db.tables import LIVE_ATTEMPT, attempts, jobs
 from costguard.db.types import storable
 from costguard.db.upsert import upsert
 from costguard.jobs.rows.reported import agent_fields
-from costguard.model.attempt import AgentState, Attempt, AttemptState, Exit, Outcome
+from costguard.model.attempt import AgentState, Attempt, AttemptState, EndedRound, Exit, Outcome
 from costguard.model.generation import FIRST
 from costguard.model.instance import ProvisioningModel
 from costguard.model.launch import AddressChoice
@@ -26,6 +26,7 @@ from costguard.model.money import Money
 
 EXIT = TypeAdapter(Exit)
 METRIC = TypeAdapter(SeenMetric)
+ENDED_ROUND = TypeAdapter(EndedRound)
 
 _TEXTS = frozenset({"machine", "output", "transfers"})
 # Of a thousand attempts their outputs alone are tens of megabytes.
@@ -79,6 +80,9 @@ def attempt_of(row: Row[*tuple[Any, ...]], *, with_texts: bool = False) -> Attem
         ready_at=row.ready_at,
         released_at=row.released_at,
         notice=None if row.notice_s is None else timedelta(seconds=row.notice_s),
+        node=row.node,
+        formation=row.formation,
+        round=row.round,
         agent=_heard(row, with_texts),
     )
 
@@ -122,6 +126,9 @@ def _heard(row: Row[*tuple[Any, ...]], with_texts: bool) -> AgentState:
         hang=agent_fields.hang_of_column(row.hang),
         exit=None if row.exit is None else EXIT.validate_python(row.exit),
         accepted_through=row.accepted_through,
+        internal_address=row.internal_address,
+        ready_round=row.ready_round,
+        ended_round=None if row.ended_round is None else ENDED_ROUND.validate_python(row.ended_round),
     )
 
 
@@ -148,6 +155,8 @@ class NewAttempt:
     follows: int | None = None
     address: AddressChoice | None = None
     notice: timedelta | None = None  # None: not known
+    node: int = 0
+    formation: int = 0
 
 
 class Changes(TypedDict, total=False):
@@ -213,6 +222,8 @@ def intend(connection: Connection, new: NewAttempt) -> Attempt | None:
         "follows": new.follows,
         "address": None if new.address is None else storable(asdict(new.address)),
         "notice_s": None if new.notice is None else new.notice // timedelta(seconds=1),
+        "node": new.node,
+        "formation": new.formation,
         "state": AttemptState.INTENDED.value,
         "intended_at": new.intended_at,
     }
@@ -232,7 +243,8 @@ def live(connection: Connection) -> list[Attempt]:
 def of_jobs(connection: Connection, job_ids: Collection[str]) -> dict[str, list[Attempt]]:
     """Returns attempts in the order in which their commands ran or would have; jobs without any are left out.
 
-    An attempt whose VM stands by, or did so in vain, comes before the one that it was to follow. Texts are left out.
+    An attempt whose VM stands by, or did so in vain, comes before the one that it was to follow. Of a gang, the newest
+    attempt of node 0, which speaks for the gang, is the last. Texts are left out.
     """
     by_job: dict[str, list[Attempt]] = {}
     for some in chunks(set(job_ids)):
@@ -241,6 +253,8 @@ def of_jobs(connection: Connection, job_ids: Collection[str]) -> dict[str, list[
     for some_of_job in by_job.values():
         if any(one.follows is not None for one in some_of_job):
             some_of_job.sort(key=_place)
+        if any(one.formation for one in some_of_job):
+            some_of_job.sort(key=lambda one: (one.formation, -one.node, one.number))
     return by_job
 
 
@@ -295,61 +309,6 @@ def change(
     return connection.execute(mine.values(columns_of(values))).rowcount == 1
 
 
-class AgentChange(NamedTuple):
-    """The change by an agent's report; None: not known. `state` is the attempt's new one, if any."""
-
-    attempt_id: int
-    before: AgentState | None
-    agent: AgentState
-    state: AttemptState | None = None
-
-
-def hear(connection: Connection, attempt_id: int, agent: AgentState, state: AttemptState | None = None) -> None:
-    """Record what an agent reported: see `hear_all`."""
-    hear_all(connection, [AgentChange(attempt_id, None, agent, state)])
-
-
-def hear_all(connection: Connection, changes: Iterable[AgentChange]) -> None:
-    """Record what agents reported. Only what differs is written, so that heartbeats of many are one statement.
-
-    Without an output, transfers, or figures of the machine, those that are stored stay.
-    """
-    alike: dict[tuple[str, ...], list[dict[str, Any]]] = {}
-    for one in changes:
-        values = _values_of(one)
-        alike.setdefault(tuple(values), []).append(values)
-    for names, some in alike.items():
-        connection.execute(_HEAR_NO_EXIT if _NO_EXIT in names else _HEAR, some)
-
-
-def _values_of(change: AgentChange) -> dict[str, Any]:
-    before, agent = change.before, change.agent
-    values: dict[str, Any] = {"attempt_id": change.attempt_id, "heard_at": agent.at}
-
-    def differs(name: str) -> bool:
-        return before is None or getattr(agent, name) != getattr(before, name)
-
-    values |= {name: getattr(agent, name) for name in _AS_THEY_ARE if differs(name)}
-    if differs("phase"):
-        values["phase"] = storable(agent.phase)
-    if differs("setup"):
-        values["setup_s"] = None if agent.setup is None else round(agent.setup / timedelta(seconds=1))
-    if differs("hang"):
-        values["hang"] = storable(agent_fields.hang_column(agent.hang))
-    if differs("exit"):
-        values |= (
-            {_NO_EXIT: None} if agent.exit is None else {"exit": storable(EXIT.dump_python(agent.exit, mode="json"))}
-        )
-    if agent.metric is not None and differs("metric"):
-        values["metric"] = storable(METRIC.dump_python(agent.metric, mode="json"))
-    if agent.progress is not None and differs("progress"):
-        values["progress"] = storable(agent_fields.progress_column(agent.progress))
-    if agent.transfers and differs("transfers"):
-        values["transfers"] = storable(agent_fields.transfers_column(agent.transfers))
-    given = {"state": change.state, "output": agent.output, "machine": agent.machine}
-    return values | {name: storable(value) for name, value in given.items() if value}
-
-
 def resumed(connection: Connection, attempt_id: int, resume_from: str, step: int | None, why: str) -> None:
     """Records the checkpoint that its present run resumed from, "" is the beginning; `why` where that is not the newest
     complete one.
@@ -384,14 +343,6 @@ _CALLED = (
     .join_from(attempts, jobs, jobs.c.id == attempts.c.job_id)
     .where(attempts.c.name.in_(bindparam("called", expanding=True)))
 )
-_HEAR = update(attempts).where(attempts.c.id == bindparam("attempt_id"))
-_HEAR_NO_EXIT = _HEAR.values(exit=null())
-_NO_EXIT = "no_exit"
-_AS_THEY_ARE = (
-    *("run", "booted_at", "started_at", "noticed_at", "maintenance_at", "step", "step_at", "image_digest"),
-    "accepted_through",
-)
-
 _IS_LIVE = (attempts.c.state != AttemptState.OVER.value).label("is_live")
 
 

@@ -21,6 +21,7 @@ from costguard.model.job import Job, JobState, OnHang, SeenCheckpoint
 from costguard.model.moments import zone_of
 from costguard.model.money import about_text, rate_text
 from costguard.model.progress import SeriesPoint
+from costguard.model.words import count_text
 from costguard_vm.diagnosis.words import headline, number_text
 
 _UTC = zone_of("UTC")
@@ -44,6 +45,20 @@ def takes_over(job: Job, attempt: Attempt, now: datetime) -> Event:
         f"where its VM was made ready; {begins(attempt)}."
     )
     return of_attempt("AttemptTakesOver", job, attempt, now, text, "takes_over", follows=attempt.follows)
+
+
+def round_began(job: Job, attempt: Attempt, number: int, now: datetime) -> Event:
+    """`attempt` is any member's: all begin with the same checkpoint."""
+    text = (
+        f"Round {number} of job {job.title} begins on {count_text(job.spec.nodes, 'VM')} in {attempt.zone}, all of "
+        f"which are ready; {begins(attempt)}."
+    )
+    return of_job("GangRoundBegan", job, now, text, f"round/{number}/began", round=number)
+
+
+def round_over(job: Job, number: int, reason: str, now: datetime) -> Event:
+    text = f"Job {job.title}: {_closed(reason)}"
+    return of_job("GangRoundOver", job, now, text, f"round/{number}/over", round=number)
 
 
 def restarted(job: Job, attempt: Attempt, now: datetime) -> Event:

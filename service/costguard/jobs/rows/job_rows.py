@@ -350,6 +350,7 @@ def _job(row: Row[Any]) -> Job:
         next_at=row.next_at,
         disk_given_up_at=row.disk_given_up_at,
         disk_given_up_by=row.disk_given_up_by,
+        gang_round=row.gang_round,
     )
 
 

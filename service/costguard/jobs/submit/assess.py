@@ -21,7 +21,7 @@ from costguard.jobs.rows.history.fleet_history import FleetHistory
 from costguard.jobs.rows.history.zone_history import VMKind
 from costguard.jobs.submit import submission as recipe
 from costguard.jobs.submit import submission as roles
-from costguard.jobs.submit.check import check_data, checks
+from costguard.jobs.submit.check import check_data, check_gang, checks
 from costguard.jobs.submit.code import CodeArchives
 from costguard.jobs.submit.cost import egress, offers
 from costguard.jobs.submit.cost.offers import Feasibility, HourlyRates, feasibility
@@ -70,7 +70,7 @@ class Assessment:
 
     @property
     def download_cost(self) -> Money:
-        """Returns the cost of downloading its inputs to one VM, as far as it is known."""
+        """Returns the cost of downloading its inputs to its VMs, as far as it is known."""
         return egress.with_costs(self.spec, self.moves).download_cost
 
 
@@ -128,8 +128,7 @@ class Assessor:
                 preset.name, base, submission.overrides, spec.owner, access, teams, preset.may_override, authority
             )
         made = recipe.with_overrides(base, submission.overrides, machine)
-        refusals += recipe.unsold(made, submission.overrides)
-        refusals += recipe.flex_problems(spec, made, submission.overrides)
+        refusals += _of_recipe(spec, made, submission.overrides)
         reserved = look_at_reservation(spec, made, submission.overrides, self._launching, self._clock.now())
         spec, made = reserved.spec, reserved.recipe
         refusals += reserved.refusals
@@ -138,7 +137,7 @@ class Assessor:
         addresses = self._launching.address_choices(spec, made)
         with self._database.read() as connection:
             accrual = accrual_at(connection, self._clock.now())
-            hourly_rates = rates(made, machine, made.zones, accrual, addresses)
+            hourly_rates = _of_all(rates(made, machine, made.zones, accrual, addresses), spec.nodes)
             if spec.outputs:
                 refusals += check_data.taken_problems(spec, job_rows.open_jobs(connection))
             seen, save = self._history.read(connection, self._clock.now()), drills.last_save(connection, spec)
@@ -245,6 +244,17 @@ class Assessor:
             return None, [JobRefusal("checkpoint.location", str(error))]
 
 
+def _of_recipe(spec: JobSpec, made: Recipe, wanted: Overrides) -> Iterator[JobRefusal]:
+    """Lists what Google does not sell, and what this job cannot use of what it sells."""
+    yield from recipe.unsold(made, wanted)
+    yield from recipe.flex_problems(spec, made, wanted)
+    yield from check_gang.gang_recipe_problems(spec, made)
+
+
+def _of_all(of_one: HourlyRates, nodes: int) -> HourlyRates:
+    return {place: rate.times(nodes) for place, rate in of_one.items()}
+
+
 def _others(refusals: Sequence[JobRefusal], before: Sequence[JobRefusal]) -> list[JobRefusal]:
     """Returns those about what no earlier one is about."""
     places = {refusal.where for refusal in before}
@@ -260,6 +270,7 @@ def _warnings(spec: JobSpec, made: Recipe, look: CheckpointLook | None) -> Itera
     """Warns about files at the location of its checkpoints, if there are or will be any, and about a plan that begins
     late.
     """
+    yield from check_gang.gang_warnings(spec, made)
     is_planned_later = spec.deadline is not None and spec.work is None and spec.total_steps is not None
     if is_planned_later and not made.reservation:
         yield (

@@ -57,6 +57,24 @@ VM = (
         holds_text=False,
     ),
     Option(
+        place="nodes",
+        takes=Takes.COUNT,
+        least=1,
+        most=64,
+        default=1,
+        panel=Panel.VM,
+        unit="VMs",
+        description="The number of VMs that run the command together, all in one zone; 1: a job of one VM.",
+        flag=Flag(
+            "--nodes",
+            "N",
+            "Run the command on N VMs together, in one zone; torchrun, JAX, Accelerate, Lightning and DeepSpeed read "
+            "each VM's place from the environment. Default: 1.",
+        ),
+        input=Input("VMs together", "1: a job of one VM", "4"),
+        details=("VMs together", "{}"),
+    ),
+    Option(
         place="overrides.zones",
         takes=Takes.LINES,
         panel=Panel.VM,

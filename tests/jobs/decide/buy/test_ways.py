@@ -7,7 +7,8 @@ from datetime import timedelta
 
 import pytest
 from tests.jobs.jobbed import A, B, place
-from tests.jobs.world import RECIPE, ZONES, price_list, world
+from tests.jobs.list_prices import price_list
+from tests.jobs.world import RECIPE, ZONES, world
 
 from costguard.jobs.decide.buy.ways import WorkToBuy, by_expected_cost, may_choose, ways_of, ways_text
 from costguard.ledger import prices

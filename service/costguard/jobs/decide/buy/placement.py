@@ -20,13 +20,20 @@ def region_of(zone: str) -> str:
     return zone.rsplit("-", 1)[0]
 
 
-def used_up(recipe: Recipe, zone: str, model: ProvisioningModel, quotas: Mapping[str, Mapping[str, Quota]]) -> str:
-    """Explains why there is no room for it in this zone's region, in a few words; "" where there is, or nobody
+def used_up(
+    recipe: Recipe, zone: str, model: ProvisioningModel, quotas: Mapping[str, Mapping[str, Quota]], count: int = 1
+) -> str:
+    """Explains why there is no room for so many VMs in this zone's region, in a few words; "" where there is, or nobody
     knows.
     """
     quota = _quota(recipe.gpu_type, model, quotas.get(region_of(zone), {}))
-    if quota is None or not recipe.gpu_count or quota.usage + recipe.gpu_count <= quota.limit:
+    wanted = recipe.gpu_count * count
+    if quota is None or not wanted or quota.usage + wanted <= quota.limit:
         return ""
+    if quota.limit < wanted and count > 1:
+        need = f"{count_text(count, 'VM')} need {count_text(wanted, 'GPU')}"
+        limit = f"the quota {quota.metric} of {region_of(zone)} is {quota.limit:g}"
+        return f"{need}, and {limit}: request a higher one from Google"
     return f"the quota {quota.metric} of {region_of(zone)} is used up ({quota.usage:g} of {quota.limit:g})"
 
 
@@ -106,17 +113,24 @@ def places(
     quotas: Mapping[str, Mapping[str, Quota]],
     last_zone: str,
     now: datetime,
+    count: int = 1,
 ) -> list[LaunchPlace]:
-    """All places that the recipe allows, the best first: what it buys before what it falls back to.
+    """All places that the recipe allows for so many VMs, the best first: what it buys before what it falls back to.
 
     By what an hour costs with its penalty; a zone whose price is not known comes after the others, and the one that
     was just lost last. `quotas` are by region and metric. Those without room are passed over, and stand at the end.
     """
     place_scores = history if isinstance(history, Mapping) else scores(history, now)
+    # A reservation took its quota when it was made ("Reservations of zonal resources", section "Quotas").
+    full = {
+        (zone, model): "" if model is RESERVED else used_up(recipe, zone, model, quotas, count)
+        for zone in recipe.zones
+        for model in models_of(recipe)
+    }
     launch_places: list[LaunchPlace] = []
     for models in [models_of(recipe)] if recipe.buys_cheapest else [(model,) for model in models_of(recipe)]:
         some = [
-            _place(recipe, zone, model, rates, place_scores, quotas, last_zone)
+            _place(recipe, zone, model, rates, place_scores, full[zone, model], last_zone)
             for model in models
             for zone in recipe.zones
         ]
@@ -166,7 +180,7 @@ def _place(
     model: ProvisioningModel,
     rates: Mapping[tuple[str, ProvisioningModel], Money | None],
     place_scores: Mapping[Where, Score],
-    quotas: Mapping[str, Mapping[str, Quota]],
+    passed_over: str,
     last_zone: str,
 ) -> LaunchPlace:
     score = place_scores.get((zone, recipe.gpu_type, model), Score())
@@ -175,8 +189,6 @@ def _place(
     reasons += [f"{_lately(score.stockouts, 'stockout')}"] if score.stockouts >= _WORTH_TELLING else []
     reasons += [f"{_lately(score.preemptions, 'preemption')}"] if score.preemptions >= _WORTH_TELLING else []
     reasons += ["just lost there"] if zone == last_zone else []
-    # A reservation took its quota when it was made ("Reservations of zonal resources", section "Quotas").
-    passed_over = "" if model is RESERVED else used_up(recipe, zone, model, quotas)
     return LaunchPlace(zone, model, rate, score, tuple(reasons), passed_over)
 
 

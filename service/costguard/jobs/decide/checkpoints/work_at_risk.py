@@ -43,6 +43,7 @@ def lost_work(
     worked = [one for attempt in attempts for one in _runs(attempt, interruptions)]
     if not worked:
         return None
+    worked.sort(key=lambda run: run.end)
     total, cost, is_whole = _NONE, ZERO, True
     for place, run in enumerate(reversed(worked)):
         if place and run.from_zero:
@@ -55,6 +56,27 @@ def lost_work(
         is_whole = is_whole and run.rate is not None
         cost += run.rate.over(span) if run.rate is not None else ZERO
     return WorkAtRisk(total, cost if is_whole and (total or worked[-1].rate is not None) else None)
+
+
+def once_each_round(attempts: Sequence[Attempt], interruptions: Sequence[Interruption]) -> Sequence[Interruption]:
+    """Returns, of a gang's interruptions, the last of each round: work that several VMs did together is lost once.
+
+    Interruptions are of one round where the runs that they ended overlap.
+    """
+    formations = {one.id: one.formation for one in attempts}
+    kept: list[Interruption] = []
+    for one in sorted(interruptions, key=lambda one: one.happened_at):
+        before = kept[-1] if kept else None
+        is_same = (
+            before is not None
+            and formations.get(before.attempt_id) == formations.get(one.attempt_id)
+            and (one.started_at is None or one.started_at < before.happened_at)
+        )
+        if is_same and before is not None:
+            kept.pop()
+            one = before if one.started_at is None else one
+        kept.append(one)
+    return kept
 
 
 def uncounted_loss(

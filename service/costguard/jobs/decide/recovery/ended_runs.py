@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -45,7 +46,9 @@ class EndedRun:
 
 def ended_runs(view: JobView) -> list[EndedRun]:
     """All that ended before the work was done, each once, the oldest first; where there was no room, none ran."""
-    tried = (seen.attempt for seen in view.attempts if seen.attempt.took_over)
+    tried = [seen.attempt for seen in view.attempts if seen.attempt.took_over]
+    if view.job.is_gang:
+        return _ends_of_rounds(tried, view.interruptions)
     return [run for attempt in tried for run in _runs_of(attempt, view.interruptions)]
 
 
@@ -99,6 +102,30 @@ def length_at_end(view: JobView, holds: Callable[[EndedRun], bool]) -> int:
             break
         length += 1
     return length
+
+
+def _ends_of_rounds(tried: Sequence[Attempt], interruptions: Sequence[Interruption]) -> list[EndedRun]:
+    """Returns the runs of a gang that ended, each round once, however many of its VMs were lost; the earliest of each.
+
+    VMs that were lost before a round began count once each time that the same node lost one.
+    """
+    first: dict[tuple[int, ...], EndedRun] = {}
+    lost = Counter[tuple[int, int, int]]()
+    for attempt in sorted(tried, key=lambda one: one.number):
+        runs = _runs_of(attempt, interruptions)
+        mine = (attempt.formation, attempt.node, attempt.round)
+        for place, run in enumerate(runs):
+            is_last = place == len(runs) - 1 and not attempt.is_open
+            key = (attempt.formation, attempt.round, lost[mine]) if is_last else (attempt.id, -1, place)
+            before = first.get(key)
+            if before is None or _moment_of(run) < _moment_of(before):
+                first[key] = run
+        lost[mine] += 0 if attempt.is_open else 1
+    return sorted(first.values(), key=_moment_of)
+
+
+def _moment_of(run: EndedRun) -> datetime:
+    return run.ended_at or run.began_at
 
 
 def _runs_of(attempt: Attempt, interruptions: Sequence[Interruption]) -> list[EndedRun]:

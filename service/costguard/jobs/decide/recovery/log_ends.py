@@ -35,6 +35,11 @@ def retry_of(output: str) -> Retry | None:
     return end_of(output).shown_retry
 
 
+def lost_peer(output: str) -> bool:
+    """Says whether, by its output, a command ended because another process of the same training went away."""
+    return end_of(output).end_class in (EndClass.NETWORK, EndClass.COLLECTIVE_TIMEOUT)
+
+
 def hang_by_log(output: str) -> str:
     """Returns the sentence about a command that seems to hang, by its output; "" where there is none."""
     reading = end_of(output)

@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 from costguard import credentials
 from costguard.jobs.submit.check import check_data
 from costguard.jobs.submit.check.check_code import code_problems
+from costguard.jobs.submit.check.check_gang import gang_problems
 from costguard.jobs.submit.check.check_travel import travel_problems
 from costguard.jobs.submit.check.options import free_texts, option_problems, unused_by_dev
 from costguard.jobs.submit.submission import JobRefusal, drill_refusal, shown
@@ -254,7 +255,8 @@ def _all(spec: JobSpec, guard_url: str, now: datetime) -> Iterator[JobRefusal]:
     if spec.kind is not JobKind.DEV:
         yield from check_data.data_problems(spec, guard_url)
         yield from travel_problems(spec)
-    if spec.drill and (why := drill_refusal(spec)):
+    yield from gang_problems(spec)
+    if spec.drill and spec.nodes <= 1 and (why := drill_refusal(spec)):
         yield JobRefusal("drill", f"There is nothing to drill: {why}")
     yield from option_problems(spec)
     yield from _of_variables(spec)

@@ -146,6 +146,11 @@ class HourlyRate:
             return None
         return self.machine + self.gpu + self.disk + self.address
 
+    def times(self, count: int) -> HourlyRate:
+        """Returns the rate of so many VMs together."""
+        parts = (self.machine, self.gpu, self.disk, self.address)
+        return HourlyRate(*(None if part is None else part.times(count) for part in parts))
+
     @property
     def unpriced(self) -> str:
         """Names the parts without a price, in words; "" where all have one."""

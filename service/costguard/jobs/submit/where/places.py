@@ -24,6 +24,7 @@ from costguard.jobs.decide.buy.placement import (
     places,
     scores,
 )
+from costguard.jobs.decide.gang.members import is_in_want, vms_wanted
 from costguard.jobs.decide.view import JobView
 from costguard.jobs.rows.history import place_rows
 from costguard.jobs.submit.cost.offers import HourlyRate
@@ -174,7 +175,9 @@ def recent_scores(connection: Connection, now: datetime) -> Scores:
 
 
 def may_launch(view: JobView) -> bool:
-    """Says whether a place may be asked for: no attempt of it is under way."""
+    """Says whether a place may be asked for: no attempt of it is under way, or a node of a gang has none."""
+    if view.job.is_gang:
+        return not view.job.state.is_over and is_in_want(view)
     return not view.job.state.is_over and (view.last is None or not view.last.attempt.is_open)
 
 
@@ -190,7 +193,7 @@ class PlaceFinder:
         self._known: dict[tuple[str, str, str], Shape] = {}
 
     def places(self, views: Sequence[JobView], accrual: Accrual, place_scores: Scores) -> dict[str, list[LaunchPlace]]:
-        """Returns places by job, the best first. Asks Google: not within a transaction."""
+        """Returns places by job, the best first, at the price of all its VMs. Asks Google: not within a transaction."""
         self._read_quotas(
             {(view.job.spec.project, region_of(zone)) for view in views for zone in view.job.recipe.zones}
         )
@@ -201,12 +204,14 @@ class PlaceFinder:
             job, recipe = view.job, view.job.recipe
             kind = (job.spec.project, recipe.machine_type, recipe.gpu_type, recipe.gpu_count)
             with_addresses = tuple(choice.is_external for choice in choices.values())
-            key = (*kind, recipe.disk_type, recipe.disk_gib, recipe.zones, recipe.reservation, with_addresses)
+            count, wanted = job.spec.nodes, vms_wanted(view)
+            key = (count, *kind, recipe.disk_type, recipe.disk_gib, recipe.zones, recipe.reservation, with_addresses)
             if key not in rates:
-                rates[key] = hourly(recipe, self._shape(job.spec.project, recipe), recipe.zones, accrual, choices)
+                of_one = hourly(recipe, self._shape(job.spec.project, recipe), recipe.zones, accrual, choices)
+                rates[key] = {place: None if rate is None else rate.times(count) for place, rate in of_one.items()}
             regions = {region_of(zone) for zone in recipe.zones}
             quotas = {region: self._quotas[job.spec.project, region][1] for region in regions}
-            ranked = places(recipe, rates[key], place_scores, quotas, lost_zone(view), accrual.now)
+            ranked = places(recipe, rates[key], place_scores, quotas, lost_zone(view), accrual.now, wanted)
             by_job[job.id] = [replace(place, address=choices[region_of(place.zone)]) for place in ranked]
         return by_job
 

@@ -1,0 +1,132 @@
+"""The members of a gang: the newest attempt of each node in the present formation, and where they stand."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from costguard.jobs.decide.view import AttemptView, JobView
+from costguard.model.attempt import Outcome
+from costguard.model.money import ZERO, Money
+
+
+@dataclass(frozen=True, slots=True)
+class Gang:
+    """A gang at one moment.
+
+    A formation is the VMs that were requested together in one place, with those that replaced some of them there.
+    `members` are by node; None: this node has had no attempt in it. `round` is the one that is wanted, from 1.
+    """
+
+    view: JobView
+    formation: int
+    members: tuple[AttemptView | None, ...]
+    round: int
+
+    @property
+    def open(self) -> list[AttemptView]:
+        return [seen for seen in self.members if seen is not None and seen.attempt.is_open]
+
+    @property
+    def ended(self) -> list[AttemptView]:
+        """Returns members whose attempt has ended, without those that have succeeded in this round."""
+        ended = [seen for seen in self.members if seen is not None and not seen.attempt.is_open]
+        return [seen for seen in ended if not self._is_present(seen)]
+
+    @property
+    def missing(self) -> list[int]:
+        """Lists the nodes that need a VM."""
+        return [node for node, seen in enumerate(self.members) if seen is None or not self._is_present(seen)]
+
+    @property
+    def has_begun(self) -> bool:
+        """Says whether the wanted round was let begin."""
+        return any(seen.attempt.round == self.round for seen in self.view.attempts)
+
+    @property
+    def is_whole(self) -> bool:
+        """Says whether all members of the round that began are there still, or have succeeded."""
+        return not self.missing and all(seen is not None and seen.attempt.round == self.round for seen in self.members)
+
+    @property
+    def has_succeeded(self) -> bool:
+        return not self.missing and not self.open
+
+    @property
+    def was_formed(self) -> bool:
+        """Says whether its VMs were all there together once, in this place."""
+        return any(seen.attempt.round for seen in self._of_formation)
+
+    @property
+    def rate(self) -> Money | None:
+        """Returns the hourly cost of all its VMs that are there; None where that of one is not known."""
+        rates = [seen.attempt.rate for seen in self.open]
+        return None if None in rates else sum((rate for rate in rates if rate is not None), ZERO)
+
+    @property
+    def incomplete_since(self) -> datetime | None:
+        """Returns since when VMs of it wait for another to be there at all; None: none does."""
+        there = [seen.attempt.made_at for seen in self.open if seen.attempt.made_at is not None]
+        waited_for = [node for node, seen in enumerate(self.members) if not self._is_there(seen)]
+        if not there or not waited_for:
+            return None
+        return min(max(self._lost_at(node) or min(there), min(there)) for node in waited_for)
+
+    def of_node(self, node: int) -> list[AttemptView]:
+        """Lists the attempts of a node in this formation, the oldest first."""
+        mine = [seen for seen in self._of_formation if seen.attempt.node == node]
+        return sorted(mine, key=lambda seen: seen.attempt.number)
+
+    def seen_alone(self, seen: AttemptView) -> JobView:
+        """Returns the job as if this member were its only VM, at the price of all."""
+        alone = replace(seen, attempt=replace(seen.attempt, rate=self.rate))
+        return replace(self.view, attempts=(alone,))
+
+    def with_last(self, last: AttemptView) -> JobView:
+        """Returns the job as if this attempt of it were the last."""
+        others = tuple(seen for seen in self.view.attempts if seen.attempt.id != last.attempt.id)
+        return replace(self.view, attempts=(*others, last))
+
+    @property
+    def _of_formation(self) -> list[AttemptView]:
+        return [seen for seen in self.view.attempts if seen.attempt.formation == self.formation]
+
+    def _is_present(self, seen: AttemptView) -> bool:
+        attempt = seen.attempt
+        return attempt.is_open or (attempt.outcome is Outcome.SUCCEEDED and attempt.round == self.round)
+
+    def _is_there(self, seen: AttemptView | None) -> bool:
+        return seen is not None and self._is_present(seen) and seen.attempt.made_at is not None
+
+    def _lost_at(self, node: int) -> datetime | None:
+        """Returns when the node's last VM was lost; None where it has had none."""
+        ended = [seen.attempt.ended_at for seen in self.of_node(node) if seen.attempt.made_at is not None]
+        return max((moment for moment in ended if moment is not None), default=None)
+
+
+def gang_of(view: JobView) -> Gang:
+    """Reads a gang from its job's attempts."""
+    formation = max((seen.attempt.formation for seen in view.attempts), default=0)
+    newest: dict[int, AttemptView] = {}
+    for seen in sorted(view.attempts, key=lambda seen: seen.attempt.number):
+        if seen.attempt.formation == formation:
+            newest[seen.attempt.node] = seen
+    members = tuple(newest.get(node) for node in range(view.job.spec.nodes))
+    return Gang(view, formation, members, max(1, view.job.gang_round))
+
+
+def is_in_want(view: JobView) -> bool:
+    """Says whether a node of the job has no VM that is there or on its way."""
+    return bool(gang_of(view).missing)
+
+
+def vms_wanted(view: JobView) -> int:
+    """Counts the VMs that a job needs next: 1 in a job of one VM."""
+    return max(1, len(gang_of(view).missing)) if view.job.is_gang else 1
+
+
+def place_of_gang(members: Sequence[AttemptView]) -> str:
+    """`us-central1-a (Spot)`."""
+    attempt = members[0].attempt
+    return f"{attempt.zone} ({attempt.provisioning_model.in_words})"

@@ -1,0 +1,129 @@
+"""Rounds of a gang: when one is over, whose fault that was, and when all members may begin the next.
+
+In a round all VMs run the command together, from one checkpoint. Where one of them is lost or fails, launchers end the
+others too; the VMs stay, and stand by for the next round.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from costguard.jobs.decide.actions import EndAttempt, LetRoundBegin, NextRound, Proposal
+from costguard.jobs.decide.gang.members import Gang
+from costguard.jobs.decide.recovery.ending import how
+from costguard.jobs.decide.recovery.log_ends import said_by
+from costguard.jobs.decide.recovery.verdict import too_many, would_repeat
+from costguard.jobs.decide.view import AttemptView, JobContext, may_write
+from costguard.model.attempt import AttemptState, EndedRound, Interruption, Notice, Outcome, Retry
+from costguard.model.job import JobState
+from costguard.model.words import count_text
+
+_WORD_COMES = timedelta(seconds=60)  # until Google or an agent says that a VM was lost, for which others fail as well
+_ALIVE = timedelta(seconds=5)  # an agent that is heard that much after others failed was not what they lost
+_AT_WORK = frozenset({AttemptState.BOOTING, AttemptState.RUNNING})
+REGROUP = "regroup"  # why a command was stopped whose round was over
+
+
+@dataclass(frozen=True, slots=True)
+class _Fallen:
+    """A member whose part of the round ended without success."""
+
+    seen: AttemptView
+    ended: EndedRound
+
+
+def round_over(gang: Gang, context: JobContext) -> Proposal | datetime | None:
+    """Returns what follows where the round that was begun is over, or when that is looked at again.
+
+    None: it goes on, or has not begun. What follows is the next round, or the job's failure.
+    """
+    if not gang.has_begun:
+        return None
+    if not gang.is_whole:
+        return _next(gang, "one of its VMs is replaced")
+    fallen = _fallen(gang)
+    if not fallen:
+        return None
+    if any(seen.attempt.agent.noticed_at is not None for seen in gang.open):
+        return _next(gang, "one of its VMs is being preempted")
+    first = min(one.ended.exit.at for one in fallen)
+    silent = [seen for seen in gang.open if seen.attempt.agent.at is None or seen.attempt.agent.at < first + _ALIVE]
+    if silent:  # perhaps it is lost, and the others fell for that
+        return context.now + (_ALIVE if context.now < first + _WORD_COMES else _WORD_COMES)
+    own = [one for one in fallen if not one.ended.lost_peer and one.ended.exit.asked != REGROUP]
+    is_settled = len(fallen) == len(gang.open) and bool(own)
+    if not is_settled and context.now < first + _WORD_COMES:
+        return first + _WORD_COMES
+    return _failed(gang, min(own or fallen, key=lambda one: (one.ended.exit.at, one.seen.attempt.node)), context)
+
+
+def begin(gang: Gang, context: JobContext) -> LetRoundBegin | datetime | None:
+    """Lets all members begin, once all stand by and nothing of the job can write into its checkpoints.
+
+    A moment: then the last VM that may still write is powered off. None: not yet.
+    """
+    if gang.has_begun or gang.missing or not all(_is_ready(gang, seen) for seen in gang.open):
+        return None
+    writers = [
+        may_write(one, gang.view.interruptions, context) for one in gang.view.attempts if not one.attempt.is_open
+    ]
+    moments = [until for until in writers if isinstance(until, datetime)]
+    if any(writers):
+        return max(moments) if len(moments) == sum(bool(writer) for writer in writers) else None
+    ids = tuple(seen.attempt.id for seen in gang.open)
+    return LetRoundBegin(gang.view.job.id, gang.round, ids, f"{count_text(len(ids), 'VM')} of it are ready")
+
+
+def ready_count(gang: Gang) -> int:
+    """Counts the members that stand by for the round."""
+    return sum(_is_ready(gang, seen) for seen in gang.open)
+
+
+def _is_ready(gang: Gang, seen: AttemptView) -> bool:
+    attempt, agent = seen.attempt, seen.attempt.agent
+    is_there = attempt.state in _AT_WORK and attempt.stop_asked_at is None and agent.exit is None
+    return is_there and agent.ready_round == gang.round and agent.internal_address != ""
+
+
+def _fallen(gang: Gang) -> list[_Fallen]:
+    return [
+        _Fallen(seen, seen.attempt.agent.ended_round)
+        for seen in gang.open
+        if seen.attempt.agent.ended_round is not None and seen.attempt.agent.ended_round.number == gang.round
+    ]
+
+
+def _next(gang: Gang, why: str, interruption: Interruption | None = None) -> Proposal:
+    reason = f"round {gang.round} is over, because {why}: its VMs stay, and begin again from one checkpoint"
+    return Proposal(JobState.RECOVERING, reason, (NextRound(gang.view.job.id, gang.round + 1, reason, interruption),))
+
+
+def _failed(gang: Gang, first: _Fallen, context: JobContext) -> Proposal:
+    """The round failed with all VMs alive: it counts once, as the failure of the member that failed first."""
+    attempt, end = first.seen.attempt, first.ended.exit
+    node = f"node {attempt.node}"
+    lost_peers = first.ended.lost_peer or (bool(first.ended.unreached) and not end.repeats)
+    outcome = Outcome.CRASHED
+    if end.reason == "not_started":
+        outcome, reason = Outcome.NOT_STARTED, f"the command could not be started on {node}: {end.error}"
+    elif lost_peers:
+        outcome, reason = Outcome.LOST, f"its VMs lost each other, {node} first, and all of them are still there"
+    else:
+        reason = f"the command failed on {node} with {how(end)}{said_by(attempt.agent.output)}"
+    runs = {one.run for one in gang.view.interruptions if one.attempt_id == attempt.id}
+    run = attempt.agent.run if attempt.agent.run not in runs else -len(runs)
+    interruption = Interruption(
+        attempt.id, gang.view.job.id, run, outcome, end.at, end.at, Notice.EXIT, started_at=attempt.agent.started_at
+    )
+    agent = replace(attempt.agent, exit=end)
+    ended = replace(attempt, outcome=outcome, reason=reason, ended_at=context.now, agent=agent)
+    after = gang.with_last(replace(first.seen, attempt=ended))
+    end_it = EndAttempt(attempt.id, outcome, reason, interruption)
+    if would_repeat(after, ended, context.terms):
+        return Proposal(JobState.FAILED, f"{reason}; another try would fail in the same way", (end_it,))
+    if (why := too_many(after, context.terms)) != "":
+        return Proposal(JobState.FAILED, why, (end_it,))
+    if end.retry is Retry.OTHER_VM:
+        return Proposal(JobState.RECOVERING, f"{reason}; its VM is replaced", (end_it,))
+    return _next(gang, reason, interruption)

@@ -1,0 +1,104 @@
+"""Plays agents of a gang as their PROTOCOL.md says; they speak when a test lets time go on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from tests.jobs.world import World
+
+from costguard.jobs.reports.agent_events import EventsAnswer
+from costguard.model.attempt import STANDING_BY
+
+
+@dataclass
+class Member:
+    """Plays one VM's agent. `is_running`: its command runs in `round`."""
+
+    name: str
+    address: str
+    run: int = 1
+    round: int = 1
+    is_running: bool = False
+    is_over: bool = False
+    waits: bool = False  # its round has ended, and it waits for the next
+    saves: list[int] = field(default_factory=list)  # the rounds in which it was asked for a save
+    began: list[tuple[int, str, tuple[str, ...], str]] = field(default_factory=list)  # round, resumed from, addresses
+
+
+class GangAgents:
+    """Speaks for each VM of a job that runs, unless it is silent or held up."""
+
+    def __init__(self, world: World, job_id: str = "j1") -> None:
+        self.world, self.job_id = world, job_id
+        self.members: dict[str, Member] = {}
+        self.silent: set[str] = set()
+        self.slow: set[str] = set()  # their agents do not come up
+
+    def running(self) -> dict[str, Member]:
+        """Returns the members whose VMs run, by name."""
+        names = {vm.name for vm in self.world.cloud.running() if vm.name.startswith(f"cg-{self.job_id}-")}
+        for name in sorted(names - self.members.keys() - self.slow):
+            self.members[name] = Member(name, f"10.0.0.{len(self.members) + 2}")
+        return {name: one for name, one in self.members.items() if name in names and name not in self.silent}
+
+    def step(self, seconds: float = 10, passing: bool = True) -> None:
+        """The guard takes a turn, and then every agent reports once."""
+        self.world.step(seconds, passing=passing)
+        for member in list(self.running().values()):
+            if not member.is_over:
+                self.beat(member)
+
+    def until_running(self, count: int, turns: int = 60) -> list[Member]:
+        """Goes on until the commands of so many members run together, by node."""
+        for _ in range(turns):
+            self.step()
+            together = [one for one in self.running().values() if one.is_running]
+            if len(together) == count and len({one.round for one in together}) == 1:
+                return together
+        raise AssertionError(f"they never ran together: {self.world.job(self.job_id).reason}")
+
+    def beat(self, member: Member) -> None:
+        if member.is_running:
+            self._take(member, self._say(member, "heartbeat", is_running=True, step=1000 * member.round))
+        elif member.waits:
+            self._take(member, self._say(member, "heartbeat", phase="round_ended"))
+        else:
+            self._take(member, self._say(member, "heartbeat", phase=STANDING_BY))
+
+    def fail(self, member: Member, code: int = 1, output: str = "ValueError: wrong", **more: Any) -> None:
+        """Ends its command by itself."""
+        member.is_running, member.waits = False, True
+        fields = {"reason": "exited", "code": code, "output": output.splitlines(), **more}
+        self._take(member, self._say(member, "round_ended", **fields))
+
+    def finish(self, member: Member) -> None:
+        member.is_running, member.is_over = False, True
+        self._say(member, "exit", reason="exited", code=0)
+
+    def notice(self, member: Member) -> None:
+        self._take(member, self._say(member, "notice", what="preemption", value="TRUE"))
+
+    def _say(self, member: Member, kind: str, **fields: Any) -> EventsAnswer:
+        shared = {"run": member.run, "round": member.round, "address": member.address}
+        return self.world.answer(member.name, (kind, {**shared, **fields}))
+
+    def _take(self, member: Member, answer: EventsAnswer) -> None:
+        if answer.cancel:
+            member.is_running, member.is_over = False, True
+            self._say(member, "exit", reason="exited", code=0, asked="cancel")
+            return
+        if answer.save is not None and member.is_running and answer.save.round == member.round:
+            member.saves.append(member.round)
+        if answer.regroup is not None and answer.regroup.round > member.round:
+            if member.is_running:
+                self._say(member, "round_ended", reason="exited", signal=15, asked="regroup")
+            if member.is_running or member.waits:
+                member.run += 1
+            member.is_running = member.waits = False
+            member.round = answer.regroup.round
+            self._take(member, self._say(member, "heartbeat", phase=STANDING_BY))
+        if answer.go is not None and not member.is_running and not member.waits and answer.go.round == member.round:
+            member.is_running = True
+            member.began.append((member.round, answer.go.resume_from, answer.go.addresses, answer.go.secret))
+            self._take(member, self._say(member, "start", step=None))
