@@ -227,7 +227,7 @@ def _line(row: JobRow, now: datetime) -> JobLine:
     return JobLine(
         job=row.job,
         cost=row.cost,
-        rate=rate_now(last),
+        rate=rate_now(row.attempts),
         step=row.step,
         per_hour=steps_per_hour(row),
         attempts=len(row.attempts),

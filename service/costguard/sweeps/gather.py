@@ -98,13 +98,16 @@ def reservations(connection: Connection, job_ids: Collection[str], now: datetime
 
 
 def _least_rates(connection: Connection, job_ids: Collection[str]) -> dict[str, Money]:
-    """The least that an hour of a VM of each job was to cost; those whose price is not known are left out."""
-    columns = tables.attempts.c
-    query = select(columns.job_id, columns.rate_nanos).where(columns.rate_nanos.is_not(None))
+    """The least that an hour of all VMs of each job was to cost; those whose price is not known are left out."""
+    columns, of_job = tables.attempts.c, tables.jobs.c
+    query = select(columns.job_id, columns.rate_nanos, of_job.spec["nodes"].as_integer().label("nodes"))
+    priced = query.join_from(tables.attempts, tables.jobs, of_job.id == columns.job_id).where(
+        columns.rate_nanos.is_not(None)
+    )
     result: dict[str, Money] = {}
     for some in chunks(job_ids):
-        for row in connection.execute(query.where(columns.job_id.in_(some))):
-            rate = Money(row.rate_nanos)
+        for row in connection.execute(priced.where(columns.job_id.in_(some))):
+            rate = Money(row.rate_nanos).times(row.nodes or 1)
             result[row.job_id] = min(result.get(row.job_id, rate), rate)
     return result
 

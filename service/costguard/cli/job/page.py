@@ -292,6 +292,7 @@ def _show_attempts(console: Console, answer: Answer) -> None:
     axis = _JobAxis(first, last, _NARROW_BAR if console.width < NARROW else _BAR)
     columns = (
         Column("#", "number", right=True),
+        *((Column("Node", "node", right=True),) if answer["spec"].get("nodes", 1) > 1 else ()),
         Column("Zone", "zone"),
         Column("Model", "model", spare=2),
         Column("Requested (UTC)", "requested", spare=4),
@@ -324,6 +325,7 @@ def _attempt(attempt: Answer, axis: _JobAxis, as_of: str) -> Answer:
     started, hourly = attempt["started_at"], attempt["rate_per_hour"]
     return {
         "number": attempt["number"],
+        "node": attempt.get("node", 0),  # servers of an earlier version do not send it
         "zone": attempt["zone"],
         "model": MODELS.get(attempt["provisioning_model"], "on-demand"),
         "requested": when(attempt["asked_at"] or attempt["intended_at"]),

@@ -202,7 +202,10 @@ def _risk(row: JobRow, checkpoint: SeenCheckpoint | None, now: datetime) -> Work
     is_unseen = plan is not None and plan.is_on_disk and (checkpoint is None or checkpoint.error != "")
     if row.last is None or row.job.state.is_over or is_unseen:
         return None
-    return at_risk(row.last, checkpoint, now)
+    risk = at_risk(row.last, checkpoint, now)
+    if risk is None or risk.cost is None:
+        return risk
+    return replace(risk, cost=risk.cost.times(row.job.spec.nodes))
 
 
 def _next(row: JobRow, checkpoint: SeenCheckpoint | None, risk: WorkAtRisk | None, now: datetime) -> str:

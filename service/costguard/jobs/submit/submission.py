@@ -86,6 +86,8 @@ def drill_refusal(spec: JobSpec) -> str:
         return "a development VM has no command."
     if spec.checkpoint is None:
         return "it names no location for its checkpoints."
+    if spec.nodes > 1:
+        return "a drill tries the preemption of one VM, and this job has several."
     return ""
 
 

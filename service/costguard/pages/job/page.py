@@ -258,7 +258,7 @@ def _page(detail: JobOverview, accrual: Accrual, logs: str) -> JobPage:
         job=job,
         cost=row.cost,
         price_note=accrual.price_note,
-        rate=rate_now(row.last),
+        rate=rate_now(row.attempts),
         step=row.step,
         metric=row.metric,
         per_hour=steps_per_hour(row),
@@ -292,9 +292,9 @@ def _page(detail: JobOverview, accrual: Accrual, logs: str) -> JobPage:
     )
 
 
-def rate_now(last: Attempt | None) -> Money:
-    """Returns the present hourly cost of the job: nothing where no VM of it exists."""
-    return last.rate if last is not None and last.state in BILLED and last.rate is not None else ZERO
+def rate_now(attempts: Sequence[Attempt]) -> Money:
+    """Returns the present hourly cost of a job's VMs: nothing where none exists."""
+    return sum((one.rate for one in attempts if one.state in BILLED and one.rate is not None), ZERO)
 
 
 def steps_per_hour(row: JobRow) -> str:

@@ -29,9 +29,6 @@ def gang_problems(spec: JobSpec) -> Iterator[JobRefusal]:
             "at a location such as gs://bucket/run-1, and name the folder where the command saves (--local)."
         )
         yield JobRefusal("checkpoint.location", message)
-    if spec.drill:
-        message = "A drill tries a preemption of one VM, and this job has several: leave it out."
-        yield JobRefusal("drill", message)
 
 
 def gang_recipe_problems(spec: JobSpec, recipe: Recipe) -> Iterator[JobRefusal]:

@@ -256,7 +256,7 @@ def _all(spec: JobSpec, guard_url: str, now: datetime) -> Iterator[JobRefusal]:
         yield from check_data.data_problems(spec, guard_url)
         yield from travel_problems(spec)
     yield from gang_problems(spec)
-    if spec.drill and spec.nodes <= 1 and (why := drill_refusal(spec)):
+    if spec.drill and (why := drill_refusal(spec)):
         yield JobRefusal("drill", f"There is nothing to drill: {why}")
     yield from option_problems(spec)
     yield from _of_variables(spec)

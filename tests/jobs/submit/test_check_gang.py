@@ -1,0 +1,101 @@
+"""Jobs of several VMs that are refused, or warned of, before money is spent."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+import pytest
+from tests.builders import at
+from tests.jobs.world import RECIPE
+
+from costguard.jobs.decide.buy.placement import places, used_up
+from costguard.jobs.submit.check.check_gang import gang_recipe_problems, gang_warnings
+from costguard.jobs.submit.check.checks import problems
+from costguard.jobs.submit.cost.offers import HourlyRate
+from costguard.model.instance import ProvisioningModel
+from costguard.model.job import CheckpointPlan, JobInput, JobKind, JobSpec
+from costguard.model.launch import Quota
+from costguard.model.money import Money
+
+NOW: datetime = at("12:00")
+SPOT = ProvisioningModel.SPOT
+
+
+def spec(**given: Any) -> JobSpec:
+    command = ("torchrun", "--nproc_per_node", "8", "train.py")
+    values = {"kind": JobKind.TRAINING, "preset": "t4", "project": "p", "owner": "ana@example.com", "command": command}
+    return JobSpec(**{**values, "nodes": 4, **given})
+
+
+def refused(given: JobSpec) -> set[str]:
+    return {one.where for one in problems(given, "https://guard.example.com", NOW)}
+
+
+def test_several_vms_without_anything_else_are_accepted() -> None:
+    """Nothing speaks against them."""
+    assert refused(spec()) == set()
+
+
+@pytest.mark.parametrize(
+    ("given", "where"),
+    [
+        ({"checkpoint": CheckpointPlan("/var/checkpoints", "--resume {checkpoint}")}, "checkpoint.location"),
+        ({"kind": JobKind.DEV, "command": ()}, "nodes"),
+        ({"drill": True, "checkpoint": CheckpointPlan("gs://b/run", "", uploads_itself=True)}, "drill"),
+    ],
+)
+def test_what_several_vms_cannot_have_is_refused(given: dict[str, Any], where: str) -> None:
+    """The same is accepted of one VM, or for another reason refused."""
+    assert where in refused(spec(**given))
+
+
+def test_flex_start_alone_is_refused() -> None:
+    """Google grants such VMs one by one."""
+    flex = replace(RECIPE, provisioning_model=ProvisioningModel.FLEX_START)
+    assert [one.where for one in gang_recipe_problems(spec(), flex)] == ["overrides.buy"]
+    assert list(gang_recipe_problems(spec(nodes=1), flex)) == []
+    assert list(gang_recipe_problems(spec(), RECIPE)) == []
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("torchrun", "train.py"),
+        ("/opt/venv/bin/accelerate", "launch", "train.py"),
+        ("python", "-m", "torch.distributed.run", "train.py"),
+        ("bash", "-c", "torchrun train.py"),
+        ("python", "train_jax.py"),
+    ],
+)
+def test_a_command_with_a_launcher_is_not_warned_of(command: tuple[str, ...]) -> None:
+    """It forms one training of all VMs."""
+    assert list(gang_warnings(spec(command=command), RECIPE)) == []
+
+
+def test_a_script_without_a_launcher_is_warned_of() -> None:
+    """Each VM would train the same, at four times the price."""
+    (warning,) = gang_warnings(spec(command=("python", "train.py")), RECIPE)
+    assert "does not begin with a launcher" in warning
+    assert list(gang_warnings(spec(nodes=1, command=("python", "train.py")), RECIPE)) == []
+
+
+def test_a_quota_below_what_all_vms_need_is_named() -> None:
+    """Nothing is requested of Google then."""
+    quotas = {"us-central1": {"PREEMPTIBLE_NVIDIA_T4_GPUS": Quota("PREEMPTIBLE_NVIDIA_T4_GPUS", 3, 0)}}
+    assert used_up(RECIPE, "us-central1-a", SPOT, quotas) == ""
+    assert "4 VMs need 4 GPUs" in used_up(RECIPE, "us-central1-a", SPOT, quotas, 4)
+    ranked = places(RECIPE, {}, [], quotas, "", NOW, 4)
+    assert [
+        bool(one.passed_over) for one in ranked if one.zone.startswith("us-central1") and one.provisioning_model is SPOT
+    ]
+    assert all(one.passed_over for one in ranked if one.zone == "us-central1-a" and one.provisioning_model is SPOT)
+
+
+def test_money_counts_all_vms() -> None:
+    """Every part of an hour, and every download."""
+    rate = HourlyRate(Money(1), Money(2), Money(3), None)
+    assert rate.times(4) == HourlyRate(Money(4), Money(8), Money(12), None)
+    inputs = (JobInput("gs://data/v1", "/data", Money.of("0.5")),)
+    assert spec(inputs=inputs).download_cost == Money.of(2)
