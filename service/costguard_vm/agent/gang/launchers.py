@@ -69,7 +69,7 @@ WAYS = ("cpu", "multi_gpu", "tpu", "use_deepspeed", "use_fsdp", "use_megatron_lm
 
 
 class RoundFacts(NamedTuple):
-    """A VM's place in a round. `name` is the same on all its VMs, and no other round's; `hosts` is the host file's path."""
+    """A VM's place in a round, whose `name` is the same on all its VMs. `hosts` is the path of the host file."""
 
     node: int
     nodes: int
