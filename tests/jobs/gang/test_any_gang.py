@@ -46,7 +46,7 @@ class AnyGang:
         assert self.jobs.cloud.there() == []
 
     def check(self) -> None:
-        """One live gang at a time, from one checkpoint; never two VMs of one node."""
+        """Checks that one gang lives at a time, from one checkpoint, and that no node has two VMs."""
         running = [one for one in self.agents.members.values() if one.is_running and self.jobs.is_up(one.name)]
         assert len({one.round for one in running}) <= 1
         assert len({one.began[-1][1] for one in running}) <= 1
@@ -86,7 +86,7 @@ class AnyGang:
             self.jobs.shelf.save(self.saved)
 
     def _fail(self, one: Member) -> None:
-        """Its launcher ends, and the others lose it."""
+        """Ends its launcher, so that the others lose it."""
         others = [member for member in self.agents.running().values() if member.is_running and member is not one]
         self.agents.fail(one, output=f"step {self.saved}")
         for member in others:
