@@ -14,7 +14,7 @@ FOCUS_PYTHON ?= python3.12
 export UV_COMPILE_BYTECODE := 1
 export UV_LINK_MODE := copy
 
-.PHONY: shards first-hour deploy-checks trackers soak help demo test check golden bench load audit bounds mutants trainers flyte sweep lowest pictures lock clean pipeline replay curves alive deadlines focus upgrades paths
+.PHONY: gangs shards first-hour deploy-checks trackers soak help demo test check golden bench load audit bounds mutants trainers flyte sweep lowest pictures lock clean pipeline replay curves alive deadlines focus upgrades paths
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
 
@@ -96,6 +96,9 @@ $(TRAINERS)/installed: tests/trainers/requirements.txt $(VENV)/installed-dev
 
 trainers: $(TRAINERS)/installed ## kill real trainers on CPU, judge what they leave, and write service/docs/trainers.md
 	@nice $(BIN)/python -m tests.trainers $(ARGS)
+
+gangs: $(TRAINERS)/installed ## disturb jobs of 2, 4 and 8 VMs 200 times with a real guard, torchrun and JAX, and judge what came of them; shorter: make gangs ARGS="--kills 20 --nodes 2 --kinds plain"
+	@nice $(BIN)/python -m tests.gangs $(ARGS)
 
 curves: $(VENV)/installed-dev ## measure the rule for metrics that stand still on recorded runs, and write it into service/docs/progress.md
 	@PYTHONPATH=service nice $(BIN)/python -m tests.progress.curves

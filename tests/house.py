@@ -58,6 +58,7 @@ ACROSS = {
     "browser",
     "deploy",
     "first_hour",
+    "gangs",
     "golden",
     "mutants",
     "pipeline",

@@ -92,6 +92,7 @@ def gang_of(count: int, folder: Path, agent: Path, loaded: LoadedAgents | None =
             home = folder / f"node-{node}"
             home.mkdir(parents=True)
             vm = Vm(home, agent, metadata, guard, loaded)
+            vm.attempt = f"nightly-7f3a-{node + 1}"
             stack.callback(vm.close)
             vms.append(vm)
             guards.append(guard)

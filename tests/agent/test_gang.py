@@ -13,14 +13,14 @@ from typing import Any
 import pytest
 from tests.agent.gang import SECRET, Gang, gang_of, is_standing_by, of_round, pid_of, word
 from tests.agent.loaded_agents import LoadedAgents
-from tests.agent.vm import ATTEMPT, Vm, wait_until_unlocked
+from tests.agent.vm import Vm, wait_until_unlocked
 from tests.waiting import until
 
 # Says what it was given, and ends as the file in its folder says: the round's number, then a code.
 WORKS = """
 import json, os, pathlib, sys, time
 own = {name: os.environ.get(name) for name in ("COSTGUARD_NODE_RANK", "COSTGUARD_NODES", "COSTGUARD_ROUND",
-       "COSTGUARD_NODE_ADDRESSES", "PET_RDZV_ENDPOINT", "NCCL_SOCKET_IFNAME", "MASTER_ADDR")}
+       "COSTGUARD_NODE_ADDRESSES", "PET_RDZV_ENDPOINT", "PET_RDZV_ID", "NCCL_SOCKET_IFNAME", "MASTER_ADDR")}
 number = os.environ["COSTGUARD_ROUND"]
 print(json.dumps([sys.argv[1:], own]), os.environ["COSTGUARD_GANG_SECRET"], flush=True)
 with open("starts", "a") as file:
@@ -68,7 +68,7 @@ def test_nothing_starts_before_the_guards_word(pair: Gang) -> None:
         assert waiting["is_running"] is False
         assert "start" not in guard.kinds()
     pair.go(1, resume_from="gs://lab/step-3", step=3, arguments=["--from", "gs://lab/step-3"])
-    starts = pair.all("start")
+    starts, rounds = pair.all("start"), set()
     assert [start["checkpoint"]["resume_from"] for start in starts] == ["gs://lab/step-3"] * 2
     for node, (vm, guard) in enumerate(zip(pair.vms, pair.guards, strict=True)):
         _end(vm, 1, 0)
@@ -83,12 +83,14 @@ def test_nothing_starts_before_the_guards_word(pair: Gang) -> None:
         assert own["COSTGUARD_NODE_ADDRESSES"] == ",".join(pair.addresses)
         assert own["PET_RDZV_ENDPOINT"] == f"{pair.addresses[0]}:29400"
         assert own["MASTER_ADDR"] == pair.addresses[0]
+        rounds.add(own["PET_RDZV_ID"])
         assert own["NCCL_SOCKET_IFNAME"] == "lo"
         vm.finished()
         assert not [
             path for path in vm.folder.rglob("*") if path.is_file() and SECRET in path.read_text(errors="replace")
         ]
         assert SECRET not in json.dumps(guard.events)
+    assert len(rounds) == 1  # torchrun finds those with the same one alone
 
 
 def test_a_round_that_fails_is_no_end(pair: Gang) -> None:
@@ -152,7 +154,7 @@ def test_a_later_round_before_the_command_starts(pair: Gang) -> None:
     pair.vms[0].boot()
     pair.guards[0].wait_for("heartbeat", is_standing_by(1))
     pair.guards[0].go = word(1, pair.addresses)
-    state = pair.vms[0].home / "attempts" / ATTEMPT / "state.json"
+    state = pair.vms[0].home / "attempts" / pair.vms[0].attempt / "state.json"
     until(lambda: "checked" in state.read_text())
     pair.guards[0].go = None
     pair.guards[0].regroup = {"round": 2}
@@ -237,7 +239,7 @@ def test_a_word_outlives_the_agent_but_for_its_secret(pair: Gang) -> None:
     vm.boot()
     guard.wait_for("heartbeat", is_standing_by(1))
     guard.go = word(1, pair.addresses, step=7)
-    state = vm.home / "attempts" / ATTEMPT / "state.json"
+    state = vm.home / "attempts" / vm.attempt / "state.json"
     until(lambda: state.exists() and '"go": {"round": 1' in state.read_text())
     vm.crash()
     assert SECRET not in state.read_text()

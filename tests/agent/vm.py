@@ -34,13 +34,14 @@ class Vm:
         self.spoken = folder / "agent.log"
         self.agents: list[subprocess.Popen[bytes] | LoadedAgent] = []
         self._reboots = 0
+        self.attempt = ATTEMPT
         self.pace = ""  # of the fleet's clock, in a simulated cloud
         self.path = f"{self.tools}:/usr/bin:/bin"
 
     def order(self, *command: str, **more: Any) -> None:
         """Puts an attempt into the metadata, with all waiting cut down to hundredths of a second."""
         document = {
-            "attempt": ATTEMPT,
+            "attempt": self.attempt,
             "guard": self._guard.url,
             "command": list(command),
             "workdir": str(self.work),
@@ -107,10 +108,10 @@ class Vm:
         return self.boot()
 
     def run_folders(self) -> list[Path]:
-        return list((self.home / "attempts" / ATTEMPT / "runs").iterdir())
+        return list((self.home / "attempts" / self.attempt / "runs").iterdir())
 
     def output(self, run: int = 1) -> str:
-        return (self.logs / f"{ATTEMPT}.{run}.log").read_text()
+        return (self.logs / f"{self.attempt}.{run}.log").read_text()
 
     def tool(self, name: str, script: str) -> None:
         """Puts a program of ours into the VM's PATH."""

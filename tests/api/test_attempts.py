@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,8 +18,10 @@ from tests.jobs import job_rows
 
 from costguard.api.app import create_app
 from costguard.api.deps import Deps
+from costguard.api.job.attempts import AgentEventsResponse
 from costguard.db.transaction import Database
 from costguard.jobs.reports.agent_events import AgentEvents, AgentTokens
+from costguard.jobs.reports.gang_words import GoAhead
 from costguard.jobs.rows import attempts, interruptions
 from costguard.jobs.rows import job_rows as jobs
 from costguard.model.attempt import AttemptState, Interruption, Notice, Outcome
@@ -214,3 +217,18 @@ def test_a_guard_without_jobs_listens_to_nobody(client: TestClient) -> None:
     assert (answer.status_code, "guard_url" in answer.json()["next"]) == (404, True)
     described = client.get("/openapi.json").json()["paths"]["/api/v1/attempts/{attempt}/events"]["post"]
     assert described["requestBody"]["content"]["application/json"]["schema"]["properties"]["events"]["maxItems"] == 200
+
+
+def test_words_of_a_gang_are_answered_whole() -> None:
+    """What lets a round begin is a result with tuples; nothing of an answer is coerced."""
+    go = GoAhead("gs://lab/step-3", 3, ("--from", "gs://lab/step-3"), 2, ("10.0.0.5", "10.0.0.6"), "secret")
+    said = {"cancel": False, "accepted_through": 7, "why": "", "drill": None, **NO_WORDS, "go": go}
+    answer = AgentEventsResponse.read(SimpleNamespace(**said)).model_dump(mode="json")
+    assert answer["go"] == {
+        "resume_from": "gs://lab/step-3",
+        "step": 3,
+        "arguments": ["--from", "gs://lab/step-3"],
+        "round": 2,
+        "addresses": ["10.0.0.5", "10.0.0.6"],
+        "secret": "secret",
+    }

@@ -20,6 +20,7 @@ from typing import Any
 from sqlalchemy import update
 from tests.sandbox.guest.served_vms import processes_of
 from tests.scenario import guard_process
+from tests.scenario.fleet import price_list
 from tests.web_forks import FORKS
 
 from costguard.db.lease import database_time
@@ -36,6 +37,7 @@ PROJECT, OWNER = "acme-training", "ana@example.com"
 SPEED = 60.0
 PATIENCE_S = 90.0
 _SILENCE = "6h"  # of the fleet's clock: six minutes, for a busy machine may keep an agent from speaking
+_NO_PRICES = "[prices]\nenabled = false"
 _UP = frozenset({Status.PROVISIONING, Status.STAGING, Status.RUNNING, Status.STOPPING})
 
 
@@ -43,15 +45,21 @@ class TrainingWorld:
     """`grace_s` is what a VM has between its notice and the end of its power."""
 
     def __init__(
-        self, world: World, cloud: str, folder: Path, more_settings: str = "", silence: str = _SILENCE
+        self,
+        world: World,
+        cloud: str,
+        folder: Path,
+        more_settings: str = "",
+        silence: str = _SILENCE,
+        prices: str = _NO_PRICES,
     ) -> None:
         self.world = world
         self.folder = folder
         self._port = _free_port()
         self.url = f"http://127.0.0.1:{self._port}"
         self._settings = folder / "costguard.toml"
-        self._database = f"sqlite:///{folder}/costguard.db"
-        self._settings.write_text(_settings(self._database, cloud, self._port, more_settings, silence))
+        self.database = f"sqlite:///{folder}/costguard.db"
+        self._settings.write_text(_settings(self.database, cloud, self._port, more_settings, silence, prices))
         self._guard: BaseProcess | None = None
         self._pause = threading.Event()
 
@@ -70,7 +78,7 @@ class TrainingWorld:
         assert self._guard.exitcode is not None, "the guard does not end"
         self._guard = None
         if how == signal.SIGKILL:
-            with closing(Database.open(self._database)) as database, database.write() as connection:
+            with closing(Database.open(self.database)) as database, database.write() as connection:
                 connection.execute(update(leases).values(expires_at=database_time(connection)))
 
     @property
@@ -172,8 +180,13 @@ def ground(
     path: str = "",
     own_folders: tuple[Path, ...] = (),
     silence: str = _SILENCE,
+    speed: float = SPEED,
+    bills: bool = False,
 ) -> Iterator[TrainingWorld]:
-    """`more_settings` go on with the table [jobs]; `path` is the VMs' PATH, `own_folders` are theirs alone."""
+    """`more_settings` go on with the table [jobs]; `path` is the VMs' PATH, `own_folders` are theirs alone.
+
+    With `bills` the guard reads the simulated cloud's prices, so that the ledger and that cloud's bill compare.
+    """
     grace = timedelta(seconds=grace_s)
     machines = LocalGuestSettings(
         folder / "vms",
@@ -184,9 +197,12 @@ def ground(
         path=path or os.environ["PATH"],
         own_folders=own_folders,
     )
-    world = World(ScaledClock(speed=SPEED), projects=[PROJECT], local_guests=machines)
+    world = World(ScaledClock(speed=speed), projects=[PROJECT], local_guests=machines)
+    if bills:
+        world.prices = price_list()
     with running(world) as cloud:
-        made = TrainingWorld(world, cloud, folder, more_settings, silence)
+        prices = f'[prices]\nendpoint = "{cloud}"' if bills else _NO_PRICES
+        made = TrainingWorld(world, cloud, folder, more_settings, silence, prices)
         made.start_guard()
         try:
             yield made
@@ -210,7 +226,7 @@ def _free_port() -> int:
         return port
 
 
-def _settings(database: str, cloud: str, port: int, more: str, silence: str) -> str:
+def _settings(database: str, cloud: str, port: int, more: str, silence: str, prices: str) -> str:
     return f"""
 [watch]
 projects = ["{PROJECT}"]
@@ -221,8 +237,7 @@ url = "{database}"
 listen = "127.0.0.1:{port}"
 [compute]
 endpoint = "{cloud}"
-[prices]
-enabled = false
+{prices}
 [idle]
 enabled = false
 [jobs]

@@ -17,11 +17,12 @@ from sqlalchemy import func, select
 from tests.scenario.books import assert_consistent
 from tests.shards import judge
 from tests.shards.cloud import SimulatedCloud, simulated_cloud
+from tests.shards.ledger import open_entries, spent_by_vm
 from tests.shards.people import People
 from tests.shards.replicas import Pair, pair
 
 from costguard.clock import SystemClock
-from costguard.db.tables import charges, instances, lifetimes, messages, requests, stops, storage_spans
+from costguard.db.tables import messages, stops
 from costguard.db.transaction import Database
 from costguard_sandbox.gce.rights import ACCOUNT
 
@@ -86,18 +87,7 @@ def _come_to_rest(cloud: SimulatedCloud, both: Pair, people: People, database: D
     _until(lambda: all(people.ask("GET", f"jobs/{job}")["job"]["state"] in over for job in people.jobs), "jobs end")
     people.leave()
     _until(lambda: not any(cloud.vms(project) for project in both.projects), "all VMs are gone")
-    _until(lambda: _open(database) == 0, "the ledger has seen everything end")
-
-
-def _open(database: Database) -> int:
-    """Counts lifetimes, storage, requests and messages that have not come to their end."""
-    with database.read() as connection:
-        count = 0
-        for table in (lifetimes, storage_spans):
-            count += connection.execute(select(func.count()).where(table.c.ended_at.is_(None))).scalar_one()
-        count += connection.execute(select(func.count()).where(requests.c.status == "open")).scalar_one()
-        waiting = messages.c.status.in_(("intended", "sending"))
-        return int(count + connection.execute(select(func.count()).where(waiting)).scalar_one())
+    _until(lambda: open_entries(database) == 0, "the ledger has seen everything end")
 
 
 def _judge_looks(verdict: Verdict, cloud: SimulatedCloud, both: Pair, began: datetime, ended: datetime) -> None:
@@ -133,7 +123,7 @@ def _judge_deeds(
     mine = [one for one in done if one["user"] == ACCOUNT]
     stopped = {one["targetId"] for one in mine if one["operationType"] == "stop"}
     verdict.wrong += [f"VM {vm} was to be stopped, and was not" for vm in people.stops if vm not in stopped]
-    billed, spent = cloud.billed(), _spent(database)
+    billed, spent = cloud.billed(), spent_by_vm(database)
     verdict.wrong += judge.differences(billed, spent)
     verdict.figures |= {
         "operations of Costguard's": dict(sorted(Counter(one["operationType"] for one in mine).items())),
@@ -147,22 +137,6 @@ def _judge_deeds(
 
 def _jobs(people: People) -> list[dict[str, Any]]:
     return [people.ask("GET", f"jobs/{job}") for job in people.jobs]
-
-
-def _spent(database: Database) -> dict[str, int]:
-    """Nano-dollars in the ledger, by the VM's number."""
-    spent: Counter[str] = Counter()
-    with database.read() as connection:
-        for kind, spans in (("lifetime", lifetimes), ("storage", storage_spans)):
-            rows = connection.execute(
-                select(instances.c.gce_id, func.sum(charges.c.amount_nanos))
-                .select_from(charges)
-                .join(spans, (charges.c.span == kind) & (charges.c.span_id == spans.c.id))
-                .join(instances, spans.c.instance_id == instances.c.id)
-                .group_by(instances.c.gce_id)
-            )
-            spent.update({gce_id: int(nanos) for gce_id, nanos in rows})
-    return dict(spent)
 
 
 def _until(holds: Callable[[], bool], what: str) -> None:

@@ -1,7 +1,9 @@
 """bulkInsert: many VMs with one request, in one zone or in the zones of a region that have capacity.
 
-Rules: Google's descriptions of BulkInsertInstanceResource and LocationPolicy in the API's discovery document. Which
-zone Google tries first is not documented; here it is the region's first that offers the machine type.
+Rules: Google's descriptions of BulkInsertInstanceResource and LocationPolicy in the API's discovery document. What can
+differ between the VMs is the name and the hostname alone (BulkInsertInstanceResourcePerInstanceProperties there; "No
+properties beyond name are supported yet" in GoogleCloudPlatform/slurm-gcp, scripts/resume.py): no metadata. Which zone
+Google tries first is not documented; here it is the region's first that offers the machine type.
 """
 
 from __future__ import annotations
@@ -72,13 +74,15 @@ class BulkInsert:
     zones: tuple[str, ...]
     properties: Mapping[str, Any]
     names: tuple[str, ...]
+    own: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # by name
     places: dict[str, ZoneInserts] = field(default_factory=dict)
     rolls_back: bool = False
 
     def body(self, zone: str, name: str) -> dict[str, Any]:
         """The body of a single insert; a bulk insert gives only the name of the machine type."""
         machine = last_part(str(self.properties.get("machineType") or ""))
-        return {**self.properties, "name": name, "machineType": f"zones/{zone}/machineTypes/{machine}"}
+        shared = {**self.properties, "name": name, "machineType": f"zones/{zone}/machineTypes/{machine}"}
+        return {**shared, **self.own.get(name, {})}
 
     def place_all(self, insert: Insert, user: str, group: str) -> None:
         """Begins an insert for every name; an insert without capacity fails."""
@@ -165,11 +169,21 @@ def read_bulk(project: str, scope: str, body: Mapping[str, Any], present: Iterab
         raise invalid("resource.locationPolicy.targetShape", shape, f"Must be one of {', '.join(_SHAPES)}.")
     zones = _zones(scope, policy)
     names = _names(body, count, {vm.name for vm in present if vm.zone in zones})
-    bulk = BulkInsert(project, count, least, shape, zones, body["instanceProperties"], names)
+    own = {name: _own(given or {}) for name, given in (body.get("perInstanceProperties") or {}).items()}
+    bulk = BulkInsert(project, count, least, shape, zones, body["instanceProperties"], names, own)
     bulk.zones = tuple(zone for zone in zones if _is_sold(bulk, zone))
     if not bulk.zones:  # raises the first zone's reason
         read_insert(zones[0], bulk.body(zones[0], names[0]), project)
     return bulk
+
+
+def _own(given: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Returns what one VM has for itself. `name` is output only."""
+    for key in given:
+        if key not in ("hostname", "name"):
+            where = "at 'resource.per_instance_properties[0].value': Cannot find field."
+            raise bad_request(f'Invalid JSON payload received. Unknown name "{key}" {where}')
+    return {"hostname": given["hostname"]} if given.get("hostname") else {}
 
 
 def _is_sold(bulk: BulkInsert, zone: str) -> bool:

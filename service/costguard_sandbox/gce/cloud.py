@@ -241,6 +241,7 @@ class Cloud:
         elif failure := self.flex_start.now_or_never(vm) or self._capacity(vm):
             self._lifecycle.fail(operation, failure)
             return Child(operation, None, failure)
+        vm.network_ip = self.guests.address(vm) or vm.network_ip
         self._vms[vm.project, vm.zone, vm.name] = vm
         self._ever.append(vm)
         self._by_id[vm.id] = vm

@@ -22,7 +22,7 @@ _AIMED = ("count", "chance", "method", "path", "project")
 # (required keys, optional keys) of each kind.
 _KINDS: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "unreachable_zone": (("zone",), ("project",)),
-    "stockout": ((), ("zone", "gpu", "spot", "project", "count")),
+    "stockout": ((), ("after", "zone", "gpu", "spot", "project", "count")),
     "flex_start": ((), ("seconds", "never", "zone", "gpu", "project", "count")),
     "no_notice": ((), ("zone", "project", "count")),
     "quota": (("metric", "limit"), ("region", "project")),
@@ -52,6 +52,7 @@ _TYPES = {
     "limit": int,
     "code": int,
     "count": int,
+    "after": int,
     "seconds": float,
     "page": int,
     "chance": float,
@@ -74,6 +75,7 @@ class CloudFault:
     limit: int = 0
     code: int = 503
     count: int | None = None
+    after: int | None = None  # the VMs that can still be had before the stockout begins
     method: str = ""
     path: str = ""  # a regular expression, searched for in the request's path
     seconds: float = 0.0
@@ -221,6 +223,9 @@ class CloudFaults(ActiveFaults[CloudFault]):
         fault = self._shortage(project, zone, shape, spot)
         if fault is None:
             return None
+        if fault.after:
+            fault.after -= 1
+            return None
         self.count_down(fault)
         elsewhere = [other for other in zones_of(region_of(zone)) if other != zone] if fault.zone else []
         return stockout_failure(project, zone, shape, elsewhere)
@@ -241,7 +246,8 @@ class CloudFaults(ActiveFaults[CloudFault]):
         never = any(
             fault.never and fault.applies_to(project) and fault.zone in ("", zone) for fault in self._of("flex_start")
         )
-        return self._shortage(project, zone, shape, spot or None) is not None or (never and not spot)
+        shortage = self._shortage(project, zone, shape, spot or None)
+        return (shortage is not None and not shortage.after) or (never and not spot)
 
     def quota_limits(self, project: str, region: str = "") -> dict[str, float]:
         """The limits that faults set; `region` is empty for those that span regions."""

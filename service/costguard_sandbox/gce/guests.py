@@ -22,6 +22,10 @@ class Ending(Enum):
 class Guests:
     """The default: nothing runs in any VM. Callers hold the cloud's lock."""
 
+    def address(self, vm: VM) -> str:  # noqa: ARG002
+        """Returns the internal address that a new VM needs for its processes; "" where it needs none."""
+        return ""
+
     def up(self, vm: VM) -> None:
         """The VM is RUNNING: it boots or resumes."""
 

@@ -18,6 +18,7 @@ from pathlib import Path
 from costguard_sandbox.gce.guests import Ending, Guests
 from costguard_sandbox.gce.vm import VM, Attachment, Disk, Status
 from costguard_sandbox.guest import nvml
+from costguard_sandbox.guest.addresses import LoopbackAddresses
 from costguard_sandbox.guest.boot import BootOrder, Guest, has_docker, put_tools
 from costguard_sandbox.guest.init_process import SHUTDOWN, STARTUP
 from costguard_sandbox.guest.metadata import attributes, metadata_path
@@ -61,7 +62,10 @@ class LocalGuestSettings:
 
 
 class LocalGuests(Guests):
-    """Runs VMs that have a startup script, each under an init process with a thread that waits for its end."""
+    """Runs VMs that have a startup script, each under an init process with a thread that waits for its end.
+
+    Each of these VMs has an internal address of its own on this computer, at which the others reach its processes.
+    """
 
     def __init__(
         self,
@@ -85,11 +89,15 @@ class LocalGuests(Guests):
         self._boots: Counter[int] = Counter()
         self._used: set[int] = set()  # the disks that have a directory
         self._early: list[tuple[VM, int]] = []
+        self._addresses = LoopbackAddresses()
         self._with_shim: bool | None = {"shim": True, "host": False}.get(settings.docker)
         self._shim_lock = threading.Lock()
 
     def __bool__(self) -> bool:
         return True
+
+    def address(self, vm: VM) -> str:
+        return self._addresses.of(vm) if STARTUP in attributes(vm) else ""
 
     def disk(self, vm: VM) -> Path:
         """The directory that stands for the VM's boot disk; its files belong to whichever VM has the disk."""
@@ -201,6 +209,7 @@ class LocalGuests(Guests):
                 guest.cut()
         for guest in left:
             guest.join()
+        self._addresses.close()
         if self._own_folder:
             shutil.rmtree(self._folder, ignore_errors=True)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.sandbox.gce.conformance.discovery import problems_of
+from tests.sandbox.gce.conformance.discovery import problems_of, schemas
 from tests.sandbox.vms import MINUTE, PROJECT, T4, ZONE, body, new_world, up
 
 from costguard_sandbox.gce.errors import Refused
@@ -80,6 +80,23 @@ def test_names_may_be_given_one_by_one(world: World) -> None:
     assert [name for name, _ in where(world)] == ["anna", "bert"]
 
 
+def test_only_the_hostname_can_differ_between_the_vms(world: World) -> None:
+    """The discovery document's BulkInsertInstanceResourcePerInstanceProperties has no other field to be set."""
+    own = {"anna": {"hostname": "anna.example.com"}, "bert": {}}
+    wanted = {"count": "2", "perInstanceProperties": own, "instanceProperties": properties()}
+    done(world, world.bulk_insert(PROJECT, f"zones/{ZONE}", wanted))
+    assert [vm.given.get("hostname") for vm in world.instances(PROJECT)] == ["anna.example.com", None]
+    schema = schemas()["BulkInsertInstanceResourcePerInstanceProperties"]
+    assert set(schema["properties"]) == {"hostname", "name"}
+    for key in ("metadata", "labels", "zone"):
+        with pytest.raises(Refused, match=f'Unknown name "{key}"'):
+            world.bulk_insert(
+                PROJECT,
+                f"zones/{ZONE}",
+                {"count": "1", "perInstanceProperties": {"carl": {key: {}}}, "instanceProperties": properties()},
+            )
+
+
 def test_zone_without_capacity_is_skipped(world: World) -> None:
     """A stockout in the first zone sends all VMs to the next, and the failed insert is there to be read."""
     world.faults.add("stockout", zone="us-central1-a")
@@ -120,6 +137,19 @@ def test_fewer_than_the_minimum_are_rolled_back(world: World) -> None:
     assert shown["error"]["errors"][0]["message"] == "Requested minimum count of 3 VMs could not be created."
     assert (shown["httpErrorStatusCode"], where(world)) == (503, [])
     assert places(shown)["zones/us-central1-a"]["deletedVmCount"] == 2
+
+
+@pytest.mark.parametrize(("least", "kept"), [(None, 0), ("4", 0), ("3", 3)])
+def test_partial_grant_is_kept_or_given_back_whole(world: World, least: str | None, kept: int) -> None:
+    """Three of four: without a minCount it is the count ("then count is used as the default value")."""
+    world.faults.add("stockout", zone=ZONE, after=3)
+    more = {} if least is None else {"minCount": least}
+    shown = done(world, world.bulk_insert(PROJECT, f"zones/{ZONE}", asked(4, **more)))
+    errors = [error["code"] for error in shown.get("error", {}).get("errors", ())]
+    assert errors == ([] if kept else ["VM_MIN_COUNT_NOT_REACHED", "ZONE_RESOURCE_POOL_EXHAUSTED_WITH_DETAILS"])
+    place = places(shown)[f"zones/{ZONE}"]
+    assert (place["targetVmCount"], place["createdVmCount"], place["failedToCreateVmCount"]) == (4, 3, 1)
+    assert (place.get("deletedVmCount", 0), len(where(world))) == (3 - kept, kept)
 
 
 def test_minimum_is_enough(world: World) -> None:

@@ -384,3 +384,16 @@ def test_a_stockout_can_be_for_one_try(served: Served) -> None:
     operations = [served.world.insert(PROJECT, ZONE, body(f"try-{number}")) for number in range(2)]
     served.world.advance(MINUTE)
     assert [operation.failure is None for operation in operations] == [False, True]
+
+
+def test_a_stockout_can_begin_after_some_vms(served: Served) -> None:
+    """Three of four are had; a zone is not short before."""
+    fault = served.world.faults.add("stockout", zone=ZONE, after=3)
+    assert fault.shown() == {"id": fault.id, "kind": "stockout", "after": 3, "zone": ZONE}
+    operations = []
+    for number in range(5):
+        operations.append(served.world.insert(PROJECT, ZONE, body(f"try-{number}")))
+        vm = served.world.instance(PROJECT, "try-0")
+        assert served.world.faults.is_short(PROJECT, ZONE, vm.shape, spot=False) is (number >= 2)
+    served.world.advance(MINUTE)
+    assert [operation.failure is None for operation in operations] == [True] * 3 + [False] * 2

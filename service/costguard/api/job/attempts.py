@@ -86,9 +86,11 @@ class AgentEventsBody(BaseModel):
 class GoResponse(Out):
     resume_from: str = Field(description="The checkpoint to begin with; empty: the beginning.")
     step: int | None = Field(description="The checkpoint's step; null: not known.")
-    arguments: list[str] = Field(description="The arguments added to the command.")
+    arguments: Sequence[str] = Field(description="The arguments added to the command.")
     round: int | None = Field(description="The round that begins; null in a job of one VM.")
-    addresses: list[str] = Field(description="The internal address of each node, in order; empty in a job of one VM.")
+    addresses: Sequence[str] = Field(
+        description="The internal address of each node, in order; empty in a job of one VM."
+    )
     secret: str = Field(description="The secret that the VMs of the job share in this round; empty in a job of one VM.")
 
 

@@ -69,7 +69,7 @@ WAYS = ("cpu", "multi_gpu", "tpu", "use_deepspeed", "use_fsdp", "use_megatron_lm
 
 
 class RoundFacts(NamedTuple):
-    """A VM's place in a round. `name` tells the job's rounds from others', `hosts` is the path of the host file."""
+    """A VM's place in a round, whose `name` is the same on all its VMs. `hosts` is the path of the host file."""
 
     node: int
     nodes: int

@@ -6,6 +6,7 @@ next round from the checkpoint that the guard names for all. An agent that was k
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import signal
@@ -152,7 +153,7 @@ class GangMember:
             addresses=addresses,
             secret=self._secret,
             gpus=settings.gpus,
-            name=settings.job or settings.attempt,
+            name=_shared_name(self._secret),
             interface=interface_of(self._address),
             hosts=os.path.join(folder, "hosts"),
         )
@@ -220,6 +221,11 @@ class GangMember:
     def _has_succeeded(self, ended: Mapping[str, Any]) -> bool:
         is_success = ended.get("reason") == "exited" and ended.get("code") == 0
         return is_success and not self._rounds.was_stopped(ended)
+
+
+def _shared_name(secret: str) -> str:
+    """Returns a name of the round that all members know, and nobody else: each has an attempt of its own."""
+    return hashlib.sha256(secret.encode()).hexdigest()[:16]
 
 
 def _launched(argv: Sequence[str], facts: RoundFacts) -> list[str]:

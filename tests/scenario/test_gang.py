@@ -1,0 +1,86 @@
+"""Jobs of several VMs: a real guard, a simulated cloud, real agents, and a training that needs all of its ranks."""
+
+from __future__ import annotations
+
+import os
+import signal
+from datetime import timedelta
+from pathlib import Path
+
+from tests.gangs import judge, train_plain
+from tests.gangs.job import GangJob, node_of
+from tests.gangs.life import gang_ground, money_wrong
+from tests.scenario.training_ground import PROJECT, TrainingWorld
+
+from costguard_sandbox.gce.vm import VM
+
+STEPS = 30
+SPEED = 10.0  # a lost VM that is not there again within five minutes of the fleet's clock makes its gang move
+
+
+def test_gang_goes_on_after_a_lost_vm_a_killed_rank_and_a_killed_guard(tmp_path: Path) -> None:
+    """The other VMs stay, no two rounds live at once, and the weights are those of an undisturbed training."""
+    with gang_ground(tmp_path / "ground", SPEED) as place:
+        job = _requested(place, 3)
+        _wait_for_first_save(job)
+        others = {vm.id for vm in job.up if node_of(vm) != 1}
+        place.world.preempt(PROJECT, _vm(job, 1).name)
+        place.kill()
+        place.wait(lambda: job.runs_in(2), "the second round runs")
+        os.kill(job.processes(_vm(job, 0)).command[-1], signal.SIGKILL)
+        place.wait(lambda: job.runs_in(3), "the third round runs")
+        _finish(job)
+        assert {vm.id for vm in job.vms if node_of(vm) != 1} == others
+        assert sorted(node_of(vm) for vm in job.vms) == [0, 1, 1, 2]
+        assert job.detail["job"]["preemptions"] == 1
+
+
+def test_gang_is_had_whole_or_not_at_all(tmp_path: Path) -> None:
+    """A part of it is given back within five minutes. Where a lost VM cannot be had again, the other one goes too."""
+    with gang_ground(tmp_path / "ground", SPEED) as place:
+        faults = place.world.faults
+        short = faults.add("stockout", after=1)
+        job = _requested(place, 2)
+        place.wait(lambda: job.vms and all(vm.runs and vm.runs[-1].ended for vm in job.vms), "a part is given back")
+        (part,) = job.vms
+        faults.remove(short.id)
+        _wait_for_first_save(job)
+        assert part.runs[-1].ended is not None
+        assert part.runs[-1].ended - part.runs[0].began <= timedelta(minutes=5)
+        first = job.up
+        assert len({vm.zone for vm in first}) == 1
+        faults.add("stockout", zone=first[0].zone)
+        place.world.preempt(PROJECT, first[1].name)
+        place.wait(lambda: job.runs_in(2), "the second round runs")
+        _finish(job)
+        moved = [vm for vm in job.vms if vm not in (part, *first)]
+        assert sorted(map(node_of, moved)) == [0, 1]
+        assert len({vm.zone for vm in moved}) == 1
+        assert moved[0].zone != first[0].zone
+
+
+def _requested(place: TrainingWorld, nodes: int) -> GangJob:
+    """Returns a gang that waits before its last step."""
+    job = GangJob(place, "plain", nodes, "job")
+    job.launch(STEPS, "--last-after", str(job.home / "go"), "--patience", "90")
+    return job
+
+
+def _wait_for_first_save(job: GangJob) -> None:
+    job.place.wait(lambda: job.runs_in(1) and job.step >= 5, "the first round has saved")
+
+
+def _vm(job: GangJob, node: int) -> VM:
+    vm = job.vm_of(node)
+    assert vm is not None
+    return vm
+
+
+def _finish(job: GangJob) -> None:
+    """Lets it end, and judges what every gang must show."""
+    (job.home / "go").touch()
+    job.place.wait_for_state(job.id, "succeeded")
+    job.place.wait_until_nothing_bills()
+    wrong = [*judge.wrong_weights(job.finals, job.nodes, train_plain.undisturbed(job.nodes, STEPS))]
+    wrong += [*judge.at_once(job.written), *judge.one_process_each(job.written, job.nodes), *money_wrong(job.place)[0]]
+    assert wrong == []
