@@ -22,6 +22,7 @@ class Member:
     is_running: bool = False
     is_over: bool = False
     waits: bool = False  # its round has ended, and it waits for the next
+    beats: int = 0  # words of its command since that began
     saves: list[int] = field(default_factory=list)  # the rounds in which it was asked for a save
     began: list[tuple[int, str, tuple[str, ...], str]] = field(default_factory=list)  # round, resumed from, addresses
 
@@ -60,6 +61,7 @@ class GangAgents:
 
     def beat(self, member: Member) -> None:
         if member.is_running:
+            member.beats += 1
             self._take(member, self._say(member, "heartbeat", is_running=True, step=1000 * member.round))
         elif member.waits:
             self._take(member, self._say(member, "heartbeat", phase="round_ended"))
@@ -99,6 +101,6 @@ class GangAgents:
             member.round = answer.regroup.round
             self._take(member, self._say(member, "heartbeat", phase=STANDING_BY))
         if answer.go is not None and not member.is_running and not member.waits and answer.go.round == member.round:
-            member.is_running = True
+            member.is_running, member.beats = True, 0
             member.began.append((member.round, answer.go.resume_from, answer.go.addresses, answer.go.secret))
             self._take(member, self._say(member, "start", step=None))
