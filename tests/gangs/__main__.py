@@ -26,7 +26,7 @@ _STEPS = {"plain": 60, "torch": 30, "jax": 30}
 _SPEED = {"plain": 30.0, "torch": 10.0, "jax": 10.0}
 _LONGEST_CUT_S = {"plain": 10.0, "torch": 5.0, "jax": 5.0}  # PyTorch's and JAX's own patience is of minutes
 _READY_SPEED = 4.0
-_EACH_LIFE = 5
+_EACH_LIFE = 8
 
 
 def _main(given: Sequence[str]) -> int:

@@ -65,7 +65,7 @@ def lived(
 ) -> Life:
     """Runs a job to its end, which `count` disturbances come upon."""
     began, lot, pause = time.monotonic(), disturbances.lot, threading.Event()
-    job.launch(steps, *(("--patience", "6", "--step-seconds", "0.15") if job.kind == "plain" else ()))
+    job.launch(steps, *(("--patience", "6", "--step-seconds", "0.4") if job.kind == "plain" else ()))
     moment = _moment(job, steps, lot)
     state, look_at = job.state, 0.0
     while state not in _OVER:
