@@ -38,6 +38,7 @@ class Life:
     happened: Counter[str] = field(default_factory=Counter)
     rounds: int = 0
     vms: int = 0
+    moves: int = 0
     seconds: float = 0.0
 
 
@@ -86,7 +87,10 @@ def lived(
     life.wrong += judge.wrong_weights(job.finals, job.nodes, expected)
     life.wrong += judge.at_once(written)
     life.wrong += judge.one_process_each(written, job.nodes)
-    life.wrong += judge.vms_too_many(list(map(node_of, job.vms)), job.nodes, disturbances.lost, disturbances.moves)
+    left = job.ended_early
+    life.moves = len(left["moved"]) // job.nodes
+    ended = [*left["moved"], *left["succeeded"]]
+    life.wrong += judge.vms_too_many(list(map(node_of, job.vms)), job.nodes, disturbances.lost, ended)
     return life
 
 
