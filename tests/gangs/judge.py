@@ -63,9 +63,9 @@ def wrong_weights(finals: Sequence[str], nodes: int, undisturbed: str) -> Iterat
 
 
 def vms_too_many(made: Sequence[int], nodes: int, lost: Sequence[int], ended: Sequence[int]) -> Iterator[str]:
-    """Yields nodes for which more VMs were made than are accounted for. All name the node of each: VMs that were
-    `made`, those that were `lost`, and those that `ended` on purpose before the job did: they moved with the gang, or had
-    finished when another one was lost.
+    """Yields nodes for which more VMs were made than are accounted for. All name the node of each VM: those that were
+    `made`, `lost`, and `ended` on purpose before the job did, as they moved with the gang or had finished when another
+    one was lost.
     """
     made_of, lost_of, ended_of = Counter(made), Counter(lost), Counter(ended)
     for node in range(nodes):
