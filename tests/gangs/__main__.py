@@ -74,11 +74,8 @@ def _lives(kind: str, nodes: int, count: int, until: float, lot: Random, can_cut
             happened += life.happened
             wrong += _show(f"{name}, life {number}", life.wrong)
             words = ", ".join(f"{many} {what}" for what, many in sorted(life.happened.items()))
-            print(
-                f"{name}, life {number}: {words or 'nothing'}; {life.rounds} rounds, {life.vms} VMs, {life.moves} moves",
-                end="",
-            )
-            print(f", {life.seconds:.0f} s", flush=True)
+            figures = f"{life.rounds} rounds, {life.vms} VMs, {life.moves} moves, {life.seconds:.0f} s"
+            print(f"{name}, life {number}: {words or 'nothing'}; {figures}", flush=True)
         differences, sums = money_wrong(place)
         wrong += _show(f"{name}, money", differences)
         print(f"{name}: {number} lives, {happened.total()} disturbances, the bill / the ledger {sums}", flush=True)

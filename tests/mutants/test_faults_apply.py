@@ -21,6 +21,7 @@ ROOMS = {
     "doctor",
     "ends",
     "feed",
+    "gang_jobs",
     "gangs",
     "keepers",
     "labels",

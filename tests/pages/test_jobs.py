@@ -22,6 +22,7 @@ from costguard.jobs.rows import agent_rows
 from costguard.jobs.rows import job_rows as jobs
 from costguard.model.attempt import AgentState, AttemptState
 from costguard.model.job import CheckpointPlan, JobInput, JobOutput, JobState, SeenCheckpoint
+from costguard.model.money import Money
 from costguard.trackers import rows as tracker_rows
 from costguard_vm.model.checkpoint import LookFor
 
@@ -237,6 +238,24 @@ def test_a_full_disk_and_the_images_digest_are_shown(database: Database, client:
     page = page_of(client, "/jobs/j7k2m9q4")
     assert "Disk full: 0 bytes left on /" in page.text
     assert f"pulled as {digest}" in " ".join(page.text.split())
+
+
+def test_a_job_of_several_vms_shows_each_with_its_node(database: Database, client: TestClient) -> None:
+    """The list says how many there are and what an hour of all costs; the job's page names each VM's node."""
+    with database.write() as connection:
+        job_rows.added(connection, state=JobState.RUNNING, nodes=3)
+        for node in range(3):
+            made = job_rows.attempt(
+                connection, number=node + 1, node=node, formation=1, state=AttemptState.RUNNING, rate=Money.of("0.25"),
+                gce_id=str(node + 1),
+            )  # fmt: skip
+            agent_rows.hear(connection, made.id, AgentState(NOW, 1, started_at=NOW, step=100))
+    listed, text = tidy(page_of(client, "/jobs").text), tidy(page_of(client, "/jobs/j7k2m9q4").text)
+    assert "3 × t4" in listed
+    assert "1 running, $0.750 an hour" in listed
+    for node in range(3):
+        assert f"{node + 1}. node {node}, us-central1-a" in text
+    assert "VMs together 3" in text
 
 
 def test_data_that_no_vm_has_reported_on_is_shown(database: Database, client: TestClient) -> None:

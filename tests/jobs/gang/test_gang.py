@@ -73,6 +73,8 @@ def test_one_lost_vm_is_replaced_where_the_others_stay(jobs: World) -> None:
     together = agents.until_running(4)
     assert {one.round for one in together} == {2}
     assert {one.began[-1][1] for one in together} == {"gs://runs/train/checkpoint-500"}
+    secrets = {began[3] for one in together for began in one.began}
+    assert len(secrets) == 2, "each round has its own"
     after = [one for one in jobs.attempts() if one.is_open]
     new = [one for one in after if one.name not in before]
     assert [(one.node, one.zone) for one in new] == [(before["cg-j1-3"].node, zone)]
@@ -138,6 +140,10 @@ def test_a_silent_vm_is_no_crash_of_the_others(jobs: World) -> None:
     together = agents.until_running(4, turns=120)
     assert {one.round for one in together} == {2}
     assert silent.name not in {one.name for one in together}
+    (lost,) = jobs.cloud.ever(silent.name)
+    began = max(event.occurred_at for event in jobs.events("GangRoundBegan"))
+    assert lost.gone_at is not None
+    assert lost.gone_at <= began, "it could still write"
     assert [one.outcome for one in jobs.interruptions()] == [Outcome.LOST]
 
 
@@ -194,6 +200,18 @@ def test_its_ceiling_counts_all_vms(jobs: World) -> None:
     jobs.step()
     rest = {job_id: jobs.attempts(job_id)[0].max_run for job_id in ("one", "four")}
     assert rest["four"] * 4 <= rest["one"] * 1.0001
+
+
+def test_vms_lost_together_are_one_preemption(jobs: World) -> None:
+    """A round ends once, however many VMs were lost in it."""
+    agents = begun(jobs, max_preemptions=1)
+    jobs.cloud.preempt(jobs.vm("cg-j1-1"), jobs.vm("cg-j1-2"), jobs.vm("cg-j1-3"))
+    agents.until_running(4)
+    jobs.cloud.preempt(*(vm for vm in jobs.cloud.running() if vm.name != "cg-j1-4"))
+    for _ in range(30):
+        agents.step()
+    assert jobs.job().state is JobState.FAILED
+    assert "preempted 2 times, and 1 were allowed" in jobs.job().reason
 
 
 def test_no_two_rounds_live_at_once_whatever_kills_the_guard(jobs: World) -> None:

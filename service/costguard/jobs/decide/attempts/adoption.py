@@ -57,6 +57,11 @@ def why_not_adopted(
         return f"its labels and its name do not agree about job {job.id}"
     if job.state.is_over:
         return f"job {job.id} is {job.state.value} in this database"
+    if job.is_gang:
+        return (
+            f"job {job.id} runs on several VMs together, and one of them alone is not adopted: delete them, and it "
+            "begins again from its newest checkpoint"
+        )
     if any(one.name == vm.name and one.project == vm.key.project for one in attempts):
         return f"job {job.id} has an attempt of this name with another VM"
     if (last := next((one for one in attempts if one.is_open), None)) is not None:

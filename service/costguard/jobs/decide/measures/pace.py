@@ -44,15 +44,22 @@ def metric_of(attempts: Sequence[Attempt]) -> SeenMetric | None:
 
 
 def pace(attempts: Sequence[Attempt], cost: Priced) -> TrainingPace:
+    attempts = [attempt for attempt in attempts if attempt.node == 0]  # which speaks for a gang
     begun = next((attempt for attempt in attempts if attempt.agent.step is not None), None)
-    # The first run on a VM's own disk finds nothing there.
-    first = None if begun is None else 0 if begun.agent.run > 1 else _begins_at(begun)
+    first = None if begun is None else _first_of(begun)
     step = step_of(attempts)
     steps = step - first if step is not None and first is not None and step > first else None
     rates = (_per_hour(attempt) for attempt in reversed(attempts))
     per_hour = next((rate for rate in rates if rate is not None), None)
     paid = Money(cost.amount.nanos * 1000 // steps) if steps and cost.whole and cost.amount else None
     return TrainingPace(steps, per_hour, paid)
+
+
+def _first_of(begun: Attempt) -> int | None:
+    """The step that the job began from; None where nobody knows: of a gang's VM, the last round's alone is kept."""
+    if begun.round > 1:
+        return None
+    return 0 if begun.agent.run > 1 else _begins_at(begun)  # the first run on a VM's own disk finds nothing there
 
 
 def _begins_at(attempt: Attempt) -> int | None:

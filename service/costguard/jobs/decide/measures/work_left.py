@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from costguard.jobs.decide.checkpoints import work_at_risk
 from costguard.jobs.decide.planned import Overhead, WorkLeft
-from costguard.jobs.decide.view import JobView
+from costguard.jobs.decide.view import AttemptView, JobView
 from costguard.model.attempt import Attempt, Outcome
 from costguard.model.duration import span_text
 from costguard.model.job import CheckpointPlan, JobKind
@@ -62,13 +62,13 @@ def pending_loss(view: JobView) -> timedelta:
     if _is_open(view) and view.last is not None and view.last.attempt.agent.started_at is not None:
         return _NOTHING
     written_at = view.checkpoint.written_at if view.checkpoint is not None else None
-    return work_at_risk.uncounted_loss([seen.attempt for seen in view.attempts], view.interruptions, written_at)
+    return work_at_risk.uncounted_loss([seen.attempt for seen in _of_one(view)], view.interruptions, written_at)
 
 
 def _worked(view: JobView, now: datetime) -> timedelta:
     """Returns the work that is done: the time its command ran, without work that was lost."""
-    done = work_at_risk.kept_work([seen.attempt for seen in view.attempts], view.interruptions)
-    for seen in view.attempts:
+    done = work_at_risk.kept_work([seen.attempt for seen in _of_one(view)], view.interruptions)
+    for seen in _of_one(view):
         if (since := work_at_risk.runs_since(seen.attempt, view.interruptions)) is not None:
             until = seen.vm.ended_at if seen.vm is not None else None
             done += max((until or now) - since, _NOTHING)
@@ -91,7 +91,7 @@ def overspent(view: JobView, on_demand: float) -> float:
     if not tried:
         return 0.0
     paid = sum(one.rate.over(_billed(one)).nanos for one in tried if one.rate is not None) / 1e9
-    kept = work_at_risk.kept_work(tried, view.interruptions) - pending_loss(view)
+    kept = work_at_risk.kept_work([one for one in tried if one.node == 0], view.interruptions) - pending_loss(view)
     return paid - on_demand * (max(kept, _NOTHING) / _HOUR)
 
 
@@ -118,6 +118,11 @@ def overhead(view: JobView, start: timedelta | None, written: Sequence[datetime]
         gaps = [later - earlier for earlier, later in pairwise(sorted(written)) if _in_one_run(view, earlier, later)]
         loss = max(gaps[-20:]) * _LATE_SAVE if gaps else APART
     return Overhead(start or START, loss)
+
+
+def _of_one(view: JobView) -> list[AttemptView]:
+    """Returns the attempts whose time is the job's: of a gang, whose VMs work at the same time, those of node 0."""
+    return [seen for seen in view.attempts if seen.attempt.node == 0]
 
 
 def _in_one_run(view: JobView, earlier: datetime, later: datetime) -> bool:
