@@ -55,7 +55,8 @@ class Disturbances:
             "guard away": (1, self._guard_away),
             "VM preempted": (2, self._lose),
             "VM preempted with notice": (1, self._lose),
-            "VM deleted by hand": (1, self._lose),
+            "VM deleted by hand": (0.5, self._lose),
+            "VM's host failed": (1, self._lose),
             "VM preempted, zone full": (1, self._lose),
         }
         return {**kinds, "network cut": (2, self._cut)} if self.can_cut else kinds
@@ -106,6 +107,8 @@ class Disturbances:
         try:
             if "deleted" in what:
                 world.delete(PROJECT, vm.name, OWNER)
+            elif "host" in what:
+                world.trigger("host-error", PROJECT, vm.name, vm.zone)
             elif "notice" in what:
                 world.trigger_after_notice("preempt", PROJECT, vm.name, vm.zone, _NOTICE)
             else:

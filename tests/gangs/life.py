@@ -83,8 +83,11 @@ def lived(
     life = Life(happened=Counter(disturbances.happened), seconds=time.monotonic() - began)
     written = job.written
     life.rounds, life.vms = len({one.round for one in written}), len(job.vms)
-    life.wrong += [f"the job is {state}: {job.detail['job']['reason']}"] if state != "succeeded" else []
-    life.wrong += judge.wrong_weights(job.finals, job.nodes, expected)
+    reason = str(job.detail["job"]["reason"])
+    # A person who deletes a VM of a job cancels the job, unless Google's word of it came too late.
+    if not (state == "cancelled" and "was deleted by" in reason and life.happened["VM deleted by hand"]):
+        life.wrong += [f"the job is {state}: {reason}"] if state != "succeeded" else []
+        life.wrong += judge.wrong_weights(job.finals, job.nodes, expected)
     life.wrong += judge.at_once(written)
     life.wrong += judge.one_process_each(written, job.nodes)
     left = job.ended_early
