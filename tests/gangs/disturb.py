@@ -31,7 +31,6 @@ class Disturbances:
     longest_cut_s: float
     happened: list[str] = field(default_factory=list)
     lost: list[int] = field(default_factory=list)
-    moves: int = 0  # times that the gang could not stay where it was
     _threads: list[threading.Thread] = field(default_factory=list)
 
     def one(self) -> None:
@@ -119,7 +118,6 @@ class Disturbances:
         self.happened.append(what)
         if full is not None:
             number = full.id
-            self.moves += 1
             self._later(self.lot.uniform(8.0, 15.0), lambda: world.faults.remove(number))
 
     def _cut(self, what: str) -> None:

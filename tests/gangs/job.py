@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
+from collections import defaultdict
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -78,6 +79,17 @@ class GangJob:
     @property
     def state(self) -> str:
         return str(self.detail["job"]["state"])
+
+    @property
+    def ended_early(self) -> dict[str, list[int]]:
+        """Returns the nodes of attempts that another one of the same node followed, by how they ended."""
+        by_outcome = defaultdict[str, list[int]](list)
+        newest = set[int]()
+        for one in sorted(self.detail["attempts"], key=lambda one: -int(one["number"])):
+            if one["node"] in newest:
+                by_outcome[str(one["outcome"])].append(one["node"])
+            newest.add(one["node"])
+        return by_outcome
 
     @property
     def finals(self) -> list[str]:

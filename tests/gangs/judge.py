@@ -62,12 +62,13 @@ def wrong_weights(finals: Sequence[str], nodes: int, undisturbed: str) -> Iterat
         yield f"the weights {sorted(set(finals))} differ from {undisturbed}"
 
 
-def vms_too_many(made: Sequence[int], nodes: int, lost: Sequence[int], moves: int) -> Iterator[str]:
-    """Yields nodes for which more VMs were made than its losses and the gang's moves account for. `made` and `lost`
-    name the node of each.
+def vms_too_many(made: Sequence[int], nodes: int, lost: Sequence[int], ended: Sequence[int]) -> Iterator[str]:
+    """Yields nodes for which more VMs were made than are accounted for. All name the node of each VM: those that were
+    `made`, `lost`, and `ended` on purpose before the job did, as they moved with the gang or had finished when another
+    one was lost.
     """
-    made_of, lost_of = Counter(made), Counter(lost)
+    made_of, lost_of, ended_of = Counter(made), Counter(lost), Counter(ended)
     for node in range(nodes):
-        most = 1 + moves + lost_of[node]
+        most = 1 + lost_of[node] + ended_of[node]
         if made_of[node] > most:
             yield f"node {node} had {made_of[node]} VMs, and {most} are accounted for"
