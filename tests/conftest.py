@@ -16,7 +16,7 @@ from anyio.from_thread import start_blocking_portal
 from fastapi.testclient import TestClient
 from hypothesis import HealthCheck, Phase, settings
 from sqlalchemy import make_url
-from tests import statement_cache
+from tests import built_commands, statement_cache
 from tests.postgres import shared_server
 
 from costguard.db.migrate import upgrade
@@ -43,6 +43,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 statement_cache.share()
+built_commands.build_once()
 
 # Quicker than TRUNCATE, which makes new files for every table and index.
 _EMPTY = "; ".join(

@@ -14,22 +14,21 @@ from tests.agent.fake_metadata import metadata_server
 from tests.agent.loaded_agents import LoadedAgents, loaded_agents
 from tests.agent.vm import Vm
 
-from costguard_vm.bundle import bundle
+from costguard_vm.bundle import texts
 
 
 @pytest.fixture(scope="session")
 def agent_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The one file that travels, with its modules compiled next to their sources: each start would compile them again.
+    """Packs what travels, with compiled modules next to their sources: each start of the file itself compiles them.
 
-    The tests of the bundle and of a boot start it as it is.
+    The tests of the bundle and of a boot start that file.
     """
     path = tmp_path_factory.mktemp("agent") / "agent.pyz"
-    path.write_bytes(bundle())
-    with zipfile.ZipFile(path, "a") as archive:
-        for name in archive.namelist():
-            if name.endswith(".py"):
-                code = marshal.dumps(compile(archive.read(name), f"{path}/{name}", "exec"))
-                archive.writestr(f"{name}c", importlib.util.MAGIC_NUMBER + _TRUSTED + code)
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, text in texts().items():
+            archive.writestr(name, text)
+            code = marshal.dumps(compile(text, f"{path}/{name}", "exec"))
+            archive.writestr(f"{name}c", importlib.util.MAGIC_NUMBER + _TRUSTED + code)
     return path
 
 

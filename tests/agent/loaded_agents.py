@@ -22,10 +22,11 @@ from pathlib import Path
 # Reads what the next agent is given, and a pipe with it. A process in between waits for the agent: it writes the
 # agent's id to the pipe and, at its end, its exit code as `waitpid` tells it.
 _MOTHER = """
-import json, os, runpy, socket, sys
+import gc, json, os, runpy, socket, sys
 agent, asked = sys.argv[1], socket.socket(fileno=int(sys.argv[2]))
 sys.path.insert(0, agent)
 import costguard_vm.agent.main
+gc.freeze()
 def become(given):
     os.chdir("/")
     spoken = os.open(given["spoken"], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)

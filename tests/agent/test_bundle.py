@@ -5,10 +5,14 @@ from __future__ import annotations
 import ast
 import io
 import os
+import shutil
 import subprocess
 import sys
 import zipfile
+import zlib
 from pathlib import Path
+
+import pytest
 
 from costguard_vm.bundle import TYPES, bundle
 
@@ -17,8 +21,14 @@ METADATA_LIMIT = 256 << 10  # of one value: https://cloud.google.com/compute/doc
 
 
 def sources() -> dict[str, str]:
+    """The modules in the file, and the two by which it begins."""
     with zipfile.ZipFile(io.BytesIO(bundle())) as archive:
-        return {name: archive.read(name).decode("ascii") for name in archive.namelist()}
+        words = zlib.decompress(archive.read("modules")).decode("ascii").split("\0")
+        begins = {name: archive.read(name).decode("ascii") for name in archive.namelist() if name.endswith(".py")}
+    return {
+        **begins,
+        **{f"{name.replace('.', '/')}.py": text for name, text in zip(words[::2], words[1::2], strict=True)},
+    }
 
 
 def test_python_3_8_reads_it() -> None:
@@ -31,8 +41,9 @@ def test_python_3_8_has_all_that_it_uses(tmp_path: Path) -> None:
     """The bundle uses no module, function or argument that is newer than the language, by vermin's tables, written by
     others.
     """
-    with zipfile.ZipFile(io.BytesIO(bundle())) as archive:
-        archive.extractall(tmp_path)
+    for name, text in sources().items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
     vermin = [
         str(Path(sys.executable).with_name("vermin")),
         "-t=3.8-",
@@ -140,3 +151,32 @@ def test_the_runner_loads_nothing_of_http(tmp_path: Path) -> None:
     loaded = set(done.stdout.split())
     assert "costguard_vm.agent.runner" in loaded
     assert loaded & {"http.client", "ssl", "urllib.request"} == set()
+
+
+@pytest.mark.parametrize("version", ["3.8", "3.9", "3.10", "3.12", "3.13", "3.14"])
+def test_other_versions_of_python_read_its_stream(tmp_path: Path, version: str) -> None:
+    """Every module is imported by each Python that is installed here, and a traceback names its file and line."""
+    python = next((path for path in _pythons(version) if _is_version(path, version)), None)
+    if python is None:
+        pytest.skip(f"Python {version} is not installed here")
+    (tmp_path / "agent.pyz").write_bytes(bundle())
+    names = [name[:-3].replace("/", ".").removesuffix(".__init__") for name in sources() if name != "__main__.py"]
+    script = f"""import sys; sys.path.insert(0, "agent.pyz")
+for name in {names}: __import__(name)
+sys.modules["costguard_vm.agent.settings"].read_settings("[]")"""
+    done = subprocess.run([python, "-I", "-c", script], cwd=tmp_path, capture_output=True, text=True, check=False)
+    lines = (ROOT / "service/costguard_vm/agent/settings.py").read_text("utf-8").splitlines()
+    line = next(number for number, text in enumerate(lines, 1) if "is not a JSON object" in text)
+    assert f'"agent.pyz/costguard_vm/agent/settings.py", line {line}' in done.stderr
+
+
+def _pythons(version: str) -> list[str]:
+    installed = sorted(str(path) for path in Path.home().glob(f".pyenv/versions/{version}.*/bin/python"))
+    on_path = shutil.which(f"python{version}")
+    return [*installed, *([on_path] if on_path else [])]
+
+
+def _is_version(path: str, version: str) -> bool:
+    ask = "import sys; print('%d.%d' % sys.version_info[:2])"
+    done = subprocess.run([path, "-c", ask], capture_output=True, text=True, check=False)
+    return done.stdout.strip() == version

@@ -119,6 +119,7 @@ def test_a_round_that_fails_is_no_end(pair: Gang) -> None:
 def test_words_again_and_of_older_rounds_change_nothing(pair: Gang) -> None:
     """The guard repeats its words, and one that was late on its way comes after a newer one."""
     _begin(pair)
+    assert [_starts(vm, 1) for vm in pair.vms] == [["1"]] * 2
     pair.regroup(3)
     for guard in pair.guards:
         guard.wait_for("heartbeat", is_standing_by(3))

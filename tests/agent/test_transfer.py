@@ -7,6 +7,7 @@ import subprocess
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.agent.s3_server import KEY, S3Server, rclone_path, s3_server
@@ -219,3 +220,17 @@ def test_what_is_no_place_is_refused(uri: str, transfer: Transfer) -> None:
     """A wrong place is refused before rclone could take it for something else."""
     with pytest.raises(TransferFailed, match="is no place"):
         transfer.listing(uri)
+
+
+def test_what_vanishes_while_it_is_copied_is_missed(tmp_path: Path) -> None:
+    """rclone copies the others, and reports no failure."""
+
+    class Late(Transfer):
+        def _copy(self, source: str, *rest: Any) -> TransferProgress:
+            (Path(source) / "b").unlink()
+            return super()._copy(source, *rest)
+
+    source = tree(tmp_path / "from", {"a": b"one", "b": b"two"})
+    late = Late(AttemptSettings(retry_s=0.01), {}, str(tmp_path), lambda _: None, NOWHERE, lambda _: rclone_path())
+    with pytest.raises(TransferFailed, match="/b vanished while it was copied"):
+        late.copy(f"file://{source}", f"file://{tmp_path}/to", only=["a", "b"])

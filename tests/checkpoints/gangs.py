@@ -5,8 +5,10 @@ from __future__ import annotations
 import base64
 import gzip
 import json
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -27,10 +29,10 @@ class Ranges:
     """The ranges that were recorded. Others count as changed meanwhile."""
 
     def __init__(self, ranges: Iterable[Sequence[Any]]) -> None:
-        self._held = {(path, start): base64.b64decode(text) for path, start, text in ranges}
+        self.held = {(path, start): base64.b64decode(text) for path, start, text in ranges}
 
     def read(self, file: StoredFile, start: int, length: int) -> bytes:
-        data = self._held.get((file.path, start), b"")[:length]
+        data = self.held.get((file.path, start), b"")[:length]
         if len(data) != length:
             raise FileChanged(file.path)
         return data
@@ -53,6 +55,7 @@ class Recorded:
         return next(name for name, loads in self.saves if loads)
 
 
+@cache
 def recorded(name: str) -> Recorded:
     read = json.loads(gzip.decompress((FOLDER / f"{name}.json.gz").read_bytes()))
     parts = tuple(
@@ -76,3 +79,30 @@ def without(part: NodePart, *paths: str) -> NodePart:
 def emptied(part: NodePart) -> NodePart:
     """The part of a node whose disk is gone."""
     return without(part, *part.listing.files)
+
+
+def folder_of(name: str, step: int) -> str:
+    """The folder in which the framework of a recorded run saves a step."""
+    return re.sub("[0-9]+", str(step), recorded(name).newest, count=1)
+
+
+def saved_files(name: str, node: int, step: int) -> dict[str, bytes]:
+    """The files that one node holds of a save that was recorded, and the framework's note of its newest.
+
+    Their names and sizes are the framework's, and so are all bytes that the judge reads; others are zeros. It is the
+    newest save that the framework loads, under the name of this step.
+    """
+    run, folder = recorded(name), folder_of(name, step)
+    part = run.parts[node]
+    held = {path: file for path, file in part.listing.files.items() if path.startswith(f"{run.newest}/")}
+    bodies = {f"{folder}/{path.partition('/')[2]}": _body(part, file) for path, file in held.items()}
+    return bodies if "latest" not in part.listing.files else {**bodies, "latest": folder.encode()}
+
+
+def _body(part: NodePart, file: StoredFile) -> bytes:
+    body = bytearray(file.size)
+    assert isinstance(part.reader, Ranges)
+    for (path, start), data in part.reader.held.items():
+        if path == file.path:
+            body[start : start + len(data)] = data
+    return bytes(body)

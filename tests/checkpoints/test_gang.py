@@ -184,3 +184,23 @@ def test_accelerates_states_with_fsdp() -> None:
         assert (_look(left, shape=shape).resume is not None) == (lost == "scheduler.bin"), lost
     short = below("checkpoint_4", {**files, "random_states_1.pkl": torch_zip()[:-9]})
     assert _look(short, shape=shape).resume is None
+
+
+def test_what_a_node_found_in_its_own_files_counts() -> None:
+    """Nobody reads them a second time, from the bucket; a torn one is torn wherever it is judged."""
+    memories = [Memory(part, "/runs/gang") for part in deepspeed_of_two()]
+    for problem in ("", "zero_pp_rank_1_mp_rank_00_optim_states.pt is cut off."):
+        parts = [NodePart(node, memory.listing, memory) for node, memory in enumerate(memories)]
+        problems = dict.fromkeys(memories[1].listing.files, problem)
+        look = judge_gang([parts[0], replace(parts[1], problems=problems)], TWO, LookFor())
+        assert (look.resume is None) == bool(problem)
+        assert not memories[1].asked
+
+
+def deepspeed_of_two() -> list[list[tuple[str, bytes]]]:
+    """A tag of two data ranks, each on a node of its own."""
+    tag = "global_step7"
+    states = torch_zip({"module": {}, "dp_world_size": 2, "mp_world_size": 1})
+    first = {"mp_rank_00_model_states.pt": states, "zero_pp_rank_0_mp_rank_00_optim_states.pt": torch_zip()}
+    second = {"zero_pp_rank_1_mp_rank_00_optim_states.pt": torch_zip()}
+    return [[*below(tag, first), ("latest", tag.encode())], below(tag, second)]

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import pytest
 from tests.cli.demo_story import DemoStory
 from tests.cli.lines import reading
 from tests.cli.printed import ROOT, commands_of
@@ -96,6 +97,17 @@ def test_every_printed_command_is_part_of_the_journey() -> None:
     assert [begin for begin in ELSEWHERE if not any(command.startswith(begin) for command in printed)] == []
 
 
+@pytest.fixture
+def environment_of_before() -> Iterator[None]:
+    """A demo's VMs are local processes: what a set-up command installs goes into the environment of the tests, and
+    there each later start of Python would load it, in twice the time.
+    """
+    yield
+    pip = [sys.executable, "-m", "pip", "uninstall", "--yes", "--quiet", "--disable-pip-version-check", "bert"]
+    subprocess.run(pip, check=True)
+
+
+@pytest.mark.usefixtures("environment_of_before")
 def test_a_newcomer_gets_what_the_documents_say(tmp_path: Path, typist: Typist) -> None:
     """Each command as printed, in the environment that the demo prints, JOB standing for the demo's own job.
 

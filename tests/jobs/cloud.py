@@ -62,7 +62,7 @@ class CloudOfVms:
     def __init__(self, clock: HandClock, insert_takes: float = 8, delete_takes: float = 20) -> None:
         self._clock = clock
         self._lock = threading.RLock()
-        self._insert_takes, self._delete_takes = timedelta(seconds=insert_takes), timedelta(seconds=delete_takes)
+        self._insert_takes, self.delete_takes = timedelta(seconds=insert_takes), timedelta(seconds=delete_takes)
         self.all: list[Vm] = []
         self.stockouts: set[str] = set()
         self.spot_stockouts: set[str] = set()
@@ -142,7 +142,7 @@ class CloudOfVms:
             if stored is None:
                 vm = self._at(project, zone, instance)
                 vm.status = Status.STOPPING
-                stored = self._begin(_STOPPED, vm, self._delete_takes, request_id)
+                stored = self._begin(_STOPPED, vm, self.delete_takes, request_id)
             self._muteness()
             return stored
 
@@ -153,7 +153,7 @@ class CloudOfVms:
             if stored is None:
                 vm = self._at(project, zone, instance)
                 vm.status = Status.STOPPING
-                stored = self._begin(_GONE, vm, self._delete_takes, request_id)
+                stored = self._begin(_GONE, vm, self.delete_takes, request_id)
             self._muteness()
             return stored
 

@@ -10,10 +10,12 @@ import math
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
+from itertools import accumulate
 from typing import NamedTuple
 
 BIN_STARTS = (0.0, 0.16, 0.33, 0.66, 1.5, 4.0, 8.0, 16.0)  # hours; the last bin has no end
 BINS = len(BIN_STARTS)
+_BIN_ENDS = (*BIN_STARTS[1:], math.inf)
 ByAge = tuple[float, ...]  # a number for each bin
 
 NONE_BY_AGE: ByAge = (0.0,) * BINS
@@ -173,12 +175,24 @@ def hazards_of(counts: ZoneCounts, prior_hours: float = PRIOR_HOURS) -> Hazards:
     )
 
 
+@lru_cache(maxsize=1024)
+def _passed_before(hazard: ByAge) -> ByAge:
+    """The sum of the hazards from a life's begin to the start of each bin: events that are expected by then."""
+    passed = (rate * (end - start) for rate, start, end in zip(hazard, BIN_STARTS, _BIN_ENDS[:-1], strict=False))
+    return tuple(accumulate(passed, initial=0.0))
+
+
 def survival(hazard: ByAge, age_h: float, hours: float) -> float:
     """The chance that what is `age_h` old goes on for so many hours more."""
     end_h = age_h + hours
+    if age_h == 0:
+        place = bin_of(end_h)
+        return math.exp(-(_passed_before(hazard)[place] + hazard[place] * max(0.0, end_h - BIN_STARTS[place])))
     passed = 0.0
-    for place, (start, end) in enumerate(zip(BIN_STARTS, (*BIN_STARTS[1:], math.inf), strict=True)):
-        passed += hazard[place] * max(0.0, min(end, end_h) - max(start, age_h))
+    for place in range(bin_of(age_h), BINS):
+        if end_h <= BIN_STARTS[place]:
+            break
+        passed += hazard[place] * max(0.0, min(_BIN_ENDS[place], end_h) - max(BIN_STARTS[place], age_h))
     return math.exp(-passed)
 
 

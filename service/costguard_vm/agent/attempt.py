@@ -32,10 +32,10 @@ from .stand_by import StandBy
 from .state import VM_ENDS, SavedState
 from .steps import finish_stage, prepare_stage
 from .stopping import CommandStop, VmEnds
+from .transfers.gang_travel import travelling
 from .transfers.phases import Phases
 from .transfers.preparation import CommandSecrets, Stage
 from .transfers.tool import ToolFinder
-from .transfers.travel import TravellingCheckpoints
 from .watch.activity import ActivityWatch
 from .watch.stack_watch import StackWatch
 from .watch.usage import VmUsage
@@ -73,7 +73,7 @@ class AgentAttempt:
         saves_to = on_the_vm(settings, plan.get("local") or plan.get("location", ""), places.volumes)
         self._reader = ProgressReader(settings, self._log, self._step_file, saves_to)
         self._progress = CommandProgress(settings, self._log, self._reader)
-        self._travel = TravellingCheckpoints(settings, self._folder, places.volumes, self._credentials, self._send)
+        self._travel = travelling(settings, self._folder, places.volumes, self._credentials, self._send)
         self._pieces = self._pieces_of(self._state.run)
         self._checkpoints = DiskCheckpoints(settings, places.volumes, os.path.join(self._folder, "runs"))
         self._setup = SetupWatch(settings, self._state, self._log)
@@ -97,7 +97,7 @@ class AgentAttempt:
         self._gang = GangMember(
             settings, self._state, self._stop, self._standing, metadata, self._send, self._end_round
         )
-        self._gang.save_now = self._saving.ask_now
+        self._gang.save_now, self._gang.before = self._save_now, self._publish_earlier
         self._guard.on_answer = self._gang.hear
         self._is_again = False
         self._runner = RunnerWatch(self._state)
@@ -138,6 +138,14 @@ class AgentAttempt:
                 latest = min(latest, time.monotonic() + LAST_WORDS_S)
             self._stop.wait(self._settings.poll_s)
         return self._is_again and not self._stop.is_vm_ending
+
+    def _save_now(self) -> None:
+        self._travel.hurry()
+        self._saving.ask_now()
+
+    def _publish_earlier(self, wait: Callable[[float], None]) -> None:
+        with self._phases.phase("saving"):
+            self._travel.publish_earlier(wait)
 
     def _stand_by(self) -> Mapping[str, Any]:
         """Until it comes, another VM of the job trains."""

@@ -73,6 +73,7 @@ class AttemptSettings(NamedTuple):
     stand_by_s: float = 3.0
     gang: dict[str, str] = {}
     peers_s: float = 120.0
+    parts_s: float = 60.0
     maintenance: str = "stop"
     step_file: str = ""
     step_pattern: str = ""

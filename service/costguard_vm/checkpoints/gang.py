@@ -11,11 +11,11 @@ Pure except for the ranges that it reads. Travels with the agent.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Callable, TypeVar
 
 from costguard_vm.checkpoints.judge import judge
-from costguard_vm.checkpoints.layouts.base import FileChanged, RangeReader, lost_files
+from costguard_vm.checkpoints.layouts.base import FileChanged, RangeReader, Vouching, lost_files
 from costguard_vm.checkpoints.layouts.ranks import rank_of
 from costguard_vm.model.checkpoint import Checkpoint, CheckpointLook, CheckpointState, Listing, LookFor, StoredFile
 from costguard_vm.model.gang import GangCheckpoint, GangLook, GangShape, GangState, MissingPart
@@ -26,17 +26,27 @@ R = TypeVar("R")
 
 @dataclass(frozen=True)
 class NodePart:
-    """The files in the folder of one node, by its number from 0, and how to read in them."""
+    """The files in the folder of one node, by its number from 0, and how to read in them.
+
+    `problems` are what the node itself found when it read its files, "" for a whole one; others are read here.
+    """
 
     node: int
     listing: Listing
     reader: RangeReader
+    problems: Mapping[str, str] = field(default_factory=dict)
 
 
 def judge_gang(
-    parts: Sequence[NodePart], shape: GangShape, look_for: LookFor, earlier: Mapping[int, Listing] | None = None
+    parts: Sequence[NodePart],
+    shape: GangShape,
+    look_for: LookFor,
+    earlier: Mapping[int, Listing] | None = None,
+    examine: int = 1,
 ) -> GangLook:
     """Judges each step over the parts of all nodes; the newest complete one is what the gang resumes from.
+
+    As `judge`, it reads in the newest `examine`, and in older ones until one is complete.
 
     `parts` are of the nodes that could be looked at: what only the others can hold is unknown, and not missing. A
     shared folder is one part. `earlier` are the listings before, by node: what changed since may still be written.
@@ -46,11 +56,11 @@ def judge_gang(
     if earlier is not None:
         past = [replace(part, listing=earlier[part.node]) for part in parts if part.node in earlier]
         before = _Union(past, shape).listing
-    look = judge(union.listing, look_for, union, before)
+    look = judge(union.listing, look_for, union, before, examine)
     return _GangJudge(union, parts, shape).look(look)
 
 
-class _Union:
+class _Union(Vouching):
     """The files of all nodes under one location, and a reader of them.
 
     Where several nodes hold a path, the copy of the node that its rank runs on counts. Of a file that is of no rank
@@ -86,6 +96,10 @@ class _Union:
 
     def each(self, work: Callable[[T], R], items: Sequence[T]) -> Sequence[R]:
         return [work(item) for item in items]
+
+    def problem(self, file: StoredFile) -> str | None:
+        holder = self._holders.get(file.path)
+        return holder.problems.get(file.path) if holder is not None else None
 
 
 class _GangJudge:

@@ -3,7 +3,8 @@
 `.costguard/uploading/NAME` lies there while the checkpoint NAME is uploaded, replaced or deleted: it is written first
 and deleted last, so that no moment of an upload shows a torn checkpoint as complete, whatever its layout can tell by
 names (Orbax's, outside of Google Cloud Storage, tells nothing). `.costguard/slots/N/` is for a checkpoint whose name is
-taken by the only complete one. All else below `.costguard/` is no checkpoint. Travels with the agent.
+taken by the only complete one. `.costguard/parts/` has what several VMs hold of theirs. All else below `.costguard/`
+is no checkpoint. Travels with the agent.
 
 Other tools do not know that note. For them the file by which a layout tells that all others are there goes last, and is
 deleted first; for Orbax, which recognises a folder by any of several files, all of these go after the arrays.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -133,6 +134,7 @@ def test_vms_that_only_lost_each_other_begin_again(jobs: World) -> None:
 def test_a_silent_vm_is_no_crash_of_the_others(jobs: World) -> None:
     """While one VM is silent, nothing is concluded from the failures of the others."""
     agents = begun(jobs, max_crashes=0)
+    jobs.cloud.delete_takes = timedelta(minutes=3)
     silent, *others = agents.running().values()
     agents.silent.add(silent.name)
     for member in others:

@@ -67,6 +67,7 @@ class GangMember:
         self._deadline = NEVER
         self._check: PeerCheck | None = None
         self.save_now: Callable[[], object] = lambda: None
+        self.before: Callable[[Callable[[float], None]], object] = lambda _: None  # this node is ready for a round
         self.is_between_rounds = False
 
     @property
@@ -116,6 +117,7 @@ class GangMember:
         if ROUND_ENDED in self._state.sent:  # the check failed, and then the agent was killed
             raise PeersMissing("the other VMs of this job could not be reached")
         self._address = self._of_metadata("instance/network-interfaces/0/ip", is_needed=True)
+        self.before(self.hold)
         go = self._standing.until(self._rounds.begun, self.hold)
         self._is_ready, self._secret = True, go["secret"]
         return {name: value for name, value in go.items() if name != "secret"}

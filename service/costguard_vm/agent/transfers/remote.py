@@ -21,6 +21,7 @@ from .transfer import Progress, Transfer
 
 T = TypeVar("T")
 R = TypeVar("R")
+Put = Callable[[str, Sequence[str]], object]  # brings files, by their paths in the folder, to a place
 
 
 class Held(NamedTuple):
@@ -94,15 +95,15 @@ def planned(candidate: CandidateCheckpoint, listing: Listing, look_for: LookFor)
     files = {file.path: file for file in candidate.files.values()}
     if listing.is_file:
         return Upload(candidate, [list(files)], {})
-    markers = _markers(candidate, listing, look_for)
-    files.update((path, listing.files[path]) for path in markers)
+    marked_by = markers(candidate, listing, look_for)
+    files.update((path, listing.files[path]) for path in marked_by)
     written = pointer(candidate)
     if not _stands(candidate, files, written, look_for):
         return None
-    return Upload(candidate, in_order(candidate, markers, look_for.marker), written)
+    return Upload(candidate, in_order(candidate, marked_by, look_for.marker), written)
 
 
-def _markers(candidate: CandidateCheckpoint, listing: Listing, look_for: LookFor) -> list[str]:
+def markers(candidate: CandidateCheckpoint, listing: Listing, look_for: LookFor) -> list[str]:
     """The paths of the markers of its step, where they lie next to it."""
     if STEP not in look_for.marker:
         return []
@@ -138,6 +139,7 @@ class RemoteCheckpoints:
         self._unfinished: list[str] = []
         self._begun: dict[str, list[Sequence[Sequence[str]]]] = {}  # what failed uploads may have left, by name
         self.is_file = names_a_file(location)
+        self._there: Mapping[str, StoredFile] = {}  # all that lay there when it was read in
         self._resumed = ""  # the name of the one that this run resumed from, which stays
 
     def read_in(self, transfer: Transfer) -> list[CandidateCheckpoint]:
@@ -151,9 +153,10 @@ class RemoteCheckpoints:
         plain, slots, _ = parts_of(listing)
         for one in whole:
             slot = slot_of(one.name)
-            groups = in_order(one, _markers(one, slots.get(slot, plain), self._look_for), self._look_for.marker)
+            groups = in_order(one, markers(one, slots.get(slot, plain), self._look_for), self._look_for.marker)
             named = pointer(replace(one, name=one.name[len(slot) :]))
-            self._held[one.name] = Held(one.name, _step(one), age(one)[1], groups, named)
+            self._held[one.name] = Held(one.name, step_of(one.step), age(one)[1], groups, named)
+        self._there = files
         self._unfinished = [path for path in files if path.startswith(UPLOADING)]
         return whole
 
@@ -173,6 +176,26 @@ class RemoteCheckpoints:
             transfer.delete(self.location, only=[sign])
         self._unfinished = []
 
+    def held(self, name: str) -> list[str]:
+        """Returns what stands before the path of each whole checkpoint of this name that lies there: "" or a slot."""
+        return [slot_of(one) for one in self._held if one == slot_of(one) + name]
+
+    def has(self, name: str, sizes: Mapping[str, int], since: datetime) -> bool:
+        """Says whether a whole checkpoint of this name lay there with files of these sizes, no older than `since`."""
+        there = ({path: self._there.get(slot + path) for path in sizes} for slot in self.held(name))
+        return any(
+            all(
+                file is not None and file.size == sizes[path] and file.modified_at >= since
+                for path, file in files.items()
+            )
+            for files in there
+        )
+
+    @property
+    def newest_step(self) -> int:
+        """The step of the newest complete one; -2 where there is none."""
+        return max((one.step for one in self._held.values()), default=-2)
+
     def _newest(self) -> Held | None:
         """Returns the newest of those that lie at the location itself."""
         here = [one for one in self._held.values() if not one.name.startswith(SLOTS)]
@@ -191,9 +214,15 @@ class RemoteCheckpoints:
         self._resumed = name
 
     def upload(
-        self, transfer: Transfer, upload: Upload, root: str, is_unchanged: Callable[[], bool], progress: Progress
+        self,
+        transfer: Transfer,
+        upload: Upload,
+        root: str,
+        is_unchanged: Callable[[], bool],
+        progress: Progress,
+        put: Put | None = None,
     ) -> str:
-        """Uploads a checkpoint of the folder, or the file, `root`. Returns its name at the location.
+        """Uploads a checkpoint of the folder, or the file, `root`, or what `put` brings. Returns its name there.
 
         Raises TransferFailed; then it is not complete there, unless it is a single file, which is there as a whole.
         """
@@ -201,6 +230,7 @@ class RemoteCheckpoints:
         if self.is_file:
             transfer.upload(root, self.location, progress)
             return one.name
+        put = put or (lambda target, group: transfer.upload(root, target, progress, only=group))
         prefix = "" if upload.is_one_file else self._slot(one.name)
         target = join(self.location, prefix.rstrip("/"))
         placed = in_slot(prefix, one) if prefix else one
@@ -208,7 +238,7 @@ class RemoteCheckpoints:
         before = self._held.pop(placed.name, None)
         groups = [[prefix + path for path in group] for group in upload.groups]
         if upload.is_one_file:
-            transfer.upload(root, target, progress, only=upload.paths)
+            put(target, upload.paths)
         else:
             sign = note_of(placed.name)
             there = [*([before.groups] if before is not None else []), *self._begun.get(placed.name, [])]
@@ -221,21 +251,21 @@ class RemoteCheckpoints:
             transfer.delete(self.location, only=stale)
             *first, last = upload.groups
             for group in first:
-                transfer.upload(root, target, progress, only=group)
+                put(target, group)
             if not is_unchanged():
                 raise TransferFailed(f"{one.name} changed while it was uploaded")
-            transfer.upload(root, target, progress, only=last)
+            put(target, last)
             if not is_unchanged():
                 transfer.delete(target, only=last)
                 raise TransferFailed(f"{one.name} changed while it was uploaded")
             newest = self._newest()
-            if prefix or newest is None or newest.step <= _step(one):
+            if prefix or newest is None or newest.step <= step_of(one.step):
                 for name, content in upload.written.items():
                     transfer.write(join(target, name), content)
             transfer.delete(self.location, only=[sign])
             del self._begun[placed.name]
         now = datetime.now(timezone.utc)
-        self._held[placed.name] = Held(placed.name, _step(one), now, groups, upload.written)
+        self._held[placed.name] = Held(placed.name, step_of(one.step), now, groups, upload.written)
         return placed.name
 
     def trim(self, transfer: Transfer) -> None:
@@ -284,5 +314,6 @@ def fingerprint(one: CandidateCheckpoint, listing: Listing) -> str:
     return hashlib.sha256(repr((len(one.files), held)).encode("utf-8", "surrogateescape")).hexdigest()[:32]
 
 
-def _step(one: CandidateCheckpoint) -> int:
-    return -1 if one.step is None else one.step
+def step_of(step: int | None) -> int:
+    """A step to compare with others; one that is not known is the oldest."""
+    return -1 if step is None else step

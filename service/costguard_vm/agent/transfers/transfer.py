@@ -159,7 +159,12 @@ class Transfer:
         if absent or (only is None and not there):
             missing = f"{source_uri}{'/' + absent[0] if absent else ''}"
             raise TransferFailed(f"{missing} does not exist: nothing was copied to {target_uri}", True)
-        return self._copy(source, target, target_uri, progress, only, ["--no-update-modtime"])
+        copied = self._copy(source, target, target_uri, progress, only, ["--no-update-modtime"])
+        arrived = self._listing(target_uri, only) if only else there
+        lost = [name for name, file in there.items() if name not in arrived or arrived[name].size != file.size]
+        if lost:
+            raise TransferFailed(f"{source_uri}/{lost[0]} vanished while it was copied to {target_uri}")
+        return copied
 
     def _copy(
         self, source: str, target: str, uri: str, progress: Progress, only: Only, flags: Sequence[str]

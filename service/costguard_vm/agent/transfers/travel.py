@@ -39,7 +39,7 @@ def _chosen(go: Mapping[str, Any]) -> dict[str, str]:
     return {"resume_from": go["resume_from"], **step} if is_chosen else {}
 
 
-class _Interrupted(Exception):
+class Interrupted(Exception):
     """A newer checkpoint is to be uploaded first, or the time is over."""
 
 
@@ -54,7 +54,8 @@ class TravellingCheckpoints:
         self._settings, self._secrets, self._send = settings, secrets, send
         self._look_for = LookFor(framework, plan.get("pattern", ""), plan.get("marker", ""))
         self._local = plan.get("local", "")
-        self._uploads = settings.gang.get("node", "0") == "0"  # one VM of a job brings checkpoints to a location
+        self._tells = settings.gang.get("node", "0") == "0"  # of several VMs, the first says what became of checkpoints
+        self._uploads = self._tells
         self._path = on_the_vm(settings, self._local, volumes)
         self._remote = RemoteCheckpoints(plan.get("location", ""), self._look_for, int(plan.get("keep", "3")))
         self._noted = os.path.join(folder, "uploaded.json")
@@ -91,16 +92,21 @@ class TravellingCheckpoints:
             self._remote.clean(transfer)
         wanted = plan.get("resume_from", "")
         if not wanted:
+            self._make_ready(None)
             return
         seen = [one for one in whole if join(self._remote.location, one.resume_path) == wanted]
         if not seen:
             raise NotStarted(f"{wanted}, which the job was to resume from, is not complete there any more")
         best = seen[0]
         self._remote.protect(best.name)
+        self._make_ready(best)
         resume_path = self._download(transfer, best)
         checkpoint = join(self._local, resume_path)
         step = int(plan["step"]) if plan.get("step") else best.step
         stage.arguments += filled(self._settings.resume_arguments, checkpoint, self._local, step)
+
+    def _make_ready(self, best: CandidateCheckpoint | None) -> None:
+        """Prepares the folder for what the run resumes from; None: from nothing."""
 
     def _download(self, transfer: Transfer, best: CandidateCheckpoint) -> str:
         """Returns its path below the local folder. What is there already, verified, is not downloaded again."""
@@ -129,6 +135,9 @@ class TravellingCheckpoints:
             os.makedirs(self._path)
             os.chmod(self._path, 0o777 if self._settings.image else 0o755)
 
+    def publish_earlier(self, wait: Callable[[float], None]) -> None:
+        """Brings what rounds of several VMs left to an end, before another one begins."""
+
     def start(self) -> None:
         """Begins to watch, once the command is about to start; also after a restart of the agent."""
         if self.is_wanted and self._uploads and self._thread is None and not self._over.is_set():
@@ -150,7 +159,7 @@ class TravellingCheckpoints:
             self._over.set()
             self._wake.set()
             left = self._left()
-            if why:
+            if why and (self._tells or left):
                 self._send("flushed", why=why, saved=self._saved[-20:], left=left[:20], error=self._trouble)
 
     def settle(self, wait: Callable[[float], None]) -> None:
@@ -170,11 +179,14 @@ class TravellingCheckpoints:
     def _left(self) -> list[str]:
         """The complete checkpoints newer than what was uploaded, which did not make it."""
         try:
-            left = [upload.candidate.name for upload in self._wanted(self._listing(), None)]
+            left = self._names_wanted()
         except Exception as problem:  # the report is sent all the same
             say(f"{self._local} cannot be read: {problem!r}")
             return []
         return left
+
+    def _names_wanted(self, earlier: Listing | None = None) -> list[str]:
+        return [upload.candidate.name for upload in self._wanted(self._listing(), earlier)]
 
     def _watch(self) -> None:
         while not self._is_known and not self._over.is_set():  # an earlier agent prepared this run
@@ -187,18 +199,23 @@ class TravellingCheckpoints:
         while not self._over.is_set():
             is_last = self._is_final
             try:
-                is_more = self._look(is_last)
-            except _Interrupted:
+                is_more = self.look(is_last)
+            except Interrupted:
                 is_more = True
             except Exception as problem:  # one trouble must not be the last look
                 self._complain(problem)
                 is_more = False
-            if is_last and not is_more:
+            is_awaiting = is_last and not is_more and self.awaits()
+            if is_last and not is_more and not is_awaiting:
                 self._done.set()
                 return
-            if not is_more and not self._is_final:
-                self._wake.wait(HURRIED_S if self._is_hurried else self._every)
+            if not is_more and (is_awaiting or not self._is_final):
+                self._wake.wait(min(self._every, HURRIED_S) if self._is_hurried or is_awaiting else self._every)
                 self._wake.clear()
+
+    def awaits(self) -> bool:
+        """Says whether something is still expected of other VMs after the last look."""
+        return False
 
     def _complain(self, problem: Exception) -> None:
         text = str(problem) if isinstance(problem, TransferFailed) else repr(problem)
@@ -213,18 +230,22 @@ class TravellingCheckpoints:
         except FileNotFoundError:
             return Listing(self._local, {})
 
-    def _look(self, is_last: bool) -> bool:
+    def look(self, is_last: bool) -> bool:
         """Uploads the newest that is not there yet. Returns whether another look is due at once."""
         listing = self._listing()
         wanted = self._wanted(listing, None if is_last else self._earlier)
-        now = time.monotonic()
-        if now - self._earlier_at >= min(self._every, HURRIED_S if self._is_hurried else self._every) / 2:
-            self._earlier, self._earlier_at = listing, now
+        self._note_look(listing)
         if not wanted:
             self._warn_of_unrecognised(listing)
             return False
         self._upload(wanted[0], listing)
         return True
+
+    def _note_look(self, listing: Listing) -> None:
+        """Keeps a listing to compare the next one with, unless the last one that was kept is too young."""
+        now = time.monotonic()
+        if now - self._earlier_at >= min(self._every, HURRIED_S if self._is_hurried else self._every) / 2:
+            self._earlier, self._earlier_at = listing, now
 
     def _warn_of_unrecognised(self, listing: Listing) -> None:
         """Warns once: nothing was ever recognised in the folder, and its files look like checkpoints."""
@@ -275,11 +296,14 @@ class TravellingCheckpoints:
         self._saved.append(one.name)
         self.uploaded_at[one.name] = time.time()
         self._trouble = ""
-        size = sum(file.size for file in one.files.values())
-        seconds = round(time.monotonic() - started_at, 1)
-        self._send("saved", is_urgent=False, name=one.name, step=one.step, bytes=size, seconds=seconds, saved_at=utc())
+        self._report_saved(one, time.monotonic() - started_at)
         if not self._is_hurried:
             self._remote.trim(transfer)
+
+    def _report_saved(self, one: CandidateCheckpoint, took_s: float) -> None:
+        size = sum(file.size for file in one.files.values())
+        seconds = round(took_s, 1)
+        self._send("saved", is_urgent=False, name=one.name, step=one.step, bytes=size, seconds=seconds, saved_at=utc())
 
     def _note(self, progress: TransferProgress) -> None:
         self.progress = progress
@@ -296,10 +320,10 @@ class TravellingCheckpoints:
         if seconds and not self._over.is_set():
             self._over.wait(seconds)
         if self._over.is_set():
-            raise _Interrupted
+            raise Interrupted
         state = (self._is_hurried, self._is_final)
         if state != self._checked and self._current:
             self._checked = state
-            newest = self._wanted(self._listing(), None if self._is_final else self._earlier)
-            if newest and newest[0].candidate.name != self._current:
-                raise _Interrupted
+            newest = self._names_wanted(None if self._is_final else self._earlier)
+            if newest and newest[0] != self._current:
+                raise Interrupted

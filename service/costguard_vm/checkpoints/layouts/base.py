@@ -158,6 +158,14 @@ class RangeReader(Protocol):
         ...
 
 
+class Vouching:
+    """A reader that knows of some files whether they are whole: another VM has read them by these rules."""
+
+    def problem(self, file: StoredFile) -> str | None:
+        """Returns what is wrong with it, "" for a whole one; None where it has to be read."""
+        raise NotImplementedError
+
+
 @dataclass(frozen=True)
 class CandidateCheckpoint:
     """A possible checkpoint. `missing` is what its names alone show; `check` reads its files."""

@@ -12,7 +12,7 @@ import struct
 from collections.abc import Sequence
 from math import prod
 
-from costguard_vm.checkpoints.layouts.base import Lacking, Problems, RangeReader, TooLarge, Window
+from costguard_vm.checkpoints.layouts.base import Lacking, Problems, RangeReader, TooLarge, Vouching, Window
 from costguard_vm.checkpoints.layouts.pickles import MARK, PERSISTENT, STOP, Named, UnknownOpcode, Value, end_of, tokens
 from costguard_vm.model.checkpoint import StoredFile
 
@@ -189,6 +189,8 @@ def problems_of(files: Sequence[StoredFile], reader: RangeReader) -> Problems:
 def problem_of(file: StoredFile, reader: RangeReader) -> str:
     """Empty when it is whole, or of a format that does not tell."""
     name = file.path.rpartition("/")[2]
+    if isinstance(reader, Vouching) and (problem := reader.problem(file)) is not None:
+        return problem
     if not file.size:
         return f"{name} is empty."
     if name.endswith(".safetensors"):
