@@ -101,6 +101,7 @@ def money_wrong(place: TrainingWorld) -> tuple[list[str], str]:
     """Compares the ledger with the simulated cloud's bill, VM by VM, once the guard has looked at the ends of all; and
     returns the sums of both.
     """
+    place.wait_until_nothing_bills()
     world = place.world
     billed = {str(one["id"]): int(one["nanos"]) for one in _shown_bills(world)}
     with closing(Database.open(place.database)) as database:
