@@ -62,6 +62,7 @@ class Word:
     bound: Mapping[str, Sequence[str]] = field(default_factory=dict)
     began: Mapping[str, str] = field(default_factory=dict)
     withheld: Sequence[str] = ()
+    spared: str = ""  # the newest of which all have uploaded a part, as the first node knows
     is_final: bool = False
     has_written: bool = False
     published: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
@@ -91,7 +92,7 @@ def text_of(word: Word) -> bytes:
         for name, part in word.parts.items()
     }
     others = {key: dict(getattr(word, key)) for key in ("notes", "seen", "bound", "began", "published")}
-    plain = {key: getattr(word, key) for key in ("nodes", "number", "is_final", "has_written")}
+    plain = {key: getattr(word, key) for key in ("nodes", "number", "spared", "is_final", "has_written")}
     return json.dumps({**plain, **others, "withheld": list(word.withheld), "parts": parts}, sort_keys=True).encode()
 
 
@@ -226,9 +227,11 @@ def next_word(node: int, before: Word, parts_found: Mapping[str, Part], words: M
             parts[name] = old
     newest = sorted(parts, key=lambda name: age_of(name, parts[name]), reverse=True)
     spared = next((name for name in newest if _is_with_all(name, words)), "")
-    kept = {name: parts[name] for name in newest if not keep or name in newest[:keep] or name == spared}
+    stays = {*newest[:keep], spared, first.spared if first is not None else ""}
+    kept = {name: parts[name] for name in newest if not keep or name in stays}
     began = {**{name: part.begin for name, part in kept.items()}, **before.began}
-    return replace(before, parts=kept, began=began, has_written=before.has_written or bool(kept))
+    spared = "" if node else spared
+    return replace(before, parts=kept, began=began, spared=spared, has_written=before.has_written or bool(kept))
 
 
 def _is_with_all(name: str, words: Mapping[int, Word]) -> bool:
