@@ -78,6 +78,7 @@ RUN_BY: Mapping[str, str] = {
 ELSEWHERE: Mapping[str, str] = {
     **NOT_IN_THE_JOURNEY,
     "costguard launch --workdir": "the option's name; the journey launches with it",
+    "costguard launch a100x8 --nodes ": "needs PyTorch on each VM; tests/scenario/test_gang.py launches several",
     "costguard launch a100 --mlflow-run ": "needs a server of MLflow; `make trackers` runs it",
     "curl ": "asks a server of the reader's own; tests/api asks the same address",
     "docker ": "needs Docker and a registry; tests/deploy reads the file that it builds from",

@@ -59,8 +59,8 @@ def why_not_adopted(
         return f"job {job.id} is {job.state.value} in this database"
     if job.is_gang:
         return (
-            f"job {job.id} runs on several VMs together, and one of them alone is not adopted: delete them, and it "
-            "begins again from its newest checkpoint"
+            f"it is one of several VMs of job {job.id}, and one alone is not adopted: delete them, and the job begins "
+            "again from its newest checkpoint"
         )
     if any(one.name == vm.name and one.project == vm.key.project for one in attempts):
         return f"job {job.id} has an attempt of this name with another VM"
