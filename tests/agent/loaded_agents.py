@@ -7,6 +7,7 @@ the file itself.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import select
@@ -84,7 +85,8 @@ class LoadedAgent:
 
     def send_signal(self, number: int) -> None:
         if self.poll() is None:
-            os.kill(self.pid, number)
+            with contextlib.suppress(ProcessLookupError):  # its parent may have waited for it since
+                os.kill(self.pid, number)
 
     def terminate(self) -> None:
         self.send_signal(signal.SIGTERM)
