@@ -148,9 +148,11 @@ class PeerCheck:
         while not self._over.is_set() and other not in self._passed:
             for port in reversed(self._ports):
                 if (other, port) not in self._reached and other not in self._passed:
-                    self._problems[other, port] = self._ask(other, port)
-                    if not self._problems[other, port]:
+                    problem = self._ask(other, port)
+                    if not problem:
                         self._reached.add((other, port))
+                    if self._problems.get((other, port)) != STRANGER:  # which ends before this one, and then refuses
+                        self._problems[other, port] = problem
             if {(other, port) for port in self._ports} <= self._reached:
                 return
             self._over.wait(AGAIN_S)
