@@ -11,10 +11,11 @@ from functools import partial
 from typing import Any
 
 import pytest
-from sqlalchemy import func, select
+from sqlalchemy import select
 from tests.scenario.books import assert_consistent
 from tests.scenario.direct import DirectPrices
 from tests.scenario.fleet import HOUR, MINUTE, PROJECTS, Life, body, price_list
+from tests.shards.ledger import spent_by_vm
 
 from costguard.access.rules import Rules
 from costguard.daemon.feed import FeedTask
@@ -22,7 +23,7 @@ from costguard.daemon.looker import LookPace
 from costguard.daemon.reconcile import Reconciler
 from costguard.db import lease as leases
 from costguard.db.lease import Lease
-from costguard.db.tables import charges, instances, lifetimes, storage_spans
+from costguard.db.tables import instances, lifetimes
 from costguard.db.transaction import Database
 from costguard.gce.client import ComputeCloud
 from costguard.ledger.discovery.rules import WatchScope
@@ -93,20 +94,9 @@ class Watch:
 
     def spent(self) -> Mapping[str, int]:
         """Nano-dollars in the ledger, by the VM's number."""
-        spent: dict[str, int] = {}
         with self.database.read() as connection:
             assert_consistent(connection)
-            for kind, spans in (("lifetime", lifetimes), ("storage", storage_spans)):
-                rows = connection.execute(
-                    select(instances.c.gce_id, func.sum(charges.c.amount_nanos))
-                    .select_from(charges)
-                    .join(spans, (charges.c.span == kind) & (charges.c.span_id == spans.c.id))
-                    .join(instances, spans.c.instance_id == instances.c.id)
-                    .group_by(instances.c.gce_id)
-                )
-                for gce_id, nanos in rows:
-                    spent[gce_id] = spent.get(gce_id, 0) + int(nanos)
-        return spent
+        return spent_by_vm(self.database)
 
     def billed(self) -> Mapping[str, int]:
         world = self.world

@@ -33,7 +33,7 @@ from costguard.jobs.decide.view import (
     an_hour,
     earliest,
     is_due,
-    may_write,
+    may_any_write,
     place_of,
     present_run,
     wait_stably,
@@ -50,17 +50,12 @@ def next_vm(view: JobView, places: Sequence[LaunchPlace], context: JobContext) -
         return Proposal(
             without_vm(view), f"{_ended(view)}; its VM is being checked, because its disk holds what it saved"
         )
-    stopped = view.unknown or view.hold or view.pause
-    if stopped:
+    if view.held_up:
         until = wait_stably(view, context.now + HOLD_AGAIN, context.now)
-        return Proposal(without_vm(view), f"waits: {stopped}", next_at=until)
-    writers = [may_write(attempt, view.interruptions, context) for attempt in view.attempts]
-    if any(writers):
-        moments = [until for until in writers if isinstance(until, datetime)]
-        is_known = len(moments) == sum(bool(writer) for writer in writers)
-        return Proposal(
-            without_vm(view), f"{_ended(view)}; {_WAITS_FOR_WRITER}", next_at=max(moments) if is_known else None
-        )
+        return Proposal(without_vm(view), f"waits: {view.held_up}", next_at=until)
+    if writes := may_any_write(view.attempts, view.interruptions, context):
+        until_then = writes if isinstance(writes, datetime) else None
+        return Proposal(without_vm(view), f"{_ended(view)}; {_WAITS_FOR_WRITER}", next_at=until_then)
     after = after_failures(view, context.terms)
     if after is not None and after > context.now:
         return Proposal(
@@ -141,8 +136,10 @@ def _loose_end(view: JobView, context: JobContext) -> tuple[JobAction, ...]:
 def _overtaken(view: JobView, context: JobContext) -> tuple[JobAction, ...]:
     """The ends of attempts before the last one that are open still: a restored database may not know of them."""
     actions: list[JobAction] = []
-    present = view.last.attempt if view.last is not None else None
-    for seen in view.attempts if present is not None and not view.job.state.is_over else ():
+    if view.last is None or view.job.state.is_over:
+        return ()
+    present = view.last.attempt
+    for seen in view.attempts:
         attempt = seen.attempt
         if not attempt.is_open or _is_of_present(attempt, present):
             continue
@@ -155,10 +152,8 @@ def _overtaken(view: JobView, context: JobContext) -> tuple[JobAction, ...]:
     return tuple(actions)
 
 
-def _is_of_present(attempt: Attempt, present: Attempt | None) -> bool:
+def _is_of_present(attempt: Attempt, present: Attempt) -> bool:
     """Says whether it is the last attempt, or in a gang of the same formation."""
-    if present is None:
-        return False
     return attempt.id == present.id or (attempt.formation != 0 and attempt.formation == present.formation)
 
 

@@ -119,6 +119,17 @@ def may_write(seen: AttemptView, interruptions: Sequence[Interruption], context:
     return True
 
 
+def may_any_write(
+    seen: Sequence[AttemptView], interruptions: Sequence[Interruption], context: JobContext
+) -> datetime | bool:
+    """Says whether something on a VM of these attempts, all of which ended, can still write, as `may_write` does for
+    one; a moment: until then, at the latest.
+    """
+    writers = [writer for one in seen if (writer := may_write(one, interruptions, context))]
+    moments = [until for until in writers if isinstance(until, datetime)]
+    return max(moments) if moments and len(moments) == len(writers) else bool(writers)
+
+
 HOLD_AGAIN = timedelta(minutes=5)  # until budgets are looked at again: a new period may have begun
 
 
@@ -204,6 +215,11 @@ class JobView:
     @property
     def spent(self) -> Money:
         return self.cost.amount + self.downloads
+
+    @property
+    def held_up(self) -> str:
+        """Explains why no VM of it may begin now; "" where nothing speaks against it."""
+        return self.unknown or self.hold or self.pause
 
     @property
     def last(self) -> AttemptView | None:

@@ -313,7 +313,7 @@ def _go_ahead(connection: Connection, one: _Heard) -> GoAhead | None:
     """Returns the go-ahead, with every answer until its command runs."""
     attempt = one.attempt
     has_begun = one.update.agent.started_at is not None
-    if attempt.formation or attempt.released_at is None or has_begun or not attempt.is_open:
+    if attempt.released_at is None or has_begun or not attempt.is_open:
         return None
     if (job := job_rows.read(connection, attempt.job_id)) is None:
         return None

@@ -331,7 +331,7 @@ def _resting(view: JobView, seen: AttemptView, context: JobContext) -> Proposal:
             return Proposal(JobState.RECOVERING, reason, next_at=attempt.try_after)
         return Proposal(JobState.RECOVERING, reason, (StopVm(attempt.id, reason),))
     short = f"{ceiling_text(view)} is reserved by its other members" if left is not None and left < LEAST_RUN else ""
-    if held := view.unknown or view.hold or view.pause or short:
+    if held := view.held_up or short:
         due = wait_stably(view, context.now + HOLD_AGAIN, context.now)
         return Proposal(JobState.RECOVERING, f"waits: {held}", next_at=due)
     if attempt.error and attempt.try_after is not None and attempt.try_after > context.now:

@@ -29,7 +29,7 @@ from costguard.jobs.decide.view import (
     JobView,
     PresentRun,
     earliest,
-    may_write,
+    may_any_write,
     place_of,
     present_run,
     without_vm,
@@ -109,12 +109,10 @@ def take_over(view: JobView, seen: AttemptView, context: JobContext) -> Proposal
     if view.hold:
         gives_up = f"its job waits: {view.hold}" if context.now - since > _KEPT else ""
         return _settled(view, seen, context, Proposal(state, f"waits: {view.hold}", next_at=since + _KEPT), gives_up)
-    writers = [may_write(one, view.interruptions, context) for one in view.attempts]
-    if any(writers):
-        moments = [until for until in writers if isinstance(until, datetime)]
-        is_known = len(moments) == sum(bool(writer) for writer in writers)
+    if writes := may_any_write(view.attempts, view.interruptions, context):
         waits = f"{reason}its next VM begins once nothing on this one can write any more"
-        return _settled(view, seen, context, Proposal(state, waits, next_at=max(moments) if is_known else None), "")
+        until = writes if isinstance(writes, datetime) else None
+        return _settled(view, seen, context, Proposal(state, waits, next_at=until), "")
     if after is not None and after > context.now:
         gives_up = "its job is not tried again so soon" if after - context.now > _KEPT else ""
         waits = f"{reason}tried again at {clock_text(after, context.now)}"
@@ -236,7 +234,7 @@ def _next_vm(
     """
     if plan.act is Act.WAIT or view.job.spec.checkpoint is None or not works(run) or run.agent.started_at is None:
         return ""
-    if view.hold or view.unknown or view.pause:
+    if view.held_up:
         return None
     vain = [one for one in view.attempts if one.attempt.follows == run.attempt.number and not one.attempt.took_over]
     again = _again_at(view, vain, context)

@@ -67,15 +67,10 @@ def once_each_round(attempts: Sequence[Attempt], interruptions: Sequence[Interru
     kept: list[Interruption] = []
     for one in sorted(interruptions, key=lambda one: one.happened_at):
         before = kept[-1] if kept else None
-        is_same = (
-            before is not None
-            and formations.get(before.attempt_id) == formations.get(one.attempt_id)
-            and (one.started_at is None or one.started_at < before.happened_at)
-        )
-        if is_same and before is not None:
-            kept.pop()
-            one = before if one.started_at is None else one
-        kept.append(one)
+        if before is None or formations.get(before.attempt_id) != formations.get(one.attempt_id):
+            kept.append(one)
+        elif one.started_at is not None:
+            kept[-1:] = [one] if one.started_at < before.happened_at else [before, one]
     return kept
 
 

@@ -112,7 +112,7 @@ def _together(gang: Gang, alone: Sequence[Proposal], places: Sequence[LaunchPlac
 def _begun(gang: Gang, action: LetRoundBegin, context: JobContext) -> Proposal:
     """All stand by. What holds up their job is waited for, though not for long: all VMs of it bill."""
     view = gang.view
-    held = view.unknown or view.hold or view.pause
+    held = view.held_up
     if not held:
         return Proposal(_state(gang), action.reason, (action,))
     ready = max(seen.attempt.ready_at or context.now for seen in gang.open)
@@ -150,7 +150,7 @@ def _replaced(gang: Gang, places: Sequence[LaunchPlace], context: JobContext) ->
     nodes = list_text([f"node {node}" for node in gang.missing])
     since = gang.incomplete_since
     patience = since + PATIENCE if since is not None else None
-    held = view.unknown or view.hold or view.pause
+    held = view.held_up
     if held:
         again = wait_stably(view, context.now + HOLD_AGAIN, context.now)
         return Proposal(state, f"{nodes} has no VM, and it waits: {held}", next_at=earliest(again, patience))
@@ -187,7 +187,7 @@ def _formed(gang: Gang, places: Sequence[LaunchPlace], context: JobContext) -> P
     tried = replace(view, attempts=tuple(_one_of_each_formation(view)))
     before = max(view.attempts, key=_ended_at).attempt.reason if view.attempts else ""
     lead = f"{before}; " if before else ""
-    held = view.unknown or view.hold or view.pause
+    held = view.held_up
     if held:
         until = wait_stably(view, context.now + HOLD_AGAIN, context.now)
         return Proposal(without_vm(view), f"waits: {held}", next_at=until)

@@ -14,7 +14,7 @@ from costguard.jobs.decide.gang.members import Gang
 from costguard.jobs.decide.recovery.ending import how
 from costguard.jobs.decide.recovery.log_ends import said_by
 from costguard.jobs.decide.recovery.verdict import too_many, would_repeat
-from costguard.jobs.decide.view import AttemptView, JobContext, may_write
+from costguard.jobs.decide.view import AttemptView, JobContext, may_any_write, present_run
 from costguard.model.attempt import AttemptState, EndedRound, Interruption, Notice, Outcome, Retry
 from costguard.model.job import JobState
 from costguard.model.words import count_text
@@ -65,12 +65,9 @@ def begin(gang: Gang, context: JobContext) -> LetRoundBegin | datetime | None:
     """
     if gang.has_begun or gang.missing or not all(_is_ready(gang, seen) for seen in gang.open):
         return None
-    writers = [
-        may_write(one, gang.view.interruptions, context) for one in gang.view.attempts if not one.attempt.is_open
-    ]
-    moments = [until for until in writers if isinstance(until, datetime)]
-    if any(writers):
-        return max(moments) if len(moments) == sum(bool(writer) for writer in writers) else None
+    ended = [seen for seen in gang.view.attempts if not seen.attempt.is_open]
+    if writes := may_any_write(ended, gang.view.interruptions, context):
+        return writes if isinstance(writes, datetime) else None
     ids = tuple(seen.attempt.id for seen in gang.open)
     return LetRoundBegin(gang.view.job.id, gang.round, ids, f"{count_text(len(ids), 'VM')} of it are ready")
 
@@ -111,8 +108,7 @@ def _failed(gang: Gang, first: _Fallen, context: JobContext) -> Proposal:
         outcome, reason = Outcome.LOST, f"its VMs lost each other, {node} first, and all of them are still there"
     else:
         reason = f"the command failed on {node} with {how(end)}{said_by(attempt.agent.output)}"
-    runs = {one.run for one in gang.view.interruptions if one.attempt_id == attempt.id}
-    run = attempt.agent.run if attempt.agent.run not in runs else -len(runs)
+    run = present_run(first.seen, gang.view.interruptions).number
     interruption = Interruption(
         attempt.id, gang.view.job.id, run, outcome, end.at, end.at, Notice.EXIT, started_at=attempt.agent.started_at
     )
