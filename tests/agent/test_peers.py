@@ -216,6 +216,7 @@ def test_a_member_that_reaches_nobody_says_so(pair: Gang) -> None:
     assert (ended["reason"], ended["repeats"], ended["round"]) == ("not_started", False, 1)
     assert [(one["node"], one["port"]) for one in ended["unreached"]] == [(1, port) for port in PORTS]
     assert f"cannot reach node 1 at {pair.addresses[1]}, port 29400" in ended["error"]
+    pair.guards[0].wait_for("heartbeat", lambda one: one.get("phase") == "round_ended")  # noted on its disk by then
     pair.vms[0].crash()  # while it waits
     pair.vms[0].boot()
     boot = pair.guards[0].wait_for("boot", count=2)
