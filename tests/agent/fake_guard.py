@@ -44,6 +44,15 @@ class FakeGuard:
         """All but heartbeats and points of curves, in the order in which they came."""
         return [event["kind"] for event in self.events if event["kind"] not in ("heartbeat", "progress")]
 
+    def kinds_once(self) -> list[str]:
+        """Returns `kinds` without what an agent reports again because the one before was killed before it noted it."""
+        kept: dict[object, str] = {}
+        for event in self.events:
+            if event["kind"] not in ("heartbeat", "progress"):
+                key = event["seq"] if event["kind"] == "boot" else (event["kind"], event.get("run"))
+                kept.setdefault(key, event["kind"])
+        return list(kept.values())
+
     def wait_for(self, kind: str, fits: Callable[[Event], bool] = lambda _: True, count: int = 1) -> Event:
         """The first event of the kind that fits, or the `count`-th."""
         events: list[Event] = []

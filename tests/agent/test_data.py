@@ -205,4 +205,4 @@ def test_an_agent_that_is_killed_while_it_publishes_goes_on(ground: DataVm, guar
     ground.vm.boot()
     assert guard.wait_for("exit")["reason"] == "exited"
     assert ground.published is not None
-    assert guard.kinds().count("start") == 1
+    assert guard.kinds_once().count("start") == 1

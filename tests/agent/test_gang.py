@@ -229,7 +229,7 @@ def test_an_agent_that_is_killed_goes_on(pair: Gang, moment: str) -> None:
         _end(one, 2, 0)
     assert [end["code"] for end in pair.all("exit")] == [0, 0]
     assert _starts(vm) == ["1", "2"]
-    kinds = [kind for kind in guard.kinds() if kind not in ("boot", "stopping")]
+    kinds = [kind for kind in guard.kinds_once() if kind not in ("boot", "stopping")]
     assert kinds == ["start", "round_ended", "start", "exit"]
 
 

@@ -81,7 +81,7 @@ def test_the_guards_word_outlives_the_agent(vm: Vm, guard: FakeGuard, s3: S3Serv
     guard.go = None
     vm.boot()
     assert guard.wait_for("exit")["code"] == 0
-    assert guard.kinds().count("start") == 1
+    assert guard.kinds_once().count("start") == 1
 
 
 def test_a_cancel_ends_it_before_it_has_touched_anything(vm: Vm, guard: FakeGuard, s3: S3Server) -> None:
