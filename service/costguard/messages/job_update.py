@@ -149,9 +149,7 @@ def _name(job: Job) -> str:
 def _figures(scene: JobSnapshot) -> dict[str, str]:
     job, figures = scene.job, {"Job": f"{scene.job.id}, preset {scene.job.spec.preset}", "Owner": scene.job.spec.owner}
     if scene.attempts:
-        last = scene.attempts[-1]
-        is_spot = last.provisioning_model is ProvisioningModel.SPOT
-        figures["VM"] = f"{last.name} in {last.zone}, {'Spot' if is_spot else 'on-demand'}"
+        figures |= _vms(scene)
         steps = [attempt.agent.step for attempt in scene.attempts if attempt.agent.step is not None]
         if steps:
             figures["Step"] = f"{steps[-1]:,}"
@@ -172,6 +170,16 @@ def _figures(scene: JobSnapshot) -> dict[str, str]:
         )
         figures["Work lost"] = f"{span_text(lost)}, {dollars}"
     return figures
+
+
+def _vms(scene: JobSnapshot) -> dict[str, str]:
+    """`{"VM": "cg-j1-2 in us-central1-a, Spot"}`, and of a gang `{"VMs": "3 of 4 in us-central1-a, Spot"}`."""
+    last, count = scene.attempts[-1], scene.job.spec.nodes
+    where = f"{last.zone}, {'Spot' if last.provisioning_model is ProvisioningModel.SPOT else 'on-demand'}"
+    if not scene.job.is_gang:
+        return {"VM": f"{last.name} in {where}"}
+    there = len({attempt.node for attempt in scene.attempts if attempt.is_open and attempt.made_at is not None})
+    return {"VMs": f"{count} in {where}" if there in (0, count) else f"{there} of {count} in {where}"}
 
 
 def _last_recovery(interruptions: Sequence[Interruption]) -> str:
@@ -204,8 +212,8 @@ def _output(scene: JobSnapshot, kind: JobEvent) -> str:
     """The last lines; of a hang also where it stands."""
     if kind not in (JobEvent.FAILED, JobEvent.HANGS):
         return ""
-    hang = scene.attempts[-1].agent.hang if scene.attempts and kind is JobEvent.HANGS else None
-    where = hang.where[:_MOST_WHERE] if hang is not None else ""
+    hangs = [attempt.agent.hang for attempt in scene.attempts if kind is JobEvent.HANGS and attempt.is_open]
+    where = next((hang.where[:_MOST_WHERE] for hang in reversed(hangs) if hang is not None), "")
     return "\n\n".join(part for part in (_last_lines(scene.output), where) if part)
 
 

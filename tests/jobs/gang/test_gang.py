@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -11,6 +11,8 @@ import pytest
 from tests.jobs.gang_life import GangAgents
 from tests.jobs.world import World, world
 
+from costguard.ledger.accrual import accrual_at
+from costguard.messages.job_update import card, read_scene
 from costguard.model.attempt import Outcome
 from costguard.model.job import JobState
 from costguard.model.money import Money
@@ -82,6 +84,9 @@ def test_one_lost_vm_is_replaced_where_the_others_stay(jobs: World) -> None:
     assert len(after) == 4
     assert [one.outcome for one in jobs.interruptions()] == [Outcome.PREEMPTED]
     assert jobs.interruptions()[0].lost_cost is not None
+    agents.step()
+    (resumed,) = jobs.events("JobResumed")
+    assert "works again in us-central1-" in resumed.text
 
 
 def test_a_notice_to_one_vm_has_the_others_save_once(jobs: World) -> None:
@@ -226,3 +231,22 @@ def test_no_two_rounds_live_at_once_whatever_kills_the_guard(jobs: World) -> Non
     assert {one.round for one in together} == {2}
     assert len([one for one in jobs.attempts() if one.is_open]) == 4
     assert len(jobs.interruptions()) == 2
+
+
+def test_slack_shows_one_job_of_several_vms(jobs: World) -> None:
+    """The card counts the VMs, and has those that are there where one is missing."""
+    agents = begun(jobs)
+    assert _figures(jobs)["VMs"].startswith("4 in us-central1-")
+    jobs.cloud.preempt(jobs.vm("cg-j1-3"))
+    shown = []
+    for _ in range(4):
+        agents.step()
+        shown.append(_figures(jobs)["VMs"])
+    assert any(one.startswith("3 of 4 in us-central1-") for one in shown)
+
+
+def _figures(jobs: World) -> Mapping[str, str]:
+    with jobs.database.read() as connection:
+        scene = read_scene(connection, accrual_at(connection, jobs.clock.now()), "j1")
+    assert scene is not None
+    return card(scene, "").figures

@@ -102,8 +102,12 @@ class ProgressNotes:
         if self._started.get(view.job.id) == run:
             return []
         self._started[view.job.id] = run
-        before = [one for one in view.interruptions if (one.attempt_id, one.run) < run]
-        return [StartedNote(view.job, last, last.agent.started_at, before[-1].happened_at if before else None)]
+        started_at = last.agent.started_at
+        if view.job.is_gang:  # any of its VMs may have been the one that was interrupted
+            before = [one for one in view.interruptions if one.happened_at <= started_at]
+        else:
+            before = [one for one in view.interruptions if (one.attempt_id, one.run) < run]
+        return [StartedNote(view.job, last, started_at, before[-1].happened_at if before else None)]
 
     def _of_deadline(self, job: Job, now: datetime) -> list[Note]:
         deadline = job.spec.deadline
