@@ -46,6 +46,17 @@ def test_a_job_tells_its_progress_its_risk_and_its_losses() -> None:
         assert part in text
 
 
+def test_a_job_of_several_vms_costs_what_they_cost_together() -> None:
+    """Each VM is an attempt with its node; one without a price leaves the sum unknown."""
+    vms = [{**SECOND, "number": number + 2, "node": number, "rate_per_hour": "1.47"} for number in range(3)]
+    gang = {**DETAIL, "spec": {**DETAIL["spec"], "nodes": 3}, "attempts": vms}
+    text = " ".join(shown(show_job, gang).split())
+    assert "$5.30 of $60.00 at most (about $4.41 an hour)" in text
+    assert "a100: 3 VMs, each a2-highgpu-1g" in text
+    vms[1]["rate_per_hour"] = None
+    assert "an hour)" not in shown(show_job, {**gang, "attempts": vms})
+
+
 def test_the_checkpoint_interval_is_shown_where_it_is_known() -> None:
     """It comes with what a change achieved; an earlier server says nothing of it."""
     assert "saving every" not in shown(show_job, DETAIL)

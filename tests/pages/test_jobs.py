@@ -255,6 +255,7 @@ def test_a_job_of_several_vms_shows_each_with_its_node(database: Database, clien
     assert "1 running, $0.750 an hour" in listed
     for node in range(3):
         assert f"{node + 1}. node {node}, us-central1-a" in text
+        assert f"us-central1-a, node {node}" in text, "its lane in the timeline"
     assert "VMs together 3" in text
 
 

@@ -74,7 +74,7 @@ def test_waiting_working_and_what_was_lost_follow_each_other() -> None:
 def test_each_zone_has_a_lane_and_the_way_leads_from_one_to_the_next() -> None:
     """The way leads from where it was interrupted to where it worked again."""
     made = drawn([WORKED, RUNS], [CUT])
-    assert [lane.zone for lane in made.lanes] == ["us-a", "us-b"]
+    assert [lane.name for lane in made.lanes] == ["us-a", "us-b"]
     (cut,) = made.interruptions
     works = made.stretches[-1]
     assert cut.to == (works.x, works.y + made.bar / 2)

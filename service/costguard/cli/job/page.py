@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 
 from rich.console import Console
 
+from costguard.cli.job import vms
 from costguard.cli.job.progress_values import progress_values
 from costguard.cli.tables import (
     NARROW,
@@ -113,7 +114,8 @@ def _values(answer: Answer) -> Iterator[tuple[str, str]]:
     yield "owner", job["owner"]
     gpus = f", {recipe['gpu_count']} x {recipe['gpu_type']}" if recipe["gpu_count"] else ""
     model = MODELS.get(recipe["provisioning_model"], "on-demand")
-    yield "preset", f"{job['preset']}: {recipe['machine_type']}{gpus}, {model}, project {job['project']}"
+    several = vms.several(answer)
+    yield "preset", f"{job['preset']}: {several}{recipe['machine_type']}{gpus}, {model}, project {job['project']}"
     if job["image"]:
         digest = job.get("image_digest")
         pulled = f", pulled as {digest}" if digest and "@" not in job["image"] else ""
@@ -175,12 +177,12 @@ def goodput_text(goodput: Answer) -> str:
 
 
 def _cost(answer: Answer) -> str:
-    job, place = answer["job"], answer["job"]["place"]
+    job = answer["job"]
     parts = [amount_text(job["cost"])]
     if job["ceiling"] is not None:
         parts.append(f"of {dollars(job['ceiling'])} at most")
-    if place is not None and place["rate_per_hour"] is not None and job["settled_at"] is None:
-        parts.append(f"({about_text(rate(place['rate_per_hour']))} an hour)")
+    if (hourly := vms.hourly(answer)) is not None:
+        parts.append(f"({about_text(rate(hourly))} an hour)")
     return " ".join(parts)
 
 

@@ -216,17 +216,19 @@ def _next(row: JobRow, checkpoint: SeenCheckpoint | None, risk: WorkAtRisk | Non
     if job.spec.kind is JobKind.DEV:
         return "Its VM is not replaced once it is gone."
     on_disk = job.spec.checkpoint is not None and job.spec.checkpoint.is_on_disk
+    vms = "VMs" if job.is_gang else "VM"
     if job.state is JobState.RUNNING and on_disk:
         return "If its VM is preempted, the same one is started again, and goes on with what its disk holds."
     if job.state is JobState.RUNNING and risk is not None:
         cost = f" ({risk.cost})" if risk.cost is not None else ""
         again = f"{span_text(risk.span)} of work{cost} would be done again"
-        return f"If its VM were preempted now, it would {_start(job, checkpoint, now)}: {again}."
+        lost = "one of its VMs" if job.is_gang else "its VM"
+        return f"If {lost} were preempted now, it would {_start(job, checkpoint, now)}: {again}."
     if last is not None and last.state in _RESTS:
         return "Its VM is started again, and goes on with what its disk holds."
     if last is not None and last.is_open:
-        return f"Its VM will {_resumes(last.resume_from, last.resume_step)}."
-    return f"Its next VM will {_start(job, checkpoint, now)}."
+        return f"Its {vms} will {_resumes(last.resume_from, last.resume_step)}."
+    return f"Its next {vms} will {_start(job, checkpoint, now)}."
 
 
 def _start(job: Job, checkpoint: SeenCheckpoint | None, now: datetime) -> str:

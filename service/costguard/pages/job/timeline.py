@@ -1,4 +1,4 @@
-"""A job's timeline: a lane for each zone with its VMs, drawn as wide as the screen is.
+"""A job's timeline: a lane for each zone with its VMs, of a gang one for each node there, as wide as the screen is.
 
 Across, places are percents of the width, so that letters keep their size on a phone; down, they are pixels. Rounded
 for drawing alone.
@@ -81,8 +81,8 @@ class AttemptNumber:
 
 
 @dataclass(frozen=True, slots=True)
-class ZoneLane:
-    zone: str
+class Lane:
+    name: str  # `us-central1-a`, or of a gang `us-central1-a, node 2`
     y: float
 
 
@@ -96,7 +96,7 @@ class Tick:
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    lanes: tuple[ZoneLane, ...]
+    lanes: tuple[Lane, ...]
     stretches: tuple[Stretch, ...]
     numbers: tuple[AttemptNumber, ...]
     interruptions: tuple[InterruptionMark, ...]
@@ -126,8 +126,9 @@ def draw(
 ) -> Timeline:
     """`saved` are the moments at which checkpoints were written, with their steps. `last` is its end, or now."""
     axis = _Axis(first, last)
-    zones = list(dict.fromkeys(attempt.zone for attempt in attempts))
-    ys = {zone: float(_TOP + _LANE * number + _NAME) for number, zone in enumerate(zones)}
+    in_order = sorted(attempts, key=lambda attempt: (attempt.formation, attempt.node))
+    lanes = list(dict.fromkeys(_lane(attempt) for attempt in in_order))
+    ys = {lane: float(_TOP + _LANE * number + _NAME) for number, lane in enumerate(lanes)}
     stretches: list[Stretch] = []
     for attempt in attempts:
         own = [interruption for interruption in interruptions if interruption.attempt_id == attempt.id]
@@ -136,10 +137,10 @@ def draw(
             width = max(_LEAST, round(axis.x(until) - x, 2))
             x = min(x, 100 - width)
             words = attempt.outcome.value if attempt.outcome is not None else ""
-            stretches.append(Stretch(phase, x, width, ys[attempt.zone], attempt.number, since, until, words))
-    base = _TOP + _LANE * len(zones)
+            stretches.append(Stretch(phase, x, width, ys[_lane(attempt)], attempt.number, since, until, words))
+    base = _TOP + _LANE * len(lanes)
     return Timeline(
-        lanes=tuple(ZoneLane(zone, y) for zone, y in ys.items()),
+        lanes=tuple(Lane(name, y) for name, y in ys.items()),
         stretches=tuple(stretches),
         numbers=tuple(_numbers(stretches)),
         interruptions=tuple(_interruption_marks(attempts, interruptions, axis, ys)),
@@ -147,6 +148,10 @@ def draw(
         ticks=_ticks(axis),
         height=base + _BOTTOM,
     )
+
+
+def _lane(attempt: Attempt) -> str:
+    return f"{attempt.zone}, node {attempt.node}" if attempt.formation else attempt.zone
 
 
 def _numbers(stretches: Sequence[Stretch]) -> list[AttemptNumber]:
@@ -208,16 +213,20 @@ def _interruption_marks(
         attempt = by_id.get(interruption.attempt_id)
         if attempt is None:
             continue
-        after = next((one for one in attempts if one.number > attempt.number and one.agent.started_at), None)
+        after = next((one for one in attempts if _follows(one, attempt) and one.agent.started_at), None)
         to = None
         if interruption.resumed_at is not None:
-            zone = attempt.zone if after is None or interruption.resumed_at < after.intended_at else after.zone
-            to = (axis.x(interruption.resumed_at), ys[zone] + _BAR / 2)
-        place = axis.x(interruption.happened_at), ys[attempt.zone] + _BAR / 2
+            there = attempt if after is None or interruption.resumed_at < after.intended_at else after
+            to = (axis.x(interruption.resumed_at), ys[_lane(there)] + _BAR / 2)
+        place = axis.x(interruption.happened_at), ys[_lane(attempt)] + _BAR / 2
         marks.append(
             InterruptionMark(interruption.outcome, *place, interruption.happened_at, to, interruption.from_zero)
         )
     return marks
+
+
+def _follows(later: Attempt, attempt: Attempt) -> bool:
+    return later.number > attempt.number and later.node == attempt.node
 
 
 def _checkpoint_marks(
@@ -231,7 +240,7 @@ def _checkpoint_marks(
     for at, step in saved:
         writers = [attempt for attempt in attempts if attempt.intended_at <= at <= (attempt.ended_at or axis.last)]
         if writers:
-            marks.append(CheckpointMark(axis.x(at), ys[writers[-1].zone] + _BAR / 2, step, at))
+            marks.append(CheckpointMark(axis.x(at), ys[_lane(writers[-1])] + _BAR / 2, step, at))
     return marks
 
 
