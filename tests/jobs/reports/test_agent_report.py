@@ -179,3 +179,21 @@ def test_whatever_a_vm_says_is_taken(words: list[tuple[str, dict[str, Any]]]) ->
         AgentEvent(number, kind, NOW, {"run": 1, **fields}) for number, (kind, fields) in enumerate(words, start=1)
     ]
     assert apply_events(AgentState(), BOOTING, events, NOW, NOW).agent.accepted_through == len(words)
+
+
+@pytest.mark.parametrize(
+    ("address", "kept"),
+    [
+        ("10.128.0.7", "10.128.0.7"),
+        ("fd20::7", "fd20::7"),
+        ("fe80::1%eth0\nEVIL=1", ""),
+        ("10.0.0.1; reboot", ""),
+        ("node-0", ""),
+        ("", ""),
+    ],
+)
+def test_an_address_that_other_vms_are_given_is_one(address: str, kept: str) -> None:
+    """Whatever a VM says: it stands in the environment and the host file of the others of its job."""
+    heard = agent(event(1, "heartbeat", round=1, address=address, phase="standing_by"))
+    assert heard.agent.internal_address == kept
+    assert heard.agent.ready_round == (1 if kept else 0)

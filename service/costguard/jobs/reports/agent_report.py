@@ -225,7 +225,8 @@ def _in_gang(agent: AgentState, fields: Mapping[str, object]) -> AgentState:
     if number is None or number > _MOST_ROUNDS:
         return agent
     with contextlib.suppress(ValueError):
-        agent = replace(agent, internal_address=str(ip_address(address)))
+        if "%" not in address:  # a zone of IPv6 may be any text (RFC 4007), and other VMs get the address as it is
+            agent = replace(agent, internal_address=str(ip_address(address)))
     is_ready = fields.get("phase") == STANDING_BY and agent.internal_address != ""
     return replace(agent, ready_round=max(agent.ready_round, number)) if is_ready else agent
 
