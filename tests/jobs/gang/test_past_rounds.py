@@ -1,4 +1,4 @@
-"""Tests what is recorded of each round of a gang, for its goodput and the price of its steps over any number of them."""
+"""Tests what is recorded of each round of a gang, for its goodput and the price of its steps over any number."""
 
 from __future__ import annotations
 

@@ -145,7 +145,8 @@ def reckon(connection: Connection, view: JobView, attempt: Attempt, point: Resum
         interruptions.set_lost(connection, last.attempt_id, last.run, loss.span, loss.cost, is_zero)
     if is_zero:
         saved = has_saved(ran, view.checkpoint, point.seen)
-        audit_log.append(connection, [job_events.from_zero(job, attempt, loss, now, saved)], now)
+        what = f"from_zero/round/{attempt.round}" if job.is_gang else "from_zero"
+        audit_log.append(connection, [job_events.from_zero(job, attempt, loss, now, saved, what)], now)
 
 
 @dataclass(slots=True)

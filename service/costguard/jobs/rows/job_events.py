@@ -139,11 +139,10 @@ def torn(job: Job, what: str, now: datetime) -> Event:
 
 def passed_over(job: Job, attempt: Attempt, checkpoint: str, now: datetime) -> Event:
     """Reports a complete checkpoint that was passed over. Nothing is deleted: its owner may know better."""
-    text = (
-        f"Attempt {attempt.number} of job {job.title} {begins(attempt).removeprefix('it ')}. "
-        f"{checkpoint} is left where it is."
-    )
-    return of_attempt("CheckpointPassedOver", job, attempt, now, text, "passed_over", checkpoint=checkpoint)
+    run = f"Round {attempt.round}" if attempt.formation else f"Attempt {attempt.number}"
+    text = f"{run} of job {job.title} {begins(attempt).removeprefix('it ')}. {checkpoint} is left where it is."
+    what = f"passed_over/{attempt.round}" if attempt.formation else "passed_over"
+    return of_attempt("CheckpointPassedOver", job, attempt, now, text, what, checkpoint=checkpoint)
 
 
 def stalled(job: Job, attempt: Attempt, seen: SeenCheckpoint, risk: WorkAtRisk, now: datetime) -> Event:
