@@ -35,6 +35,7 @@ class GangAgents:
         self.members: dict[str, Member] = {}
         self.silent: set[str] = set()
         self.slow: set[str] = set()  # their agents do not come up
+        self.at_step: int | None = None  # what their commands say; None: one step a round
 
     def running(self) -> dict[str, Member]:
         """Returns the members whose VMs run, by name."""
@@ -62,7 +63,8 @@ class GangAgents:
     def beat(self, member: Member) -> None:
         if member.is_running:
             member.beats += 1
-            self._take(member, self._say(member, "heartbeat", is_running=True, step=1000 * member.round))
+            step = 1000 * member.round if self.at_step is None else self.at_step
+            self._take(member, self._say(member, "heartbeat", is_running=True, step=step))
         elif member.waits:
             self._take(member, self._say(member, "heartbeat", phase="round_ended"))
         else:

@@ -22,6 +22,7 @@ class JobEvent(StrEnum):
     FROM_ZERO = "JobRestartedFromZero"
     DISK = "DiskNearlyFull"
     BOUND = "JobBoundFound"
+    STRAGGLES = "JobStragglerFound"
     STALLED = "CheckpointsStalled"
     UNRECOGNISED = "CheckpointsUnrecognised"
     DRILLED = "DrillEnded"
@@ -47,7 +48,7 @@ _ROUTINE = frozenset(
 _IN_THREAD = frozenset(
     {
         *(JobEvent.HANGS, JobEvent.GOES_ON, JobEvent.DRILLED, JobEvent.LOSS, JobEvent.STANDS_STILL),
-        *(JobEvent.NOT_LOGGED, JobEvent.GIVEN_UP, JobEvent.UNRECOGNISED),
+        *(JobEvent.NOT_LOGGED, JobEvent.GIVEN_UP, JobEvent.UNRECOGNISED, JobEvent.STRAGGLES),
     }
 )
 

@@ -37,7 +37,7 @@ _WHILE_OPEN = frozenset(
     {
         *(JobEvent.RESUMED, JobEvent.WAITS, JobEvent.HELD, JobEvent.STALLED, JobEvent.AT_RISK, JobEvent.LATE),
         *(JobEvent.DISK, JobEvent.HANGS, JobEvent.GOES_ON, JobEvent.BOUND),
-        *(JobEvent.LOSS, JobEvent.STANDS_STILL, JobEvent.UNRECOGNISED),
+        *(JobEvent.LOSS, JobEvent.STANDS_STILL, JobEvent.UNRECOGNISED, JobEvent.STRAGGLES),
     }
 )
 _WHILE_WAITING = frozenset({JobEvent.WAITS, JobEvent.HELD})
@@ -48,6 +48,7 @@ _TITLES = {
     JobEvent.FROM_ZERO: ("alarm", "{} restarted from zero"),
     JobEvent.DISK: ("trouble", "{} is running out of disk space"),
     JobEvent.BOUND: ("bound", "{} could run faster"),
+    JobEvent.STRAGGLES: ("bound", "{} waits for one of its VMs"),
     JobEvent.DRILLED: ("job", "{} was drilled"),
     JobEvent.STALLED: ("trouble", "{} is saving no checkpoints"),
     JobEvent.UNRECOGNISED: ("trouble", "{}: its checkpoints are not recognised"),
@@ -238,7 +239,7 @@ def _what_next(scene: JobSnapshot, kind: JobEvent, event: Event) -> str:
                 "Let the command delete what it does not need, such as old checkpoints: on a full disk it fails."
                 " Launch it with a larger disk next time: --disk."
             )
-        case JobEvent.BOUND:
+        case JobEvent.BOUND | JobEvent.STRAGGLES:
             return f"Nothing is changed by itself. See what it rests on: costguard diagnose {job.id}"
         case JobEvent.STALLED:
             return (

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
+from typing import NamedTuple
 
 from costguard.model.data import DataTransfer
 from costguard.model.generation import FIRST, AttemptName
@@ -244,3 +245,49 @@ class Interruption:
     lost_cost: Money | None = None
     from_zero: bool = False
     started_at: datetime | None = None  # when its command had begun; None: it had not, or nobody knows
+
+
+@dataclass(frozen=True, slots=True)
+class GangRound:
+    """A round of a gang: what all its VMs did together, from one checkpoint.
+
+    `started_at` is when the last of its commands began, since none gets further without it; None: not all did.
+    `ended_at` is when the first of them ended without success; None: it goes on. `outcome` is of the VM that ended it.
+    `lost` is the work of this and earlier rounds since the checkpoint that the next one resumed from; None: not known.
+    """
+
+    number: int
+    started_at: datetime | None
+    ended_at: datetime | None
+    released_at: datetime | None = None  # when its VMs were let begin
+    outcome: Outcome | None = None
+    reason: str = ""  # one sentence about its end
+    resume_from: str = ""  # "" started from the beginning
+    resume_step: int | None = None
+    step: int | None = None  # the last that node 0 reported in it
+    rate: Money | None = None  # an hour of all its VMs; None: that of one is not known
+    lost: timedelta | None = None
+    lost_cost: Money | None = None
+    from_zero: bool = False
+
+
+class MemberRun(NamedTuple):
+    """The run of one VM in a round, as far as it is known."""
+
+    started_at: datetime | None
+    ended_at: datetime | None
+    is_success: bool = False
+
+
+def span_of_round(members: Sequence[MemberRun], has_steps: bool) -> tuple[datetime | None, datetime | None]:
+    """Returns since when and until when the VMs of a round worked together; see `GangRound`.
+
+    Steps prove that all of them had begun, also where the start of one was never reported.
+    """
+    starts = [one.started_at for one in members if one.started_at is not None]
+    began = max(starts) if starts and (has_steps or len(starts) == len(members)) else None
+    ends = [one.ended_at for one in members if one.ended_at is not None and not one.is_success]
+    if not ends and members and all(one.is_success for one in members):
+        return began, max((one.ended_at for one in members if one.ended_at is not None), default=None)
+    ended = min(ends, default=None)
+    return (None if began is not None and ended is not None and ended <= began else began), ended

@@ -82,7 +82,7 @@ _OF_JOBS = (
         "JobDeadlineAtRisk",
     ),
     *("GangRoundBegan", "GangRoundOver", "JobDeadlinePassed", "JobFailed"),
-    *("JobHeldByBudget", "JobStandsStill", "JobSubmitted", "JobSucceeded", "JobWaits"),
+    *("JobHeldByBudget", "JobStandsStill", "JobStragglerFound", "JobSubmitted", "JobSucceeded", "JobWaits"),
     *("TrackerPointsGivenUp", "TrackerRunRefused"),
 )
 _OF_SWEEPS = (

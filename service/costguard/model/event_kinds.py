@@ -54,6 +54,7 @@ EVENT_KINDS = frozenset(
         "JobLossWrong",
         "JobResumed",
         "JobStandsStill",
+        "JobStragglerFound",
         "JobSubmitted",
         "JobSucceeded",
         "JobWaits",

@@ -62,7 +62,10 @@ class BilledVM:
 
 @dataclass(frozen=True, slots=True)
 class JobHistory:
-    """`saved_at`: when the newest complete checkpoint was written. `may_have_saved`: nobody could look for one."""
+    """`saved_at`: when the newest complete checkpoint was written. `may_have_saved`: nobody could look for one.
+
+    `nodes` VMs run its command together.
+    """
 
     id: str
     project: str
@@ -75,6 +78,7 @@ class JobHistory:
     vms: tuple[BilledVM, ...] = ()
     saved_at: datetime | None = None
     may_have_saved: bool = False
+    nodes: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +128,8 @@ def parts_of(job: JobHistory, now: datetime) -> list[TimePart]:
         else:
             use = TimeUse.WAITING
         weight = sum((vm.rate.nanos if knows_rates and vm.rate is not None else 1) for vm, _, _ in up)
-        _append(parts, TimePart(use, since, until, max((vm.gpus for vm, _, _ in up), default=0), weight))
+        gpus = sum(sorted((vm.gpus for vm, _, _ in up), reverse=True)[: job.nodes])
+        _append(parts, TimePart(use, since, until, gpus, weight))
     return parts
 
 

@@ -15,6 +15,7 @@ from costguard.db import tables
 from costguard.db.bulk import chunks
 from costguard.db.remembered import remembers
 from costguard.ledger.accrual import Accrual, within_scope
+from costguard.model.attempt import MemberRun, Outcome, span_of_round
 from costguard.model.budget import Scope
 from costguard.model.job import JobKind, JobState
 from costguard.model.money import Money, Priced
@@ -218,7 +219,8 @@ def _histories(connection: Connection, ids: Collection[str]) -> list[JobHistory]
     columns = tables.jobs.c
     location = columns.spec[("checkpoint", "location")].as_string().label("location")
     names = (columns.id, columns.project, columns.preset, columns.owner, columns.state, columns.created_at)
-    looks = (columns.settled_at, columns.looked_at, columns.look_error, columns.look_written_at, location)
+    nodes = columns.spec["nodes"].as_integer().label("nodes")
+    looks = (nodes, columns.settled_at, columns.looked_at, columns.look_error, columns.look_written_at, location)
     query = select(*names, *looks).where(columns.kind == JobKind.TRAINING.value)
     return [
         JobHistory(
@@ -233,13 +235,14 @@ def _histories(connection: Connection, ids: Collection[str]) -> list[JobHistory]
             tuple(vms.get(row.id, ())),
             row.look_written_at,
             may_have_saved=bool(row.location) and (row.looked_at is None or bool(row.look_error)),
+            nodes=row.nodes or 1,
         )
         for some in chunks(ids)
         for row in connection.execute(query.where(columns.id.in_(some)))
     ]
 
 
-@remembers(tables.attempts, tables.interruptions, tables.lifetimes)
+@remembers(tables.attempts, tables.interruptions, tables.gang_rounds, tables.lifetimes)
 def _runs_and_vms(
     connection: Connection, ids: tuple[str, ...]
 ) -> tuple[Mapping[str, Sequence[CommandRun]], Mapping[str, Sequence[BilledVM]]]:
@@ -266,12 +269,19 @@ def _runs(
     runs: dict[str, list[CommandRun]] = defaultdict(list)
     rates: dict[tuple[str, str], Money | None] = {}
     tried = tables.attempts.c
-    columns = (tried.id, tried.job_id, tried.project, tried.gce_id, tried.run, tried.started_at)
-    attempts = select(*columns, tried.ended_at, tried.rate_nanos, tried.exit["at"].as_string().label("exit_at"))
-    for row in connection.execute(attempts.where(tried.job_id.in_(ids)).order_by(tried.job_id, tried.number)):
+    columns = (tried.id, tried.job_id, tried.project, tried.gce_id, tried.run, tried.started_at, tried.ended_at)
+    of_gangs = (tried.node, tried.formation, tried.round, tried.outcome, tried.step.is_not(None).label("has_step"))
+    exits = (tried.exit["at"].as_string().label("exit_at"), tried.ended_round.label("ended_round"))
+    attempts = select(*columns, *of_gangs, *exits, tried.rate_nanos).where(tried.job_id.in_(ids))
+    gangs: dict[str, list[Any]] = defaultdict(list)
+    for row in connection.execute(attempts.order_by(tried.job_id, tried.number)):
         if row.gce_id:
             rates[row.project, row.gce_id] = None if row.rate_nanos is None else Money(row.rate_nanos)
-        runs[row.job_id] += _runs_of(row, ended.get(row.id, ()))
+        if row.formation:
+            gangs[row.job_id].append(row)
+        else:
+            runs[row.job_id] += _runs_of(row, ended.get(row.id, ()))
+    runs |= _runs_of_gangs(connection, gangs, ended)
     return runs, rates
 
 
@@ -285,6 +295,39 @@ def _runs_of(attempt: Any, ended: Sequence[Any]) -> Iterator[CommandRun]:
         return
     exit_at = None if attempt.exit_at is None else datetime.fromisoformat(attempt.exit_at)
     yield CommandRun(attempt.started_at, exit_at or attempt.ended_at)
+
+
+def _runs_of_gangs(
+    connection: Connection, gangs: Mapping[str, Sequence[Any]], ended: Mapping[int, Sequence[Any]]
+) -> dict[str, list[CommandRun]]:
+    """Returns the rounds of gangs, by job: those that are over as they were recorded, the last by its attempts."""
+    over = tables.gang_rounds.c
+    recorded: dict[str, dict[int, CommandRun]] = {job_id: {} for job_id in gangs}
+    for some in chunks(gangs):
+        query = select(over.job_id, over.number, over.started_at, over.ended_at, over.lost_s)
+        for row in connection.execute(query.where(over.job_id.in_(some))):
+            lost = None if row.lost_s is None else timedelta(seconds=row.lost_s)
+            recorded[row.job_id][row.number] = CommandRun(row.started_at or row.ended_at, row.ended_at, lost)
+    for job_id, rows in gangs.items():
+        for number in {row.round for row in rows} - recorded[job_id].keys() - {0}:
+            members = [row for row in rows if row.round == number]
+            has_steps = any(row.node == 0 and row.has_step and row.started_at is not None for row in members)
+            began, until = span_of_round([_member_run(row, ended.get(row.id, ())) for row in members], has_steps)
+            if began is not None:
+                recorded[job_id][number] = CommandRun(began, until)
+    return {job_id: [one[number] for number in sorted(one)] for job_id, one in recorded.items()}
+
+
+def _member_run(attempt: Any, ended: Sequence[Any]) -> MemberRun:
+    """Returns the present run of a gang's VM."""
+    ends = [cut.happened_at for cut in ended if cut.run == attempt.run]
+    if attempt.ended_round is not None and attempt.ended_round["number"] == attempt.round:
+        ends.append(datetime.fromisoformat(attempt.ended_round["exit"]["at"]))
+    if attempt.exit_at is not None:
+        ends.append(datetime.fromisoformat(attempt.exit_at))
+    if not ends and attempt.ended_at is not None:
+        ends.append(attempt.ended_at)
+    return MemberRun(attempt.started_at, min(ends, default=None), attempt.outcome == Outcome.SUCCEEDED.value)
 
 
 def _vms(

@@ -18,7 +18,7 @@ from costguard.isolation import Isolated
 from costguard.jobs.decide.measures.pace import pace, step_of
 from costguard.jobs.decide.recovery.ended_runs import preemptions
 from costguard.jobs.decide.view import AttemptView, JobView
-from costguard.jobs.rows import attempts, interruptions, job_rows
+from costguard.jobs.rows import attempts, gang_rows, interruptions, job_rows
 from costguard.jobs.rows.interruptions import sum_lost
 from costguard.ledger.accrual import accrual_at, select_lifetimes, select_storage
 from costguard.model.tracker import TrackedRun, Tracker, TrackerPoint
@@ -75,6 +75,7 @@ def _append(connection: Connection, runs: Sequence[TrackedRun], now: datetime) -
 def _points(connection: Connection, job_ids: Collection[str], now: datetime) -> Mapping[str, TrackerPoint]:
     jobs = job_rows.of_ids(connection, job_ids)
     tried, interrupted = attempts.of_jobs(connection, job_ids), interruptions.of_jobs(connection, job_ids)
+    rounds = gang_rows.rounds_of(connection, jobs.values())
     cost_of = costs(connection, accrual_at(connection, now), sorted(job_ids))
     points = {}
     for job_id, job in jobs.items():
@@ -85,7 +86,7 @@ def _points(connection: Connection, job_ids: Collection[str], now: datetime) -> 
             at=now,
             step=step_of(mine),
             cost=cost.amount if cost.whole else None,
-            per_1000_steps=pace(mine, cost).cost_per_1000,
+            per_1000_steps=pace(mine, cost, rounds.get(job_id, ())).cost_per_1000,
             preemptions=preemptions(view),
             lost=lost.span,
             lost_cost=lost.cost,

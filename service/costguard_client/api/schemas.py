@@ -1548,6 +1548,8 @@ class JobResponse(TypedDict):
     progress: ProgressOut | None
     """The progress read in its output; null: nothing was read yet. GET /jobs/{job_id}/progress has its curves."""
     recipe: RecipeOut
+    rounds: list[RoundOut]
+    """The rounds of a job of several VMs, the oldest first; empty for a job of one VM."""
     save_interval: SaveIntervalOut | None
     """The checkpoint interval in use next to the best; null: the interval, the time of a save or the price is
     not known, or its VM is not preempted.
@@ -3012,6 +3014,51 @@ class ResumeSweepBody(TypedDict):
 
 
 Role = Literal["nobody", "viewer", "operator", "admin"]
+
+
+class RoundOut(TypedDict):
+    """A round of a job of several VMs: what all of them did together, from one checkpoint."""
+
+    ended_at: str | None
+    """The time at which the first of its commands ended; null: it goes on."""
+    from_zero: bool
+    """True: the next round had no checkpoint to resume from."""
+    lost_cost: str | None
+    lost_seconds: int | None
+    """The work since the checkpoint that the next round resumed from; null: not known."""
+    number: int
+    outcome: (
+        Literal[
+            "succeeded",
+            "crashed",
+            "not_published",
+            "not_started",
+            "preempted",
+            "host_error",
+            "lost",
+            "removed",
+            "time_limit",
+            "stockout",
+            "quota",
+            "refused",
+            "cancelled",
+            "paused",
+            "moved",
+        ]
+        | None
+    )
+    """How the VM ended that ended the round; null: the round goes on, or it is not known."""
+    reason: str
+    """Why it ended, in words; empty: it goes on, or all of its commands succeeded."""
+    released_at: str | None
+    """The time at which its VMs were let begin."""
+    resume_from: str
+    """The checkpoint that it resumed from; empty: none, it began from the start."""
+    resume_step: int | None
+    started_at: str | None
+    """The time at which the last of its commands had begun; null: not all of them have."""
+    step: int | None
+    """The last step that node 0 reported in it."""
 
 
 class SaveIntervalOut(TypedDict):

@@ -98,6 +98,20 @@ class AchievedSavingOut(Out):
     faster: float = Field(description="Steps per second of this job, divided by those of the earlier one.")
 
 
+class StragglerOut(Out):
+    """The VM of a job of several for which the others wait."""
+
+    node: int
+    vm: str = read_from("name")
+    gpu: int | None = Field(description="The number of its GPU, where one of several is slow.")
+    since: Moment = Field(description="The begin of the minutes that show it.")
+    until: Moment
+    bound: Annotated[str, one_of(BOUNDS)] = read_from("verdict.bound", description="What keeps it.")
+    cause: str | None = read_from("verdict.cause")
+    numbers: Annotated[list[BoundNumberOut], BeforeValidator(lambda verdict: _numbers(verdict))] = read_from("verdict")
+    text: str = Field(examples=["node 2 (cg-j7k2m9q4-3) holds up the others: its input, its loader waits for the disk"])
+
+
 class DiagnosisResponse(Out):
     as_of: Moment
     currency: str = CURRENCY
@@ -119,6 +133,9 @@ class DiagnosisResponse(Out):
     )
     achieved_text: str
     stretches: list[BoundStretchOut] = Field(description="The stretches of windows, the newest first.")
+    straggler: StragglerOut | None = Field(
+        description="The VM for which the others of a job of several VMs wait now; null: none, or it is not known."
+    )
     minutes: Annotated[int, BeforeValidator(len)] = Field(
         description="The minutes that were measured in the last hour of its latest VM."
     )

@@ -28,6 +28,7 @@ from costguard.api.job.schemas import (
     JobResponse,
     JobsResponse,
     KeptDisksOut,
+    RoundOut,
     StandstillOut,
     TrackedRunOut,
 )
@@ -256,6 +257,7 @@ def _detail(deps: Deps, job_id: str) -> JobResponse:
             InterruptionOut.read(interruption, attempt=numbers[interruption.attempt_id])
             for interruption in detail.interruptions
         ],
+        rounds=[RoundOut.read(one) for one in detail.rounds],
         drills=[DrillOut.of(drill) for drill in detail.drills],
         checkpoint=checkpoint and CheckpointOut.read(checkpoint, is_deleted=detail.is_checkpoint_deleted),
         work_at_risk=risk and AtRiskOut.read(risk, since=now - risk.span),

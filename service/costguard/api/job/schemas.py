@@ -28,7 +28,7 @@ from costguard.api.job.plan import StoredPlanOut
 from costguard.api.job.progress import ProgressOut
 from costguard.api.job.save_interval import SaveIntervalOut
 from costguard.api.presets import RecipeOut
-from costguard.model.attempt import AttemptState
+from costguard.model.attempt import AttemptState, Outcome
 from costguard.model.drill import Drill, DrillResult, DrillState, in_words
 from costguard.model.job import JobKind, JobState
 from costguard.model.tracker import Tracker
@@ -208,6 +208,29 @@ class LostOut(Out):
     from_zero: int = Field(description="The number of times that there was no checkpoint to resume from.")
 
 
+class RoundOut(Out):
+    """A round of a job of several VMs: what all of them did together, from one checkpoint."""
+
+    number: int
+    released_at: Moment | None = Field(description="The time at which its VMs were let begin.")
+    started_at: Moment | None = Field(
+        description="The time at which the last of its commands had begun; null: not all of them have."
+    )
+    ended_at: Moment | None = Field(description="The time at which the first of its commands ended; null: it goes on.")
+    outcome: Annotated[str, one_of(Outcome)] | None = Field(
+        description="How the VM ended that ended the round; null: the round goes on, or it is not known."
+    )
+    reason: str = Field(description="Why it ended, in words; empty: it goes on, or all of its commands succeeded.")
+    resume_from: str = Field(description="The checkpoint that it resumed from; empty: none, it began from the start.")
+    resume_step: int | None
+    step: int | None = Field(description="The last step that node 0 reported in it.")
+    lost_seconds: Seconds | None = read_from(
+        "lost", description="The work since the checkpoint that the next round resumed from; null: not known."
+    )
+    lost_cost: Usd | None
+    from_zero: bool = Field(description="True: the next round had no checkpoint to resume from.")
+
+
 class DrillOut(Out):
     """A preemption drill: the command gets a notice on purpose.
 
@@ -306,6 +329,9 @@ class JobResponse(Out):
         description="The work since the newest checkpoint; null: no command is running."
     )
     lost: LostOut
+    rounds: Sequence[RoundOut] = Field(
+        description="The rounds of a job of several VMs, the oldest first; empty for a job of one VM."
+    )
     drills: Sequence[DrillOut] = Field(description="The drills, the newest first.")
     on_notice: SavedOnNoticeOut
     save_interval: SaveIntervalOut | None = Field(

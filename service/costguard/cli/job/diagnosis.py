@@ -38,6 +38,10 @@ def show_diagnosis(console: Console, answer: Answer) -> None:
         for name, text in (("Advice", answer["advice"]), ("Saves", answer["saving_text"])):
             if text:
                 say(console, f"{name}: {text}.")
+    if (straggler := answer.get("straggler")) is not None:  # servers of an earlier version do not send it
+        say(console, f"Straggler: {straggler['text']}.", "yellow")
+        for number in straggler["numbers"]:
+            say(console, f"  {number['text']:>10}  {number['name']}")
     if answer.get("checkpoints"):  # servers of an earlier version do not send it
         say(console, f"Checkpoints: {answer['checkpoints']}.")
     if answer["achieved_text"]:

@@ -10,6 +10,7 @@ from rich.console import Console
 
 from costguard.cli.job import vms
 from costguard.cli.job.progress_values import progress_values
+from costguard.cli.job.rounds import show_rounds
 from costguard.cli.tables import (
     NARROW,
     Answer,
@@ -59,6 +60,7 @@ def show_job(console: Console, answer: Answer) -> None:
     if answer["attempts"]:
         console.print()
         _show_attempts(console, answer)
+    show_rounds(console, answer)
     for interruption in answer["interruptions"]:
         line = _interruption(interruption, job["settled_at"] is not None)
         say(console, line, "bold red" if interruption["from_zero"] else "yellow")

@@ -185,6 +185,26 @@ interruptions = Table(
 Index("ix_interruptions_job", interruptions.c.job_id)
 Index("ix_interruptions_happened_at", interruptions.c.happened_at)
 
+# Rounds of gangs that are over. One that goes on, or was the last, is in the rows of its attempts.
+gang_rounds = Table(
+    "gang_rounds",
+    metadata,
+    Column("job_id", String, ForeignKey("jobs.id"), primary_key=True),
+    Column("number", Integer, primary_key=True, autoincrement=False),
+    Column("released_at", Timestamp),
+    Column("started_at", Timestamp),  # NULL: not all of its commands began
+    Column("ended_at", Timestamp, nullable=False),
+    Column("outcome", String),  # of the VM that ended it; NULL: not known
+    Column("reason", Text, nullable=False),
+    Column("resume_from", String, nullable=False),
+    Column("resume_step", BigInteger),
+    Column("step", BigInteger),  # NULL: none was reported in it
+    Column("rate_nanos", BigInteger),  # an hour of all its VMs; NULL: that of one is not known
+    Column("lost_s", BigInteger),  # NULL: not known yet
+    Column("lost_nanos", BigInteger),
+    Column("from_zero", Boolean, nullable=False, server_default=text("false")),
+)
+
 # Complete checkpoints that were seen, for the job's timeline.
 seen_checkpoints = Table(
     "seen_checkpoints",

@@ -61,6 +61,8 @@ class NextRoundNote:
         number = self.action.round
         if not gang_rows.next_round(connection, self.job.id, number):
             return False
+        if self.action.over is not None:
+            gang_rows.add_round(connection, self.job.id, self.action.over, now)
         if self.action.interruption is not None:
             interruptions.add(connection, self.action.interruption)
         audit_log.append(connection, [job_events.round_over(self.job, number - 1, self.action.reason, now)], now)

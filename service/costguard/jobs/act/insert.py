@@ -17,7 +17,7 @@ from costguard.jobs.decide.checkpoints import work_at_risk
 from costguard.jobs.decide.recovery.ending import is_reservation_full
 from costguard.jobs.decide.recovery.resume import ResumePoint, has_saved
 from costguard.jobs.decide.view import JobView
-from costguard.jobs.rows import agenda, attempts, interruptions, job_events, job_rows
+from costguard.jobs.rows import agenda, attempts, gang_rows, interruptions, job_events, job_rows
 from costguard.jobs.submit.check import checks
 from costguard.ledger import generation
 from costguard.model.attempt import Attempt, AttemptState, Outcome, attempt_name
@@ -131,18 +131,22 @@ def reckon(connection: Connection, view: JobView, attempt: Attempt, point: Resum
         audit_log.append(connection, [job_events.passed_over(job, attempt, point.passed_over, now)], now)
     ran = [one.attempt for one in view.attempts]
     ended = work_at_risk.once_each_round(ran, view.interruptions) if job.is_gang else view.interruptions
-    loss = work_at_risk.lost_work(ran, ended, point.written_at)
+    if job.is_gang:
+        loss = work_at_risk.lost_in_rounds(view.rounds, point.written_at)
+    else:
+        loss = work_at_risk.lost_work(ran, ended, point.written_at)
     if loss is None:
         return
-    if loss.cost is not None:
-        loss = replace(loss, cost=loss.cost.times(job.spec.nodes))
     is_zero = not attempt.resume_from
+    if view.rounds:
+        gang_rows.set_lost(connection, job.id, view.rounds[-1].number, loss.span, loss.cost, is_zero)
     if ended:
         last = ended[-1]
         interruptions.set_lost(connection, last.attempt_id, last.run, loss.span, loss.cost, is_zero)
     if is_zero:
         saved = has_saved(ran, view.checkpoint, point.seen)
-        audit_log.append(connection, [job_events.from_zero(job, attempt, loss, now, saved)], now)
+        what = f"from_zero/round/{attempt.round}" if job.is_gang else "from_zero"
+        audit_log.append(connection, [job_events.from_zero(job, attempt, loss, now, saved, what)], now)
 
 
 @dataclass(slots=True)

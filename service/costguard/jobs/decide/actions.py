@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from costguard.model.attempt import Interruption, Outcome
+from costguard.model.attempt import GangRound, Interruption, Outcome
 from costguard.model.instance import ProvisioningModel
 from costguard.model.job import JobState
 from costguard.model.launch import AddressChoice
@@ -135,13 +135,15 @@ class LetRoundBegin:
 class NextRound:
     """End the round of a gang: its members stop their commands and stand by for this one.
 
-    `interruption` is recorded with it where the command failed by itself, with all VMs alive.
+    `interruption` is recorded with it where the command failed by itself, with all VMs alive, and `over` is what the
+    round that it ends did.
     """
 
     job_id: str
     round: int
     reason: str
     interruption: Interruption | None = None
+    over: GangRound | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from costguard.jobs.decide.planned import JobPlan
-from costguard.model.attempt import AgentState, Attempt, AttemptState, Interruption, Outcome
+from costguard.model.attempt import AgentState, Attempt, AttemptState, GangRound, Interruption, Outcome
 from costguard.model.generation import Generation
 from costguard.model.instance import ProvisioningModel, Status
 from costguard.model.job import Job, JobState, SeenCheckpoint, Terms
@@ -211,6 +211,7 @@ class JobView:
     standby: AttemptView | None = None
     budget_left: Money | None = None  # of the budget that leaves it the least; None: none bounds it
     budget_name: str = ""
+    rounds: tuple[GangRound, ...] = ()  # of a gang, those that are over, the oldest first
 
     @property
     def spent(self) -> Money:

@@ -12,16 +12,17 @@ from costguard.db import tables
 from costguard.db.tables import LIVE_ATTEMPT, OPEN_JOB
 from costguard.jobs.decide.checkpoints.notice import measured_save, notice_text
 from costguard.jobs.decide.checkpoints.work_at_risk import WorkAtRisk, at_risk
+from costguard.jobs.decide.gang.past_rounds import with_present
 from costguard.jobs.decide.measures.pace import TrainingPace, metric_of, pace, step_of
 from costguard.jobs.decide.recovery.ended_runs import crashes, preemptions
 from costguard.jobs.decide.view import AttemptView, JobView
-from costguard.jobs.rows import attempts, drills, interruptions, job_rows, kept_disks
+from costguard.jobs.rows import attempts, drills, gang_rows, interruptions, job_rows, kept_disks
 from costguard.jobs.rows.interruptions import LostWork, sum_lost
 from costguard.jobs.rows.job_rows import JobFilters
 from costguard.jobs.rows.kept_disks import KeptJobDisk
 from costguard.jobs.rows.reported.checkpoint_rows import KeptCheckpoint, checkpoints_of
 from costguard.ledger.accrual import Accrual
-from costguard.model.attempt import Attempt, AttemptState, Interruption
+from costguard.model.attempt import Attempt, AttemptState, GangRound, Interruption
 from costguard.model.drill import Drill, SavedOnNotice
 from costguard.model.duration import span_text
 from costguard.model.job import Job, JobKind, JobState, SeenCheckpoint
@@ -106,6 +107,7 @@ class JobOverview:
     lost: LostWork
     drills: tuple[Drill, ...]  # the newest first
     on_notice: SavedOnNotice
+    rounds: tuple[GangRound, ...]  # of a gang, the oldest first; the last one may go on
     next: str
     ssh: str
     notebook: str
@@ -153,6 +155,7 @@ def job_detail(connection: Connection, accrual: Accrual, job_id: str) -> JobOver
     checkpoint = job_rows.checkpoint(connection, [job_id]).get(job_id)
     row = replace(row, kept_disk=kept_disks.of_job(job, tried, checkpoint, accrual))
     risk = _risk(row, checkpoint, accrual.now)
+    over = gang_rows.rounds_of(connection, [job]).get(job_id, [])
     ssh = _ssh(job, row.last)
     return JobOverview(
         row=row,
@@ -160,7 +163,8 @@ def job_detail(connection: Connection, accrual: Accrual, job_id: str) -> JobOver
         checkpoint=checkpoint,
         is_checkpoint_deleted=kept_disks.is_deleted(job, tried, checkpoint),
         seen=tuple(reversed(checkpoints_of(connection, job_id))),
-        pace=pace(tried, row.cost),
+        pace=pace(tried, row.cost, over),
+        rounds=tuple(with_present(over, tried, ended)),
         risk=risk,
         lost=sum_lost(ended),
         drills=tuple(held := drills.of_job(connection, job_id)),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from sqlalchemy import Connection
 
@@ -11,10 +12,10 @@ from costguard.jobs.decide.machines.alike import MetricReached, ScriptComparison
 from costguard.jobs.decide.measures.pace import pace
 from costguard.jobs.reports.curve_news import ChosenCurve, chosen_curve
 from costguard.jobs.reports.progress import SharedBill
-from costguard.jobs.rows import attempts, job_rows, script_rows
+from costguard.jobs.rows import attempts, gang_rows, job_rows, script_rows
 from costguard.jobs.rows.reported import progress_rows
 from costguard.ledger.accrual import Accrual
-from costguard.model.attempt import Attempt
+from costguard.model.attempt import Attempt, GangRound
 from costguard.model.job import Job, JobKind
 from costguard.model.money import Priced
 from costguard.model.progress import NAMED, SeriesPoint
@@ -54,17 +55,23 @@ def alike_jobs(connection: Connection, accrual: Accrual, job_id: str) -> AlikeJo
     tried = attempts.of_jobs(connection, ids)
     costs = job_costs.costs(connection, accrual, ids)
     vms = goodput_rows.billed_vms_of(connection, ids)
-    runs = [
-        _run(job, one, tried.get(one.id, ()), costs[one.id], series, metric, vms.get(one.id, ()), accrual)
-        for one in jobs
-    ]
+    rounds = gang_rows.rounds_of(connection, jobs)
+    past = {one.id: _Past(tried.get(one.id, ()), rounds.get(one.id, ())) for one in jobs}
+    runs = [_run(job, one, past[one.id], costs[one.id], series, metric, vms.get(one.id, ()), accrual) for one in jobs]
     return AlikeJobs(job, metric, compare(runs, "lower" if metric is None else metric.better))
+
+
+class _Past(NamedTuple):
+    """The attempts of a job, and of a gang its rounds that are over."""
+
+    attempts: Sequence[Attempt]
+    rounds: Sequence[GangRound]
 
 
 def _run(
     subject: Job,
     job: Job,
-    tried: Sequence[Attempt],
+    past: _Past,
     cost: Priced,
     series: Mapping[str, Sequence[SeriesPoint]],
     metric: ChosenCurve | None,
@@ -73,17 +80,21 @@ def _run(
 ) -> ScriptRun:
     is_comparable = metric is not None and (metric.series != NAMED or job.spec.metric == subject.spec.metric)
     curve: list[MetricReached] = []
-    if is_comparable and not _went_on(tried):
+    if is_comparable and not _went_on(past):
         bill = SharedBill(vms, cost, accrual.now)
         curve = [
             MetricReached(point.value, bill.by(point.at))
             for point in rewound(series.get(job.id, ()))
             if point.value is not None
         ]
-    return ScriptRun(job, cost, pace(tried, cost).steps, curve, job.spec.command == subject.spec.command)
+    return ScriptRun(
+        job, cost, pace(past.attempts, cost, past.rounds).steps, curve, job.spec.command == subject.spec.command
+    )
 
 
-def _went_on(tried: Sequence[Attempt]) -> bool:
+def _went_on(past: _Past) -> bool:
     """Says whether its first run began with a checkpoint that was there before it."""
-    first = next((one for one in tried if one.agent.started_at is not None), None)
+    if past.rounds:
+        return bool(past.rounds[0].resume_from)
+    first = next((one for one in past.attempts if one.agent.started_at is not None), None)
     return first is not None and bool(first.resume_from)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -17,13 +17,14 @@ from costguard.errors import CheckpointError
 from costguard.events import audit_log
 from costguard.isolation import Isolated
 from costguard.jobs.decide.checkpoints.work_at_risk import at_risk
-from costguard.jobs.decide.recovery.failures import suspects
+from costguard.jobs.decide.recovery.failures import suspects_of
 from costguard.jobs.decide.recovery.resume import seen_in, trusted
-from costguard.jobs.rows import agenda, attempts, job_events, job_rows
+from costguard.jobs.rows import agenda, attempts, gang_rows, job_events, job_rows
 from costguard.model.attempt import Attempt, AttemptState
 from costguard.model.event import Event
 from costguard.model.job import CheckpointPlan, Job, JobState, SeenCheckpoint, Terms
 from costguard.model.ports import Checkpoints, Clock
+from costguard_vm.model.suspects import ResumedRun
 
 EVERY = timedelta(minutes=5)
 _WORKERS = 8
@@ -70,11 +71,12 @@ class CheckpointWatch:
             before = job_rows.checkpoint(connection, [job.id for job in running])
             due = [job for job in running if self._is_due(before.get(job.id))]
             tried = attempts.of_jobs(connection, [job.id for job in due])
+            rounds = gang_rows.rounds_of(connection, due)
         if not due:
             return report
 
         def look(job: Job) -> SeenCheckpoint:
-            return self._look(job, tried.get(job.id, []))
+            return self._look(job, suspects_of(job, tried.get(job.id, []), rounds.get(job.id, []), self._terms))
 
         with ThreadPoolExecutor(self._workers, thread_name_prefix="checkpoints") as pool:
             for begin in range(0, len(due), _AT_ONCE):
@@ -89,13 +91,13 @@ class CheckpointWatch:
     def _is_due(self, seen: SeenCheckpoint | None) -> bool:
         return seen is None or self._clock.now() - seen.looked_at >= self._every
 
-    def _look(self, job: Job, tried: list[Attempt]) -> SeenCheckpoint:
+    def _look(self, job: Job, failed: Sequence[ResumedRun]) -> SeenCheckpoint:
         plan, now = _plan(job), self._clock.now()
         if plan is None:
             raise ValueError(f"job {job.id} has no location that can be looked at")
         with Isolated("checkpoints_not_looked_at", job=job.id) as failure:
             try:
-                look, _, _ = trusted(self._checkpoints, plan, suspects(tried, self._terms))
+                look, _, _ = trusted(self._checkpoints, plan, failed)
                 return seen_in(look, now)
             except CheckpointError as error:
                 return SeenCheckpoint(now, error=str(error))

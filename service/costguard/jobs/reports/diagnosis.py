@@ -14,6 +14,7 @@ from sqlalchemy import Connection, select
 from costguard.db import tables
 from costguard.db.bulk import chunks
 from costguard.events import audit_log
+from costguard.jobs.decide.gang.straggler import Straggler
 from costguard.jobs.decide.machines.bound_savings import (
     AchievedSaving,
     PacedJob,
@@ -29,7 +30,7 @@ from costguard.jobs.decide.machines.bound_savings import (
 from costguard.jobs.decide.machines.chip_prices import MachinePrice
 from costguard.jobs.decide.machines.chips import peak_of
 from costguard.jobs.decide.machines.next_machine import NextMachine
-from costguard.jobs.reports import progress
+from costguard.jobs.reports import progress, stragglers
 from costguard.jobs.rows import attempts, job_events, job_rows
 from costguard.jobs.rows.reported import agent_fields, diagnosis_rows, progress_rows
 from costguard.jobs.rows.reported.agent_fields import BoundStretch, MeasuredMinute
@@ -75,6 +76,9 @@ def record(connection: Connection, reports: Iterable[MinuteReport], now: datetim
     diagnosis_rows.add_minutes(connection, marked)
     due = sorted(diagnosis_rows.with_open_minutes(connection, marked, MINUTES))
     _judge(connection, [attempts_by_id[attempt_id] for attempt_id in due], now)
+    gangs = {one.job_id for one in attempts_by_id.values() if one.formation}
+    if gangs:
+        stragglers.announce(connection, gangs, now)
 
 
 def _judge(connection: Connection, some: Sequence[Attempt], now: datetime) -> None:
@@ -157,6 +161,7 @@ class JobDiagnosis:
     minutes: Sequence[MeasuredMinute]
     why_none: str
     machine: MachinePrice | None = None  # the VM that `held` is of, at its own rate
+    straggler: Straggler | None = None  # of a gang that runs; None: there is none, or it is not known
     next: NextMachine | None = None  # to try; None: the bound names none, or nobody priced others
 
     @property
@@ -212,6 +217,7 @@ def diagnosis_of(connection: Connection, accrual: Accrual, job_id: str) -> JobDi
         minutes=minutes,
         why_none="" if held is not None else _why_none(last, minutes),
         machine=None if attempt is None else _machine(job, attempt),
+        straggler=stragglers.straggler_now(connection, job, tried, accrual.now),
     )
 
 

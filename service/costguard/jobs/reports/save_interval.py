@@ -22,8 +22,9 @@ from costguard.jobs.decide.checkpoints.save_advice import (
     save_advice,
 )
 from costguard.jobs.decide.machines.bound_savings import is_same_training
+from costguard.jobs.decide.view import AttemptView, JobView
 from costguard.jobs.reports import progress
-from costguard.jobs.rows import attempts, drills, interruptions, job_rows
+from costguard.jobs.rows import attempts, drills, gang_rows, interruptions, job_rows
 from costguard.jobs.rows.history.zone_history import VMKind, counts_of_zone
 from costguard.jobs.rows.reported import checkpoint_rows, progress_rows
 from costguard.model.attempt import Attempt, Interruption
@@ -144,9 +145,14 @@ def usual_start(tried: Sequence[Attempt]) -> timedelta | None:
     spans = [
         (one.agent.started_at - one.made_at).total_seconds()
         for one in tried
-        if one.made_at is not None and one.agent.started_at is not None and one.restarts == 0
+        if one.made_at is not None and one.agent.started_at is not None and one.restarts == 0 and _is_first(one)
     ]
     return timedelta(seconds=max(0.0, median(spans))) if spans else None
+
+
+def _is_first(one: Attempt) -> bool:
+    """Says whether its agent reports the first run on its VM: a gang's begins each round on the same VMs."""
+    return not one.formation or one.agent.run <= 1
 
 
 def _whole_work(
@@ -157,8 +163,9 @@ def _whole_work(
     left = progress.work_left(job, seen, progress_rows.series_of_jobs(connection, [job.id], POSITION).get(job.id, []))
     if left is None:
         return job.spec.work
-    done = work_at_risk.kept_work(tried, ended)
-    for one in tried:
+    rounds = tuple(gang_rows.rounds_of(connection, [job]).get(job.id, ()))
+    done = work_at_risk.kept_in(JobView(job, tuple(map(AttemptView, tried)), tuple(ended), rounds=rounds))
+    for one in (one for one in tried if one.node == 0):
         if (since := work_at_risk.runs_since(one, ended)) is not None:
             done += max((job.settled_at or now) - since, timedelta())
     return done + _HOUR * left.likely_h

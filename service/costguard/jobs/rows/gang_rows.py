@@ -1,14 +1,22 @@
-"""Writes of gangs: the round that is wanted, and the members that begin it."""
+"""Rows of gangs: the round that is wanted, the members that begin it, and the rounds that are over."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
-from datetime import datetime
+from datetime import datetime, timedelta
+from typing import Any
 
-from sqlalchemy import Connection, func, select, update
+from sqlalchemy import Connection, Row, func, select, update
 
-from costguard.db.tables import attempts, jobs
+from costguard.db.bulk import chunks
+from costguard.db.tables import attempts, gang_rounds, jobs
 from costguard.db.types import storable
+from costguard.db.upsert import upsert
+from costguard.model.attempt import GangRound, Outcome
+from costguard.model.job import Job
+from costguard.model.money import Money
+
+_SECOND = timedelta(seconds=1)
 
 
 def next_round(connection: Connection, job_id: str, number: int) -> bool:
@@ -48,3 +56,58 @@ def let_begin(
     connection.execute(mine.values({**values, "round": number, "released_at": at}))
     next_round(connection, job_id, number)
     return True
+
+
+def add_round(connection: Connection, job_id: str, over: GangRound, now: datetime) -> None:
+    """Records a round that is over, once; what was lost of it is known when the next one begins."""
+    row = {
+        "job_id": storable(job_id),
+        "number": over.number,
+        "released_at": over.released_at,
+        "started_at": over.started_at,
+        "ended_at": over.ended_at or now,
+        "outcome": None if over.outcome is None else over.outcome.value,
+        "reason": storable(over.reason),
+        "resume_from": storable(over.resume_from),
+        "resume_step": over.resume_step,
+        "step": over.step,
+        "rate_nanos": None if over.rate is None else over.rate.nanos,
+    }
+    upsert(connection, gang_rounds, [row], ["job_id", "number"], update_columns=[])
+
+
+def set_lost(
+    connection: Connection, job_id: str, number: int, lost: timedelta, lost_cost: Money | None, from_zero: bool
+) -> None:
+    """Records the work of this and earlier rounds that the next one does again."""
+    mine = update(gang_rounds).where(gang_rounds.c.job_id == job_id, gang_rounds.c.number == number)
+    nanos = None if lost_cost is None else lost_cost.nanos
+    connection.execute(mine.values(lost_s=lost // _SECOND, lost_nanos=nanos, from_zero=from_zero))
+
+
+def rounds_of(connection: Connection, of_jobs: Collection[Job]) -> dict[str, list[GangRound]]:
+    """Returns the rounds of those that are gangs that are over, the oldest first; jobs without any are left out."""
+    rounds: dict[str, list[GangRound]] = {}
+    for some in chunks({job.id for job in of_jobs if job.is_gang}):
+        query = select(gang_rounds).where(gang_rounds.c.job_id.in_(some))
+        for row in connection.execute(query.order_by(gang_rounds.c.job_id, gang_rounds.c.number)):
+            rounds.setdefault(row.job_id, []).append(_round(row))
+    return rounds
+
+
+def _round(row: Row[Any]) -> GangRound:
+    return GangRound(
+        number=row.number,
+        started_at=row.started_at,
+        ended_at=row.ended_at,
+        released_at=row.released_at,
+        outcome=None if row.outcome is None else Outcome(row.outcome),
+        reason=row.reason,
+        resume_from=row.resume_from,
+        resume_step=row.resume_step,
+        step=row.step,
+        rate=None if row.rate_nanos is None else Money(row.rate_nanos),
+        lost=None if row.lost_s is None else timedelta(seconds=row.lost_s),
+        lost_cost=None if row.lost_nanos is None else Money(row.lost_nanos),
+        from_zero=bool(row.from_zero),
+    )

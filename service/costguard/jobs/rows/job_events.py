@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 
 from costguard.jobs.decide.checkpoints.disk import DiskReading
 from costguard.jobs.decide.checkpoints.work_at_risk import WorkAtRisk
+from costguard.jobs.decide.gang.straggler import Straggler
 from costguard.jobs.decide.machines.bound_savings import PromisedSaving, saving_text
 from costguard.jobs.decide.planned import AtRisk
 from costguard.jobs.decide.recovery.log_ends import hang_by_log
@@ -139,11 +140,10 @@ def torn(job: Job, what: str, now: datetime) -> Event:
 
 def passed_over(job: Job, attempt: Attempt, checkpoint: str, now: datetime) -> Event:
     """Reports a complete checkpoint that was passed over. Nothing is deleted: its owner may know better."""
-    text = (
-        f"Attempt {attempt.number} of job {job.title} {begins(attempt).removeprefix('it ')}. "
-        f"{checkpoint} is left where it is."
-    )
-    return of_attempt("CheckpointPassedOver", job, attempt, now, text, "passed_over", checkpoint=checkpoint)
+    run = f"Round {attempt.round}" if attempt.formation else f"Attempt {attempt.number}"
+    text = f"{run} of job {job.title} {begins(attempt).removeprefix('it ')}. {checkpoint} is left where it is."
+    what = f"passed_over/{attempt.round}" if attempt.formation else "passed_over"
+    return of_attempt("CheckpointPassedOver", job, attempt, now, text, what, checkpoint=checkpoint)
 
 
 def stalled(job: Job, attempt: Attempt, seen: SeenCheckpoint, risk: WorkAtRisk, now: datetime) -> Event:
@@ -244,6 +244,14 @@ def bounded(job: Job, attempt: Attempt, stretch: BoundStretch, saving: PromisedS
         cause=verdict.cause,
         share=verdict.share,
     )
+
+
+def straggles(job: Job, found: Straggler, now: datetime) -> Event:
+    """Reports the VM that the others of a gang wait for, once for each VM."""
+    numbers = ", ".join(number_text(number) for number in found.verdict.numbers)
+    text = f"Job {job.title}: {_closed(found.text)} {_closed(numbers[:1].upper() + numbers[1:])}".rstrip(" .") + "."
+    what = f"straggler/{found.name}"
+    return of_job("JobStragglerFound", job, now, text, what, attempt=found.name, node=found.node, gpu=found.gpu)
 
 
 def drill_requested(job: Job, drill: Drill, now: datetime) -> Event:

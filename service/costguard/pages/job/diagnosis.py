@@ -36,6 +36,8 @@ class DiagnosisShown:
     achieved: str
     rows: Sequence[BoundRow]
     why_none: str
+    straggler: str
+    straggler_numbers: Sequence[tuple[str, str]]
 
 
 def diagnosis_of_job(source: Source, job_id: str, now: datetime) -> DiagnosisShown | None:
@@ -47,11 +49,12 @@ def diagnosis_of_job(source: Source, job_id: str, now: datetime) -> DiagnosisSho
         answer = diagnosis_of(connection, accrual, job_id)
     if answer is not None and source.jobs is not None:
         answer = source.jobs.with_next_machine(answer, accrual)
-    return None if answer is None or not (answer.held or answer.minutes) else _shown(answer)
+    return None if answer is None or not (answer.held or answer.minutes or answer.straggler) else _shown(answer)
 
 
 def _shown(answer: JobDiagnosis) -> DiagnosisShown:
     verdict = None if answer.held is None else answer.held.verdict
+    straggler = answer.straggler
     return DiagnosisShown(
         headline=answer.headline,
         is_current=answer.is_current,
@@ -65,6 +68,10 @@ def _shown(answer: JobDiagnosis) -> DiagnosisShown:
             for one in answer.stretches[:_SHOWN]
         ],
         why_none=answer.why_none,
+        straggler="" if straggler is None else sentence(straggler.text),
+        straggler_numbers=[]
+        if straggler is None
+        else [(value_text(one), one.name) for one in straggler.verdict.numbers],
     )
 
 

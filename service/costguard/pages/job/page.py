@@ -23,7 +23,7 @@ from costguard.jobs.submit import submission
 from costguard.jobs.submit.submit import available_service
 from costguard.ledger.accrual import Accrual, accrual_at
 from costguard.model.access import Permission, Principal
-from costguard.model.attempt import Attempt, AttemptState, Interruption
+from costguard.model.attempt import Attempt, AttemptState, GangRound, Interruption
 from costguard.model.data import DataTransfer
 from costguard.model.instance import InstanceKey, gpu_words
 from costguard.model.job import Job, JobKind, JobState, SeenCheckpoint
@@ -131,6 +131,7 @@ class JobPage:
     output: Sequence[str]
     is_output_stored: bool  # the whole of it, or what was printed so far
     kept_disk: KeptJobDisk | None
+    rounds: Sequence[GangRound]
     drills: DrillTable
     transfers: Mapping[tuple[str, str, str], DataTransfer]  # of the latest VM, by kind, source and target
 
@@ -287,6 +288,7 @@ def _page(detail: JobOverview, accrual: Accrual, logs: str) -> JobPage:
         output=_last_lines(agent.agent.output) if agent is not None else (),
         is_output_stored=agent is not None and bool(output_folder(job.spec, agent.name, logs)),
         kept_disk=row.kept_disk,
+        rounds=detail.rounds,
         drills=drill_table(job, detail.drills, detail.on_notice),
         transfers={(one.kind, one.source, one.target): one for one in (agent.agent.transfers if agent else ())},
     )

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from costguard.model.attempt import Attempt, AttemptState, Interruption
+from costguard.jobs.decide.view import JobView
+from costguard.model.attempt import Attempt, AttemptState, GangRound, Interruption
 from costguard.model.job import SeenCheckpoint
 from costguard.model.money import ZERO, Money
 
@@ -40,7 +41,15 @@ def lost_work(
     Without a checkpoint (`written_at` None) the next starts from the beginning: then all is lost, back to the last time
     that it was so. Work counted as lost with an earlier interruption is not counted again.
     """
-    worked = [one for attempt in attempts for one in _runs(attempt, interruptions)]
+    return _lost([one for attempt in attempts for one in _runs(attempt, interruptions)], written_at)
+
+
+def lost_in_rounds(rounds: Sequence[GangRound], written_at: datetime | None) -> WorkAtRisk | None:
+    """Returns the same of a gang, whose VMs work at the same time: a round is one run of all, at the price of all."""
+    return _lost(_rounds(rounds), written_at)
+
+
+def _lost(worked: list[_PastRun], written_at: datetime | None) -> WorkAtRisk | None:
     if not worked:
         return None
     worked.sort(key=lambda run: run.end)
@@ -74,21 +83,40 @@ def once_each_round(attempts: Sequence[Attempt], interruptions: Sequence[Interru
     return kept
 
 
-def uncounted_loss(
-    attempts: Sequence[Attempt], interruptions: Sequence[Interruption], written_at: datetime | None
-) -> timedelta:
+def uncounted_loss(view: JobView, written_at: datetime | None) -> timedelta:
     """Returns the lost work that was not counted with the interruption that ended the last run."""
-    loss = lost_work(attempts, interruptions, written_at)
-    if loss is None:
-        return _NONE
-    *_, last = (one for attempt in attempts for one in _runs(attempt, interruptions))
-    return max(loss.span - last.lost, _NONE)
+    runs = _runs_of(view)
+    loss = _lost(list(runs), written_at)
+    return max(loss.span - runs[-1].lost, _NONE) if loss is not None else _NONE
+
+
+def kept_in(view: JobView) -> timedelta:
+    """Returns the work of a job's runs that have ended, without work that was counted as lost."""
+    return _kept(_runs_of(view))
 
 
 def kept_work(attempts: Sequence[Attempt], interruptions: Sequence[Interruption]) -> timedelta:
     """Returns the work of their runs that have ended, without work that was counted as lost."""
-    runs = [one for attempt in attempts for one in _runs(attempt, interruptions)]
+    return _kept([one for attempt in attempts for one in _runs(attempt, interruptions)])
+
+
+def _kept(runs: Sequence[_PastRun]) -> timedelta:
     return max(_NONE, sum((one.end - one.begin - one.lost for one in runs), start=_NONE))
+
+
+def _runs_of(view: JobView) -> list[_PastRun]:
+    if view.job.is_gang:
+        return _rounds(view.rounds)
+    return [one for seen in view.attempts for one in _runs(seen.attempt, view.interruptions)]
+
+
+def _rounds(rounds: Sequence[GangRound]) -> list[_PastRun]:
+    """Returns the rounds that are over; one in which not all VMs began has done nothing."""
+    return [
+        _PastRun(one.started_at or one.ended_at, one.ended_at, one.rate, one.lost or _NONE, one.from_zero)
+        for one in rounds
+        if one.ended_at is not None
+    ]
 
 
 def runs_since(attempt: Attempt, interruptions: Sequence[Interruption]) -> datetime | None:

@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 
 from costguard.jobs.decide.actions import EndAttempt, LetRoundBegin, NextRound, Proposal
 from costguard.jobs.decide.gang.members import Gang
+from costguard.jobs.decide.gang.past_rounds import round_of
 from costguard.jobs.decide.recovery.ending import how
 from costguard.jobs.decide.recovery.log_ends import said_by
 from costguard.jobs.decide.recovery.verdict import too_many, would_repeat
@@ -41,12 +42,12 @@ def round_over(gang: Gang, context: JobContext) -> Proposal | datetime | None:
     if not gang.has_begun:
         return None
     if not gang.is_whole:
-        return _next(gang, "one of its VMs is replaced")
+        return _next(gang, "one of its VMs is replaced", context)
     fallen = _fallen(gang)
     if not fallen:
         return None
     if any(seen.attempt.agent.noticed_at is not None for seen in gang.open):
-        return _next(gang, "one of its VMs is being preempted")
+        return _next(gang, "one of its VMs is being preempted", context)
     first = min(one.ended.exit.at for one in fallen)
     silent = [seen for seen in gang.open if seen.attempt.agent.at is None or seen.attempt.agent.at < first + _ALIVE]
     if silent:  # perhaps it is lost, and the others fell for that
@@ -91,9 +92,14 @@ def _fallen(gang: Gang) -> list[_Fallen]:
     ]
 
 
-def _next(gang: Gang, why: str, interruption: Interruption | None = None) -> Proposal:
+def _next(gang: Gang, why: str, context: JobContext, interruption: Interruption | None = None) -> Proposal:
+    view = gang.view
     reason = f"round {gang.round} is over, because {why}: its VMs stay, and begin again from one checkpoint"
-    return Proposal(JobState.RECOVERING, reason, (NextRound(gang.view.job.id, gang.round + 1, reason, interruption),))
+    interrupted = (*view.interruptions, *([interruption] if interruption is not None else []))
+    over = round_of(gang.round, [seen.attempt for seen in view.attempts], interrupted, why)
+    if over is not None:
+        over = replace(over, ended_at=over.ended_at or context.now)
+    return Proposal(JobState.RECOVERING, reason, (NextRound(view.job.id, gang.round + 1, reason, interruption, over),))
 
 
 def _failed(gang: Gang, first: _Fallen, context: JobContext) -> Proposal:
@@ -122,4 +128,4 @@ def _failed(gang: Gang, first: _Fallen, context: JobContext) -> Proposal:
         return Proposal(JobState.FAILED, why, (end_it,))
     if end.retry is Retry.OTHER_VM:
         return Proposal(JobState.RECOVERING, f"{reason}; its VM is replaced", (end_it,))
-    return _next(gang, reason, interruption)
+    return _next(gang, reason, context, interruption)

@@ -8,7 +8,7 @@ from datetime import timedelta
 from fractions import Fraction
 from functools import reduce
 
-from costguard.model.attempt import Attempt
+from costguard.model.attempt import Attempt, GangRound
 from costguard.model.metric import SeenMetric
 from costguard.model.money import Money, Priced
 
@@ -43,10 +43,11 @@ def metric_of(attempts: Sequence[Attempt]) -> SeenMetric | None:
     return reduce(SeenMetric.then, seen) if seen else None
 
 
-def pace(attempts: Sequence[Attempt], cost: Priced) -> TrainingPace:
+def pace(attempts: Sequence[Attempt], cost: Priced, rounds: Sequence[GangRound] = ()) -> TrainingPace:
+    """`rounds` are those of a gang that are over: its attempts know the last alone."""
     attempts = [attempt for attempt in attempts if attempt.node == 0]  # which speaks for a gang
     begun = next((attempt for attempt in attempts if attempt.agent.step is not None), None)
-    first = None if begun is None else _first_of(begun)
+    first = _first_of_rounds(rounds) if rounds else None if begun is None else _first_of(begun)
     step = step_of(attempts)
     steps = step - first if step is not None and first is not None and step > first else None
     rates = (_per_hour(attempt) for attempt in reversed(attempts))
@@ -62,6 +63,14 @@ def _first_of(begun: Attempt) -> int | None:
     return 0 if begun.agent.run > 1 else _begins_at(begun)  # the first run on a VM's own disk finds nothing there
 
 
+def _first_of_rounds(rounds: Sequence[GangRound]) -> int | None:
+    """The step that a gang began from: the first of its rounds in which one was reported says so."""
+    if rounds[0].number != 1:
+        return None  # of a gang that ran before rounds were recorded
+    begun = next((one for one in rounds if one.step is not None), rounds[0])
+    return begun.resume_step if begun.resume_from else 0
+
+
 def _begins_at(attempt: Attempt) -> int | None:
     """The step before its first; None where it resumed from a checkpoint whose step nobody knows."""
     return attempt.resume_step if attempt.resume_from else 0
@@ -69,7 +78,7 @@ def _begins_at(attempt: Attempt) -> int | None:
 
 def _per_hour(attempt: Attempt) -> Fraction | None:
     agent, first = attempt.agent, _begins_at(attempt)
-    if agent.run > 1 and attempt.resume_step is None:
+    if agent.run > 1 and attempt.resume_step is None and not attempt.formation:
         return None
     if first is None or agent.step is None or agent.step_at is None or agent.started_at is None:
         return None

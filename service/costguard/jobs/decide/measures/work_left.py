@@ -62,12 +62,12 @@ def pending_loss(view: JobView) -> timedelta:
     if _is_open(view) and view.last is not None and view.last.attempt.agent.started_at is not None:
         return _NOTHING
     written_at = view.checkpoint.written_at if view.checkpoint is not None else None
-    return work_at_risk.uncounted_loss([seen.attempt for seen in _of_one(view)], view.interruptions, written_at)
+    return work_at_risk.uncounted_loss(view, written_at)
 
 
 def _worked(view: JobView, now: datetime) -> timedelta:
     """Returns the work that is done: the time its command ran, without work that was lost."""
-    done = work_at_risk.kept_work([seen.attempt for seen in _of_one(view)], view.interruptions)
+    done = work_at_risk.kept_in(view)
     for seen in _of_one(view):
         if (since := work_at_risk.runs_since(seen.attempt, view.interruptions)) is not None:
             until = seen.vm.ended_at if seen.vm is not None else None

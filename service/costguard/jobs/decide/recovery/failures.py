@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from datetime import timedelta
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
 from enum import StrEnum
 
-from costguard.model.attempt import HUNG, Attempt, Outcome, Retry
-from costguard.model.job import Terms
+from costguard.model.attempt import HUNG, Attempt, GangRound, Outcome, Retry
+from costguard.model.job import Job, Terms
 from costguard_vm.model import suspects as rule
 
 # What argparse, click and shells end with on wrong usage, and a shell where a program is not there or cannot be
@@ -62,6 +62,20 @@ def suspects(attempts: Iterable[Attempt], terms: Terms) -> tuple[rule.ResumedRun
     return rule.suspects(map(resumed_run, attempts), terms.quick_crash)
 
 
+def suspects_of(
+    job: Job, attempts: Sequence[Attempt], rounds: Sequence[GangRound], terms: Terms
+) -> tuple[rule.ResumedRun, ...]:
+    """Returns the runs of a job that speak against their checkpoints: of a gang its rounds, since all VMs resume from
+    one.
+
+    `rounds` are those that are over, with the one that goes on.
+    """
+    if not job.is_gang:
+        return suspects(attempts, terms)
+    begun = [_resumed_round(one, one.released_at) for one in rounds if one.released_at is not None]
+    return rule.suspects(begun, terms.quick_crash)
+
+
 def is_quick_crash(attempt: Attempt, terms: Terms) -> bool:
     return _is_crash(attempt) and ran(attempt) < terms.quick_crash
 
@@ -76,6 +90,19 @@ def resumed_run(attempt: Attempt) -> rule.ResumedRun:
         step=attempt.agent.step,
         ran=ran(attempt),
         is_crash=_is_crash(attempt),
+    )
+
+
+def _resumed_round(one: GangRound, resumed_at: datetime) -> rule.ResumedRun:
+    return rule.ResumedRun(
+        number=one.number,
+        title=f"round {one.number}",
+        resume_from=one.resume_from,
+        resume_step=one.resume_step,
+        resumed_at=resumed_at,
+        step=one.step,
+        ran=one.ended_at - one.started_at if one.ended_at and one.started_at else timedelta(),
+        is_crash=one.outcome is Outcome.CRASHED,
     )
 
 
