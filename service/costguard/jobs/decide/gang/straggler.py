@@ -72,7 +72,7 @@ class _Unit(NamedTuple):
     gpu: int | None
 
 
-class _Suspect(NamedTuple):
+class _Odd(NamedTuple):
     unit: _Unit
     verdict: BoundVerdict
 
@@ -88,23 +88,23 @@ def straggler_of(members: Sequence[MemberMinutes]) -> Straggler | None:
     if not all(one.minutes for one in members) or len(members) < 2:
         return None
     until = min(one.minutes[-1][0] for one in members)
-    suspects: list[_Suspect] = []
+    odd: list[_Odd] = []
     for begin in (until - SPAN, until - _HALF):
         half = {one.node: [minute for at, minute in one.minutes if begin < at <= begin + _HALF] for one in members}
         if any(sum(minute.seconds or 60.0 for minute in minutes) < _LEAST_S for minutes in half.values()):
             return None
-        found = _suspect_of(half)
+        found = _odd_one(half)
         if found is None:
             return None
-        suspects.append(found)
-    first, last = suspects
+        odd.append(found)
+    first, last = odd
     if first.unit != last.unit:
         return None
     name = next(one.name for one in members if one.node == last.unit.node)
     return Straggler(last.unit.node, name, last.unit.gpu, until - SPAN, until, last.verdict)
 
 
-def _suspect_of(half: Mapping[int, Sequence[Minute]]) -> _Suspect | None:
+def _odd_one(half: Mapping[int, Sequence[Minute]]) -> _Odd | None:
     """Returns the one that the others waited for in these minutes."""
     nodes = {_Unit(node, None): window_of(minutes) for node, minutes in half.items()}
     if all(window.gpus == 0 for window in nodes.values()):
@@ -132,7 +132,7 @@ def _with_one(minute: Minute, place: int) -> Minute:
     return minute._replace(gpus=(gpus[place],))
 
 
-def _slowed(gpus: _Windows) -> _Suspect | None:
+def _slowed(gpus: _Windows) -> _Odd | None:
     """Returns the only GPU that heat or its power holds down, at clocks below the others'."""
     verdicts = {unit: judge(window) for unit, window in gpus.items()}
     slowed = [unit for unit, verdict in verdicts.items() if verdict.bound == kinds.THROTTLED]
@@ -145,10 +145,10 @@ def _slowed(gpus: _Windows) -> _Suspect | None:
         return None
     verdict = verdicts[slowed[0]]
     why = f"{verdict.why}: {mine:,.0f} MHz, where the others have {median(others):,.0f} MHz"
-    return _Suspect(slowed[0], verdict._replace(why=why))
+    return _Odd(slowed[0], verdict._replace(why=why))
 
 
-def _by_kernels(windows: _Windows) -> _Suspect | None:
+def _by_kernels(windows: _Windows) -> _Odd | None:
     """Returns the one whose GPU waits for its host, while the others' have a kernel all the time: a collective's."""
     idle = _values(windows, lambda window: _idle(window.gpu))
     unit = _apart(idle, _APART)
@@ -157,10 +157,10 @@ def _by_kernels(windows: _Windows) -> _Suspect | None:
     verdict = judge(windows[unit])
     if verdict.bound in _OF_ALL or verdict.bound == kinds.UNKNOWN:
         return None
-    return _Suspect(unit, verdict._replace(why=f"{verdict.why}; the other GPUs wait for it"))
+    return _Odd(unit, verdict._replace(why=f"{verdict.why}; the other GPUs wait for it"))
 
 
-def _by_computing(gpus: _Windows) -> _Suspect | None:
+def _by_computing(gpus: _Windows) -> _Odd | None:
     """Returns the GPU that computes, while kernels of all others hardly do: they wait in a collective."""
     idle = _values(gpus, lambda window: _idle(window.gpu))
     if not idle or max(idle.values()) > 1 - _BUSY:
@@ -176,10 +176,10 @@ def _by_computing(gpus: _Windows) -> _Suspect | None:
         Number("multiprocessors active", work[unit], "share"), Number("the others'", median(others), "share")
     )
     why = f"its GPU computes for {work[unit]:.0%} of the time, and the others for {median(others):.0%}"
-    return _Suspect(unit, BoundVerdict(kinds.COMPUTE, None, work[unit] - median(others), numbers, why))
+    return _Odd(unit, BoundVerdict(kinds.COMPUTE, None, work[unit] - median(others), numbers, why))
 
 
-def _by_threads(nodes: _Windows) -> _Suspect | None:
+def _by_threads(nodes: _Windows) -> _Odd | None:
     """Returns the VM without a GPU whose main threads hardly wait, while those of the others do."""
     asleep = _values(nodes, lambda window: window.command.main_asleep)
     stacks = _values(nodes, _at_work)
@@ -192,7 +192,7 @@ def _by_threads(nodes: _Windows) -> _Suspect | None:
             continue
         if all(share >= _APART + data.get(one, 0.0) for one, share in others_wait.items() if one != unit):
             verdict = _kept_by(unit, nodes, work[unit])
-            return None if verdict.bound in _OF_ALL else _Suspect(unit, verdict)
+            return None if verdict.bound in _OF_ALL else _Odd(unit, verdict)
     return None
 
 
