@@ -14,6 +14,7 @@ from costguard.events import audit_log
 from costguard.jobs.act.vm_step import AttemptStep, LaunchContext, end, is_of, request_uuid, retry_at, retry_changes
 from costguard.jobs.decide.actions import LaunchAttempt
 from costguard.jobs.decide.checkpoints import work_at_risk
+from costguard.jobs.decide.gang.members import width_of
 from costguard.jobs.decide.recovery.ending import is_reservation_full
 from costguard.jobs.decide.recovery.resume import ResumePoint, has_saved
 from costguard.jobs.decide.view import JobView
@@ -135,7 +136,7 @@ def reckon(connection: Connection, view: JobView, attempt: Attempt, point: Resum
     if loss is None:
         return
     if loss.cost is not None:
-        loss = replace(loss, cost=loss.cost.times(job.spec.nodes))
+        loss = replace(loss, cost=loss.cost.times(width_of(view)))
     is_zero = not attempt.resume_from
     if ended:
         last = ended[-1]
