@@ -11,6 +11,7 @@ from tests.jobs.gang_life import GangAgents
 from tests.jobs.world import World, world
 
 from costguard.jobs.decide.gang.widths import gain
+from costguard.jobs.reports.checkpoint_watch import CheckpointWatch
 from costguard.model.attempt import Outcome
 from costguard.model.job import JobState
 
@@ -33,6 +34,15 @@ def begun(jobs: World, least: int = 2, most: int = 4, room: int | None = None, *
 def widths(agents: GangAgents) -> set[int]:
     """The numbers of VMs in the rounds that run now."""
     return {len(one.began[-1][2]) for one in agents.running().values() if one.is_running}
+
+
+def watched(jobs: World, agents: GangAgents) -> None:
+    """Lets ten minutes go on, in which the guard looks at the checkpoints each minute."""
+    watch = CheckpointWatch(jobs.database, jobs.clock, jobs.shelf, jobs.terms, workers=1)
+    for turn in range(60):
+        if turn % 6 == 0:
+            watch.run()
+        agents.step()
 
 
 def test_it_begins_at_once_with_those_that_a_full_zone_has_room_for(jobs: World) -> None:
@@ -115,8 +125,7 @@ def test_it_grows_soon_after_a_checkpoint_where_that_saves_time(jobs: World) -> 
     assert widths(agents) == {3}, "nothing is saved yet"
     assert len(agents.running()) == 4
     jobs.shelf.save(700)
-    for _ in range(60):
-        agents.step()
+    watched(jobs, agents)
     together = agents.until_all_of_round()
     assert [one.rank for one in together] == [0, 1, 2, 3]
     assert {one.began[-1][1] for one in together} == {"gs://runs/train/checkpoint-700"}
@@ -131,8 +140,7 @@ def test_it_does_not_grow_where_the_work_left_is_unknown_or_short(jobs: World) -
     for _ in range(30):
         agents.step()
     jobs.shelf.save(700)
-    for _ in range(60):
-        agents.step()
+    watched(jobs, agents)
     assert widths(agents) == {3}
     jobs.cloud.stockouts.add(jobs.attempts()[0].zone)
     jobs.cloud.preempt(jobs.vm("cg-j1-1"))

@@ -88,8 +88,11 @@ def grow(gang: Gang, context: JobContext) -> Proposal | None:
     if not waiting or not pays_to_grow(gang, len(waiting), context.now):
         return None
     have = len(gang.in_round)
-    return _next(gang, f"{count_text(len(waiting), 'more VM')} of it {'is' if len(waiting) == 1 else 'are'} ready, "
-                 f"and {have + len(waiting)} finish sooner than {have}")
+    return _next(
+        gang,
+        f"{count_text(len(waiting), 'more VM')} of it {'is' if len(waiting) == 1 else 'are'} ready, "
+        f"and {have + len(waiting)} finish sooner than {have}",
+    )
 
 
 def ready_count(gang: Gang) -> int:

@@ -16,8 +16,9 @@ PATIENCE = timedelta(minutes=5)  # of VMs that are there, for one that is not: e
 # From the word that ends a round until the next is at work, where no start of the gang was measured: our allowance for
 # the command's grace of a minute, the last uploads, the check of the connections, and reading the checkpoint.
 RESTART = timedelta(minutes=5)
-# A gang grows soon after a checkpoint: until the next one, the others would do more and more again.
-_FRESH = timedelta(minutes=5)
+# A gang grows soon after a checkpoint: until the next one, the others would do more and more again. The guard looks for
+# one every five minutes.
+_FRESH = timedelta(minutes=10)
 
 
 def may_begin(gang: Gang, ready: Sequence[AttemptView], now: datetime) -> datetime | bool:
