@@ -39,7 +39,7 @@ def _own(gang: Gang, node: int, number: int) -> dict[str, Any]:
 
 
 def test_a_round_has_its_own_places(three: Gang) -> None:
-    """Without the first node, the others begin with new places, and the launcher's variables are of that round."""
+    """The others begin without the first node, with new places, and the launcher's variables are of that round."""
     _go(three, 1, [0, 1, 2])
     starts = three.all("start", of_round(1))
     assert [start["rank"] for start in starts] == [0, 1, 2]
@@ -74,7 +74,7 @@ def test_a_vm_that_comes_later_joins_the_next_round(three: Gang) -> None:
 
 
 def test_a_word_that_does_not_fit_the_job_begins_nothing(three: Gang) -> None:
-    """Neither with fewer VMs than the least, nor without a place, nor with one that the round does not have."""
+    """It needs as many VMs as the least, and a place that the round has."""
     guard, addresses = three.guards[0], three.addresses
     guard.wait_for("heartbeat", is_standing_by(1))
     for wrong in (word(1, addresses[:1], rank=0), word(1, addresses), word(1, addresses[:2], rank=2)):

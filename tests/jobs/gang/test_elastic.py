@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
@@ -46,7 +47,7 @@ def watched(jobs: World, agents: GangAgents) -> None:
 
 
 def test_it_begins_at_once_with_those_that_a_full_zone_has_room_for(jobs: World) -> None:
-    """Nothing is given back where there are enough, and nobody waits for a zone to have room."""
+    """Nothing is given back where there are enough, and a zone is not waited for."""
     agents = begun(jobs, room=3)
     together = agents.until_all_of_round()
     assert [one.rank for one in together] == [0, 1, 2]
@@ -59,7 +60,7 @@ def test_it_begins_at_once_with_those_that_a_full_zone_has_room_for(jobs: World)
 
 
 def test_fewer_than_the_least_are_given_back(jobs: World) -> None:
-    """With fewer, it is as a gang of a fixed number: the next zone is asked."""
+    """It is then as a gang of a fixed number: the next zone is asked."""
     agents = begun(jobs, least=3, room=2)
     assert widths(agents) == {4}
     assert {one.zone for one in jobs.attempts() if one.is_open} == {"us-central1-b"}
@@ -67,7 +68,7 @@ def test_fewer_than_the_least_are_given_back(jobs: World) -> None:
 
 
 def test_an_agent_that_does_not_come_up_is_waited_for_five_minutes(jobs: World) -> None:
-    """Those that are ready begin without it then, and not before."""
+    """The others begin without it then, and not before."""
     jobs.submit(nodes=4, least_nodes=2)
     agents = GangAgents(jobs)
     agents.slow.add("cg-j1-3")
@@ -79,7 +80,7 @@ def test_an_agent_that_does_not_come_up_is_waited_for_five_minutes(jobs: World) 
 
 
 def test_the_others_go_on_at_once_where_a_lost_vm_cannot_be_had(jobs: World) -> None:
-    """They begin from the checkpoint with new places, in their zone, while the lost one is asked for again and again."""
+    """They begin from the checkpoint with new places, in their zone; the lost one is asked for again and again."""
     agents = begun(jobs)
     jobs.shelf.save(500)
     zone, lost_at = jobs.attempts()[0].zone, jobs.clock.now()
@@ -92,10 +93,10 @@ def test_the_others_go_on_at_once_where_a_lost_vm_cannot_be_had(jobs: World) -> 
     assert {one.began[-1][1] for one in together} == {"gs://runs/train/checkpoint-500"}
     began = jobs.events("GangRoundBegan")[-1].occurred_at
     assert began - lost_at < timedelta(minutes=4)
-    asked = [one for one in jobs.attempts() if one.outcome is Outcome.STOCKOUT]
-    assert len(asked) > 2
-    assert {one.zone for one in asked} == {zone}
-    waits = [later.intended_at - one.intended_at for one, later in zip(asked, asked[1:], strict=False)]
+    stockouts = [one for one in jobs.attempts() if one.outcome is Outcome.STOCKOUT]
+    assert len(stockouts) > 2
+    assert {one.zone for one in stockouts} == {zone}
+    waits = [later.intended_at - one.intended_at for one, later in itertools.pairwise(stockouts)]
     assert waits[-1] > waits[0], "it is asked for less and less often"
     assert jobs.job().state is JobState.RUNNING
 

@@ -136,7 +136,7 @@ def reckon(connection: Connection, view: JobView, attempt: Attempt, point: Resum
     if loss is None:
         return
     if loss.cost is not None:
-        loss = replace(loss, cost=loss.cost.times(width_of(view)))
+        loss = replace(loss, cost=loss.cost.times(width_of(job, ran)))
     is_zero = not attempt.resume_from
     if ended:
         last = ended[-1]

@@ -21,7 +21,6 @@ from costguard.model.job import Job, JobState, OnHang, SeenCheckpoint
 from costguard.model.moments import zone_of
 from costguard.model.money import about_text, rate_text
 from costguard.model.progress import SeriesPoint
-from costguard.model.words import count_text
 from costguard_vm.diagnosis.words import headline, number_text
 
 _UTC = zone_of("UTC")

@@ -1,4 +1,4 @@
-"""How many VMs run a job's command together: a number, or a range to run with what can be had."""
+"""The number of VMs that run a job's command together, or a range of it to run with what can be had."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ EXAMPLE = "2..8"
 
 @dataclass(frozen=True, slots=True)
 class NodeRange:
-    """At least `least` VMs, and `most` where they can be had; `least` is smaller."""
+    """Bounds the number of VMs: `most` where they can be had, and never fewer than `least`, which is smaller."""
 
     least: int
     most: int

@@ -118,7 +118,7 @@ class GangMember:
             stage.reach_peers = lambda: self._reach_peers(stage, os.path.dirname(step_file))
 
     def _leave_outputs(self, stage: Stage) -> None:
-        """What all have made is published by the first of the round."""
+        """Leaves the outputs, which all have made, to the first of the round."""
         if self._rounds.rank:
             stage.settings = stage.settings._replace(outputs={})
 
@@ -133,7 +133,7 @@ class GangMember:
         return {name: value for name, value in go.items() if name != "secret"}
 
     def _begun(self) -> Mapping[str, Any]:
-        """A VM that is new may hear only now that it is to publish what others left: before it says that it is ready."""
+        """Returns the word to begin. A new VM may hear only now that it is to publish what others left before that."""
         assert self._place is not None
         if self._place.is_elastic and self._rounds.is_over and self._rounds.publishes:
             self.before(self.hold, True)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
 from costguard.jobs.decide.view import AttemptView, JobView
-from costguard.model.attempt import Outcome
+from costguard.model.attempt import Attempt, Outcome
+from costguard.model.job import Job
 from costguard.model.money import ZERO, Money
 from costguard.model.words import count_text
 
@@ -145,11 +146,10 @@ def count_of(view: JobView) -> str:
     return f"{spec.vm_count} VMs" if spec.is_elastic else count_text(spec.nodes, "VM")
 
 
-def width_of(view: JobView) -> int:
+def width_of(job: Job, tried: Iterable[Attempt]) -> int:
     """Counts the VMs that ran the last round that began: those that did its work together."""
-    formation = max((seen.attempt.formation for seen in view.attempts if seen.attempt.round), default=0)
-    rounds = [seen.attempt.round for seen in view.attempts if seen.attempt.formation == formation]
-    return max(1, rounds.count(max(rounds))) if rounds and max(rounds) else view.job.spec.nodes
+    rounds = [(one.formation, one.round) for one in tried if one.round]
+    return rounds.count(max(rounds)) if rounds else job.spec.nodes
 
 
 def is_in_want(view: JobView) -> bool:
@@ -158,8 +158,14 @@ def is_in_want(view: JobView) -> bool:
 
 
 def vms_wanted(view: JobView) -> int:
-    """Counts the VMs that a job needs next: 1 in a job of one VM."""
-    return max(1, len(gang_of(view).missing)) if view.job.is_gang else 1
+    """Counts the VMs for which a place must have quota now: 1 in a job of one VM; of an elastic gang, as many as it
+    lacks to run with the least.
+    """
+    if not view.job.is_gang:
+        return 1
+    gang = gang_of(view)
+    spare = view.job.spec.nodes - view.job.spec.fewest
+    return max(1, len(gang.missing) - spare)
 
 
 def place_of_gang(members: Sequence[AttemptView]) -> str:

@@ -1,4 +1,4 @@
-"""How many VMs an elastic gang runs with, between the least and the most of its job. Pure.
+"""Decides with how many VMs an elastic gang runs, between the least and the most of its job. Pure.
 
 It begins with what is there, and asks for the rest where the others are. VMs that come later join at a round's
 beginning: the next that comes anyway, or one made for them where they save more time than the others lose.
@@ -69,7 +69,7 @@ def gain(left: timedelta, have: int, more: int) -> timedelta:
 
 
 def restart(gang: Gang) -> timedelta:
-    """Returns how long a new beginning takes: `RESTART`, or more where this round's took longer to start its command."""
+    """Returns how long a new beginning takes: `RESTART`, or more where this round took longer to start its command."""
     spans = [
         seen.attempt.agent.started_at - seen.attempt.released_at
         for seen in gang.in_round
