@@ -23,6 +23,7 @@ class Member:
     is_over: bool = False
     waits: bool = False  # its round has ended, and it waits for the next
     beats: int = 0  # words of its command since that began
+    publishes: bool | None = None  # what the last word to regroup said
     rank: int = -1  # its place in the round that it began last
     saves: list[int] = field(default_factory=list)  # the rounds in which it was asked for a save
     began: list[tuple[int, str, tuple[str, ...], str]] = field(default_factory=list)  # round, resumed from, addresses
@@ -103,6 +104,7 @@ class GangAgents:
         if answer.save is not None and member.is_running and answer.save.round == member.round:
             member.saves.append(member.round)
         if answer.regroup is not None and answer.regroup.round > member.round:
+            member.publishes = answer.regroup.publishes
             if member.is_running:
                 self._say(member, "round_ended", reason="exited", signal=15, asked="regroup")
             if member.is_running or member.waits:

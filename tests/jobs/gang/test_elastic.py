@@ -136,7 +136,7 @@ def test_it_grows_soon_after_a_checkpoint_where_that_saves_time(jobs: World) -> 
 
 def test_it_does_not_grow_where_the_work_left_is_unknown_or_short(jobs: World) -> None:
     """The VM stands by for the next round that comes anyway."""
-    agents = begun(jobs, room=3, work=timedelta(minutes=20))
+    agents = begun(jobs, room=3, work=timedelta(minutes=12))
     jobs.cloud.room.clear()
     for _ in range(30):
         agents.step()
@@ -180,3 +180,30 @@ def test_a_cancel_after_a_checkpoint_waits_for_it_while_a_vm_is_missing(jobs: Wo
 def test_more_vms_save_their_share_of_what_is_left() -> None:
     """Four instead of three do 8 hours in 6."""
     assert gain(timedelta(hours=8), 3, 1) == timedelta(hours=2)
+
+
+def test_one_of_those_that_stay_publishes_what_the_lost_first_node_left(jobs: World) -> None:
+    """It is the first of those that ran the round."""
+    agents = begun(jobs)
+    first = min(jobs.attempts(), key=lambda one: one.node)
+    jobs.cloud.preempt(jobs.vm(first.name))
+    for _ in range(30):
+        agents.step()
+    nodes = {one.name: one.node for one in jobs.attempts()}
+    told = {nodes[one.name]: one.publishes for one in agents.members.values() if one.name != first.name}
+    assert {node for node, publishes in told.items() if publishes} == {1}
+
+
+def test_a_vm_that_still_runs_the_round_before_is_waited_for(jobs: World) -> None:
+    """Its command may save meanwhile; only once it is known to be gone do the others begin."""
+    agents = begun(jobs, max_crashes=9)
+    jobs.cloud.delete_takes = timedelta(minutes=3)
+    lost, silent, *_ = agents.running().values()
+    agents.silent.add(silent.name)
+    jobs.cloud.preempt(jobs.vm(lost.name))
+    for _ in range(120):
+        agents.step()
+    (vm,) = jobs.cloud.ever(silent.name)
+    began = next(event.occurred_at for event in jobs.events("GangRoundBegan") if "Round 2 " in event.text)
+    assert vm.gone_at is not None
+    assert vm.gone_at <= began
