@@ -102,7 +102,7 @@ class PartsGang:
         """Does what the agents do before they stand by for the next round."""
         for node in order or range(len(self.nodes)):
             self.restart(node)
-            self.nodes[node].travel.publish_earlier(lambda _: None)
+            self.nodes[node].travel.publish_earlier(lambda _: None, node == 0)
 
     def begin(self, resume: bool = True) -> Whole | None:
         """Begins the next round, from what the guard finds."""

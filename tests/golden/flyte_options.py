@@ -29,6 +29,7 @@ _TYPES = {
     Takes.COMMAND: ("Sequence[str]", "()"),
     Takes.SWITCH: ("bool | None", "None"),
     Takes.COUNT: ("int | None", "None"),
+    Takes.NODES: ("int | str | None", "None"),
     Takes.HOURS: ("float | None", "None"),
     Takes.DOLLARS: ("str | None", "None"),
     Takes.MOMENT: ("str | None", "None"),

@@ -23,6 +23,8 @@ class Member:
     is_over: bool = False
     waits: bool = False  # its round has ended, and it waits for the next
     beats: int = 0  # words of its command since that began
+    publishes: bool | None = None  # what the last word to regroup said
+    rank: int = -1  # its place in the round that it began last
     saves: list[int] = field(default_factory=list)  # the rounds in which it was asked for a save
     began: list[tuple[int, str, tuple[str, ...], str]] = field(default_factory=list)  # round, resumed from, addresses
 
@@ -57,6 +59,15 @@ class GangAgents:
             self.step()
             together = [one for one in self.running().values() if one.is_running]
             if len(together) == count and len({one.round for one in together}) == 1:
+                return together
+        raise AssertionError(f"they never ran together: {self.world.job(self.job_id).reason}")
+
+    def until_all_of_round(self, turns: int = 60) -> list[Member]:
+        """Goes on until the commands of all that began a round together run, and returns them by their rank."""
+        for _ in range(turns):
+            self.step()
+            together = sorted((one for one in self.running().values() if one.is_running), key=lambda one: one.rank)
+            if together and len(together) == len(together[0].began[-1][2]):
                 return together
         raise AssertionError(f"they never ran together: {self.world.job(self.job_id).reason}")
 
@@ -95,6 +106,7 @@ class GangAgents:
         if answer.save is not None and member.is_running and answer.save.round == member.round:
             member.saves.append(member.round)
         if answer.regroup is not None and answer.regroup.round > member.round:
+            member.publishes = answer.regroup.publishes
             if member.is_running:
                 self._say(member, "round_ended", reason="exited", signal=15, asked="regroup")
             if member.is_running or member.waits:
@@ -104,5 +116,7 @@ class GangAgents:
             self._take(member, self._say(member, "heartbeat", phase=STANDING_BY))
         if answer.go is not None and not member.is_running and not member.waits and answer.go.round == member.round:
             member.is_running, member.beats = True, 0
+            assert answer.go.rank is not None
+            member.rank = answer.go.rank
             member.began.append((member.round, answer.go.resume_from, answer.go.addresses, answer.go.secret))
             self._take(member, self._say(member, "start", step=None))

@@ -15,7 +15,7 @@ _COUNTED = "attempts|checkpoints|events|interruptions|jobs|rows|runs|steps|table
 _PLURAL = re.compile(rf"\{{([^{{}}]+)\}} (?:{_COUNTED})\b")
 _NEVER_ONE = {  # behind a test for one, bounded, a count of none, or the subject of "runs"
     "MOST_MEMBERS", "_PREEMPTIONS", "attempt.follows", "attempt.zone", "disks['count']", "job.title", "len(failed)",
-    "len(loose)", "many", "wanted.runs",
+    "len(loose)", "many", "spec.nodes", "spec.vm_count", "wanted.runs",
 }  # fmt: skip
 _ABOUT = re.compile(r"\babout \{([^{}]+)\}")
 _NO_AMOUNT = {"amount", "came", "likely", "name", "vm.name"}

@@ -175,7 +175,7 @@ def _figures(scene: JobSnapshot) -> dict[str, str]:
 
 def _vms(scene: JobSnapshot) -> dict[str, str]:
     """`{"VM": "cg-j1-2 in us-central1-a, Spot"}`, and of a gang `{"VMs": "3 of 4 in us-central1-a, Spot"}`."""
-    last, count = scene.attempts[-1], scene.job.spec.nodes
+    last, count = scene.attempts[-1], scene.job.spec.vm_count
     where = f"{last.zone}, {'Spot' if last.provisioning_model is ProvisioningModel.SPOT else 'on-demand'}"
     if not scene.job.is_gang:
         return {"VM": f"{last.name} in {where}"}

@@ -10,6 +10,7 @@ from enum import StrEnum
 from costguard.model.duration import read_span
 from costguard.model.launch import Recipe
 from costguard.model.money import ZERO, Money
+from costguard.model.options.node_count import NodeCount, NodeRange
 from costguard.model.tracker import Tracker
 from costguard_vm.model.checkpoint import LookFor
 
@@ -140,7 +141,8 @@ class JobSpec:
     project: str
     owner: str  # an address
     name: str = ""  # for people
-    nodes: int = 1  # how many VMs run the command together; with more than one they are a gang
+    nodes: int = 1  # how many VMs run the command together, at most; with more than one they are a gang
+    least_nodes: int | None = None  # the least number that it runs with; None: no fewer than `nodes`
     command: tuple[str, ...] = ()  # run directly on the VM, or in the image; empty: the image's own
     image: str = ""  # a container image: tag or digest; "" runs on the VM itself
     pull: bool = False  # each VM asks for the tag again; otherwise the digest of the first pull stays
@@ -171,6 +173,21 @@ class JobSpec:
     drill: bool = False  # whether a save on a notice is tried once, early, while nothing is at stake
     mlflow_run: str = ""  # the id of the MLflow run that its cost is logged to
     wandb_run: str = ""  # the same of W&B: ENTITY/PROJECT/RUN
+
+    @property
+    def fewest(self) -> int:
+        """Returns the least number of VMs that run its command together."""
+        return self.nodes if self.least_nodes is None else self.least_nodes
+
+    @property
+    def is_elastic(self) -> bool:
+        """Says whether it runs with fewer VMs than it is to have at most."""
+        return self.fewest < self.nodes
+
+    @property
+    def vm_count(self) -> NodeCount:
+        """Returns the number of its VMs as its owner gave it: one number, or a range."""
+        return NodeRange(self.fewest, self.nodes) if self.is_elastic else self.nodes
 
     @property
     def download_cost(self) -> Money:

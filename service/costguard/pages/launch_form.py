@@ -17,6 +17,7 @@ from costguard.jobs.submit.submission import JobRefusal, Submission
 from costguard.model.job import Job, JobCode, JobKind
 from costguard.model.money import Money
 from costguard.model.options.job import JOB_OPTIONS
+from costguard.model.options.node_count import node_count
 from costguard.model.options.option import LONGEST_WORD, MOST_HOURS, Option, Takes, two_places
 
 LONGEST = LONGEST_WORD  # characters of a field, as over REST
@@ -212,6 +213,7 @@ _READ: Mapping[Takes, Callable[[str], Any]] = {
     Takes.LINES: _lines,
     Takes.COMMAND: _command,
     Takes.SWITCH: _YES_NO.get,
+    Takes.NODES: node_count,
     Takes.HOURS: _hours,
     Takes.DOLLARS: _dollars,
     Takes.MOMENT: _moment,
@@ -229,6 +231,7 @@ _SHOWN: Mapping[Takes, Callable[[Any], str]] = {
     Takes.SWITCH: lambda value: "yes" if value else "no",
     Takes.CHOICE: str,
     Takes.COUNT: str,
+    Takes.NODES: str,
     Takes.HOURS: _plain,
     Takes.DOLLARS: lambda amount: f"{amount.dollars.normalize():f}",
     Takes.PAIRS: lambda pairs: "\n".join(f"{name}={value}" for name, value in pairs.items()),

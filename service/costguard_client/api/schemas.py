@@ -1380,8 +1380,10 @@ class JobBody(TypedDict):
     """Folders of the VM in the container: /on/the/vm:/in/the/image, and :ro to protect one."""
     name: NotRequired[str]
     """A name for people."""
-    nodes: NotRequired[int]
-    """The number of VMs that run the command together, all in one zone; 1: a job of one VM."""
+    nodes: NotRequired[int | str]
+    """The number of VMs that run the command together, all in one zone; 1: a job of one VM. A range such as
+    "2..8" runs with what can be had: its launcher must take any number of them.
+    """
     on_hang: NotRequired[OnHang]
     """`restart`: a command without progress is restarted from its newest checkpoint."""
     outputs: NotRequired[Sequence[OutputBody]]
@@ -1596,8 +1598,10 @@ class JobSpecOut(TypedDict):
     """The MLflow run that its cost is logged to; empty: none."""
     mounts: list[str]
     """Folders of the VM in the container: /on/the/vm:/in/the/image, and :ro to protect one."""
-    nodes: int
-    """The number of VMs that run the command together, all in one zone; 1: a job of one VM."""
+    nodes: int | str
+    """The number of VMs that run the command together, all in one zone; 1: a job of one VM. A range such as
+    "2..8" runs with what can be had: its launcher must take any number of them.
+    """
     on_hang: OnHang
     """`restart`: a command without progress is restarted from its newest checkpoint."""
     outputs: list[OutputOut]
@@ -2588,8 +2592,10 @@ class QuoteBody(TypedDict):
     """Folders of the VM in the container: /on/the/vm:/in/the/image, and :ro to protect one."""
     name: NotRequired[str]
     """A name for people."""
-    nodes: NotRequired[int]
-    """The number of VMs that run the command together, all in one zone; 1: a job of one VM."""
+    nodes: NotRequired[int | str]
+    """The number of VMs that run the command together, all in one zone; 1: a job of one VM. A range such as
+    "2..8" runs with what can be had: its launcher must take any number of them.
+    """
     on_hang: NotRequired[OnHang]
     """`restart`: a command without progress is restarted from its newest checkpoint."""
     outputs: NotRequired[Sequence[OutputBody]]

@@ -83,8 +83,10 @@ class TaskOptions:
     """The project's id; empty: the watched project, where there is only one."""
     owner: str = ""
     """The address of the person responsible; default: the caller. Only admins name another."""
-    nodes: int | None = None
-    """The number of VMs that run the command together, all in one zone; 1: a job of one VM."""
+    nodes: int | str | None = None
+    """The number of VMs that run the command together, all in one zone; 1: a job of one VM. A range such as
+    "2..8" runs with what can be had: its launcher must take any number of them.
+    """
     zones: Sequence[str] = ()
     """The only zones to use."""
     buy: str = ""

@@ -143,9 +143,9 @@ class AgentAttempt:
         self._travel.hurry()
         self._saving.ask_now()
 
-    def _publish_earlier(self, wait: Callable[[float], None]) -> None:
+    def _publish_earlier(self, wait: Callable[[float], None], is_first: bool) -> None:
         with self._phases.phase("saving"):
-            self._travel.publish_earlier(wait)
+            self._travel.publish_earlier(wait, is_first)
 
     def _stand_by(self) -> Mapping[str, Any]:
         """Until it comes, another VM of the job trains."""

@@ -106,20 +106,29 @@ class AttemptSettings(NamedTuple):
 
 
 class GangPlace(NamedTuple):
-    """A VM's place among those that run one job: its number from 0, how many they are, and the rendezvous port."""
+    """A VM's place among those that run one job: its number from 0, how many they are, and the rendezvous port.
+
+    `least`: a round may have no more VMs than this; with fewer than `nodes`, the word to begin says the VM's place.
+    """
 
     node: int
     nodes: int
     port: int = 29400
+    least: int = 0
+
+    @property
+    def is_elastic(self) -> bool:
+        return 0 < self.least < self.nodes
 
 
 def place_of(gang: dict[str, str]) -> GangPlace | None:
     """Returns None for a job of one VM. Raises ValueError."""
     if not gang:
         return None
-    place = GangPlace(int(gang.get("node", -1)), int(gang.get("nodes", 0)), int(gang.get("port", 29400)))
-    if not 0 <= place.node < place.nodes or not 1024 <= place.port <= 65535:
-        raise ValueError("node must be below nodes, and port between 1024 and 65535")
+    node, nodes = int(gang.get("node", -1)), int(gang.get("nodes", 0))
+    place = GangPlace(node, nodes, int(gang.get("port", 29400)), int(gang.get("least", nodes)))
+    if not 0 <= place.node < place.nodes or not 1024 <= place.port <= 65535 or not 0 < place.least <= place.nodes:
+        raise ValueError("node must be below nodes, least no more than nodes, and port between 1024 and 65535")
     return place
 
 
@@ -144,7 +153,7 @@ def read_settings(text: str) -> tuple[AttemptSettings, list[str]]:
             del fitting[name]
     try:
         place = place_of(fitting.get("gang", {}))
-        if place is not None and place.node:  # what all have made is published by the first
+        if place is not None and place.node and not place.is_elastic:  # what all have made is published by the first
             fitting["outputs"] = {}
     except ValueError as error:
         wrong.append(f"gang: {error}")

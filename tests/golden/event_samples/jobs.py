@@ -65,7 +65,7 @@ def _of_attempts(job: Job, attempt: Attempt) -> list[Event]:
     return [
         job_events.launched(job, attempt, NOW),
         job_events.takes_over(job, follows, NOW),
-        job_events.round_began(replace(job, spec=replace(job.spec, nodes=4)), attempt, 2, NOW),
+        job_events.round_began(replace(job, spec=replace(job.spec, nodes=4)), attempt, 2, 4, NOW),
         job_events.round_over(job, 1, "round 1 is over, because one of its VMs is replaced", NOW),
         job_events.restarted(job, attempt, NOW),
         job_events.ended(job, attempt, Outcome.PREEMPTED, "Google preempted it", NOW),

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
+from datetime import timedelta
 from random import Random
 
 import pytest
@@ -23,9 +24,12 @@ PEER = "torch.distributed.DistNetworkError: Connection closed by peer [10.0.0.3]
 class AnyGang:
     """Plays a life that a seed draws, and checks at every moment what must always hold."""
 
-    def __init__(self, jobs: World, seed: int) -> None:
+    def __init__(self, jobs: World, seed: int, least: int | None = None) -> None:
         self.jobs, self.random, self.nodes = jobs, Random(seed), 2 + seed % 3
-        jobs.submit(nodes=self.nodes, max_crashes=1000, max_preemptions=1000)
+        self.least = self.nodes if least is None else least
+        self.widths: set[int] = set()
+        work = timedelta(hours=20) if seed % 2 else None  # so that some grow while they run
+        jobs.submit(nodes=self.nodes, least_nodes=least, max_crashes=1000, max_preemptions=1000, work=work)
         self.agents = GangAgents(jobs)
         self.saved = 0
 
@@ -37,7 +41,7 @@ class AnyGang:
         self.jobs.cloud.room.clear()
         self.agents.silent.clear()
         self.jobs.guard()
-        for member in self.agents.until_running(self.nodes, turns=400):
+        for member in self.agents.until_all_of_round(turns=400):
             self.check()
             self.agents.finish(member)
         for _ in range(60):
@@ -51,6 +55,14 @@ class AnyGang:
         assert len({one.round for one in running}) <= 1
         assert len({one.began[-1][1] for one in running}) <= 1
         assert len({one.began[-1][3] for one in running}) <= 1
+        ranks = {one.rank for one in running}
+        assert len(ranks) == len(running), "two VMs have the same place"
+        for one in running:
+            addresses = one.began[-1][2]
+            assert self.least <= len(addresses) <= self.nodes
+            assert ranks <= set(range(len(addresses)))
+            assert addresses[one.rank] == one.address
+            self.widths.add(len(addresses))
         nodes = [one.node for one in self.jobs.attempts() if one.is_open]
         assert len(nodes) == len(set(nodes)) <= self.nodes
         assert len({one.zone for one in self.jobs.attempts() if one.is_open}) <= 1
@@ -81,6 +93,8 @@ class AnyGang:
         elif drawn < 0.18:
             zone = self.jobs.vm(one.name).zone
             self.jobs.cloud.stockouts ^= {zone}
+        elif drawn < 0.2:
+            self.jobs.cloud.room[self.jobs.vm(one.name).zone] = self.random.randrange(self.nodes + 1)
         elif drawn < 0.3 and all(member.is_running for member in running):
             self.saved += 100
             self.jobs.shelf.save(self.saved)
@@ -98,3 +112,12 @@ def test_any_life_of_a_gang(seed: int, sqlite_url: str) -> None:
     """It succeeds in the end, and no VM is left."""
     with world(sqlite_url) as jobs:
         AnyGang(jobs, seed).play()
+
+
+@pytest.mark.parametrize("seed", range(LIVES))
+def test_any_life_of_a_gang_that_takes_what_can_be_had(seed: int, sqlite_url: str) -> None:
+    """It runs with any number of VMs from the least to the most, and succeeds in the end; no VM is left."""
+    with world(sqlite_url) as jobs:
+        life = AnyGang(jobs, seed, least=1 + seed % 2)
+        life.play()
+        assert life.widths

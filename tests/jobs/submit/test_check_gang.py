@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -11,13 +11,14 @@ from tests.builders import at
 from tests.jobs.world import RECIPE
 
 from costguard.jobs.decide.buy.placement import places, used_up
-from costguard.jobs.submit.check.check_gang import gang_recipe_problems, gang_warnings
+from costguard.jobs.submit.check.check_gang import gang_problems, gang_recipe_problems, gang_warnings
 from costguard.jobs.submit.check.checks import problems
 from costguard.jobs.submit.cost.offers import HourlyRate
 from costguard.model.instance import ProvisioningModel
 from costguard.model.job import CheckpointPlan, JobInput, JobKind, JobSpec
 from costguard.model.launch import Quota
 from costguard.model.money import Money
+from costguard_vm.model.checkpoint import Framework, LookFor
 
 NOW: datetime = at("12:00")
 SPOT = ProvisioningModel.SPOT
@@ -99,3 +100,38 @@ def test_money_counts_all_vms() -> None:
     assert rate.times(4) == HourlyRate(Money(4), Money(8), Money(12), None)
     inputs = (JobInput("gs://data/v1", "/data", Money.of("0.5")),)
     assert spec(inputs=inputs).download_cost == Money.of(2)
+
+
+def elastic_problems(**given: Any) -> list[str]:
+    return [refusal.message for refusal in gang_problems(spec(nodes=8, least_nodes=2, **given))]
+
+
+def test_a_range_is_for_what_loads_a_checkpoint_of_another_number_of_vms() -> None:
+    """torchrun and JAX are; DeepSpeed's checkpoints would have to be converted first."""
+    assert elastic_problems(command=("torchrun", "--nproc_per_node=8", "train.py")) == []
+    assert elastic_problems(command=("python", "train_jax.py")) == []
+    for command in (("deepspeed", "train.py"), ("accelerate", "launch", "--use_deepspeed", "train.py")):
+        (problem,) = elastic_problems(command=command)
+        assert "unless they are converted: give one number, such as --nodes 8." in problem
+    plan = CheckpointPlan("gs://runs/train", look_for=LookFor(Framework.DEEPSPEED))
+    assert len(elastic_problems(checkpoint=plan, command=("torchrun", "train.py"))) == 1
+
+
+def test_a_range_needs_a_number_that_is_not_set_for_all_rounds() -> None:
+    """What each round's place would be is then overruled by the user's own words."""
+    (problem,) = elastic_problems(command=("torchrun", "--nnodes=8", "train.py"), environment={"WORLD_SIZE": "8"})
+    assert "(WORLD_SIZE, --nnodes=8)" in problem
+
+
+def test_the_time_with_the_least_number_is_told() -> None:
+    """The quote's figures are of the most VMs."""
+    (warning,) = gang_warnings(spec(nodes=8, least_nodes=2, work=timedelta(hours=6)), RECIPE)
+    assert "reckoned for 8 VMs. With 2 VMs" in warning
+    assert "6 h become up to 1 d" in warning
+
+
+def test_megatrons_older_checkpoints_are_told() -> None:
+    """Its format torch_dist is loaded by any number of VMs, and its older one is not."""
+    plan = CheckpointPlan("gs://runs/train", look_for=LookFor(Framework.MEGATRON))
+    *_, warning = gang_warnings(spec(nodes=8, least_nodes=2, checkpoint=plan), RECIPE)
+    assert "torch_dist alone" in warning

@@ -89,13 +89,20 @@ class GoResponse(Out):
     arguments: Sequence[str] = Field(description="The arguments added to the command.")
     round: int | None = Field(description="The round that begins; null in a job of one VM.")
     addresses: Sequence[str] = Field(
-        description="The internal address of each node, in order; empty in a job of one VM."
+        description="The internal address of each VM of the round, by its place; empty in a job of one VM."
     )
     secret: str = Field(description="The secret that the VMs of the job share in this round; empty in a job of one VM.")
+    rank: int | None = Field(description="This VM's place among the addresses, from 0; null in a job of one VM.")
 
 
 class RoundResponse(Out):
     round: int = Field(description="The number of the round.")
+
+
+class RegroupResponse(RoundResponse):
+    publishes: bool | None = Field(
+        description="Whether this VM publishes what is whole of earlier rounds; null: the first node does."
+    )
 
 
 class AgentEventsResponse(Out):
@@ -107,7 +114,7 @@ class AgentEventsResponse(Out):
     go: GoResponse | None = Field(
         description="The start of the command on a VM that stands by; null: it does not start yet."
     )
-    regroup: RoundResponse | None = Field(
+    regroup: RegroupResponse | None = Field(
         description="The round that a VM of several is to get ready for, ending the present one; null: none."
     )
     save: RoundResponse | None = Field(

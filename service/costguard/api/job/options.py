@@ -7,12 +7,22 @@ from datetime import timedelta
 from enum import StrEnum
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, Field, StrictBool, StrictInt, StringConstraints, create_model
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    Field,
+    StrictBool,
+    StrictInt,
+    StringConstraints,
+    create_model,
+)
 
 from costguard.api.fields import Body, BodyMoment, Out, Seconds, Text, one_of, read_from
 from costguard.model.job import JobCode
 from costguard.model.money import Money
 from costguard.model.options.job import JOB_OPTIONS
+from costguard.model.options.node_count import EXAMPLE, MOST_NODES, RANGE_PATTERN, NodeRange, node_count
 from costguard.model.options.option import LONGEST_NAME, LONGEST_TEXT, LONGEST_WORD, MOST_HOURS, Option, Takes, in_group
 
 Dollars = Annotated[
@@ -23,6 +33,16 @@ Dollars = Annotated[
 Hours = Annotated[float, Field(strict=True, gt=0, le=MOST_HOURS, allow_inf_nan=False)]
 Word = Annotated[str, StringConstraints(max_length=LONGEST_WORD)]
 Name = Annotated[str, StringConstraints(max_length=LONGEST_NAME)]
+Nodes = (
+    Annotated[StrictInt, Field(ge=1, le=MOST_NODES)]
+    | Annotated[
+        str,
+        StringConstraints(pattern=f"^{RANGE_PATTERN}$"),
+        AfterValidator(lambda text: str(node_count(text))),
+        Field(description="The least and the most number of VMs.", examples=[EXAMPLE]),
+    ]
+)
+NodesShown = Annotated[int | str, BeforeValidator(lambda count: str(count) if isinstance(count, NodeRange) else count)]
 _Model = TypeVar("_Model", bound=BaseModel)
 
 
@@ -75,6 +95,7 @@ def whole_hours(number: float) -> timedelta:
 _MADE: Mapping[Takes, Callable[[Option, Any], Any]] = {
     Takes.LINES: lambda _, value: tuple(value),
     Takes.COMMAND: lambda _, value: tuple(value),
+    Takes.NODES: lambda _, value: node_count(value),
     Takes.HOURS: lambda _, value: whole_hours(value),
     Takes.DOLLARS: lambda _, value: Money.of(value),
     Takes.PLACES: lambda option, value: tuple(tuple(getattr(one, side) for side in option.sides) for one in value),
@@ -134,6 +155,7 @@ _ASKED: Mapping[Takes, Callable[[Option], Any]] = {
     Takes.SWITCH: lambda _: StrictBool,
     Takes.CHOICE: _choice,
     Takes.COUNT: lambda option: Annotated[StrictInt, Field(ge=option.least, le=option.most)],
+    Takes.NODES: lambda _: Nodes,
     Takes.HOURS: lambda _: Hours,
     Takes.DOLLARS: lambda _: Dollars,
     Takes.MOMENT: lambda _: BodyMoment,
@@ -148,6 +170,7 @@ _SHOWN: Mapping[Takes, Callable[[Option], Any]] = {
     Takes.SWITCH: lambda _: bool,
     Takes.CHOICE: _shown_choice,
     Takes.COUNT: lambda _: int,
+    Takes.NODES: lambda _: NodesShown,
     Takes.HOURS: lambda _: Seconds,
     Takes.PAIRS: lambda _: Mapping[str, str],
     Takes.PLACES: lambda option: Sequence[_sides(option, Out, "Out", str)],  # type: ignore[misc]

@@ -16,6 +16,7 @@ from costguard.cli.options import Me, hours, moment_or_span
 from costguard.cli.server import BODY_OPTIONS, WrongUsage
 from costguard.model.duration import read_span
 from costguard.model.options.job import JOB_OPTIONS
+from costguard.model.options.node_count import node_count
 from costguard.model.options.option import Flag, Option, Panel, Takes, two_places
 
 _PRESET = typer.Argument(
@@ -140,7 +141,7 @@ def _typed(option: Option) -> Any:
 
 def _default(option: Option) -> Any:
     """Returns what stands for "not given". A count's default is left to the server."""
-    is_left_out = option.takes in _REPEATED or option.takes is Takes.COUNT or option.group == "overrides"
+    is_left_out = option.takes in _REPEATED or option.takes in (Takes.COUNT, Takes.NODES) or option.group == "overrides"
     return None if is_left_out else option.unset
 
 
@@ -149,6 +150,8 @@ def _declared(option: Option) -> Any:
     more: dict[str, Any] = {}
     if option.takes is Takes.COUNT and option.most is not None:
         more["min"] = option.least
+    elif option.takes is Takes.NODES:
+        more["parser"] = _nodes
     elif option.takes is Takes.HOURS:
         more["parser"] = _hours
     elif option.takes is Takes.MOMENT:
@@ -167,6 +170,15 @@ def _declared(option: Option) -> Any:
 def _hours(text: str) -> float:
     """Reads a span such as 12h; a number alone is of hours."""
     return float(text) if re.fullmatch(r"[0-9]{1,5}(\.[0-9]{1,4})?", text) else hours(text)
+
+
+def _nodes(text: str) -> int | str:
+    """Reads a number of VMs, or a range of them, as a request has it."""
+    try:
+        count = node_count(text)
+    except ValueError as wrong:
+        raise typer.BadParameter(str(wrong)) from None
+    return count if isinstance(count, int) else str(count)
 
 
 def _places(option: Option, given: list[str]) -> list[dict[str, str]]:

@@ -296,7 +296,7 @@ def _show_attempts(console: Console, answer: Answer) -> None:
     axis = _JobAxis(first, last, _NARROW_BAR if console.width < NARROW else _BAR)
     columns = (
         Column("#", "number", right=True),
-        *((Column("Node", "node", right=True),) if answer["spec"].get("nodes", 1) > 1 else ()),
+        *((Column("Node", "node", right=True),) if answer["spec"].get("nodes", 1) != 1 else ()),
         Column("Zone", "zone"),
         Column("Model", "model", spare=2),
         Column("Requested (UTC)", "requested", spare=4),

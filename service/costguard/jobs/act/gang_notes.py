@@ -42,7 +42,7 @@ class LetRoundBeginNote:
             self.members[0], resume_from=point.resume_from, resume_step=point.step, resume_why=point.why, round=number
         )
         reckon(connection, self.view, lead, point, now)
-        audit_log.append(connection, [job_events.round_began(job, lead, number, now)], now)
+        audit_log.append(connection, [job_events.round_began(job, lead, number, len(self.members), now)], now)
         return True
 
 

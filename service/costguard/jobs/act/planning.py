@@ -27,6 +27,7 @@ from costguard.jobs.decide.buy.placement import (
 )
 from costguard.jobs.decide.buy.plan import PlanBasis, plan, shadow_of
 from costguard.jobs.decide.buy.ways import WorkToBuy, by_expected_cost, may_choose, ways_of
+from costguard.jobs.decide.gang.widths import may_grow
 from costguard.jobs.decide.measures.start_times import planned_start
 from costguard.jobs.decide.measures.work_left import MeasuredWork, keeps_nothing, overhead, work_left
 from costguard.jobs.decide.planned import JobPlan, ShadowChoice, StoredPlan
@@ -110,7 +111,11 @@ class Planning:
 
     def wanted(self, views: Sequence[JobView], now: datetime) -> list[JobView]:
         """Returns the views with a deadline, those that choose a way to buy, and those whose shadow is due."""
-        return [view for view in views if _is_planned(view) or _chooses(view) or self._is_shadow_due(view, now)]
+        return [
+            view
+            for view in views
+            if _is_planned(view) or _chooses(view) or may_grow(view) or self._is_shadow_due(view, now)
+        ]
 
     def read(self, connection: Connection, views: Sequence[JobView], now: datetime) -> Materials:
         """Reads the data for the views that are wanted."""
@@ -151,6 +156,10 @@ class Planning:
                 elif after is not None:
                     same.append((view.job, after))
         return plans, [*notes, *([PlansNote(same)] if same else [])]
+
+    def with_rests(self, views: Sequence[JobView], materials: Materials, now: datetime) -> list[JobView]:
+        """Adds the work that is left to gangs that may grow."""
+        return [_with_rest(view, materials, now) if may_grow(view) else view for view in views]
 
     def advised(
         self, views: Sequence[JobView], places: Mapping[str, list[LaunchPlace]], now: datetime
@@ -262,6 +271,11 @@ class Planning:
 def _is_planned(view: JobView) -> bool:
     spec = view.job.spec
     return spec.deadline is not None and spec.kind is JobKind.TRAINING and not view.job.state.is_over
+
+
+def _with_rest(view: JobView, materials: Materials, now: datetime) -> JobView:
+    left = work_left(view, now, materials.measured.get(view.job.id))
+    return view if left is None else replace(view, rest=left.likely)
 
 
 def _chooses(view: JobView) -> bool:

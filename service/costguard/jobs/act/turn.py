@@ -165,6 +165,7 @@ class JobsTurn:
             [view for view in views if view.job.id in planned_ids], materials, places, context
         )
         views = [replace(view, plan=plans.get(view.job.id)) for view in views]
+        views = self._planning.with_rests(views, materials, now)
         decided = [(view, decision) for view in views if (decision := self._decide(view, places, context, report))]
         decided, points = self._prepared(decided, places, context, report)
         notes: list[Note] = [*plan_notes]

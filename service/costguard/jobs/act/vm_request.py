@@ -114,7 +114,8 @@ class VmMaker:
         if attempt.follows is not None:
             settings["stands_by"] = True
         if job.is_gang:
-            settings["gang"] = {"node": str(attempt.node), "nodes": str(job.spec.nodes)}
+            least = {"least": str(job.spec.fewest)} if job.spec.is_elastic else {}
+            settings["gang"] = {"node": str(attempt.node), "nodes": str(job.spec.nodes), **least}
         if folder := output_folder(job.spec, attempt.name, self.logs):
             settings["logs"] = folder
         if tool := self.tools.get(RCLONE):

@@ -208,6 +208,9 @@ class JobView:
     )
     common: CommonCeiling | None = None  # of its sweep
     plan: JobPlan | None = None  # of a job with a deadline
+    rest: timedelta | None = (
+        None  # how long its work still takes as it runs now, of a gang that may grow; None: unknown
+    )
     standby: AttemptView | None = None
     budget_left: Money | None = None  # of the budget that leaves it the least; None: none bounds it
     budget_name: str = ""

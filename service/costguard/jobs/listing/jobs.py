@@ -12,6 +12,7 @@ from costguard.db import tables
 from costguard.db.tables import LIVE_ATTEMPT, OPEN_JOB
 from costguard.jobs.decide.checkpoints.notice import measured_save, notice_text
 from costguard.jobs.decide.checkpoints.work_at_risk import WorkAtRisk, at_risk
+from costguard.jobs.decide.gang.members import width_of
 from costguard.jobs.decide.gang.past_rounds import with_present
 from costguard.jobs.decide.measures.pace import TrainingPace, metric_of, pace, step_of
 from costguard.jobs.decide.recovery.ended_runs import crashes, preemptions
@@ -209,7 +210,7 @@ def _risk(row: JobRow, checkpoint: SeenCheckpoint | None, now: datetime) -> Work
     risk = at_risk(row.last, checkpoint, now)
     if risk is None or risk.cost is None:
         return risk
-    return replace(risk, cost=risk.cost.times(row.job.spec.nodes))
+    return replace(risk, cost=risk.cost.times(width_of(row.job, row.attempts)))
 
 
 def _next(row: JobRow, checkpoint: SeenCheckpoint | None, risk: WorkAtRisk | None, now: datetime) -> str:

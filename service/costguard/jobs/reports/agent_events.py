@@ -204,6 +204,11 @@ class _Heard:
     update: AgentUpdate
 
     @property
+    def is_first(self) -> bool:
+        """Says whether it speaks for all VMs of its job."""
+        return (self.attempt.node if self.update.rank is None else self.update.rank) == 0
+
+    @property
     def is_ready(self) -> bool:
         """Says whether its VM now stands by, and nobody knew that yet."""
         if self.attempt.formation:
@@ -252,8 +257,8 @@ class _Hearing:
                 gang_rows.ready(self._connection, one.attempt.id, self._now)
             elif one.is_ready:
                 takeover_rows.ready(self._connection, one.attempt.id, self._now)
-        # Of a gang, node 0 prints the curve of all.
-        points = [(one.attempt, one.update.points) for one in attempts_heard if one.attempt.node == 0]
+        # Of a gang, the first of the round prints the curve of all.
+        points = [(one.attempt, one.update.points) for one in attempts_heard if one.is_first]
         curve_news.record(self._connection, points, self._now)
         minutes = [diagnosis.MinuteReport(one.attempt, one.update.activity, one.update.agent) for one in attempts_heard]
         diagnosis.record(self._connection, minutes, self._now)

@@ -61,6 +61,7 @@ class AgentUpdate:
     unrecognised: str = ""  # what it saves that no layout knows
     upload_trouble: str = ""  # why checkpoints are not uploaded
     points: tuple[SeriesPoint, ...] = ()  # of the curves
+    rank: int | None = None  # its place in the round of an elastic gang, as its last event says; None: its node
     drills: tuple[DrillReport, ...] = ()
     interval_asked: IntervalAsked | None = None  # the agent asks how often its command is to save
 
@@ -148,7 +149,7 @@ def _take(update: AgentUpdate, event: AgentEvent, now: datetime, shift: timedelt
             agent = replace(agent, exit=_exit(fields, moment(fields.get("ended_at"))))
         case "round_ended" if agent.ended_round is None:
             agent = replace(agent, ended_round=_ended_round(fields, moment(fields.get("ended_at"))))
-    agent = _in_gang(agent, fields)
+    agent, update = _in_gang(agent, fields), replace(update, rank=_number(fields.get("rank")))
     step = _number(fields.get("step"))
     if step is not None and step != agent.step:
         agent = replace(agent, step=step, step_at=moment(fields.get("step_at")))

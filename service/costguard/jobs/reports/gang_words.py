@@ -17,8 +17,8 @@ from costguard.model.job import Job
 class GoAhead:
     """The start of a command that waited; `resume_from` "" is the beginning.
 
-    Of a gang also the round, the internal address of each node, and what its VMs prove to each other with that they are
-    of it.
+    Of a gang also the round, the internal address of each VM by its place in it, what they prove to each other with
+    that they are of it, and this VM's place, from 0.
     """
 
     resume_from: str
@@ -27,11 +27,15 @@ class GoAhead:
     round: int | None = None
     addresses: tuple[str, ...] = ()
     secret: str = ""
+    rank: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class RoundWord:
+    """`publishes`: this VM publishes what is left of earlier rounds, if it is whole; None: by its node, as others."""
+
     round: int
+    publishes: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,34 +62,45 @@ def words(connection: Connection, names: Mapping[str, str], secret_of: SecretOf)
     tried = attempts.of_jobs(connection, list(jobs))
     said: dict[str, GangWords] = {}
     for job in jobs.values():
-        members = [one for one in tried.get(job.id, ()) if one.is_open]
+        members = tried.get(job.id, [])
         said |= {one.name: _of_member(job, one, members, secret_of) for one in members if one.name in names}
     return said
 
 
-def _of_member(job: Job, mine: Attempt, members: Sequence[Attempt], secret_of: SecretOf) -> GangWords:
+def _of_member(job: Job, mine: Attempt, tried: Sequence[Attempt], secret_of: SecretOf) -> GangWords:
     wanted = max(1, job.gang_round)
-    if mine.stop_asked_at is not None or mine.agent.exit is not None:
+    if not mine.is_open or mine.stop_asked_at is not None or mine.agent.exit is not None:
         return NOTHING
+    of_formation = [one for one in tried if one.formation == mine.formation]
     if wanted > max(1, mine.agent.ready_round, mine.round):
-        return GangWords(regroup=RoundWord(wanted))
+        publishes = _publishes(mine, of_formation) if job.spec.is_elastic else None
+        return GangWords(regroup=RoundWord(wanted, publishes))
     if mine.round != wanted:
         return NOTHING
     plan = job.spec.checkpoint
-    others = [one for one in members if one.id != mine.id and one.formation == mine.formation]
-    noticed = any(one.agent.noticed_at is not None and one.round == wanted for one in others)
+    members = sorted((one for one in of_formation if one.round == wanted), key=lambda one: one.node)
+    others = [one for one in members if one.id != mine.id and one.is_open]
+    noticed = any(one.agent.noticed_at is not None for one in others)
     save = RoundWord(wanted) if noticed and plan is not None and plan.save_on is not None else None
     if mine.agent.started_at is not None:
         return GangWords(save=save)
-    if len(others) + 1 != job.spec.nodes:
+    if len(others) + 1 != len(members):
         return NOTHING
-    addresses = {one.node: one.agent.internal_address for one in (mine, *others)}
     go = GoAhead(
         mine.resume_from,
         mine.resume_step,
         resume.arguments(job, mine),
         wanted,
-        tuple(addresses[node] for node in sorted(addresses)),
+        tuple(one.agent.internal_address for one in members),
         secret_of(job.id, wanted),
+        members.index(mine),
     )
     return GangWords(go=go, save=save)
+
+
+def _publishes(mine: Attempt, of_formation: Sequence[Attempt]) -> bool:
+    """Says whether this is the first of those that ran the last round; of all, where none of those is left."""
+    open_now = [one for one in of_formation if one.is_open]
+    last = max((one.round for one in of_formation), default=0)
+    ran = [one for one in open_now if last and one.round == last]
+    return min(ran or open_now, key=lambda one: one.node).id == mine.id

@@ -243,8 +243,8 @@ def live(connection: Connection) -> list[Attempt]:
 def of_jobs(connection: Connection, job_ids: Collection[str]) -> dict[str, list[Attempt]]:
     """Returns attempts in the order in which their commands ran or would have; jobs without any are left out.
 
-    An attempt whose VM stands by, or did so in vain, comes before the one that it was to follow. Of a gang, the newest
-    attempt of node 0, which speaks for the gang, is the last. Texts are left out.
+    An attempt whose VM stands by, or did so in vain, comes before the one that it was to follow. Of a gang, the open
+    attempt that speaks for it is the last: of the first node in the newest round. Texts are left out.
     """
     by_job: dict[str, list[Attempt]] = {}
     for some in chunks(set(job_ids)):
@@ -254,13 +254,18 @@ def of_jobs(connection: Connection, job_ids: Collection[str]) -> dict[str, list[
         if any(one.follows is not None for one in some_of_job):
             some_of_job.sort(key=_place)
         if any(one.formation for one in some_of_job):
-            some_of_job.sort(key=lambda one: (one.formation, -one.node, one.number))
+            some_of_job.sort(key=_in_gang)
     return by_job
 
 
 @prepared
 def _of_jobs(job_ids: list[str]) -> Select[Any]:
     return select(*WITHOUT_TEXTS).where(attempts.c.job_id.in_(job_ids)).order_by(attempts.c.job_id, attempts.c.number)
+
+
+def _in_gang(attempt: Attempt) -> tuple[int, int, int, int]:
+    """A VM of an elastic gang that has not joined a round yet, or was never there, does not speak for the others."""
+    return (attempt.formation, attempt.round if attempt.is_open else 0, -attempt.node, attempt.number)
 
 
 def _place(attempt: Attempt) -> tuple[int, bool, int]:

@@ -41,19 +41,20 @@ def let_begin(
     """Lets all of these begin this round, with the checkpoint, its step, and why it is that one.
 
     False, and nothing is changed: one of them does not stand by for the round any more, or the job has another open
-    attempt, or wants a later round.
+    attempt that may run a command or is elsewhere, or wants a later round.
     """
-    columns = attempts.c
+    columns, mine = attempts.c, attempts.c.id.in_(attempt_ids)
     is_ready = (columns.ready_round == number) & (columns.round < number) & columns.stop_asked_at.is_(None)
     count = select(func.count()).where(columns.job_id == job_id, columns.outcome.is_(None))
+    formation = select(func.max(columns.formation)).where(mine).scalar_subquery()
+    in_the_way = count.where(~mine, (columns.round > 0) | (columns.formation != formation))
     wanted = connection.scalar(select(jobs.c.gang_round).where(jobs.c.id == job_id))
-    every, standing = (connection.scalar(query) for query in (count, count.where(is_ready)))
-    if not every == standing == len(attempt_ids) or max(1, wanted or 0) != number:
+    standing, others = (connection.scalar(query) for query in (count.where(mine, is_ready), in_the_way))
+    if standing != len(attempt_ids) or others or max(1, wanted or 0) != number:
         return False
     resume_from, step, why = resume
     values = {"resume_from": storable(resume_from), "resume_step": step, "resume_why": storable(why)}
-    mine = update(attempts).where(columns.id.in_(attempt_ids))
-    connection.execute(mine.values({**values, "round": number, "released_at": at}))
+    connection.execute(update(attempts).where(mine).values({**values, "round": number, "released_at": at}))
     next_round(connection, job_id, number)
     return True
 

@@ -22,7 +22,6 @@ from costguard.model.job import Job, JobState, OnHang, SeenCheckpoint
 from costguard.model.moments import zone_of
 from costguard.model.money import about_text, rate_text
 from costguard.model.progress import SeriesPoint
-from costguard.model.words import count_text
 from costguard_vm.diagnosis.words import headline, number_text
 
 _UTC = zone_of("UTC")
@@ -48,11 +47,12 @@ def takes_over(job: Job, attempt: Attempt, now: datetime) -> Event:
     return of_attempt("AttemptTakesOver", job, attempt, now, text, "takes_over", follows=attempt.follows)
 
 
-def round_began(job: Job, attempt: Attempt, number: int, now: datetime) -> Event:
-    """`attempt` is any member's: all begin with the same checkpoint."""
+def round_began(job: Job, attempt: Attempt, number: int, vms: int, now: datetime) -> Event:
+    """`attempt` is any member's: all `vms` begin with the same checkpoint."""
+    of_all = f" of {job.spec.vm_count}" if job.spec.is_elastic else ""
     text = (
-        f"Round {number} of job {job.title} begins on {count_text(job.spec.nodes, 'VM')} in {attempt.zone}, all of "
-        f"which are ready; {begins(attempt)}."
+        f"Round {number} of job {job.title} begins on {vms}{of_all} VM{'' if vms == 1 and not of_all else 's'} in "
+        f"{attempt.zone}, all of which are ready; {begins(attempt)}."
     )
     return of_job("GangRoundBegan", job, now, text, f"round/{number}/began", round=number)
 

@@ -29,6 +29,7 @@ class Takes(Enum):
     SWITCH = auto()  # bool; with the default None also None: unset
     CHOICE = auto()  # a StrEnum, or str; with the default None also None
     COUNT = auto()  # int; with the default None also None
+    NODES = auto()  # NodeCount: a number of VMs, or the least and the most
     HOURS = auto()  # timedelta | None, in whole seconds: what Google and the database keep
     DOLLARS = auto()  # Money | None
     MOMENT = auto()  # datetime | None

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from costguard.model import buying
 from costguard.model.job import JobKind, OnHang, WhenLate
 from costguard.model.launch import NOTICES
+from costguard.model.options.node_count import EXAMPLE
 from costguard.model.options.option import LONGEST_TEXT, Flag, Input, Option, Panel, Takes
 from costguard.model.tracker import is_mlflow_run, is_wandb_run
 from costguard_vm.model.log_pattern import LogPattern
@@ -58,20 +59,20 @@ VM = (
     ),
     Option(
         place="nodes",
-        takes=Takes.COUNT,
-        least=1,
-        most=64,
+        attribute="vm_count",
+        takes=Takes.NODES,
         default=1,
         panel=Panel.VM,
-        unit="VMs",
-        description="The number of VMs that run the command together, all in one zone; 1: a job of one VM.",
+        description="The number of VMs that run the command together, all in one zone; 1: a job of one VM. A range "
+        'such as "2..8" runs with what can be had: its launcher must take any number of them.',
+        examples=(4, EXAMPLE),
         flag=Flag(
             "--nodes",
             "N",
             "Run the command on N VMs together, in one zone; torchrun, JAX, Accelerate, Lightning and DeepSpeed read "
-            "each VM's place from the environment. Default: 1.",
+            "each VM's place from the environment. 2..8: with what can be had, as torchrun and JAX can. Default: 1.",
         ),
-        input=Input("VMs together", "1: a job of one VM", "4"),
+        input=Input("VMs together", "1: a job of one VM; 2..8: what can be had", EXAMPLE),
         details=("VMs together", "{}"),
     ),
     Option(

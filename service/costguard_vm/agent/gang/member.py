@@ -19,7 +19,7 @@ from costguard_vm.agent.calls import Metadata
 from costguard_vm.agent.failures import Trouble, patiently
 from costguard_vm.agent.files import say, utc, write
 from costguard_vm.agent.runner import signal_group
-from costguard_vm.agent.settings import AttemptSettings, NotStarted, Unwanted, place_of
+from costguard_vm.agent.settings import AttemptSettings, GangPlace, NotStarted, Unwanted, place_of
 from costguard_vm.agent.stand_by import StandBy
 from costguard_vm.agent.state import SavedState
 from costguard_vm.agent.stopping import CommandStop
@@ -61,13 +61,14 @@ class GangMember:
         self._settings, self._state, self._stop, self._standing = settings, state, stop, standing
         self._metadata, self._send, self._end_round = metadata, send, end_round
         self._place = place_of(settings.gang)
-        self._rounds = Rounds(state, self._place.nodes if self._place else 1)
+        self._rounds = Rounds(state, self._place or GangPlace(0, 1))
         self._address, self._secret = "", ""
         self._is_ready = False  # the word to begin was taken by this process
         self._deadline = NEVER
         self._check: PeerCheck | None = None
         self.save_now: Callable[[], object] = lambda: None
-        self.before: Callable[[Callable[[float], None]], object] = lambda _: None  # this node is ready for a round
+        # Before this node is ready for a round; the second says whether it publishes what others left, too.
+        self.before: Callable[[Callable[[float], None], bool], object] = lambda *_: None
         self.is_between_rounds = False
 
     @property
@@ -83,7 +84,9 @@ class GangMember:
         """Returns the fields of each of its events."""
         if self._place is None:
             return {}
-        return {"round": self._rounds.number, **({"address": self._address} if self._address else {})}
+        rank = self._rounds.rank if self._place.is_elastic else None
+        placed = {} if rank is None else {"rank": rank}
+        return {"round": self._rounds.number, **placed, **({"address": self._address} if self._address else {})}
 
     def hear(self, answer: Mapping[str, Any]) -> None:
         """Takes an answer of the guard's: the words to begin, to regroup and to save."""
@@ -94,7 +97,7 @@ class GangMember:
                 take(answer[name])
 
     def _take_regroup(self, word: Mapping[str, Any]) -> None:
-        self._rounds.take_regroup(word.get("round"))
+        self._rounds.take_regroup(word.get("round"), word.get("publishes"))
 
     def _take_save(self, word: Mapping[str, Any]) -> None:
         is_running = word.get("round") == self._rounds.number and self._state.of_runner("command.json")
@@ -110,17 +113,31 @@ class GangMember:
     def join(self, stage: Stage, step_file: str) -> None:
         """Makes a stage wait for its round, and for the other members."""
         if self._place is not None:
-            stage.stand_by = self._stand_by
+            stage.stand_by = lambda: self._stand_by(stage)
+            self._leave_outputs(stage)
             stage.reach_peers = lambda: self._reach_peers(stage, os.path.dirname(step_file))
 
-    def _stand_by(self) -> Mapping[str, Any]:
+    def _leave_outputs(self, stage: Stage) -> None:
+        """Leaves the outputs, which all have made, to the first of the round."""
+        if self._rounds.rank:
+            stage.settings = stage.settings._replace(outputs={})
+
+    def _stand_by(self, stage: Stage) -> Mapping[str, Any]:
         if ROUND_ENDED in self._state.sent:  # the check failed, and then the agent was killed
             raise PeersMissing("the other VMs of this job could not be reached")
         self._address = self._of_metadata("instance/network-interfaces/0/ip", is_needed=True)
-        self.before(self.hold)
-        go = self._standing.until(self._rounds.begun, self.hold)
+        self.before(self.hold, self._rounds.publishes)
+        go = self._standing.until(self._begun, self.hold)
         self._is_ready, self._secret = True, go["secret"]
+        self._leave_outputs(stage)
         return {name: value for name, value in go.items() if name != "secret"}
+
+    def _begun(self) -> Mapping[str, Any]:
+        """Returns the word to begin. A new VM may hear only now that it is to publish what others left before that."""
+        assert self._place is not None
+        if self._place.is_elastic and self._rounds.is_over and self._rounds.publishes:
+            self.before(self.hold, True)
+        return self._rounds.begun()
 
     def resumed(self, stage: Stage) -> dict[str, Any]:
         """Returns what the round resumes from, as the event's field `checkpoint`; empty in a job of one VM."""
@@ -131,7 +148,8 @@ class GangMember:
     def _reach_peers(self, stage: Stage, folder: str) -> None:
         """Raises PeersMissing. Then the command has what its launcher needs."""
         assert self._place is not None
-        place, go, settings = self._place, stage.go, self._settings
+        go, settings = stage.go, self._settings
+        place = self._place._replace(node=go.get("rank", self._place.node), nodes=len(go["addresses"]))
         is_first = self._rounds.once("checked")
         addresses, number = go["addresses"], go["round"]
         self._check = PeerCheck(number, place.node, addresses, self._secret, (place.port, HIGH_PORT))

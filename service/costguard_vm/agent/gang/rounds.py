@@ -12,14 +12,15 @@ from collections.abc import Mapping
 from typing import Any
 
 from costguard_vm.agent.files import own_time, say
+from costguard_vm.agent.settings import GangPlace
 from costguard_vm.agent.state import SavedState
 
 
 class Rounds:
     """Safe for several threads: words come in the thread that talks to the guard, in any order and again and again."""
 
-    def __init__(self, state: SavedState, nodes: int) -> None:
-        self._state, self._nodes, self._lock = state, nodes, threading.Lock()
+    def __init__(self, state: SavedState, place: GangPlace) -> None:
+        self._state, self._place, self._lock = state, place, threading.Lock()
         self._secret: tuple[int, str] = (0, "")  # with its round
 
     @property
@@ -39,9 +40,9 @@ class Rounds:
     def take_go(self, go: Mapping[str, Any]) -> None:
         """The guard lets a round begin. Of one round the first word counts, and none of an older one."""
         number, addresses, secret = go.get("round"), go.get("addresses"), go.get("secret")
-        has_all = isinstance(addresses, list) and len(addresses) == self._nodes
-        if type(number) is not int or not isinstance(addresses, list) or not has_all or not isinstance(secret, str):
-            say("a word to begin is not understood: it needs a round, an address for each node, and a secret")
+        rank = self._rank_in(addresses, go.get("rank")) if isinstance(addresses, list) else None
+        if type(number) is not int or not isinstance(addresses, list) or rank is None or not isinstance(secret, str):
+            say("a word to begin is not understood: it needs a round, an address for each VM, its rank, and a secret")
             return
         with self._lock:
             held = self._state.gang.get("go", {}).get("round", 0)
@@ -53,6 +54,7 @@ class Rounds:
             words, resume_from = go.get("arguments"), go.get("resume_from")
             kept = {
                 "round": number,
+                "rank": rank,
                 "addresses": [str(address) for address in addresses],
                 "resume_from": resume_from if isinstance(resume_from, str) else "",
                 "step": go.get("step"),
@@ -61,11 +63,35 @@ class Rounds:
             self._note(go=kept, wanted=number)
             self._secret = (number, secret)
 
-    def take_regroup(self, number: Any) -> None:
-        """The guard wants a later round, whatever this VM does for the present one."""
+    def _rank_in(self, addresses: list[Any], rank: Any) -> int | None:
+        """Returns this VM's place in a round; None where the word does not fit the job."""
+        place = self._place
+        if not place.is_elastic:
+            return place.node if len(addresses) == place.nodes else None
+        is_place = type(rank) is int and 0 <= rank < len(addresses)
+        return rank if is_place and place.least <= len(addresses) <= place.nodes else None
+
+    @property
+    def rank(self) -> int | None:
+        """Returns this VM's place in the present round; None before it is known."""
+        go = self._state.gang.get("go", {})
+        return go.get("rank", self._place.node) if go.get("round") == self.number else None
+
+    def take_regroup(self, number: Any, publishes: Any = None) -> None:
+        """The guard wants a later round, whatever this VM does for the present one; and this VM `publishes` first."""
         with self._lock:
-            if type(number) is int and number > self._wanted:
-                self._note(wanted=number)
+            if type(number) is not int or number < self._wanted:
+                return
+            wanted = {"publishes": number} if publishes is True else {}
+            if number > self._wanted or (wanted and self._state.gang.get("publishes") != number):
+                self._note(wanted=number, **wanted)
+
+    @property
+    def publishes(self) -> bool:
+        """Says whether this VM publishes what is whole of earlier rounds before it is ready for the newest."""
+        if not self._place.is_elastic:
+            return self._place.node == 0
+        return bool(self._state.gang.get("publishes") == self._wanted)
 
     def begun(self) -> Mapping[str, Any]:
         """Returns the word that the newest round begins with, and its secret; empty before there is one."""
@@ -111,7 +137,9 @@ class Rounds:
         """Makes ready for the newest round: the command begins once more, as the next run."""
         with self._lock:
             go, wanted = self._state.gang.get("go", {}), self._wanted
-            self._state.gang = {"round": wanted, "wanted": wanted, **({"go": go} if go.get("round") == wanted else {})}
+            kept = {"go": go} if go.get("round") == wanted else {}
+            kept.update({"publishes": wanted} if self._state.gang.get("publishes") == wanted else {})
+            self._state.gang = {"round": wanted, "wanted": wanted, **kept}
             self._state.run += 1
             self._state.sent, self._state.reported = [], {}
             self._state.save()

@@ -56,6 +56,7 @@ class GangTravel(TravellingCheckpoints):
     def _read_note(self) -> None:
         noted = read_json(self._note_file)
         self._before: Mapping[str, str] = noted.get("before", {})  # tags of what lay there before the round
+        self._node, self._nodes = noted.get("node", self._node), noted.get("nodes", self._nodes)
         self._round = self._round_of(noted["key"]) if noted else None
 
     def _round_of(self, key: str) -> RoundParts:
@@ -64,6 +65,7 @@ class GangTravel(TravellingCheckpoints):
     def prepare(self, stage: Stage) -> None:
         """Does as for a job of one VM. Then this node's folder is at the beginning of the round."""
         super().prepare(stage)
+        self._node, self._nodes = stage.go.get("rank", self._node), len(stage.go.get("addresses", ())) or self._nodes
         transfer, key = stage.transfer, f"{self._settings.job or 'job'}/{stage.go['round']}"
         self._remote.try_out(transfer, self._settings.attempt)
         if self._node == 0:
@@ -71,14 +73,17 @@ class GangTravel(TravellingCheckpoints):
                 if other != key:
                     clear(transfer, self._remote.location, other)
         held = {path: file.tag for path, file in self._listing().files.items()}
-        write_json(self._note_file, {"key": key, "before": held})
+        noted = {"key": key, "before": held, "node": self._node, "nodes": self._nodes}
+        write_json(self._note_file, noted)
         self._read_note()
 
     def _make_ready(self, best: CandidateCheckpoint | None) -> None:
         set_aside(self._path, self._look_for, best)
 
-    def publish_earlier(self, wait: Callable[[float], None]) -> None:
+    def publish_earlier(self, wait: Callable[[float], None], is_first: bool) -> None:
         """Uploads what this node still has of its last round; the first node publishes what is whole of all rounds.
+
+        `is_first`: this node does so now, whatever its place was in the last round.
 
         Before it is ready for another round: the checkpoint that all resume from is chosen once all are. Waits for
         other nodes that still upload as `finish` does. Raises TransferFailed, and what `wait` raises.
@@ -88,15 +93,15 @@ class GangTravel(TravellingCheckpoints):
         self._hold, self._is_final = wait, True
         try:
             transfer = self._secrets.transfer(self._wait)
-            keys = leftovers(transfer, self._remote.location) if self._node == 0 or self._round is not None else []
+            keys = leftovers(transfer, self._remote.location) if is_first or self._round is not None else []
             if not keys:
                 return
             self._remote.read_in(transfer)
-            if self._node == 0:
+            if is_first:
                 self._remote.clean(transfer)
             if self._round is not None:
                 self._to_the_end(wait)
-            if self._node == 0:
+            if is_first:
                 for key in keys:
                     self._round, self._before = self._round_of(key), {}
                     self._publish_left(transfer, wait, key == keys[-1])

@@ -135,7 +135,7 @@ class TravellingCheckpoints:
             os.makedirs(self._path)
             os.chmod(self._path, 0o777 if self._settings.image else 0o755)
 
-    def publish_earlier(self, wait: Callable[[float], None]) -> None:
+    def publish_earlier(self, wait: Callable[[float], None], is_first: bool) -> None:
         """Brings what rounds of several VMs left to an end, before another one begins."""
 
     def start(self) -> None:

@@ -16,8 +16,9 @@ from costguard.jobs.decide.actions import (
 from costguard.jobs.decide.attempts.live_attempt import live_run
 from costguard.jobs.decide.buy.choice import Chosen, Hopeless, choose
 from costguard.jobs.decide.buy.placement import LaunchPlace
-from costguard.jobs.decide.gang.members import Gang, gang_of, place_of_gang
-from costguard.jobs.decide.gang.rounds import begin, ready_count, round_over
+from costguard.jobs.decide.gang.members import Gang, count_of, gang_of, place_of_gang
+from costguard.jobs.decide.gang.rounds import begin, grow, ready_count, round_over
+from costguard.jobs.decide.gang.widths import PATIENCE
 from costguard.jobs.decide.limits.ceiling import is_stopped_by_deadline
 from costguard.jobs.decide.recovery.verdict import Verdict, verdict
 from costguard.jobs.decide.recovery.waits import after_failures
@@ -40,7 +41,6 @@ from costguard.model.moments import clock_text
 from costguard.model.money import Money
 from costguard.model.words import count_text, list_text
 
-PATIENCE = timedelta(minutes=5)  # of VMs that are there, for one that is not: each of them bills
 _HELD = timedelta(minutes=15)  # of VMs that are all ready, for what holds up their job
 
 
@@ -59,19 +59,34 @@ def gang_step(view: JobView, places: Sequence[LaunchPlace], context: JobContext)
     next_at = earliest(*(step.next_at for step in alone))
     ends = [step for step in alone if any(isinstance(one, EndAttempt | TellCommandToStop) for one in step.actions)]
     if ends:
-        return Proposal(ends[0].state, ends[0].reason, actions, next_at)
+        # A VM that has not joined the round yet changes nothing about it.
+        is_round = gang.is_elastic and all(seen.attempt.round < gang.round for seen in _ending(gang, alone))
+        state = _state(gang) if is_round and gang.has_begun else ends[0].state
+        return Proposal(state, ends[0].reason, actions, next_at)
     step = _together(gang, alone, places, context)
     return replace(step, actions=(*actions, *step.actions), next_at=earliest(step.next_at, next_at))
+
+
+def _ending(gang: Gang, alone: Sequence[Proposal]) -> list[AttemptView]:
+    return [
+        seen
+        for seen, step in zip(gang.open, alone, strict=True)
+        if any(isinstance(one, EndAttempt | TellCommandToStop) for one in step.actions)
+    ]
 
 
 def _verdict(gang: Gang, context: JobContext) -> Verdict | None:
     """The job's final state, by the ends of its members. What was asked to stop is waited for."""
     view = gang.view
-    if gang.has_succeeded or not view.attempts:
+    if not view.attempts:
         return verdict(view, context)
+    if gang.has_succeeded:
+        return verdict(gang.with_last(gang.in_round[0]), context)
     if (view.job.cancel_asked_at is not None or is_stopped_by_deadline(view.job, context.now)) and gang.open:
         return None
     ended = [seen for seen in gang.ended if seen.attempt.outcome is not Outcome.SUCCEEDED]
+    if gang.suffices:  # Google refuses only what would have been more
+        ended = [seen for seen in ended if seen.attempt.outcome is not Outcome.REFUSED or seen.attempt.round]
     finals = (verdict(gang.with_last(seen), context) for seen in sorted(ended, key=_ended_at, reverse=True))
     return next((final for final in finals if final is not None), None)
 
@@ -91,11 +106,22 @@ def _together(gang: Gang, alone: Sequence[Proposal], places: Sequence[LaunchPlac
         ends = tuple(EndAttempt(seen.attempt.id, Outcome.MOVED, why) for seen in settled)
         return Proposal(without_vm(gang.view), why, ends)
     over = round_over(gang, context)
-    if isinstance(over, Proposal) and (over.state is JobState.FAILED or not gang.missing):
+    wanted = _replaced(gang, places, context) if gang.missing else None
+    if isinstance(over, Proposal) and (over.state is JobState.FAILED or wanted is None):
         return over
-    if gang.missing:
-        step = _replaced(gang, places, context)
-        return replace(step, actions=(*(over.actions if isinstance(over, Proposal) else ()), *step.actions))
+    if wanted is not None and (isinstance(over, Proposal) or not gang.suffices):
+        return replace(wanted, actions=(*(over.actions if isinstance(over, Proposal) else ()), *wanted.actions))
+    assert not isinstance(over, Proposal), "what ended the round was answered above"
+    step = _onward(gang, over, alone, context)
+    if wanted is None:
+        return step
+    return replace(step, actions=(*step.actions, *wanted.actions), next_at=earliest(step.next_at, wanted.next_at))
+
+
+def _onward(gang: Gang, over: datetime | None, alone: Sequence[Proposal], context: JobContext) -> Proposal:
+    """The step of enough VMs. `over` is when the end of the present round is looked at again."""
+    if over is None and (grown := grow(gang, context)) is not None:
+        return grown
     started = begin(gang, context)
     if isinstance(started, LetRoundBegin):
         return _begun(gang, started, context)
@@ -128,9 +154,9 @@ def _why_given_back(gang: Gang, context: JobContext) -> str:
     leaving = next((seen.attempt.reason for seen in ended if seen.attempt.outcome is Outcome.MOVED), "")
     if leaving:
         return leaving
-    place, vms = place_of_gang(gang.open), count_text(len(gang.members), "VM")
+    place, vms = place_of_gang(gang.open), count_of(gang.view)
     short = [seen.attempt for seen in ended if seen.attempt.outcome in NO_ROOM]
-    if short and not gang.was_formed:
+    if short and not gang.was_formed and not gang.suffices:
         there = sum(seen.attempt.made_at is not None for seen in gang.open)
         nodes = list_text([f"node {attempt.node}" for attempt in short])
         return (
@@ -140,7 +166,8 @@ def _why_given_back(gang: Gang, context: JobContext) -> str:
     since = gang.incomplete_since
     if since is not None and context.now >= since + PATIENCE:
         minutes = PATIENCE // timedelta(minutes=1)
-        return f"within {minutes} minutes not all of its {vms} could be had in {place}: it moves"
+        few = f"fewer than {gang.least}" if gang.is_elastic else "not all"
+        return f"within {minutes} minutes {few} of its {vms} could be had in {place}: it moves"
     return ""
 
 
@@ -160,7 +187,8 @@ def _replaced(gang: Gang, places: Sequence[LaunchPlace], context: JobContext) ->
     waits: list[datetime | None] = []
     said = ""
     for node in gang.missing:
-        alone = replace(view, attempts=tuple(gang.of_node(node)))
+        # Where and how it is bought is settled: a plan is of the job's next VMs, and of none that joins others.
+        alone = replace(view, attempts=tuple(gang.of_node(node)), plan=None)
         after = after_failures(alone, context.terms)
         if after is not None and after > context.now:
             waits.append(after)
@@ -204,8 +232,9 @@ def _formed(gang: Gang, places: Sequence[LaunchPlace], context: JobContext) -> P
     first, count, place = view.next_number, view.job.spec.nodes, chosen.place
     launches = tuple(_launch(view, chosen, first + node, node, first) for node in range(count))
     how = f"{place.provisioning_model.in_words}, {an_hour(place.rate)} together"
+    least = f", at least {view.job.spec.fewest} of them" if view.job.spec.is_elastic else ""
     return Proposal(
-        JobState.PROVISIONING, f"{lead}requesting {count_text(count, 'VM')} in {place.zone} ({how})", launches
+        JobState.PROVISIONING, f"{lead}requesting {count_text(count, 'VM')} in {place.zone} ({how}){least}", launches
     )
 
 
@@ -237,20 +266,22 @@ def _launch(view: JobView, chosen: Chosen, number: int, node: int, formation: in
 
 
 def _state(gang: Gang) -> JobState:
-    if gang.has_begun and any(seen.attempt.agent.started_at is not None for seen in gang.open):
+    if gang.has_begun and any(seen.attempt.agent.started_at is not None for seen in gang.in_round):
         return JobState.RUNNING
     return JobState.RECOVERING if gang.round > 1 else JobState.PROVISIONING
 
 
 def _how_it_stands(gang: Gang, alone: Sequence[Proposal], context: JobContext) -> str:
-    count, place = len(gang.members), place_of_gang(gang.open)
-    started = [seen.attempt.agent.started_at for seen in gang.open]
+    place, running = place_of_gang(gang.open), [seen for seen in gang.in_round if seen.attempt.is_open]
+    count = len(gang.in_round)
+    vms = f"{count} of {count_of(gang.view)}" if gang.is_elastic else count_text(count, "VM")
+    started = [seen.attempt.agent.started_at for seen in running]
     since = [moment for moment in started if moment is not None]
     if gang.has_begun and since:
-        lead = gang.open[0].attempt
+        lead = running[0].attempt
         step = f", resumed from step {lead.resume_step}" if lead.resume_step is not None else ""
-        done = f"; {count - len(gang.open)} of them have finished" if len(gang.open) < count else ""
-        return f"runs on {count_text(count, 'VM')} in {place} since {clock_text(max(since), context.now)}{step}{done}"
+        done = f"; {count - len(running)} of them have finished" if len(running) < count else ""
+        return f"runs on {vms} in {place} since {clock_text(max(since), context.now)}{step}{done}"
     if gang.has_begun:
         return f"its {count_text(count, 'VM')} in {place} begin"
     slowest = next(
@@ -261,4 +292,4 @@ def _how_it_stands(gang: Gang, alone: Sequence[Proposal], context: JobContext) -
         ),
         "",
     )
-    return f"{ready_count(gang)} of its {count_text(count, 'VM')} in {place} are ready{slowest}"
+    return f"{ready_count(gang)} of its {count_of(gang.view)} in {place} are ready{slowest}"

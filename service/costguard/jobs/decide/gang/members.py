@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
 from costguard.jobs.decide.view import AttemptView, JobView
-from costguard.model.attempt import Outcome
+from costguard.model.attempt import Attempt, Outcome
+from costguard.model.job import Job
 from costguard.model.money import ZERO, Money
+from costguard.model.words import count_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +42,26 @@ class Gang:
         return [node for node, seen in enumerate(self.members) if seen is None or not self._is_present(seen)]
 
     @property
+    def least(self) -> int:
+        """Returns how many VMs it runs with at least."""
+        return self.view.job.spec.fewest
+
+    @property
+    def is_elastic(self) -> bool:
+        return self.view.job.spec.is_elastic
+
+    @property
+    def suffices(self) -> bool:
+        """Says whether those of its VMs that are there or on their way are enough to run with, though some miss."""
+        return self.is_elastic and len(self.members) - len(self.missing) >= self.least
+
+    @property
+    def in_round(self) -> list[AttemptView]:
+        """Returns the attempts that were let begin the wanted round here, by node, with those that ended since."""
+        begun = [seen for seen in self._of_formation if self.round and seen.attempt.round == self.round]
+        return sorted(begun, key=lambda seen: seen.attempt.node)
+
+    @property
     def has_begun(self) -> bool:
         """Says whether the wanted round was let begin."""
         return any(seen.attempt.round == self.round for seen in self.view.attempts)
@@ -47,11 +69,11 @@ class Gang:
     @property
     def is_whole(self) -> bool:
         """Says whether all members of the round that began are there still, or have succeeded."""
-        return not self.missing and all(seen is not None and seen.attempt.round == self.round for seen in self.members)
+        return bool(self.in_round) and all(self._is_present(seen) for seen in self.in_round)
 
     @property
     def has_succeeded(self) -> bool:
-        return not self.missing and not self.open
+        return bool(self.in_round) and all(seen.attempt.outcome is Outcome.SUCCEEDED for seen in self.in_round)
 
     @property
     def was_formed(self) -> bool:
@@ -66,12 +88,14 @@ class Gang:
 
     @property
     def incomplete_since(self) -> datetime | None:
-        """Returns since when VMs of it wait for another to be there at all; None: none does."""
+        """Returns since when VMs of it wait for another to be there at all; None: none does, for enough are there."""
         there = [seen.attempt.made_at for seen in self.open if seen.attempt.made_at is not None]
         waited_for = [node for node, seen in enumerate(self.members) if not self._is_there(seen)]
-        if not there or not waited_for:
+        short = self.least - (len(self.members) - len(waited_for))
+        if not there or short <= 0:
             return None
-        return min(max(self._lost_at(node) or min(there), min(there)) for node in waited_for)
+        lost = sorted((max(self._lost_at(node) or min(there), min(there)) for node in waited_for), reverse=True)
+        return lost[short - 1]  # with those that were lost before, it still had enough
 
     def of_node(self, node: int) -> list[AttemptView]:
         """Lists the attempts of a node in this formation, the oldest first."""
@@ -116,14 +140,32 @@ def gang_of(view: JobView) -> Gang:
     return Gang(view, formation, members, max(1, view.job.gang_round))
 
 
+def count_of(view: JobView) -> str:
+    """`4 VMs`; of a gang that runs with what can be had `2..8 VMs`."""
+    spec = view.job.spec
+    return f"{spec.vm_count} VMs" if spec.is_elastic else count_text(spec.nodes, "VM")
+
+
+def width_of(job: Job, tried: Iterable[Attempt]) -> int:
+    """Counts the VMs that ran the last round that began: those that did its work together."""
+    rounds = [(one.formation, one.round) for one in tried if one.round]
+    return rounds.count(max(rounds)) if rounds else job.spec.nodes
+
+
 def is_in_want(view: JobView) -> bool:
     """Says whether a node of the job has no VM that is there or on its way."""
     return bool(gang_of(view).missing)
 
 
 def vms_wanted(view: JobView) -> int:
-    """Counts the VMs that a job needs next: 1 in a job of one VM."""
-    return max(1, len(gang_of(view).missing)) if view.job.is_gang else 1
+    """Counts the VMs for which a place must have quota now: 1 in a job of one VM; of an elastic gang, as many as it
+    lacks to run with the least.
+    """
+    if not view.job.is_gang:
+        return 1
+    gang = gang_of(view)
+    spare = view.job.spec.nodes - view.job.spec.fewest
+    return max(1, len(gang.missing) - spare)
 
 
 def place_of_gang(members: Sequence[AttemptView]) -> str:

@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 from costguard.jobs.decide.actions import EndAttempt, LetRoundBegin, NextRound, Proposal
 from costguard.jobs.decide.gang.members import Gang
 from costguard.jobs.decide.gang.past_rounds import round_of
+from costguard.jobs.decide.gang.widths import may_begin, pays_to_grow
 from costguard.jobs.decide.recovery.ending import how
 from costguard.jobs.decide.recovery.log_ends import said_by
 from costguard.jobs.decide.recovery.verdict import too_many, would_repeat
@@ -46,31 +47,54 @@ def round_over(gang: Gang, context: JobContext) -> Proposal | datetime | None:
     fallen = _fallen(gang)
     if not fallen:
         return None
-    if any(seen.attempt.agent.noticed_at is not None for seen in gang.open):
+    running = [seen for seen in gang.in_round if seen.attempt.is_open]
+    if any(seen.attempt.agent.noticed_at is not None for seen in running):
         return _next(gang, "one of its VMs is being preempted", context)
     first = min(one.ended.exit.at for one in fallen)
-    silent = [seen for seen in gang.open if seen.attempt.agent.at is None or seen.attempt.agent.at < first + _ALIVE]
+    silent = [seen for seen in running if seen.attempt.agent.at is None or seen.attempt.agent.at < first + _ALIVE]
     if silent:  # perhaps it is lost, and the others fell for that
         return context.now + (_ALIVE if context.now < first + _WORD_COMES else _WORD_COMES)
     own = [one for one in fallen if not one.ended.lost_peer and one.ended.exit.asked != REGROUP]
-    is_settled = len(fallen) == len(gang.open) and bool(own)
+    is_settled = len(fallen) == len(running) and bool(own)
     if not is_settled and context.now < first + _WORD_COMES:
         return first + _WORD_COMES
     return _failed(gang, min(own or fallen, key=lambda one: (one.ended.exit.at, one.seen.attempt.node)), context)
 
 
 def begin(gang: Gang, context: JobContext) -> LetRoundBegin | datetime | None:
-    """Lets all members begin, once all stand by and nothing of the job can write into its checkpoints.
+    """Lets all members begin, once all that are waited for stand by and nothing of the job can write into its
+    checkpoints.
 
-    A moment: then the last VM that may still write is powered off. None: not yet.
+    A moment: then the last VM that may still write is powered off, or VMs that are late are waited for no more. None:
+    not yet.
     """
-    if gang.has_begun or gang.missing or not all(_is_ready(gang, seen) for seen in gang.open):
+    if gang.has_begun or (gang.missing and not gang.suffices):
         return None
+    ready = [seen for seen in gang.open if _is_ready(gang, seen)]
+    may = may_begin(gang, ready, context.now)
+    if may is not True:
+        return may or None
     ended = [seen for seen in gang.view.attempts if not seen.attempt.is_open]
     if writes := may_any_write(ended, gang.view.interruptions, context):
         return writes if isinstance(writes, datetime) else None
-    ids = tuple(seen.attempt.id for seen in gang.open)
+    ids = tuple(seen.attempt.id for seen in ready)
     return LetRoundBegin(gang.view.job.id, gang.round, ids, f"{count_text(len(ids), 'VM')} of it are ready")
+
+
+def grow(gang: Gang, context: JobContext) -> Proposal | None:
+    """Ends the round of a gang whose further VMs are ready, where that is worth what the others do again."""
+    if not gang.has_begun or not gang.is_whole or any(not seen.attempt.is_open for seen in gang.in_round):
+        return None
+    waiting = [seen for seen in gang.open if seen.attempt.round < gang.round and _is_ready(gang, seen)]
+    if not waiting or not pays_to_grow(gang, len(waiting), context.now):
+        return None
+    have = len(gang.in_round)
+    return _next(
+        gang,
+        f"{count_text(len(waiting), 'more VM')} of it {'is' if len(waiting) == 1 else 'are'} ready, "
+        f"and {have + len(waiting)} finish sooner than {have}",
+        context,
+    )
 
 
 def ready_count(gang: Gang) -> int:
@@ -87,8 +111,10 @@ def _is_ready(gang: Gang, seen: AttemptView) -> bool:
 def _fallen(gang: Gang) -> list[_Fallen]:
     return [
         _Fallen(seen, seen.attempt.agent.ended_round)
-        for seen in gang.open
-        if seen.attempt.agent.ended_round is not None and seen.attempt.agent.ended_round.number == gang.round
+        for seen in gang.in_round
+        if seen.attempt.is_open
+        and seen.attempt.agent.ended_round is not None
+        and seen.attempt.agent.ended_round.number == gang.round
     ]
 
 

@@ -10,6 +10,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from costguard.jobs.decide.checkpoints import work_at_risk
+from costguard.jobs.decide.gang.members import width_of
 from costguard.jobs.decide.planned import Overhead, WorkLeft
 from costguard.jobs.decide.view import AttemptView, JobView
 from costguard.model.attempt import Attempt, Outcome
@@ -52,9 +53,12 @@ def work_left(view: JobView, now: datetime, measured: MeasuredWork | None = None
     spec = view.job.spec
     if spec.work is None:
         return None
-    left = max(spec.work - _worked(view, now), _NOTHING) + pending_loss(view)
-    left = min(left, spec.work)
-    return WorkLeft(left, left, f"{span_text(left)} of the {span_text(spec.work)} that its owner expects")
+    width = width_of(view.job, (seen.attempt for seen in view.attempts))
+    share = width / spec.nodes  # of the VMs for which its owner expects it; earlier rounds count as if they had as many
+    left = max(spec.work - _worked(view, now) * share, _NOTHING) + pending_loss(view) * share
+    left = min(left, spec.work) / share
+    fewer = f", on {width} of {spec.nodes} VMs" if share < 1 else ""
+    return WorkLeft(left, left, f"{span_text(left)} of the {span_text(spec.work)} that its owner expects{fewer}")
 
 
 def pending_loss(view: JobView) -> timedelta:
@@ -121,8 +125,9 @@ def overhead(view: JobView, start: timedelta | None, written: Sequence[datetime]
 
 
 def _of_one(view: JobView) -> list[AttemptView]:
-    """Returns the attempts whose time is the job's: of a gang, whose VMs work at the same time, those of node 0."""
-    return [seen for seen in view.attempts if seen.attempt.node == 0]
+    """Returns the attempts whose time is the job's: of a gang, whose VMs work at the same time, those of one node."""
+    one = view.last.attempt.node if view.job.spec.is_elastic and view.last is not None else 0
+    return [seen for seen in view.attempts if seen.attempt.node == one]
 
 
 def _in_one_run(view: JobView, earlier: datetime, later: datetime) -> bool:

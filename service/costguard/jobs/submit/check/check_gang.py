@@ -6,12 +6,26 @@ from collections.abc import Iterator
 
 from costguard.jobs.submit.submission import JobRefusal
 from costguard.model import buying
+from costguard.model.duration import span_text
 from costguard.model.job import JobKind, JobSpec
 from costguard.model.launch import Recipe
+from costguard.model.words import count_text
+from costguard_vm.model.checkpoint import Framework
 
 # Programs that start the processes of a VM and read its place among the others from the environment, or are given it.
 LAUNCHERS = ("torchrun", "accelerate", "accelerate-launch", "deepspeed")
 _MODULES = ("torch.distributed", "accelerate.commands.launch", "deepspeed.launcher.runner", "torchrun", "jax")
+
+
+# Of DeepSpeed, a checkpoint is loaded by another number of ranks only once its utility ds_to_universal.py has converted
+# it (Megatron-DeepSpeed, examples_deepspeed/universal_checkpointing/README.md).
+_FIXED_WIDTH = ("deepspeed", "deepspeed.launcher.runner")
+# What sets the number of VMs or processes by itself, whatever the round has: variables, and options of launchers.
+_OF_WIDTH = ("NNODES", "WORLD_SIZE", "PET_NNODES", "JAX_NUM_PROCESSES", "RANK", "NODE_RANK", "PET_NODE_RANK")
+_WIDTH_OPTIONS = (
+    *("--nnodes", "--node_rank", "--node-rank", "--num_machines", "--num-machines"),
+    *("--machine_rank", "--num_processes", "--num-processes"),
+)
 
 
 def gang_problems(spec: JobSpec) -> Iterator[JobRefusal]:
@@ -23,12 +37,29 @@ def gang_problems(spec: JobSpec) -> Iterator[JobRefusal]:
             "nodes", "A development VM is one VM: leave nodes out, and launch several where you need them."
         )
     plan = spec.checkpoint
+    if spec.is_elastic:
+        yield from _elastic_problems(spec)
     if plan is not None and plan.is_on_disk:
         message = (
             "Each VM would hold a part of the checkpoints on its disk, and a lost one takes its part with it: save "
             "at a location such as gs://bucket/run-1, and name the folder where the command saves (--local)."
         )
         yield JobRefusal("checkpoint.location", message)
+
+
+def _elastic_problems(spec: JobSpec) -> Iterator[JobRefusal]:
+    """Lists what cannot go on with another number of VMs than it began with."""
+    plan, words = spec.checkpoint, [word.rpartition("/")[2] for word in spec.command]
+    fixed = f"give one number, such as --nodes {spec.nodes}"
+    is_deepspeed = plan is not None and plan.look_for.framework is Framework.DEEPSPEED
+    if is_deepspeed or "--use_deepspeed" in words or any(word in _FIXED_WIDTH for word in words):
+        message = "DeepSpeed's checkpoints fit the number of VMs that saved them, unless they are converted"
+        yield JobRefusal("nodes", f"{message}: {fixed}.")
+    set_by_user = [name for name in _OF_WIDTH if name in spec.environment]
+    set_by_user += [word for word in words if word.partition("=")[0] in _WIDTH_OPTIONS]
+    if set_by_user:
+        names = ", ".join(set_by_user)
+        yield JobRefusal("nodes", f"The number of VMs is set for all rounds ({names}): leave that out, or {fixed}.")
 
 
 def gang_recipe_problems(spec: JobSpec, recipe: Recipe) -> Iterator[JobRefusal]:
@@ -42,7 +73,9 @@ def gang_recipe_problems(spec: JobSpec, recipe: Recipe) -> Iterator[JobRefusal]:
 
 
 def gang_warnings(spec: JobSpec, recipe: Recipe) -> Iterator[str]:
-    """Warns where nothing in the command forms one training of several VMs."""
+    """Warns where nothing in the command forms one training of several VMs, and of what fewer of them mean."""
+    if spec.is_elastic:
+        yield from _elastic_warnings(spec)
     if spec.nodes <= 1 or not spec.command or _is_launched(spec.command):
         return
     variables = "RANK and WORLD_SIZE" if recipe.gpu_count <= 1 else "MASTER_ADDR, NODE_RANK and NNODES, but no RANK"
@@ -51,6 +84,29 @@ def gang_warnings(spec: JobSpec, recipe: Recipe) -> Iterator[str]:
         f"The command does not begin with a launcher ({names}): every VM runs it once, with {variables} in its "
         "environment. A script that does not read them trains the same on each VM."
     )
+
+
+def _elastic_warnings(spec: JobSpec) -> Iterator[str]:
+    least, most = count_text(spec.fewest, "VM"), count_text(spec.nodes, "VM")
+    time = ""
+    if spec.work is not None:
+        longest = span_text(spec.work * spec.nodes / spec.fewest)
+        time = f": {span_text(spec.work)} become up to {longest}"
+    yield (
+        f"Its price and its ceiling are reckoned for {most}. With {least} an hour costs less and the work takes longer"
+        f"{time}, if each VM adds as much speed as any other."
+    )
+    layout = spec.checkpoint.look_for.framework if spec.checkpoint is not None else None
+    if layout is Framework.MEGATRON:
+        yield (
+            "Another number of VMs loads Megatron's checkpoints in the format torch_dist alone, and not in the older "
+            "format torch."
+        )
+    elif not _is_launched(spec.command):
+        yield (
+            f"With --nodes {spec.vm_count} each round may have another number of VMs: the script must read it as it "
+            "starts, and load a checkpoint that another number of them saved."
+        )
 
 
 def _is_launched(command: tuple[str, ...]) -> bool:

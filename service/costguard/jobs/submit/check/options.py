@@ -8,6 +8,7 @@ from typing import Any
 from costguard.jobs.submit.submission import JobRefusal, Overrides, Submission, shown
 from costguard.model.job import CheckpointPlan, JobInput, JobMetric, JobOutput, JobSpec
 from costguard.model.options.job import JOB_OPTIONS
+from costguard.model.options.node_count import parts_of
 from costguard.model.options.option import Takes, in_group
 from costguard_vm.model.checkpoint import LookFor
 
@@ -19,6 +20,7 @@ def submission_of(values: Mapping[str, Any], owner: str) -> Submission:
     """
     spec = {option.path: values.get(option.place, option.unset) for option in in_group(JOB_OPTIONS, "")}
     spec["owner"] = owner
+    spec["nodes"], spec["least_nodes"] = parts_of(spec.pop("vm_count"))
     spec["inputs"] = tuple(JobInput(source, path) for source, path in spec["inputs"])
     spec["outputs"] = tuple(JobOutput(path, destination) for path, destination in spec["outputs"])
     if plan := _given(values, "checkpoint"):
