@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import gzip
+import json
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
@@ -16,7 +17,7 @@ from tests.builders import at
 
 from costguard.jobs.decide.gang.straggler import MemberMinutes, Straggler, straggler_of
 from costguard_vm.diagnosis import kinds
-from costguard_vm.diagnosis.signals import CommandSignals, GpuSignals, HostSignals, Minute, StackSignals
+from costguard_vm.diagnosis.signals import CommandSignals, GpuSignals, HostSignals, Minute, StackSignals, read_minute
 
 OUTSIDE = Path(__file__).parents[4] / "shared" / "outside" / "gpu-samples"
 NODES = 4
@@ -160,6 +161,46 @@ def test_a_vm_that_reports_nothing_leaves_it_unknown() -> None:
     slow, calm = vm(gpu(kernel=0.4), main=0.9, asleep=0.0), vm(WAITS)
     assert over([[calm] * 8, [slow] * 8, []]) is None
     assert over([[calm] * 8, [slow] * 8, [calm] * 3]) is None
+
+
+# Four real processes, as the agent's own watch measured them: `python -m tests.gangs.straggling`.
+
+MEASURED = Path(__file__).parents[2] / "gangs" / "straggling.json"
+BOUNDS = {
+    "computing": {kinds.HOST, kinds.INPUT_OR_HOST},
+    "burned": {kinds.HOST, kinds.INPUT_OR_HOST},
+    "decoding": {kinds.INPUT},
+    "sleeping": {kinds.INPUT},
+}
+
+
+def of_runs() -> list[tuple[str, list[Straggler | None]]]:
+    """Returns how each measured run is judged as its minutes go by."""
+    judged = []
+    for run in json.loads(MEASURED.read_text())["runs"]:
+        ranks = [[read_minute(minute) or Minute() for minute in minutes] for minutes in run["ranks"]]
+        spans = range(len(ranks[0]) - 5)
+        judged.append(
+            (run["planted"], [over([some[begin : begin + 6] for some in ranks], (0,) * 4) for begin in spans])
+        )
+    return judged
+
+
+@pytest.mark.parametrize("planted", BOUNDS)
+def test_a_real_slow_rank_is_named_with_what_keeps_it(planted: str) -> None:
+    """Rank 2 was made slow, on a machine whose two cores others used as well."""
+    slow = json.loads(MEASURED.read_text())["slow"]
+    found = [one for kind, judged in of_runs() if kind == planted for one in judged if one is not None]
+    assert found
+    assert {one.node for one in found} == {slow}
+    assert {one.verdict.bound for one in found} <= BOUNDS[planted]
+
+
+def test_no_real_rank_is_named_without_a_straggler() -> None:
+    """All ranks of these runs do the same."""
+    calm = [one for kind, judged in of_runs() if not kind for one in judged]
+    assert len(calm) >= 48
+    assert [one.text for one in calm if one is not None] == []
 
 
 # Step times of real trainings, as their VMs would be measured where all wait for the slowest in each step.
