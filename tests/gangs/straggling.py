@@ -87,7 +87,7 @@ def training(planted: str, file: Path) -> Iterator[list[int]]:
             if kind == "decoding":
                 decode = 60
             if kind == "sleeping":
-                sleep_s = 0.06
+                sleep_s = 0.4
             options = [str(port), str(file), str(work), str(decode), str(sleep_s)]
             processes.append(subprocess.Popen([sys.executable, "-m", __spec__.name, "--rank", *options]))
             if kind == "burned":

@@ -764,6 +764,8 @@ class DiagnosisResponse(TypedDict):
     saving: PromisedSavingOut | None
     """The expected saving of a remedy; null: not known."""
     saving_text: str
+    straggler: StragglerOut | None
+    """The VM for which the others of a job of several VMs wait now; null: none, or it is not known."""
     stretches: list[BoundStretchOut]
     """The stretches of windows, the newest first."""
     why_none: str
@@ -3448,6 +3450,37 @@ class StoredSizeOut(TypedDict):
     files: int
     is_whole: bool
     """False: counting stopped at a limit; there is at least this much."""
+
+
+class StragglerOut(TypedDict):
+    """The VM of a job of several for which the others wait."""
+
+    bound: Literal[
+        "input",
+        "host",
+        "input or host",
+        "communication",
+        "checkpoint",
+        "evaluation",
+        "memory capacity",
+        "memory bandwidth",
+        "throttled",
+        "compute",
+        "gpu",
+        "not computing",
+        "unknown",
+    ]
+    """What keeps it."""
+    cause: str | None
+    gpu: int | None
+    """The number of its GPU, where one of several is slow."""
+    node: int
+    numbers: list[BoundNumberOut]
+    since: str
+    """The begin of the minutes that show it."""
+    text: str
+    until: str
+    vm: str
 
 
 class SumsOut(TypedDict):
