@@ -152,15 +152,16 @@ def test_it_must_stand_out_in_both_halves() -> None:
     """A save, an evaluation or a hiccup of one VM in half of the time names nobody, nor do two in turns."""
     slow, calm = vm(gpu(kernel=0.4), main=0.9, asleep=0.0), vm(WAITS)
     assert over([[calm] * 8, [calm] * 5 + [slow] * 3, [calm] * 8]) is None
-    assert over([[calm] * 8, [calm] * 5 + [slow] * 3, [slow] * 5 + [calm] * 3]) is None
+    assert over([[calm] * 8, [calm] * 5 + [slow] * 3, [slow] * 5 + [calm] * 3], late=(0, 0, 0, 0)) is None
     assert over([[calm] * 8, [calm] * 2 + [slow] * 6, [calm] * 8]) is not None
 
 
 def test_a_vm_that_reports_nothing_leaves_it_unknown() -> None:
     """The silent one may be the straggler."""
     slow, calm = vm(gpu(kernel=0.4), main=0.9, asleep=0.0), vm(WAITS)
-    assert over([[calm] * 8, [slow] * 8, []]) is None
-    assert over([[calm] * 8, [slow] * 8, [calm] * 3]) is None
+    assert over([[calm] * 8, [slow] * 8, [calm] * 8, []]) is None
+    assert over([[calm] * 8, [slow] * 8, [calm] * 8, [calm] * 3]) is None
+    assert over([[calm] * 8, [slow] * 8, [calm] * 8, [calm] * 8]) is not None
 
 
 # Four real processes, as the agent's own watch measured them: `python -m tests.gangs.straggling`.
