@@ -120,8 +120,8 @@ def measured(pids: list[int], minutes: int, stacks: bool) -> list[list[Minute]]:
             read[place].append(Minute(seconds=60.0, looks=60.0, gpus=(), command=watch.report([pid], [])))
     for place, (process, output) in enumerate(spies):
         process.wait(timeout=120)
-        found = summed_up(read_raw(output.read_text(), [str(pids[place])])) if output.exists() else StackSignals()
-        read[place] = [one._replace(stacks=found) for one in read[place]]
+        signals = summed_up(read_raw(output.read_text(), [str(pids[place])])) if output.exists() else StackSignals()
+        read[place] = [one._replace(stacks=signals) for one in read[place]]
     return read
 
 
@@ -146,7 +146,7 @@ def main() -> None:
         with suppress(OSError):  # its peers are gone
             rank(int(port), Path(file), float(work), int(decode), float(sleep_s))
         return
-    runs = []
+    runs: list[dict[str, object]] = []
     with tempfile.TemporaryDirectory(prefix="costguard-straggling-") as folder:
         batch = Path(folder) / "batch"
         batch.write_bytes(os.urandom(1 << 19))

@@ -64,10 +64,10 @@ def test_a_straggler_is_named_within_ten_minutes_and_once(jobs: World) -> None:
     while not jobs.events("JobStragglerFound"):
         measure(jobs, agents)
         assert jobs.clock.now() - began <= timedelta(minutes=10)
-    found = shown(jobs).straggler
-    assert found is not None
+    named = shown(jobs).straggler
+    assert named is not None
     slow = next(one for one in jobs.attempts() if one.node == SLOW)
-    assert (found.node, found.name, found.verdict.bound) == (SLOW, slow.name, kinds.INPUT)
+    assert (named.node, named.name, named.verdict.bound) == (SLOW, slow.name, kinds.INPUT)
     for _ in range(10):
         measure(jobs, agents)
     (event,) = jobs.events("JobStragglerFound")
@@ -82,10 +82,10 @@ def test_one_that_begins_later_is_named_within_ten_minutes(jobs: World) -> None:
         measure(jobs, agents, slow=None)
     assert shown(jobs).straggler is None
     began = jobs.clock.now()
-    while (found := shown(jobs).straggler) is None:
+    while (named := shown(jobs).straggler) is None:
         measure(jobs, agents)
         assert jobs.clock.now() - began <= timedelta(minutes=10)
-    assert found.node == SLOW
+    assert named.node == SLOW
 
 
 def test_the_last_round_says_nothing_of_the_present_one(jobs: World) -> None:

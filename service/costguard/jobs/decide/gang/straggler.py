@@ -98,10 +98,10 @@ def straggler_of(members: Sequence[MemberMinutes]) -> Straggler | None:
         half = {one.node: [minute for at, minute in one.minutes if begin < at <= begin + _HALF] for one in members}
         if any(sum(minute.seconds or 60.0 for minute in minutes) < _LEAST_S for minutes in half.values()):
             return None
-        found = _odd_one(half, stacks)
-        if found is None:
+        odd_one = _odd_one(half, stacks)
+        if odd_one is None:
             return None
-        odd.append(found)
+        odd.append(odd_one)
     first, last = odd
     if first.unit != last.unit:
         return None
