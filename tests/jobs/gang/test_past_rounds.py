@@ -104,7 +104,7 @@ def spans(rounds: tuple[GangRound, ...]) -> list[timedelta]:
 
 
 def test_goodput_and_the_price_of_steps_over_four_rounds(jobs: World) -> None:
-    """The rounds keep 400 s, 300 s, nothing and 800 s; and lose 200 s and 500 s; the bill pays for 1,500 steps."""
+    """The rounds keep 400, 300, 0 and 800 s, and lose 200 and 500 s; the bill pays for 1,500 steps."""
     gang = four_rounds(jobs)
     detail, used = gang.shown()
     assert [one.started_at for one in detail.rounds] == gang.began
