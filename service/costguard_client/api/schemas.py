@@ -3055,9 +3055,9 @@ class RoundOut(TypedDict):
         ]
         | None
     )
-    """How the VM ended that ended the round; null: the round goes on, or it is not known."""
+    """The outcome of the VM that ended the round; null: the round goes on, or it is not known."""
     reason: str
-    """Why it ended, in words; empty: it goes on, or all of its commands succeeded."""
+    """The reason why it ended; empty: it goes on, or all of its commands succeeded."""
     released_at: str | None
     """The time at which its VMs were let begin."""
     resume_from: str
@@ -3476,7 +3476,7 @@ class StragglerOut(TypedDict):
         "not computing",
         "unknown",
     ]
-    """What keeps it."""
+    """The bottleneck that keeps it."""
     cause: str | None
     gpu: int | None
     """The number of its GPU, where one of several is slow."""

@@ -18,6 +18,7 @@ from costguard.jobs.act.job_vms import PresentVm
 from costguard.jobs.act.unknown_vms import UnknownVmFindings
 from costguard.jobs.decide.checkpoints.disk import DiskReading, DiskState
 from costguard.jobs.decide.checkpoints.work_at_risk import WorkAtRisk
+from costguard.jobs.decide.gang.straggler import Straggler
 from costguard.jobs.decide.planned import AtRisk, Risk
 from costguard.jobs.rows import job_events
 from costguard.jobs.rows.reported.agent_fields import BoundStretch
@@ -92,6 +93,7 @@ def _of_runs(job: Job, attempt: Attempt) -> list[Event]:
         job_events.goes_on(job, attempt, 1, _HANG, NOW + 40 * _MINUTE),
         job_events.loss_wrong(job, attempt, point, None, 0.25, NOW),
         job_events.bounded(job, attempt, stretch, None, NOW),
+        job_events.straggles(job, Straggler(2, "cg-gpt-3", None, NOW - 6 * _MINUTE, NOW, stretch.verdict), NOW),
     ]
 
 

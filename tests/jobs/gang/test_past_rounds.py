@@ -7,12 +7,13 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 import pytest
+from tests.builders import at
 from tests.jobs.gang_life import GangAgents
 from tests.jobs.world import World, world
 
 from costguard.jobs.listing.jobs import JobOverview, job_detail
 from costguard.ledger.accrual import accrual_at
-from costguard.model.attempt import GangRound, Outcome
+from costguard.model.attempt import GangRound, MemberRun, Outcome, span_of_round
 from costguard.model.job import JobState
 from costguard.spend import goodput_rows
 from costguard.spend.goodput import Goodput, TimeUse
@@ -103,7 +104,7 @@ def spans(rounds: tuple[GangRound, ...]) -> list[timedelta]:
 
 
 def test_goodput_and_the_price_of_steps_over_four_rounds(jobs: World) -> None:
-    """Its rounds keep 400 s, 300 s, nothing and 800 s; they lose 200 s and 500 s; 1,500 steps are paid for."""
+    """The rounds keep 400, 300, 0 and 800 s, and lose 200 and 500 s; the bill pays for 1,500 steps."""
     gang = four_rounds(jobs)
     detail, used = gang.shown()
     assert [one.started_at for one in detail.rounds] == gang.began
@@ -174,3 +175,15 @@ def test_a_round_in_which_a_vm_never_began_has_done_nothing(jobs: World) -> None
     detail, used = gang.shown()
     assert detail.rounds[0].lost in (None, timedelta())
     assert used.spans[TimeUse.KEPT] == timedelta(seconds=100)
+
+
+def test_a_round_begins_with_its_last_command_and_ends_with_the_first() -> None:
+    """A start that was never reported leaves it without one, unless steps prove that all had begun."""
+    first, last = MemberRun(at("12:00"), at("13:00")), MemberRun(at("12:05"), at("12:40"))
+    silent = MemberRun(None, at("12:50"))
+    assert span_of_round([first, last], has_steps=False) == (at("12:05"), at("12:40"))
+    assert span_of_round([first, silent], has_steps=False) == (None, at("12:50"))
+    assert span_of_round([first, silent], has_steps=True) == (at("12:00"), at("12:50"))
+    done = [MemberRun(at("12:00"), at(moment), is_success=True) for moment in ("13:00", "13:01")]
+    assert span_of_round(done, has_steps=True) == (at("12:00"), at("13:01"))
+    assert span_of_round([done[0], MemberRun(at("12:00"), None)], has_steps=True) == (at("12:00"), None)

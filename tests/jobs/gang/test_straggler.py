@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import gzip
+import json
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
@@ -16,7 +17,7 @@ from tests.builders import at
 
 from costguard.jobs.decide.gang.straggler import MemberMinutes, Straggler, straggler_of
 from costguard_vm.diagnosis import kinds
-from costguard_vm.diagnosis.signals import CommandSignals, GpuSignals, HostSignals, Minute, StackSignals
+from costguard_vm.diagnosis.signals import CommandSignals, GpuSignals, HostSignals, Minute, StackSignals, read_minute
 
 OUTSIDE = Path(__file__).parents[4] / "shared" / "outside" / "gpu-samples"
 NODES = 4
@@ -63,28 +64,28 @@ WAITS = gpu(kernel=0.99, computing=0.4)  # its collective's kernel waits for mor
 
 
 def test_a_slow_loader_is_named_with_its_vm() -> None:
-    """Its GPU waits for data, while a collective's kernel keeps the others' busy."""
+    """The GPU of one waits for data, while a collective's kernel keeps the others' busy."""
     slow = stood(vm(gpu(kernel=0.5, computing=0.4), main=0.2, asleep=0.75, workers=2.0), loader=0.9, host=0.1)
-    found = steadily([vm(WAITS), vm(WAITS), slow, vm(WAITS)])
-    assert found is not None
-    assert (found.node, found.name, found.gpu) == (2, "cg-j1-3", None)
-    assert found.verdict.bound == kinds.INPUT
-    assert found.text.startswith("node 2 (cg-j1-3) holds up the others: its input")
+    straggler = steadily([vm(WAITS), vm(WAITS), slow, vm(WAITS)])
+    assert straggler is not None
+    assert (straggler.node, straggler.name, straggler.gpu) == (2, "cg-j1-3", None)
+    assert straggler.verdict.bound == kinds.INPUT
+    assert straggler.text.startswith("node 2 (cg-j1-3) holds up the others: its input")
 
 
 def test_slow_clocks_are_named_with_the_gpu() -> None:
     """Heat holds one of 32 GPUs down; all kernels run all the time."""
     hot = gpu(computing=0.9, clock=990, clock_reasons={"hw_thermal": 0.8})
     cool = [gpu(kernel=0.98, computing=0.5)] * 8
-    found = steadily([vm(*cool), vm(*cool), vm(*cool), vm(*cool[:5], hot, *cool[:2])])
-    assert found is not None
-    assert (found.node, found.gpu) == (3, 5)
-    assert found.verdict.bound == kinds.THROTTLED
-    assert "990 MHz, where the others have 1,900 MHz" in found.verdict.why
+    straggler = steadily([vm(*cool), vm(*cool), vm(*cool), vm(*cool[:5], hot, *cool[:2])])
+    assert straggler is not None
+    assert (straggler.node, straggler.gpu) == (3, 5)
+    assert straggler.verdict.bound == kinds.THROTTLED
+    assert "990 MHz, where the others have 1,900 MHz" in straggler.verdict.why
 
 
 def test_two_vms_are_enough_for_clocks_and_for_nothing_else() -> None:
-    """With two nobody can say which of them the other waits for; a hot GPU says so itself."""
+    """Nobody can say which of two the other waits for; a hot GPU says so itself."""
     hot = gpu(computing=0.9, clock=990, clock_reasons={"hw_thermal": 0.8})
     assert (named := steadily([vm(gpu()), vm(hot)])) is not None
     assert named.node == 1
@@ -93,34 +94,34 @@ def test_two_vms_are_enough_for_clocks_and_for_nothing_else() -> None:
 
 def test_a_gpu_that_computes_while_the_others_wait_is_named() -> None:
     """Nothing says why; that all others wait for it is known."""
-    found = steadily([vm(WAITS), vm(gpu(kernel=0.98, computing=0.9)), vm(WAITS), vm(WAITS)])
-    assert found is not None
-    assert (found.node, found.verdict.bound) == (1, kinds.COMPUTE)
+    straggler = steadily([vm(WAITS), vm(gpu(kernel=0.98, computing=0.9)), vm(WAITS), vm(WAITS)])
+    assert straggler is not None
+    assert (straggler.node, straggler.verdict.bound) == (1, kinds.COMPUTE)
 
 
 def test_all_loaders_of_a_vm_name_the_vm() -> None:
-    """Its disk is slow for all eight of its GPUs, so that none of them stands out."""
+    """The VM's disk is slow for all eight of its GPUs, so that none of them stands out."""
     slow = vm(*[gpu(kernel=0.55)] * 8, main=0.2, asleep=0.7, workers=16.0, workers_in_d=0.6)
-    found = steadily([vm(*[WAITS] * 8), slow, vm(*[WAITS] * 8), vm(*[WAITS] * 8)])
-    assert found is not None
-    assert (found.node, found.gpu) == (1, None)
-    assert found.verdict.bound == kinds.INPUT
+    straggler = steadily([vm(*[WAITS] * 8), slow, vm(*[WAITS] * 8), vm(*[WAITS] * 8)])
+    assert straggler is not None
+    assert (straggler.node, straggler.gpu) == (1, None)
+    assert straggler.verdict.bound == kinds.INPUT
 
 
 def test_on_cpus_the_one_that_does_not_sleep_is_named() -> None:
     """The others sleep in a receive; that its main thread waits for a CPU says what keeps it."""
     waiting = vm(main=0.4, asleep=0.6)
-    found = steadily([waiting, waiting, waiting, vm(main=0.5, asleep=0.05, main_queue=0.45)])
-    assert found is not None
-    assert (found.node, found.verdict.cause) == (3, kinds.PROCESSORS)
+    straggler = steadily([waiting, waiting, waiting, vm(main=0.5, asleep=0.05, main_queue=0.45)])
+    assert straggler is not None
+    assert (straggler.node, straggler.verdict.cause) == (3, kinds.PROCESSORS)
 
 
 def test_on_cpus_a_loader_that_sleeps_is_named_by_stacks_alone() -> None:
     """All main threads sleep then: what they wait for is what their stacks say."""
     waiting = stood(vm(main=0.3, asleep=0.7), host=1.0)
     slow = stood(vm(main=0.3, asleep=0.7), loader=0.65, host=0.35)
-    assert (found := steadily([waiting, slow, waiting, waiting])) is not None
-    assert (found.node, found.verdict.bound) == (1, kinds.INPUT)
+    assert (straggler := steadily([waiting, slow, waiting, waiting])) is not None
+    assert (straggler.node, straggler.verdict.bound) == (1, kinds.INPUT)
     unseen = [one._replace(stacks=None) for one in (waiting, slow, waiting, waiting)]
     assert steadily(unseen) is None
 
@@ -143,7 +144,7 @@ NONE_OF_THEM = {
 
 @pytest.mark.parametrize("minutes", NONE_OF_THEM.values(), ids=NONE_OF_THEM)
 def test_no_straggler_is_named_where_none_is_known(minutes: Sequence[Minute]) -> None:
-    """What differs in another way, or cannot be compared, names nobody."""
+    """Nobody is named by what differs in another way, or cannot be compared."""
     assert steadily(minutes) is None
 
 
@@ -151,15 +152,56 @@ def test_it_must_stand_out_in_both_halves() -> None:
     """A save, an evaluation or a hiccup of one VM in half of the time names nobody, nor do two in turns."""
     slow, calm = vm(gpu(kernel=0.4), main=0.9, asleep=0.0), vm(WAITS)
     assert over([[calm] * 8, [calm] * 5 + [slow] * 3, [calm] * 8]) is None
-    assert over([[calm] * 8, [calm] * 5 + [slow] * 3, [slow] * 5 + [calm] * 3]) is None
+    assert over([[calm] * 8, [calm] * 5 + [slow] * 3, [slow] * 5 + [calm] * 3], late=(0, 0, 0, 0)) is None
     assert over([[calm] * 8, [calm] * 2 + [slow] * 6, [calm] * 8]) is not None
 
 
 def test_a_vm_that_reports_nothing_leaves_it_unknown() -> None:
     """The silent one may be the straggler."""
     slow, calm = vm(gpu(kernel=0.4), main=0.9, asleep=0.0), vm(WAITS)
-    assert over([[calm] * 8, [slow] * 8, []]) is None
-    assert over([[calm] * 8, [slow] * 8, [calm] * 3]) is None
+    assert over([[calm] * 8, [slow] * 8, [calm] * 8, []]) is None
+    assert over([[calm] * 8, [slow] * 8, [calm] * 8, [calm] * 3]) is None
+    assert over([[calm] * 8, [slow] * 8, [calm] * 8, [calm] * 8]) is not None
+
+
+# Four real processes, as the agent's own watch measured them: `python -m tests.gangs.straggling`.
+
+MEASURED = Path(__file__).parents[2] / "gangs" / "straggling.json"
+BOUNDS = {
+    "computing": {kinds.HOST, kinds.INPUT_OR_HOST},
+    "burned": {kinds.HOST, kinds.INPUT_OR_HOST},
+    "decoding": {kinds.INPUT},
+    "sleeping": {kinds.INPUT},
+}
+
+
+def of_runs() -> list[tuple[str, list[Straggler | None]]]:
+    """Returns how each measured run is judged as its minutes go by."""
+    judged = []
+    for run in json.loads(MEASURED.read_text())["runs"]:
+        ranks = [[read_minute(minute) or Minute() for minute in minutes] for minutes in run["ranks"]]
+        spans = range(len(ranks[0]) - 5)
+        judged.append(
+            (run["planted"], [over([some[begin : begin + 6] for some in ranks], (0,) * 4) for begin in spans])
+        )
+    return judged
+
+
+@pytest.mark.parametrize("planted", BOUNDS)
+def test_a_real_slow_rank_is_named_with_what_keeps_it(planted: str) -> None:
+    """Rank 2 was made slow, on a machine whose two cores others used as well."""
+    slow = json.loads(MEASURED.read_text())["slow"]
+    straggler = [one for kind, judged in of_runs() if kind == planted for one in judged if one is not None]
+    assert straggler
+    assert {one.node for one in straggler} == {slow}
+    assert {one.verdict.bound for one in straggler} <= BOUNDS[planted]
+
+
+def test_no_real_rank_is_named_without_a_straggler() -> None:
+    """All ranks of these runs do the same."""
+    calm = [one for kind, judged in of_runs() if not kind for one in judged]
+    assert len(calm) >= 48
+    assert [one.text for one in calm if one is not None] == []
 
 
 # Step times of real trainings, as their VMs would be measured where all wait for the slowest in each step.
@@ -188,12 +230,12 @@ def named(times: Mapping[str, Sequence[float]], on_gpu: bool, looks: int = 6) ->
     workers, length = sorted(times), min(len(one) for one in times.values())
     slowest = [max(times[worker][look] for worker in workers) or 1.0 for look in range(length)]
     shares = {worker: [times[worker][look] / slowest[look] for look in range(length)] for worker in workers}
-    found: set[str] = set()
+    workers_named: set[str] = set()
     for begin in range(0, length - looks, 2):
         some = [[as_minute(share, on_gpu) for share in shares[worker][begin : begin + looks]] for worker in workers]
         if (straggler := over(some, late=(0, 0, 0, 0))) is not None:
-            found.add(workers[straggler.node])
-    return found
+            workers_named.add(workers[straggler.node])
+    return workers_named
 
 
 @pytest.mark.parametrize("on_gpu", [True, False], ids=["gpu", "cpu"])
@@ -213,6 +255,6 @@ def test_no_rank_is_named_in_a_hundred_gangs_without_a_straggler(on_gpu: bool) -
         pool = pools[run % 2]
         begin = random.randrange(0, min(map(len, pool.values())) - 60)
         some = {worker: pool[worker][begin : begin + 60] for worker in random.sample(sorted(pool), NODES)}
-        if found := named(some, on_gpu):
-            wrong.append((run, found, {worker: median(took) for worker, took in some.items()}))
+        if others := named(some, on_gpu):
+            wrong.append((run, others, {worker: median(took) for worker, took in some.items()}))
     assert wrong == []

@@ -71,7 +71,7 @@ def test_a_checkpoint_that_fails_a_round_at_once_is_passed_over(jobs: World) -> 
 
 
 def test_a_round_that_is_preempted_suspects_no_checkpoint(jobs: World) -> None:
-    """Only a command that fails by itself speaks against what it loaded."""
+    """A command speaks against what it loaded only where it fails by itself."""
     agents = play(jobs)
     jobs.cloud.preempt(jobs.vm("cg-j1-3"))
     agents.until_running(3)

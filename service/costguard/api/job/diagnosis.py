@@ -106,7 +106,7 @@ class StragglerOut(Out):
     gpu: int | None = Field(description="The number of its GPU, where one of several is slow.")
     since: Moment = Field(description="The begin of the minutes that show it.")
     until: Moment
-    bound: Annotated[str, one_of(BOUNDS)] = read_from("verdict.bound", description="What keeps it.")
+    bound: Annotated[str, one_of(BOUNDS)] = read_from("verdict.bound", description="The bottleneck that keeps it.")
     cause: str | None = read_from("verdict.cause")
     numbers: Annotated[list[BoundNumberOut], BeforeValidator(lambda verdict: _numbers(verdict))] = read_from("verdict")
     text: str = Field(examples=["node 2 (cg-j7k2m9q4-3) holds up the others: its input, its loader waits for the disk"])

@@ -218,9 +218,9 @@ class RoundOut(Out):
     )
     ended_at: Moment | None = Field(description="The time at which the first of its commands ended; null: it goes on.")
     outcome: Annotated[str, one_of(Outcome)] | None = Field(
-        description="How the VM ended that ended the round; null: the round goes on, or it is not known."
+        description="The outcome of the VM that ended the round; null: the round goes on, or it is not known."
     )
-    reason: str = Field(description="Why it ended, in words; empty: it goes on, or all of its commands succeeded.")
+    reason: str = Field(description="The reason why it ended; empty: it goes on, or all of its commands succeeded.")
     resume_from: str = Field(description="The checkpoint that it resumed from; empty: none, it began from the start.")
     resume_step: int | None
     step: int | None = Field(description="The last step that node 0 reported in it.")

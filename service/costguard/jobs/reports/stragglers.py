@@ -33,8 +33,8 @@ def straggler_now(connection: Connection, job: Job, tried: Sequence[Attempt], no
         mine = [replace(minute, step=minute.step or 0) if has_steps else minute for minute in mine]
         warm = [(minute.at, minute.minute) for minute in mine if agent_fields.is_warm(minute, started_at)]
         measured.append(MemberMinutes(one.node, one.name, warm))
-    found = straggler_of(measured)
-    return found if found is not None and found.until >= now - _FRESH else None
+    straggler = straggler_of(measured)
+    return straggler if straggler is not None and straggler.until >= now - _FRESH else None
 
 
 def announce(connection: Connection, job_ids: Collection[str], now: datetime) -> None:
@@ -43,9 +43,9 @@ def announce(connection: Connection, job_ids: Collection[str], now: datetime) ->
     tried = attempts.of_jobs(connection, list(jobs))
     events = []
     for job in jobs.values():
-        found = straggler_now(connection, job, tried.get(job.id, ()), now)
-        if found is not None:
-            events.append(job_events.straggles(job, found, now))
+        straggler = straggler_now(connection, job, tried.get(job.id, ()), now)
+        if straggler is not None:
+            events.append(job_events.straggles(job, straggler, now))
     audit_log.append(connection, events, now)
 
 

@@ -246,12 +246,14 @@ def bounded(job: Job, attempt: Attempt, stretch: BoundStretch, saving: PromisedS
     )
 
 
-def straggles(job: Job, found: Straggler, now: datetime) -> Event:
+def straggles(job: Job, straggler: Straggler, now: datetime) -> Event:
     """Reports the VM that the others of a gang wait for, once for each VM."""
-    numbers = ", ".join(number_text(number) for number in found.verdict.numbers)
-    text = f"Job {job.title}: {_closed(found.text)} {_closed(numbers[:1].upper() + numbers[1:])}".rstrip(" .") + "."
-    what = f"straggler/{found.name}"
-    return of_job("JobStragglerFound", job, now, text, what, attempt=found.name, node=found.node, gpu=found.gpu)
+    numbers = ", ".join(number_text(number) for number in straggler.verdict.numbers)
+    text = f"Job {job.title}: {_closed(straggler.text)}" + (f" Measured: {_closed(numbers)}" if numbers else "")
+    what = f"straggler/{straggler.name}"
+    return of_job(
+        "JobStragglerFound", job, now, text, what, attempt=straggler.name, node=straggler.node, gpu=straggler.gpu
+    )
 
 
 def drill_requested(job: Job, drill: Drill, now: datetime) -> Event:

@@ -64,7 +64,8 @@ class Straggler:
     def text(self) -> str:
         """Says who it is and what keeps it, without a full stop."""
         gpu = f", GPU {self.gpu}," if self.gpu is not None else ""
-        return f"node {self.node} ({self.name}){gpu} holds up the others: {headline(self.verdict)}, {self.verdict.why}"
+        why = f", {self.verdict.why}" if self.verdict.why else ""
+        return f"node {self.node} ({self.name}){gpu} holds up the others: {headline(self.verdict)}{why}"
 
 
 class _Unit(NamedTuple):
@@ -78,6 +79,7 @@ class _Odd(NamedTuple):
 
 
 _Windows = Mapping[_Unit, SignalWindow]
+_Places = Mapping[str, float] | None
 
 
 def straggler_of(members: Sequence[MemberMinutes]) -> Straggler | None:
@@ -88,15 +90,18 @@ def straggler_of(members: Sequence[MemberMinutes]) -> Straggler | None:
     if not all(one.minutes for one in members) or len(members) < 2:
         return None
     until = min(one.minutes[-1][0] for one in members)
+    # Stacks are read for half a minute now and then, so that not each half has some.
+    recent = {one.node: [minute for at, minute in one.minutes if until - SPAN < at <= until] for one in members}
+    stacks = {node: window_of(minutes).places for node, minutes in recent.items()}
     odd: list[_Odd] = []
     for begin in (until - SPAN, until - _HALF):
         half = {one.node: [minute for at, minute in one.minutes if begin < at <= begin + _HALF] for one in members}
         if any(sum(minute.seconds or 60.0 for minute in minutes) < _LEAST_S for minutes in half.values()):
             return None
-        found = _odd_one(half)
-        if found is None:
+        odd_one = _odd_one(half, stacks)
+        if odd_one is None:
             return None
-        odd.append(found)
+        odd.append(odd_one)
     first, last = odd
     if first.unit != last.unit:
         return None
@@ -104,25 +109,29 @@ def straggler_of(members: Sequence[MemberMinutes]) -> Straggler | None:
     return Straggler(last.unit.node, name, last.unit.gpu, until - SPAN, until, last.verdict)
 
 
-def _odd_one(half: Mapping[int, Sequence[Minute]]) -> _Odd | None:
-    """Returns the one that the others waited for in these minutes."""
-    nodes = {_Unit(node, None): window_of(minutes) for node, minutes in half.items()}
+def _odd_one(half: Mapping[int, Sequence[Minute]], stacks: Mapping[int, _Places]) -> _Odd | None:
+    """Returns the one that the others waited for in these minutes; `stacks` are those of each node's main thread."""
+    nodes = {_Unit(node, None): _window(minutes, stacks[node]) for node, minutes in half.items()}
     if all(window.gpus == 0 for window in nodes.values()):
         return _by_threads(nodes)
-    gpus = {unit: window for node, minutes in half.items() for unit, window in _gpus(node, minutes).items()}
+    gpus = {unit: one for node, minutes in half.items() for unit, one in _gpus(node, minutes, stacks[node]).items()}
     if len({unit.node for unit in gpus}) < len(half):
         return None
     return _slowed(gpus) or _by_kernels(gpus) or _by_kernels(nodes) or _by_computing(gpus)
 
 
-def _gpus(node: int, minutes: Sequence[Minute]) -> _Windows:
+def _window(minutes: Sequence[Minute], stacks: _Places) -> SignalWindow:
+    return window_of(minutes)._replace(places=stacks)
+
+
+def _gpus(node: int, minutes: Sequence[Minute], stacks: _Places) -> _Windows:
     """Returns a window for each GPU of a VM; nothing where not all minutes have the same ones."""
     counts = {len(minute.gpus) if minute.gpus is not None else 0 for minute in minutes}
     if len(counts) != 1 or 0 in counts:
         return {}
     count = counts.pop()
     return {
-        _Unit(node, place if count > 1 else None): window_of([_with_one(minute, place) for minute in minutes])
+        _Unit(node, place if count > 1 else None): _window([_with_one(minute, place) for minute in minutes], stacks)
         for place in range(count)
     }
 
@@ -212,7 +221,9 @@ def _kept_by(unit: _Unit, nodes: _Windows, work: float) -> BoundVerdict:
                 kinds.INPUT, None, work, numbers, "its main thread waits for data, and the others for it"
             )
     queue = command.main_queue or 0.0
-    if queue >= _APART:
+    queues = _values(nodes, _queued)
+    others_queue = [share for one, share in queues.items() if one != unit]
+    if queue >= _APART and queues and queues[unit] >= median(others_queue) + _APART:
         numbers = some(at_work, Number("waits for a CPU", queue, "share"))
         why = f"its main thread waits for a CPU for {queue:.0%} of the time, and the others wait for it"
         return BoundVerdict(kinds.HOST, kinds.PROCESSORS, queue, numbers, why)
@@ -236,6 +247,12 @@ def _runnable(window: SignalWindow) -> float | None:
     if command.main_cpu is None:
         return None
     return min(1.0, command.main_cpu + (command.main_queue or 0.0) + (command.main_in_d or 0.0))
+
+
+def _queued(window: SignalWindow) -> float | None:
+    """Returns for which share of its work the main thread waits for a CPU."""
+    work = _runnable(window)
+    return None if not work else (window.command.main_queue or 0.0) / work
 
 
 def _at_work(window: SignalWindow) -> float | None:
