@@ -134,9 +134,9 @@ def test_it_grows_soon_after_a_checkpoint_where_that_saves_time(jobs: World) -> 
     assert "4 finish sooner than 3" in jobs.events("GangRoundOver")[-1].text
 
 
-def test_it_does_not_grow_where_the_work_left_is_unknown_or_short(jobs: World) -> None:
+def test_it_does_not_end_a_round_where_the_work_left_is_unknown(jobs: World) -> None:
     """The VM stands by for the next round that comes anyway."""
-    agents = begun(jobs, room=3, work=timedelta(minutes=12))
+    agents = begun(jobs, room=3)
     jobs.cloud.room.clear()
     for _ in range(30):
         agents.step()
@@ -149,6 +149,17 @@ def test_it_does_not_grow_where_the_work_left_is_unknown_or_short(jobs: World) -
         agents.step()
     assert widths(agents) == {3}, "the VM that stood by took the place of the lost one"
     assert {one.round for one in agents.running().values()} == {2}
+
+
+def test_no_vm_is_asked_for_where_the_work_is_nearly_done(jobs: World) -> None:
+    """It would bill and come too late."""
+    agents = begun(jobs, room=3, work=timedelta(minutes=12))
+    jobs.cloud.room.clear()
+    count = len(jobs.attempts())
+    for _ in range(30):
+        agents.step()
+    assert len(jobs.attempts()) == count
+    assert len(agents.running()) == 3
 
 
 def test_success_of_the_round_is_that_of_the_job(jobs: World) -> None:
