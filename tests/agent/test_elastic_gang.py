@@ -86,7 +86,7 @@ def test_a_word_that_does_not_fit_the_job_begins_nothing(three: Gang) -> None:
 
 
 def test_a_node_that_stays_publishes_what_the_lost_first_one_had_uploaded(tmp_path: Path) -> None:
-    """Only where the guard says so. In the next round it is the first, and publishes what it saves then."""
+    """It does so where the guard says it. In the next round it is the first, and publishes what it saves then."""
     spread = recorded_layout("dcp-nodes", 2)
 
     def layout(step: int) -> list[dict[str, bytes]]:

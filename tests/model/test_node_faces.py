@@ -29,7 +29,7 @@ class SpecOut(Out):
 
 @pytest.mark.parametrize(("given", "count"), [(4, 4), ("2..8", NodeRange(2, 8)), ("4..4", 4)])
 def test_the_api_takes_and_shows_it(given: object, count: object) -> None:
-    """What a job's spec shows can be sent again."""
+    """A job's spec shows what can be sent again."""
     body: Any = JobBody.model_validate({"preset": "t4", "nodes": given})
     spec = submission_of(values_of(body), "ana@example.com").spec
     assert spec.vm_count == count
@@ -46,7 +46,7 @@ def test_the_api_refuses_anything_else(given: object) -> None:
 
 @pytest.mark.parametrize(("words", "sent"), [(["--nodes", "4"], 4), (["--nodes", "2..8"], "2..8"), ([], None)])
 def test_the_command_sends_it(words: list[str], sent: object) -> None:
-    """What is left out is left to the server."""
+    """The server decides about what is left out."""
     seen: list[JobOptions] = []
     app = typer.Typer()
     app.command()(takes_job(lambda job: seen.append(job)))
