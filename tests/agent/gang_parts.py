@@ -108,18 +108,24 @@ class PartsGang:
         """Begins the next round, from what the guard finds."""
         self.round += 1
         best = next(iter(self.look()), None) if resume else None
-        for one in self.nodes:
-            stage = Stage(
-                one.settings, self.round, str(one.home / "agent"), str(one.home / "agent"), lambda _: None,
-                _Secrets(self.bucket), lambda *_, **__: None, Phases(),
-            )  # fmt: skip
-            stage.go = {
-                "round": self.round,
-                "resume_from": best.resume_from if best else "",
-                "step": best.step if best else None,
-            }
-            one.travel.prepare(stage)
+        for node in range(len(self.nodes)):
+            self.prepare(node, best)
         return best
+
+    def prepare(self, node: int, best: Whole | None, **place: object) -> None:
+        """Does what the agent of a node does with the word to begin this round, which may name its place."""
+        one = self.nodes[node]
+        stage = Stage(
+            one.settings, self.round, str(one.home / "agent"), str(one.home / "agent"), lambda _: None,
+            _Secrets(self.bucket), lambda *_, **__: None, Phases(),
+        )  # fmt: skip
+        stage.go = {
+            "round": self.round,
+            "resume_from": best.resume_from if best else "",
+            "step": best.step if best else None,
+            **place,
+        }
+        one.travel.prepare(stage)
 
     def save(self, step: int, nodes: Sequence[int] | None = None, again: int = 0) -> None:
         """Each node's command saves its files."""

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from tests.agent.gang import Gang, gang_of, is_standing_by, of_round, word
+from tests.agent.gang_parts import PartsGang, recorded_layout
 from tests.agent.loaded_agents import LoadedAgents
 from tests.agent.test_gang import WORKS, _end
 
@@ -82,3 +83,36 @@ def test_a_word_that_does_not_fit_the_job_begins_nothing(three: Gang) -> None:
         count = len([one for one in guard.events if one["kind"] == "heartbeat"])
         guard.wait_for("heartbeat", is_standing_by(1), count=count + 3)
         assert "start" not in guard.kinds()
+
+
+def test_a_node_that_stays_publishes_what_the_lost_first_one_had_uploaded(tmp_path: Path) -> None:
+    """It does so where the guard says it. In the next round it is the first, and publishes what it saves then."""
+    spread = recorded_layout("dcp-nodes", 2)
+
+    def layout(step: int) -> list[dict[str, bytes]]:
+        first, second = spread(step)
+        return [dict(first), dict(second)] if step == 10 else [{}, {**first, **second}]
+
+    gang = PartsGang(tmp_path, 2, layout)
+    gang.ready()
+    gang.begin()
+    gang.save(10)
+    for _ in range(8):
+        gang.nodes[0].travel.look(False)
+    while gang.nodes[1].travel.look(True):
+        pass
+    assert gang.look() == []
+    for is_first, steps in ((False, []), (True, [10])):
+        gang.restart(1)
+        gang.nodes[1].travel.publish_earlier(lambda _: None, is_first)
+        assert [one.step for one in gang.look()] == steps
+    best = gang.look()[0]
+    gang.round += 1
+    gang.prepare(1, best, rank=0, addresses=["10.0.0.6"])
+    gang.save(20, [1])
+    for _ in range(8):
+        gang.nodes[1].travel.look(False)
+    gang.restart(1)
+    for _ in range(8):
+        gang.nodes[1].travel.look(True)
+    assert [one.step for one in gang.look()] == [20, 10]

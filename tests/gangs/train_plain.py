@@ -16,7 +16,7 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -116,20 +116,25 @@ class Ranks:
             lines[hello["rank"]] = stream
         return lines
 
-    def sum(self, gradient: list[float]) -> list[float]:
-        """Returns the sum of all ranks' gradients. Raises ConnectionError where another rank is gone."""
+    def sum(self, gradients: Mapping[int, list[float]]) -> list[float]:
+        """Returns the sum of all ranks' gradients, in the order of their shards. Raises ConnectionError where another
+        rank is gone.
+        """
         if self._rank:
-            self._say(0, gradient)
+            self._say(0, list(gradients.items()))
             total: list[float] = _read(self._lines[0])
             return total
-        total = added([gradient, *(_read(self._lines[rank]) for rank in range(1, self._ranks))])
+        every = dict(gradients)
+        for rank in range(1, self._ranks):
+            every.update(_read(self._lines[rank]))
+        total = added([every[shard] for shard in sorted(every)])
         for rank in range(1, self._ranks):
             self._say(rank, total)
         return total
 
     def meet(self) -> None:
         """Returns once all ranks are here."""
-        self.sum([0.0])
+        self.sum({self._rank: [0.0]})
 
     def _say(self, rank: int, what: object) -> None:
         self._lines[rank].write(json.dumps(what).encode() + b"\n")
@@ -167,24 +172,29 @@ def main() -> None:
         "--patience", type=float, default=20.0, help="seconds until a rank that is silent counts as gone"
     )
     parser.add_argument("--last-after", type=Path, help="a file without which the last step does not begin")
+    parser.add_argument("--shards", type=int, default=0, help="of the model, over any ranks; default: one for each")
     given = parser.parse_args()
     own = os.environ
     rank, ranks = int(own.get("RANK", "0")), int(own.get("WORLD_SIZE", "1"))
     word, address = own.get("COSTGUARD_GANG_SECRET", ""), own.get("MASTER_ADDR", "127.0.0.1")
     port = int(own.get("MASTER_PORT", "0"))
     others = Ranks(rank, ranks, address, port, word, given.patience)
-    state = load(given.begun, ranks) if given.begun else beginning(ranks)
+    shards = given.shards or ranks
+    mine = range(rank, shards, ranks)
+    state = load(given.begun, shards) if given.begun else beginning(shards)
     print(f"from step {state['step']}", flush=True)
     while state["step"] < given.steps:
         while rank == 0 and state["step"] == given.steps - 1 and given.last_after and not given.last_after.exists():
             threading.Event().wait(0.05)
         step = state["step"] + 1
-        state = moved(state, others.sum(gradient(state["weights"], step, rank)))
+        state = moved(state, others.sum({shard: gradient(state["weights"], step, shard) for shard in mine}))
         print(f"step {step}/{given.steps}", flush=True)
-        threading.Event().wait(given.step_seconds)
+        is_hurried = given.shards and given.last_after is not None and given.last_after.exists()
+        threading.Event().wait(0 if is_hurried else given.step_seconds)
         if step % given.every == 0:
             place = given.out / f"step-{step}"
-            save_part(state, place, rank)
+            for shard in mine:
+                save_part(state, place, shard)
             others.meet()
             if rank == 0:
                 (place / "DONE").write_text("")

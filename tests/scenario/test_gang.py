@@ -54,6 +54,33 @@ def test_gang_is_had_whole_or_not_at_all(tmp_path: Path) -> None:
         assert len({vm.zone for vm in whole}) == 1
 
 
+def test_gang_takes_what_can_be_had(tmp_path: Path) -> None:
+    """It begins with two of three, grows once the third is there, and goes on without one that is lost."""
+    with gang_ground(tmp_path / "ground", SPEED) as place:
+        short = place.world.faults.add("stockout", after=2)
+        job, steps = GangJob(place, "plain", 3, "job"), 1000
+        options = ("--last-after", str(job.home / "go"), "--patience", "90", "--step-seconds", "0.4", "--shards", "3")
+        job.launch(steps, *options, nodes="2..3", work_hours=40)
+        place.wait(lambda: _ranks(job, 1) == {0, 1} and job.step >= 5, "two VMs have saved")
+        assert "2 of 2..3 VMs" in job.detail["job"]["reason"]
+        place.world.faults.remove(short.id)
+        place.wait(lambda: any(_ranks(job, number) == {0, 1, 2} for number in range(2, job.round + 1)), "it has grown")
+        grown = job.round
+        place.world.preempt(PROJECT, job.up[0].name)
+        place.wait(lambda: job.round > grown and len(_ranks(job, job.round)) >= 2, "it goes on")
+        (job.home / "go").touch()
+        place.wait_for_state(job.id, "succeeded")
+        place.wait_until_nothing_bills()
+        assert set(job.finals) == {train_plain.undisturbed(3, steps)}
+        wrong = [*judge.at_once(job.written), *judge.one_process_each(job.written, 3), *money_wrong(place)[0]]
+        assert wrong == []
+
+
+def _ranks(job: GangJob, number: int) -> set[int]:
+    """Returns the places whose processes have begun in a round."""
+    return {one.node for one in job.written if one.round == number}
+
+
 def _requested(place: TrainingWorld, nodes: int) -> GangJob:
     """Returns a gang that waits before its last step."""
     job = GangJob(place, "plain", nodes, "job")

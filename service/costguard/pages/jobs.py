@@ -78,6 +78,7 @@ class JobLine:
     """`rate` is what an hour of it costs now: nothing where no VM of it exists."""
 
     job: Job
+    vms: str
     cost: Priced
     rate: Money
     step: int | None
@@ -226,6 +227,7 @@ def _line(row: JobRow, now: datetime) -> JobLine:
     last, deadline = row.last, row.job.spec.deadline
     return JobLine(
         job=row.job,
+        vms=row.vms,
         cost=row.cost,
         rate=rate_now(row.attempts),
         step=row.step,

@@ -118,7 +118,7 @@ def test_a_range_is_for_what_loads_a_checkpoint_of_another_number_of_vms() -> No
 
 
 def test_a_range_needs_a_number_that_is_not_set_for_all_rounds() -> None:
-    """What each round's place would be is then overruled by the user's own words."""
+    """The user's own words would overrule the place that each round gives."""
     (problem,) = elastic_problems(command=("torchrun", "--nnodes=8", "train.py"), environment={"WORLD_SIZE": "8"})
     assert "(WORLD_SIZE, --nnodes=8)" in problem
 
@@ -131,7 +131,7 @@ def test_the_time_with_the_least_number_is_told() -> None:
 
 
 def test_megatrons_older_checkpoints_are_told() -> None:
-    """Its format torch_dist is loaded by any number of VMs, and its older one is not."""
+    """Any number of VMs loads its format torch_dist, and not its older one."""
     plan = CheckpointPlan("gs://runs/train", look_for=LookFor(Framework.MEGATRON))
     *_, warning = gang_warnings(spec(nodes=8, least_nodes=2, checkpoint=plan), RECIPE)
     assert "torch_dist alone" in warning

@@ -83,6 +83,17 @@ class JobRow:
         return self.attempts[-1] if self.attempts else None
 
     @property
+    def vms(self) -> str:
+        """Describes how many VMs run it: `4`; of a range `3 of 2..8` while a round runs."""
+        spec = self.job.spec
+        is_begun = self.last is not None and self.last.is_open and self.last.round > 0
+        return (
+            f"{width_of(self.job, self.attempts)} of {spec.vm_count}"
+            if is_begun and spec.is_elastic
+            else str(spec.vm_count)
+        )
+
+    @property
     def image_digest(self) -> str:
         """Returns the digest of its image when it was pulled last; "" before that."""
         return next(

@@ -18,7 +18,7 @@ from costguard.jobs.decide.buy.choice import Chosen, Hopeless, choose
 from costguard.jobs.decide.buy.placement import LaunchPlace
 from costguard.jobs.decide.gang.members import Gang, count_of, gang_of, place_of_gang
 from costguard.jobs.decide.gang.rounds import begin, grow, ready_count, round_over
-from costguard.jobs.decide.gang.widths import PATIENCE
+from costguard.jobs.decide.gang.widths import PATIENCE, is_nearly_done
 from costguard.jobs.decide.limits.ceiling import is_stopped_by_deadline
 from costguard.jobs.decide.recovery.verdict import Verdict, verdict
 from costguard.jobs.decide.recovery.waits import after_failures
@@ -106,7 +106,7 @@ def _together(gang: Gang, alone: Sequence[Proposal], places: Sequence[LaunchPlac
         ends = tuple(EndAttempt(seen.attempt.id, Outcome.MOVED, why) for seen in settled)
         return Proposal(without_vm(gang.view), why, ends)
     over = round_over(gang, context)
-    wanted = _replaced(gang, places, context) if gang.missing else None
+    wanted = _replaced(gang, places, context) if gang.missing and not is_nearly_done(gang) else None
     if isinstance(over, Proposal) and (over.state is JobState.FAILED or wanted is None):
         return over
     if wanted is not None and (isinstance(over, Proposal) or not gang.suffices):
@@ -141,11 +141,12 @@ def _begun(gang: Gang, action: LetRoundBegin, context: JobContext) -> Proposal:
     held = view.held_up
     if not held:
         return Proposal(_state(gang), action.reason, (action,))
-    ready = max(seen.attempt.ready_at or context.now for seen in gang.open)
+    members = [seen.attempt for seen in gang.open if seen.attempt.id in action.attempt_ids]
+    ready = max(one.ready_at or context.now for one in members)
     if context.now < ready + _HELD:
         return Proposal(_state(gang), f"its VMs are ready, and it waits: {held}", next_at=ready + _HELD)
     why = f"its VMs were ready for {_HELD // timedelta(minutes=1)} minutes and are given back, since it waits: {held}"
-    return Proposal(without_vm(view), why, tuple(EndAttempt(seen.attempt.id, Outcome.MOVED, why) for seen in gang.open))
+    return Proposal(without_vm(view), why, tuple(EndAttempt(one.id, Outcome.MOVED, why) for one in members))
 
 
 def _why_given_back(gang: Gang, context: JobContext) -> str:

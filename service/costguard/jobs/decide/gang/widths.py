@@ -40,11 +40,11 @@ def may_begin(gang: Gang, ready: Sequence[AttemptView], now: datetime) -> dateti
 
 
 def may_grow(view: JobView) -> bool:
-    """Says whether VMs of it wait for a round that runs without them."""
+    """Says whether a round of it runs without VMs that it may have."""
     if not view.job.spec.is_elastic or view.job.state.is_over:
         return False
     gang = gang_of(view)
-    return bool(gang.in_round) and any(seen.attempt.round < gang.round for seen in gang.open)
+    return bool(gang.in_round) and (bool(gang.missing) or any(seen.attempt.round < gang.round for seen in gang.open))
 
 
 def pays_to_grow(gang: Gang, more: int, now: datetime) -> bool:
@@ -59,6 +59,14 @@ def pays_to_grow(gang: Gang, more: int, now: datetime) -> bool:
         return False  # nothing of this round is saved: all of it would be done again
     unsaved = max(now - saved, timedelta())
     return unsaved <= _FRESH and gain(left, len(gang.in_round), more) > unsaved + restart(gang)
+
+
+def is_nearly_done(gang: Gang) -> bool:
+    """Says whether another VM would come too late: what it saves is less than what a new beginning takes."""
+    left = gang.view.rest
+    if left is None or not gang.suffices or not gang.is_whole:
+        return False
+    return gain(left, len(gang.in_round), 1) <= restart(gang)
 
 
 def gain(left: timedelta, have: int, more: int) -> timedelta:
