@@ -175,6 +175,7 @@ def test_the_printed_export_line_lets_every_command_work(tmp_path: Path, typist:
     assert what_is_left(tmp_path) == []
 
 
+@pytest.mark.long
 def test_the_child_of_make_demo_leaves_nothing_behind_after_sigterm(tmp_path: Path) -> None:
     """The child leaves nothing behind while its VMs run either: make starts the demo itself, and signals it through its
     child.
@@ -202,6 +203,7 @@ def children_of(pid: int) -> list[int]:
     ]
 
 
+@pytest.mark.long
 def test_a_demo_that_is_killed_leaves_nothing_running(tmp_path: Path) -> None:
     """Neither the simulated cloud nor what runs on its VMs outlives it."""
     with demo(tmp_path) as process:
