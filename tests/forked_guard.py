@@ -50,7 +50,7 @@ class ForkedGuard:
 
 
 class ForkedProgram(ForkedGuard):
-    """The same of a Popen whose output a test reads."""
+    """Offers the same of a Popen whose output a test reads."""
 
     def __init__(self, process: BaseProcess, stdout: IO[str], stderr: IO[str]) -> None:
         super().__init__(process)
@@ -61,7 +61,7 @@ class ForkedProgram(ForkedGuard):
         return self.poll()
 
     def communicate(self, timeout: float | None = None) -> tuple[str, str]:
-        """What it still prints, and all of its errors. It is over when its other processes are too."""
+        """Returns what it still prints, and all of its errors, once it and its other processes are over."""
         with self.stdout, self.stderr:
             self.wait(timeout)
             return self.stdout.read(), self.stderr.read()
