@@ -14,7 +14,7 @@ FOCUS_PYTHON ?= python3.12
 export UV_COMPILE_BYTECODE := 1
 export UV_LINK_MODE := copy
 
-.PHONY: gangs shards first-hour deploy-checks trackers soak help demo test check golden bench load audit bounds mutants trainers flyte sweep lowest pictures lock clean pipeline replay curves alive deadlines focus upgrades paths
+.PHONY: long gangs shards first-hour deploy-checks trackers soak help demo test check golden bench load audit bounds mutants trainers flyte sweep lowest pictures lock clean pipeline replay curves alive deadlines focus upgrades paths
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
 
@@ -121,6 +121,9 @@ FIRST ?= 1000
 soak: $(VENV)/installed-dev ## live through simulated lives of other seeds than the tests: make soak SEEDS=20 FIRST=1000
 	@nice $(BIN)/python -m tests.simulation --seeds $(SEEDS) --first $(FIRST) $(ARGS)
 	@COSTGUARD_OTHER_EXAMPLES=1 nice $(BIN)/python -m pytest -q -n0 tests/scenario/test_any_life.py tests/simulation/test_any_plan.py tests/ledger/test_running_totals.py tests/spend/test_label_roll_up.py tests/spend/test_label_spend.py
+
+long: $(VENV)/installed-dev ## act out with real processes what make test proves in parts: guards and demos that are killed, gangs, disks that stay
+	@nice $(BIN)/python -m pytest -q -n 2 --dist worksteal -m long $(ARGS)
 
 sweep: $(VENV)/installed-dev ## run a sweep of 24 members with 10 preemptions in the simulated cloud
 	@nice $(BIN)/python -m tests.scenario.sweep_of_many

@@ -12,7 +12,6 @@ import os
 import pwd
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -21,6 +20,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import psycopg
+from tests.ports import free_port
 
 _SETTINGS = {
     "listen_addresses": "127.0.0.1",
@@ -57,7 +57,8 @@ def program(name: str) -> Path:
 
 def _start_guardian(folder: Path) -> str:
     guardian = subprocess.Popen(
-        [sys.executable, __file__, str(folder)],
+        [sys.executable, "-m", "tests.postgres", str(folder.absolute())],
+        cwd=Path(__file__).parents[1],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         start_new_session=True,
@@ -112,7 +113,7 @@ class Cluster:
 
     def start(self, **more: str) -> str:
         """The URL of its first database. `more` are settings of PostgreSQL's."""
-        port = _free_port()
+        port = free_port()
         settings = [word for name, value in (_SETTINGS | more).items() for word in ("-c", f"{name}={value}")]
         self._server = subprocess.Popen(
             [self._programs / "postgres", "-D", self.data, "-p", str(port), *settings],
@@ -194,13 +195,6 @@ def _programs(place: Path) -> Path:
             shutil.copytree(folder, place / folder.relative_to(site), symlinks=True)
         return place / newest.relative_to(site) / "bin"
     return programs
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from sqlalchemy import make_url
 
 _CHUNK = 1 << 16
+_GOOD_BYE = b"X"  # Terminate, of https://www.postgresql.org/docs/current/protocol-message-formats.html
 
 
 class SilentProxy:
@@ -29,6 +30,12 @@ class SilentProxy:
     def port(self) -> int:
         port: int = self._listener.getsockname()[1]
         return port
+
+    @property
+    def asked_in_silence(self) -> int:
+        """Returns over how many silent connections something was asked."""
+        with self._lock:
+            return sum(link.was_asked_in_silence for link in self._links)
 
     def freeze_open(self) -> None:
         """The connections that are open fall silent; new ones work."""
@@ -80,7 +87,7 @@ class _Link:
         self.flows = threading.Event()
         if flows:
             self.flows.set()
-        self._is_over = False
+        self._is_over = self.was_asked_in_silence = False
         self._pumps = [threading.Thread(target=self._pump, args=ends) for ends in ((near, far), (far, near))]
         for pump in self._pumps:
             pump.start()
@@ -88,6 +95,8 @@ class _Link:
     def _pump(self, source: socket.socket, sink: socket.socket) -> None:
         with contextlib.suppress(OSError):
             while data := source.recv(_CHUNK):
+                if source is self._sockets[0] and data[:1] != _GOOD_BYE and not self.flows.is_set():
+                    self.was_asked_in_silence = True
                 self.flows.wait()
                 if self._is_over:
                     return

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import base64
 import json
-import socket
 import sys
 import threading
 from collections.abc import Iterator, Mapping
@@ -23,6 +22,7 @@ from urllib.request import Request, urlopen
 from sqlalchemy import make_url, select
 from tests.gce.server import Answer, Asked, serving
 from tests.main.two_processes import PROJECT, TOKEN, ZONE, Served, served
+from tests.ports import free_port
 from tests.sandbox.guest.served_vms import processes_of
 from tests.scenario.fleet import body
 from tests.waiting import until
@@ -125,7 +125,7 @@ def life(folder: Path, database_url: str) -> Iterator[Life]:
         return Answer(b"no such thing", 404)
 
     with serving(receive) as hook, running(world) as cloud, sampled() as processes:
-        port = _free_port()
+        port = free_port()
         more = _MORE.format(cloud=cloud, hook=hook.url, port=port, zone=ZONE)
         environ: dict[str, Any] = {
             "COSTGUARD_DATABASE_URL": url.render_as_string(hide_password=False),
@@ -297,10 +297,3 @@ def _read_everything(lived: Life, url: str) -> None:
     assert lived.texts["Slack's messages"]
     logs = [path for path in (lived.folder / "vms").rglob("*") if path.is_file() and path.suffix in (".log", ".json")]
     lived.texts["logs of VMs"] = "\n".join(path.read_text(errors="replace") for path in logs)
-
-
-def _free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        port: int = listener.getsockname()[1]
-        return port

@@ -28,7 +28,7 @@ from tests.benchmarks.databases import fresh
 from tests.benchmarks.measure import Measured
 from tests.benchmarks.new_vms import MADE, TOPIC, NewVm
 from tests.benchmarks.organisation_served import project_of, served_organisation
-from tests.first_hour.machine import free_port
+from tests.ports import free_port
 from tests.scenario.replicas import Replica, started
 
 from costguard.clock import SystemClock

@@ -6,8 +6,6 @@ import json
 import os
 import re
 import signal
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,6 +16,7 @@ from urllib.request import urlopen
 
 from playwright.sync_api import BrowserContext, Page, expect
 from tests.browser.watching import picture, watched
+from tests.forked_guard import ForkedProgram, begin
 from tests.sandbox.guest.served_vms import processes_of
 
 import costguard_sandbox
@@ -33,12 +32,11 @@ COMMAND = "python3 -u -c 'import time; [print(\"step\", n) or time.sleep(1) for 
 class Demo:
     """The running program and what it printed so far."""
 
-    process: subprocess.Popen[str]
+    process: ForkedProgram
     printed: list[str] = field(default_factory=list)
     _more: threading.Condition = field(default_factory=threading.Condition)
 
     def read(self) -> None:
-        assert self.process.stdout is not None
         for line in self.process.stdout:
             with self._more:
                 self.printed.append(line)
@@ -69,13 +67,8 @@ def demo(folder: Path) -> Iterator[Demo]:
 
     By its file, the scenario has the fleet's story and one job: tests/cli/test_journey.py plays the others.
     """
-    process = subprocess.Popen(
-        [str(Path(sys.executable).with_name("costguard")), "demo", "--listen", "127.0.0.1:0", "--scenario", SCENARIO],
-        env={**os.environ, "TMPDIR": str(folder)},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
+    options = ["--listen", "127.0.0.1:0", "--scenario", SCENARIO]
+    process = begin(["demo", *options], {**os.environ, "TMPDIR": str(folder)}, folder)
     running = Demo(process)
     reader = threading.Thread(target=running.read)
     reader.start()
@@ -87,8 +80,8 @@ def demo(folder: Path) -> Iterator[Demo]:
         process.kill()
         process.wait()
         reader.join()
-        assert process.stdout is not None
         process.stdout.close()
+        process.stderr.close()
     assert processes_of(folder) == []
 
 

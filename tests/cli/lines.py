@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from tests.forked_guard import ForkedProgram
 from tests.sandbox.guest.served_vms import PATIENCE_S
 
 
@@ -25,7 +26,7 @@ class Lines:
 
 
 @contextmanager
-def reading(process: subprocess.Popen[str], ending: signal.Signals) -> Iterator[Lines]:
+def reading(process: subprocess.Popen[str] | ForkedProgram, ending: signal.Signals) -> Iterator[Lines]:
     """Reads on in a thread, so that the process never waits for a reader. Ends the process with the block."""
     lines = Lines()
 

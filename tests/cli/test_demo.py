@@ -25,6 +25,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 from tests.cli.conftest import serving
 from tests.cli.typed import Typist
+from tests.forked_guard import ForkedProgram, begin
 from tests.pages import job_story
 from tests.sandbox.guest.served_vms import PATIENCE_S, processes_of
 from tests.waiting import freeze, until
@@ -174,6 +175,7 @@ def test_the_printed_export_line_lets_every_command_work(tmp_path: Path, typist:
     assert what_is_left(tmp_path) == []
 
 
+@pytest.mark.long
 def test_the_child_of_make_demo_leaves_nothing_behind_after_sigterm(tmp_path: Path) -> None:
     """The child leaves nothing behind while its VMs run either: make starts the demo itself, and signals it through its
     child.
@@ -182,7 +184,7 @@ def test_the_child_of_make_demo_leaves_nothing_behind_after_sigterm(tmp_path: Pa
     if shutil.which("make") is None or not Path(sys.prefix, "installed").exists():
         pytest.skip("there is no make here, or make installed no environment")
     made = ["make", "-C", str(root), "demo", f"VENV={sys.prefix}"]
-    with demo(tmp_path, program=[*made, f"ARGS=--listen 127.0.0.1:0 --scenario {tmp_path / 'short.toml'}"]) as process:
+    with typed(tmp_path, [*made, f"ARGS=--listen 127.0.0.1:0 --scenario {_short(tmp_path)}"]) as process:
         read_until(process, "The command of job train-moons runs")
         (child,) = children_of(process.pid)
         os.kill(child, signal.SIGTERM)
@@ -201,6 +203,7 @@ def children_of(pid: int) -> list[int]:
     ]
 
 
+@pytest.mark.long
 def test_a_demo_that_is_killed_leaves_nothing_running(tmp_path: Path) -> None:
     """Neither the simulated cloud nor what runs on its VMs outlives it."""
     with demo(tmp_path) as process:
@@ -271,13 +274,25 @@ def test_the_terms_of_jobs_fit_any_speed_at_which_there_are_jobs(speed: float) -
 
 
 @contextmanager
-def demo(folder: Path, *options: str, program: Sequence[str] = ()) -> Iterator[subprocess.Popen[str]]:
+def demo(folder: Path, *options: str) -> Iterator[ForkedProgram]:
     """A short story unless `options` ask for another, in a process of its own that is ended whatever happens."""
-    scenario = folder / "short.toml"
-    scenario.write_text(_SHORT)
-    command = [str(Path(sys.executable).with_name("costguard")), "demo", "--listen", "127.0.0.1:0"]
+    scenario = _short(folder)
+    options = options or ("--steps", "150", "--scenario", str(scenario))
+    process = begin(["demo", "--listen", "127.0.0.1:0", *options], {**os.environ, "TMPDIR": str(folder)}, folder)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+        process.stderr.close()
+
+
+@contextmanager
+def typed(folder: Path, command: Sequence[str]) -> Iterator[subprocess.Popen[str]]:
+    """A command of any program, ended whatever happens."""
     process = subprocess.Popen(
-        program or [*command, *(options or ("--steps", "150", "--scenario", str(scenario)))],
+        command,
         env={**os.environ, "TMPDIR": str(folder)},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -290,7 +305,7 @@ def demo(folder: Path, *options: str, program: Sequence[str] = ()) -> Iterator[s
         process.communicate()
 
 
-def read_until(process: subprocess.Popen[str], wanted: str) -> str:
+def read_until(process: subprocess.Popen[str] | ForkedProgram, wanted: str) -> str:
     assert process.stdout is not None
     assert process.stderr is not None
     seen = ""
@@ -299,6 +314,12 @@ def read_until(process: subprocess.Popen[str], wanted: str) -> str:
         assert line, f"the demo ended by itself: {process.stderr.read()}\n{seen}"
         seen += line
     return seen
+
+
+def _short(folder: Path) -> Path:
+    scenario = folder / "short.toml"
+    scenario.write_text(_SHORT)
+    return scenario
 
 
 _SHORT = """

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from datetime import timedelta
@@ -17,8 +16,8 @@ from costguard.db.transaction import Database
 from costguard.errors import DatabaseSilent, DatabaseUnreachable, StoreError
 
 PATIENCE_S = 60
-# Short, so that the tests are; what they assert are the rules, which hold for any length.
-SHORT = Limits(connect=timedelta(seconds=2), first_answer=timedelta(seconds=1), answer=timedelta(seconds=3))
+# Shorter than the product's, so that the tests are; yet a busy machine answers by then.
+SHORT = Limits(connect=timedelta(seconds=8), first_answer=timedelta(seconds=4), answer=timedelta(seconds=6))
 
 
 @pytest.fixture
@@ -69,7 +68,7 @@ def test_silence_in_mid_transaction_is_an_error_that_says_so(proxied: tuple[Sile
 
     error = in_thread(fall_silent)
     assert isinstance(error, DatabaseSilent)
-    assert "did not answer within 3 s" in error.message
+    assert "did not answer within 6 s" in error.message
     assert "proxy" in error.what_next
 
 
@@ -92,11 +91,9 @@ def test_one_silence_costs_one_wait_however_many_connections_are_pooled(
         thread.join(PATIENCE_S)
     assert proxy.opened >= 5
     proxy.freeze_open()
-    began = time.monotonic()
     for _ in range(5):
         assert in_thread(lambda: ask(database)) is None
-    waits = (time.monotonic() - began) / SHORT.first_answer.total_seconds()
-    assert waits < 4, "each pooled connection cost a wait of its own"
+    assert proxy.asked_in_silence == 1, "each pooled connection cost a wait of its own"
 
 
 def test_connecting_to_a_server_that_never_speaks_ends(proxied: tuple[SilentProxy, Database]) -> None:
@@ -110,7 +107,7 @@ def test_connecting_to_a_server_that_never_speaks_ends(proxied: tuple[SilentProx
 
 def test_statement_that_takes_too_long_is_ended_by_the_server(postgres_url: str) -> None:
     """statement_timeout ends it before we would give the connection up, which stays good."""
-    limits = Limits(statement=timedelta(seconds=0.2))
+    limits = Limits(statement=timedelta(seconds=3))
     with closing(Database.open(postgres_url, limits=limits)) as database:
         backend = ask(database, "SELECT pg_backend_pid()")
         with pytest.raises(StoreError, match="statement"):
@@ -120,10 +117,10 @@ def test_statement_that_takes_too_long_is_ended_by_the_server(postgres_url: str)
 
 def test_long_transfer_is_no_silence(postgres_url: str) -> None:
     """Rows that keep coming are an answer, however long all of them take together."""
-    limits = Limits(first_answer=timedelta(seconds=0.5), answer=timedelta(seconds=0.5))
+    limits = Limits(first_answer=timedelta(seconds=4), answer=timedelta(seconds=4))
     with closing(Database.open(postgres_url, limits=limits)) as database, database.read() as connection:
         rows = connection.execute(
-            text("SELECT n, pg_sleep(0.02), repeat('x', 20000) FROM generate_series(1, 60) AS n")
+            text("SELECT n, pg_sleep(0.1), repeat('x', 20000) FROM generate_series(1, 60) AS n")
         ).all()
     assert len(rows) == 60
 

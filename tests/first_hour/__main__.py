@@ -21,7 +21,7 @@ from pathlib import Path
 
 from tests.cli.printed import ROOT
 from tests.first_hour import first_job, readme, transcript
-from tests.first_hour.machine import PROJECT, Machine, Newcomer, Typed, free_port, with_gcloud
+from tests.first_hour.machine import PROJECT, Machine, Newcomer, Typed, port_to_serve_at, with_gcloud
 from tests.first_hour.understood import LAUNCHER, WATCHER
 
 from costguard_sandbox.clock import ScaledClock
@@ -106,7 +106,7 @@ def _watch(machine: Machine, installed: Typed) -> Sequence[Typed]:
     with running(world) as url:
         machine.cloud = url
         with_gcloud(machine, machine.folder.parent, real=True)
-        newcomer = Newcomer(machine, free_port(8765))
+        newcomer = Newcomer(machine, port_to_serve_at(8765))
         machine.begin(after_s=installed.took_s)
         readme.follow(newcomer, note)
         readme.check_guarded(machine, world.rights.new[PROJECT])

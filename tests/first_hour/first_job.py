@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tests.cli.printed import ROOT, commands_of
-from tests.first_hour.machine import Machine, Typed, free_port
+from tests.first_hour.machine import Machine, Typed, port_to_serve_at
 
 DEMO = "costguard demo"  # what `make demo` runs
 COMMANDS = (
@@ -43,7 +43,7 @@ def launch(folder: Path, programs: Path, registry: Mapping[str, str]) -> Sequenc
     (work / "train.py").write_text(_SCRIPT)
     (work / "pyproject.toml").write_text(_PROJECT)
     typed: list[Typed] = []
-    port = free_port(8765)
+    port = port_to_serve_at(8765)
     with machine.keeping(f"{DEMO} --listen 127.0.0.1:{port}" if port != 8765 else DEMO, "  costguard ps") as demo:
         typed.append(Typed(DEMO, demo.output, demo.code, demo.at_s, demo.took_s))
         (exported,) = re.findall(r"export (.+)", demo.output)

@@ -20,6 +20,7 @@ from urllib.request import Request, urlopen
 
 from tests.cli.lines import reading
 from tests.cli.typed import Typist
+from tests.ports import free_port
 from tests.sandbox.guest.served_vms import PATIENCE_S
 
 PROJECT, PERSON = "acme-training", "dana@example.com"
@@ -173,12 +174,10 @@ def with_gcloud(machine: Machine, folder: Path, *, real: bool) -> None:
     machine.environ["PATH"] = f"{programs}{os.pathsep}{machine.environ['PATH']}"
 
 
-def free_port(wanted: int = 0) -> int:
-    """The wanted port where it is free, else any that is."""
-    for port in (wanted, 0):
-        try:
-            with socket.create_server(("127.0.0.1", port)) as listener:
-                return int(listener.getsockname()[1])
-        except OSError:
-            continue
-    raise AssertionError("no port is free")
+def port_to_serve_at(wanted: int) -> int:
+    """Returns the wanted port where it is free, else any that is."""
+    try:
+        with socket.create_server(("127.0.0.1", wanted)):
+            return wanted
+    except OSError:
+        return free_port()

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from tests.cli.typed import Typist
 from tests.first_hour import readme
-from tests.first_hour.machine import PROJECT, Machine, Newcomer, Typed, free_port, with_gcloud
+from tests.first_hour.machine import PROJECT, Machine, Newcomer, Typed, with_gcloud
+from tests.ports import free_port
 
 from costguard_sandbox.clock import ScaledClock
 from costguard_sandbox.scenarios.scenario import build, load

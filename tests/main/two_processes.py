@@ -137,16 +137,14 @@ def served(
     folder: Path,
     cloud: str,
     *,
-    database: str = "",
     port: int = 0,
     every: str = "10s",
     more: str = "",
-    workers: int = 1,
     **environ: str,
 ) -> Iterator[Served]:
     """Serves a guard, killed at the end, if it still runs. Its log is all that it prints."""
     path, log = folder / "costguard.toml", folder / "guard.log"
-    _write_settings(path, cloud, database=database, port=port, every=every, more=more, workers=workers)
+    _write_settings(path, cloud, port=port, every=every, more=more)
     command = [sys.executable, "-c", "from costguard.cli.app import main; main()", "serve", "--config", str(path)]
     with (
         log.open("a") as out,
@@ -157,10 +155,12 @@ def served(
 
 
 @contextmanager
-def forked(folder: Path, cloud: str, *, database: str = "", every: str = "10s", workers: int = 1) -> Iterator[Served]:
+def forked(
+    folder: Path, cloud: str, *, database: str = "", every: str = "10s", more: str = "", workers: int = 1
+) -> Iterator[Served]:
     """Serves a guard as `served` does, in forks of a process that has everything imported."""
     path, log = folder / "costguard.toml", folder / "guard.log"
-    _write_settings(path, cloud, database=database, every=every, workers=workers)
+    _write_settings(path, cloud, database=database, every=every, more=more, workers=workers)
     log.touch()
     process = start(["serve", "--config", str(path)], _environ(), log, log)
     try:
@@ -171,7 +171,7 @@ def forked(folder: Path, cloud: str, *, database: str = "", every: str = "10s", 
 
 
 def _write_settings(
-    path: Path, cloud: str, *, database: str = "", port: int = 0, every: str, more: str = "", workers: int
+    path: Path, cloud: str, *, database: str = "", port: int = 0, every: str, more: str = "", workers: int = 1
 ) -> None:
     database = database or f"sqlite:///{path.parent}/costguard.db"
     path.write_text(

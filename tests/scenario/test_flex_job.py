@@ -27,7 +27,10 @@ buy = "flex"
 WAIT_S = 600  # of the fleet's clock, which is sixty times as fast
 
 
-@pytest.mark.parametrize("ends_inserts", [False, True], ids=["operation waits", "operation done"])
+@pytest.mark.parametrize(
+    "ends_inserts",
+    [pytest.param(False, id="operation waits"), pytest.param(True, id="operation done", marks=pytest.mark.long)],
+)
 def test_a_training_waits_for_its_vm_and_ends(tmp_path: Path, ends_inserts: bool) -> None:
     """The guard is killed while it waits: there is one VM ever, which bills from its grant on."""
     with ground(tmp_path, more_settings=L4) as place:

@@ -7,6 +7,7 @@ import signal
 from datetime import timedelta
 from pathlib import Path
 
+import pytest
 from tests.gangs import judge, train_plain
 from tests.gangs.job import GangJob, node_of
 from tests.gangs.life import gang_ground, money_wrong
@@ -36,6 +37,7 @@ def test_gang_goes_on_after_a_lost_vm_a_killed_rank_and_a_killed_guard(tmp_path:
         assert job.detail["job"]["preemptions"] == 1
 
 
+@pytest.mark.long
 def test_gang_is_had_whole_or_not_at_all(tmp_path: Path) -> None:
     """A part of it is given back within five minutes, and all are had together then. `make gangs` loses one too."""
     with gang_ground(tmp_path / "ground", SPEED) as place:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import pytest
 from tests.scenario.training_ground import OWNER, PROJECT, TrainingWorld, ground, uninterrupted
 
 from costguard_sandbox.gce.vm import Status
@@ -66,6 +67,7 @@ def test_a_guard_that_is_killed_at_every_turn_of_a_job(tmp_path: Path) -> None:
     assert (finished["job"]["preemptions"], finished["job"]["crashes"]) == (2, 0)
 
 
+@pytest.mark.long
 def test_one_of_two_jobs_is_cancelled_between_kills(tmp_path: Path) -> None:
     """The command gets its notice and saves; the other one, preempted meanwhile, goes on as if alone.
 

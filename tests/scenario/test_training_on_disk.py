@@ -6,6 +6,7 @@ import sys
 from decimal import Decimal
 from pathlib import Path
 
+import pytest
 from tests.scenario.training_ground import OWNER, PROJECT, TrainingWorld, ground, uninterrupted
 
 from costguard_sandbox.gce.vm import VM, Status
@@ -46,6 +47,7 @@ def test_a_preempted_vm_is_started_again_with_what_lies_on_its_disk(tmp_path: Pa
     assert len(place.vms) == 2
 
 
+@pytest.mark.long
 def test_a_failed_command_resumes_from_its_newest_complete_checkpoint(tmp_path: Path) -> None:
     """It dies with code 3 after a checkpoint and with another one half written; the same VM runs it again.
 
@@ -64,6 +66,7 @@ def test_a_failed_command_resumes_from_its_newest_complete_checkpoint(tmp_path: 
     assert len(place.vms) == 1
 
 
+@pytest.mark.long
 def test_a_job_that_failed_for_good_keeps_its_checkpoints_until_its_owner_agrees(tmp_path: Path) -> None:
     """The guard may be dead in between. Then the VM and its disk go, and only then."""
     with ground(tmp_path) as place:

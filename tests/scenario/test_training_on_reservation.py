@@ -29,6 +29,7 @@ def reserve(place: TrainingWorld, in_use: int, machine: str = "n1-standard-8", *
     return one
 
 
+@pytest.mark.long
 def test_a_full_reservation_is_waited_for(tmp_path: Path) -> None:
     """The VM is refused in Google's words while another project's uses it; then it runs to its end on it."""
     with ground(tmp_path) as place:

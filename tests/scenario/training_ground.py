@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -18,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from sqlalchemy import update
+from tests.ports import free_port
 from tests.sandbox.guest.served_vms import processes_of
 from tests.scenario import guard_process
 from tests.scenario.fleet import price_list
@@ -55,7 +55,7 @@ class TrainingWorld:
     ) -> None:
         self.world = world
         self.folder = folder
-        self._port = _free_port()
+        self._port = free_port()
         self.url = f"http://127.0.0.1:{self._port}"
         self._settings = folder / "costguard.toml"
         self.database = f"sqlite:///{folder}/costguard.db"
@@ -217,13 +217,6 @@ def uninterrupted(folder: Path, *more: str) -> str:
     places = ["--checkpoints", str(folder / "others"), "--result", str(result), "--step-seconds", "0"]
     subprocess.run([sys.executable, training.__file__, *places, *more], stdout=subprocess.DEVNULL, check=True)
     return result.read_text()
-
-
-def _free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        port: int = listener.getsockname()[1]
-        return port
 
 
 def _settings(database: str, cloud: str, port: int, more: str, silence: str, prices: str) -> str:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
-from tests.first_hour.machine import free_port
+from tests.ports import free_port
 from tests.scenario.replicas import Replica, started
 from tests.shards.cloud import CHANNEL, SimulatedCloud
 from tests.shards.judge import Kill

@@ -18,6 +18,7 @@ from tests.cli.test_serve import COSTGUARD, settings
 from tests.scenario.fleet import body
 from tests.waiting import PATIENCE_S, until
 
+from costguard.web.connections import ConnectionLimits
 from costguard_sandbox.clock import ScaledClock
 from costguard_sandbox.server import running
 from costguard_sandbox.world import World
@@ -38,7 +39,7 @@ def test_half_sent_requests_stop_neither_the_health_check_nor_fill_the_log(tmp_p
             attacker = attackers.enter_context(socket.create_connection((host, int(port)), timeout=PATIENCE_S))
             attacker.sendall(_HALF)
         slowest = max(_answers(url) for _ in range(20))
-        assert slowest < 5, f"the health check took {slowest:.1f} s"
+        assert slowest < 0.8 * ConnectionLimits().head, f"the health check took {slowest:.1f} s, as long as a head may"
         lines = (tmp_path / "serve.log").read_text().splitlines()
         closings = [line for line in lines if "connections_closed" in line]
         assert len(closings) == 1, lines[:20]

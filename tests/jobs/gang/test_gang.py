@@ -21,7 +21,14 @@ PEER = "torch.distributed.DistNetworkError: Connection closed by peer [10.0.0.3]
 
 
 @pytest.fixture
-def jobs(database_url: str) -> Iterator[World]:
+def jobs(sqlite_url: str) -> Iterator[World]:
+    with world(sqlite_url) as made:
+        yield made
+
+
+@pytest.fixture
+def jobs_of_either(database_url: str) -> Iterator[World]:
+    """The same with both databases: the rows of a gang's life are the same in all of its stories."""
     with world(database_url) as made:
         yield made
 
@@ -66,8 +73,9 @@ def test_a_job_is_done_once_all_of_its_vms_are(jobs: World) -> None:
     assert jobs.cloud.there() == []
 
 
-def test_one_lost_vm_is_replaced_where_the_others_stay(jobs: World) -> None:
+def test_one_lost_vm_is_replaced_where_the_others_stay(jobs_of_either: World) -> None:
     """The others keep their VMs, and all go on from one checkpoint."""
+    jobs = jobs_of_either
     agents = begun(jobs)
     jobs.shelf.save(500)
     before = {one.name: one for one in jobs.attempts()}
@@ -154,8 +162,9 @@ def test_a_silent_vm_is_no_crash_of_the_others(jobs: World) -> None:
     assert [one.outcome for one in jobs.interruptions()] == [Outcome.LOST]
 
 
-def test_a_partial_grant_is_given_back_and_asked_elsewhere(jobs: World) -> None:
+def test_a_partial_grant_is_given_back_and_asked_elsewhere(jobs_of_either: World) -> None:
     """VMs that came bill for five minutes at most without the rest."""
+    jobs = jobs_of_either
     jobs.cloud.room["us-central1-a"] = 3
     agents = GangAgents(jobs)
     jobs.submit(nodes=4)

@@ -112,7 +112,7 @@ def test_an_answer_can_be_lost_as_an_error(client: WebClient, slack: Workspace) 
 def test_the_client_gives_up_waiting(url: str, slack: Workspace, kind: str, stored: int) -> None:
     """No answer for longer than the client waits: only the kind of fault tells whether the message is there."""
     impatient = WebClient(BOT_TOKEN, base_url=f"{url}/slack/api/", timeout=1, retry_handlers=[])
-    slack.faults.add(kind, seconds=1.2, count=1)
+    slack.faults.add(kind, seconds=5, count=1)  # a busy machine may be late with either
     with pytest.raises(TimeoutError):
         impatient.chat_postMessage(channel="gpu-costs", text="x")
     until(lambda: len(slack.messages("gpu-costs")) == stored)
