@@ -56,6 +56,7 @@ def test_gang_is_had_whole_or_not_at_all(tmp_path: Path) -> None:
         assert len({vm.zone for vm in whole}) == 1
 
 
+@pytest.mark.long
 def test_gang_takes_what_can_be_had(tmp_path: Path) -> None:
     """It begins with two of three, grows once the third is there, and goes on without one that is lost."""
     with gang_ground(tmp_path / "ground", SPEED) as place:

@@ -193,7 +193,7 @@ def test_whatever_a_vm_says_is_taken(words: list[tuple[str, dict[str, Any]]]) ->
     ],
 )
 def test_an_address_that_other_vms_are_given_is_one(address: str, kept: str) -> None:
-    """Whatever a VM says: it stands in the environment and the host file of the others of its job."""
+    """An address stands in the environment and the host file of the others, so whatever a VM says is checked."""
     state = agent(event(1, "heartbeat", round=1, address=address, phase="standing_by")).agent
     assert state.internal_address == kept
     assert state.ready_round == (1 if kept else 0)

@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from sqlalchemy import Connection
 
 from costguard.events import audit_log
+from costguard.jobs.decide.gang.members import width_of
 from costguard.jobs.decide.gang.straggler import MemberMinutes, Straggler, straggler_of
 from costguard.jobs.rows import attempts, job_events, job_rows
 from costguard.jobs.rows.reported import agent_fields, diagnosis_rows
@@ -21,7 +22,7 @@ _FRESH = timedelta(minutes=5)  # an agent reports a minute each minute: older on
 def straggler_now(connection: Connection, job: Job, tried: Sequence[Attempt], now: datetime) -> Straggler | None:
     """Returns the VM that the others of a running gang wait for; None: none does, or it is not known."""
     members = [one for one in tried if _works(job, one)]
-    if not job.is_gang or len(members) != job.spec.nodes:
+    if not job.is_gang or len(members) != width_of(job, tried):
         return None
     started_at = max(one.agent.started_at for one in members if one.agent.started_at is not None)
     minutes = {one.id: diagnosis_rows.minutes_of(connection, one.id) for one in members}
