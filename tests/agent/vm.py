@@ -28,7 +28,7 @@ class Vm:
         self.folder, self._agent, self.metadata, self._guard, self._loaded = folder, agent, metadata, guard, loaded
         self.tools = folder / "bin"
         self.tools.mkdir()
-        # A transfer is last in line for the processor: next to other busy tests it would take minutes.
+        # A transfer is last in line for the processor: on a machine busy with other tests it would take minutes.
         script = self.tools / "chrt"
         script.write_text('#!/bin/sh\nshift 2\nexec "$@"\n')
         script.chmod(0o755)
