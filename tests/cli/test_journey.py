@@ -12,9 +12,9 @@ import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib.metadata import distributions
 from pathlib import Path
 
-import pytest
 from tests.cli.demo_story import DemoStory
 from tests.cli.lines import reading
 from tests.cli.printed import ROOT, commands_of
@@ -97,17 +97,6 @@ def test_every_printed_command_is_part_of_the_journey() -> None:
     assert [begin for begin in ELSEWHERE if not any(command.startswith(begin) for command in printed)] == []
 
 
-@pytest.fixture
-def environment_of_before() -> Iterator[None]:
-    """A demo's VMs are local processes: what a set-up command installs goes into the environment of the tests, and
-    there each later start of Python would load it, in twice the time.
-    """
-    yield
-    pip = [sys.executable, "-m", "pip", "uninstall", "--yes", "--quiet", "--disable-pip-version-check", "bert"]
-    subprocess.run(pip, check=True)
-
-
-@pytest.mark.usefixtures("environment_of_before")
 def test_a_newcomer_gets_what_the_documents_say(tmp_path: Path, typist: Typist) -> None:
     """Each command as printed, in the environment that the demo prints, JOB standing for the demo's own job.
 
@@ -134,6 +123,7 @@ def test_a_newcomer_gets_what_the_documents_say(tmp_path: Path, typist: Typist) 
             lines.until("The tool `fleet` answered: ")
             for command in NAMED:
                 assert newcomer.types(f"{command} --help").returncode == 0
+    assert not [one for one in distributions() if one.metadata["Name"] == "bert"], "a VM installs on its own disk"
 
 
 class Newcomer:

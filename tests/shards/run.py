@@ -85,9 +85,14 @@ def _come_to_rest(cloud: SimulatedCloud, both: Pair, people: People, database: D
     _until(lambda: both.are_ready, "both replicas hold projects again")
     over = ("succeeded", "failed", "cancelled")
     _until(lambda: all(people.ask("GET", f"jobs/{job}")["job"]["state"] in over for job in people.jobs), "jobs end")
-    people.leave()
-    _until(lambda: not any(cloud.vms(project) for project in both.projects), "all VMs are gone")
+    _until(lambda: _left(cloud, both, people) == 0, "all VMs are gone")
     _until(lambda: open_entries(database) == 0, "the ledger has seen everything end")
+
+
+def _left(cloud: SimulatedCloud, both: Pair, people: People) -> int:
+    """Counts the VMs that are there. People delete those that were stopping at the look before, too."""
+    people.leave()
+    return sum(len(cloud.vms(project)) for project in both.projects)
 
 
 def _judge_looks(verdict: Verdict, cloud: SimulatedCloud, both: Pair, began: datetime, ended: datetime) -> None:

@@ -51,6 +51,19 @@ def put_tools(folder: Path, vm: VM, disk: Path, path: str, *, with_docker: bool)
         _put(folder / "python3", [sys.executable])
 
 
+def python_of(disk: Path) -> dict[str, str]:
+    """Returns the variables by which what pip installs in a VM stays on its disk, and not with the simulated cloud.
+
+    PIP_PREFIX is pip's own. Python reads `.pth` files, which editable installations need, in folders of `site` alone,
+    so that a sitecustomize names the folder.
+    """
+    prefix, first = disk / "usr/local", disk / "usr/local/share/python"
+    first.mkdir(parents=True, exist_ok=True)
+    packages = f"{str(prefix / 'lib')!r} + '/python%d.%d/site-packages' % sys.version_info[:2]"
+    (first / "sitecustomize.py").write_text(f"import site, sys\nsite.addsitedir({packages})\n")
+    return {"PIP_PREFIX": str(prefix), "PYTHONPATH": str(first)}
+
+
 def _put(place: Path, command: list[str]) -> None:
     place.write_text(f'#!/bin/sh\nexec {shlex.join(command)} "$@"\n')
     place.chmod(0o755)

@@ -19,7 +19,7 @@ from costguard_sandbox.gce.guests import Ending, Guests
 from costguard_sandbox.gce.vm import VM, Attachment, Disk, Status
 from costguard_sandbox.guest import nvml
 from costguard_sandbox.guest.addresses import LoopbackAddresses
-from costguard_sandbox.guest.boot import BootOrder, Guest, has_docker, put_tools
+from costguard_sandbox.guest.boot import BootOrder, Guest, has_docker, put_tools, python_of
 from costguard_sandbox.guest.init_process import SHUTDOWN, STARTUP
 from costguard_sandbox.guest.metadata import attributes, metadata_path
 from costguard_sandbox.guest.nvidia_smi import GPUS
@@ -250,7 +250,8 @@ class LocalGuests(Guests):
         """
         disk = self.disk(vm)
         return {
-            "PATH": f"{disk / 'bin'}:{self._settings.path}",
+            "PATH": f"{disk / 'bin'}:{disk / 'usr/local/bin'}:{self._settings.path}",
+            **python_of(disk),
             "LANG": self._settings.language,
             "HOME": str(disk / "root"),
             "TMPDIR": str(disk / "tmp"),

@@ -60,7 +60,9 @@ def test_a_vm_boots_by_its_startup_script(patient: ServedVMs, monkeypatch: pytes
     environment = {name: value for name, _, value in lines}
     assert {name: value for name, value in environment.items() if name not in ("PWD", "OLDPWD", "SHLVL", "_")} == {
         "COSTGUARD_PACE": "1",
-        "PATH": f"{disk / 'bin'}:{os.environ['PATH']}",
+        "PATH": f"{disk / 'bin'}:{disk / 'usr/local/bin'}:{os.environ['PATH']}",
+        "PIP_PREFIX": str(disk / "usr/local"),
+        "PYTHONPATH": str(disk / "usr/local/share/python"),
         "LANG": "C.UTF-8",
         "HOME": str(disk / "root"),
         "TMPDIR": str(disk / "tmp"),
