@@ -186,7 +186,7 @@ def test_wrong_places_are_named(gang: dict[str, str], wrong: bool) -> None:
 def test_a_place() -> None:
     """The first node alone publishes what all have made."""
     assert place_of({}) is None
-    assert place_of({"node": "1", "nodes": "2"}) == GangPlace(1, 2, 29400)
+    assert place_of({"node": "1", "nodes": "2"}) == GangPlace(1, 2, 29400, least=2)
     document = {"attempt": "a", "guard": "https://g", "command": ["c"], "outputs": {"gs://b/o": "/o"}}
     for node, outputs in (("0", {"gs://b/o": "/o"}), ("1", {})):
         assert read_settings(json.dumps({**document, "gang": {"node": node, "nodes": "2"}}))[0].outputs == outputs

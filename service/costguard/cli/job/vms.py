@@ -10,8 +10,8 @@ from costguard.model.money import ZERO, Money
 
 def several(answer: Answer) -> str:
     """Returns `4 VMs, each `, or `2..8 VMs, each `, before a machine type; "" in a job of one VM."""
-    nodes = answer["spec"].get("nodes", 1)  # servers of an earlier version do not send it
-    return f"{nodes} VMs, each " if nodes != 1 else ""
+    many = answer["spec"].get("nodes", 1)  # servers of an earlier version do not send it
+    return f"{many} VMs, each " if many != 1 else ""
 
 
 def hourly(answer: Answer) -> str | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
@@ -131,6 +131,12 @@ def may_any_write(
 
 
 HOLD_AGAIN = timedelta(minutes=5)  # until budgets are looked at again: a new period may have begun
+
+
+def width_of(job: Job, tried: Iterable[Attempt]) -> int:
+    """Counts the VMs that ran the last round that began: those that did its work together."""
+    rounds = [(one.formation, one.round) for one in tried if one.round]
+    return rounds.count(max(rounds)) if rounds else job.spec.nodes
 
 
 def without_vm(view: JobView) -> JobState:

@@ -12,11 +12,10 @@ from costguard.db import tables
 from costguard.db.tables import LIVE_ATTEMPT, OPEN_JOB
 from costguard.jobs.decide.checkpoints.notice import measured_save, notice_text
 from costguard.jobs.decide.checkpoints.work_at_risk import WorkAtRisk, at_risk
-from costguard.jobs.decide.gang.members import width_of
 from costguard.jobs.decide.gang.past_rounds import with_present
 from costguard.jobs.decide.measures.pace import TrainingPace, metric_of, pace, step_of
 from costguard.jobs.decide.recovery.ended_runs import crashes, preemptions
-from costguard.jobs.decide.view import AttemptView, JobView
+from costguard.jobs.decide.view import AttemptView, JobView, width_of
 from costguard.jobs.rows import attempts, drills, gang_rows, interruptions, job_rows, kept_disks
 from costguard.jobs.rows.interruptions import LostWork, sum_lost
 from costguard.jobs.rows.job_rows import JobFilters

@@ -9,8 +9,8 @@ from datetime import datetime, timedelta
 from sqlalchemy import Connection
 
 from costguard.events import audit_log
-from costguard.jobs.decide.gang.members import width_of
 from costguard.jobs.decide.gang.straggler import MemberMinutes, Straggler, straggler_of
+from costguard.jobs.decide.view import width_of
 from costguard.jobs.rows import attempts, job_events, job_rows
 from costguard.jobs.rows.reported import agent_fields, diagnosis_rows
 from costguard.model.attempt import Attempt

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
 from costguard.jobs.decide.view import AttemptView, JobView
-from costguard.model.attempt import Attempt, Outcome
-from costguard.model.job import Job
+from costguard.model.attempt import Outcome
 from costguard.model.money import ZERO, Money
 from costguard.model.words import count_text
 
@@ -144,12 +143,6 @@ def count_of(view: JobView) -> str:
     """`4 VMs`; of a gang that runs with what can be had `2..8 VMs`."""
     spec = view.job.spec
     return f"{spec.vm_count} VMs" if spec.is_elastic else count_text(spec.nodes, "VM")
-
-
-def width_of(job: Job, tried: Iterable[Attempt]) -> int:
-    """Counts the VMs that ran the last round that began: those that did its work together."""
-    rounds = [(one.formation, one.round) for one in tried if one.round]
-    return rounds.count(max(rounds)) if rounds else job.spec.nodes
 
 
 def is_in_want(view: JobView) -> bool:

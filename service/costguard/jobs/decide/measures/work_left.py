@@ -10,9 +10,8 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from costguard.jobs.decide.checkpoints import work_at_risk
-from costguard.jobs.decide.gang.members import width_of
 from costguard.jobs.decide.planned import Overhead, WorkLeft
-from costguard.jobs.decide.view import AttemptView, JobView
+from costguard.jobs.decide.view import AttemptView, JobView, width_of
 from costguard.model.attempt import Attempt, Outcome
 from costguard.model.duration import span_text
 from costguard.model.job import CheckpointPlan, JobKind
