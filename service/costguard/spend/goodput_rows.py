@@ -325,9 +325,9 @@ def _member_run(attempt: Any, ended: Sequence[Any]) -> MemberRun:
         ends.append(datetime.fromisoformat(attempt.ended_round["exit"]["at"]))
     if attempt.exit_at is not None:
         ends.append(datetime.fromisoformat(attempt.exit_at))
-    if not ends and attempt.ended_at is not None:
-        ends.append(attempt.ended_at)
-    return MemberRun(attempt.started_at, min(ends, default=None), attempt.outcome == Outcome.SUCCEEDED.value)
+    return MemberRun(
+        attempt.started_at, min(ends, default=attempt.ended_at), attempt.outcome == Outcome.SUCCEEDED.value
+    )
 
 
 def _vms(

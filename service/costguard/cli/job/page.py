@@ -10,7 +10,7 @@ from rich.console import Console
 
 from costguard.cli.job import vms
 from costguard.cli.job.progress_values import progress_values
-from costguard.cli.job.rounds import show_rounds
+from costguard.cli.job.rounds import show_rounds, steps_text
 from costguard.cli.tables import (
     NARROW,
     Answer,
@@ -335,7 +335,7 @@ def _attempt(attempt: Answer, axis: _JobAxis, as_of: str) -> Answer:
         "requested": when(attempt["asked_at"] or attempt["intended_at"]),
         "bar": axis.bar(attempt, as_of),
         "ran": span_text(max(timedelta(), _ran_until(attempt, as_of) - moment(started))) if started else "-",
-        "steps": _steps(attempt),
+        "steps": steps_text(attempt),
         "rate": "-" if hourly is None else rate(hourly),
         "ending": cell(_outcome(attempt), "" if attempt["outcome"] in _ENDED_WELL else "yellow"),
     }
@@ -347,17 +347,6 @@ def _ran_until(attempt: Answer, as_of: str) -> datetime:
         return moment(attempt["exit"]["at"])
     seen = moment(attempt["ended_at"] or as_of)
     return min(seen, moment(attempt["heard_at"])) if attempt["heard_at"] else seen
-
-
-def _steps(attempt: Answer) -> str:
-    """`12,000 to 41,200`: from the checkpoint that it resumed from."""
-    if attempt["step"] is None:
-        return "-"
-    if attempt["resume_step"] is not None:
-        since = f"{attempt['resume_step']:,}"
-    else:
-        since = "?" if attempt["resume_from"] else "0"
-    return f"{since} to {attempt['step']:,}"
 
 
 def _outcome(attempt: Answer) -> str:

@@ -36,17 +36,18 @@ def _row(one: Answer, as_of: str) -> Answer:
         "number": one["number"],
         "began": when(began) if began else "-",
         "worked": span_text(max(timedelta(), worked)) if began else "-",
-        "steps": _steps(one),
+        "steps": steps_text(one),
         "lost": "-" if lost is None else f"{span_text(timedelta(seconds=lost))}{f' ({dollars(cost)})' if cost else ''}",
         "ending": _ending(one),
     }
 
 
-def _steps(one: Answer) -> str:
-    if one["step"] is None:
+def steps_text(run: Answer) -> str:
+    """`12,000 to 41,200`, of an attempt or a round: from the checkpoint that it resumed from."""
+    if run["step"] is None:
         return "-"
-    since = f"{one['resume_step']:,}" if one["resume_step"] is not None else "?" if one["resume_from"] else "0"
-    return f"{since} to {one['step']:,}"
+    since = f"{run['resume_step']:,}" if run["resume_step"] is not None else "?" if run["resume_from"] else "0"
+    return f"{since} to {run['step']:,}"
 
 
 def _ending(one: Answer) -> str:

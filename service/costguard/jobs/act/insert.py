@@ -131,10 +131,7 @@ def reckon(connection: Connection, view: JobView, attempt: Attempt, point: Resum
         audit_log.append(connection, [job_events.passed_over(job, attempt, point.passed_over, now)], now)
     ran = [one.attempt for one in view.attempts]
     ended = work_at_risk.once_each_round(ran, view.interruptions) if job.is_gang else view.interruptions
-    if job.is_gang:
-        loss = work_at_risk.lost_in_rounds(view.rounds, point.written_at)
-    else:
-        loss = work_at_risk.lost_work(ran, ended, point.written_at)
+    loss = work_at_risk.lost_in(view, point.written_at)
     if loss is None:
         return
     is_zero = not attempt.resume_from

@@ -133,6 +133,12 @@ def may_any_write(
 HOLD_AGAIN = timedelta(minutes=5)  # until budgets are looked at again: a new period may have begun
 
 
+def rate_of(tried: Iterable[Attempt]) -> Money | None:
+    """Returns the hourly cost of the VMs of these attempts together; None where that of one is not known."""
+    rates = [one.rate for one in tried]
+    return None if None in rates else sum((rate for rate in rates if rate is not None), ZERO)
+
+
 def width_of(job: Job, tried: Iterable[Attempt]) -> int:
     """Counts the VMs that ran the last round that began: those that did its work together."""
     rounds = [(one.formation, one.round) for one in tried if one.round]
@@ -214,9 +220,7 @@ class JobView:
     )
     common: CommonCeiling | None = None  # of its sweep
     plan: JobPlan | None = None  # of a job with a deadline
-    rest: timedelta | None = (
-        None  # how long its work still takes as it runs now, of a gang that may grow; None: unknown
-    )
+    rest: timedelta | None = None  # how long its work still takes, of a gang that may grow; None: unknown
     standby: AttemptView | None = None
     budget_left: Money | None = None  # of the budget that leaves it the least; None: none bounds it
     budget_name: str = ""

@@ -44,15 +44,15 @@ def lost_work(
     return _lost([one for attempt in attempts for one in _runs(attempt, interruptions)], written_at)
 
 
-def lost_in_rounds(rounds: Sequence[GangRound], written_at: datetime | None) -> WorkAtRisk | None:
-    """Returns the same of a gang, whose VMs work at the same time: a round is one run of all, at the price of all."""
-    return _lost(_rounds(rounds), written_at)
+def lost_in(view: JobView, written_at: datetime | None) -> WorkAtRisk | None:
+    """Returns `lost_work` of a job. Of a gang, a round is one run of all its VMs, at the price of all."""
+    return _lost(_runs_of(view), written_at)
 
 
-def _lost(worked: list[_PastRun], written_at: datetime | None) -> WorkAtRisk | None:
-    if not worked:
+def _lost(runs: Sequence[_PastRun], written_at: datetime | None) -> WorkAtRisk | None:
+    if not runs:
         return None
-    worked.sort(key=lambda run: run.end)
+    worked = sorted(runs, key=lambda run: run.end)
     total, cost, is_whole = _NONE, ZERO, True
     for place, run in enumerate(reversed(worked)):
         if place and run.from_zero:
@@ -86,7 +86,7 @@ def once_each_round(attempts: Sequence[Attempt], interruptions: Sequence[Interru
 def uncounted_loss(view: JobView, written_at: datetime | None) -> timedelta:
     """Returns the lost work that was not counted with the interruption that ended the last run."""
     runs = _runs_of(view)
-    loss = _lost(list(runs), written_at)
+    loss = _lost(runs, written_at)
     return max(loss.span - runs[-1].lost, _NONE) if loss is not None else _NONE
 
 

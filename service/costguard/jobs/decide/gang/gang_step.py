@@ -57,22 +57,18 @@ def gang_step(view: JobView, places: Sequence[LaunchPlace], context: JobContext)
     alone = [live_run(gang.seen_alone(seen), seen, context) for seen in gang.open]
     actions = tuple(action for step in alone for action in step.actions)
     next_at = earliest(*(step.next_at for step in alone))
-    ends = [step for step in alone if any(isinstance(one, EndAttempt | TellCommandToStop) for one in step.actions)]
+    ends = [(seen, step) for seen, step in zip(gang.open, alone, strict=True) if _ends(step)]
     if ends:
+        _, first = ends[0]
         # A VM that has not joined the round yet changes nothing about it.
-        is_round = gang.is_elastic and all(seen.attempt.round < gang.round for seen in _ending(gang, alone))
-        state = _state(gang) if is_round and gang.has_begun else ends[0].state
-        return Proposal(state, ends[0].reason, actions, next_at)
+        goes_on = gang.is_elastic and gang.has_begun and all(seen.attempt.round < gang.round for seen, _ in ends)
+        return Proposal(_state(gang) if goes_on else first.state, first.reason, actions, next_at)
     step = _together(gang, alone, places, context)
     return replace(step, actions=(*actions, *step.actions), next_at=earliest(step.next_at, next_at))
 
 
-def _ending(gang: Gang, alone: Sequence[Proposal]) -> list[AttemptView]:
-    return [
-        seen
-        for seen, step in zip(gang.open, alone, strict=True)
-        if any(isinstance(one, EndAttempt | TellCommandToStop) for one in step.actions)
-    ]
+def _ends(step: Proposal) -> bool:
+    return any(isinstance(one, EndAttempt | TellCommandToStop) for one in step.actions)
 
 
 def _verdict(gang: Gang, context: JobContext) -> Verdict | None:

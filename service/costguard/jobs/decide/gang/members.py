@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from costguard.jobs.decide.view import AttemptView, JobView
+from costguard.jobs.decide.view import AttemptView, JobView, rate_of
 from costguard.model.attempt import Outcome
-from costguard.model.money import ZERO, Money
+from costguard.model.money import Money
 from costguard.model.words import count_text
 
 
@@ -82,8 +82,7 @@ class Gang:
     @property
     def rate(self) -> Money | None:
         """Returns the hourly cost of all its VMs that are there; None where that of one is not known."""
-        rates = [seen.attempt.rate for seen in self.open]
-        return None if None in rates else sum((rate for rate in rates if rate is not None), ZERO)
+        return rate_of(seen.attempt for seen in self.open)
 
     @property
     def incomplete_since(self) -> datetime | None:

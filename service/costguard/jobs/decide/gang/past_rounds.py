@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from costguard.jobs.decide.view import of_attempt
+from costguard.jobs.decide.view import of_attempt, rate_of
 from costguard.model.attempt import Attempt, GangRound, Interruption, MemberRun, Outcome, span_of_round
-from costguard.model.money import ZERO, Money
 
 
 def round_of(
@@ -35,7 +34,7 @@ def round_of(
         members[0].resume_from,
         members[0].resume_step,
         step,
-        _rate_of(members),
+        rate_of(members),
     )
 
 
@@ -57,9 +56,7 @@ def _run_of(attempt: Attempt, interruptions: Sequence[Interruption]) -> MemberRu
         ends.append(agent.ended_round.exit.at)
     if agent.exit is not None:
         ends.append(agent.exit.at)
-    if not ends and attempt.ended_at is not None:
-        ends.append(attempt.ended_at)
-    return MemberRun(agent.started_at, min(ends, default=None), attempt.outcome is Outcome.SUCCEEDED)
+    return MemberRun(agent.started_at, min(ends, default=attempt.ended_at), attempt.outcome is Outcome.SUCCEEDED)
 
 
 def _end_of(
@@ -80,8 +77,3 @@ def _end_of(
         if not own and one.outcome not in (None, Outcome.SUCCEEDED) and one.outcome and one.ended_at is not None:
             ends.append((one.ended_at, one.node, one.outcome, one.reason))
     return min(ends)[2:] if ends else (None, "")
-
-
-def _rate_of(members: Sequence[Attempt]) -> Money | None:
-    rates = [one.rate for one in members]
-    return None if None in rates else sum((rate for rate in rates if rate is not None), ZERO)
