@@ -15,8 +15,8 @@ from tests.waiting import until
 
 from costguard.db import lease
 from costguard.jobs.reports.agent_events import AgentEvent, AgentReport
+from costguard.main.job_services import job_services
 from costguard.main.trackers import trackers
-from costguard.main.web_app import job_services
 from costguard.settings import Settings
 
 TOKEN = "a-token-of-mlflow"

@@ -28,6 +28,7 @@ from costguard.model.ports import Archives, Clock
 from costguard.model.preset import Preset
 from costguard.model.vm_tool import PinnedTool
 from costguard.model.webhook import WebhookState
+from costguard.schedules.submit import ScheduleService
 from costguard.spend.loose.things import LooseThings
 from costguard.sweeps.submit import SweepService
 from costguard.web.authentication import RateLimiter, RequestAuthenticator
@@ -80,6 +81,7 @@ class Deps:
     code: CodeArchives | None = None  # None: no jobs are accepted
     jobs: JobService | None = None  # None: no jobs are accepted
     sweeps: SweepService | None = None  # None: no sweeps are accepted
+    schedules: ScheduleService | None = None  # None: no schedules are accepted
     loose: LooseThings | None = None  # None: nobody can be asked
     listed: frozenset[str] = frozenset()  # projects that the settings list; others are found by searches
     archive: Path | None = None  # the folder of archived records

@@ -22,6 +22,7 @@ _TAGS = {
     "instances": "VMs: what each costs and why, their lifetimes, and requests to stop, keep, claim or disown them.",
     "jobs": "Jobs: launched, quoted, followed and cancelled, and the zones they can run in.",
     "sweeps": "Sweeps: a job for each set of parameters, with a common ceiling.",
+    "schedules": "Schedules: a job from a template at times in a time zone.",
     "spend": "Spend in any grouping, and savings.",
     "budgets": "Budgets, how much of them is spent, and forecasts.",
     "prices": "The price of a unit of each resource, and the prices that were refused.",

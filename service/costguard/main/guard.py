@@ -54,6 +54,7 @@ from costguard.main.feed import feed, signs
 from costguard.main.ids import new_holder, new_job_id
 from costguard.main.loose import LooseTurns
 from costguard.main.messaging import Messaging, messaging, webhooks
+from costguard.main.schedules import schedules_turn
 from costguard.main.trackers import trackers
 from costguard.main.vm_tools import vm_tools
 from costguard.main.wire import SlackTrouble
@@ -62,6 +63,7 @@ from costguard.model.price import Price
 from costguard.reminders.execute import LiveExecutor, ShadowExecutor
 from costguard.reminders.stop_case import ByTheRules
 from costguard.reminders.watched import FleetPlan
+from costguard.schedules.turn import SchedulesTurn
 from costguard.settings import Settings
 from costguard.spend.budgets import BudgetWatch
 from costguard.sweeps.gather import common_ceilings
@@ -170,6 +172,7 @@ class Guard:
     discovery: Discovery | None  # None: only listed projects are watched
     feed: FeedTask | None  # None: no subscription is pulled
     loose: LooseTurns
+    schedules: SchedulesTurn
 
     def fetch_prices(self) -> Sequence[Price]:
         """Reads the catalogue's prices. Raises PriceSourceError."""
@@ -233,6 +236,7 @@ class Guard:
                 report = _and_then(report, self.reconciler.act(lease))
             for follow in self.after_pass.values():
                 follow(lease)
+            self.schedules.run(lease)
             self.advance_jobs(lease, None)
             if self.idle_watch is not None:
                 self.idle_watch.record(self.idle_watch.read(), lease)
@@ -387,4 +391,5 @@ def built(
             Discovery(database, cloud, clock, watched.scope) if watched.scope.places else None,
             events,
             loose,
+            schedules_turn(settings, rules, database, clock, speed),
         )

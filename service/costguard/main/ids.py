@@ -1,4 +1,4 @@
-"""Ids that people read and type, such as j7k2m9q4 of a job and s7k2m9q4 of a sweep, and names of processes."""
+"""Ids that people read and type, such as j7k2m9q4 of a job (s of a sweep, c of a schedule), and names of processes."""
 
 from __future__ import annotations
 
@@ -16,6 +16,10 @@ def new_job_id() -> str:
 
 def new_sweep_id() -> str:
     return _new("s")
+
+
+def new_schedule_id() -> str:
+    return _new("c")
 
 
 def new_holder() -> str:

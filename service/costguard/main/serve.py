@@ -81,6 +81,7 @@ def daemon_of(
         {
             JOBS: SideTask(_of_the_fleet(guard, _JOBS_EVERY), guard.advance_jobs),
             "checkpoints": SideTask(_LOOKS_EVERY, guard.jobs.watch.run),
+            "schedules": SideTask(_of_the_fleet(guard, _JOBS_EVERY), guard.schedules.run),
             **_discovery_task(guard),
             **_bill_task(guard),
             **_trackers_task(guard),

@@ -2,54 +2,36 @@
 
 from __future__ import annotations
 
-import os
-import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
-from typing import TYPE_CHECKING
 
 from fastapi import FastAPI
 
 from costguard import __version__
-from costguard.access import signing
-from costguard.access.rules import Rules
 from costguard.api.app import create_app
 from costguard.api.deps import DaemonStatus, Deps
-from costguard.checkpoints.client import InScaledTime
 from costguard.clock import ScaledClock, SystemClock
 from costguard.daemon.listings import RHYTHM
 from costguard.db.remembered import forget
 from costguard.db.state import state
 from costguard.db.transaction import Database
-from costguard.jobs.reports.agent_events import KEY_NAME, AgentEvents, AgentTokens
-from costguard.jobs.rows.history.zone_advice import RegionAdvice, ZoneAdvice
-from costguard.jobs.submit.assess import Assessor
-from costguard.jobs.submit.code import CodeArchives
-from costguard.jobs.submit.submit import JobService
-from costguard.jobs.submit.where.addresses import AddressFinder
-from costguard.jobs.submit.where.targets import LaunchTargets
 from costguard.ledger.discovery.watch import WatchList
 from costguard.main.access import authenticator_of, sign_in_pages
-from costguard.main.checkpoints import checkpoints, code_archives, data_places, stored_output
+from costguard.main.checkpoints import stored_output
 from costguard.main.history import history_of
-from costguard.main.ids import new_job_id, new_sweep_id
+from costguard.main.job_services import job_services
 from costguard.main.vm_tools import vm_tools
 from costguard.main.wire import Begin, Watcher, families_of, metrics_of
 from costguard.messages.slack_health import OutboxTrouble, trouble_of
-from costguard.model.instance import ProvisioningModel, Shape
-from costguard.model.launch import CapacityAdvice, ReservedVms, SpotListPrice, WayOut
-from costguard.model.ports import Checkpoints, Clock
+from costguard.model.ports import Clock
 from costguard.pages.app import add_pages
 from costguard.pages.sign_in import add_sign_in
 from costguard.settings import Settings
 from costguard.spend.loose.things import LooseThings
-from costguard.sweeps.quote import SweepAssessor
-from costguard.sweeps.submit import SweepService
-from costguard.trackers.points import TrackedJobs
 from costguard.web.handover import Giving, Taking
 from costguard.web.limits import TokenBucket
 from costguard.web.meters import Meters
@@ -57,96 +39,6 @@ from costguard.web.proxies import TrustedProxies
 from costguard.web.rendering import Sharing
 from costguard.web.server import Server, is_loopback
 from costguard.webhooks.delivery import states
-
-if TYPE_CHECKING:
-    from costguard.gce.client import ComputeCloud
-
-
-@dataclass(frozen=True, slots=True)
-class JobServices:
-    """`service` accepts jobs, `sweeps` sweeps, `agent_events` the agents' events, `code` is what jobs run."""
-
-    service: JobService
-    sweeps: SweepService
-    agent_events: AgentEvents
-    code: CodeArchives
-
-
-def job_services(
-    settings: Settings,
-    rules: Rules,
-    database: Database,
-    clock: Clock,
-    speed: float,
-    wake: Callable[[], None],
-    news: Callable[[], None],
-) -> JobServices:
-    """`wake` asks for a turn of the jobs, `news` for a look at the VMs as well."""
-    stored: Checkpoints = checkpoints(settings, os.environ)
-    if speed != 1:
-        stored = InScaledTime(stored, clock, speed)
-    launching = _launching(settings, database, clock)
-    tokens = AgentTokens(signing.kept(database, KEY_NAME, clock.now()))
-    code, data = code_archives(settings, database), data_places(settings, os.environ)
-    service = JobService(database, clock, rules, launching, stored, data, new_job_id, wake, code)
-    assessor = SweepAssessor(database, clock, rules, Assessor(database, clock, rules, launching, stored, data, code))
-    sweeps = SweepService(database, clock, rules, assessor, new_sweep_id, wake, code)
-    named = settings.trackers.names
-    reported = TrackedJobs(database, named).reported if named else None
-    return JobServices(service, sweeps, AgentEvents(database, clock, tokens, news, reported), code)
-
-
-_PATIENCE = timedelta(seconds=2)  # of a quote, with Google's advice on zones, once a day
-
-
-def _launching(settings: Settings, database: Database, clock: Clock) -> LaunchTargets:
-    cloud = _Cloud(settings, clock)
-    advice, addresses = ZoneAdvice(cloud.preemption_rate, _PATIENCE), AddressFinder(cloud.way_out, clock)
-    capacity = RegionAdvice(cloud.capacity_advice, cloud.spot_prices, _PATIENCE)
-    watched = WatchList(database, settings.watch.scope)
-    return LaunchTargets(watched, cloud.shape, advice, addresses, cloud.reservation, capacity)
-
-
-class _Cloud:
-    """Shapes of machine types, ways out, advice on zones, reservations.
-
-    Google's client is loaded for the first that is asked for.
-    """
-
-    def __init__(self, settings: Settings, clock: Clock) -> None:
-        self._endpoint = settings.compute.endpoint
-        self._tpu_nodes = settings.watch.tpu_nodes == "watch"
-        self._clock = clock
-        self._lock = threading.Lock()
-        self._cloud: ComputeCloud | None = None
-
-    def shape(self, project: str, zone: str, machine_type: str) -> Shape | None:
-        return self._loaded().shape(project, zone, machine_type)
-
-    def preemption_rate(self, project: str, zone: str, machine_type: str) -> float | None:
-        return self._loaded().preemption_rate(project, zone, machine_type)
-
-    def capacity_advice(
-        self, project: str, region: str, machine_type: str, model: ProvisioningModel
-    ) -> CapacityAdvice | None:
-        return self._loaded().capacity_advice(project, region, machine_type, model)
-
-    def spot_prices(self, project: str, region: str, machine_type: str) -> Sequence[SpotListPrice]:
-        return self._loaded().spot_prices(project, region, machine_type)
-
-    def way_out(self, project: str, region: str, network: str, subnetwork: str) -> WayOut:
-        return self._loaded().launcher.way_out(project, region, network, subnetwork)
-
-    def reservation(self, project: str, zone: str, reference: str) -> ReservedVms | None:
-        return self._loaded().reservation(project, zone, reference)
-
-    def _loaded(self) -> ComputeCloud:
-        with self._lock:
-            if self._cloud is None:
-                from costguard.gce.client import ComputeCloud  # only here: most who serve never ask Google
-
-                self._cloud = ComputeCloud(self._endpoint, self._clock, tpu_nodes=self._tpu_nodes)
-            return self._cloud
 
 
 def _loose(built: _Built) -> LooseThings:
@@ -265,6 +157,7 @@ def _deps(built: _Built, is_stopping: Callable[[], bool]) -> Iterator[Deps]:
             billing_account=settings.bill.billing_account,
             jobs=jobs.service,
             sweeps=jobs.sweeps,
+            schedules=jobs.schedules,
             wake=partial(watcher.wake, "pass"),
             is_stopping=is_stopping,
             is_https=(settings.sign_in.url or "").startswith("https://"),

@@ -168,6 +168,7 @@ class JobSpec:
     bandwidth_mib_s: int | None = None  # of uploads and downloads together; None: unlimited
     metric: JobMetric | None = None
     sweep: str = ""  # the id of the sweep that it is a member of
+    schedule: str = ""  # the id of the schedule that launched it
     on_hang: OnHang = OnHang.TELL
     stacks: bool = False  # whether the agent may look for 30 s at where the command's main thread stands
     drill: bool = False  # whether a save on a notice is tried once, early, while nothing is at stake

@@ -4,25 +4,20 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, is_dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import islice, product
 from math import prod
-from typing import Any
 
 from costguard.jobs.submit.check.checks import LONGEST_NAME, size_problem
+from costguard.jobs.submit.placeholders import LATER, each_text, fill, names_in
 from costguard.jobs.submit.submission import JobRefusal, Submission, shown
 from costguard.model.job import JobKind, JobSpec
 from costguard.model.sweep import MOST_MEMBERS
 from costguard.model.words import list_text
 
 _PARAMETER = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,39}")
-# `{{name}}` stands for `{name}` itself, and `${NAME}` is a shell's.
-_PLACEHOLDER = re.compile(r"\{\{([A-Za-z_]\w*)\}\}|(?<![$\{])\{([A-Za-z_]\w*)\}")
 _GIVEN = ("sweep", "member")  # without being parameters
-_OTHERS = frozenset({"checkpoint", "location", "step", "gpus", "nproc"})  # replaced when a VM is launched
-# Regular expressions have braces of their own, and one sweep is launched in one project, with one preset.
-_AS_THEY_ARE = frozenset({"preset", "project", "owner", "sweep", "step_pattern", "pattern", "code", "kind"})
 _LONGEST_VALUE = 500
 MOST_TOGETHER = 2 << 20  # characters of all members: each is looked through, which takes 1 s of a core for 4 million
 _MOST_REFUSALS = 50
@@ -58,7 +53,7 @@ def parameter_problems(order: SweepOrder) -> Iterator[JobRefusal]:
         if not _PARAMETER.fullmatch(name):
             message = f"{shown(name)} is no name of a parameter: use letters, digits and underscores, no digit first."
             yield JobRefusal(where, message)
-        elif name in _OTHERS or name in _GIVEN:
+        elif name in LATER or name in _GIVEN:
             yield JobRefusal(where, f"{{{name}}} has a meaning of its own: give the parameter another name.")
     if both := sorted(set(names) & set(_names(order.listed))):
         yield JobRefusal("list", f"{both[0]} is in the grid and in the list: leave it out of one of them.")
@@ -109,10 +104,10 @@ def size_problems(order: SweepOrder) -> Iterator[JobRefusal]:
     def count(text: str) -> str:
         nonlocal template
         template += len(text)
-        uses.update(match[2] for match in _PLACEHOLDER.finditer(text) if match[2] is not None)
+        uses.update(names_in(text))
         return text
 
-    _filled(order.template, count)
+    each_text(order.template, count)
     size = 0
     for parameters in _combinations(order):
         size += template + sum(uses[name] * (len(value) - len(name) - 2) for name, value in parameters.items())
@@ -127,7 +122,7 @@ def planned(order: SweepOrder, sweep_id: str) -> list[MemberPlan]:
     plans = []
     for number, parameters in enumerate(_combinations(order), 1):
         values = {**parameters, "sweep": sweep_id, "member": str(number)}
-        submission = _filled(order.template, lambda text, values=values: _fill(text, values))  # type: ignore[misc]
+        submission = each_text(order.template, lambda text, values=values: fill(text, values))  # type: ignore[misc]
         template_name = order.template.spec.name
         name = submission.spec.name if submission.spec.name != template_name else ""
         name = name or _name_of(template_name or title, number, parameters)
@@ -143,16 +138,14 @@ def text_problems(order: SweepOrder) -> Iterator[JobRefusal]:
     names = {*order.grid, *_names(order.listed)}
 
     def look(text: str) -> str:
-        for match in _PLACEHOLDER.finditer(text):
-            if (name := match[2]) is None:
-                continue
+        for name in names_in(text):
             used.add(name)
-            if name not in names and name not in _OTHERS and name not in _GIVEN:
+            if name not in names and name not in LATER and name not in _GIVEN:
                 unknown[name] = None
         return text
 
     spec = order.template.spec
-    _filled(replace(order.template, spec=replace(spec, name="")), look)
+    each_text(replace(order.template, spec=replace(spec, name="")), look)
     for name in unknown:
         message = f"{{{name}}} stands for no parameter: add {name}, or write {{{{{name}}}}} where the braces are meant."
         yield JobRefusal("job", message)
@@ -264,31 +257,3 @@ def _combinations(order: SweepOrder) -> Iterator[dict[str, str]]:
 def _name_of(base: str, number: int, parameters: Mapping[str, str]) -> str:
     name = f"{base} {number}: {words_of(parameters)}"
     return (name if len(name) <= LONGEST_NAME else name[: LONGEST_NAME - 1] + "…").strip()
-
-
-def _fill(text: str, values: Mapping[str, str]) -> str:
-    def replacement(match: re.Match[str]) -> str:
-        literal, name = match[1], match[2]
-        if literal is not None:
-            return f"{{{literal}}}"
-        return values.get(name, match[0])
-
-    return _PLACEHOLDER.sub(replacement, text)
-
-
-def _filled(value: Any, fill: Callable[[str], str]) -> Any:
-    """The same value with every text in it filled in; what has no placeholders stays the very same."""
-    if isinstance(value, str):
-        return fill(value) if type(value) is str else value
-    if isinstance(value, tuple):
-        return tuple(_filled(item, fill) for item in value)
-    if isinstance(value, Mapping):
-        return {name: _filled(item, fill) for name, item in value.items()}
-    if is_dataclass(value) and not isinstance(value, type):
-        changes = {
-            field.name: _filled(getattr(value, field.name), fill)
-            for field in fields(value)
-            if field.name not in _AS_THEY_ARE
-        }
-        return replace(value, **changes)
-    return value

@@ -16,7 +16,9 @@ from costguard.model.ports import GoOn
 from costguard.web.rendering import FairQueue
 
 # Each looks at jobs as a launch does: at every text, in buckets, and in the ledger.
-_QUESTIONS = re.compile(r"/api/v1/(?:quotes|sweep-quotes|jobs|sweeps|sweeps/[^/]+/resume)|/launch(?:/quote)?")
+_QUESTIONS = re.compile(
+    r"/api/v1/(?:quotes|sweep-quotes|schedule-quotes|jobs|schedules|sweeps|sweeps/[^/]+/resume)|/launch(?:/quote)?"
+)
 _LEFT = "caller_left"
 
 

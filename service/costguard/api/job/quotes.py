@@ -222,9 +222,13 @@ def quote(deps: Given, asker: Asker, body: QuoteBody) -> QuoteOut:
     """
     owner = owner_of(asker, body)
     job_quote = available_service(deps.jobs).quote(body.submission(owner.address), body.span, owner.authority)
+    return quote_out(job_quote, body.hours)
+
+
+def quote_out(job_quote: JobQuote, hours: float) -> QuoteOut:
     spec = job_quote.spec
     outlook = JobOutlookOut.read(job_quote.feasibility, deadline=spec.deadline, ceiling=spec.ceiling)
-    return QuoteOut.read(job_quote, hours=f"{body.hours:g}", machine=quoted_vm(job_quote), outlook=outlook)
+    return QuoteOut.read(job_quote, hours=f"{hours:g}", machine=quoted_vm(job_quote), outlook=outlook)
 
 
 def quoted_vm(quote: JobQuote) -> QuotedVmOut | None:

@@ -90,7 +90,8 @@ class JobOut(Out):
     image: str = read_from("job.spec.image", description="The requested container image; empty: none.")
     image_digest: str = Field(description="The digest that was pulled, as sha256:...; empty before that.")
     command: Sequence[str] = read_from("job.spec.command")
-    via: Annotated[str, one_of(("api", "cli", "page"))] = read_from("job.via")
+    via: Annotated[str, one_of(("api", "cli", "page", "schedule"))] = read_from("job.via")
+    schedule: str = read_from("job.spec.schedule", description="The schedule that launched it; empty: none.")
     created_at: Moment = read_from("job.created_at")
     settled_at: Moment | None = read_from("job.settled_at", description="The time at which it ended; null: it has not.")
     next_at: Moment | None = read_from(

@@ -59,6 +59,7 @@ from costguard.db.tables.ledger import (
     watched_projects,
 )
 from costguard.db.tables.people import WAITING, claims, keeps, messages, people, requests, stops
+from costguard.db.tables.schedules import LIVE_SCHEDULE, PENDING_RUN, schedule_runs, schedules
 from costguard.db.tables.spend import (
     changes,
     daily_label_values,
@@ -79,10 +80,12 @@ from costguard.db.tables.traffic import feed_wire, hourly_counts
 
 __all__ = [
     "LIVE_ATTEMPT",
+    "LIVE_SCHEDULE",
     "OF_JOB",
     "OPEN_JOB",
     "OPEN_RUN",
     "OPEN_SWEEP",
+    "PENDING_RUN",
     "REPORTED",
     "UNCHARGED",
     "UNKNOWN_THERE",
@@ -146,6 +149,8 @@ __all__ = [
     "replicas",
     "requests",
     "running_totals",
+    "schedule_runs",
+    "schedules",
     "searched_places",
     "seen_checkpoints",
     "sessions",

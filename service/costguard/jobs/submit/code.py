@@ -14,7 +14,7 @@ import structlog
 from sqlalchemy import select, text
 
 from costguard.db.lease import Lease
-from costguard.db.tables import OPEN_SWEEP, sweeps
+from costguard.db.tables import LIVE_SCHEDULE, OPEN_SWEEP, schedules, sweeps
 from costguard.db.transaction import Database
 from costguard.errors import CheckpointError, Conflict, Invalid, Missing, Unavailable
 from costguard.jobs.rows import attempts, job_rows
@@ -58,7 +58,8 @@ class CodeArchives:
     def find(self, sha256: str) -> StoredFile:
         """Raises Missing where it is not there, or so old that it has to be uploaded again; Unavailable."""
         stored = self._look(sha256)
-        if stored is None or self._clock.now() - stored.modified_at >= _OFFERED:
+        is_old = stored is not None and self._clock.now() - stored.modified_at >= _OFFERED
+        if stored is None or (is_old and sha256 not in self._needed()):
             raise Missing(
                 f"There is no archive {sha256[:12]}.", f"Upload it: PUT /api/v1/code/{sha256}.", kind="no-code"
             )
@@ -159,11 +160,13 @@ class CodeArchives:
         return True
 
     def _needed(self) -> set[str]:
-        """Returns the archives that open jobs need, and open sweeps, of which members may still be launched."""
+        """Returns the archives that open jobs need, and sweeps and schedules, which may still launch some."""
         with self._database.read() as connection:
             specs = [job.spec.code for job in job_rows.open_jobs(connection)]
             of_sweeps = connection.scalars(select(sweeps.c.code).where(text(OPEN_SWEEP), sweeps.c.code.is_not(None)))
             codes = {str(code["sha256"]) for code in of_sweeps if code is not None}
+            of_schedules = select(schedules.c.template["spec"]["code"]["sha256"].as_string()).where(text(LIVE_SCHEDULE))
+            codes |= {code for code in connection.scalars(of_schedules) if code}
             return codes | {code.sha256 for code in specs if code is not None}
 
     def _look(self, sha256: str) -> StoredFile | None:

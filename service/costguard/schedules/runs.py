@@ -1,0 +1,104 @@
+"""The job of a run: a schedule's template, filled in for a due time; and what is wrong with a template. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from zoneinfo import ZoneInfo
+
+from costguard.jobs.submit.check.checks import LONGEST_NAME
+from costguard.jobs.submit.placeholders import LATER, each_text, fill, names_in
+from costguard.jobs.submit.submission import JobRefusal, Submission
+from costguard.model.duration import span_text
+from costguard.model.job import JobKind
+from costguard.model.moments import utc_text
+from costguard.model.schedule import Rhythm
+
+GIVEN = ("schedule", "date", "time")
+LEAST_LATE, MOST_LATE = timedelta(minutes=1), timedelta(days=7)
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleOrder:
+    """The request for a schedule. Either `cron`, or `every` with `at`, says when; `late` is None for the default."""
+
+    template: Submission
+    every: str = ""
+    at: str = ""
+    cron: str = ""
+    time_zone: str = "UTC"
+    name: str = ""
+    overlaps: bool = False
+    late: timedelta | None = None
+
+
+def submission_at(template: Submission, schedule_id: str, title: str, rhythm: Rhythm, due_at: datetime) -> Submission:
+    """Returns the job of the run that is due then. Its deadline counts from the due time, also where it starts late."""
+    local = due_at.astimezone(ZoneInfo(rhythm.time_zone))
+    values = {"schedule": schedule_id, "date": f"{local:%Y-%m-%d}", "time": f"{local:%H%M}"}
+    made: Submission = each_text(template, lambda text: fill(text, values))
+    name = made.spec.name
+    if not name or name == template.spec.name:
+        name = f"{name or title} {values['date']} {local:%H:%M}"
+    within = made.spec.deadline_in
+    spec = replace(
+        made.spec,
+        name=name[:LONGEST_NAME].strip(),
+        schedule=schedule_id,
+        deadline=made.spec.deadline if within is None else due_at + within,
+        deadline_in=None,
+    )
+    return replace(made, spec=spec)
+
+
+def problems(order: ScheduleOrder) -> Iterator[JobRefusal]:
+    """Lists what keeps an order from being a schedule; what is wrong with its job is not looked at."""
+    spec = order.template.spec
+    if spec.kind is JobKind.DEV:
+        yield JobRefusal("job.kind", "A schedule runs commands, and a development VM has none: launch it by itself.")
+    if spec.deadline is not None:
+        message = (
+            "A deadline at one moment cannot hold for all runs: give it as a time from each due time, such as 24h."
+        )
+        yield JobRefusal("job.deadline", message)
+    if len(order.name) > LONGEST_NAME or not order.name.isprintable() or order.name != order.name.strip():
+        message = f"Use at most {LONGEST_NAME} printable characters, with no line break and no space at either end."
+        yield JobRefusal("name", message)
+    if order.late is not None and not LEAST_LATE <= order.late <= MOST_LATE:
+        span = f"{span_text(LEAST_LATE)} to {span_text(MOST_LATE)}"
+        yield JobRefusal("late", f"A run can be late by {span}: choose a time between them.")
+    for name in _unknown(order.template):
+        given = ", ".join(f"{{{one}}}" for one in GIVEN)
+        message = f"{{{name}}} stands for nothing here: a schedule's job has {given}"
+        yield JobRefusal("job", f"{message}; write {{{{{name}}}}} where the braces are meant.")
+
+
+def warnings(order: ScheduleOrder, first: Submission, second: Submission) -> Iterator[str]:
+    """Says what two runs that follow each other share and perhaps should not."""
+    one, other = first.spec, second.spec
+    hint = "put {date}, or {date}-{time}, into it where each is to begin from nothing"
+    plan, next_plan = one.checkpoint, other.checkpoint
+    if plan is not None and next_plan is not None and plan.location == next_plan.location and not plan.is_on_disk:
+        yield f"All runs save to {plan.location}, so that each resumes from what the one before saved: {hint}."
+    both = {output.destination for output in one.outputs} & {output.destination for output in other.outputs}
+    for destination in sorted(both):
+        yield f"Every run publishes to {destination}, over what the one before published: {hint}."
+    if order.overlaps and plan is not None and next_plan is not None and plan.location == next_plan.location:
+        yield "Runs that overlap would save to the same place at the same time."
+
+
+def waits(next_due: datetime | None) -> str:
+    """The reason of a schedule that is active."""
+    return "No day fits its times any more." if next_due is None else f"The next run is due at {utc_text(next_due)}."
+
+
+def _unknown(template: Submission) -> list[str]:
+    names: dict[str, None] = {}
+
+    def look(text: str) -> str:
+        names.update(dict.fromkeys(names_in(text)))
+        return text
+
+    each_text(template, look)
+    return [name for name in names if name not in LATER and name not in GIVEN]
