@@ -106,6 +106,7 @@ def make_story(database: Database) -> Story:
         rules=office.rules,
         jobs=office.it,
         sweeps=office.sweeps,
+        schedules=office.schedules,
         loose=loose_things(plain.clock),
         agent_events=AgentEvents(database, plain.clock, AGENTS, lambda: None),
         is_stopping=lambda: True,

@@ -43,6 +43,7 @@ def serving(
         code=office.code if office is not None else None,
         jobs=office.it if office is not None else None,
         sweeps=office.sweeps if office is not None else None,
+        schedules=office.schedules if office is not None else None,
         authenticator=ADMIT_ALL if token is None else keyed(token),
         version="1.2.3",
         stale_after=timedelta(minutes=10),

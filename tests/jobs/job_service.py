@@ -27,6 +27,7 @@ from costguard.model.job import JobKind, JobSpec
 from costguard.model.launch import Recipe, ReservedVms
 from costguard.model.ports import Archives
 from costguard.model.preset import Match, Preset
+from costguard.schedules.submit import ScheduleService
 from costguard.sweeps.quote import SweepAssessor
 from costguard.sweeps.submit import SweepService
 from costguard_vm.model.checkpoint import (
@@ -173,6 +174,7 @@ class JobSetup:
     woken: int = 0
     ids: Iterator[str] = field(default_factory=lambda: (f"j{number}" for number in range(1, 1000)))
     sweep_ids: Iterator[str] = field(default_factory=lambda: (f"s{number}" for number in range(1, 1000)))
+    schedule_ids: Iterator[str] = field(default_factory=lambda: (f"c{number}" for number in range(1, 1000)))
     cannot_ask: bool = False
     advice: ZoneAdvice | None = None
     capacity: RegionAdvice | None = None
@@ -192,10 +194,18 @@ class JobSetup:
         return CodeArchives(self.archives, self.database, self.clock)
 
     @property
-    def sweeps(self) -> SweepService:
+    def assessor(self) -> Assessor:
         launching = self._launching
-        assessor = Assessor(self.database, self.clock, self.rules, launching, self.store, self.buckets, self.code)
-        of_sweeps = SweepAssessor(self.database, self.clock, self.rules, assessor)
+        return Assessor(self.database, self.clock, self.rules, launching, self.store, self.buckets, self.code)
+
+    @property
+    def schedules(self) -> ScheduleService:
+        new_id = self.schedule_ids.__next__
+        return ScheduleService(self.database, self.clock, self.rules, self.assessor, self.it, new_id, self._wake)
+
+    @property
+    def sweeps(self) -> SweepService:
+        of_sweeps = SweepAssessor(self.database, self.clock, self.rules, self.assessor)
         return SweepService(
             self.database, self.clock, self.rules, of_sweeps, lambda: next(self.sweep_ids), self._wake, self.code
         )

@@ -47,7 +47,10 @@ def test_due_run_is_launched_and_the_next_day_is_next() -> None:
 
 def test_late_run_is_launched_within_half_of_the_interval() -> None:
     """After twelve hours the next day is nearer."""
-    in_time, too_late = decide(SCHEDULE, (), DUE + 12 * HOUR), decide(SCHEDULE, (), DUE + 12 * HOUR + timedelta(seconds=1))
+    in_time, too_late = (
+        decide(SCHEDULE, (), DUE + 12 * HOUR),
+        decide(SCHEDULE, (), DUE + 12 * HOUR + timedelta(seconds=1)),
+    )
     assert in_time is not None
     assert too_late is not None
     assert (in_time.launch, in_time.missed) == (DUE, ())
@@ -85,7 +88,7 @@ def test_open_run_keeps_the_next_one_back_unless_runs_overlap() -> None:
 
 
 def test_long_outage_is_counted_and_not_recorded_one_by_one() -> None:
-    """A year of a run every ten minutes is 52,560 due times: the newest are recorded, and a bounded number looked at."""
+    """A year of a run every ten minutes is 52,560 due times: of these few are looked at, and the newest recorded."""
     often = replace(SCHEDULE, rhythm=Rhythm("*/10 * * * *", "UTC"))
     decision = decide(often, (), DUE + 10 * HOUR)
     assert decision is not None

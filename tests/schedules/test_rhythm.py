@@ -86,8 +86,8 @@ def test_time_that_the_clock_skips_comes_right_after_the_change() -> None:
 
 
 def test_time_that_the_clock_shows_twice_comes_once() -> None:
-    """Cron(8): "jobs that would run twice are run once". New York's second 01:30 of 1 November 2026 is no due time, also
-    for one who asks within that hour.
+    """Cron(8): "jobs that would run twice are run once". New York's second 01:30 of 1 November 2026 is no due time,
+    also for one who asks within that hour.
     """
     assert some("30 1 * * *", NEW_YORK, "2026-10-31T12:00", 2) == ["11-01 01:30 -0400", "11-02 01:30 -0500"]
     within_the_second = "2026-11-01T06:10"  # 01:10 EST

@@ -76,6 +76,7 @@ class House:
             authenticator=self.authenticator,
             jobs=self.office.it,
             sweeps=self.office.sweeps,
+            schedules=self.office.schedules,
             rules=self.office.rules,
         )
         self.app = create_app(deps)

@@ -83,6 +83,7 @@ class House:
             authenticator=self.authenticator,
             jobs=self.office.it,
             sweeps=self.office.sweeps,
+            schedules=self.office.schedules,
             rules=self.office.rules,
             agent_events=AgentEvents(database, clock, AGENTS, lambda: None),
         )
