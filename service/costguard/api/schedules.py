@@ -9,7 +9,7 @@ from typing import Annotated
 
 from fastapi import Depends, Path, Response
 from fastapi import Query as Parameter
-from pydantic import Field
+from pydantic import Field, StrictBool, StrictInt
 
 from costguard.access.roles import Actor
 from costguard.api import cursors
@@ -77,8 +77,8 @@ class ScheduleBody(Body):
     time_zone: Text = Field(
         "UTC", max_length=100, description="The time zone of these times.", examples=["Europe/Berlin"]
     )
-    overlap: bool = Field(False, description="True: a run is launched also while an earlier one is open.")
-    late_minutes: Annotated[int, Field(ge=1, le=10_080)] | None = Field(
+    overlap: StrictBool = Field(False, description="True: a run is launched also while an earlier one is open.")
+    late_minutes: Annotated[StrictInt, Field(ge=0, le=1_000_000)] | None = Field(
         None, description="How late a run is still launched; null: half of the time to the next one."
     )
     job: JobBody = Field(

@@ -29,6 +29,7 @@ from costguard.cli import (
     replay,
     report,
     requests,
+    schedules,
     serve,
     spend,
     sweeps,
@@ -72,7 +73,7 @@ def _root(
 _PANELS: Mapping[str, Sequence[Any]] = {
     "Try it": (demo,),
     "VMs": (fleet, projects, requests, reminders, report, events),
-    "Jobs": (launch, quotes, jobs, sweeps, diagnosis, alike, goodput, places, traces),
+    "Jobs": (launch, quotes, jobs, sweeps, schedules, diagnosis, alike, goodput, places, traces),
     "Money": (spend, budgets, loose, bill, commitments, ledger),
     "Files of a training, without a server": (checkpoints, progress, read, replay),
     "Access and agents": (access,),

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from itertools import pairwise
 from zoneinfo import ZoneInfo
 
 from costguard.jobs.submit.check.checks import LONGEST_NAME
@@ -74,18 +75,21 @@ def problems(order: ScheduleOrder) -> Iterator[JobRefusal]:
         yield JobRefusal("job", f"{message}; write {{{{{name}}}}} where the braces are meant.")
 
 
-def warnings(order: ScheduleOrder, first: Submission, second: Submission) -> Iterator[str]:
-    """Says what two runs that follow each other share and perhaps should not."""
-    one, other = first.spec, second.spec
+def warnings(order: ScheduleOrder, following: Sequence[Submission]) -> Iterator[str]:
+    """Says what runs that follow each other share and perhaps should not."""
     hint = "put {date}, or {date}-{time}, into it where each is to begin from nothing"
-    plan, next_plan = one.checkpoint, other.checkpoint
-    if plan is not None and next_plan is not None and plan.location == next_plan.location and not plan.is_on_disk:
-        yield f"All runs save to {plan.location}, so that each resumes from what the one before saved: {hint}."
-    both = {output.destination for output in one.outputs} & {output.destination for output in other.outputs}
-    for destination in sorted(both):
-        yield f"Every run publishes to {destination}, over what the one before published: {hint}."
-    if order.overlaps and plan is not None and next_plan is not None and plan.location == next_plan.location:
-        yield "Runs that overlap would save to the same place at the same time."
+    for one, other in pairwise(made.spec for made in following):
+        plan, next_plan = one.checkpoint, other.checkpoint
+        if plan is not None and next_plan is not None and plan.location == next_plan.location and not plan.is_on_disk:
+            yield f"Runs save to the same place, {plan.location}, so that each resumes from what the last saved: {hint}."
+            if order.overlaps:
+                yield "Runs that overlap would save to that place at the same time."
+            break
+    for one, other in pairwise(made.spec for made in following):
+        both = {output.destination for output in one.outputs} & {output.destination for output in other.outputs}
+        if both:
+            yield f"Runs publish to the same place, {min(both)}, each over what the last published: {hint}."
+            break
 
 
 def waits(next_due: datetime | None) -> str:

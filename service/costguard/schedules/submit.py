@@ -194,8 +194,8 @@ class ScheduleService:
             first = submission_at(order.template, schedule_id, title, Rhythm("", "UTC"), now)
             return _Reading(None, (), first, tuple(refusals), ())
         times = tuple(islice(due_times(rhythm, now), _SHOWN))
-        first, second = (submission_at(order.template, schedule_id, title, rhythm, due) for due in (times * 2)[:2])
-        warned = tuple(runs.warnings(order, first, second))
+        made = [submission_at(order.template, schedule_id, title, rhythm, due) for due in times]
+        first, warned = made[0], tuple(runs.warnings(order, made))
         # What is checked is a job that starts now.
         within = order.template.spec.deadline_in
         deadline = first.spec.deadline if within is None else now + within
