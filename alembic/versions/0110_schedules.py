@@ -57,11 +57,11 @@ def upgrade() -> None:
         sa.Column("job_id", sa.String(), nullable=True),
         sa.Column("tried_at", sa.BigInteger(), nullable=True),
         sa.Column("asked_by", sa.String(), server_default="", nullable=False),
+        sa.Column("idempotency_key", sa.String(), nullable=True),
         sa.ForeignKeyConstraint(["job_id"], ["jobs.id"], name=op.f("fk_schedule_runs_job_id_jobs")),
-        sa.ForeignKeyConstraint(
-            ["schedule_id"], ["schedules.id"], name=op.f("fk_schedule_runs_schedule_id_schedules")
-        ),
+        sa.ForeignKeyConstraint(["schedule_id"], ["schedules.id"], name=op.f("fk_schedule_runs_schedule_id_schedules")),
         sa.PrimaryKeyConstraint("schedule_id", "due_at", name=op.f("pk_schedule_runs")),
+        sa.UniqueConstraint("idempotency_key", name=op.f("uq_schedule_runs_idempotency_key")),
     )
     op.create_index("ix_schedule_runs_job", "schedule_runs", ["job_id"])
     op.create_index(

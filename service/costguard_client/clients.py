@@ -119,11 +119,23 @@ class Client(_Server):
     quote_sweep = _sync(operations.quote_sweep)
     cancel_sweep = _sync(operations.cancel_sweep)
     resume_sweep = _sync(operations.resume_sweep)
+    schedules = _sync(operations.list_schedules)
+    schedule = _sync(operations.get_schedule)
+    quote_schedule = _sync(operations.quote_schedule)
+    pause_schedule = _sync(operations.pause_schedule)
+    resume_schedule = _sync(operations.resume_schedule)
+    run_schedule = _sync(operations.run_schedule)
+    end_schedule = _sync(operations.end_schedule)
 
     def launch_sweep(self, *, key: str = "", **sweep: Unpack[schemas.SweepBody]) -> schemas.SweepResponse:
         """Launches a sweep. Repeating it with the same key returns the same sweep."""
         sweep["job"] = self._owned(sweep["job"])
         return self.call(operations.launch_sweep(sweep, key=key or secrets.token_hex(16)))
+
+    def create_schedule(self, *, key: str = "", **schedule: Unpack[schemas.ScheduleBody]) -> schemas.ScheduleResponse:
+        """Creates a schedule. Repeating it with the same key returns the same schedule."""
+        schedule["job"] = self._owned(schedule["job"])
+        return self.call(operations.create_schedule(schedule, key=key or secrets.token_hex(16)))
 
     def get(self, *path: str, **parameters: Value) -> Any:
         """The answer to GET /api/v1/PATH."""
@@ -253,11 +265,25 @@ class AsyncClient(_Server):
     quote_sweep = _async(operations.quote_sweep)
     cancel_sweep = _async(operations.cancel_sweep)
     resume_sweep = _async(operations.resume_sweep)
+    schedules = _async(operations.list_schedules)
+    schedule = _async(operations.get_schedule)
+    quote_schedule = _async(operations.quote_schedule)
+    pause_schedule = _async(operations.pause_schedule)
+    resume_schedule = _async(operations.resume_schedule)
+    run_schedule = _async(operations.run_schedule)
+    end_schedule = _async(operations.end_schedule)
 
     async def launch_sweep(self, *, key: str = "", **sweep: Unpack[schemas.SweepBody]) -> schemas.SweepResponse:
         """Launches a sweep. Repeating it with the same key returns the same sweep."""
         sweep["job"] = self._owned(sweep["job"])
         return await self.call(operations.launch_sweep(sweep, key=key or secrets.token_hex(16)))
+
+    async def create_schedule(
+        self, *, key: str = "", **schedule: Unpack[schemas.ScheduleBody]
+    ) -> schemas.ScheduleResponse:
+        """Creates a schedule. Repeating it with the same key returns the same schedule."""
+        schedule["job"] = self._owned(schedule["job"])
+        return await self.call(operations.create_schedule(schedule, key=key or secrets.token_hex(16)))
 
     def rows(self, call: Call[Any], items: str) -> AsyncIterator[Any]:
         """Every row of a list, page by page."""

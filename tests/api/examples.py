@@ -51,6 +51,23 @@ SWEEP = {
         },
     },
 }
+SCHEDULE = {
+    "name": "nightly",
+    "every": "day",
+    "at": "02:00",
+    "time_zone": "Europe/Berlin",
+    "job": {
+        "preset": "t4",
+        "command": ["python", "train.py", "--day", "{date}"],
+        "checkpoint": {
+            "location": "gs://lab/nightly/{date}",
+            "local": "/data/out",
+            "resume": "--from_checkpoint {checkpoint}",
+        },
+        "deadline_in_hours": 24,
+        "work_hours": 2,
+    },
+}
 ACT = {"reason": "done for today"}
 VM = "/api/v1/instances/lab/4711"
 # What each operation is asked, in this order: the method, the address, and what is sent.
@@ -87,6 +104,14 @@ ASKED: dict[str, tuple[str, str, Any]] = {
     "launchSweep": ("POST", "/api/v1/sweeps", SWEEP),
     "resumeSweep": ("POST", "/api/v1/sweeps/s7k2m9q4/resume", {"ceiling": "60"}),
     "cancelSweep": ("POST", "/api/v1/sweeps/s7k2m9q4/cancel", {"reason": "wrong data"}),
+    "listSchedules": ("GET", "/api/v1/schedules", None),
+    "getSchedule": ("GET", "/api/v1/schedules/c7k2m9q4", None),
+    "quoteSchedule": ("POST", "/api/v1/schedule-quotes", {**SCHEDULE, "hours": 2}),
+    "createSchedule": ("POST", "/api/v1/schedules", SCHEDULE),
+    "pauseSchedule": ("POST", "/api/v1/schedules/c7k2m9q4/pause", {}),
+    "resumeSchedule": ("POST", "/api/v1/schedules/c7k2m9q4/resume", {}),
+    "runSchedule": ("POST", "/api/v1/schedules/c1/run", {}),
+    "endSchedule": ("POST", "/api/v1/schedules/c7k2m9q4/end", {}),
     "listPlaces": ("GET", "/api/v1/places", None),
     "listTraces": ("GET", "/api/v1/traces?days=1&gap_seconds=3600", None),
     "getRecoveries": ("GET", "/api/v1/recoveries", None),

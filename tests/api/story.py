@@ -18,6 +18,7 @@ from tests.jobs.job_service import JobSetup
 from tests.loose import loose_things
 from tests.pages import job_story
 from tests.reminders import reminder_rows
+from tests.schedules import schedule_story
 from tests.sweeps import sweep_story
 
 from costguard.access.authentication import Authenticator
@@ -96,6 +97,7 @@ def make_story(database: Database) -> Story:
     office = JobSetup(database)
     office.rules = _with_people(office.rules)
     sweep_story.tell(office)
+    schedule_story.tell(office)
     stored_bill.tell(database)
     plain = deps_of(database)
     authenticator = authenticator_of(database, plain.clock, office.rules.access, MASTER)

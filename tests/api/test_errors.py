@@ -159,6 +159,7 @@ def test_the_description_has_no_floats_for_money(client: TestClient) -> None:
         "PromisedSavingOut",
         "QuoteBody",
         "SaveIntervalOut",
+        "ScheduleQuoteBody",
         "StandstillOut",
         "SweepBody",
         "SweepQuoteBody",

@@ -13,6 +13,7 @@ from costguard.model.access import Role
 
 JOB = {"preset": "t4", "project": "lab", "command": ["python", "train.py"]}
 SWEEP = {"grid": {"lr": ["1", "2"]}, "job": {**JOB, "command": ["train", "{lr}"]}}
+SCHEDULE = {"every": "day", "job": JOB}
 
 
 @pytest.fixture
@@ -20,7 +21,9 @@ def story(sqlite_database: Database) -> Story:
     return make_story(sqlite_database)
 
 
-@pytest.mark.parametrize(("path", "body", "what"), [("jobs", JOB, "job"), ("sweeps", SWEEP, "sweep")])
+@pytest.mark.parametrize(
+    ("path", "body", "what"), [("jobs", JOB, "job"), ("sweeps", SWEEP, "sweep"), ("schedules", SCHEDULE, "schedule")]
+)
 def test_same_key_of_two_people_is_two_keys(story: Story, path: str, body: dict[str, Any], what: str) -> None:
     """Each launches their own, and a repeat gives each their own, with another token too."""
     client = TestClient(story.app)

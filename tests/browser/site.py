@@ -17,6 +17,7 @@ from tests.jobs import job_service
 from tests.loose import loose_things
 from tests.pages import job_story
 from tests.reminders import reminder_rows
+from tests.schedules import schedule_story
 from tests.sweeps import sweep_story
 from tests.within import keep_rates
 
@@ -129,6 +130,7 @@ def tell(database: Database, authenticator: RequestAuthenticator | None = None) 
     stored_bill.tell(database)
     _sessions(database)
     sweep_story.tell(job_service.JobSetup(database))
+    schedule_story.tell(job_service.JobSetup(database))
     lease.acquire(database, "daemon", "guard-1", HOUR)
     pages = {
         "api": "/api/docs",
@@ -145,6 +147,8 @@ def tell(database: Database, authenticator: RequestAuthenticator | None = None) 
         "cancel": f"{jobs['resnet']}/cancel",
         "sweeps": "/sweeps",
         "sweep": f"/sweeps/{sweep_story.ID}",
+        "schedules": "/schedules",
+        "schedule": f"/schedules/{schedule_story.ID}",
         "launch": "/launch?preset=t4",
         "launch-more": "/launch?preset=t4&image=lab/train:7",
         "spend": "/spend?from=2026-10-20&to=2026-11-20",

@@ -13,6 +13,7 @@ from tests.jobs.job_service import JobSetup, priced
 from tests.schedules import schedule_story
 
 from costguard.db.transaction import Database
+from costguard.model.job import JobState
 
 FILE = """
 name = "nightly"
@@ -90,7 +91,9 @@ def test_wrong_schedules_are_refused(run: Run, file: str, options: tuple[str, ..
 def test_runs_that_share_a_place_are_warned_of(run: Run, file: str) -> None:
     """A location without {date} lets each run resume from what the one before saved."""
     done = run("schedule", file, "--every", "day", "--checkpoint", "gs://lab/same", "--dry-run", **ADA)
-    assert "WARNING: Runs save to the same place, gs://lab/same, so that each resumes" in " ".join(done.stdout.split())
+    assert "WARNING: Runs save to the same place, gs://lab/same, so that each resumes what" in " ".join(
+        done.stdout.split()
+    )
     twice_a_day = run("schedule", file, "--every", "6h", "--dry-run", **ADA)
     assert "the same place, gs://lab/nightly/2026-11-21," in " ".join(twice_a_day.stdout.split())
 
@@ -108,7 +111,7 @@ def test_schedule_is_listed_shown_and_changed(run: Run, office: JobSetup) -> Non
     open_run = run("schedule", "run", "nightly", **ADA)
     assert open_run.returncode == 1
     assert "is open: cm2" in open_run.stderr
-    schedule_story.settle(office, "cm2", schedule_story.JobState.SUCCEEDED)
+    schedule_story.settle(office, "cm2", JobState.SUCCEEDED)
     assert "launching" in run("schedule", "run", "nightly", **ADA).stdout
     assert "ended" in run("schedule", "end", "nightly", **ADA).stdout
     assert "nightly" not in run("schedule", "list").stdout

@@ -11,6 +11,7 @@ from tests.api import rows
 from tests.api.rows import NOW
 from tests.jobs import job_rows
 from tests.jobs.job_service import JobSetup, priced
+from tests.schedules import schedule_story
 from tests.sweeps import sweep_story
 
 from costguard.access.rules import Rules
@@ -51,6 +52,8 @@ _DATA: Mapping[str, Mapping[str, Any]] = {
     "BurnRateUnusual": {"rate_nanos": 40 * 10**9, "usual_nanos": 5 * 10**9},
     "BillDrifted": {"total_nanos": 8_400_000_000, "worst": ["2026-11-15 train-7: The bill has no row of it."]},
     "GenerationBegan": {"generation": 2},
+    "ScheduleRunMissed": {"schedule": schedule_story.ID},
+    "ScheduleRunRefused": {"schedule": schedule_story.ID},
 }  # fmt: skip
 _HANG = Hang(NOW, "still", "training", timedelta(minutes=20), stacks='File "/opt/train.py", line 88 in step')
 
@@ -58,6 +61,7 @@ _HANG = Hang(NOW, "still", "training", timedelta(minutes=20), stacks='File "/opt
 def contents(database: Database) -> Mapping[str, NotificationContent]:
     """Returns contents by the kind of event; cards of jobs and sweeps by `card-` and their state."""
     job, sweep = _job(database), _sweep(database)
+    schedule_story.tell(JobSetup(database))
     composed: dict[str, NotificationContent] = {}
     for kind in notification.KINDS:
         if kind in list(JobEvent):

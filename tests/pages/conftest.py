@@ -70,7 +70,13 @@ def client_of(client_with: Callable[..., TestClient], database: Database) -> Cal
 
     def made(authenticator: FixedAuthenticator) -> TestClient:
         office = JobSetup(database)
-        client = client_with(rules=office.rules, jobs=office.it, sweeps=office.sweeps, authenticator=authenticator)
+        client = client_with(
+            rules=office.rules,
+            jobs=office.it,
+            sweeps=office.sweeps,
+            schedules=office.schedules,
+            authenticator=authenticator,
+        )
         client.follow_redirects = False
         return client
 

@@ -12,6 +12,7 @@ from tests.api.rows import NOW
 from tests.authenticators import ADMIT_ALL, FixedAuthenticator
 from tests.jobs import job_rows
 from tests.jobs.job_service import JobSetup, priced
+from tests.schedules import schedule_story
 from tests.sweeps import sweep_story
 
 from costguard.db.transaction import Database
@@ -28,6 +29,7 @@ def database(sqlite_database: Database) -> Database:
 @pytest.fixture
 def client(client_of: Callable[[FixedAuthenticator], TestClient], database: Database) -> TestClient:
     sweep_story.tell(JobSetup(priced(database)))
+    schedule_story.tell(JobSetup(database))
     with database.write() as connection:
         job_rows.added(connection, "j1111111", name="resnet", state=JobState.SUCCEEDED, settled_at=NOW)
         job_rows.added(connection, "j2222222", name="resnet", created_at=NOW + timedelta(minutes=1))
@@ -72,7 +74,14 @@ def test_a_name_of_several_open_jobs_names_them(client: TestClient, database: Da
     assert "j3333333" in answer.text
 
 
-@pytest.mark.parametrize("path", ["/jobs/nothing", "/sweeps/nothing", "/vm/lab/nothing", "/jobs/" + "x" * 3000])
+def test_a_schedules_name_leads_to_its_page(client: TestClient) -> None:
+    """A schedule's name works as a job's does."""
+    assert client.get("/schedules/nightly").headers["location"] == f"/schedules/{schedule_story.ID}"
+
+
+@pytest.mark.parametrize(
+    "path", ["/jobs/nothing", "/sweeps/nothing", "/schedules/nothing", "/vm/lab/nothing", "/jobs/" + "x" * 3000]
+)
 def test_a_name_of_nothing_is_a_page_that_says_so(client: TestClient, path: str) -> None:
     """The page comes however long the name is."""
     answer = client.get(path)

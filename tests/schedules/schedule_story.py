@@ -20,7 +20,7 @@ DAY = timedelta(days=1)
 def template(**changed: object) -> Submission:
     """A training with checkpoints of each day."""
     plan = CheckpointPlan("gs://lab/nightly/{date}", "--from {checkpoint}", uploads_itself=True)
-    return asked(**{"command": ("python", "train.py", "--day", "{date}"), "checkpoint": plan, **changed})
+    return asked(None, **{"command": ("python", "train.py", "--day", "{date}"), "checkpoint": plan, **changed})
 
 
 def order(**changed: object) -> ScheduleOrder:

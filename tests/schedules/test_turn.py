@@ -29,6 +29,7 @@ from costguard.model.access import PERMISSIONS, Authority, Role, Via
 from costguard.model.job import Job, JobCode, JobState
 from costguard.model.schedule import RunOutcome, Schedule, ScheduleState
 from costguard.schedules import listing
+from costguard.schedules.schedule_rows import ScheduleFilters
 from costguard.schedules.turn import SchedulesReport, SchedulesTurn
 
 ADA = Actor("ada@lab.example")
@@ -215,6 +216,7 @@ def test_run_outside_of_the_times_is_launched_once(office: JobSetup) -> None:
     run = office.schedules.run_now("c1", ADA)
     assert office.schedules.run_now("c1", ADA).due_at == run.due_at
     turn(office)
+    assert office.schedules.run_now("c1", ADA, "key").job_id == "j1"
     assert runs(office) == [("launched", "j1")]
     assert job(office, "j1").spec.name == "nightly 2026-11-20 13:00"
     office.clock.advance(MINUTE)
@@ -320,6 +322,6 @@ def test_cost_is_of_the_runs_that_are_shown(office: JobSetup) -> None:
     assert (shown.row.launched, shown.row.not_launched, shown.cost.whole) == (2, 2, True)
     with office.database.read() as connection:
         accrual = accrual_at(connection, office.clock.now())
-        (row,) = listing.schedules_page(connection, accrual, listing.ScheduleFilters(), None, 10)
+        (row,) = listing.schedules_page(connection, accrual, ScheduleFilters(), None, 10)
     assert row.last is not None
     assert row.last.run.outcome is RunOutcome.SKIPPED

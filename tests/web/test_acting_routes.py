@@ -19,6 +19,7 @@ from tests.authenticators import authenticator_of, make_principal, sign_in_pages
 from tests.in_one_thread import OneThread, in_one_thread
 from tests.jobs import job_rows
 from tests.jobs.job_service import JobSetup
+from tests.schedules import rows as schedule_rows
 from tests.sweeps import rows as sweep_rows
 from tests.web.test_routes import READS_BY_POST, SAFE, Asked, table
 
@@ -90,6 +91,7 @@ class House:
                     job_rows.added(connection, whose, owner=owner)
                     job_rows.failed_on_disk(connection, f"{whose}-kept", owner)
                     sweep_rows.added(connection, f"{whose}-sweep", owner)
+                    schedule_rows.added(connection, f"{whose}-nightly", owner)
 
     def tokens(self) -> Iterator[Held]:
         """Makes a token for each role, and of each role one for each permission, and the pairs that open something
@@ -161,6 +163,16 @@ def launch_sweep(house: House, held: Held, whose: str) -> tuple[int, bool] | Non
     return status, Permission.JOBS in held.permissions and named
 
 
+def create_schedule(house: House, held: Held, whose: str) -> tuple[int, bool] | None:
+    """Creates a schedule as a job."""
+    if not OWNERS[whose]:
+        return None
+    job = {"preset": "t4", "command": ["true"], "project": "lab", "owner": OWNERS[whose]}
+    named = whose == "own" or Permission.ADMIN in held.permissions
+    status = house.post(held, "/api/v1/schedules", {"every": "day", "job": job})
+    return status, Permission.JOBS in held.permissions and named
+
+
 def launch_on_a_page(house: House, held: Held, whose: str) -> tuple[int, bool] | None:
     if whose != "own":
         return None  # only the master token names another there
@@ -226,6 +238,12 @@ CASES: Mapping[tuple[str, str], tuple[Case, ...]] = {
     ("POST", "/api/v1/sweeps"): (launch_sweep,),
     ("POST", "/api/v1/sweeps/{sweep_id}/resume"): (of_job("/api/v1/sweeps/{job}-sweep/resume"),),
     ("POST", "/api/v1/sweeps/{sweep_id}/cancel"): (of_job("/api/v1/sweeps/{job}-sweep/cancel"),),
+    ("POST", "/api/v1/schedules"): (create_schedule,),
+    **{
+        ("POST", f"{where}/schedules/{{schedule_id}}/{verb}"): (of_job(f"{where}/schedules/{{job}}-nightly/{verb}"),)
+        for where in ("/api/v1", "")
+        for verb in ("pause", "resume", "run")
+    },
     ("POST", "/launch"): (launch_on_a_page,),
     ("POST", "/sweeps/{sweep_id}/resume"): (of_job("/sweeps/{job}-sweep/resume"),),
     ("POST", "/sweeps/{sweep_id}/cancel"): (of_job("/sweeps/{job}-sweep/cancel"),),
@@ -244,6 +262,8 @@ CASES: Mapping[tuple[str, str], tuple[Case, ...]] = {
 }
 # Sessions of one's own and of others are tried one by one in tests/access.
 ELSEWHERE = {
+    ("POST", "/api/v1/schedules/{schedule_id}/end"),  # for good: by the same rule, tests/schedules/test_submit.py
+    ("POST", "/schedules/{schedule_id}/end"),
     ("DELETE", "/api/v1/sessions/{session_id}"),
     ("POST", "/sessions/{session_id}/end"),
     ("PUT", "/api/v1/code/{sha256}"),  # belongs to nobody: tests/api/test_code.py

@@ -41,7 +41,7 @@ OF_AGENTS = {
     "/api/v1/attempts/{attempt}/py-spy",
 }
 # Who only reads may ask these, though they are posted: nothing is changed by them.
-READS_BY_POST = {"/api/v1/quotes", "/api/v1/sweep-quotes", "/launch/quote"}
+READS_BY_POST = {"/api/v1/quotes", "/api/v1/sweep-quotes", "/api/v1/schedule-quotes", "/launch/quote"}
 SAFE = {"GET", "HEAD", "OPTIONS"}
 
 

@@ -72,14 +72,18 @@ class ScheduleBody(Body):
     )
     at: Text = Field("", max_length=10, description="The time of the day as HH:MM; empty: 00:00.", examples=["02:00"])
     cron: Text = Field(
-        "", max_length=200, description="Five fields of cron in place of `every` and `at`.", examples=["0 2 * * 1-5"]
+        "",
+        max_length=200,
+        description="The five fields of cron, in place of `every` and `at`.",
+        examples=["0 2 * * 1-5"],
     )
     time_zone: Text = Field(
         "UTC", max_length=100, description="The time zone of these times.", examples=["Europe/Berlin"]
     )
     overlap: StrictBool = Field(False, description="True: a run is launched also while an earlier one is open.")
     late_minutes: Annotated[StrictInt, Field(ge=0, le=1_000_000)] | None = Field(
-        None, description="How late a run is still launched; null: half of the time to the next one."
+        None,
+        description="The most that a run may be late and still be launched; null: half of the time to the next one.",
     )
     job: JobBody = Field(
         description=(
@@ -142,7 +146,8 @@ class ScheduleOut(Out):
     times: str = Field(description="Its times in words.", examples=["at 02:00 every day (Europe/Berlin)"])
     overlap: bool = read_from("schedule.overlaps")
     late_seconds: Seconds | None = read_from(
-        "schedule.late", description="How late a run is still launched; null: half of the time to the next one."
+        "schedule.late",
+        description="The most that a run may be late and still be launched; null: half of the time to the next one.",
     )
     next_due: Moment | None = read_from("schedule.next_due", description="The next due time; null: none.")
     via: Annotated[str, one_of(("api", "cli"))] = read_from("schedule.via")
@@ -324,11 +329,15 @@ def end(
     operation_id="runSchedule",
     status_code=HTTPStatus.ACCEPTED,
     dependencies=[CHECKED],
-    responses={409: problem("It has ended, or an earlier run is open."), **NOT_FOUND, **WRITTEN},
+    responses={
+        409: problem("It has ended, an earlier run is open, or this key was used for another schedule."),
+        **NOT_FOUND,
+        **WRITTEN,
+    },
 )
-def run(deps: Given, asker: Asker, schedule_id: ScheduleId, body: ScheduleActBody) -> ScheduleResponse:
+def run(deps: Given, asker: Asker, schedule_id: ScheduleId, body: ScheduleActBody, key: Key = None) -> ScheduleResponse:
     """Launches a run within seconds, besides those at its times; also while it is paused."""
-    available_schedules(deps.schedules).run_now(schedule_id, acting(asker, body.by, "by"))
+    available_schedules(deps.schedules).run_now(schedule_id, acting(asker, body.by, "by"), asker.own(key))
     return _detail(deps, schedule_id)
 
 

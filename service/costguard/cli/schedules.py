@@ -83,7 +83,7 @@ def create(
     ] = "",
     at: Annotated[str, typer.Option("--at", metavar="HH:MM", help="The time of the day. Default: 00:00.")] = "",
     cron: Annotated[
-        str, typer.Option("--cron", metavar="FIELDS", help="Five fields of cron in place of --every and --at.")
+        str, typer.Option("--cron", metavar="FIELDS", help="The five fields of cron, in place of --every and --at.")
     ] = "",
     time_zone: Annotated[
         str, typer.Option("--time-zone", metavar="ZONE", help="The time zone of the times, such as Europe/Berlin.")
@@ -96,7 +96,7 @@ def create(
         typer.Option(
             "--late",
             metavar="SPAN",
-            help="How late a run is still launched, such as 2h. Default: half of the time to the next.",
+            help="The most that a run may be late, such as 2h. Default: half of the time to the next.",
         ),
     ] = None,
     dry_run: Annotated[
@@ -167,9 +167,11 @@ def resume(schedule_id: ScheduleId, owner: Me = "", url: Url = DEFAULT_URL, as_j
     _act(schedule_id, "resume", owner, url, as_json)
 
 
-def run(schedule_id: ScheduleId, owner: Me = "", url: Url = DEFAULT_URL, as_json: AsJson = False) -> None:
+def run(
+    schedule_id: ScheduleId, owner: Me = "", key: Key = "", url: Url = DEFAULT_URL, as_json: AsJson = False
+) -> None:
     """Launch a run now, besides those at its times."""
-    _act(schedule_id, "run", owner, url, as_json)
+    _act(schedule_id, "run", owner, url, as_json, key or secrets.token_hex(16))
 
 
 def end(schedule_id: ScheduleId, owner: Me = "", url: Url = DEFAULT_URL, as_json: AsJson = False) -> None:
@@ -177,9 +179,9 @@ def end(schedule_id: ScheduleId, owner: Me = "", url: Url = DEFAULT_URL, as_json
     _act(schedule_id, "end", owner, url, as_json)
 
 
-def _act(schedule_id: str, verb: str, owner: str, url: str, as_json: bool) -> None:
+def _act(schedule_id: str, verb: str, owner: str, url: str, as_json: bool, key: str | None = None) -> None:
     body = {"by": owner} if owner else {}
-    render(ServerClient(url).post("schedules", schedule_id, verb, body=body), as_json, show_schedule)
+    render(ServerClient(url).post("schedules", schedule_id, verb, body=body, key=key), as_json, show_schedule)
 
 
 def _created(server: ServerClient, body: dict[str, Any], key: str) -> Answer:

@@ -18,7 +18,7 @@ from costguard.db.tables import events
 from costguard.db.transaction import Database
 from costguard.events import audit_log
 from costguard.ledger.accrual import Accrual, accrual_at
-from costguard.messages import hint, job_update, sweep_update
+from costguard.messages import hint, job_update, schedule_update, sweep_update
 from costguard.messages.outbox import Composed, Withdrawn
 from costguard.model.budget import Budget
 from costguard.model.event import Event
@@ -49,6 +49,7 @@ KINDS = (  # that become messages
     _BILL,
     *job_update.KINDS,
     *sweep_update.KINDS,
+    *schedule_update.KINDS,
 )
 _SHOWN = 3  # of the owners who spent the most, and of refused prices
 _NEWS_FOR = timedelta(days=1)  # older events are no news: Slack may be set up on a ledger of years
@@ -210,12 +211,14 @@ class NotificationWatch:
             events = recorded_since(connection, KINDS, now - _NEWS_FOR)
             of_jobs = [event for _, event in events if event.kind in job_update.KINDS]
             of_sweeps = [event for _, event in events if event.kind in sweep_update.KINDS]
-            of_updates = {*job_update.KINDS, *sweep_update.KINDS}
+            of_schedules = [event for _, event in events if event.kind in schedule_update.KINDS]
+            of_updates = {*job_update.KINDS, *sweep_update.KINDS, *schedule_update.KINDS}
             others = [(at, event) for at, event in events if event.kind not in of_updates]
             messages = [
                 *_messages(others, self._rules, self._channel),
                 *job_update.messages_of(connection, of_jobs, self._rules, now),
                 *sweep_update.messages_of(connection, of_sweeps),
+                *schedule_update.messages_of(connection, of_schedules),
             ]
             stored = message_rows.known(connection, [message.key for message in messages])
         new = [message for message in messages if message.key not in stored]
@@ -246,6 +249,8 @@ class NotificationComposer:
             return self._job_update(connection, accrual, events[0], message)
         if events[0].kind in sweep_update.KINDS:
             return sweep_update.news(connection, accrual, events[0], self._url)
+        if events[0].kind in schedule_update.KINDS:
+            return schedule_update.news(connection, events[0], self._url)
         return Composed(self._content(connection, accrual, events, message), shown="", is_final=True)
 
     def _job_update(

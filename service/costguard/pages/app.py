@@ -25,6 +25,7 @@ from costguard.pages import (
     presets,
     prices,
     savings,
+    schedules,
     spend,
     sweeps,
     vm,
@@ -43,6 +44,7 @@ _PAGES = (
     job,
     output,
     sweeps,
+    schedules,
     launch,
     spend,
     savings,
@@ -56,7 +58,13 @@ _PAGES = (
     access,
     api_docs,
 )
-_ACTING_ROUTERS = (vm.acting_router, job.acting_router, sweeps.acting_router, access.admin_router)
+_ACTING_ROUTERS = (
+    vm.acting_router,
+    job.acting_router,
+    sweeps.acting_router,
+    schedules.acting_router,
+    access.admin_router,
+)
 
 
 def add_pages(app: FastAPI, source: Source, speed: float = 1.0) -> None:

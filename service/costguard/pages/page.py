@@ -30,6 +30,8 @@ from costguard.ledger import fleet_rows
 from costguard.model.access import Permission, Principal
 from costguard.pages import show
 from costguard.pages.query import BadAddress
+from costguard.schedules import schedule_rows
+from costguard.schedules.submit import ScheduleService
 from costguard.spend.loose.things import LooseThings
 from costguard.sweeps import sweep_rows
 from costguard.sweeps.submit import SweepService
@@ -68,6 +70,8 @@ class Source(health.HealthSources, Protocol):
     def jobs(self) -> JobService | None: ...
     @property
     def sweeps(self) -> SweepService | None: ...
+    @property
+    def schedules(self) -> ScheduleService | None: ...
     @property
     def output(self) -> OpenFolder | None: ...
     @property
@@ -268,6 +272,8 @@ def with_id(database: Database, path: str, given: Mapping[str, str]) -> str | No
             ids["job_id"] = job_rows.id_of(connection, given["job_id"])
         if "sweep_id" in given:
             ids["sweep_id"] = sweep_rows.id_of(connection, given["sweep_id"])
+        if "schedule_id" in given:
+            ids["schedule_id"] = schedule_rows.id_of(connection, given["schedule_id"])
         if "gce_id" in given:
             ids["gce_id"] = fleet_rows.gce_id_of(connection, given["project"], given["gce_id"])
     return None if ids == given else path.format(**{part: quote(value, safe="") for part, value in ids.items()})

@@ -81,7 +81,7 @@ def warnings(order: ScheduleOrder, following: Sequence[Submission]) -> Iterator[
     for one, other in pairwise(made.spec for made in following):
         plan, next_plan = one.checkpoint, other.checkpoint
         if plan is not None and next_plan is not None and plan.location == next_plan.location and not plan.is_on_disk:
-            yield f"Runs save to the same place, {plan.location}, so that each resumes from what the last saved: {hint}."
+            yield f"Runs save to the same place, {plan.location}, so that each resumes what the last saved: {hint}."
             if order.overlaps:
                 yield "Runs that overlap would save to that place at the same time."
             break

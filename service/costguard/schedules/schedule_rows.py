@@ -141,8 +141,8 @@ def set_state(
     connection.execute(update(schedules).where(schedules.c.id == schedule_id).values(values))
 
 
-def add_runs(connection: Connection, runs: Sequence[ScheduleRun]) -> None:
-    """A second run of the same due time breaks a constraint."""
+def add_runs(connection: Connection, runs: Sequence[ScheduleRun], idempotency_key: str | None = None) -> None:
+    """A second run of the same due time breaks a constraint. The key is of one run that was asked for."""
     rows = [
         {
             "schedule_id": run.schedule_id,
@@ -150,6 +150,7 @@ def add_runs(connection: Connection, runs: Sequence[ScheduleRun]) -> None:
             "outcome": run.outcome.value,
             "reason": storable(run.reason),
             "asked_by": storable(run.asked_by),
+            "idempotency_key": storable(idempotency_key),
         }
         for run in runs
     ]
@@ -162,6 +163,14 @@ def run_at(connection: Connection, schedule_id: str, due_at: datetime) -> Schedu
     columns = schedule_runs.c
     query = select(schedule_runs).where(columns.schedule_id == schedule_id, columns.due_at == due_at)
     row = connection.execute(query).first()
+    return None if row is None else _run(row)
+
+
+def run_of_key(connection: Connection, idempotency_key: str) -> ScheduleRun | None:
+    """Reads the run that was asked for under this key; None: it is not known."""
+    row = connection.execute(
+        select(schedule_runs).where(schedule_runs.c.idempotency_key == storable(idempotency_key))
+    ).first()
     return None if row is None else _run(row)
 
 

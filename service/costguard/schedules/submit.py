@@ -164,11 +164,18 @@ class ScheduleService:
         """The same for good. Raises as `pause` does."""
         return self._change(schedule_id, by, "end", ScheduleState.ENDED)
 
-    def run_now(self, schedule_id: str, by: Actor) -> ScheduleRun:
-        """Asks for a run outside of the schedule's times, also while it is paused. Raises as `pause` does."""
+    def run_now(self, schedule_id: str, by: Actor, idempotency_key: str | None = None) -> ScheduleRun:
+        """Asks for a run outside of the schedule's times, also while it is paused. Raises as `pause` does.
+
+        A repeat under its key, or within the minute, is answered with the same run.
+        """
         now = self._clock.now()
         with self._database.write() as connection:
             schedule = self._theirs(connection, schedule_id, by, "run")
+            if idempotency_key is not None and (same := schedule_rows.run_of_key(connection, idempotency_key)):
+                if same.schedule_id != schedule_id:
+                    raise Conflict(_TAKEN, "Use a new key for a new run.", kind="key-taken")
+                return same
             if schedule.state.is_over:
                 raise _ended(schedule)
             due_at = now.replace(second=0, microsecond=0)  # {date} and {time} tell it from other runs
@@ -180,7 +187,7 @@ class ScheduleService:
                 raise Conflict(message, "Wait until it has ended, or cancel it.", kind="run-open")
             reason = f"{by.address} asked for it; its job is being submitted."
             run = ScheduleRun(schedule_id, due_at, RunOutcome.LAUNCHING, reason, asked_by=by.address)
-            schedule_rows.add_runs(connection, [run])
+            schedule_rows.add_runs(connection, [run], idempotency_key)
         self._wake()
         return run
 
@@ -228,6 +235,7 @@ class ScheduleService:
         return schedule
 
 
+_TAKEN = "This Idempotency-Key came with another request before."
 _DONE = {"pause": "paused", "resume": "resumed", "end": "ended"}
 
 
@@ -252,7 +260,7 @@ def _of_key(connection: Connection, key: str, digest: str) -> Schedule | None:
     schedule, stored_digest = earlier
     if stored_digest != digest:
         raise Conflict(
-            "This Idempotency-Key came with another request before.",
+            _TAKEN,
             "Use a new key for a new schedule, and a key again only to repeat the very same request.",
             kind="key-taken",
         )

@@ -544,6 +544,54 @@ def get_savings(
     )
 
 
+def quote_schedule(body: schemas.ScheduleQuoteBody) -> Call[schemas.ScheduleQuoteOut]:
+    """Quote a schedule. Quotes one run and a month of them, with the next due times. Nothing is stored."""
+    return Call("POST", ("api", "v1", "schedule-quotes"), body=body)
+
+
+def list_schedules(
+    *,
+    state: Sequence[schemas.ScheduleState] | None = None,
+    owner: Sequence[str] | None = None,
+    limit: int | None = None,
+    cursor: str | None = None,
+) -> Call[schemas.SchedulesResponse]:
+    """List schedules. Lists schedules, the newest first, with the state of each, its next due time and its last
+    run.
+    """
+    return Call("GET", ("api", "v1", "schedules"), {"state": state, "owner": owner, "limit": limit, "cursor": cursor})
+
+
+def create_schedule(body: schemas.ScheduleBody, *, key: str | None = None) -> Call[schemas.ScheduleResponse]:
+    """Create a schedule. Accepts the schedule, or lists everything that is wrong with its times or its job."""
+    return Call("POST", ("api", "v1", "schedules"), body=body, key=key)
+
+
+def get_schedule(schedule_id: str) -> Call[schemas.ScheduleResponse]:
+    """Get a schedule with its last runs. Gets each of the last runs with its outcome, its job and its cost."""
+    return Call("GET", ("api", "v1", "schedules", schedule_id))
+
+
+def end_schedule(schedule_id: str, body: schemas.ScheduleActBody) -> Call[schemas.ScheduleResponse]:
+    """End a schedule. Ends it for good. Runs that were launched go on."""
+    return Call("POST", ("api", "v1", "schedules", schedule_id, "end"), body=body)
+
+
+def pause_schedule(schedule_id: str, body: schemas.ScheduleActBody) -> Call[schemas.ScheduleResponse]:
+    """Pause a schedule. Launches no runs until it is resumed. Runs that were launched go on."""
+    return Call("POST", ("api", "v1", "schedules", schedule_id, "pause"), body=body)
+
+
+def resume_schedule(schedule_id: str, body: schemas.ScheduleActBody) -> Call[schemas.ScheduleResponse]:
+    """Resume a schedule. Goes on with the next due time. Those in between do not count as missed."""
+    return Call("POST", ("api", "v1", "schedules", schedule_id, "resume"), body=body)
+
+
+def run_schedule(schedule_id: str, body: schemas.ScheduleActBody) -> Call[schemas.ScheduleResponse]:
+    """Run a schedule now. Launches a run within seconds, besides those at its times; also while it is paused."""
+    return Call("POST", ("api", "v1", "schedules", schedule_id, "run"), body=body)
+
+
 def end_sessions(*, address: str | None = None) -> Call[schemas.EndedSessionsResponse]:
     """Sign a person out everywhere. Ends all sessions of one person. Their tokens stay valid: when a person
     leaves, revoke those too.

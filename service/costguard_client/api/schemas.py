@@ -1463,13 +1463,15 @@ class JobOut(TypedDict):
     project: str
     reason: str
     """The reason for its state, and the next step."""
+    schedule: str
+    """The schedule that launched it; empty: none."""
     settled_at: str | None
     """The time at which it ended; null: it has not."""
     state: Literal["queued", "provisioning", "running", "recovering", "succeeded", "failed", "cancelled"]
     step: int | None
     title: str
     """The name, or the id where it has none."""
-    via: Literal["api", "cli", "page"]
+    via: Literal["api", "cli", "page", "schedule"]
 
 
 class JobOutlookOut(TypedDict):
@@ -3133,6 +3135,145 @@ SavingsResponse = TypedDict(
         "to": "str",
     },
 )
+
+
+class ScheduleActBody(TypedDict):
+    by: NotRequired[str | None]
+    """The requester's address; default: the caller. Only admins name another."""
+
+
+class ScheduleBody(TypedDict):
+    """A job and the times of its runs: either every and at, or the five fields of cron."""
+
+    at: NotRequired[str]
+    """The time of the day as HH:MM; empty: 00:00."""
+    cron: NotRequired[str]
+    """Five fields of cron in place of `every` and `at`."""
+    every: NotRequired[str]
+    """`day`, `weekday`, `month`, `hour`, a number of hours such as `6h`, or days: `monday,friday`."""
+    job: JobBody
+    """The job that each run launches. {date} and {time} in its texts stand for the due time in its time zone,
+    as 2026-03-09 and 0200, and {schedule} for the schedule's id. A deadline counts from the due time.
+    """
+    late_minutes: NotRequired[int | None]
+    """How late a run is still launched; null: half of the time to the next one."""
+    name: NotRequired[str]
+    """A name for people."""
+    overlap: NotRequired[bool]
+    """True: a run is launched also while an earlier one is open."""
+    time_zone: NotRequired[str]
+    """The time zone of these times."""
+
+
+class ScheduleOut(TypedDict):
+    changed_by: str
+    """The person who paused, resumed or ended it last; empty: nobody."""
+    created_at: str
+    cron: str
+    """Its times, as five fields of cron."""
+    id: str
+    last: ScheduleRunOut | None
+    """The last run; null: none yet."""
+    late_seconds: int | None
+    """How late a run is still launched; null: half of the time to the next one."""
+    launched: int
+    """The number of runs that were launched."""
+    name: str
+    next_due: str | None
+    """The next due time; null: none."""
+    not_launched: int
+    """The number of runs that were refused, skipped or missed."""
+    overlap: bool
+    owner: str
+    preset: str
+    project: str
+    reason: str
+    """The reason for its state, and the next step."""
+    state: Literal["active", "paused", "ended"]
+    time_zone: str
+    times: str
+    """Its times in words."""
+    title: str
+    """The name, or the id where it has none."""
+    via: Literal["api", "cli"]
+
+
+class ScheduleQuoteBody(TypedDict):
+    at: NotRequired[str]
+    """The time of the day as HH:MM; empty: 00:00."""
+    cron: NotRequired[str]
+    """Five fields of cron in place of `every` and `at`."""
+    every: NotRequired[str]
+    """`day`, `weekday`, `month`, `hour`, a number of hours such as `6h`, or days: `monday,friday`."""
+    hours: NotRequired[float]
+    """The running time of each run to quote for."""
+    job: JobBody
+    """The job that each run launches. {date} and {time} in its texts stand for the due time in its time zone,
+    as 2026-03-09 and 0200, and {schedule} for the schedule's id. A deadline counts from the due time.
+    """
+    late_minutes: NotRequired[int | None]
+    """How late a run is still launched; null: half of the time to the next one."""
+    name: NotRequired[str]
+    """A name for people."""
+    overlap: NotRequired[bool]
+    """True: a run is launched also while an earlier one is open."""
+    time_zone: NotRequired[str]
+    """The time zone of these times."""
+
+
+class ScheduleQuoteOut(TypedDict):
+    as_of: str
+    cost_a_month: str | None
+    """The cost of those runs at the cheapest offer; null: not known."""
+    cron: str
+    currency: str
+    job: QuoteOut
+    """The quote of one run, as it would start now."""
+    next_due: list[str]
+    """The next five due times."""
+    refusals: list[RefusalOut]
+    """The reasons why POST /api/v1/schedules would refuse this."""
+    runs_a_month: int
+    """The number of due times in the next 30 days."""
+    time_zone: str
+    times: str
+    """The times in words; empty where they cannot be read."""
+    warnings: list[str]
+
+
+class ScheduleResponse(TypedDict):
+    as_of: str
+    cost: Amount
+    """The cost of these runs' jobs, so far."""
+    currency: str
+    runs: list[ScheduleRunOut]
+    """The last runs, at most 50, the newest first."""
+    schedule: ScheduleOut
+
+
+class ScheduleRunOut(TypedDict):
+    asked_by: str
+    """The person who asked for it by hand; empty: it was due."""
+    cost: Amount
+    """The cost of that job, so far."""
+    due_at: str
+    job: str | None
+    """The job that it launched; null: none."""
+    outcome: Literal["launching", "launched", "refused", "skipped", "missed"]
+    reason: str
+    """The reason for the outcome."""
+    state: Literal["queued", "provisioning", "running", "recovering", "succeeded", "failed", "cancelled"] | None
+    """The state of that job; null: none."""
+
+
+ScheduleState = Literal["active", "paused", "ended"]
+
+
+class SchedulesResponse(TypedDict):
+    as_of: str
+    currency: str
+    next_cursor: str | None
+    schedules: list[ScheduleOut]
 
 
 class SearchedPlaceOut(TypedDict):

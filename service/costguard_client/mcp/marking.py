@@ -59,7 +59,7 @@ _FIELD = re.compile(r"[a-z][a-z0-9_]{0,39}")
 ALWAYS_OTHERS = frozenset(
     {"name", "owner", "label", "output", "reason", "text", "value", "words", "message", "said", "next"}
 )
-_ID_FIELDS = frozenset({"id", "job", "job_id", "sweep", "sweep_id", "token", "confirmation", "sha256"})
+_ID_FIELDS = frozenset({"id", "job", "job_id", "schedule", "sweep", "sweep_id", "token", "confirmation", "sha256"})
 # Mappings whose keys are names that others chose, or values of any field.
 KEYED_BY_OTHERS = frozenset(
     {

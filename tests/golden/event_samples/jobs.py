@@ -8,6 +8,7 @@ from datetime import timedelta
 from tests.api.rows import NOW
 from tests.jobs import job_rows
 from tests.jobs.job_service import JobSetup, asked, priced
+from tests.schedules import schedule_story
 from tests.sweeps import sweep_story
 
 from costguard.daemon import restoring
@@ -32,8 +33,10 @@ from costguard.model.instance import InstanceKey, ProvisioningModel, Status
 from costguard.model.job import Job, JobState, SeenCheckpoint
 from costguard.model.money import Money, Priced
 from costguard.model.progress import SeriesPoint
+from costguard.model.schedule import RunOutcome, Schedule, ScheduleRun, ScheduleState
 from costguard.model.sweep import Sweep, SweepState
 from costguard.model.tracker import TrackedRun, Tracker
+from costguard.schedules import schedule_events
 from costguard.sweeps import sweep_events
 from costguard.trackers import tracker_events
 from costguard_vm.diagnosis.kinds import BoundVerdict, Number
@@ -58,6 +61,9 @@ def record(database: Database) -> None:
     sweep = sweep_story.tell(office)
     with database.write() as connection:
         audit_log.append(connection, _of_sweeps(sweep), NOW)
+    schedule = schedule_story.tell(office)
+    with database.write() as connection:
+        audit_log.append(connection, _of_schedules(schedule), NOW)
     _unknown(database, job)
 
 
@@ -145,6 +151,15 @@ def _of_sweeps(sweep: Sweep) -> list[Event]:
             sweep_events.over(replace(sweep, round=number), state, "all members ended", Priced(Money.of(3)), NOW)
             for number, state in enumerate(ended, 1)
         ),
+    ]
+
+
+def _of_schedules(schedule: Schedule) -> list[Event]:
+    """Makes the events that the story does not record."""
+    refused = ScheduleRun(schedule.id, NOW, RunOutcome.REFUSED, "The job is refused: ada may not launch.")
+    return [
+        *(schedule_events.changed(schedule, state, ADA, NOW) for state in ScheduleState),
+        schedule_events.refused(schedule, refused, NOW),
     ]
 
 

@@ -47,6 +47,7 @@ schedule_runs = Table(
     Column("job_id", String, ForeignKey("jobs.id")),  # NULL: none was launched
     Column("tried_at", Timestamp),
     Column("asked_by", String, nullable=False, server_default=""),
+    Column("idempotency_key", String, unique=True),  # of the request for it; NULL: it was due, or came without one
 )
 Index("ix_schedule_runs_job", schedule_runs.c.job_id)
 Index(
