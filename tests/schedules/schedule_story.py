@@ -9,8 +9,8 @@ from tests.jobs.job_service import JobSetup, asked
 from costguard.jobs.rows import job_rows
 from costguard.jobs.submit.submission import Submission
 from costguard.model.job import CheckpointPlan, JobState
-from costguard.model.schedule import Schedule
 from costguard.schedules.runs import ScheduleOrder
+from costguard.schedules.schedule import Schedule
 from costguard.schedules.turn import SchedulesReport, SchedulesTurn
 
 ID = "c7k2m9q4"

@@ -1,4 +1,4 @@
-"""What comes of due times: one run at most, and the others missed or skipped."""
+"""Due times become one run at most, and the others are missed or skipped."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from costguard.model.schedule import Rhythm, Schedule, ScheduleState
 from costguard.schedules.decide import MOST_RECORDED, decide
+from costguard.schedules.schedule import Recurrence, Schedule, ScheduleState
 
-DAILY = Rhythm("0 2 * * *", "UTC")
+DAILY = Recurrence("0 2 * * *", "UTC")
 DUE = datetime(2026, 3, 9, 2, tzinfo=UTC)
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 SCHEDULE = Schedule(
@@ -20,7 +20,7 @@ SCHEDULE = Schedule(
     owner="ada@lab.example",
     project="lab",
     preset="t4",
-    rhythm=DAILY,
+    recurrence=DAILY,
     overlaps=False,
     late=None,
     state=ScheduleState.ACTIVE,
@@ -46,7 +46,7 @@ def test_due_run_is_launched_and_the_next_day_is_next() -> None:
 
 
 def test_late_run_is_launched_within_half_of_the_interval() -> None:
-    """After twelve hours the next day is nearer."""
+    """The next day is nearer after twelve hours."""
     in_time, too_late = (
         decide(SCHEDULE, (), DUE + 12 * HOUR),
         decide(SCHEDULE, (), DUE + 12 * HOUR + timedelta(seconds=1)),
@@ -89,7 +89,7 @@ def test_open_run_keeps_the_next_one_back_unless_runs_overlap() -> None:
 
 def test_long_outage_is_counted_and_not_recorded_one_by_one() -> None:
     """A year of a run every ten minutes is 52,560 due times: of these few are looked at, and the newest recorded."""
-    often = replace(SCHEDULE, rhythm=Rhythm("*/10 * * * *", "UTC"))
+    often = replace(SCHEDULE, recurrence=Recurrence("*/10 * * * *", "UTC"))
     decision = decide(often, (), DUE + 10 * HOUR)
     assert decision is not None
     assert (len(decision.missed), decision.more_missed) == (60, 0)

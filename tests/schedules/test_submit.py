@@ -61,7 +61,7 @@ def test_development_vm_is_no_job_of_a_schedule(office: JobSetup) -> None:
 
 
 def test_session_of_a_link_creates_no_schedule(office: JobSetup) -> None:
-    """Its right ends within hours, and a schedule would keep it."""
+    """The right ends within hours, and a schedule would keep it."""
     operator = PERMISSIONS[Role.OPERATOR]
     link = Authority(ADA.address, Role.OPERATOR, operator, Via.LINK, is_granted=True)
     with pytest.raises(Invalid, match="make a token"):
@@ -125,7 +125,7 @@ def test_quote_counts_the_runs_of_a_month_and_stores_nothing(office: JobSetup) -
     assert quoted.cost_a_month == Money.of("0.1715").times(2 * 20)
     assert quoted.warnings == ()
     wrong = office.schedules.quote(order(every="week"), timedelta(hours=2))
-    assert (wrong.rhythm, wrong.next_due, wrong.runs_a_month, wrong.cost_a_month) == (None, (), 0, Money())
+    assert (wrong.recurrence, wrong.next_due, wrong.runs_a_month, wrong.cost_a_month) == (None, (), 0, Money())
 
 
 def test_quote_warns_of_what_runs_share(office: JobSetup) -> None:

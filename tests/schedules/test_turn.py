@@ -27,8 +27,8 @@ from costguard.jobs.submit.submit import JobService
 from costguard.ledger.accrual import accrual_at
 from costguard.model.access import PERMISSIONS, Authority, Role, Via
 from costguard.model.job import Job, JobCode, JobState
-from costguard.model.schedule import RunOutcome, Schedule, ScheduleState
 from costguard.schedules import listing
+from costguard.schedules.schedule import RunOutcome, Schedule, ScheduleState
 from costguard.schedules.schedule_rows import ScheduleFilters
 from costguard.schedules.turn import SchedulesReport, SchedulesTurn
 
@@ -157,7 +157,7 @@ def test_paused_schedule_launches_nothing_and_misses_nothing(office: JobSetup) -
 
 
 def test_refused_run_says_why_and_the_next_is_tried(office: JobSetup) -> None:
-    """Its owner lost the right to launch, and got it back."""
+    """The owner lost the right to launch, and got it back."""
     schedule = created(office)
     office.rules = replace(RULES, access=Access(admins=frozenset({"root@lab.example"})))
     to_due(office, schedule)

@@ -15,7 +15,7 @@ from tests.schedules.schedule_story import order, settle, template, turn
 from costguard.db.tables import jobs, schedule_runs
 from costguard.events import audit_log
 from costguard.model.job import JobState
-from costguard.model.schedule import RunOutcome
+from costguard.schedules.schedule import RunOutcome
 
 NEW_YORK = ZoneInfo("America/New_York")
 BEGIN = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -61,8 +61,8 @@ def test_each_due_run_of_a_year_has_one_outcome_and_at_most_one_job(sqlite_url: 
     launched = [row for row in rows if row.outcome == RunOutcome.LAUNCHED]
     assert len({row.job_id for row in launched}) == len(launched) == len(named) == len(set(named))
     assert {row.outcome for row in rows} == {"launched", "skipped", "missed"}
-    told = {due for event in events if event.kind == "ScheduleRunMissed" for due in event.data["due_at"]}  # type: ignore[attr-defined]
-    assert told == {row.due_at.isoformat() for row in rows if row.outcome != RunOutcome.LAUNCHED}
+    announced = {due for event in events if event.kind == "ScheduleRunMissed" for due in event.data["due_at"]}  # type: ignore[attr-defined]
+    assert announced == {row.due_at.isoformat() for row in rows if row.outcome != RunOutcome.LAUNCHED}
     assert killed > 10
     assert [f"{moment:%m-%d %H:%M}" for moment in local if f"{moment:%H:%M}" != "02:30"] == ["03-08 03:00"]
 

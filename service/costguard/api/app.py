@@ -20,7 +20,6 @@ from costguard.api import (
     report,
     requests,
     savings,
-    schedules,
     sessions,
     slack,
     spend,
@@ -31,7 +30,7 @@ from costguard.api import (
 from costguard.api.bill import commitments, comparison, focus
 from costguard.api.deps import Deps
 from costguard.api.document import describe
-from costguard.api.job import alike, attempts, code, diagnosis, jobs, output, places, progress, quotes
+from costguard.api.job import alike, attempts, code, diagnosis, jobs, output, places, progress, quotes, schedules
 from costguard.web import problems
 from costguard.web.authentication import AuthenticationMiddleware
 from costguard.web.limits import BodyLimitMiddleware

@@ -33,8 +33,8 @@ from costguard.errors import ServerUnreachable
 from costguard.ledger.narrate import sentence
 from costguard.model.duration import read_span
 from costguard.model.money import about_text
-from costguard.model.schedule import ScheduleState
 from costguard.model.words import count_text
+from costguard.schedules.schedule import ScheduleState
 
 _EXAMPLES = """Examples:
 
@@ -121,10 +121,7 @@ def create(
     body: dict[str, Any] = {"every": every, "at": at, "cron": cron, "time_zone": time_zone, "overlap": overlap}
     body["name"] = given.pop("name", "")  # a run's has its time in it
     if late is not None:
-        span = read_span(late)
-        if span is None or span.total_seconds() % 60:
-            raise WrongUsage(f"--late: {late!r} is no span of whole minutes.", "Write one such as 30m or 2h.")
-        body["late_minutes"] = int(span.total_seconds()) // 60
+        body["late_minutes"] = _minutes(late)
     if dry_run:
         if job.workdir:
             given.pop("workdir", None)  # a folder in the code, which a price does not need
@@ -136,6 +133,13 @@ def create(
         return
     body["job"] = request(server, job, given)
     render(_created(server, body, key or secrets.token_hex(16)), as_json, show_schedule)
+
+
+def _minutes(late: str) -> int:
+    span = read_span(late)
+    if span is None or span.total_seconds() % 60:
+        raise WrongUsage(f"--late: {late!r} is no span of whole minutes.", "Write one such as 30m or 2h.")
+    return int(span.total_seconds()) // 60
 
 
 def list_(
@@ -236,8 +240,8 @@ def show_schedule(console: Console, answer: Answer) -> None:
     say(console, f"A job on {schedule['preset']} {schedule['times']}. {sentence(schedule['reason'])}")
     if answer["runs"]:
         show_table(console, _RUNS, answer["runs"])
-        count = len(answer["runs"])
-        say(console, f"Cost of {'this run' if count == 1 else f'these {count} runs'}: {amount_text(answer['cost'])}.")
+        runs = count_text(len(answer["runs"]), "run")
+        say(console, f"Cost of {runs}: {amount_text(answer['cost'])}.")
     if schedule["state"] == ScheduleState.ACTIVE:
         say(console, f"Pause it with: costguard schedule pause {schedule['id']}", "dim")
     elif schedule["state"] == ScheduleState.PAUSED:
@@ -255,7 +259,7 @@ def show_quote(console: Console, answer: Answer) -> None:
         say(console, f"A month of {runs}: {about_text(dollars(answer['cost_a_month']))}.", "bold")
     for warning in answer["warnings"]:
         say(console, f"WARNING: {warning}", "yellow")
-    known = {refusal["message"] for refusal in answer["job"]["refusals"]}  # printed with the job's quote
+    printed = {refusal["message"] for refusal in answer["job"]["refusals"]}  # printed with the job's quote
     for refusal in answer["refusals"]:
-        if refusal["message"] not in known:
+        if refusal["message"] not in printed:
             say(console, f"WOULD BE REFUSED: {refusal['message']}", "bold red")

@@ -321,9 +321,10 @@ def _executor(
     clock: Clock,
     monotonic: Callable[[], float],
     listening: Listening,
-) -> LiveExecutor:
+) -> LiveExecutor | ShadowExecutor:
     still_due = ByTheRules(rules, lambda: listening.answers_since)
-    return LiveExecutor(database, cloud, clock, still_due, monotonic, rules.stop_through)
+    live = LiveExecutor(database, cloud, clock, still_due, monotonic, rules.stop_through)
+    return ShadowExecutor(database, clock, live) if rules.is_shadow else live
 
 
 def belonging_of(settings: Settings) -> Belonging:
@@ -349,7 +350,6 @@ def built(
     marking.settle_in()
     loose = LooseTurns(settings, database, cloud, clock, speed)
     parts = messaging(settings, rules, database, clock, meters.message, loose.unused, monotonic)
-    live = _executor(rules, database, cloud, clock, monotonic, listening)
     beats = signs(settings, database, clock, speed, meters)
     reconciler = Reconciler(
         database,
@@ -360,7 +360,7 @@ def built(
         belonging,
         _pace(settings, speed),
         parts.lookups.enqueue if parts is not None else None,
-        ShadowExecutor(database, clock, live) if rules.is_shadow else live,
+        _executor(rules, database, cloud, clock, monotonic, listening),
         listening,
     )
     work = jobs(settings, rules, database, cloud, stored, clock, monotonic, listening)

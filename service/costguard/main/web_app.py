@@ -119,9 +119,8 @@ def _deps(built: _Built, is_stopping: Callable[[], bool]) -> Iterator[Deps]:
         from costguard.main.slack_intake import build_slack_intake  # only here: it loads Slack's client
 
         slack_intake = build_slack_intake(settings, rules, database, clock, partial(watcher.wake, "pass"), by_http=True)
-    jobs = job_services(
-        settings, rules, database, clock, speed, partial(watcher.wake, "jobs"), partial(watcher.wake, "look")
-    )
+    wake, look = partial(watcher.wake, "jobs"), partial(watcher.wake, "look")
+    jobs = job_services(settings, rules, database, clock, speed, wake, look)
     authenticator = authenticator_of(settings, database, clock, speed)
 
     def refused() -> Mapping[str, int]:

@@ -11,10 +11,10 @@ from costguard.messages.outbox import Composed, Withdrawn
 from costguard.model.event import Event
 from costguard.model.message import NotificationContent
 from costguard.model.moments import utc_text
-from costguard.model.schedule import Schedule
 from costguard.reminders.message_rows import NewMessage
 from costguard.schedules import schedule_rows
-from costguard.schedules.rhythm import in_words
+from costguard.schedules.recurrence import in_words
+from costguard.schedules.schedule import Schedule
 
 NEWS = "notification"
 
@@ -30,7 +30,7 @@ KINDS = tuple(ScheduleEvent)
 
 
 def messages_of(connection: Connection, events: Sequence[Event]) -> Iterator[NewMessage]:
-    """One message for each event, to the owner of its schedule."""
+    """Yields a message to the owner of its schedule for each event."""
     schedules = schedule_rows.of_ids(connection, {_schedule_id(event) for event in events})
     for event in events:
         schedule = schedules.get(_schedule_id(event))
@@ -48,7 +48,7 @@ def news(connection: Connection, event: Event, url: str) -> Composed | Withdrawn
 
 def content(schedule: Schedule, event: Event, url: str) -> NotificationContent:
     is_refused = event.kind == ScheduleEvent.REFUSED
-    figures = {"Schedule": f"{schedule.id}, {in_words(schedule.rhythm)}", "Owner": schedule.owner}
+    figures = {"Schedule": f"{schedule.id}, {in_words(schedule.recurrence)}", "Owner": schedule.owner}
     if schedule.next_due is not None:
         figures["Next run"] = utc_text(schedule.next_due)
     return NotificationContent(

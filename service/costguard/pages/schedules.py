@@ -13,13 +13,13 @@ from costguard.errors import Missing
 from costguard.jobs.submit import submission
 from costguard.ledger.accrual import accrual_at
 from costguard.model.access import Permission, Principal
-from costguard.model.schedule import Schedule
 from costguard.pages.job.page import actor_of
 from costguard.pages.page import Form, Given, Source, page_router, redirect
 from costguard.pages.query import place_before, texts
 from costguard.pages.show import link
 from costguard.schedules import listing
 from costguard.schedules.listing import ScheduleOverview, ScheduleRow
+from costguard.schedules.schedule import Schedule
 from costguard.schedules.schedule_rows import ScheduleFilters
 from costguard.schedules.submit import available_schedules
 from costguard.web.memo import memo_of

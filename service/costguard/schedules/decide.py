@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import islice
 
-from costguard.model.schedule import Schedule, ScheduleState
-from costguard.schedules.rhythm import due_times, next_due
+from costguard.schedules.recurrence import due_times, next_due
+from costguard.schedules.schedule import Schedule, ScheduleState
 
 MOST_LOOKED_AT = 2000  # due times since the last turn: two weeks of one every ten minutes
 MOST_RECORDED = 100  # of missed ones, the newest
@@ -16,7 +16,7 @@ MOST_RECORDED = 100  # of missed ones, the newest
 
 @dataclass(frozen=True, slots=True)
 class DueDecision:
-    """What follows from the due times that have come.
+    """The consequences of the due times that have come.
 
     `launch` is the due time to launch now, `skipped` the one that an open run keeps from it: at most one of them.
     `missed` are the others that are recorded, the oldest first, and `more_missed` the number of those before them.
@@ -37,7 +37,7 @@ def decide(schedule: Schedule, open_runs: Collection[str], now: datetime) -> Due
     """
     if schedule.state is not ScheduleState.ACTIVE or schedule.next_due is None or schedule.next_due > now:
         return None
-    after = due_times(schedule.rhythm, schedule.next_due)
+    after = due_times(schedule.recurrence, schedule.next_due)
     due = [schedule.next_due]
     following: datetime | None = None
     for one in islice(after, MOST_LOOKED_AT):
@@ -46,7 +46,7 @@ def decide(schedule: Schedule, open_runs: Collection[str], now: datetime) -> Due
             break
         due.append(one)
     else:
-        following = next_due(schedule.rhythm, now)
+        following = next_due(schedule.recurrence, now)
     *earlier, newest = due
     if now - newest > lateness(schedule, newest, following):
         return _missed(due, following)

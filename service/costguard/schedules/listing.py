@@ -12,9 +12,9 @@ from costguard.jobs.rows import job_rows
 from costguard.ledger.accrual import Accrual
 from costguard.model.job import Job
 from costguard.model.money import Priced
-from costguard.model.schedule import RunOutcome, Schedule, ScheduleRun
 from costguard.schedules import schedule_rows
-from costguard.schedules.rhythm import in_words
+from costguard.schedules.recurrence import in_words
+from costguard.schedules.schedule import RunOutcome, Schedule, ScheduleRun
 from costguard.schedules.schedule_rows import ScheduleFilters
 from costguard.spend import job_costs
 
@@ -49,7 +49,7 @@ class ScheduleRow:
 
     @property
     def times(self) -> str:
-        return in_words(self.schedule.rhythm)
+        return in_words(self.schedule.recurrence)
 
     @property
     def launched(self) -> int:

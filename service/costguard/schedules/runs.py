@@ -14,7 +14,7 @@ from costguard.jobs.submit.submission import JobRefusal, Submission
 from costguard.model.duration import span_text
 from costguard.model.job import JobKind
 from costguard.model.moments import utc_text
-from costguard.model.schedule import Rhythm
+from costguard.schedules.schedule import Recurrence
 
 GIVEN = ("schedule", "date", "time")
 LEAST_LATE, MOST_LATE = timedelta(minutes=1), timedelta(days=7)
@@ -34,9 +34,11 @@ class ScheduleOrder:
     late: timedelta | None = None
 
 
-def submission_at(template: Submission, schedule_id: str, title: str, rhythm: Rhythm, due_at: datetime) -> Submission:
+def submission_at(
+    template: Submission, schedule_id: str, title: str, recurrence: Recurrence, due_at: datetime
+) -> Submission:
     """Returns the job of the run that is due then. Its deadline counts from the due time, also where it starts late."""
-    local = due_at.astimezone(ZoneInfo(rhythm.time_zone))
+    local = due_at.astimezone(ZoneInfo(recurrence.time_zone))
     values = {"schedule": schedule_id, "date": f"{local:%Y-%m-%d}", "time": f"{local:%H%M}"}
     made: Submission = each_text(template, lambda text: fill(text, values))
     name = made.spec.name

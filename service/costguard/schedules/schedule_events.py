@@ -7,9 +7,9 @@ from datetime import datetime
 
 from costguard.model.event import Event, new_event
 from costguard.model.moments import utc_text
-from costguard.model.schedule import Schedule, ScheduleRun, ScheduleState
 from costguard.model.words import count_text
-from costguard.schedules.rhythm import in_words
+from costguard.schedules.recurrence import in_words
+from costguard.schedules.schedule import Schedule, ScheduleRun, ScheduleState
 
 _CHANGES = {
     ScheduleState.ACTIVE: ("ScheduleResumed", "resumed"),
@@ -23,7 +23,7 @@ def created(schedule: Schedule, warnings: Sequence[str]) -> Event:
     more = "".join(f" {warning}" for warning in warnings)
     text = (
         f"A schedule, {schedule.title}, was created by {schedule.owner}: a job on {schedule.preset} "
-        f"{in_words(schedule.rhythm)}{first}.{more}"
+        f"{in_words(schedule.recurrence)}{first}.{more}"
     )
     return _of(schedule, "ScheduleCreated", schedule.created_at, text, "created", schedule.owner)
 
@@ -46,7 +46,7 @@ def refused(schedule: Schedule, run: ScheduleRun, now: datetime) -> Event:
 
 
 def missed(schedule: Schedule, runs: Sequence[ScheduleRun], more: int, now: datetime) -> Event:
-    """One event for runs that were missed, or skipped, together: `runs`, the oldest first, and `more` before them."""
+    """Describes runs that were missed, or skipped, together: `runs`, the oldest first, and `more` before them."""
     newest = runs[-1]
     count = len(runs) + more
     until = utc_text(newest.due_at)

@@ -16,7 +16,7 @@ from costguard.db.tables import LIVE_SCHEDULE, OPEN_JOB, PENDING_RUN, jobs, sche
 from costguard.db.types import storable
 from costguard.jobs.submit.submission import Submission
 from costguard.model.access import Authority
-from costguard.model.schedule import Rhythm, RunOutcome, Schedule, ScheduleRun, ScheduleState
+from costguard.schedules.schedule import Recurrence, RunOutcome, Schedule, ScheduleRun, ScheduleState
 
 _LIVE = text(LIVE_SCHEDULE)
 _PENDING = text(PENDING_RUN)
@@ -52,8 +52,8 @@ def add(
         "owner": storable(schedule.owner),
         "project": storable(schedule.project),
         "preset": storable(schedule.preset),
-        "cron": storable(schedule.rhythm.cron),
-        "time_zone": storable(schedule.rhythm.time_zone),
+        "cron": storable(schedule.recurrence.cron),
+        "time_zone": storable(schedule.recurrence.time_zone),
         "overlaps": schedule.overlaps,
         "late_s": None if schedule.late is None else schedule.late // timedelta(seconds=1),
         "template": storable(_TEMPLATE.dump_python(template.submission, mode="json")),
@@ -238,7 +238,7 @@ def _schedule(row: Row[Any]) -> Schedule:
         owner=row.owner,
         project=row.project,
         preset=row.preset,
-        rhythm=Rhythm(row.cron, row.time_zone),
+        recurrence=Recurrence(row.cron, row.time_zone),
         overlaps=row.overlaps,
         late=None if row.late_s is None else timedelta(seconds=row.late_s),
         state=ScheduleState(row.state),

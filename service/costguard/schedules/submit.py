@@ -24,11 +24,11 @@ from costguard.jobs.submit.submit import JobService
 from costguard.model.access import Authority, Via
 from costguard.model.money import Money
 from costguard.model.ports import Clock
-from costguard.model.schedule import Rhythm, RunOutcome, Schedule, ScheduleRun, ScheduleState
-from costguard.schedules import rhythm as rhythms
+from costguard.schedules import recurrence as recurrences
 from costguard.schedules import runs, schedule_events, schedule_rows
-from costguard.schedules.rhythm import WrongRhythm, due_times, next_due, times_between
+from costguard.schedules.recurrence import WrongRecurrence, due_times, next_due, times_between
 from costguard.schedules.runs import ScheduleOrder, submission_at, waits
+from costguard.schedules.schedule import Recurrence, RunOutcome, Schedule, ScheduleRun, ScheduleState
 from costguard.schedules.schedule_rows import Template
 
 MOST_SCHEDULES = 100  # of an owner, that have not ended
@@ -40,7 +40,7 @@ _SHOWN = 5  # due times in a quote
 class ScheduleQuote:
     """The next due times, the number of runs in 30 days, and the quote of one run; None: no time can be read."""
 
-    rhythm: Rhythm | None
+    recurrence: Recurrence | None
     next_due: tuple[datetime, ...]
     runs_a_month: int
     job: JobQuote
@@ -58,9 +58,9 @@ class ScheduleQuote:
 
 @dataclass(frozen=True, slots=True)
 class _Reading:
-    """What an order means: its first run, and what is wrong. `rhythm` is None where its times cannot be read."""
+    """An order as it was read: its first run, and its problems. `recurrence` is None where its times cannot be read."""
 
-    rhythm: Rhythm | None
+    recurrence: Recurrence | None
     next_due: tuple[datetime, ...]
     first: submission.Submission
     refusals: tuple[JobRefusal, ...]
@@ -106,7 +106,7 @@ class ScheduleService:
         case = self._assessor.assess(read.first, authority)
         of_job = (JobRefusal(f"job.{one.where}", one.message) for one in case.refusals)
         refusals = (*read.refusals, *_passing(authority), *of_job)
-        if refusals or read.rhythm is None:
+        if refusals or read.recurrence is None:
             raise _refused(refusals)
         spec = case.spec
         schedule = Schedule(
@@ -115,7 +115,7 @@ class ScheduleService:
             owner=spec.owner,
             project=spec.project,
             preset=spec.preset,
-            rhythm=read.rhythm,
+            recurrence=read.recurrence,
             overlaps=order.overlaps,
             late=order.late,
             state=ScheduleState.ACTIVE,
@@ -145,9 +145,9 @@ class ScheduleService:
         read = self._read(order, "c0000000", now)
         job = self._jobs.quote(read.first, hours, authority)
         count = 0
-        if read.rhythm is not None:
-            count = len(times_between(read.rhythm, now, now + A_MONTH))
-        return ScheduleQuote(read.rhythm, read.next_due, count, job, read.refusals, read.warnings)
+        if read.recurrence is not None:
+            count = len(times_between(read.recurrence, now, now + A_MONTH))
+        return ScheduleQuote(read.recurrence, read.next_due, count, job, read.refusals, read.warnings)
 
     def pause(self, schedule_id: str, by: Actor) -> tuple[Schedule, bool]:
         """The schedule, and whether this request is the first. Raises Missing, Forbidden, or Conflict.
@@ -195,19 +195,19 @@ class ScheduleService:
         refusals = list(runs.problems(order))
         title = order.name or schedule_id
         try:
-            rhythm = rhythms.rhythm(order.every, order.at, order.cron, order.time_zone)
-        except WrongRhythm as wrong:
+            recurrence = recurrences.recurrence(order.every, order.at, order.cron, order.time_zone)
+        except WrongRecurrence as wrong:
             refusals.append(JobRefusal(wrong.part, str(wrong)))
-            first = submission_at(order.template, schedule_id, title, Rhythm("", "UTC"), now)
+            first = submission_at(order.template, schedule_id, title, Recurrence("", "UTC"), now)
             return _Reading(None, (), first, tuple(refusals), ())
-        times = tuple(islice(due_times(rhythm, now), _SHOWN))
-        made = [submission_at(order.template, schedule_id, title, rhythm, due) for due in times]
+        times = tuple(islice(due_times(recurrence, now), _SHOWN))
+        made = [submission_at(order.template, schedule_id, title, recurrence, due) for due in times]
         first, warned = made[0], tuple(runs.warnings(order, made))
         # What is checked is a job that starts now.
         within = order.template.spec.deadline_in
         deadline = first.spec.deadline if within is None else now + within
         first = replace(first, spec=replace(first.spec, deadline=deadline))
-        return _Reading(rhythm, times, without_credentials(first), tuple(refusals), warned)
+        return _Reading(recurrence, times, without_credentials(first), tuple(refusals), warned)
 
     def _change(self, schedule_id: str, by: Actor, verb: str, state: ScheduleState) -> tuple[Schedule, bool]:
         now = self._clock.now()
@@ -217,7 +217,7 @@ class ScheduleService:
                 return schedule, False
             if schedule.state.is_over:
                 raise _ended(schedule)
-            following = next_due(schedule.rhythm, now) if state is ScheduleState.ACTIVE else None
+            following = next_due(schedule.recurrence, now) if state is ScheduleState.ACTIVE else None
             reason = waits(following) if following is not None else f"{by.address} {_DONE[verb]} it."
             schedule_rows.set_state(connection, schedule_id, state, reason, following, by.address)
             audit_log.append(connection, [schedule_events.changed(schedule, state, by.address, now)], now)

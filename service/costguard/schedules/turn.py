@@ -20,11 +20,11 @@ from costguard.jobs.rows import job_rows
 from costguard.jobs.submit.submit import JobService
 from costguard.ledger.narrate import sentence
 from costguard.model.ports import Clock
-from costguard.model.schedule import RunOutcome, Schedule, ScheduleRun
 from costguard.schedules import schedule_events, schedule_rows
 from costguard.schedules.decide import DueDecision, decide, lateness
-from costguard.schedules.rhythm import next_due
+from costguard.schedules.recurrence import next_due
 from costguard.schedules.runs import submission_at, waits
+from costguard.schedules.schedule import RunOutcome, Schedule, ScheduleRun
 from costguard.schedules.schedule_rows import Template
 
 VIA = "schedule"
@@ -118,7 +118,7 @@ class SchedulesTurn:
                 audit_log.append(connection, [schedule_events.missed(schedule, [settled], 0, now)], now)
 
     def _submitted(self, schedule: Schedule, template: Template, run: ScheduleRun, now: datetime) -> ScheduleRun:
-        made = submission_at(template.submission, schedule.id, schedule.title, schedule.rhythm, run.due_at)
+        made = submission_at(template.submission, schedule.id, schedule.title, schedule.recurrence, run.due_at)
         with Isolated("run_not_submitted", schedule=run.schedule_id, due_at=run.due_at.isoformat()) as failure:
             try:
                 job, _ = self._service().submit(made, key_of(run), VIA, template.authority)
@@ -126,7 +126,7 @@ class SchedulesTurn:
                 return replace(run, outcome=RunOutcome.REFUSED, reason=refused.message)
             return replace(run, outcome=RunOutcome.LAUNCHED, reason=_LAUNCHED, job_id=job.id)
         trouble = sentence(failure.error.message if isinstance(failure.error, CostguardError) else failure.words)
-        if now - run.due_at > lateness(schedule, run.due_at, next_due(schedule.rhythm, run.due_at)):
+        if now - run.due_at > lateness(schedule, run.due_at, next_due(schedule.recurrence, run.due_at)):
             return replace(run, outcome=RunOutcome.MISSED, reason=f"Its job could not be submitted. {trouble}")
         return replace(run, reason=f"Its submission is tried again each minute. {trouble}", tried_at=now)
 
@@ -150,7 +150,7 @@ def _record(
 ) -> int:
     """Stores the runs of a decision, and returns how many were missed or skipped.
 
-    A due time for which somebody asked by hand in the same minute has its run already.
+    A due time has its run already where a user asked for one in the same minute.
     """
 
     def are_new(*due: datetime) -> list[datetime]:

@@ -587,9 +587,11 @@ def resume_schedule(schedule_id: str, body: schemas.ScheduleActBody) -> Call[sch
     return Call("POST", ("api", "v1", "schedules", schedule_id, "resume"), body=body)
 
 
-def run_schedule(schedule_id: str, body: schemas.ScheduleActBody) -> Call[schemas.ScheduleResponse]:
+def run_schedule(
+    schedule_id: str, body: schemas.ScheduleActBody, *, key: str | None = None
+) -> Call[schemas.ScheduleResponse]:
     """Run a schedule now. Launches a run within seconds, besides those at its times; also while it is paused."""
-    return Call("POST", ("api", "v1", "schedules", schedule_id, "run"), body=body)
+    return Call("POST", ("api", "v1", "schedules", schedule_id, "run"), body=body, key=key)
 
 
 def end_sessions(*, address: str | None = None) -> Call[schemas.EndedSessionsResponse]:

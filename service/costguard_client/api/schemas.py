@@ -3148,7 +3148,7 @@ class ScheduleBody(TypedDict):
     at: NotRequired[str]
     """The time of the day as HH:MM; empty: 00:00."""
     cron: NotRequired[str]
-    """Five fields of cron in place of `every` and `at`."""
+    """The five fields of cron, in their place."""
     every: NotRequired[str]
     """`day`, `weekday`, `month`, `hour`, a number of hours such as `6h`, or days: `monday,friday`."""
     job: JobBody
@@ -3156,7 +3156,7 @@ class ScheduleBody(TypedDict):
     as 2026-03-09 and 0200, and {schedule} for the schedule's id. A deadline counts from the due time.
     """
     late_minutes: NotRequired[int | None]
-    """How late a run is still launched; null: half of the time to the next one."""
+    """The most that a run may be late; null: half of the time to the next."""
     name: NotRequired[str]
     """A name for people."""
     overlap: NotRequired[bool]
@@ -3170,12 +3170,12 @@ class ScheduleOut(TypedDict):
     """The person who paused, resumed or ended it last; empty: nobody."""
     created_at: str
     cron: str
-    """Its times, as five fields of cron."""
+    """The times, as five fields of cron."""
     id: str
     last: ScheduleRunOut | None
     """The last run; null: none yet."""
     late_seconds: int | None
-    """How late a run is still launched; null: half of the time to the next one."""
+    """The most that a run may be late; null: half of the time to the next."""
     launched: int
     """The number of runs that were launched."""
     name: str
@@ -3192,7 +3192,7 @@ class ScheduleOut(TypedDict):
     state: Literal["active", "paused", "ended"]
     time_zone: str
     times: str
-    """Its times in words."""
+    """The times in words."""
     title: str
     """The name, or the id where it has none."""
     via: Literal["api", "cli"]
@@ -3202,7 +3202,7 @@ class ScheduleQuoteBody(TypedDict):
     at: NotRequired[str]
     """The time of the day as HH:MM; empty: 00:00."""
     cron: NotRequired[str]
-    """Five fields of cron in place of `every` and `at`."""
+    """The five fields of cron, in their place."""
     every: NotRequired[str]
     """`day`, `weekday`, `month`, `hour`, a number of hours such as `6h`, or days: `monday,friday`."""
     hours: NotRequired[float]
@@ -3212,7 +3212,7 @@ class ScheduleQuoteBody(TypedDict):
     as 2026-03-09 and 0200, and {schedule} for the schedule's id. A deadline counts from the due time.
     """
     late_minutes: NotRequired[int | None]
-    """How late a run is still launched; null: half of the time to the next one."""
+    """The most that a run may be late; null: half of the time to the next."""
     name: NotRequired[str]
     """A name for people."""
     overlap: NotRequired[bool]

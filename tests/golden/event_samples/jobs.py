@@ -33,10 +33,10 @@ from costguard.model.instance import InstanceKey, ProvisioningModel, Status
 from costguard.model.job import Job, JobState, SeenCheckpoint
 from costguard.model.money import Money, Priced
 from costguard.model.progress import SeriesPoint
-from costguard.model.schedule import RunOutcome, Schedule, ScheduleRun, ScheduleState
 from costguard.model.sweep import Sweep, SweepState
 from costguard.model.tracker import TrackedRun, Tracker
 from costguard.schedules import schedule_events
+from costguard.schedules.schedule import RunOutcome, Schedule, ScheduleRun, ScheduleState
 from costguard.sweeps import sweep_events
 from costguard.trackers import tracker_events
 from costguard_vm.diagnosis.kinds import BoundVerdict, Number

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from costguard.model.schedule import Rhythm
-from costguard.schedules.rhythm import LEAST_INTERVAL, WrongRhythm, due_times, in_words, next_due, rhythm
+from costguard.schedules.recurrence import LEAST_INTERVAL, WrongRecurrence, due_times, in_words, next_due, recurrence
+from costguard.schedules.schedule import Recurrence
 
 BERLIN, NEW_YORK = "Europe/Berlin", "America/New_York"
 
@@ -20,7 +20,7 @@ BERLIN, NEW_YORK = "Europe/Berlin", "America/New_York"
 def some(cron: str, zone: str, after: str, count: int) -> list[str]:
     """Returns the first due times, in the zone's own clock with its offset."""
     start = datetime.fromisoformat(after).replace(tzinfo=UTC)
-    times = islice(due_times(Rhythm(cron, zone), start), count)
+    times = islice(due_times(Recurrence(cron, zone), start), count)
     return [due.astimezone(ZoneInfo(zone)).strftime("%m-%d %H:%M %z") for due in times]
 
 
@@ -38,7 +38,7 @@ def some(cron: str, zone: str, after: str, count: int) -> list[str]:
 )
 def test_intervals_become_fields_of_cron(every: str, at: str, cron: str, words: str) -> None:
     """The words are what pages and messages show."""
-    made = rhythm(every, at, "", "UTC")
+    made = recurrence(every, at, "", "UTC")
     assert made.cron == cron
     assert in_words(made) == words
 
@@ -68,8 +68,8 @@ def test_intervals_become_fields_of_cron(every: str, at: str, cron: str, words: 
 )
 def test_wrong_times_are_refused_with_what_to_change(options: Sequence[str], part: str, words: str) -> None:
     """The refusal names the option."""
-    with pytest.raises(WrongRhythm, match=words) as refused:
-        rhythm(*options)
+    with pytest.raises(WrongRecurrence, match=words) as refused:
+        recurrence(*options)
     assert refused.value.part == part
 
 
@@ -87,7 +87,7 @@ def test_time_that_the_clock_skips_comes_right_after_the_change() -> None:
 
 def test_time_that_the_clock_shows_twice_comes_once() -> None:
     """Cron(8): "jobs that would run twice are run once". New York's second 01:30 of 1 November 2026 is no due time,
-    also for one who asks within that hour.
+    also for a beginning within that hour.
     """
     assert some("30 1 * * *", NEW_YORK, "2026-10-31T12:00", 2) == ["11-01 01:30 -0400", "11-02 01:30 -0500"]
     within_the_second = "2026-11-01T06:10"  # 01:10 EST
@@ -107,7 +107,7 @@ def test_several_times_in_a_skipped_hour_are_one() -> None:
 @pytest.mark.parametrize("at", ["00:00", "01:30", "02:00", "02:30", "03:00"])
 def test_year_of_days_has_each_local_day_once(zone: str, at: str) -> None:
     """Every day of 2026 has one run, at its time or, where the clock skips that, within the hour after."""
-    made, start = rhythm("day", at, "", zone), datetime(2025, 12, 31, 12, tzinfo=ZoneInfo(zone)).astimezone(UTC)
+    made, start = recurrence("day", at, "", zone), datetime(2025, 12, 31, 12, tzinfo=ZoneInfo(zone)).astimezone(UTC)
     local = [due.astimezone(ZoneInfo(zone)) for due in islice(due_times(made, start), 365)]
     assert [moment.timetuple().tm_yday for moment in local] == list(range(1, 366))
     late = [moment for moment in local if f"{moment:%H:%M}" != at]
@@ -121,8 +121,8 @@ def test_year_of_days_has_each_local_day_once(zone: str, at: str) -> None:
     minutes=st.integers(0, 366 * 24 * 60),
 )
 def test_due_times_rise_and_begin_after_the_moment(cron: str, zone: str, minutes: int) -> None:
-    """From any minute of a year, and each next one is what a new beginning at the last would give."""
-    made, after = Rhythm(cron, zone), datetime(2026, 1, 1, tzinfo=UTC) + timedelta(minutes=minutes)
+    """The moment is any minute of a year, and each next time is what a new beginning at the last would give."""
+    made, after = Recurrence(cron, zone), datetime(2026, 1, 1, tzinfo=UTC) + timedelta(minutes=minutes)
     times = list(islice(due_times(made, after), 6))
     assert times[0] > after
     assert all(later > earlier for earlier, later in pairwise(times))
@@ -131,6 +131,6 @@ def test_due_times_rise_and_begin_after_the_moment(cron: str, zone: str, minutes
 
 def test_least_interval_is_allowed() -> None:
     """Every ten minutes is the most."""
-    made = rhythm("", "", "*/10 * * * *", "UTC")
+    made = recurrence("", "", "*/10 * * * *", "UTC")
     first, second = islice(due_times(made, datetime(2026, 1, 1, tzinfo=UTC)), 2)
     assert second - first == LEAST_INTERVAL

@@ -18,7 +18,7 @@ class ScheduleState(StrEnum):
 
 
 class RunOutcome(StrEnum):
-    """What became of a due time."""
+    """The outcome of a due time."""
 
     LAUNCHING = "launching"  # its job is being submitted; a trouble of this server's is tried again
     LAUNCHED = "launched"
@@ -28,7 +28,7 @@ class RunOutcome(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Rhythm:
+class Recurrence:
     """The times of a schedule: five fields of cron in a time zone, such as "0 2 * * *" in Europe/Berlin."""
 
     cron: str
@@ -44,7 +44,7 @@ class Schedule:
     owner: str
     project: str
     preset: str
-    rhythm: Rhythm
+    recurrence: Recurrence
     overlaps: bool  # whether a run is launched while an earlier one is open
     late: timedelta | None  # how late a run is still launched; None: half of the time to the next
     state: ScheduleState

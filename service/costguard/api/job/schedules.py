@@ -37,10 +37,10 @@ from costguard.errors import Missing
 from costguard.ledger.accrual import accrual_at
 from costguard.model.access import Permission
 from costguard.model.job import JobState
-from costguard.model.schedule import RunOutcome, Schedule, ScheduleState
 from costguard.schedules import listing, schedule_rows
-from costguard.schedules.rhythm import in_words
+from costguard.schedules.recurrence import in_words
 from costguard.schedules.runs import ScheduleOrder
+from costguard.schedules.schedule import RunOutcome, Schedule, ScheduleState
 from costguard.schedules.schedule_rows import ScheduleFilters
 from costguard.schedules.submit import ScheduleService, available_schedules
 from costguard.web.permissions import Asker
@@ -74,7 +74,7 @@ class ScheduleBody(Body):
     cron: Text = Field(
         "",
         max_length=200,
-        description="The five fields of cron, in place of `every` and `at`.",
+        description="The five fields of cron, in their place.",
         examples=["0 2 * * 1-5"],
     )
     time_zone: Text = Field(
@@ -83,7 +83,7 @@ class ScheduleBody(Body):
     overlap: StrictBool = Field(False, description="True: a run is launched also while an earlier one is open.")
     late_minutes: Annotated[StrictInt, Field(ge=0, le=1_000_000)] | None = Field(
         None,
-        description="The most that a run may be late and still be launched; null: half of the time to the next one.",
+        description="The most that a run may be late; null: half of the time to the next.",
     )
     job: JobBody = Field(
         description=(
@@ -141,13 +141,13 @@ class ScheduleOut(Out):
     owner: str = read_from("schedule.owner")
     project: str = read_from("schedule.project")
     preset: str = read_from("schedule.preset")
-    cron: str = read_from("schedule.rhythm.cron", description="Its times, as five fields of cron.")
-    time_zone: str = read_from("schedule.rhythm.time_zone")
-    times: str = Field(description="Its times in words.", examples=["at 02:00 every day (Europe/Berlin)"])
+    cron: str = read_from("schedule.recurrence.cron", description="The times, as five fields of cron.")
+    time_zone: str = read_from("schedule.recurrence.time_zone")
+    times: str = Field(description="The times in words.", examples=["at 02:00 every day (Europe/Berlin)"])
     overlap: bool = read_from("schedule.overlaps")
     late_seconds: Seconds | None = read_from(
         "schedule.late",
-        description="The most that a run may be late and still be launched; null: half of the time to the next one.",
+        description="The most that a run may be late; null: half of the time to the next.",
     )
     next_due: Moment | None = read_from("schedule.next_due", description="The next due time; null: none.")
     via: Annotated[str, one_of(("api", "cli"))] = read_from("schedule.via")
@@ -232,14 +232,14 @@ def quote(deps: Given, asker: Asker, body: ScheduleQuoteBody) -> ScheduleQuoteOu
         body.order(owner.address), whole_hours(body.hours), owner.authority
     )
     of_one = quote_out(quoted.job, body.hours)
-    rhythm = quoted.rhythm
+    recurrence = quoted.recurrence
     of_job = [RefusalOut(where=f"job.{one.where}", message=one.message) for one in of_one.refusals]
     return ScheduleQuoteOut.read(
         quoted,
         as_of=of_one.as_of,
-        cron=rhythm.cron if rhythm is not None else "",
-        time_zone=rhythm.time_zone if rhythm is not None else "",
-        times=in_words(rhythm) if rhythm is not None else "",
+        cron=recurrence.cron if recurrence is not None else "",
+        time_zone=recurrence.time_zone if recurrence is not None else "",
+        times=in_words(recurrence) if recurrence is not None else "",
         job=of_one,
         refusals=[*(RefusalOut.read(refusal) for refusal in quoted.refusals), *of_job],
     )
