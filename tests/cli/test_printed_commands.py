@@ -66,6 +66,14 @@ RUN_BY: Mapping[str, str] = {
     "costguard show VM": "tests/cli/test_commands.py",
     "costguard sign-in": "tests/cli/test_access.py",
     "costguard slack samples": "tests/cli/test_slack.py",
+    "costguard schedule create": "tests/cli/test_schedules.py",
+    "costguard schedule end": "tests/cli/test_schedules.py",
+    "costguard schedule list": "tests/cli/test_schedules.py",
+    "costguard schedule pause": "tests/cli/test_schedules.py",
+    "costguard schedule resume": "tests/cli/test_schedules.py",
+    "costguard schedule run": "tests/cli/test_schedules.py",
+    "costguard schedule show": "tests/cli/test_schedules.py",
+    "costguard schedule train.toml": "tests/cli/test_schedules.py",
     "costguard sweep cancel": "tests/cli/test_sweeps.py",
     "costguard sweep launch": "tests/cli/test_sweeps.py",
     "costguard sweep list": "tests/cli/test_sweeps.py",
@@ -154,7 +162,8 @@ def _problem(words: list[str], *, is_mention: bool) -> str:
 
 def test_costguard_accepts_every_printed_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The command is there, and so are its options, with values of their types."""
-    (tmp_path / "job.toml").write_text('preset = "a100"\ncommand = "python train.py"\n')
+    for name in ("job.toml", "train.toml"):
+        (tmp_path / name).write_text('preset = "a100"\ncommand = "python train.py"\n')
     monkeypatch.chdir(tmp_path)
     printed = {
         (one.document.name, one.line, one.in_block, tuple(words))

@@ -40,7 +40,7 @@ def run(office: JobSetup, typist: Typist) -> Iterator[Run]:
 
 @pytest.fixture
 def file(tmp_path: Path) -> str:
-    path = tmp_path / "train.toml"
+    path = tmp_path / "train.toml"  # as documents name it
     path.write_text(FILE)
     return str(path)
 

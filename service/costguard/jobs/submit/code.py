@@ -59,7 +59,7 @@ class CodeArchives:
         """Raises Missing where it is not there, or so old that it has to be uploaded again; Unavailable."""
         stored = self._look(sha256)
         is_old = stored is not None and self._clock.now() - stored.modified_at >= _OFFERED
-        if stored is None or (is_old and sha256 not in self._needed()):
+        if stored is None or (is_old and sha256 not in self._scheduled()):
             raise Missing(
                 f"There is no archive {sha256[:12]}.", f"Upload it: PUT /api/v1/code/{sha256}.", kind="no-code"
             )
@@ -165,9 +165,14 @@ class CodeArchives:
             specs = [job.spec.code for job in job_rows.open_jobs(connection)]
             of_sweeps = connection.scalars(select(sweeps.c.code).where(text(OPEN_SWEEP), sweeps.c.code.is_not(None)))
             codes = {str(code["sha256"]) for code in of_sweeps if code is not None}
-            of_schedules = select(schedules.c.template["spec"]["code"]["sha256"].as_string()).where(text(LIVE_SCHEDULE))
-            codes |= {code for code in connection.scalars(of_schedules) if code}
-            return codes | {code.sha256 for code in specs if code is not None}
+            codes |= {code.sha256 for code in specs if code is not None}
+        return codes | self._scheduled()
+
+    def _scheduled(self) -> set[str]:
+        """Returns the archives of schedules that have not ended: their next runs need them, whatever their age."""
+        of_schedules = select(schedules.c.template["spec"]["code"]["sha256"].as_string()).where(text(LIVE_SCHEDULE))
+        with self._database.read() as connection:
+            return {code for code in connection.scalars(of_schedules) if code}
 
     def _look(self, sha256: str) -> StoredFile | None:
         try:
