@@ -66,7 +66,6 @@ RUN_BY: Mapping[str, str] = {
     "costguard show VM": "tests/cli/test_commands.py",
     "costguard sign-in": "tests/cli/test_access.py",
     "costguard slack samples": "tests/cli/test_slack.py",
-    "costguard schedule create": "tests/cli/test_schedules.py",
     "costguard schedule end": "tests/cli/test_schedules.py",
     "costguard schedule list": "tests/cli/test_schedules.py",
     "costguard schedule pause": "tests/cli/test_schedules.py",
