@@ -205,6 +205,11 @@ class Attempt:
     node: int = 0
     formation: int = 0
     round: int = 0
+    # Of a gang on flex-start: the managed instance group that makes its VM, whose template has the same name; the
+    # group's resize request that it is part of; and the digest of the secret of the agent that was given its token.
+    vm_group: str = ""
+    resize_request: str = ""
+    claimed_by: str = ""
     agent: AgentState = field(default_factory=AgentState)
 
     @property
