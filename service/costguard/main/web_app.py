@@ -25,7 +25,9 @@ from costguard.daemon.listings import RHYTHM
 from costguard.db.remembered import forget
 from costguard.db.state import state
 from costguard.db.transaction import Database
+from costguard.identity.instances import InstanceIdentities, keys_of
 from costguard.jobs.reports.agent_events import KEY_NAME, AgentEvents, AgentTokens
+from costguard.jobs.reports.vm_claims import VmClaims
 from costguard.jobs.rows.history.zone_advice import RegionAdvice, ZoneAdvice
 from costguard.jobs.submit.assess import Assessor
 from costguard.jobs.submit.code import CodeArchives
@@ -64,12 +66,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class JobServices:
-    """`service` accepts jobs, `sweeps` sweeps, `agent_events` the agents' events, `code` is what jobs run."""
+    """`service` accepts jobs, `sweeps` sweeps, `agent_events` the agents' events, `code` is what jobs run.
+
+    `vm_claims` gives the agents on VMs that a group made their tokens.
+    """
 
     service: JobService
     sweeps: SweepService
     agent_events: AgentEvents
     code: CodeArchives
+    vm_claims: VmClaims
 
 
 def job_services(
@@ -93,7 +99,9 @@ def job_services(
     sweeps = SweepService(database, clock, rules, assessor, new_sweep_id, wake, code)
     named = settings.trackers.names
     reported = TrackedJobs(database, named).reported if named else None
-    return JobServices(service, sweeps, AgentEvents(database, clock, tokens, news, reported), code)
+    identities = InstanceIdentities(clock, keys_of(settings.compute.endpoint))
+    claims = VmClaims(database, identities.vm, tokens.of, rules.jobs.guard_url)
+    return JobServices(service, sweeps, AgentEvents(database, clock, tokens, news, reported), code, claims)
 
 
 _PATIENCE = timedelta(seconds=2)  # of a quote, with Google's advice on zones, once a day
@@ -255,6 +263,7 @@ def _deps(built: _Built, is_stopping: Callable[[], bool]) -> Iterator[Deps]:
             socket_trouble=lambda: watcher.state.socket_trouble,
             setup=lambda: watcher.setup,
             agent_events=jobs.agent_events,
+            vm_claims=jobs.vm_claims,
             tools=vm_tools(),
             code=jobs.code,
             output=stored_output(settings),
