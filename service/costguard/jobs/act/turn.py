@@ -22,7 +22,7 @@ from costguard.jobs.act import gather, job_vms, steps, unknown_vms
 from costguard.jobs.act.delete import DeleteOrphanStep, DeleteStep
 from costguard.jobs.act.insert import InsertStep
 from costguard.jobs.act.planning import Planning
-from costguard.jobs.act.steps import ProgressNotes
+from costguard.jobs.act.progress_notes import ProgressNotes
 from costguard.jobs.act.vm_request import VmMaker
 from costguard.jobs.act.vm_step import LaunchContext
 from costguard.jobs.decide.actions import JobDecision, LaunchAttempt, LetBegin, LetRoundBegin

@@ -45,9 +45,7 @@ class ClaimAnswer:
 class VmClaims:
     """Answers each instance once: a repeat with the same secret gets the same answer, and another secret none."""
 
-    def __init__(
-        self, database: Database, read: ReadDocument, token_of: Callable[[str], str], guard_url: str
-    ) -> None:
+    def __init__(self, database: Database, read: ReadDocument, token_of: Callable[[str], str], guard_url: str) -> None:
         self._database = database
         self._read = read
         self._token_of = token_of

@@ -35,6 +35,7 @@ from costguard.jobs.decide.view import (
     without_vm,
 )
 from costguard.model.attempt import AttemptState, Outcome
+from costguard.model.buying import buys_all_at_once
 from costguard.model.instance import ProvisioningModel
 from costguard.model.job import JobState
 from costguard.model.moments import clock_text
@@ -124,6 +125,8 @@ def _onward(gang: Gang, over: datetime | None, alone: Sequence[Proposal], contex
     looks_at = [moment for moment in (over, started) if isinstance(moment, datetime)]
     due = gang.incomplete_since
     again = earliest(*looks_at, due + PATIENCE if due is not None else None)
+    if all(seen.attempt.state is AttemptState.WAITING for seen in gang.open):
+        return Proposal(without_vm(gang.view), alone[0].reason)
     if isinstance(over, datetime):
         nodes = list_text([f"node {seen.attempt.node}" for seen in gang.open if seen.attempt.agent.ended_round])
         why = f"the command has ended on {nodes}; waiting to know whether a VM was lost"
@@ -220,7 +223,8 @@ def _formed(gang: Gang, places: Sequence[LaunchPlace], context: JobContext) -> P
     if after is not None and after > context.now:
         again = f"{lead}tried again at {clock_text(after, context.now)}"
         return Proposal(without_vm(view), again, next_at=after)
-    sold = [place for place in places if place.provisioning_model is not ProvisioningModel.FLEX_START]
+    may_flex = buys_all_at_once(view.job.recipe, is_elastic=view.job.spec.is_elastic)
+    sold = [place for place in places if may_flex or place.provisioning_model is not ProvisioningModel.FLEX_START]
     chosen = choose(tried, sold, context)
     if isinstance(chosen, Hopeless):
         return Proposal(JobState.FAILED, chosen.reason)
