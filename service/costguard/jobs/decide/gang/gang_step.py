@@ -100,7 +100,7 @@ def _together(gang: Gang, alone: Sequence[Proposal], places: Sequence[LaunchPlac
         return Proposal(gang.view.job.state, stopping.reason)
     if why := _why_given_back(gang, context):
         settled = [seen for seen in gang.open if seen.attempt.state not in UNSETTLED]
-        ends = tuple(EndAttempt(seen.attempt.id, Outcome.MOVED, why) for seen in settled)
+        ends = tuple(EndAttempt(seen.attempt.id, _given_back(seen), why) for seen in settled)
         return Proposal(without_vm(gang.view), why, ends)
     over = round_over(gang, context)
     wanted = _replaced(gang, places, context) if gang.missing and not is_nearly_done(gang) else None
@@ -113,6 +113,11 @@ def _together(gang: Gang, alone: Sequence[Proposal], places: Sequence[LaunchPlac
     if wanted is None:
         return step
     return replace(step, actions=(*step.actions, *wanted.actions), next_at=earliest(step.next_at, wanted.next_at))
+
+
+def _given_back(seen: AttemptView) -> Outcome:
+    """A request of flex-start that still waits was not granted where the others could not wait any longer."""
+    return Outcome.STOCKOUT if seen.attempt.state is AttemptState.WAITING else Outcome.MOVED
 
 
 def _onward(gang: Gang, over: datetime | None, alone: Sequence[Proposal], context: JobContext) -> Proposal:
