@@ -18,8 +18,7 @@ from .failures import Trouble, patiently
 from .files import read_json, say, write_json
 from .settings import NotStarted
 
-FIRST_S = 1.0
-MOST_S = 30.0
+MOST_PAUSE_S = 30.0  # the VM bills, and its guard sees it within seconds
 IDENTITY = "instance/service-accounts/default/identity"
 
 
@@ -55,7 +54,7 @@ def _answer(
     if not guard.startswith(("http://", "https://")) or not isinstance(claim.get("audience"), str):
         raise NotStarted("costguard-attempt does not say how this VM proves which it is")
     query = urllib.parse.urlencode({"audience": claim["audience"], "format": "full"})
-    pause, said = FIRST_S, ""
+    pause, said = float(document.get("retry_s", 1.0)), ""
     while True:
         try:
             proof, _ = metadata.get(f"{IDENTITY}?{query}")
@@ -67,7 +66,7 @@ def _answer(
                 said = str(trouble)
                 say(f"the guard has not said yet which attempt this VM is for: {said}")
         wait(pause)
-        pause = min(MOST_S, 2 * pause)
+        pause = min(MOST_PAUSE_S, 2 * pause)
 
 
 def _checked(answer: Any) -> dict[str, Any]:

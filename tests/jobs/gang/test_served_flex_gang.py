@@ -118,7 +118,7 @@ def test_a_person_who_deletes_one_vm_cancels_the_job(gang: ServedGang) -> None:
 
 
 def test_the_end_of_the_run_duration_is_the_end_of_all_vms(gang: ServedGang) -> None:
-    """Google ends them together, and the gang is requested again, in a new group."""
+    """Google ends them together, which is no failure of any: all are requested again."""
     gang.cloud_world.faults.add("flex_start", seconds=5)
     agents = gang.submit(replace(A100, max_run=timedelta(minutes=30)))
     agents.until_running(4, turns=120)
@@ -129,7 +129,7 @@ def test_the_end_of_the_run_duration_is_the_end_of_all_vms(gang: ServedGang) -> 
             break
     agents.until_running(4, turns=120)
     assert {one.outcome for one in gang.attempts() if one.number <= 4} == {Outcome.TIME_LIMIT}
-    assert len({one.vm_group for one in gang.attempts()}) == 2
+    assert {one.outcome for one in gang.attempts() if one.number > 4} == {None}
 
 
 # Identities.
