@@ -253,9 +253,17 @@ class ManagedGroups:
         if self._capacity(probe) is not None:
             self._timeline.at(self._timeline.now + _LOOKS_EVERY, lambda: self._look(group, request, fails=False))
             return
+        try:
+            bodies = [self._body(group, request, name) for name in request.names]
+            for body in bodies:
+                self._probe(group.project, group.zone, body)
+        except Refused as refused:  # a disk of one of these names is there, such as
+            request.state, request.failure = RequestState.FAILED, Failure("RESOURCE_ALREADY_EXISTS", str(refused), 409)
+            group.target_size -= count
+            return
         request.state = RequestState.CREATING
-        for name in request.names:
-            self._insert(group.project, group.zone, self._body(group, request, name))
+        for body in bodies:
+            self._insert(group.project, group.zone, body)
         self._follow(group, request)
 
     def _follow(self, group: Group, request: ResizeRequest) -> None:
