@@ -9,7 +9,7 @@ from sqlalchemy.dialects.postgresql import JSONB
 from costguard.db.change_triggers import count_changes
 
 revision = "0110"
-down_revision = "0108"
+down_revision = "0109"
 branch_labels = None
 depends_on = None
 

@@ -29,11 +29,12 @@ from costguard_sandbox.gce.routes import (
     operations,
     places,
     rights,
+    templates,
     tpus,
     workbench,
 )
 from costguard_sandbox.gce.routes.call import refusal
-from costguard_sandbox.guest import metadata
+from costguard_sandbox.guest import identity, metadata
 from costguard_sandbox.request_log import RequestLog
 from costguard_sandbox.serving import QuickServer
 from costguard_sandbox.slack import control as slack_control
@@ -57,6 +58,7 @@ def create_app(world: World) -> Starlette:
         *belongings.routes(world),
         *disks.routes(world),
         *groups.routes(world),
+        *templates.routes(world),
         *workbench.routes(world),
         *tpus.routes(world),
         *places.routes(world),
@@ -66,6 +68,7 @@ def create_app(world: World) -> Starlette:
         *iam.routes(world),
         *control.routes(world),
         *metadata.routes(world),
+        *identity.routes(),
         *web_api.routes(world.slack),
         *slack_control.routes(world.slack),
         world.slack.sockets.route(),

@@ -28,6 +28,8 @@ class FakeGuard:
         self.regroup: dict[str, object] | None = None  # for a VM of several that run one job
         self.save: dict[str, object] | None = None
         self.failure: Callable[[list[Event]], int] = lambda _: 0
+        self.claims: list[dict[str, Any]] = []  # bodies of agents that ask for their token
+        self.claimed: Callable[[int], tuple[int, bytes]] = lambda _: (404, b"")  # answers the n-th
         self.requests = 0
         self.paths: set[str] = set()
         self.files: dict[str, bytes] = {}  # what a GET brings, by the path's last part
@@ -81,6 +83,9 @@ class FakeGuard:
             self.requests += 1
             self.paths.add(path)
             self._changed.notify_all()
+            if path == "/api/v1/vm-claims":
+                self.claims.append(json.loads(body))
+                return self.claimed(len(self.claims))
             if authorisation != f"Bearer {self.token}":
                 return 401, b"{}"
             events = json.loads(body)["events"]
@@ -143,7 +148,7 @@ def guard_at_a_port() -> Iterator[tuple[FakeGuard, Listener]]:
 
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["Content-Length"]))
-            status, answer = guard.take(self.path, self.headers["Authorization"], body)
+            status, answer = guard.take(self.path, self.headers.get("Authorization", ""), body)
             if status:
                 self.send_response(status)
                 self.send_header("Content-Length", str(len(answer)))

@@ -6,6 +6,7 @@ import base64
 import contextlib
 import json
 import threading
+from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -21,6 +22,7 @@ class FakeMetadata:
         self.secret_manager = url
         self.secrets: dict[str, str] = {}
         self.refusals = 0
+        self.queries: dict[str, list[dict[str, str]]] = defaultdict(list)  # that came with a key
         self._values = {
             "instance/preempted": "FALSE",
             "instance/maintenance-event": "NONE",
@@ -33,6 +35,10 @@ class FakeMetadata:
         with self._changed:
             self._values[key] = value
             self._changed.notify_all()
+
+    def forget(self, key: str) -> None:
+        with self._changed:
+            self._values.pop(key, None)
 
     def close(self) -> None:
         with self._changed:
@@ -47,6 +53,7 @@ class FakeMetadata:
         query = {name: values[0] for name, values in parse_qs(url.query).items()}
         key = url.path[len(ROOT) :]
         with self._changed:
+            self.queries[key] += [query] if query else []
             if query.get("wait_for_change") == "true":
                 self._changed.wait_for(
                     lambda: self._is_closed or _etag(self._values[key]) != query["last_etag"],

@@ -56,6 +56,8 @@ launch.zones = ["us-central1-a"]
 launch.on_demand_fallback = true
 [presets.multi-gpu]
 launch.zones = ["us-central1-a"]
+launch.buy = "flex"
+launch.service_account = "trainer@acme-research.iam.gserviceaccount.com"
 """
 SLACK = """
 [slack]

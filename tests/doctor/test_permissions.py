@@ -16,7 +16,7 @@ import yaml
 from requests.adapters import HTTPAdapter
 from tests.gce.conftest import Waits
 from tests.gce.test_buying import RESERVED
-from tests.gce.test_launches import SPOT, ZONE
+from tests.gce.test_launches import A100, SPOT, ZONE
 from tests.sandbox.gce.test_reservations import calendar
 
 from costguard.cli.app import app
@@ -36,6 +36,7 @@ from costguard.doctor.permissions import (
 from costguard.errors import NotFound
 from costguard.gce.client import ComputeCloud
 from costguard.model.instance import InstanceKey, ProvisioningModel
+from costguard.model.vm_group import GroupAddress, ResizeRequest
 from costguard_sandbox.clock import ManualClock
 from costguard_sandbox.server import running
 from costguard_sandbox.world import World
@@ -63,6 +64,15 @@ OF_GOOGLE: Mapping[str, tuple[str, ...]] = {
     rf"GET {_P}{_Z}/operations{_N}": ("compute.zoneOperations.get",),
     rf"POST {_P}{_Z}/instances{_N}/(start|stop)": ("compute.instances.{0}",),
     rf"DELETE {_P}{_Z}/instances{_N}": ("compute.instances.delete",),
+    rf"POST {_P}/global/(instanceTemplates)": ("compute.{0}.create",),
+    rf"GET {_P}/global/(instanceTemplates){_N}": ("compute.{0}.get",),
+    rf"DELETE {_P}/global/(instanceTemplates){_N}": ("compute.{0}.delete",),
+    rf"POST {_P}{_Z}/(instanceGroupManagers)": ("compute.{0}.create", "compute.instanceTemplates.useReadOnly"),
+    rf"GET {_P}{_Z}/(instanceGroupManagers){_N}(?:/resizeRequests{_N})?": ("compute.{0}.get",),
+    rf"DELETE {_P}{_Z}/(instanceGroupManagers){_N}": ("compute.{0}.delete",),
+    rf"POST {_P}{_Z}/(instanceGroupManagers){_N}/(?:resizeRequests(?:{_N}/cancel)?|deleteInstances)": (
+        "compute.{0}.update",
+    ),
     # With the parts that these inserts have: a boot disk of an image, labels, metadata, an account, an address.
     rf"POST {_P}{_Z}/instances": (
         *(f"compute.instances.{verb}" for verb in ("create", "setLabels", "setMetadata", "setServiceAccount")),
@@ -169,12 +179,33 @@ def test_launching_and_stopping_take_what_their_roles_hold(asking: Asking) -> No
     asking.world.advance(timedelta(minutes=5))
     calendar(asking.world, START + timedelta(days=1))
     launcher.insert("demo", ZONE, replace(RESERVED, name="reserved"), str(UUID(int=7)))
+    _group_comes_and_goes(asking)
     assert asking.calls.permissions() == {one for one in _in_projects(LAUNCH_ROLE) if one.startswith("compute.")}
     asking.cloud.launcher.insert("demo", ZONE, SPOT, str(UUID(int=5)))
     asking.world.advance(timedelta(minutes=5))
     asking.calls.made.clear()
     asking.cloud.stop("demo", ZONE, SPOT.name, str(UUID(int=6)))
     assert asking.calls.permissions() == _in_projects(STOP_ROLE)
+
+
+def _group_comes_and_goes(asking: Asking) -> None:
+    """A gang on flex-start, from its template to its end."""
+    groups, group = asking.cloud.launcher.groups, GroupAddress("demo", ZONE, "cg-j1-1-00000000")
+    ids = (str(UUID(int=number)) for number in range(100, 120))
+    asking.world.faults.add("flex_start", never=True)
+    vm = replace(SPOT, recipe=A100, provisioning_model=ProvisioningModel.FLEX_START)
+    for change in (
+        lambda: groups.insert_template(group, vm, next(ids)),
+        lambda: groups.insert_group(group, next(ids)),
+        lambda: groups.resize(group, ResizeRequest("r1", ("cg-j1-1",), timedelta(hours=8)), next(ids)),
+        lambda: groups.cancel(group, "r1", next(ids)),
+        lambda: groups.delete_group(group, next(ids)),
+        lambda: groups.delete_template(group, next(ids)),
+    ):
+        change()
+        asking.world.advance(timedelta(minutes=1))
+        groups.parts(group)
+        groups.resize_answer(group, "r1")
 
 
 @pytest.mark.parametrize("role", CUSTOM, ids=lambda role: role.name)

@@ -8,13 +8,13 @@ from __future__ import annotations
 import threading
 from collections import defaultdict
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from heapq import heappop, heappush
 from typing import Any
 
 from tests.fakes import HandClock
-from tests.jobs.cloud_vms import Vm, shown
+from tests.jobs.cloud_groups import GroupsInMemory
+from tests.jobs.cloud_vms import GUARD, Operation, Vm, shown
 
 from costguard.errors import (
     AlreadyExists,
@@ -30,25 +30,10 @@ from costguard.model.instance import InstanceKey, ProvisioningModel, Shape, Stat
 from costguard.model.launch import OperationAnswer, Quota, VmRequest, WayOut
 from costguard.model.observation import Observation, OperationStatus, Presence, SeenOperation, Sighting
 
-GUARD = "guard@acme.iam.gserviceaccount.com"
 _MADE, _GONE, _STOPPED = "insert", "delete", "stop"
 _RESTS, _VANISHES = "rests", "vanishes"  # what becomes of a VM that was preempted; no operation of Google's
 _GRANTED, _UP, _EXPIRED = "granted", "up", "expired"  # what becomes of a request of flex-start
 _UNSEEN = frozenset({_RESTS, _VANISHES, _GRANTED, _UP, _EXPIRED})
-
-
-@dataclass
-class _Operation:
-    id: str
-    kind: str
-    project: str
-    zone: str
-    target_id: str
-    target_name: str
-    begun_at: datetime
-    done_at: datetime
-    error: tuple[str, str] = ("", "")
-    user: str = GUARD
 
 
 class CloudOfVms:
@@ -80,13 +65,14 @@ class CloudOfVms:
         self.per_minute: int | None = None
         self.calls: dict[str, int] = defaultdict(int)
         self.refused_calls = 0
-        self._operations: dict[str, _Operation] = {}
+        self._operations: dict[str, Operation] = {}
         self._by_request: dict[tuple[str, str], str] = {}
         self._there: dict[tuple[str, str, str], Vm] = {}
         self._by_id: dict[str, Vm] = {}
-        self._pending: list[tuple[datetime, int, _Operation]] = []
+        self._pending: list[tuple[datetime, int, Operation]] = []
         self._begun = 0  # the order of those that are done at one moment
         self._spent: dict[tuple[str, str, int], int] = defaultdict(int)
+        self.groups = GroupsInMemory(self)
 
     def __getstate__(self) -> dict[str, Any]:
         """A copy is another cloud, as this one stands now."""
@@ -97,12 +83,12 @@ class CloudOfVms:
 
     def mark(self) -> str:
         """Equal for clouds that are alike."""
-        return repr((self.all, sorted(self._operations.items()), self._by_request))
+        return repr((self.all, sorted(self._operations.items()), self._by_request)) + self.groups.mark()
 
     # The launcher.
 
     def look(self, project: str, zone: str, name: str) -> Sighting | None:
-        with self._called("look", project, changes=False):
+        with self.called("look", project, changes=False):
             vm = self._there.get((project, zone, name))
             return (
                 Sighting(vm.gce_id, vm.status, vm.started_at, dict(vm.labels), dict(vm.origin), vm.request.notice)
@@ -111,18 +97,18 @@ class CloudOfVms:
             )
 
     def insert(self, project: str, zone: str, vm: VmRequest, request_id: str) -> str:
-        with self._called("insert", project):
+        with self.called("insert", project):
             self.asked_for.append((vm.name, request_id))
-            self._deafness()
+            self.deafness()
             stored = self._by_request.get((project, request_id))
             if stored is None:
                 stored = self._insert(project, zone, vm, request_id)
-            self._muteness()
+            self.muteness()
             return stored
 
     def start(self, project: str, zone: str, instance: str, request_id: str) -> str:
-        with self._called("start", project):
-            self._deafness()
+        with self.called("start", project):
+            self.deafness()
             stored = self._by_request.get((project, request_id))
             if stored is None:
                 vm = self._at(project, zone, instance)
@@ -132,33 +118,33 @@ class CloudOfVms:
                 if not error[0]:
                     vm.status = Status.STAGING
                 stored = self._begin("start", vm, self._insert_takes, request_id, error)
-            self._muteness()
+            self.muteness()
             return stored
 
     def stop(self, project: str, zone: str, instance: str, request_id: str) -> str:
-        with self._called("stop", project):
-            self._deafness()
+        with self.called("stop", project):
+            self.deafness()
             stored = self._by_request.get((project, request_id))
             if stored is None:
                 vm = self._at(project, zone, instance)
                 vm.status = Status.STOPPING
                 stored = self._begin(_STOPPED, vm, self.delete_takes, request_id)
-            self._muteness()
+            self.muteness()
             return stored
 
     def delete(self, project: str, zone: str, instance: str, request_id: str) -> str:
-        with self._called("delete", project):
-            self._deafness()
+        with self.called("delete", project):
+            self.deafness()
             stored = self._by_request.get((project, request_id))
             if stored is None:
                 vm = self._at(project, zone, instance)
                 vm.status = Status.STOPPING
                 stored = self._begin(_GONE, vm, self.delete_takes, request_id)
-            self._muteness()
+            self.muteness()
             return stored
 
     def operation(self, project: str, zone: str, operation: str) -> OperationAnswer | None:
-        with self._called("operation", project, changes=False):
+        with self.called("operation", project, changes=False):
             result = self._operations.get(operation)
             if result is None or (result.project, result.zone) != (project, zone):
                 return None
@@ -167,11 +153,11 @@ class CloudOfVms:
             return OperationAnswer(is_done, result.target_id, *error)
 
     def quotas(self, project: str, region: str) -> Mapping[str, Quota]:
-        with self._called("quotas", project, changes=False):
+        with self.called("quotas", project, changes=False):
             return {}
 
     def way_out(self, project: str, region: str, network: str, subnetwork: str) -> WayOut:
-        with self._called("way_out", project, changes=False):
+        with self.called("way_out", project, changes=False):
             assert network
             if region in self.hidden:
                 raise PermissionDenied(f"The service account may not read the routers of {region}.", "Grant it.")
@@ -245,9 +231,30 @@ class CloudOfVms:
     def ever(self, name: str) -> list[Vm]:
         return [vm for vm in self.all if vm.name == name]
 
+    # For groups.
+
+    def now(self) -> datetime:
+        return self._clock.now()
+
+    def present(self) -> list[Vm]:
+        return list(self._there.values())
+
+    def make(self, project: str, zone: str, vm: VmRequest, origin: Mapping[str, str]) -> None:
+        """A group makes a VM, which is up as soon as any other."""
+        made = Vm(str(70_000 + len(self.all)), project, zone, vm, self.now(), labels=dict(vm.labels))
+        made.origin.update(origin)
+        self.all.append(made)
+        self._there[project, zone, vm.name] = self._by_id[made.gce_id] = made
+        self._note(f"group-{made.gce_id}", _MADE, made, self._insert_takes, user="1@cloudservices.gserviceaccount.com")
+
+    def begin_delete(self, vm: Vm) -> None:
+        vm.status = Status.STOPPING
+        user = "1@cloudservices.gserviceaccount.com"
+        self._note(f"group-delete-{vm.gce_id}", _GONE, vm, self.delete_takes, user=user)
+
     # Within.
 
-    def _called(self, what: str, project: str, changes: bool = True) -> threading.RLock:
+    def called(self, what: str, project: str, changes: bool = True) -> threading.RLock:
         with self._lock:
             self._move_on()
             self.calls[what] += 1
@@ -310,7 +317,7 @@ class CloudOfVms:
         user: str = GUARD,
     ) -> None:
         now = self._clock.now()
-        one = _Operation(serial, kind, vm.project, vm.zone, vm.gce_id, vm.name, now, now + takes, error, user)
+        one = Operation(serial, kind, vm.project, vm.zone, vm.gce_id, vm.name, now, now + takes, error, user)
         self._begun += 1
         heappush(self._pending, (one.done_at, self._begun, one))
         if kind not in _UNSEEN:
@@ -318,6 +325,7 @@ class CloudOfVms:
 
     def _move_on(self) -> None:
         now = self._clock.now()
+        self.groups.move_on()
         while self._pending and self._pending[0][0] <= now:
             one = heappop(self._pending)[2]
             vm = self._there.get((one.project, one.zone, one.target_name))
@@ -342,17 +350,17 @@ class CloudOfVms:
             return vm
         raise NotFound(f"There is no instance {instance} in {zone} of project {project}.")
 
-    def _deafness(self) -> None:
+    def deafness(self) -> None:
         if self.deaf > 0:
             self.deaf -= 1
             raise _no_answer()
 
-    def _muteness(self) -> None:
+    def muteness(self) -> None:
         if self.mute > 0:
             self.mute -= 1
             raise _no_answer()
 
-    def _seen_operation(self, one: _Operation) -> SeenOperation:
+    def _seen_operation(self, one: Operation) -> SeenOperation:
         is_done = one.done_at <= self._clock.now()
         return SeenOperation(
             project=one.project,

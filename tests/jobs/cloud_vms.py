@@ -8,6 +8,24 @@ from datetime import datetime
 from costguard.model.instance import InstanceKey, SeenInstance, Shape, Status
 from costguard.model.launch import VmRequest
 
+GUARD = "guard@acme.iam.gserviceaccount.com"
+
+
+@dataclass
+class Operation:
+    """What Google does, or what becomes of a VM by itself, until `done_at`."""
+
+    id: str
+    kind: str
+    project: str
+    zone: str
+    target_id: str
+    target_name: str
+    begun_at: datetime
+    done_at: datetime
+    error: tuple[str, str] = ("", "")
+    user: str = GUARD
+
 
 @dataclass
 class Vm:

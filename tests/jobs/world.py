@@ -13,6 +13,7 @@ from sqlalchemy import Connection
 from tests.builders import PROJECT, at
 from tests.fakes import HandClock
 from tests.jobs.cloud import CloudOfVms
+from tests.jobs.cloud_groups import stepping
 from tests.jobs.cloud_vms import Vm
 from tests.jobs.list_prices import price_list
 
@@ -39,6 +40,7 @@ from costguard.model.instance import Shape
 from costguard.model.job import CheckpointPlan, Job, JobKind, JobSpec, JobState, Terms
 from costguard.model.launch import OperationAnswer, Quota, Recipe, VmRequest, WayOut
 from costguard.model.observation import Sighting
+from costguard.model.ports import VmGroups
 from costguard.sweeps.gather import common_ceilings
 from costguard_vm.model.checkpoint import (
     Checkpoint,
@@ -114,6 +116,10 @@ class FragileLauncher:
 
     cloud: CloudOfVms
     fuse: CrashPoint
+
+    @property
+    def groups(self) -> VmGroups:
+        return stepping(self.cloud.groups, self.fuse.step)
 
     def look(self, project: str, zone: str, name: str) -> Sighting | None:
         with self._stepping():

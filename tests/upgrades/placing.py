@@ -211,7 +211,8 @@ def put_back(connection: Connection) -> None:
         connection.execute(text("DROP TRIGGER count_change ON attempts"))
     connection.execute(text("ALTER TABLE jobs DROP COLUMN gang_round"))
     of_gangs = ("node", "formation", "round", "ready_round", "internal_address", "ended_round")
-    for column in ("address", "notice_s", *of_gangs):
+    of_groups = ("vm_group", "resize_request", "claimed_by")
+    for column in ("address", "notice_s", *of_gangs, *of_groups):
         connection.execute(text(f"ALTER TABLE attempts DROP COLUMN {column}"))
     count_changes(connection, "attempts", without=_REPORTED)
     connection.execute(text("UPDATE alembic_version SET version_num = :old"), {"old": LAST_BEFORE})

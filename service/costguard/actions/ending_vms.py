@@ -66,7 +66,7 @@ def delete(
 
 
 def _keeper(address: tuple[str, str, str], seen: Sighting, is_own: bool) -> Keeper | None:
-    return keeper_of_own(seen.origin) if is_own else keeper_of(seen.labels, seen.origin, address[1])
+    return keeper_of_own(seen.labels, seen.origin) if is_own else keeper_of(seen.labels, seen.origin, address[1])
 
 
 def _refuse(keeper: Keeper | None, address: tuple[str, str, str]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import TypeVar
 
@@ -12,7 +12,8 @@ from costguard.errors import RateLimited
 from costguard.model.backoff import Backoff
 from costguard.model.launch import OperationAnswer, Quota, VmRequest, WayOut
 from costguard.model.observation import Sighting
-from costguard.model.ports import Clock, Launcher
+from costguard.model.ports import Clock, Launcher, VmGroups
+from costguard.model.vm_group import GroupAddress, GroupParts, ResizeAnswer, ResizeRequest
 
 _Answer = TypeVar("_Answer")
 
@@ -44,36 +45,42 @@ class PacedLauncher:
         self._until: dict[tuple[str, CallKind], datetime] = {}
         self._refusals: dict[tuple[str, CallKind], int] = {}  # in a row
 
+    @property
+    def groups(self) -> PacedGroups:
+        """The groups by which VMs are requested all at once, under the same limits."""
+        return PacedGroups(self, self._launcher.groups)
+
     def paused_until(self, project: str, kind: CallKind) -> datetime | None:
         with self._lock:
             until = self._until.get((project, kind))
         return until if until is not None and until > self._clock.now() else None
 
     def look(self, project: str, zone: str, name: str) -> Sighting | None:
-        return self._paced(project, CallKind.READ, lambda: self._launcher.look(project, zone, name))
+        return self.paced(project, CallKind.READ, lambda: self._launcher.look(project, zone, name))
 
     def insert(self, project: str, zone: str, vm: VmRequest, request_id: str) -> str:
-        return self._paced(project, CallKind.WRITE, lambda: self._launcher.insert(project, zone, vm, request_id))
+        return self.paced(project, CallKind.WRITE, lambda: self._launcher.insert(project, zone, vm, request_id))
 
     def start(self, project: str, zone: str, instance: str, request_id: str) -> str:
-        return self._paced(project, CallKind.WRITE, lambda: self._launcher.start(project, zone, instance, request_id))
+        return self.paced(project, CallKind.WRITE, lambda: self._launcher.start(project, zone, instance, request_id))
 
     def stop(self, project: str, zone: str, instance: str, request_id: str) -> str:
-        return self._paced(project, CallKind.WRITE, lambda: self._launcher.stop(project, zone, instance, request_id))
+        return self.paced(project, CallKind.WRITE, lambda: self._launcher.stop(project, zone, instance, request_id))
 
     def delete(self, project: str, zone: str, instance: str, request_id: str) -> str:
-        return self._paced(project, CallKind.WRITE, lambda: self._launcher.delete(project, zone, instance, request_id))
+        return self.paced(project, CallKind.WRITE, lambda: self._launcher.delete(project, zone, instance, request_id))
 
     def operation(self, project: str, zone: str, operation: str) -> OperationAnswer | None:
-        return self._paced(project, CallKind.READ, lambda: self._launcher.operation(project, zone, operation))
+        return self.paced(project, CallKind.READ, lambda: self._launcher.operation(project, zone, operation))
 
     def quotas(self, project: str, region: str) -> Mapping[str, Quota]:
-        return self._paced(project, CallKind.READ, lambda: self._launcher.quotas(project, region))
+        return self.paced(project, CallKind.READ, lambda: self._launcher.quotas(project, region))
 
     def way_out(self, project: str, region: str, network: str, subnetwork: str) -> WayOut:
-        return self._paced(project, CallKind.READ, lambda: self._launcher.way_out(project, region, network, subnetwork))
+        return self.paced(project, CallKind.READ, lambda: self._launcher.way_out(project, region, network, subnetwork))
 
-    def _paced(self, project: str, kind: CallKind, ask: Callable[[], _Answer]) -> _Answer:
+    def paced(self, project: str, kind: CallKind, ask: Callable[[], _Answer]) -> _Answer:
+        """Asks, unless the project's limit on calls of this kind is used up. Raises Paused."""
         until = self.paused_until(project, kind)
         if until is not None:
             raise Paused(project, until)
@@ -97,3 +104,40 @@ class PacedLauncher:
             self._refusals[what] = self._refusals.get(what, 0) + 1
             self._until[what] = now + _BACKOFF.after(self._refusals[what])
             return self._until[what]
+
+
+class PacedGroups:
+    """Groups whose calls count for the limits of their launcher."""
+
+    def __init__(self, launcher: PacedLauncher, groups: VmGroups) -> None:
+        self._launcher, self._groups = launcher, groups
+
+    def parts(self, group: GroupAddress) -> GroupParts:
+        return self._launcher.paced(group.project, CallKind.READ, lambda: self._groups.parts(group))
+
+    def resize_answer(self, group: GroupAddress, name: str) -> ResizeAnswer | None:
+        return self._launcher.paced(group.project, CallKind.READ, lambda: self._groups.resize_answer(group, name))
+
+    def insert_template(self, group: GroupAddress, vm: VmRequest, request_id: str) -> None:
+        self._change(group, lambda: self._groups.insert_template(group, vm, request_id))
+
+    def insert_group(self, group: GroupAddress, request_id: str) -> None:
+        self._change(group, lambda: self._groups.insert_group(group, request_id))
+
+    def resize(self, group: GroupAddress, wanted: ResizeRequest, request_id: str) -> None:
+        self._change(group, lambda: self._groups.resize(group, wanted, request_id))
+
+    def cancel(self, group: GroupAddress, name: str, request_id: str) -> None:
+        self._change(group, lambda: self._groups.cancel(group, name, request_id))
+
+    def delete_vms(self, group: GroupAddress, vms: Sequence[str], request_id: str) -> None:
+        self._change(group, lambda: self._groups.delete_vms(group, vms, request_id))
+
+    def delete_group(self, group: GroupAddress, request_id: str) -> None:
+        self._change(group, lambda: self._groups.delete_group(group, request_id))
+
+    def delete_template(self, group: GroupAddress, request_id: str) -> None:
+        self._change(group, lambda: self._groups.delete_template(group, request_id))
+
+    def _change(self, group: GroupAddress, ask: Callable[[], None]) -> None:
+        self._launcher.paced(group.project, CallKind.WRITE, ask)

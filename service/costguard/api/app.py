@@ -30,7 +30,19 @@ from costguard.api import (
 from costguard.api.bill import commitments, comparison, focus
 from costguard.api.deps import Deps
 from costguard.api.document import describe
-from costguard.api.job import alike, attempts, code, diagnosis, jobs, output, places, progress, quotes, schedules
+from costguard.api.job import (
+    alike,
+    attempts,
+    code,
+    diagnosis,
+    jobs,
+    output,
+    places,
+    progress,
+    quotes,
+    schedules,
+    vm_claims,
+)
 from costguard.web import problems
 from costguard.web.authentication import AuthenticationMiddleware
 from costguard.web.limits import BodyLimitMiddleware
@@ -60,6 +72,7 @@ _ROUTERS = (
     requests.router,
     requests.acting_router,
     attempts.router,
+    vm_claims.router,
     code.acting_router,
     jobs.router,
     output.router,

@@ -19,6 +19,7 @@ from costguard.db.transaction import Database
 from costguard.doctor.finding import SetupReport
 from costguard.jobs.listing.output import OpenFolder
 from costguard.jobs.reports.agent_events import AgentEvents
+from costguard.jobs.reports.vm_claims import VmClaims
 from costguard.jobs.submit.code import CodeArchives
 from costguard.jobs.submit.submit import JobService
 from costguard.messages.slack_health import OutboxTrouble
@@ -76,6 +77,7 @@ class Deps:
     slack_refused: Callable[[], Mapping[str, int]] = dict  # by reason, over HTTP or a socket
     outbox_trouble: Callable[[], OutboxTrouble | None] = lambda: None  # None: Slack is not set up
     agent_events: AgentEvents | None = None  # None: no agents are accepted
+    vm_claims: VmClaims | None = None  # None: no agents are accepted
     tools: Mapping[str, PinnedTool] = field(default_factory=dict)  # by name; VMs need others in their images
     output: OpenFolder | None = None  # None: nobody stores the output of jobs
     code: CodeArchives | None = None  # None: no jobs are accepted

@@ -30,6 +30,8 @@ _READS_TOPIC = "pubsub.subscriptions.get"
 TPU_API = "tpu.googleapis.com"
 Granted = frozenset[str] | NotAnswered
 
+_OF_JOBS = frozenset({Feature.LAUNCH, Feature.LAUNCH_GROUPS})
+
 
 @dataclass(frozen=True, slots=True)
 class SetupPlan:
@@ -49,7 +51,7 @@ class SetupPlan:
 
     def wanted(self, project: str, *, launches: bool) -> list[GooglePermission]:
         left_out = {Feature.STOP} if project in self.never_stopped else set()
-        return needed(self.features - left_out - (set() if launches else {Feature.LAUNCH}), GrantedOn.PROJECT)
+        return needed(self.features - left_out - (set() if launches else _OF_JOBS), GrantedOn.PROJECT)
 
     @property
     def launches(self) -> bool:
@@ -57,7 +59,7 @@ class SetupPlan:
 
     def apis(self, *, launches: bool) -> set[str]:
         """Returns those of a watched project. Service Usage answers for itself."""
-        features = self.features - (set() if launches else {Feature.LAUNCH})
+        features = self.features - (set() if launches else _OF_JOBS)
         return {one.api for one in needed(features, GrantedOn.PROJECT)} - {"serviceusage.googleapis.com", TPU_API}
 
     @property

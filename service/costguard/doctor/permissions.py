@@ -25,6 +25,7 @@ class Feature(StrEnum):
     STOP_WORKBENCH = "stop-workbench"
     STOP_WORKSTATIONS = "stop-workstations"
     LAUNCH = "launch"
+    LAUNCH_GROUPS = "launch-groups"  # jobs of several VMs by flex-start, which groups make
     CODE = "code"  # archives of code in a bucket
     OUTPUT = "output"  # whole output in a bucket
     BILL = "bill"
@@ -234,6 +235,22 @@ PERMISSIONS: tuple[GooglePermission, ...] = (
             "compute.acceleratorTypes.get": "whether a zone has the GPU of a preset, asked when a set-up is checked",
             "compute.images.get": "whether the image of a preset is there, in the same way",
             "compute.images.getFromFamily": "the same for a family of images",
+        },
+    ),
+    # A resize request, its cancel and the deletion of VMs by their group are updates of the group.
+    *_each(
+        Feature.LAUNCH_GROUPS,
+        GrantedOn.PROJECT,
+        LAUNCH_ROLE,
+        {
+            "compute.instanceTemplates.create": "what the VMs of a gang on flex-start have in common",
+            "compute.instanceTemplates.get": "whether it is there",
+            "compute.instanceTemplates.useReadOnly": "to make the gang's group from it",
+            "compute.instanceTemplates.delete": "once the gang is over",
+            "compute.instanceGroupManagers.create": "a group for each gang on flex-start",
+            "compute.instanceGroupManagers.get": "how its request for VMs stands",
+            "compute.instanceGroupManagers.update": "to request VMs all at once, to cancel that, to give one VM back",
+            "compute.instanceGroupManagers.delete": "once the gang is over, or moves",
         },
     ),
     *_each(

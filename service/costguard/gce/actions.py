@@ -20,6 +20,7 @@ from costguard.keepers.origin import origin_of
 from costguard.model.instance import ProvisioningModel
 from costguard.model.launch import SHORTEST_WAIT, OperationAnswer, Quota, Recipe, VmRequest, WayOut
 from costguard.model.observation import Sighting
+from costguard.model.ports import VmGroups
 
 log = logging.getLogger(__name__)
 
@@ -156,10 +157,16 @@ class ComputeLauncher:
     CloudUnavailable means that it may have begun; after any other CloudError it has not.
     """
 
-    def __init__(self, official: Official, types: MachineTypes) -> None:
+    def __init__(self, official: Official, types: MachineTypes, groups: VmGroups) -> None:
         self._official = official
         self._types = types
         self._actuator = ComputeActuator(official)
+        self._groups = groups
+
+    @property
+    def groups(self) -> VmGroups:
+        """The groups by which VMs are requested all at once."""
+        return self._groups
 
     def look(self, project: str, zone: str, name: str) -> Sighting | None:
         """The VM that has this address now; None where there is none."""

@@ -23,8 +23,9 @@ def metadata_items(agent: bytes, attempt: Mapping[str, object], token: str, with
         "costguard-agent": base64.encodebytes(agent).decode("ascii"),
         "costguard-agent-sha256": hashlib.sha256(agent).hexdigest(),
         "costguard-attempt": json.dumps(attempt, sort_keys=True),
-        "costguard-token": token,
     }
+    if token:  # the VMs of a group share their metadata: see agent/claim.py
+        items["costguard-token"] = token
     if with_drivers:
         items["install-nvidia-driver"] = "True"
     sizes = {name: len(value.encode()) for name, value in items.items()}

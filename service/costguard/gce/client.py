@@ -41,6 +41,7 @@ from costguard.gce.session import Deadline, Http
 from costguard.gce.tpu_nodes import TpuLook, TpuMemory, look_at_nodes
 from costguard.gce.tpu_nodes import presence as node_presence
 from costguard.gce.tpu_queue import with_tpus
+from costguard.gce.vm_groups import ComputeGroups
 from costguard.model.instance import InstanceKey, InstanceKind, ProvisioningModel, Shape
 from costguard.model.keeper import Keeper
 from costguard.model.launch import CapacityAdvice, OperationAnswer, ReservedVms, SpotListPrice
@@ -137,7 +138,7 @@ class ComputeCloud:
         self._services = http(scopes=KEPT_SCOPES)
         self._kept = KeptStops(self._official, self._services, monotonic)
         self._types = MachineTypes(self._official.machine_type, monotonic)
-        self.launcher = ComputeLauncher(self._official, self._types)
+        self.launcher = ComputeLauncher(self._official, self._types, ComputeGroups(self._official))
         self._budget_s = patience.look_s
         self._monotonic = monotonic
         self._memories: dict[str, _LastLook] = {}

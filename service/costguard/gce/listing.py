@@ -19,7 +19,7 @@ from costguard.gce.machine_types import MachineShape
 from costguard.gce.pages import AggregatedList, Page, digest_of, zone_of
 from costguard.gce.session import Deadline, Http
 from costguard.keepers.origin import is_of_origin
-from costguard.model.attempt import ATTEMPT_LABEL
+from costguard.model.attempt import labelled_attempt
 from costguard.model.instance import SeenInstance
 from costguard.model.observation import UnchangedVm, Unread
 
@@ -65,7 +65,7 @@ def _remembered(
     seen: SeenInstance, digest: int, keys: tuple[str, ...], details: tuple[DiskDetails | None, ...], metadata: str
 ) -> Remembered:
     """Returns what later looks need of this VM. Each of them reads one again whose machine type is not known."""
-    attempt = seen.labels.get(ATTEMPT_LABEL)
+    attempt = labelled_attempt(seen.labels, seen.name)
     return Remembered(
         gce_id=seen.key.gce_id,
         fingerprint=seen.fingerprint,

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from costguard.keepers.origin import CREATED_BY, TPU_NODE
 from costguard.keepers.services import RULES, VmSigns, group_of
 from costguard.keepers.tools import tool_of
-from costguard.model.attempt import ATTEMPT_LABEL
+from costguard.model.attempt import ATTEMPT_LABEL, GROUP_LABEL, is_group_name
 from costguard.model.keeper import TPU_SLICE, Keeper, KeeperKind
 
 _MAKERS = {  # labels that say who made a VM, and keep nothing
@@ -48,6 +48,8 @@ def read_keeper(facts: VmFacts) -> Keeper:
     if TPU_NODE in signs.origin:
         product = TPU_SLICE if signs.origin[TPU_NODE] == "slice" else ""
         return Keeper(KeeperKind.TPU, place=facts.zone, product=product, evidence=(TPU_NODE,))
+    if own := own_group(facts.labels, signs.origin):
+        return Keeper(KeeperKind.JOB, signs.name(own), evidence=(GROUP_LABEL, CREATED_BY))
     group, name, place = group_of(signs.origin)
     if group:
         return Keeper(KeeperKind.GROUP, name, place, group=group, evidence=(CREATED_BY,))
@@ -94,18 +96,30 @@ _TELLING = ("goog-", "notebooks-", "batch-", "skypilot-", "dstack_", "slurm_", "
 def recorded_keeper(labels: Mapping[str, str], origin: Mapping[str, str], zone: str, job: str) -> Keeper:
     """Returns the keeper as the ledger records it; `job` is ours whose attempt launched the VM, as its id proves."""
     if job:
-        return keeper_of_own(origin) or Keeper(KeeperKind.JOB, job)
+        return keeper_of_own(labels, origin) or Keeper(KeeperKind.JOB, job)
     return read_keeper(VmFacts(labels, origin, zone))
 
 
-def keeper_of_own(origin: Mapping[str, str]) -> Keeper | None:
+def own_group(labels: Mapping[str, str], origin: Mapping[str, str]) -> str:
+    """Returns the name of the group of Costguard's that made this VM, for a gang on flex-start; "" for any other.
+
+    Its label and Google's `created-by` name the same group, by a name as we give them: a group whose template was made
+    from one of our VMs has another name. Such a group repairs nothing, and goes with its job.
+    """
+    name, label = group_of(origin)[1], labels.get(GROUP_LABEL, "")
+    return name if name and name == label and is_group_name(name) else ""
+
+
+def keeper_of_own(labels: Mapping[str, str], origin: Mapping[str, str]) -> Keeper | None:
     """Returns the keeper of a VM that Costguard launched, as its id proves: no service labels a VM that it did not
     make.
 
     The only evidence left is a group's `created-by`, which Google sets. "A managed instance group creates each of its
     managed instances" (docs.cloud.google.com/compute/docs/instance-groups/working-with-managed-instances).
     """
-    return keeper_of({}, {CREATED_BY: origin[CREATED_BY]}) if CREATED_BY in origin else None
+    if CREATED_BY not in origin or own_group(labels, origin):
+        return None
+    return keeper_of({}, {CREATED_BY: origin[CREATED_BY]})
 
 
 def _doubted(keeper: Keeper, facts: VmFacts) -> Keeper:

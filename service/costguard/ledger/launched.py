@@ -13,7 +13,7 @@ from costguard.db.bulk import chunks
 from costguard.db.prepared import prepared
 from costguard.db.tables import attempts, jobs
 from costguard.db.types import storable
-from costguard.model.attempt import ATTEMPT_LABEL
+from costguard.model.attempt import labelled_attempt
 from costguard.model.instance import ProvisioningModel, SeenInstance
 from costguard.model.launch import Recipe
 from costguard.model.observation import Observation, SeenOperation
@@ -38,7 +38,8 @@ def launched_by_label(connection: Connection, observations: Sequence[Observation
 
 
 def _labelled(observation: Observation) -> Iterator[_Vm]:
-    yield from (_of_labels(seen.key.gce_id, seen) for seen in observation.instances if ATTEMPT_LABEL in seen.labels)
+    seen = (vm for vm in observation.instances if labelled_attempt(vm.labels, vm.name) is not None)
+    yield from (_of_labels(vm.key.gce_id, vm) for vm in seen)
     yield from (_Vm(vm.gce_id, vm.zone, vm.attempt) for vm in observation.unchanged if vm.attempt is not None)
 
 
@@ -91,7 +92,7 @@ def _vms(
 
 
 def _of_labels(gce_id: str, vm: SeenInstance | InstanceRecord) -> _Vm:
-    attempt = vm.labels.get(ATTEMPT_LABEL, "")
+    attempt = labelled_attempt(vm.labels, vm.name) or ""
     return _Vm(gce_id, vm.zone, attempt if attempt == vm.name else "")
 
 

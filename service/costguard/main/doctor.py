@@ -28,6 +28,7 @@ from costguard.gce.asking import OtherEndpoints, SetupQuestions
 from costguard.ledger.discovery.watch import WatchList
 from costguard.main.google_setup import GoogleSetup, Questions, attempt
 from costguard.main.messaging import slack_checkup
+from costguard.model.buying import FLEX, buys_all_at_once, models_of
 from costguard.settings import Settings
 
 _LONGEST_S, _LONGEST_MORE_S = 6.0, 0.1  # 20 projects in 8 s, 500 in 56 s; the goals of 10 and 60 s hold the start too
@@ -47,11 +48,18 @@ def features_of(settings: Settings, more: Collection[Feature] = ()) -> frozenset
     chosen |= {Feature.STOP} if not settings.enforcement.shadow else set()
     chosen |= {_KEEPERS[keeper] for keeper in settings.enforcement.stop_through}
     chosen |= {Feature.LAUNCH} if settings.jobs.guard_url else set()
+    chosen |= {Feature.LAUNCH_GROUPS} if settings.jobs.guard_url and _buys_groups(settings) else set()
     chosen |= {Feature.CODE} if _bucket(settings.jobs.code) else set()
     chosen |= {Feature.OUTPUT} if _bucket(settings.jobs.logs) else set()
     chosen |= {Feature.BILL} if settings.bill.table else set()
     chosen |= {Feature.EVENTS} if settings.feed.subscription else set()
     return frozenset(chosen)
+
+
+def _buys_groups(settings: Settings) -> bool:
+    """Says whether a preset may buy several VMs by flex-start, all at once."""
+    recipes = (one.launch for one in settings.preset_list() if one.launch is not None)
+    return any(FLEX in models_of(one) and buys_all_at_once(one, is_elastic=False) for one in recipes)
 
 
 def _bucket(place: str | None) -> str:

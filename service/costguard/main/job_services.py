@@ -13,7 +13,9 @@ from costguard.access import signing
 from costguard.access.rules import Rules
 from costguard.checkpoints.client import InScaledTime
 from costguard.db.transaction import Database
+from costguard.identity.instances import InstanceIdentities, keys_of
 from costguard.jobs.reports.agent_events import KEY_NAME, AgentEvents, AgentTokens
+from costguard.jobs.reports.vm_claims import VmClaims
 from costguard.jobs.rows.history.zone_advice import RegionAdvice, ZoneAdvice
 from costguard.jobs.submit.assess import Assessor
 from costguard.jobs.submit.code import CodeArchives
@@ -38,13 +40,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class JobServices:
-    """`service` accepts jobs, `sweeps` sweeps, `agent_events` the agents' events, `code` is what jobs run."""
+    """`service` accepts jobs, `sweeps` sweeps, `agent_events` the agents' events, `code` is what jobs run.
+
+    `vm_claims` gives the agents on VMs that a group made their tokens.
+    """
 
     service: JobService
     sweeps: SweepService
     schedules: ScheduleService
     agent_events: AgentEvents
     code: CodeArchives
+    vm_claims: VmClaims
 
 
 def job_services(
@@ -70,7 +76,10 @@ def job_services(
     schedules = ScheduleService(database, clock, rules, assessor, service, new_schedule_id, wake)
     named = settings.trackers.names
     reported = TrackedJobs(database, named).reported if named else None
-    return JobServices(service, sweeps, schedules, AgentEvents(database, clock, tokens, news, reported), code)
+    identities = InstanceIdentities(clock, keys_of(settings.compute.endpoint))
+    claims = VmClaims(database, identities.vm, tokens.of, rules.jobs.guard_url)
+    agents = AgentEvents(database, clock, tokens, news, reported)
+    return JobServices(service, sweeps, schedules, agents, code, claims)
 
 
 _PATIENCE = timedelta(seconds=2)  # of a quote, with Google's advice on zones, once a day

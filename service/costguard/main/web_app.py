@@ -146,6 +146,7 @@ def _deps(built: _Built, is_stopping: Callable[[], bool]) -> Iterator[Deps]:
             socket_trouble=lambda: watcher.state.socket_trouble,
             setup=lambda: watcher.setup,
             agent_events=jobs.agent_events,
+            vm_claims=jobs.vm_claims,
             tools=vm_tools(),
             code=jobs.code,
             output=stored_output(settings),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -31,6 +32,26 @@ PHASES = {
 }
 
 ATTEMPT_LABEL = "costguard-attempt"  # on a VM: the name of the attempt that it was made for
+# On a VM that a managed instance group of ours made: the group's name. All VMs of a group have the same labels, so that
+# the VM's own name is its attempt's.
+GROUP_LABEL = "costguard-group"
+_GROUP_NAME = re.compile(r"(cg-[a-z0-9-]+)-[0-9a-f]{8}")
+
+
+def labelled_attempt(labels: Mapping[str, str], name: str) -> str | None:
+    """Returns the attempt that a VM of this name says it was made for; None where its labels name none."""
+    return name if GROUP_LABEL in labels else labels.get(ATTEMPT_LABEL)
+
+
+def group_name(first: str, request_uuid: str) -> str:
+    """Returns the name of the group that is made for this intent of an attempt, the first of a gang's formation."""
+    return f"{first}-{request_uuid[:8]}"
+
+
+def is_group_name(name: str) -> bool:
+    """Says whether a group of ours may have this name."""
+    match = _GROUP_NAME.fullmatch(name)
+    return match is not None and AttemptName.parse(match[1]) is not None
 
 
 def attempt_name(job_id: str, number: int, generation: int = FIRST) -> str:
@@ -205,6 +226,11 @@ class Attempt:
     node: int = 0
     formation: int = 0
     round: int = 0
+    # Of a gang on flex-start: the managed instance group that makes its VM, whose template has the same name; the
+    # group's resize request that it is part of; and the digest of the secret of the agent that was given its token.
+    vm_group: str = ""
+    resize_request: str = ""
+    claimed_by: str = ""
     agent: AgentState = field(default_factory=AgentState)
 
     @property

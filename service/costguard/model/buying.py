@@ -119,3 +119,12 @@ def wait_problem(wait: timedelta) -> str:
 def longest_run(recipe: Recipe, model: ProvisioningModel) -> timedelta:
     """Returns how long one of its VMs may run: a flex-start VM for seven days at most."""
     return min(recipe.max_run, LONGEST_FLEX_RUN) if model is FLEX else recipe.max_run
+
+
+def buys_all_at_once(recipe: Recipe, *, is_elastic: bool) -> bool:
+    """Says whether a job of several VMs may buy by flex-start: by a group, which grants so many VMs or none.
+
+    Each VM of a group proves by Google's identity document which it is, and one without a service account has none
+    ("Verify the identity of VMs").
+    """
+    return bool(recipe.service_account) and not is_elastic

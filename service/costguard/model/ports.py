@@ -23,6 +23,7 @@ from costguard.model.observation import (
 from costguard.model.person import Person
 from costguard.model.price import Price
 from costguard.model.utilisation import Usage
+from costguard.model.vm_group import GroupAddress, GroupParts, ResizeAnswer, ResizeRequest
 from costguard_vm.model.checkpoint import CheckpointLook, Listing, LookFor, StoredFile
 
 __all__ = [
@@ -45,6 +46,7 @@ __all__ = [
     "ProjectSearch",
     "Sighting",
     "UsageSource",
+    "VmGroups",
     "always",
 ]
 
@@ -114,12 +116,61 @@ class Actuator(Protocol):
         ...
 
 
+class VmGroups(Protocol):
+    """Makes VMs all at once, in groups of our own. Every method raises CloudError, as a `Launcher`'s do.
+
+    Each thing is known by its name: what is there already counts as made. RequestRefused: Google refuses it for what
+    it says. Nothing waits for an operation: `parts` and `resize_answer` say what is there.
+    """
+
+    def parts(self, group: GroupAddress) -> GroupParts:
+        """Returns what is there of a group."""
+        ...
+
+    def insert_template(self, group: GroupAddress, vm: VmRequest, request_id: str) -> None:
+        """Begins to make its template, of the VMs that `vm` describes but for the name."""
+        ...
+
+    def insert_group(self, group: GroupAddress, request_id: str) -> None:
+        """Begins to make the group, without VMs. Its template must be there."""
+        ...
+
+    def resize(self, group: GroupAddress, wanted: ResizeRequest, request_id: str) -> None:
+        """Asks for VMs of these names, all at once."""
+        ...
+
+    def resize_answer(self, group: GroupAddress, name: str) -> ResizeAnswer | None:
+        """Returns how a resize request stands; None where there is none."""
+        ...
+
+    def cancel(self, group: GroupAddress, name: str, request_id: str) -> None:
+        """Takes a request that waits out of the queue. RequestRefused where it does not wait (any more)."""
+        ...
+
+    def delete_vms(self, group: GroupAddress, vms: Sequence[str], request_id: str) -> None:
+        """Begins to delete VMs of the group, by their names."""
+        ...
+
+    def delete_group(self, group: GroupAddress, request_id: str) -> None:
+        """Begins to delete the group, with its VMs and the requests that wait. NotFound where it is gone."""
+        ...
+
+    def delete_template(self, group: GroupAddress, request_id: str) -> None:
+        """Begins to delete the template. NotFound where it is gone; RequestRefused while its group is there."""
+        ...
+
+
 class Launcher(Protocol):
     """Creates and deletes the VMs of jobs. Every method raises CloudError; repeats with the same id are harmless.
 
     After CloudUnavailable a call may have begun; after any other error it has not. RequestRefused: Google refuses it
     for what it says, and will again. AlreadyExists: another VM, or an earlier call of ours, has this name.
     """
+
+    @property
+    def groups(self) -> VmGroups:
+        """The groups by which VMs are requested all at once."""
+        ...
 
     def look(self, project: str, zone: str, name: str) -> Sighting | None:
         """The VM at this address; None where there is none (404)."""

@@ -23,13 +23,16 @@ from costguard.web.limits import most_bytes
 COOKIES = ("__Host-costguard_session", "costguard_session")  # the first where the server is reached by https
 IAP_HEADER = "x-goog-iap-jwt-assertion"
 
-# Slack signs what it sends, and knows no token; an agent has a token of its own, which opens nothing else.
+# Slack signs what it sends, and knows no token; an agent has a token of its own, which opens nothing else, or
+# shows what Google signed to be given it.
 OPEN_PATHS = frozenset({"/healthz", "/readyz", "/slack/interactions", "/slack/commands"})
 # Strangers see the verdict, and readers the reasons; a database that is slow to authenticate makes a stranger.
 _TELLS_MORE = frozenset({"/readyz"})
 _PATIENCE_S = 2.0
 _OPEN = re.compile(r"/static/.*|/sign-in(/.*)?")
-_OF_AGENTS = re.compile(r"POST /api/v1/attempts/[^/]+/events|GET /api/v1/attempts/[^/]+/(?:code|rclone|py-spy)")
+_OF_AGENTS = re.compile(
+    r"POST /api/v1/(?:attempts/[^/]+/events|vm-claims)|GET /api/v1/attempts/[^/]+/(?:code|rclone|py-spy)"
+)
 
 _THREADS = 4
 

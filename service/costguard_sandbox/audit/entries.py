@@ -33,6 +33,7 @@ _CALL = re.compile(
 _COLLECTIONS = {
     "instances": ("gce_instance", "instance_id"),
     "disks": ("gce_disk", "disk_id"),
+    "instanceTemplates": ("gce_instance_template", "instance_template_id"),
     "instanceGroupManagers": ("gce_instance_group_manager", "instance_group_manager_id"),
 }
 _PERMISSIONS = {"insert": "create", "bulkInsert": "create"}  # others are named as the method is

@@ -25,6 +25,7 @@ from costguard_sandbox.gce.groups import Groups, service_agent
 from costguard_sandbox.gce.guests import Guests, MetadataWatches
 from costguard_sandbox.gce.insertion import Factory, read_insert
 from costguard_sandbox.gce.lifecycle import Lifecycle
+from costguard_sandbox.gce.managed_groups import ManagedGroups
 from costguard_sandbox.gce.operations import Ids, Operation, OperationLog
 from costguard_sandbox.gce.quotas import Usage
 from costguard_sandbox.gce.render import instance_resource
@@ -110,16 +111,15 @@ class Cloud:
     def _add_parts(self, seed: int) -> None:
         """Makes what keeps VMs and disks: groups, services, TPU nodes, storage."""
         self.groups = Groups(self.timeline, seed, self._system_events.repair, self._insert_again)
-        self.group_requests = GroupRequests(
-            self.timeline, seed, self.operations, self._lifecycle, self.groups, self.request, self._insert_for_group
-        )
+        parts = (self.timeline, seed, self.operations, self._lifecycle, self.groups)
+        self.group_requests = GroupRequests(*parts, self.request, self._insert_for_group)
+        made = (self.faults, self._capacity, self._probe, self._insert_for_group, self.request)
+        self.managed_groups = ManagedGroups(*parts, *made)
         self.workbench = Workbench(self.timeline, seed, self.request, self.faults)
         self.workstations = Workstations(self.timeline, seed, self.request, self.faults)
         self.tpus = Tpus(self.timeline, seed)
         held = (self.timeline, self._lifecycle, self.operations, self._factory, self.usage, self.guests)
         self.storage = Storage(*held, self.settled, self._disk_changed)
-
-    # Serving.
 
     def serve_at(self, url: str) -> None:
         """Tell VMs the address of their metadata servers."""
@@ -130,8 +130,6 @@ class Cloud:
         """Answer every request that waits for metadata, and end the processes of all VMs."""
         self.metadata_watches.close()
         self.guests.close()
-
-    # Time.
 
     @contextmanager
     def settled(self) -> Iterator[Self]:
@@ -220,9 +218,11 @@ class Cloud:
             return self._bulk_inserts.begin(project, scope, body, user, request_id)
 
     def _insert_one(self, project: str, zone: str, body: Mapping[str, Any], user: str, group: str) -> Child:
-        wanted = read_insert(zone, body, project)
-        vm = self._factory.vm(project, zone, wanted, self.timeline.now, self.storage.live)
-        return self._begin_insert(vm, user, group=group, request=body)
+        return self._begin_insert(self._probe(project, zone, body), user, group=group, request=body)
+
+    def _probe(self, project: str, zone: str, body: Mapping[str, Any]) -> VM:
+        """Makes a VM that belongs to nothing, to see whether it can be had."""
+        return self._factory.vm(project, zone, read_insert(zone, body, project), self.timeline.now, self.storage.live)
 
     def _insert_for_group(self, project: str, zone: str, body: Mapping[str, Any]) -> None:
         self._insert_one(project, zone, body, service_agent(project), "")
@@ -238,7 +238,7 @@ class Cloud:
         operation = self.operations.begin("insert", vm.target, user, request_id, group, request)
         if waits(vm):
             vm.set_status(Status.PENDING)
-        elif failure := self.flex_start.now_or_never(vm) or self._capacity(vm):
+        elif not self.groups.granted(vm) and (failure := self.flex_start.now_or_never(vm) or self._capacity(vm)):
             self._lifecycle.fail(operation, failure)
             return Child(operation, None, failure)
         vm.network_ip = self.guests.address(vm) or vm.network_ip

@@ -23,7 +23,7 @@ _AIMED = ("count", "chance", "method", "path", "project")
 _KINDS: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "unreachable_zone": (("zone",), ("project",)),
     "stockout": ((), ("after", "zone", "gpu", "spot", "project", "count")),
-    "flex_start": ((), ("seconds", "never", "zone", "gpu", "project", "count")),
+    "flex_start": ((), ("seconds", "never", "fails", "zone", "gpu", "project", "count")),
     "no_notice": ((), ("zone", "project", "count")),
     "quota": (("metric", "limit"), ("region", "project")),
     "rate_limit": (("limit",), ("project", "writes")),
@@ -48,6 +48,7 @@ _CHOICES = {"when": _WHEN, "how": _HOW, "what": _WHAT, "misprint": tuple(Misprin
 _TYPES = {
     "spot": bool,
     "never": bool,
+    "fails": bool,
     "writes": bool,
     "limit": int,
     "code": int,
@@ -79,6 +80,7 @@ class CloudFault:
     method: str = ""
     path: str = ""  # a regular expression, searched for in the request's path
     seconds: float = 0.0
+    fails: bool = False  # whether a resize request fails after `seconds`, instead of being granted
     never: bool = False  # whether a flex-start request is granted at all; else after `seconds`
     page: int = 0
     writes: bool = False  # limits writes instead of reads

@@ -11,11 +11,12 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from enum import StrEnum
 from typing import Any
 
 from costguard_sandbox.gce.catalogue.regions import project_number, stable_id
 from costguard_sandbox.gce.errors import not_found
-from costguard_sandbox.gce.operations import Target
+from costguard_sandbox.gce.operations import Failure, Target
 from costguard_sandbox.gce.timeline import Timeline, draw_duration
 from costguard_sandbox.gce.vm import VM, Status
 
@@ -34,6 +35,29 @@ def group_of(vm: VM) -> str:
 def service_agent(project: str) -> str:
     """Returns the account in whose name groups act: Google's own agent in the project."""
     return f"{project_number(project)}@cloudservices.gserviceaccount.com"
+
+
+class RequestState(StrEnum):
+    """The states of a resize request in compute v1."""
+
+    ACCEPTED = "ACCEPTED"
+    CREATING = "CREATING"
+    SUCCEEDED = "SUCCEEDED"
+    FAILED = "FAILED"
+    CANCELLED = "CANCELLED"
+
+
+@dataclass(slots=True, eq=False)
+class ResizeRequest:
+    """A request for VMs of these names, all at once. `failure` is that of a FAILED one."""
+
+    name: str
+    id: int
+    created_at: datetime
+    names: tuple[str, ...]
+    run_s: int
+    state: RequestState = RequestState.ACCEPTED
+    failure: Failure | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -56,6 +80,14 @@ class Group:
     target_stopped: int = 0
     vms: list[VM] = field(default_factory=list)
     ever: list[VM] = field(default_factory=list)  # deleted ones too
+    template_name: str = ""  # of a group that was made from a template
+    resize_requests: dict[str, ResizeRequest] = field(default_factory=dict)  # by name
+    is_going: bool = False  # its deletion was requested
+
+    @property
+    def zone(self) -> str:
+        """Returns the zone of a zonal group."""
+        return self.scope.rpartition("/")[2]
 
     @property
     def id(self) -> int:
@@ -99,6 +131,20 @@ class Groups:
             raise not_found(f"projects/{project}/{scope}/instanceGroupManagers/{name}")
         return group
 
+    def has(self, project: str, scope: str, name: str) -> bool:
+        return (project, scope, name) in self._groups
+
+    def drop(self, group: Group) -> None:
+        """Removes a group whose VMs are gone."""
+        self._groups.pop((group.project, group.scope, group.name), None)
+
+    def granted(self, vm: VM) -> bool:
+        """Says whether a resize request that was granted makes this VM: its capacity is its own."""
+        parsed = _PATH.search(group_of(vm))
+        group = self._groups.get((vm.project, parsed[1], parsed[2])) if parsed is not None else None
+        requests = group.resize_requests.values() if group is not None else ()
+        return any(one.state is RequestState.CREATING and vm.name in one.names for one in requests)
+
     def declare(self, group: Group) -> Group:
         """Adds a group without VMs."""
         self._groups[group.project, group.scope, group.name] = group
@@ -115,7 +161,7 @@ class Groups:
         group = self._groups[key]
         group.vms.append(vm)
         group.ever.append(vm)
-        if not is_group:
+        if not is_group and not self.granted(vm):
             group.target_size += 1
 
     def asked(self, verb: str, vm: VM, is_group: bool) -> None:

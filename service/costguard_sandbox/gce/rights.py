@@ -22,6 +22,10 @@ _RESOURCE = re.compile(
     r"/compute/v1/projects/[^/]+(?:/(aggregated|zones|regions|global)(?:(?<=aggregated)|(?<=global)|/[^/]+))?"
     r"/(\w+)(?:/([^/]+))?(?:/([^/]+))?"
 )
+# Resize requests and changes of a group's VMs have no permissions of their own.
+_OF_GROUP = re.compile(
+    r"/compute/v1/projects/[^/]+/zones/[^/]+/instanceGroupManagers/[^/]+/(?:resizeRequests(?:/.+)?|deleteInstances)"
+)
 _OF_METHODS = {"POST": "create", "DELETE": "delete", "PATCH": "update", "PUT": "update"}
 
 
@@ -119,6 +123,8 @@ def permissions_of(method: str, path: str) -> tuple[str, ...]:
     """
     if path.endswith("/timeSeries"):
         return ("monitoring.timeSeries.list",)
+    if _OF_GROUP.fullmatch(path):
+        return ("compute.instanceGroupManagers.get" if method == "GET" else "compute.instanceGroupManagers.update",)
     if (match := _RESOURCE.fullmatch(path)) is None:
         return ("compute.projects.get",) if re.fullmatch(r"/compute/v1/projects/[^/:]+", path) else ()
     scope, kind, name, verb = match.groups()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import json
 import math
@@ -10,7 +9,6 @@ import re
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
 from starlette.requests import Request
@@ -21,10 +19,10 @@ from costguard_sandbox.gce.catalogue.regions import project_number
 from costguard_sandbox.gce.cloud import Cloud
 from costguard_sandbox.gce.render import last_part
 from costguard_sandbox.gce.vm import VM
+from costguard_sandbox.guest.identity import document_of
 
 ROOT = "computeMetadata/v1"
 _TOKEN_LASTS_S = 3599
-_IDENTITY_LASTS_S = 3600
 _IDENTITY_PATH = re.compile(r"instance/service-accounts/([^/]+)/identity")
 
 
@@ -195,7 +193,7 @@ def _service_accounts(vm: VM) -> Directory:
         shown = {
             "aliases": ["default"] if not directory else [],
             "email": email,
-            "identity": Json("", is_secret=True),  # made for each request: see `_identity`
+            "identity": Json("", is_secret=True),  # made for each request: see `document_of`
             "scopes": list(account.get("scopes") or ()),
             "token": Json(token, is_secret=True),
         }
@@ -203,28 +201,6 @@ def _service_accounts(vm: VM) -> Directory:
             directory["default"] = shown
         directory[email] = shown
     return directory
-
-
-def _identity(vm: VM, email: str, audience: str, is_full: bool, now: datetime) -> str:
-    """An identity token as Google writes it (cloud.google.com/compute/docs/instances/verifying-instance-identity).
-
-    Only its signature is not Google's: nobody can check it against Google's keys.
-    """
-    issued = int(now.timestamp())
-    account = str(int(hashlib.sha256(email.encode()).hexdigest()[:16], 16))
-    claims: dict[str, Any] = {"aud": audience, "azp": account, "email": email, "email_verified": True}
-    claims |= {"exp": issued + _IDENTITY_LASTS_S, "iat": issued, "iss": "https://accounts.google.com", "sub": account}
-    if is_full:
-        machine = {"instance_id": str(vm.id), "instance_name": vm.name, "project_id": vm.project}
-        number = project_number(vm.project)
-        claims["google"] = {"compute_engine": {**machine, "project_number": number, "zone": vm.zone}}
-    parts = [{"alg": "RS256", "kid": "sandbox", "typ": "JWT"}, claims]
-    body = ".".join(_base64(json.dumps(part, separators=(",", ":")).encode()) for part in parts)
-    return f"{body}.{_base64(hashlib.sha512(body.encode()).digest() * 4)}"
-
-
-def _base64(content: bytes) -> str:
-    return base64.urlsafe_b64encode(content).rstrip(b"=").decode()
 
 
 def _has_nat(interface: Mapping[str, Any]) -> bool:
@@ -280,7 +256,7 @@ def _entry(cloud: Cloud, request: Request) -> Entry | None:
         path = request.path_params.get("path", "")
         if (match := _IDENTITY_PATH.fullmatch(path)) and (account := _service_accounts(vm).get(match[1])):
             audience, is_full = query.get("audience", ""), query.get("format") == "full"
-            return Entry(_identity(vm, account["email"], audience, is_full, cloud.clock.now()))
+            return Entry(document_of(vm, account["email"], audience, cloud.clock.now(), is_full=is_full))
         as_json = {"json": True, "text": False}.get(query.get("alt", ""))
         return find(vm, path, is_recursive=query.get("recursive") == "true", as_json=as_json)
 

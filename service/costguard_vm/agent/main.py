@@ -9,6 +9,7 @@ import threading
 
 from .attempt import AgentAttempt
 from .calls import Metadata
+from .claim import claimed_settings
 from .failures import Trouble, patiently
 from .files import PACE, lock, make_folder, say
 from .settings import AgentPaths, NotStarted, at_pace, read_settings
@@ -32,8 +33,11 @@ def main() -> int:
         return patiently(lambda: metadata.get(f"instance/attributes/{name}")[0], wait, 0, 1)
 
     try:
-        settings, wrong = read_settings(attribute("costguard-attempt"))
-        attempt = AgentAttempt(at_pace(settings, PACE), attribute("costguard-token").strip(), metadata, places)
+        shared = attribute("costguard-attempt")
+        claimed = claimed_settings(shared, metadata, places.home, wait)
+        text, token = claimed if claimed is not None else (shared, attribute("costguard-token").strip())
+        settings, wrong = read_settings(text)
+        attempt = AgentAttempt(at_pace(settings, PACE), token, metadata, places)
     except (Trouble, NotStarted, ValueError) as problem:
         say(f"nothing to do on this VM: {problem}")
         return 0

@@ -11,8 +11,11 @@ from typing import Any
 import pytest
 import requests
 from google.auth import jwt
+from google.auth.exceptions import GoogleAuthError
+from joserfc.jwk import RSAKey
 from tests.sandbox.vms import MINUTE, PROJECT, SPOT, T4, ZONE, body, new_world
 
+from costguard.clock import SystemClock
 from costguard_sandbox.gce import changes
 from costguard_sandbox.gce.catalogue.regions import default_service_account, project_number
 from costguard_sandbox.gce.render import fingerprint
@@ -27,6 +30,7 @@ _SCOPE = "https://www.googleapis.com/auth/cloud-platform"
 class MetadataClient:
     def __init__(self, world: World, vm: VM, url: str, session: requests.Session, threads: ThreadPoolExecutor) -> None:
         self.world, self.vm, self.session, self._threads = world, vm, session, threads
+        self.url = url
         self.base = f"{url}/metadata/{vm.id}/computeMetadata/v1"
 
     def get(self, path: str, **query: Any) -> requests.Response:
@@ -283,6 +287,20 @@ def test_an_identity_token_names_the_account_and_the_audience(server: MetadataCl
     assert "google" not in _claims(server.get(path, audience="me"))
     assert server.get(path).status_code == 400
     assert server.get("instance/service-accounts/none@example.com/identity", audience="me").status_code == 404
+
+
+def test_an_identity_document_is_verified_by_the_keys_that_the_cloud_serves(server: MetadataClient) -> None:
+    """By Google's own library, as its page on the identity of VMs tells; a changed one is not."""
+    answer = server.get("instance/service-accounts/default/identity", audience="me", format="full")
+    (key,) = requests.get(f"{server.url}/oauth2/v3/certs", timeout=30).json()["keys"]
+    certificates = {key["kid"]: RSAKey.import_key(key).as_pem(private=False)}
+    seconds = int((server.world.now - SystemClock().now()).total_seconds())
+    skew = {"clock_skew_in_seconds": abs(seconds) + 60}
+    claims = jwt.decode(answer.text, certs=certificates, audience="me", **skew)  # type: ignore[no-untyped-call]
+    assert claims["google"]["compute_engine"]["instance_name"] == server.vm.name
+    head, body, signature = answer.text.split(".")
+    with pytest.raises(GoogleAuthError):
+        jwt.decode(f"{head}.{body[:-4]}AAAA.{signature}", certs=certificates, audience="me", **skew)  # type: ignore[no-untyped-call]
 
 
 def _claims(answer: requests.Response) -> dict[str, Any]:

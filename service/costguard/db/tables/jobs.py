@@ -152,6 +152,10 @@ attempts = Table(
     Column("internal_address", String, nullable=False, server_default=""),
     Column("ready_round", Integer, nullable=False, server_default=text("0")),
     Column("ended_round", JsonOrNull),  # NULL: no round has ended on it in the present run
+    # Of a gang on flex-start: see the fields of the same names of `Attempt`.
+    Column("vm_group", String, nullable=False, server_default=""),
+    Column("resize_request", String, nullable=False, server_default=""),
+    Column("claimed_by", String, nullable=False, server_default=""),
     UniqueConstraint("job_id", "number"),
     UniqueConstraint("name", "project"),  # in this order an agent, which knows its name alone, is found by it too
 )

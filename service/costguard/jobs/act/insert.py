@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from typing import NamedTuple
 
 import structlog
 from sqlalchemy import Connection
@@ -66,44 +67,14 @@ class InsertStep(StepDefaults):
         """Intends the attempt: not after a cancel, nor while another attempt is open, but the one that it follows, or
         has this number.
         """
-        follows, formation = self.action.follows, self.action.formation
-        if formation and not agenda.may_join(connection, self.subject, self.action.node, formation):
+        action, follows, formation = self.action, self.action.follows, self.action.formation
+        if formation and not agenda.may_join(connection, self.subject, action.node, formation):
             return False
         if follows is None and not formation and not agenda.may_follow(connection, self.subject):
             return False
         if follows is not None and not agenda.may_stand_by(connection, self.subject, follows):
             return False
-        job, action, spec = self.view.job, self.action, self.view.job.spec
-        life = generation.read(connection)
-        is_refused = self.means.refused_notices.hold(action.zone, job.recipe.machine_type, now)
-        name = attempt_name(job.id, action.number, life.number)
-        self.attempt = attempts.intend(
-            connection,
-            attempts.NewAttempt(
-                job_id=job.id,
-                number=action.number,
-                name=name,
-                project=spec.project,
-                zone=action.zone,
-                gpu_type=job.recipe.gpu_type,
-                provisioning_model=action.provisioning_model,
-                # Of this very intent: should the database be restored, the same attempt has another one.
-                request_uuid=request_uuid(spec.project, name, f"insert/{now.isoformat()}"),
-                max_run=action.max_run,
-                intended_at=now,
-                generation=life.number,
-                rate=action.rate,
-                resume_from=self.point.resume_from,
-                resume_step=self.point.step,
-                resume_why=self.point.why,
-                image=_image(self.view),
-                follows=follows,
-                address=action.address,
-                notice=NO_NOTICE if is_refused else job.recipe.notice_of(action.provisioning_model),
-                node=action.node,
-                formation=formation,
-            ),
-        )
+        self.attempt = intend_attempt(connection, self.means, self.view, action, self.point, now)
         if self.attempt is None:
             return False
         if follows is None and not formation:
@@ -118,6 +89,59 @@ class InsertStep(StepDefaults):
         if error is not None or self.inserted is None:
             return troubled(connection, self.view.job, attempt, error or CloudError("No answer came."), now)
         return accepted(connection, self.means, self.view.job, attempt, self.inserted, now)
+
+
+class InGroup(NamedTuple):
+    """The group that makes an attempt's VM, its resize request, and the id of the intent that the group is of."""
+
+    name: str
+    resize_request: str
+    request_uuid: str
+
+
+def intend_attempt(
+    connection: Connection,
+    means: LaunchContext,
+    view: JobView,
+    action: LaunchAttempt,
+    point: ResumePoint,
+    now: datetime,
+    group: InGroup | None = None,
+) -> Attempt | None:
+    """Commits what is to be asked of Google. None: the job has an attempt of this number already."""
+    job, life = view.job, generation.read(connection)
+    is_refused = means.refused_notices.hold(action.zone, job.recipe.machine_type, now)
+    name = attempt_name(job.id, action.number, life.number)
+    # Of this very intent: should the database be restored, the same attempt has another one.
+    own = request_uuid(job.spec.project, name, f"insert/{now.isoformat()}")
+    return attempts.intend(
+        connection,
+        attempts.NewAttempt(
+            job_id=job.id,
+            number=action.number,
+            name=name,
+            project=job.spec.project,
+            zone=action.zone,
+            gpu_type=job.recipe.gpu_type,
+            provisioning_model=action.provisioning_model,
+            request_uuid=own if group is None else group.request_uuid,
+            max_run=action.max_run,
+            intended_at=now,
+            generation=life.number,
+            rate=action.rate,
+            resume_from=point.resume_from,
+            resume_step=point.step,
+            resume_why=point.why,
+            image=_image(view),
+            follows=action.follows,
+            address=action.address,
+            notice=NO_NOTICE if is_refused else job.recipe.notice_of(action.provisioning_model),
+            node=action.node,
+            formation=action.formation,
+            vm_group="" if group is None else group.name,
+            resize_request="" if group is None else group.resize_request,
+        ),
+    )
 
 
 def reckon(connection: Connection, view: JobView, attempt: Attempt, point: ResumePoint, now: datetime) -> None:
@@ -174,13 +198,13 @@ class RepeatInsertStep(AttemptStep):
         if self.inserted is not None:
             return accepted(connection, self.means, job, attempt, self.inserted, now)
         if self.seen is None and self.only_looks and job.cancel_asked_at is None and not job.state.is_over:
-            why = _OVERTAKEN if attempt.follows is None else _NOT_NEEDED
+            why = OVERTAKEN if attempt.follows is None else _NOT_NEEDED
             return end(connection, job, attempt, Outcome.LOST, why, now)
         if self.seen is None:
             return end(connection, job, attempt, Outcome.CANCELLED, "it was cancelled before it had a VM", now)
         if is_of(self.seen, attempt, self.means.maker):
             return seen_there(connection, job, attempt, self.seen, now)
-        return end(connection, job, attempt, Outcome.REFUSED, _taken(attempt), now)
+        return end(connection, job, attempt, Outcome.REFUSED, taken(attempt), now)
 
 
 def accepted(
@@ -203,7 +227,7 @@ def accepted(
         error="",
     )
     if changed:
-        _launched(connection, job, attempt, now)
+        launched(connection, job, attempt, now)
     return False
 
 
@@ -229,7 +253,7 @@ def adopted(
         error="",
     )
     if changed and attempt.asked_at is None:
-        _launched(connection, job, replace(attempt, gce_id=gce_id), now)
+        launched(connection, job, replace(attempt, gce_id=gce_id), now)
     return False
 
 
@@ -249,7 +273,7 @@ def seen_there(connection: Connection, job: Job, attempt: Attempt, seen: Sightin
         error="",
     )
     if changed and attempt.asked_at is None:
-        _launched(connection, job, replace(attempt, gce_id=seen.gce_id), now)
+        launched(connection, job, replace(attempt, gce_id=seen.gce_id), now)
     return changed and attempt.state is not AttemptState.WAITING
 
 
@@ -262,7 +286,7 @@ def troubled(connection: Connection, job: Job, attempt: Attempt, error: CloudErr
     return False
 
 
-def _launched(connection: Connection, job: Job, attempt: Attempt, now: datetime) -> None:
+def launched(connection: Connection, job: Job, attempt: Attempt, now: datetime) -> None:
     interruptions.set_requested(connection, job.id, now)
     audit_log.append(connection, [job_events.launched(job, attempt, now)], now)
 
@@ -294,13 +318,13 @@ def _image(view: JobView) -> str:
     return spec.image if spec.pull else checks.pinned(spec.image, next(filter(None, digests), ""))
 
 
-_OVERTAKEN = "it has no VM, and a VM of its job that this database does not know may be running"
+OVERTAKEN = "it has no VM, and a VM of its job that this database does not know may be running"
 
 
 _NOT_NEEDED = "it has no VM, and none is needed to take over any more"
 
 
-def _taken(attempt: Attempt) -> str:
+def taken(attempt: Attempt) -> str:
     owner = "a VM that this installation did not create"
     return f"the name {attempt.name} is taken in {attempt.zone} by {owner}; it is left alone"
 

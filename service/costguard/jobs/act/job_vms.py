@@ -24,7 +24,7 @@ from costguard.jobs.rows.attempts import JobVm
 from costguard.keepers.reading import keeper_of, keeper_of_own
 from costguard.ledger import unknown_vms
 from costguard.ledger.unknown_vms import UnknownVmVerdict
-from costguard.model.attempt import ATTEMPT_LABEL
+from costguard.model.attempt import labelled_attempt
 from costguard.model.generation import REQUEST_LABEL
 from costguard.model.instance import InstanceKey, ProvisioningModel, Status
 from costguard.model.job import Job, JobState
@@ -51,8 +51,8 @@ def labelled(connection: Connection, guard_id: str) -> list[LabelledVm]:
         vm
         for vm in present(connection, _PREFIX)
         if vm.labels.get(GUARD_LABEL) == guard_id
-        and vm.labels.get(ATTEMPT_LABEL) == vm.name
-        and keeper_of_own(vm.origin) is None
+        and labelled_attempt(vm.labels, vm.name) == vm.name
+        and keeper_of_own(vm.labels, vm.origin) is None
     ]
     names: dict[str, set[str]] = defaultdict(set)
     for vm in ours:

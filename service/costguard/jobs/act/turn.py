@@ -20,9 +20,11 @@ from costguard.errors import CheckpointError
 from costguard.isolation import Isolated
 from costguard.jobs.act import gather, job_vms, steps, unknown_vms
 from costguard.jobs.act.delete import DeleteOrphanStep, DeleteStep
+from costguard.jobs.act.group_delete import GroupDeleteStep
+from costguard.jobs.act.group_insert import GroupInsertStep
 from costguard.jobs.act.insert import InsertStep
 from costguard.jobs.act.planning import Planning
-from costguard.jobs.act.steps import ProgressNotes
+from costguard.jobs.act.progress_notes import ProgressNotes
 from costguard.jobs.act.vm_request import VmMaker
 from costguard.jobs.act.vm_step import LaunchContext
 from costguard.jobs.decide.actions import JobDecision, LaunchAttempt, LetBegin, LetRoundBegin
@@ -182,8 +184,10 @@ class JobsTurn:
         report.calls += done.calls
         report.left = done.left
         report.troubles += done.troubles
-        report.deleted += sum(isinstance(step, DeleteStep | DeleteOrphanStep) and step.is_asked for step in todo)
+        ends = (DeleteStep, DeleteOrphanStep, GroupDeleteStep)
+        report.deleted += sum(isinstance(step, ends) and step.is_asked for step in todo)
         report.launched += sum(isinstance(step, InsertStep) and step.inserted is not None for step in todo)
+        report.launched += sum(len(step.attempts) for step in todo if isinstance(step, GroupInsertStep))
         return done.changed & news.marks.keys()
 
     def _decide(

@@ -6,18 +6,20 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from typing import cast
 
 from costguard.jobs.decide.checkpoints.disk import saves_on_disk
 from costguard.jobs.decide.recovery import resume
 from costguard.jobs.submit.check.check_data import is_within
 from costguard.ledger.owner import OwnerRules
-from costguard.model.attempt import ATTEMPT_LABEL, Attempt
+from costguard.model.attempt import ATTEMPT_LABEL, GROUP_LABEL, Attempt
 from costguard.model.buying import RESERVED
 from costguard.model.generation import GENERATION_LABEL, REQUEST_LABEL
 from costguard.model.job import CheckpointPlan, Job, JobKind, JobSpec
 from costguard.model.launch import NO_NOTICE, Recipe, VmRequest
 from costguard.model.options.job import JOB_OPTIONS
 from costguard.model.output import output_folder
+from costguard.model.vm_identity import audience_of
 from costguard.model.vm_tool import PY_SPY, RCLONE, PinnedTool
 from costguard_vm.model.checkpoint import words_of
 
@@ -73,7 +75,8 @@ class VmMaker:
 
         A VM without the label of a request was launched before that label existed.
         """
-        named = labels.get(ATTEMPT_LABEL) == attempt.name and labels.get(GUARD_LABEL) == self.guard_id
+        label, value = (GROUP_LABEL, attempt.vm_group) if attempt.vm_group else (ATTEMPT_LABEL, attempt.name)
+        named = labels.get(label) == value and labels.get(GUARD_LABEL) == self.guard_id
         return named and labels.get(REQUEST_LABEL, attempt.request_uuid) == attempt.request_uuid
 
     def _labels(self, job: Job, attempt: Attempt) -> dict[str, str]:
@@ -85,7 +88,7 @@ class VmMaker:
             labels[PRESET_LABEL] = job.spec.preset
         if saves_on_disk(job):
             labels[DISK_LABEL] = "only-copy"
-        if job.is_gang:
+        if job.is_gang and not attempt.vm_group:
             labels[NODE_LABEL] = str(attempt.node)
         if attempt.follows is not None:
             labels[FOLLOWS_LABEL] = str(attempt.follows)
@@ -93,7 +96,7 @@ class VmMaker:
             **labels,
             GUARD_LABEL: self.guard_id,
             JOB_LABEL: job.id,
-            ATTEMPT_LABEL: attempt.name,
+            **({GROUP_LABEL: attempt.vm_group} if attempt.vm_group else {ATTEMPT_LABEL: attempt.name}),
             GENERATION_LABEL: str(attempt.generation),
             REQUEST_LABEL: attempt.request_uuid,
         }
@@ -117,12 +120,21 @@ class VmMaker:
             least = {"least": str(job.spec.fewest)} if job.spec.is_elastic else {}
             settings["gang"] = {"node": str(attempt.node), "nodes": str(job.spec.nodes), **least}
         if folder := output_folder(job.spec, attempt.name, self.logs):
-            settings["logs"] = folder
+            settings["logs"] = folder.rpartition("/")[0] if attempt.vm_group else folder
         if tool := self.tools.get(RCLONE):
             settings.update(rclone_sha256=tool.sha256, rclone_machine=tool.machine)
         if job.spec.stacks and (tool := self.tools.get(PY_SPY)):
             settings.update(py_spy_sha256=tool.sha256, py_spy_machine=tool.machine)
+        if attempt.vm_group:
+            return self.metadata(self._shared(settings, job), "", job.recipe.installs_drivers)
         return self.metadata(settings, self.token_of(attempt.name), job.recipe.installs_drivers)
+
+    def _shared(self, settings: Mapping[str, object], job: Job) -> Mapping[str, object]:
+        """Returns what all VMs of a group share: each asks the guard for the rest, and proves by Google who it is."""
+        gang = {name: value for name, value in cast("dict[str, str]", settings["gang"]).items() if name != "node"}
+        claim = {"job": job.id, "audience": audience_of(self.guard_url, job.id)}
+        own = {name: value for name, value in settings.items() if name not in ("attempt", "gang")}
+        return {**own, "gang": gang, "claim": claim}
 
 
 def recipe_of(job: Job, attempt: Attempt) -> Recipe:

@@ -103,7 +103,8 @@ def may_write(seen: AttemptView, interruptions: Sequence[Interruption], context:
     """
     attempt = seen.attempt
     # A request of flex-start that was given up has a VM until it is deleted, and may be granted meanwhile.
-    was_asked = attempt.provisioning_model is ProvisioningModel.FLEX_START and bool(attempt.gce_id)
+    # So has one whose resize request was not seen to end.
+    was_asked = attempt.provisioning_model is ProvisioningModel.FLEX_START and bool(attempt.gce_id or attempt.vm_group)
     if attempt.state is AttemptState.OVER or (attempt.outcome in NEVER_A_VM and not was_asked):
         return False
     run = present_run(seen, interruptions)

@@ -83,6 +83,9 @@ def attempt_of(row: Row[*tuple[Any, ...]], *, with_texts: bool = False) -> Attem
         node=row.node,
         formation=row.formation,
         round=row.round,
+        vm_group=row.vm_group,
+        resize_request=row.resize_request,
+        claimed_by=row.claimed_by,
         agent=_heard(row, with_texts),
     )
 
@@ -157,6 +160,8 @@ class NewAttempt:
     notice: timedelta | None = None  # None: not known
     node: int = 0
     formation: int = 0
+    vm_group: str = ""
+    resize_request: str = ""
 
 
 class Changes(TypedDict, total=False):
@@ -185,6 +190,7 @@ class Changes(TypedDict, total=False):
     tries: int
     try_after: datetime | None
     error: str
+    claimed_by: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,6 +230,8 @@ def intend(connection: Connection, new: NewAttempt) -> Attempt | None:
         "notice_s": None if new.notice is None else new.notice // timedelta(seconds=1),
         "node": new.node,
         "formation": new.formation,
+        "vm_group": new.vm_group,
+        "resize_request": new.resize_request,
         "state": AttemptState.INTENDED.value,
         "intended_at": new.intended_at,
     }

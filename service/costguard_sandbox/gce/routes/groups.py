@@ -11,11 +11,11 @@ from costguard_sandbox.clock import pacific
 from costguard_sandbox.gce.catalogue.regions import OPERATION_SCOPES
 from costguard_sandbox.gce.cloud import Cloud
 from costguard_sandbox.gce.errors import bad_request, invalid
-from costguard_sandbox.gce.groups import Group
+from costguard_sandbox.gce.groups import Group, ResizeRequest
 from costguard_sandbox.gce.operations import Operation
 from costguard_sandbox.gce.render import fingerprint
 from costguard_sandbox.gce.routes.call import ApiCall, compute
-from costguard_sandbox.gce.routes.lists import aggregated_list, refuse_unreachable
+from costguard_sandbox.gce.routes.lists import aggregated_list, plain_list, refuse_unreachable
 from costguard_sandbox.gce.vm import VM, Status
 
 _SCOPES = OPERATION_SCOPES[1:]  # groups are regional or zonal
@@ -23,6 +23,17 @@ _SCOPES = OPERATION_SCOPES[1:]  # groups are regional or zonal
 
 def routes(cloud: Cloud) -> list[Route]:
     routes = [compute("/projects/{project}/aggregated/instanceGroupManagers", _aggregated, cloud)]
+    zonal = "/projects/{project}/zones/{zone}/instanceGroupManagers"
+    requests = f"{zonal}/{{name}}/resizeRequests"
+    routes += [
+        compute(zonal, _insert, cloud, "POST", takes_body=True),
+        compute(f"{zonal}/{{name}}", _delete, cloud, "DELETE"),
+        compute(f"{zonal}/{{name}}/deleteInstances", _delete_instances, cloud, "POST", takes_body=True),
+        compute(requests, _list_requests, cloud),
+        compute(requests, _insert_request, cloud, "POST", takes_body=True),
+        compute(f"{requests}/{{request}}", lambda call: _request(call.cloud, *_one_request(call)), cloud),
+        compute(f"{requests}/{{request}}/cancel", _cancel_request, cloud, "POST"),
+    ]
     for scope in ("zones/{zone}", "regions/{region}"):
         group = f"/projects/{{project}}/{scope}/instanceGroupManagers/{{name}}"
         routes += [
@@ -55,6 +66,67 @@ def _aggregated(call: ApiCall) -> Any:
 def _scope_of(row: dict[str, Any]) -> str:
     kind = "zone" if "zone" in row else "region"
     return f"{kind}s/{row[kind].rsplit('/', 1)[-1]}"
+
+
+def _insert(call: ApiCall) -> Any:
+    if repeated := call.cloud.operations.repeated(call.project, call.request_id):
+        return repeated.resource()
+    refuse_unreachable(call, call.params["zone"])
+    made = call.cloud.managed_groups.insert_group(call.project, _scope(call), call.body, call.user, call.request_id)
+    return made.resource()
+
+
+def _delete(call: ApiCall) -> Any:
+    if repeated := call.cloud.operations.repeated(call.project, call.request_id):
+        return repeated.resource()
+    return call.cloud.managed_groups.delete_group(_group(call), call.user, call.request_id).resource()
+
+
+def _delete_instances(call: ApiCall) -> Any:
+    return _named(call, call.cloud.group_requests.delete)
+
+
+def _insert_request(call: ApiCall) -> Any:
+    if repeated := call.cloud.operations.repeated(call.project, call.request_id):
+        return repeated.resource()
+    made = call.cloud.managed_groups.insert_request(_group(call), call.body, call.user, call.request_id)
+    return made.resource()
+
+
+def _cancel_request(call: ApiCall) -> Any:
+    if repeated := call.cloud.operations.repeated(call.project, call.request_id):
+        return repeated.resource()
+    name, groups = call.params["request"], call.cloud.managed_groups
+    return groups.cancel_request(_group(call), name, call.user, call.request_id).resource()
+
+
+def _one_request(call: ApiCall) -> tuple[Group, ResizeRequest]:
+    group = _group(call)
+    return group, call.cloud.managed_groups.request(group, call.params["request"])
+
+
+def _list_requests(call: ApiCall) -> Any:
+    group = _group(call)
+    rows = [_request(call.cloud, group, one) for one in group.resize_requests.values()]
+    return plain_list(call, "compute#instanceGroupManagerResizeRequestList", rows)
+
+
+def _request(cloud: Cloud, group: Group, request: ResizeRequest) -> dict[str, Any]:
+    link = f"{cloud.links}/{group.target_name}/resizeRequests/{request.name}"
+    shown: dict[str, Any] = {
+        "kind": "compute#instanceGroupManagerResizeRequest",
+        "id": str(request.id),
+        "creationTimestamp": pacific(request.created_at),
+        "name": request.name,
+        "zone": f"{cloud.links}/projects/{group.project}/{group.scope}",
+        "instances": [{"name": name} for name in request.names],
+        "requestedRunDuration": {"seconds": str(request.run_s), "nanos": 0},
+        "state": request.state.value,
+        "selfLink": link,
+    }
+    if request.failure is not None:
+        shown["status"] = {"error": {"errors": request.failure.errors()}}
+    return shown
 
 
 def _stop(call: ApiCall) -> Any:
@@ -122,7 +194,7 @@ def _resource(cloud: Cloud, group: Group) -> dict[str, Any]:
         "creationTimestamp": pacific(group.created_at),
         "name": group.name,
         kind.removesuffix("s"): f"{links}/{group.scope}",
-        "instanceTemplate": f"{links}/global/instanceTemplates/{group.base_name}",
+        "instanceTemplate": f"{links}/global/instanceTemplates/{group.template_name or group.base_name}",
         "instanceGroup": f"{links}/{group.scope}/instanceGroups/{group.name}",
         "baseInstanceName": group.base_name,
         "fingerprint": fingerprint([group.name, group.target_size, group.target_stopped]),

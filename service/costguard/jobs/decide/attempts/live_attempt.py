@@ -14,6 +14,7 @@ from costguard.jobs.decide.actions import (
     StopVm,
     TellCommandToStop,
 )
+from costguard.jobs.decide.attempts.waiting import given_up_at, look_at_waiting, waits_text
 from costguard.jobs.decide.checkpoints.disk import nothing_saved, saves_on_disk
 from costguard.jobs.decide.limits.ceiling import (
     DEADLINE_NOTICE,
@@ -287,26 +288,11 @@ def _waiting(view: JobView, seen: AttemptView, context: JobContext) -> Proposal:
         waited = span_text(context.now - (attempt.asked_at or attempt.intended_at))
         reason = f"its request in {attempt.zone} was not granted within {waited} and is given up, {view.plan.reason}"
         return Proposal(state, reason, (EndAttempt(attempt.id, Outcome.STOCKOUT, reason),))
+    until = given_up_at(view, attempt)
+    if until is not None and context.now >= until:
+        return _end(view, attempt, Outcome.STOCKOUT, f"not granted within {span_text(view.job.recipe.wait)}")
     step = look_at_waiting(seen, Proposal(state, waits_text(view, attempt, context)), context)
-    return replace(step, next_at=earliest(step.next_at, stop if isinstance(stop, datetime) else None))
-
-
-def look_at_waiting(seen: AttemptView, step: Proposal, context: JobContext) -> Proposal:
-    """Adds the next look at a request that waits to the step of its job."""
-    attempt = seen.attempt
-    if is_due(attempt.try_after, context.now):
-        return replace(step, actions=(*step.actions, AskAgain(attempt.id, step.reason)))
-    return replace(step, next_at=earliest(step.next_at, attempt.try_after))
-
-
-def waits_text(view: JobView, attempt: Attempt, context: JobContext) -> str:
-    """`waits in us-central1-a for flex-start since 12:10 UTC, until 14:10 UTC at the latest; it does not bill`."""
-    since = attempt.asked_at or attempt.intended_at
-    until = clock_text(since + view.job.recipe.wait, context.now)
-    return (
-        f"waits in {attempt.zone} for a flex-start VM since {clock_text(since, context.now)}, until {until} at the "
-        "latest; a VM that waits does not bill"
-    )
+    return replace(step, next_at=earliest(step.next_at, until, stop if isinstance(stop, datetime) else None))
 
 
 def _resting(view: JobView, seen: AttemptView, context: JobContext) -> Proposal:

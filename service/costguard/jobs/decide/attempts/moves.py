@@ -12,7 +12,8 @@ from datetime import datetime, timedelta
 
 from costguard.deadlines.situation import Act
 from costguard.jobs.decide.actions import AskAgain, EndAttempt, JobAction, LaunchAttempt, LetBegin, Proposal
-from costguard.jobs.decide.attempts.live_attempt import ask, look_at_waiting, notice_or_end, works
+from costguard.jobs.decide.attempts.live_attempt import ask, notice_or_end, works
+from costguard.jobs.decide.attempts.waiting import look_at_waiting
 from costguard.jobs.decide.buy.choice import Chosen, WaitForPlace, choose
 from costguard.jobs.decide.buy.placement import LaunchPlace
 from costguard.jobs.decide.buy.plan import FRESH, is_request, may_be_moved, may_move

@@ -35,6 +35,7 @@ from costguard.jobs.decide.view import (
     without_vm,
 )
 from costguard.model.attempt import AttemptState, Outcome
+from costguard.model.buying import buys_all_at_once
 from costguard.model.instance import ProvisioningModel
 from costguard.model.job import JobState
 from costguard.model.moments import clock_text
@@ -99,7 +100,7 @@ def _together(gang: Gang, alone: Sequence[Proposal], places: Sequence[LaunchPlac
         return Proposal(gang.view.job.state, stopping.reason)
     if why := _why_given_back(gang, context):
         settled = [seen for seen in gang.open if seen.attempt.state not in UNSETTLED]
-        ends = tuple(EndAttempt(seen.attempt.id, Outcome.MOVED, why) for seen in settled)
+        ends = tuple(EndAttempt(seen.attempt.id, _given_back(seen), why) for seen in settled)
         return Proposal(without_vm(gang.view), why, ends)
     over = round_over(gang, context)
     wanted = _replaced(gang, places, context) if gang.missing and not is_nearly_done(gang) else None
@@ -114,6 +115,11 @@ def _together(gang: Gang, alone: Sequence[Proposal], places: Sequence[LaunchPlac
     return replace(step, actions=(*step.actions, *wanted.actions), next_at=earliest(step.next_at, wanted.next_at))
 
 
+def _given_back(seen: AttemptView) -> Outcome:
+    """A request of flex-start that still waits was not granted where the others could not wait any longer."""
+    return Outcome.STOCKOUT if seen.attempt.state is AttemptState.WAITING else Outcome.MOVED
+
+
 def _onward(gang: Gang, over: datetime | None, alone: Sequence[Proposal], context: JobContext) -> Proposal:
     """The step of enough VMs. `over` is when the end of the present round is looked at again."""
     if over is None and (grown := grow(gang, context)) is not None:
@@ -124,6 +130,8 @@ def _onward(gang: Gang, over: datetime | None, alone: Sequence[Proposal], contex
     looks_at = [moment for moment in (over, started) if isinstance(moment, datetime)]
     due = gang.incomplete_since
     again = earliest(*looks_at, due + PATIENCE if due is not None else None)
+    if all(seen.attempt.state is AttemptState.WAITING for seen in gang.open):
+        return Proposal(without_vm(gang.view), alone[0].reason)
     if isinstance(over, datetime):
         nodes = list_text([f"node {seen.attempt.node}" for seen in gang.open if seen.attempt.agent.ended_round])
         why = f"the command has ended on {nodes}; waiting to know whether a VM was lost"
@@ -220,7 +228,8 @@ def _formed(gang: Gang, places: Sequence[LaunchPlace], context: JobContext) -> P
     if after is not None and after > context.now:
         again = f"{lead}tried again at {clock_text(after, context.now)}"
         return Proposal(without_vm(view), again, next_at=after)
-    sold = [place for place in places if place.provisioning_model is not ProvisioningModel.FLEX_START]
+    may_flex = buys_all_at_once(view.job.recipe, is_elastic=view.job.spec.is_elastic)
+    sold = [place for place in places if may_flex or place.provisioning_model is not ProvisioningModel.FLEX_START]
     chosen = choose(tried, sold, context)
     if isinstance(chosen, Hopeless):
         return Proposal(JobState.FAILED, chosen.reason)

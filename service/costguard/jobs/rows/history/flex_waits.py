@@ -35,6 +35,7 @@ def read(connection: Connection, now: datetime) -> Mapping[VMKind, WaitCounts]:
         .where(
             columns.provisioning_model == ProvisioningModel.FLEX_START.value,
             columns.asked_at >= now - LOOKED_BACK,
+            columns.formation == 0,  # several at once wait for other room than one
         )
         .order_by(columns.id.desc())
         .limit(_MOST)

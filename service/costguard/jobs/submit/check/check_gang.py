@@ -64,18 +64,34 @@ def _elastic_problems(spec: JobSpec) -> Iterator[JobRefusal]:
 
 def gang_recipe_problems(spec: JobSpec, recipe: Recipe) -> Iterator[JobRefusal]:
     """Lists what of the preset's recipe does not suit several VMs."""
-    if spec.nodes > 1 and set(buying.models_of(recipe)) <= {buying.FLEX}:
+    if spec.nodes <= 1 or not set(buying.models_of(recipe)) <= {buying.FLEX}:
+        return
+    if spec.is_elastic:
         message = (
-            "Google grants flex-start VMs one by one, and those that come first would bill while they wait for the "
-            "last: buy them as spot or demand."
+            f"Google grants flex-start VMs of a group all at once or not at all: give one number, such as --nodes "
+            f"{spec.nodes}, or buy them as spot or demand."
         )
-        yield JobRefusal("overrides.buy", message)
+        yield JobRefusal("nodes", message)
+    if not recipe.service_account:
+        yield JobRefusal(
+            "overrides.buy", f"{_NO_ACCOUNT}: give the preset launch.service_account, or buy as spot or demand."
+        )
+
+
+_NO_ACCOUNT = (
+    "Several flex-start VMs are made by a group, of which each proves to this guard by its service account which VM it "
+    "is, and this preset's VMs have none"
+)
 
 
 def gang_warnings(spec: JobSpec, recipe: Recipe) -> Iterator[str]:
     """Warns where nothing in the command forms one training of several VMs, and of what fewer of them mean."""
     if spec.is_elastic:
         yield from _elastic_warnings(spec)
+    may_flex = buying.buys_all_at_once(recipe, is_elastic=spec.is_elastic)
+    if spec.nodes > 1 and recipe.buys_cheapest and buying.FLEX in buying.models_of(recipe) and not may_flex:
+        why = "their number is a range" if spec.is_elastic else "its VMs have no service account"
+        yield f"Flex-start is left out: it grants several VMs all at once by a group, and {why}."
     if spec.nodes <= 1 or not spec.command or _is_launched(spec.command):
         return
     variables = "RANK and WORLD_SIZE" if recipe.gpu_count <= 1 else "MASTER_ADDR, NODE_RANK and NNODES, but no RANK"
