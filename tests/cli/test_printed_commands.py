@@ -74,6 +74,7 @@ RUN_BY: Mapping[str, str] = {
     "costguard schedule show": "tests/cli/test_schedules.py",
     "costguard schedule train.toml": "tests/cli/test_schedules.py",
     "costguard sweep cancel": "tests/cli/test_sweeps.py",
+    "costguard sweep job.toml --seeds": "tests/cli/test_sweeps.py",
     "costguard sweep launch": "tests/cli/test_sweeps.py",
     "costguard sweep list": "tests/cli/test_sweeps.py",
     "costguard sweep resume": "tests/cli/test_sweeps.py",

@@ -166,3 +166,16 @@ def test_example_is_a_file_that_can_be_launched(run: Run, tmp_path: Path) -> Non
     path.write_text(example.replace('preset = "a100"', 'preset = "t4"').replace('workdir = "."', ""))
     done = run("sweep", str(path), "--dry-run", **ADA)
     assert (done.returncode, "6 members" in done.stdout, "REFUSED" in done.stdout) == (0, True, False), done.stdout
+
+
+def test_job_file_is_launched_with_seeds(run: Run, tmp_path: Path) -> None:
+    """The same script runs five times, and needs no change but to read SEED."""
+    path = tmp_path / "job.toml"
+    path.write_text(
+        'name = "bert"\npreset = "t4"\ncommand = "python train.py"\ncheckpoint = "gs://lab/bert"\nlocal = "/o"\n'
+    )
+    assert "describes one job" in run("sweep", str(path), **ADA).stderr
+    done = run("sweep", str(path), "--seeds", "5", **ADA)
+    assert done.returncode == 0, done.stderr
+    shown = json.loads(run("sweep", "show", "s1", "--json").stdout)
+    assert [member["parameters"] for member in shown["members"]] == [{"seed": str(number)} for number in range(1, 6)]

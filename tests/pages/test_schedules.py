@@ -53,7 +53,7 @@ def test_list_leads_to_each_schedule_and_each_run_to_its_job(story: JobSetup, cl
     assert f"/schedules/{ID}" in shown(client.get("/schedules").text)[0].addresses
     page, text = shown(client.get(f"/schedules/{ID}").text)
     assert {"/jobs/cm1", "/jobs/cm2"} <= set(page.addresses)
-    for part in ("at 02:00 every day (Europe/Berlin)", "skipped", "missed", "An earlier run is still open: job cm2"):
+    for part in ("At 02:00 every day (Europe/Berlin).", "skipped", "missed", "An earlier run is still open: job cm2"):
         assert part in text, part
     assert f"/schedules/{ID}" in shown(client.get("/jobs/cm1").text)[0].addresses
 

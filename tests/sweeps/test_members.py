@@ -18,6 +18,7 @@ from costguard.sweeps.members import (
     described,
     parameter_problems,
     planned,
+    seeded,
     sharing_problems,
     text_problems,
 )
@@ -194,3 +195,40 @@ def test_problem_of_all_members_is_told_once() -> None:
     of_all = [(number, JobRefusal("preset", "There is none.")) for number in (1, 2, 3)]
     merged = described([*of_all, (2, JobRefusal("name", "Too long."))], 3)
     assert [one.message for one in merged] == ["There is none.", "Member 2: Too long."]
+
+
+def test_seeds_are_one_more_parameter() -> None:
+    """Each set of parameters is launched with each seed; texts that have {seed} get it."""
+    wanted = order(template=with_command("train", "{lr}", "{seed}").template, grid={"lr": ("1e-4", "3e-4")}, seeds=3)
+    plans = planned(seeded(wanted), "s1")
+    assert [dict(plan.parameters) for plan in plans[:4]] == [
+        {"lr": "1e-4", "seed": "1"},
+        {"lr": "1e-4", "seed": "2"},
+        {"lr": "1e-4", "seed": "3"},
+        {"lr": "3e-4", "seed": "1"},
+    ]
+    assert "SEED" not in plans[0].submission.spec.environment
+
+
+def test_unchanged_job_runs_with_seeds_in_places_of_their_own() -> None:
+    """A script without {seed} reads SEED; its checkpoints and outputs would otherwise be written over one another."""
+    template = asked(
+        command=("python", "train.py"),
+        checkpoint=CheckpointPlan("gs://lab/run/", uploads_itself=True),
+        outputs=(JobOutput("/data/model", "gs://lab/models/{member}"), JobOutput("/data/log", "gs://lab/log")),
+    )
+    plans = planned(seeded(SweepOrder(template, {}, seeds=2)), "s1")
+    first, second = (plan.submission.spec for plan in plans)
+    assert (first.environment, second.environment) == ({"SEED": "1"}, {"SEED": "2"})
+    assert first.checkpoint is not None
+    assert first.checkpoint.location == "gs://lab/run/seed-1"
+    assert [output.destination for output in second.outputs] == ["gs://lab/models/2", "gs://lab/log/seed-2"]
+    assert not list(sharing_problems(plans))
+    assert not list(parameter_problems(SweepOrder(template, {}, seeds=2)))
+
+
+def test_seeds_next_to_a_parameter_of_that_name_are_refused() -> None:
+    """The seeds' number counts with the others, too."""
+    assert "seed is a parameter already" in said(parameter_problems(replace(order(), seeds=2)))
+    many = SweepOrder(order().template, {"lr": tuple(str(number) for number in range(50))}, seeds=5)
+    assert "This makes 250 members" in said(parameter_problems(many))

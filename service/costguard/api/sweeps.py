@@ -74,6 +74,15 @@ class SweepBody(Body):
     list_: Annotated[list[dict[Text, Value]], Field(max_length=MOST_MEMBERS)] = Field(
         default_factory=list, alias="list", examples=[[{"layers": 12, "heads": 8}, {"layers": 24, "heads": 16}]]
     )
+    seeds: StrictInt = Field(
+        0,
+        ge=0,
+        le=MOST_MEMBERS,
+        description=(
+            "Launches each set of parameters so many times: {seed} is 1 to this number, and the variable SEED where no "
+            "text has it. Places that all seeds would write to get a folder for each. 0: no seeds."
+        ),
+    )
     at_once: AtOnce = 4
     ceiling: Ceiling | None = None
     job: JobBody = Field(
@@ -90,6 +99,7 @@ class SweepBody(Body):
             listed=tuple({name: _text(value) for name, value in one.items()} for one in self.list_),
             name=self.name,
             at_once=self.at_once,
+            seeds=self.seeds,
         )
 
     @property

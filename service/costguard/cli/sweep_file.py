@@ -8,7 +8,7 @@ from typing import Any
 from costguard.cli.job.file import toml_of
 from costguard.cli.server import WrongUsage
 
-_TOP = ("name", "at_once", "ceiling", "grid", "list", "launch")
+_TOP = ("name", "at_once", "ceiling", "seeds", "grid", "list", "launch")
 _SHOWN = "`costguard sweep init` prints an example."
 EXAMPLE = r"""# sweep.toml
 name = "learning rate"
@@ -32,9 +32,14 @@ work = "2h"              # how long each takes: then the quote and the ceiling c
 """
 
 
-def read(path: Path) -> dict[str, Any]:
-    """The file's parts. Raises WrongUsage."""
+def read(path: Path, may_be_job: bool = False) -> dict[str, Any]:
+    """Returns the file's parts; a job's file, where it may be one, is the part `launch`. Raises WrongUsage."""
     parts = toml_of(path, _SHOWN)
+    if "preset" in parts:
+        if may_be_job:
+            return {"launch": parts}
+        how = f"Launch it with: costguard launch {path}; or several times with: costguard sweep {path} --seeds 5"
+        raise WrongUsage(f"{path} describes one job.", how)
     if unknown := sorted(set(parts) - set(_TOP)):
         raise WrongUsage(f"{path}: {unknown[0]} means nothing here.", f"Known are {', '.join(_TOP)}.")
     if not isinstance(parts.get("launch"), dict):

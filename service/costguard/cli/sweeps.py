@@ -45,6 +45,8 @@ _EXAMPLES = """Examples:
   costguard sweep launch sweep.toml --dry-run          what it would cost
 
   costguard sweep launch sweep.toml                    the word launch may be left out
+
+  costguard sweep job.toml --seeds 5                   the same job five times, each with a seed of its own
 """
 _STYLES = {"running": "green", "recovering": "yellow", "failed": "bold red", "cancelled": "dim", "waiting": "dim"}
 _POLL_S = 5
@@ -86,6 +88,10 @@ def init(as_json: AsJson = False) -> None:
 def launch(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="The sweep's file, such as sweep.toml.")],
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what it would cost, and launch nothing.")] = False,
+    seeds: Annotated[
+        int | None,
+        typer.Option("--seeds", metavar="N", min=1, help="Launch each set of parameters, or a job's file, N times."),
+    ] = None,
     hours: Annotated[
         float, typer.Option("--hours", metavar="HOURS", help="The hours that each member runs, with --dry-run.")
     ] = 1,
@@ -98,9 +104,11 @@ def launch(
 ) -> None:
     """Launch a sweep: the server launches its members in turn, also while this computer is off."""
     server = ServerClient(url)
-    parts = sweep_file.read(file)
+    parts = sweep_file.read(file, may_be_job=seeds is not None)
     job = job_file.job_of(parts["launch"], "[launch]")
-    body: dict[str, Any] = {name: parts[name] for name in ("name", "at_once", "grid", "list") if name in parts}
+    body: dict[str, Any] = {name: parts[name] for name in ("name", "at_once", "seeds", "grid", "list") if name in parts}
+    if seeds is not None:
+        body["seeds"] = seeds
     if "ceiling" in parts:
         body["ceiling"] = str(parts["ceiling"])
     if dry_run:

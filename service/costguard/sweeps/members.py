@@ -27,7 +27,8 @@ _MOST_REFUSALS = 50
 class SweepOrder:
     """The request for a sweep.
 
-    Either every combination of `grid`'s values, or each set in `listed`; or both combined.
+    Either every combination of `grid`'s values, or each set in `listed`; or both combined; each of them with `seeds`
+    seeds, where that is not 0.
     """
 
     template: Submission
@@ -35,6 +36,7 @@ class SweepOrder:
     listed: tuple[Mapping[str, str], ...] = ()
     name: str = ""
     at_once: int = 4
+    seeds: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +48,12 @@ class MemberPlan:
 
 def parameter_problems(order: SweepOrder) -> Iterator[JobRefusal]:
     """Lists the problems of the parameters. Only where there are none, `planned` may follow."""
-    if not order.grid and not order.listed:
+    if not order.grid and not order.listed and not order.seeds:
         yield JobRefusal("grid", "There are no parameters: name some with their values, such as lr = [1e-4, 3e-4].")
+    if order.seeds and (SEED in order.grid or SEED in _names(order.listed)):
+        yield JobRefusal("seeds", "seed is a parameter already: leave it out of grid and list, or give no seeds.")
+    if order.seeds < 0:
+        yield JobRefusal("seeds", "Give the number of seeds, such as 5.")
     names = list(order.grid)
     for where, name in (*(("grid", name) for name in names), *(("list", name) for name in _names(order.listed))):
         if not _PARAMETER.fullmatch(name):
@@ -58,7 +64,7 @@ def parameter_problems(order: SweepOrder) -> Iterator[JobRefusal]:
     if both := sorted(set(names) & set(_names(order.listed))):
         yield JobRefusal("list", f"{both[0]} is in the grid and in the list: leave it out of one of them.")
     yield from _value_problems(order)
-    count = _count(order)
+    count = _count(order) * max(order.seeds, 1)
     if count > MOST_MEMBERS:
         message = f"This makes {count:,} members, and a sweep has at most {MOST_MEMBERS}: split it into several."
         yield JobRefusal("grid", message)
@@ -69,6 +75,46 @@ def parameter_problems(order: SweepOrder) -> Iterator[JobRefusal]:
         yield JobRefusal("name", message)
     if order.template.spec.kind is JobKind.DEV:
         yield JobRefusal("job.kind", "A sweep runs commands, and a development VM has none: launch it by itself.")
+
+
+SEED = "seed"
+_SEED_VARIABLE = "SEED"  # of the environment, for commands that read it there
+
+
+def seeded(order: SweepOrder) -> SweepOrder:
+    """Returns the order with the parameter `seed`, from 1 to the number of its seeds.
+
+    Where no text of the job has {seed}, commands find it in the variable SEED. A place that all seeds would write to
+    gets a folder for each.
+    """
+    if not order.seeds:
+        return order
+    template, spec = order.template, order.template.spec
+    is_used = SEED in _names_in(replace(spec, name=""))
+    plan = spec.checkpoint
+    if plan is not None and not plan.is_on_disk:
+        plan = replace(plan, location=_by_seed(plan.location))
+    outputs = tuple(replace(output, destination=_by_seed(output.destination)) for output in spec.outputs)
+    environment = spec.environment if is_used else {_SEED_VARIABLE: f"{{{SEED}}}", **spec.environment}
+    spec = replace(spec, environment=environment, checkpoint=plan, outputs=outputs)
+    seeds = tuple(str(number) for number in range(1, order.seeds + 1))
+    return replace(order, template=replace(template, spec=spec), grid={**order.grid, SEED: seeds}, seeds=0)
+
+
+def _by_seed(place: str) -> str:
+    return place if {SEED, "member"} & set(names_in(place)) else f"{place.rstrip('/')}/seed-{{{SEED}}}"
+
+
+def _names_in(spec: JobSpec) -> set[str]:
+    """Returns the names of all placeholders in a job's texts."""
+    names: set[str] = set()
+
+    def look(text: str) -> str:
+        names.update(names_in(text))
+        return text
+
+    each_text(spec, look)
+    return names
 
 
 def _value_problems(order: SweepOrder) -> Iterator[JobRefusal]:

@@ -81,7 +81,10 @@ class SweepAssessor:
         go_on: GoOn = always,
     ) -> SweepAssessment:
         """Everything that is wrong with it, at once, as far as members can be made of it. Raises what `go_on` does."""
-        if problems := tuple(members.parameter_problems(order)) or tuple(members.size_problems(order)):
+        if problems := tuple(members.parameter_problems(order)):
+            return SweepAssessment(order, refusals=problems)
+        order = members.seeded(order)
+        if problems := tuple(members.size_problems(order)):
             return SweepAssessment(order, refusals=problems)
         order = replace(order, template=without_credentials(order.template))
         plans = members.planned(order, sweep_id)

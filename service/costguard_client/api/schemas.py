@@ -3659,6 +3659,10 @@ class SweepBody(TypedDict):
     list: NotRequired[Sequence[Mapping[str, Any]]]
     name: NotRequired[str]
     """A name for people."""
+    seeds: NotRequired[int]
+    """Launches each set of parameters so many times: {seed} is 1 to this number, and the variable SEED where no
+    text has it. Places that all seeds would write to get a folder for each. 0: no seeds.
+    """
 
 
 class SweepMemberOut(TypedDict):
@@ -3732,6 +3736,10 @@ class SweepQuoteBody(TypedDict):
     list: NotRequired[Sequence[Mapping[str, Any]]]
     name: NotRequired[str]
     """A name for people."""
+    seeds: NotRequired[int]
+    """Launches each set of parameters so many times: {seed} is 1 to this number, and the variable SEED where no
+    text has it. Places that all seeds would write to get a folder for each. 0: no seeds.
+    """
 
 
 class SweepQuoteOut(TypedDict):
