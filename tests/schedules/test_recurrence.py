@@ -129,6 +129,15 @@ def test_due_times_rise_and_begin_after_the_moment(cron: str, zone: str, minutes
     assert [next_due(made, one) for one in times[:-1]] == times[1:]
 
 
+@pytest.mark.parametrize("cron", ["0 0 29 2 */7", "0 0 * 2 1#5", "0 0 29 2 *"])
+def test_times_that_come_once_in_many_years_are_allowed(cron: str) -> None:
+    """A leap year's day that is a Sunday comes every 28 years; nothing looks further than a few of them."""
+    made = recurrence("", "", cron, "America/New_York")
+    first = next_due(made, datetime(2026, 1, 1, tzinfo=UTC))
+    assert first is not None
+    assert first.year <= 2052
+
+
 def test_least_interval_is_allowed() -> None:
     """Every ten minutes is the most."""
     made = recurrence("", "", "*/10 * * * *", "UTC")

@@ -20,7 +20,8 @@ from costguard.schedules.schedule import Recurrence
 
 LEAST_INTERVAL = timedelta(minutes=10)
 _LONGEST_CRON = 200  # characters
-_LOOKED_AT = 300  # due times in which the shortest interval is looked for
+_LOOKED_AT = 300  # due times in which the shortest interval is looked for...
+_BEGIN, _LOOKED_THROUGH = datetime(2026, 1, 1, tzinfo=UTC), timedelta(days=5 * 366)  # ...within these years
 _DAYS = ("sunday", "monday", "tuesday", "wednesday", "thursday", "friday", "saturday")  # by cron's numbers
 _NAMED = {"day": "* * *", "weekday": "* * 1-5", "month": "1 * *"}
 _HOURS = re.compile(r"(\d{1,2})\s?h")
@@ -90,11 +91,12 @@ def _fields(every: str, at: str) -> str:
 def _check(made: Recurrence) -> None:
     """Raises WrongRecurrence where the fields mean no time, or come too often."""
     try:
-        some = list(islice(due_times(made, datetime(2026, 1, 1, tzinfo=UTC)), _LOOKED_AT))
+        some = list(islice(times_between(made, _BEGIN, _BEGIN + _LOOKED_THROUGH), _LOOKED_AT))
+        never_comes = not some and next_due(made, _BEGIN) is None
     except (CronSimError, AssertionError, TypeError, ValueError):
         message = f"{made.cron[:80]!r} cannot be read as five fields of cron, such as '0 2 * * 1-5'."
         raise WrongRecurrence("cron", message) from None
-    if not some:
+    if never_comes:
         raise WrongRecurrence("cron", f"{made.cron[:80]!r} never comes: no day fits it.")
     shortest = min((later - earlier for earlier, later in pairwise(some)), default=LEAST_INTERVAL)
     if shortest < LEAST_INTERVAL:
@@ -122,9 +124,9 @@ def next_due(recurrence: Recurrence, after: datetime) -> datetime | None:
     return next(due_times(recurrence, after), None)
 
 
-def times_between(recurrence: Recurrence, after: datetime, until: datetime) -> list[datetime]:
-    """Returns the due times after one moment, up to another."""
-    return list(takewhile(lambda due: due <= until, due_times(recurrence, after)))
+def times_between(recurrence: Recurrence, after: datetime, until: datetime) -> Iterator[datetime]:
+    """Yields the due times after one moment, up to another."""
+    return takewhile(lambda due: due <= until, due_times(recurrence, after))
 
 
 def in_words(recurrence: Recurrence) -> str:

@@ -146,7 +146,7 @@ class ScheduleService:
         job = self._jobs.quote(read.first, hours, authority)
         count = 0
         if read.recurrence is not None:
-            count = len(times_between(read.recurrence, now, now + A_MONTH))
+            count = sum(1 for _ in times_between(read.recurrence, now, now + A_MONTH))
         return ScheduleQuote(read.recurrence, read.next_due, count, job, read.refusals, read.warnings)
 
     def pause(self, schedule_id: str, by: Actor) -> tuple[Schedule, bool]:
