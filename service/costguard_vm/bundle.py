@@ -8,7 +8,7 @@ import tokenize
 import zipfile
 import zlib
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -80,26 +80,30 @@ def texts() -> dict[str, bytes]:
     return {"__main__.py": START, **{name: without_words(*one) for name, one in sorted(named.items())}}
 
 
-def sources() -> dict[Path, tuple[str, ast.Module]]:
-    """The text and the tree of each file of this package that travels: found by following imports."""
-    travelling: dict[Path, tuple[str, ast.Module]] = {}
+def sources() -> dict[Path, tuple[str, list[ast.AST]]]:
+    """The text of each file of this package that travels, with all nodes of its tree: found by following imports.
+
+    The nodes are listed once, for that takes longer than all that is read in them.
+    """
+    travelling: dict[Path, tuple[str, list[ast.AST]]] = {}
     waiting = [PACKAGE / name for name in BEGINS]
     while waiting:
         source = waiting.pop()
         if source not in travelling:
             text = source.read_text("utf-8")
-            travelling[source] = text, ast.parse(text)
-            waiting.extend(_imported_by(source, travelling[source][1]))
+            nodes = list(ast.walk(ast.parse(text)))
+            travelling[source] = text, nodes
+            waiting.extend(_imported_by(source, nodes))
     return travelling
 
 
-def _imported_by(source: Path, tree: ast.Module) -> Iterator[Path]:
+def _imported_by(source: Path, nodes: Iterable[ast.AST]) -> Iterator[Path]:
     """The files of this package that one file imports, and the packages that lead to them and to itself."""
     for folder in (source.parent, *source.parent.parents):
         if PACKAGE not in (folder, *folder.parents):
             break
         yield folder / "__init__.py"
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Import):
             for alias in node.names:
                 yield from _file_of(alias.name)
@@ -122,8 +126,11 @@ def _file_of(module: str) -> Iterator[Path]:
                 yield file
 
 
-def without_words(source: str, tree: ast.Module) -> bytes:
-    """The same program, line by line: without docstrings, comments and the types of arguments."""
+def without_words(source: str, nodes: Sequence[ast.AST]) -> bytes:
+    """The same program, line by line: without docstrings, comments and the types of arguments.
+
+    `nodes` are all those of its tree.
+    """
     lines = source.split("\n")
     tokens = list(tokenize.generate_tokens(io.StringIO(source).readline))
     words = [(token.start, token.end, "") for token in tokens if token.type == tokenize.COMMENT]
@@ -133,8 +140,9 @@ def without_words(source: str, tree: ast.Module) -> bytes:
         if token.type == tokenize.STRING
         for number in range(token.start[0] + 1, token.end[0] + 1)
     }
-    words += [(begin, end, "") for begin, end in _types(tree, tokens)]
-    for node in ast.walk(tree):
+    types = list(_types(nodes, tokens))
+    words += [(begin, end, "") for begin, end in types]
+    for node in nodes:
         if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)) and ast.get_docstring(node) is not None:
             first = node.body[0]
             assert first.end_lineno is not None
@@ -148,16 +156,19 @@ def without_words(source: str, tree: ast.Module) -> bytes:
         else:
             lines[begin - 1] = (lines[begin - 1][:column] + instead).rstrip()
             lines[begin:end] = [""] * (end - begin - 1) + [rest]
-    return "\n".join(_narrow(_without_types(lines), within)).encode()
+    for node in nodes:
+        if isinstance(node, ast.ImportFrom) and node.module in TYPES and node.col_offset == 0:
+            _name_what_is_used(node, lines, _names(tokens, types))
+    return "\n".join(_narrow(lines, within)).encode()
 
 
-def _types(tree: ast.Module, tokens: list[tokenize.TokenInfo]) -> Iterator[tuple[Place, Place]]:
+def _types(nodes: Sequence[ast.AST], tokens: list[tokenize.TokenInfo]) -> Iterator[tuple[Place, Place]]:
     """The places of annotations that no program reads: of arguments, of what is returned, and of variables outside
     classes, whose fields a NamedTuple is made of. What is spread over several lines stays.
     """
     arrows = [token.start for token in tokens if token.string == "->"]
-    fields = {id(node) for one in ast.walk(tree) if isinstance(one, ast.ClassDef) for node in one.body}
-    for node in ast.walk(tree):
+    fields = {id(node) for one in nodes if isinstance(one, ast.ClassDef) for node in one.body}
+    for node in nodes:
         if isinstance(node, ast.arg) and node.annotation is not None:
             place = (node.lineno, node.col_offset + len(node.arg)), _end(node.annotation)
         elif isinstance(node, ast.FunctionDef) and node.returns is not None:
@@ -171,20 +182,25 @@ def _types(tree: ast.Module, tokens: list[tokenize.TokenInfo]) -> Iterator[tuple
             yield place
 
 
-def _without_types(lines: list[str]) -> list[str]:
-    """The same lines without imports of types that nothing names any more."""
-    source = "\n".join(lines)
-    names = Counter(
-        token.string for token in tokenize.generate_tokens(io.StringIO(source).readline) if token.type == tokenize.NAME
+def _names(tokens: list[tokenize.TokenInfo], types: list[tuple[Place, Place]]) -> Counter[str]:
+    """How often the program has each name outside these places of types."""
+    of_line: dict[int, list[tuple[Place, Place]]] = {}
+    for begin, end in types:
+        of_line.setdefault(begin[0], []).append((begin, end))
+    return Counter(
+        token.string
+        for token in tokens
+        if token.type == tokenize.NAME
+        and not any(begin <= token.start < end for begin, end in of_line.get(token.start[0], ()))
     )
-    kept = list(lines)
-    for node in ast.parse(source).body:
-        if isinstance(node, ast.ImportFrom) and node.module in TYPES:
-            assert node.end_lineno is not None
-            used = [alias.name for alias in node.names if names[alias.name] > 1]
-            text = f"from {node.module} import {', '.join(used)}" if used else ""
-            kept[node.lineno - 1 : node.end_lineno] = [text, *[""] * (node.end_lineno - node.lineno)]
-    return kept
+
+
+def _name_what_is_used(node: ast.ImportFrom, lines: list[str], names: Counter[str]) -> None:
+    """Changes the lines of an import of types, so that it has only those that something names still."""
+    assert node.end_lineno is not None
+    used = [alias.name for alias in node.names if names[alias.name] > 1]
+    text = f"from {node.module} import {', '.join(used)}" if used else ""
+    lines[node.lineno - 1 : node.end_lineno] = [text, *[""] * (node.end_lineno - node.lineno)]
 
 
 def _end(node: ast.expr) -> Place:

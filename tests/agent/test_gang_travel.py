@@ -75,7 +75,7 @@ def _order(gang: Gang, s3: S3Server, **more: Any) -> None:
             gang={"node": str(node), "nodes": str(len(gang.vms))},
             job="one",
             stand_by_s=0.1,
-            look_s=0.2,
+            look_s=0.7,
             **{"parts_s": 30.0, **more},
         )
 

@@ -20,6 +20,7 @@ from typing import Any
 import obstore
 import pytest
 from obstore.store import S3Store
+from tests.ports import free_port
 from tests.scenario import guard_process
 from tests.scenario.training_ground import OWNER, TrainingWorld, ground
 from tests.waiting import until
@@ -57,7 +58,7 @@ class Bucket:
 @pytest.fixture(scope="module")
 def bucket(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bucket]:
     """moto's server: S3 as people who test against AWS know it."""
-    port = _free_port()
+    port = free_port()
     log = tmp_path_factory.mktemp("s3") / "moto.log"
     with log.open("wb") as said:
         server = subprocess.Popen([FLYTE / "bin" / "moto_server", "-p", str(port)], stdout=said, stderr=said)
@@ -71,13 +72,6 @@ def bucket(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bucket]:
     finally:
         server.kill()
         server.wait()
-
-
-def _free_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port: int = free.getsockname()[1]
-        return port
 
 
 def _is_up(port: int) -> bool:
@@ -188,9 +182,9 @@ def test_a_connector_service_serves_the_calls_of_a_cluster(
     """The service works over gRPC: a repeated create is one job and a retry another, values arrive as text without a
     shell, a delete cancels, and may be repeated.
     """
-    port = _free_port()
+    port = free_port()
     with lab(tmp_path, bucket) as (place, environment):
-        serve = [*serve, "--port", str(port), "--prometheus_port", str(_free_port())]
+        serve = [*serve, "--port", str(port), "--prometheus_port", str(free_port())]
         serve = [str(FLYTE / "bin" / serve[0]), *serve[1:]]
         with _run(serve, environment, tmp_path):
             until(lambda: _is_up(port))

@@ -113,9 +113,9 @@ def test_a_project_is_watched_once_it_has_a_vm(database: Database) -> None:
         assert place.watched() == ("lab-one", "lab-two")
 
 
-def test_a_project_that_searches_lose_is_kept_while_its_vm_runs(database: Database) -> None:
+def test_a_project_that_searches_lose_is_kept_while_its_vm_runs(sqlite_database: Database) -> None:
     """An hour without a trace of it in the index changes nothing; once its VM is deleted it is let go, with history."""
-    with _organisation(database, ["lab-one"]) as place:
+    with _organisation(sqlite_database, ["lab-one"]) as place:
         _start(place.world, "lab-one")
         place.minutes(12)
         place.world.assets.hidden.add("lab-one")
@@ -127,7 +127,7 @@ def test_a_project_that_searches_lose_is_kept_while_its_vm_runs(database: Databa
         place.minutes(15)
         assert place.watched() == ()
         assert place.kinds("lab-one") == ["ProjectFound", "ProjectUnwatched"]
-        with database.read() as connection:
+        with sqlite_database.read() as connection:
             (ended_at,) = connection.scalars(select(lifetimes.c.ended_at))
         assert ended_at is not None
         place.world.assets.hidden.clear()
@@ -153,14 +153,14 @@ def test_a_deleted_project_is_let_go_and_keeps_its_history(database: Database) -
         assert place.row("lab-one").gone_because == "Google answers that the project is deleted"
 
 
-def test_a_search_that_breaks_on_a_late_page_changes_nothing(database: Database) -> None:
+def test_a_search_that_breaks_on_a_late_page_changes_nothing(sqlite_database: Database) -> None:
     """600 projects take two pages: while the second fails, all that are known stay watched and nobody is new."""
     names = [f"lab-{number:03}" for number in range(600)]
-    with _organisation(database, names) as place:
+    with _organisation(sqlite_database, names) as place:
         for name in names[:5]:
             _start(place.world, name)
         place.world.advance(5 * MINUTE)
-        discovery = Discovery(database, place.cloud, place.world.clock, place.scope)
+        discovery = Discovery(sqlite_database, place.cloud, place.world.clock, place.scope)
         discovery.run()
         before = place.watched()
         assert len(before) == 5
@@ -171,7 +171,7 @@ def test_a_search_that_breaks_on_a_late_page_changes_nothing(database: Database)
             place.world.advance(EVERY)
             discovery.run()
         assert place.watched() == before
-        with database.read() as connection:
+        with sqlite_database.read() as connection:
             (searched,) = rows.places(connection)
             kinds = list(connection.scalars(select(events.c.kind).where(events.c.project == "")))
         assert (searched.failure_code, searched.failed_since) == ("unavailable", START + 15 * MINUTE)
@@ -180,13 +180,13 @@ def test_a_search_that_breaks_on_a_late_page_changes_nothing(database: Database)
         place.world.advance(EVERY)
         discovery.run()
         assert place.watched() == (*before, "lab-599")
-        with database.read() as connection:
+        with sqlite_database.read() as connection:
             assert list(connection.scalars(select(events.c.kind).where(events.c.kind == "SearchResumed"))) != []
 
 
-def test_a_project_that_refuses_is_told_once_and_asked_less_often(database: Database) -> None:
+def test_a_project_that_refuses_is_told_once_and_asked_less_often(sqlite_database: Database) -> None:
     """An hour of 403s is one event and ten questions, and the other project is read at every pass."""
-    with _organisation(database, ["lab-one", "lab-two"]) as place:
+    with _organisation(sqlite_database, ["lab-one", "lab-two"]) as place:
         for project in ("lab-one", "lab-two"):
             _start(place.world, project)
         place.minutes(12)
@@ -221,18 +221,18 @@ class _Counting:
         return getattr(self._cloud, name)
 
 
-def test_going_over_from_a_list_to_an_organisation_closes_nothing(database: Database) -> None:
+def test_going_over_from_a_list_to_an_organisation_closes_nothing(sqlite_database: Database) -> None:
     """A project that was listed stays watched until the searches and its own look agree that it is empty."""
     listed = WatchScope(("lab-one", "lab-two"))
-    with _organisation(database, ["lab-one", "lab-two"], listed) as place:
+    with _organisation(sqlite_database, ["lab-one", "lab-two"], listed) as place:
         _start(place.world, "lab-one")
         place.minutes(3)
         place.scope = WatchScope(places=(ORG,))
         place.reconciler = Reconciler(
-            database,
+            sqlite_database,
             place.cloud,
             place.world.clock,
-            WatchList(database, place.scope),
+            WatchList(sqlite_database, place.scope),
             Rules({}),
             Belonging((), OwnerRules()),
         )
@@ -243,18 +243,18 @@ def test_going_over_from_a_list_to_an_organisation_closes_nothing(database: Data
         assert place.open_lifetimes("lab-one") == 1
 
 
-def test_what_is_excluded_is_left_at_once(database: Database) -> None:
+def test_what_is_excluded_is_left_at_once(sqlite_database: Database) -> None:
     """A person says so: its account ends with the last look, and searches do not bring it back."""
-    with _organisation(database, ["lab-one", "lab-two"]) as place:
+    with _organisation(sqlite_database, ["lab-one", "lab-two"]) as place:
         for project in ("lab-one", "lab-two"):
             _start(place.world, project)
         place.minutes(12)
         place.scope = WatchScope(places=(ORG,), exclude=("*-two",))
         place.reconciler = Reconciler(
-            database,
+            sqlite_database,
             place.cloud,
             place.world.clock,
-            WatchList(database, place.scope),
+            WatchList(sqlite_database, place.scope),
             Rules({}),
             Belonging((), OwnerRules()),
         )
@@ -264,30 +264,30 @@ def test_what_is_excluded_is_left_at_once(database: Database) -> None:
         assert place.kinds("lab-two") == ["ProjectFound", "ProjectUnwatched"]
 
 
-def test_a_number_without_an_id_is_told_once(database: Database) -> None:
+def test_a_number_without_an_id_is_told_once(sqlite_database: Database) -> None:
     """It cannot be watched under a number: the event says how to list it."""
-    with _organisation(database, ["lab-one"]) as place:
+    with _organisation(sqlite_database, ["lab-one"]) as place:
         place.world.assets.nameless.add("lab-one")
         _start(place.world, "lab-one")
         place.minutes(45)
         assert place.watched() == ()
-        with database.read() as connection:
+        with sqlite_database.read() as connection:
             texts = list(connection.scalars(select(events.c.text).where(events.c.kind == "ProjectNotNamed")))
         assert len(texts) == 1
         assert "gcloud projects describe" in texts[0]
 
 
-def test_folders_are_searched_by_themselves(database: Database) -> None:
+def test_folders_are_searched_by_themselves(sqlite_database: Database) -> None:
     """Projects below the folder are found, and no others; a folder that refuses does not end the others' search."""
     scope = WatchScope(places=("folders/7", "folders/8"))
-    with _organisation(database, ["lab-one", "lab-two", "lab-six"], scope) as place:
+    with _organisation(sqlite_database, ["lab-one", "lab-two", "lab-six"], scope) as place:
         place.world.assets.folders.update({"lab-one": "7", "lab-two": "8"})
         for project in ("lab-one", "lab-two", "lab-six"):
             _start(place.world, project)
         place.world.rights.withhold("folders/8", "cloudasset.assets.searchAllResources")
         place.minutes(14)
         assert place.watched() == ("lab-one",)
-        with database.read() as connection:
+        with sqlite_database.read() as connection:
             assert [(one.place, one.failure_code) for one in rows.places(connection)] == [
                 ("folders/7", ""),
                 ("folders/8", "permission"),

@@ -24,6 +24,7 @@ from urllib.parse import unquote, urlsplit
 
 import obstore
 from obstore.store import S3Store
+from tests.ports import free_port
 from tests.trainers.bench_client import ROOT
 
 SERVER = ROOT / ".cache" / "pipeline" / "venv" / "bin" / "moto_server"
@@ -229,7 +230,7 @@ class _Proxy(ThreadingHTTPServer):
 
 @contextmanager
 def object_store(folder: Path) -> Iterator[ObjectStore]:
-    port = _free_port()
+    port = free_port()
     with (folder / "s3.log").open("w") as log:
         server = subprocess.Popen(
             [str(SERVER), "-H", "127.0.0.1", "-p", str(port)],
@@ -261,10 +262,3 @@ def _wait_until_up(port: int, server: subprocess.Popen[bytes], log: Path) -> Non
             return
         pause.wait(0.1)
     raise AssertionError(f"the S3 server does not start: {log.read_text()[-2000:]}")
-
-
-def _free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        port: int = listener.getsockname()[1]
-        return port

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from datetime import date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import IO
@@ -12,7 +12,7 @@ import pytest
 from pyarrow import parquet
 from sqlalchemy import Connection, func, select, update
 from tests.crashing import CrashPoint, Killed, fragile_database, steps_of
-from tests.ledger.test_archiving import BEFORE, FIRST, LAST, NOW, START, figures, live
+from tests.ledger.test_archiving import FIRST, LAST, NOW, START, figures, live
 from tests.ledger.test_charging import Ledger
 from tests.within import charge_due
 
@@ -30,8 +30,9 @@ from costguard.ledger.roll_up import following
 from costguard.spend.focus_rows import FocusExport
 from costguard.spend.history.closed_days import History, HistoryWritten, write_closed
 
-AFTER = timedelta(days=50)  # each day is a file, and two months are enough
+AFTER = timedelta(days=70)  # each day is a file, and a month of them is enough
 CLOSED = (NOW - AFTER).date()  # the first day that is not
+BEFORE = datetime(2026, 1, 26, tzinfo=UTC)  # of what ended by then, rows may be dropped
 
 
 class Place(StoredArchives):
@@ -104,10 +105,10 @@ def test_every_closed_day_has_a_file_of_its_daily_total(database: Database, tmp_
     assert write(database, history, tmp_path) == HistoryWritten()  # nothing is due
 
 
-def test_money_is_exact_and_projects_follow_each_other(database: Database, tmp_path: Path) -> None:
+def test_money_is_exact_and_projects_follow_each_other(sqlite_database: Database, tmp_path: Path) -> None:
     """No column is a float, and each file is in the order of its projects."""
-    live(database, 1)
-    write(database, history_in(tmp_path), tmp_path)
+    live(sqlite_database, 1)
+    write(sqlite_database, history_in(tmp_path), tmp_path)
     for file in tmp_path.glob("day=*/*.parquet"):
         read = parquet.ParquetFile(file).read()
         assert not [field.name for field in read.schema if str(field.type) in ("float", "double")]
@@ -135,45 +136,45 @@ def test_dropping_what_is_in_the_history_changes_no_figure(database: Database, t
     assert exported(database, history, tmp_path) == exported_before
 
 
-def test_nothing_is_dropped_that_is_not_in_the_history(database: Database, tmp_path: Path) -> None:
+def test_nothing_is_dropped_that_is_not_in_the_history(sqlite_database: Database, tmp_path: Path) -> None:
     """A span's charges stay rows without its days' files, or with a stale or damaged one."""
-    live(database, 2)
+    live(sqlite_database, 2)
     history = history_in(tmp_path / "history")
-    assert drop_charges(database, history.store, BEFORE).rows == 0
-    write(database, history, tmp_path)
-    with database.write() as connection:
+    assert drop_charges(sqlite_database, history.store, BEFORE).rows == 0
+    write(sqlite_database, history, tmp_path)
+    with sqlite_database.write() as connection:
         connection.execute(update(archives).values(state="stale"))
-    assert drop_charges(database, history.store, BEFORE).rows == 0
-    write(database, history, tmp_path)
+    assert drop_charges(sqlite_database, history.store, BEFORE).rows == 0
+    write(sqlite_database, history, tmp_path)
     for file in (tmp_path / "history").glob("day=*/*.parquet"):
         whole = file.read_bytes()
         file.write_bytes(whole[:300] + bytes([whole[300] ^ 1]) + whole[301:])
-    assert drop_charges(database, history.store, BEFORE).rows == 0
-    write(database, history, tmp_path)  # what was damaged is written again
-    assert drop_charges(database, history.store, BEFORE).rows > 0
+    assert drop_charges(sqlite_database, history.store, BEFORE).rows == 0
+    write(sqlite_database, history, tmp_path)  # what was damaged is written again
+    assert drop_charges(sqlite_database, history.store, BEFORE).rows > 0
 
 
-def test_late_correction_has_the_day_written_again(database: Database, tmp_path: Path) -> None:
+def test_late_correction_has_the_day_written_again(sqlite_database: Database, tmp_path: Path) -> None:
     """A run that becomes known late, or changes hands, is in the file after the next run; other days stay."""
-    live(database, 3)
+    live(sqlite_database, 3)
     history = history_in(tmp_path / "history")
-    write(database, history, tmp_path)
-    drop_charges(database, history.store, BEFORE)
+    write(sqlite_database, history, tmp_path)
+    drop_charges(sqlite_database, history.store, BEFORE)
     late = START + timedelta(days=5, hours=3)
-    with database.write() as connection:
+    with sqlite_database.write() as connection:
         late_run(connection, late)
         charge_due(connection, NOW)
     place = history.store
     assert isinstance(place, Place)
     place.puts.clear()
-    assert write(database, history, tmp_path).days == 1
+    assert write(sqlite_database, history, tmp_path).days == 1
     assert place.puts == [name_of(late.date())]
-    assert costs(tmp_path / "history")[late.date()][1] == totals(database)[late.date()]
-    with database.write() as connection:
+    assert costs(tmp_path / "history")[late.date()][1] == totals(sqlite_database)[late.date()]
+    with sqlite_database.write() as connection:
         run = connection.scalars(select(lifetimes.c.id).where(lifetimes.c.started_at == late)).one()
         with following(connection, lifetimes, [run]):
             connection.execute(update(lifetimes).where(lifetimes.c.id == run).values(owner="cleo"))
-    assert write(database, history, tmp_path).days == 1
+    assert write(sqlite_database, history, tmp_path).days == 1
     owners = parquet.ParquetFile(tmp_path / "history" / name_of(late.date())).read(["x_Owner"]).column(0).to_pylist()
     assert "cleo" in owners
 
@@ -227,45 +228,45 @@ def test_change_while_a_day_is_written_is_not_lost(database: Database, tmp_path:
     assert costs(tmp_path / "history")[late.date()][1] == totals(database)[late.date()]
 
 
-def test_lost_or_foreign_file_is_named(database: Database, tmp_path: Path) -> None:
+def test_lost_or_foreign_file_is_named(sqlite_database: Database, tmp_path: Path) -> None:
     """Where the history alone has a charge, a sum is never short without a word."""
-    live(database, 5)
+    live(sqlite_database, 5)
     history = history_in(tmp_path / "history")
-    write(database, history, tmp_path)
-    drop_charges(database, history.store, BEFORE)
-    with database.read() as connection:
+    write(sqlite_database, history, tmp_path)
+    drop_charges(sqlite_database, history.store, BEFORE)
+    with sqlite_database.read() as connection:
         day = connection.scalar(select(func.min(charge_days.c.day)))
     assert day is not None
     file = tmp_path / "history" / name_of(day)
     kept = file.read_bytes()
     file.unlink()
     with pytest.raises(Missing, match=f"no file of {day}"):
-        single(database, history, tmp_path)
+        single(sqlite_database, history, tmp_path)
     other = next(one for one in (tmp_path / "history").glob("day=*/*.parquet") if one != file)
     file.write_bytes(other.read_bytes())
     with pytest.raises(Invalid, match="is not what was written: its charges come to"):
-        single(database, history, tmp_path)
+        single(sqlite_database, history, tmp_path)
     file.write_bytes(kept)
-    assert single(database, history, tmp_path)
+    assert single(sqlite_database, history, tmp_path)
 
 
-def test_day_whose_charges_are_not_its_total_is_not_written(database: Database, tmp_path: Path) -> None:
+def test_day_whose_charges_are_not_its_total_is_not_written(sqlite_database: Database, tmp_path: Path) -> None:
     """Nothing is put in its place; the other days are written, and the error names the day."""
-    live(database, 0)
+    live(sqlite_database, 0)
     history = history_in(tmp_path / "history")
-    with database.write() as connection:
+    with sqlite_database.write() as connection:
         day = connection.scalar(select(func.min(charges.c.day)))
         connection.execute(update(daily_totals).where(daily_totals.c.day == day).values(gpu_nanos=1))
     with pytest.raises(Invalid, match=f"{day} cannot go into the history yet"):
-        write(database, history, tmp_path)
+        write(sqlite_database, history, tmp_path)
     files = costs(tmp_path / "history")
     assert day not in files
     assert files
 
 
-def test_place_that_cannot_be_used_is_tried_once(database: Database, tmp_path: Path) -> None:
+def test_place_that_cannot_be_used_is_tried_once(sqlite_database: Database, tmp_path: Path) -> None:
     """A bucket that refuses the first day is not asked for each of a year; the next run writes them all."""
-    live(database, 0)
+    live(sqlite_database, 0)
 
     class Refusing(Place):
         def put(self, name: str, file: IO[bytes]) -> None:
@@ -274,16 +275,16 @@ def test_place_that_cannot_be_used_is_tried_once(database: Database, tmp_path: P
 
     refusing = Refusing(tmp_path / "history")
     with pytest.raises(CheckpointLocationRefused):
-        write(database, History(refusing, AFTER), tmp_path)
+        write(sqlite_database, History(refusing, AFTER), tmp_path)
     assert len(refusing.puts) == 1
-    assert write(database, history_in(tmp_path / "history"), tmp_path).days > 1
+    assert write(sqlite_database, history_in(tmp_path / "history"), tmp_path).days > 1
 
 
-def test_retention_writes_no_archive_of_charges_next_to_the_history(database: Database, tmp_path: Path) -> None:
+def test_retention_writes_no_archive_of_charges_next_to_the_history(sqlite_database: Database, tmp_path: Path) -> None:
     """There is one archive of charges, not two."""
-    live(database, 1)
+    live(sqlite_database, 1)
     history = history_in(tmp_path / "history")
-    write(database, history, tmp_path)
+    write(sqlite_database, history, tmp_path)
     kept = Retention(tmp_path / "archive", charges=NOW - BEFORE)
-    assert archive_old(database, kept, NOW, history=history.store)["charges"].rows > 0
+    assert archive_old(sqlite_database, kept, NOW, history=history.store)["charges"].rows > 0
     assert not (tmp_path / "archive").exists()

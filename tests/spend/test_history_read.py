@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from sqlalchemy import update
 from tests.history_statements import PAGE, over, statements
-from tests.ledger.test_archiving import BEFORE, FIRST, LAST, NOW, live
-from tests.spend.test_history import CLOSED, history_in, write
+from tests.ledger.test_archiving import FIRST, LAST, NOW, live
+from tests.spend.test_history import BEFORE, CLOSED, history_in, write
 
 from costguard.db.tables import instances
 from costguard.db.transaction import Database
@@ -28,14 +28,14 @@ BY_PRESET, BY_OWNER, BY_LABEL, GPU_HOURS = statements("DuckDB")
 
 
 @pytest.fixture
-def folder(database: Database, tmp_path: Path) -> Path:
+def folder(sqlite_database: Database, tmp_path: Path) -> Path:
     """The history of a ledger whose old charges are in it alone."""
-    live(database, 3)
-    with database.write() as connection:
+    live(sqlite_database, 3)
+    with sqlite_database.write() as connection:
         connection.execute(update(instances).values(labels={"experiment": "alpha"}).where(instances.c.id % 2 == 0))
     history = history_in(tmp_path / "history")
-    write(database, history, tmp_path)
-    assert drop_charges(database, history.store, BEFORE).rows > 0
+    write(sqlite_database, history, tmp_path)
+    assert drop_charges(sqlite_database, history.store, BEFORE).rows > 0
     return tmp_path / "history"
 
 
@@ -57,29 +57,29 @@ def of_ledger(database: Database, *groups: Grouping) -> dict[tuple[str, ...], De
     return dict(sums)
 
 
-def test_duckdb_reads_spend_by_day_and_preset(database: Database, folder: Path) -> None:
+def test_duckdb_reads_spend_by_day_and_preset(sqlite_database: Database, folder: Path) -> None:
     """The first statement gives the figures of the page Spend, to the nano-dollar."""
     rows = answer(BY_PRESET, folder)
     read = {(row["day"].isoformat(), row["preset"]): row["dollars"] for row in rows}
-    assert read == of_ledger(database, Grouping.PRESET)
+    assert read == of_ledger(sqlite_database, Grouping.PRESET)
     assert [row["day"] for row in rows] == sorted(row["day"] for row in rows)
 
 
-def test_duckdb_reads_owners_of_a_project(database: Database, folder: Path) -> None:
+def test_duckdb_reads_owners_of_a_project(sqlite_database: Database, folder: Path) -> None:
     """Dollars by owner, and what of them was Spot."""
     rows = answer(BY_OWNER.replace("acme-training", "p"), folder)
     expected: defaultdict[str, Decimal] = defaultdict(Decimal)
     spot: defaultdict[str, Decimal] = defaultdict(Decimal)
-    for (_, owner, model), dollars in of_ledger(database, Grouping.OWNER, Grouping.PROVISIONING_MODEL).items():
+    for (_, owner, model), dollars in of_ledger(sqlite_database, Grouping.OWNER, Grouping.PROVISIONING_MODEL).items():
         expected[owner] += dollars
         spot[owner] += dollars if model == "spot" else 0
     assert {row["owner"]: row["dollars"] for row in rows} == expected
     assert {row["owner"]: row["spot_dollars"] or 0 for row in rows} == spot
 
 
-def test_duckdb_reads_labels_and_gpu_hours(database: Database, folder: Path) -> None:
+def test_duckdb_reads_labels_and_gpu_hours(sqlite_database: Database, folder: Path) -> None:
     """A label's values share the whole, and hours are those of the GPUs' charges."""
-    total = sum(of_ledger(database).values())
+    total = sum(of_ledger(sqlite_database).values())
     by_label = {row["experiment"]: row["dollars"] for row in answer(BY_LABEL, folder)}
     assert set(by_label) == {"alpha", None}
     assert sum(by_label.values()) == total
@@ -102,7 +102,9 @@ def test_page_names_every_column_of_the_ledger() -> None:
     assert [name for name in OWN if f"`{name}`" not in text] == []
 
 
-def test_pandas_reads_days_by_preset(database: Database, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_pandas_reads_days_by_preset(
+    sqlite_database: Database, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """The page's program prints exact sums."""
     pytest.importorskip("pandas")
     (program,) = statements("pandas", "python")
@@ -110,6 +112,8 @@ def test_pandas_reads_days_by_preset(database: Database, folder: Path, capsys: p
     exec(compile(program, "history.md", "exec"), {})
     printed = capsys.readouterr().out
     january = {
-        group: dollars for group, dollars in of_ledger(database, Grouping.PRESET).items() if group[0] <= "2026-01-31"
+        group: dollars
+        for group, dollars in of_ledger(sqlite_database, Grouping.PRESET).items()
+        if group[0] <= "2026-01-31"
     }
     assert all(f"{dollars:f}" in printed for dollars in list(january.values())[:1])

@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 import subprocess
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -23,6 +22,7 @@ from typing import Any, Protocol
 from urllib.parse import parse_qsl, urlsplit
 
 import httpx2
+from tests.ports import free_port
 from tests.waiting import until
 
 _API = "/api/2.0/mlflow/"
@@ -247,9 +247,7 @@ class RealMlflow:
 @contextmanager
 def real_server(python: Path, folder: Path) -> Iterator[str]:
     """The address of a server with a new SQLite database, from an environment that has MLflow."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     options = ["--backend-store-uri", f"sqlite:///{folder}/mlflow.db", "--artifacts-destination", f"{folder}/artifacts"]
     command = [str(python), "-m", "mlflow", "server", *options, "--host", "127.0.0.1", "--port", str(port)]
     environment = {**os.environ, "MLFLOW_DISABLE_TELEMETRY": "true", "DO_NOT_TRACK": "1"}

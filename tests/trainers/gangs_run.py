@@ -23,6 +23,7 @@ from random import Random
 from tests.agent.fake_guard import AWAY
 from tests.agent.gang import Gang, gang_of, is_standing_by, word
 from tests.agent.vm import Vm
+from tests.ports import free_port
 from tests.trainers.bench_client import ALONE, PYTHON, ROOT
 
 from costguard.checkpoints.buckets import StoreAccess
@@ -148,7 +149,7 @@ def lived(kind: str, nodes: int, kills: int, folder: Path, lot: Random) -> Life:
     with gang_of(nodes, folder / "vms", agent) as gang:
         command = [*launcher, script, "--out", str(saved), "--steps", str(_STEPS)]
         # Its own: torchrun listens at all addresses of this computer, and would meet the other nodes' agents.
-        port = str(lot.randrange(20000, 28000))
+        port = str(free_port())
         gang.order(command, environment=ALONE, cancel_grace_s=30.0, heartbeat_s=0.3, gang={"port": port})
         gang.boot()
         job, began = Lived(gang, saved), time.monotonic()

@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 import psycopg
 from psycopg.pq import TransactionStatus
 
+from costguard.db.described import DescribedCursor
 from costguard.db.limits import Limits, left_s
 
 _T = TypeVar("_T")
@@ -56,7 +57,7 @@ def connect(limits: Limits, *args: Any, **named: Any) -> Connection:
         made = Connection.connect(*args, **{**named, "connect_timeout": int(limit_s)})
     except psycopg.errors.ConnectionTimeout:
         raise Silence(limit_s) from None
-    made.limits = limits
+    made.limits, made.cursor_factory = limits, DescribedCursor
     return made
 
 

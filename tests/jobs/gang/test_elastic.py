@@ -18,7 +18,14 @@ from costguard.model.job import JobState
 
 
 @pytest.fixture
-def jobs(database_url: str) -> Iterator[World]:
+def jobs(sqlite_url: str) -> Iterator[World]:
+    with world(sqlite_url) as made:
+        yield made
+
+
+@pytest.fixture
+def jobs_of_either(database_url: str) -> Iterator[World]:
+    """The same with both databases: the rows of a gang's life are the same in all of its stories."""
     with world(database_url) as made:
         yield made
 
@@ -59,12 +66,14 @@ def test_it_begins_at_once_with_those_that_a_full_zone_has_room_for(jobs: World)
     assert "begins on 3 of 2..4 VMs" in jobs.events("GangRoundBegan")[0].text
 
 
-def test_fewer_than_the_least_are_given_back(jobs: World) -> None:
+def test_fewer_than_the_least_are_given_back(jobs_of_either: World) -> None:
     """It is then as a gang of a fixed number: the next zone is asked."""
-    agents = begun(jobs, least=3, room=2)
+    agents = begun(jobs_of_either, least=3, room=2)
     assert widths(agents) == {4}
-    assert {one.zone for one in jobs.attempts() if one.is_open} == {"us-central1-b"}
-    assert "room for 2 of its 3..4 VMs" in next(one.reason for one in jobs.attempts() if one.outcome is Outcome.MOVED)
+    assert {one.zone for one in jobs_of_either.attempts() if one.is_open} == {"us-central1-b"}
+    assert "room for 2 of its 3..4 VMs" in next(
+        one.reason for one in jobs_of_either.attempts() if one.outcome is Outcome.MOVED
+    )
 
 
 def test_an_agent_that_does_not_come_up_is_waited_for_five_minutes(jobs: World) -> None:
@@ -164,10 +173,10 @@ def test_no_vm_is_asked_for_where_the_work_is_nearly_done(jobs: World) -> None:
     assert len(agents.running()) == 3
 
 
-def test_success_of_the_round_is_that_of_the_job(jobs: World) -> None:
+def test_success_of_the_round_is_that_of_the_job(jobs_of_either: World) -> None:
     """A VM that waits for the next round goes with it."""
-    agents = begun(jobs, room=3)
-    jobs.cloud.room.clear()
+    agents = begun(jobs_of_either, room=3)
+    jobs_of_either.cloud.room.clear()
     for _ in range(60):
         agents.step()
     assert len(agents.running()) == 4
@@ -175,8 +184,8 @@ def test_success_of_the_round_is_that_of_the_job(jobs: World) -> None:
         agents.finish(member)
     for _ in range(30):
         agents.step()
-    assert jobs.job().state is JobState.SUCCEEDED
-    assert jobs.cloud.there() == []
+    assert jobs_of_either.job().state is JobState.SUCCEEDED
+    assert jobs_of_either.cloud.there() == []
 
 
 def test_a_cancel_after_a_checkpoint_waits_for_it_while_a_vm_is_missing(jobs: World) -> None:
@@ -207,17 +216,19 @@ def test_one_of_those_that_stay_publishes_what_the_lost_first_node_left(jobs: Wo
     assert {node for node, publishes in publishes_by_node.items() if publishes} == {1}
 
 
-def test_a_vm_that_still_runs_the_round_before_is_waited_for(jobs: World) -> None:
+def test_a_vm_that_still_runs_the_round_before_is_waited_for(jobs_of_either: World) -> None:
     """The others, though they are enough, begin after its command has saved and stopped."""
-    agents = begun(jobs)
+    agents = begun(jobs_of_either)
     lost, saving, *_ = agents.running().values()
     agents.silent.add(saving.name)
-    jobs.cloud.preempt(jobs.vm(lost.name))
+    jobs_of_either.cloud.preempt(jobs_of_either.vm(lost.name))
     for _ in range(50):
         agents.step()
-        jobs.say(saving.name, ("heartbeat", {"run": 1, "round": 1, "address": saving.address, "is_running": True}))
-    assert jobs.job().gang_round == 2
-    assert len(jobs.events("GangRoundBegan")) == 1
+        jobs_of_either.say(
+            saving.name, ("heartbeat", {"run": 1, "round": 1, "address": saving.address, "is_running": True})
+        )
+    assert jobs_of_either.job().gang_round == 2
+    assert len(jobs_of_either.events("GangRoundBegan")) == 1
     agents.silent.clear()
     together = agents.until_all_of_round()
     assert {one.round for one in together} == {2}

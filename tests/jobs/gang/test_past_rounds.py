@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from pathlib import Path
 
 import pytest
 from tests.builders import at
@@ -23,9 +25,25 @@ NODES = 3
 
 
 @pytest.fixture
-def jobs(database_url: str) -> Iterator[World]:
+def jobs(sqlite_url: str) -> Iterator[World]:
+    with world(sqlite_url) as made:
+        yield made
+
+
+@pytest.fixture
+def jobs_of_either(database_url: str) -> Iterator[World]:
+    """The same with both databases: the rows of a gang's life are the same in all of its stories."""
     with world(database_url) as made:
         yield made
+
+
+@pytest.fixture(scope="module")
+def story(sqlite_template: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Played]:
+    """The four rounds, played once for the tests that only read what is left of them."""
+    path = tmp_path_factory.mktemp("rounds") / "costguard.db"
+    shutil.copy(sqlite_template, path)
+    with world(f"sqlite:///{path}") as made:
+        yield four_rounds(made)
 
 
 @dataclass
@@ -103,9 +121,9 @@ def spans(rounds: tuple[GangRound, ...]) -> list[timedelta]:
     return [one.ended_at - one.started_at for one in rounds if one.ended_at is not None and one.started_at is not None]
 
 
-def test_goodput_and_the_price_of_steps_over_four_rounds(jobs: World) -> None:
+def test_goodput_and_the_price_of_steps_over_four_rounds(jobs_of_either: World) -> None:
     """The rounds keep 400, 300, 0 and 800 s, and lose 200 and 500 s; the bill pays for 1,500 steps."""
-    gang = four_rounds(jobs)
+    gang = four_rounds(jobs_of_either)
     detail, used = gang.shown()
     assert [one.started_at for one in detail.rounds] == gang.began
     assert spans(detail.rounds) == [timedelta(seconds=seconds) for seconds in (600, 300, 500, 800)]
@@ -117,15 +135,17 @@ def test_goodput_and_the_price_of_steps_over_four_rounds(jobs: World) -> None:
     assert detail.row.cost.whole
     assert detail.pace.cost_per_1000 is not None
     assert detail.pace.cost_per_1000.nanos == detail.row.cost.amount.nanos * 1000 // 1500
-    hours = sum(((vm.gone_at or vm.made_at) - vm.made_at for vm in jobs.cloud.all), timedelta()) / timedelta(hours=1)
-    rate = jobs.attempts()[0].rate
+    hours = sum(((vm.gone_at or vm.made_at) - vm.made_at for vm in jobs_of_either.cloud.all), timedelta()) / timedelta(
+        hours=1
+    )
+    rate = jobs_of_either.attempts()[0].rate
     assert rate is not None
     assert detail.row.cost.amount.nanos / (rate.nanos * hours) == pytest.approx(1, rel=0.1)
 
 
-def test_each_round_says_what_it_did(jobs: World) -> None:
+def test_each_round_says_what_it_did(story: Played) -> None:
     """A round shows where it resumed, how far it came, how it ended, and what was lost of it."""
-    detail, _ = four_rounds(jobs).shown()
+    detail, _ = story.shown()
     assert [(one.number, one.resume_step, one.step) for one in detail.rounds] == [
         (1, None, 600),
         (2, 400, 700),
@@ -142,11 +162,11 @@ def test_each_round_says_what_it_did(jobs: World) -> None:
     assert "the command failed on node 2" in detail.rounds[1].reason
 
 
-def test_a_round_counts_once_whatever_it_recorded(jobs: World) -> None:
+def test_a_round_counts_once_whatever_it_recorded(story: Played) -> None:
     """Two preempted rounds are two preemptions, though three VMs were lost; the rounds of survivors count for none."""
-    detail, _ = four_rounds(jobs).shown()
+    detail, _ = story.shown()
     assert (detail.row.preemptions, detail.row.crashes) == (2, 1)
-    assert len(jobs.attempts()) == NODES + 3
+    assert len(story.jobs.attempts()) == NODES + 3
 
 
 def test_a_round_that_goes_on_is_shown_by_its_attempts(jobs: World) -> None:

@@ -15,7 +15,14 @@ PEER = "torch.distributed.DistNetworkError: Connection closed by peer [10.0.0.3]
 
 
 @pytest.fixture
-def jobs(database_url: str) -> Iterator[World]:
+def jobs(sqlite_url: str) -> Iterator[World]:
+    with world(sqlite_url) as made:
+        yield made
+
+
+@pytest.fixture
+def jobs_of_either(database_url: str) -> Iterator[World]:
+    """The same with both databases: the rows of a gang's life are the same in all of its stories."""
     with world(database_url) as made:
         yield made
 
@@ -53,21 +60,21 @@ def resumed(jobs: World) -> tuple[set[int | None], str]:
     return {one.resume_step for one in members}, members[0].resume_why
 
 
-def test_a_checkpoint_that_fails_a_round_at_once_is_passed_over(jobs: World) -> None:
+def test_a_checkpoint_that_fails_a_round_at_once_is_passed_over(jobs_of_either: World) -> None:
     """The next round takes the one before it and says so; with no other left the newest is tried once more."""
-    agents = play(jobs)
-    assert resumed(jobs) == ({200}, "")
-    fail_at_once(jobs, agents)
-    steps, why = resumed(jobs)
+    agents = play(jobs_of_either)
+    assert resumed(jobs_of_either) == ({200}, "")
+    fail_at_once(jobs_of_either, agents)
+    steps, why = resumed(jobs_of_either)
     assert steps == {100}
     assert "round 2 failed at once after it resumed from step 200" in why
-    (event,) = jobs.events("CheckpointPassedOver")
+    (event,) = jobs_of_either.events("CheckpointPassedOver")
     assert event.text.startswith("Round 3 of job")
     assert "gs://runs/train/checkpoint-200 is left where it is" in event.text
-    fail_at_once(jobs, agents)
-    steps, why = resumed(jobs)
+    fail_at_once(jobs_of_either, agents)
+    steps, why = resumed(jobs_of_either)
     assert (steps, "no other is complete" in why) == ({200}, True)
-    assert [one.resume_step for one in rounds(jobs)] == [None, 200, 100]
+    assert [one.resume_step for one in rounds(jobs_of_either)] == [None, 200, 100]
 
 
 def test_a_round_that_is_preempted_suspects_no_checkpoint(jobs: World) -> None:

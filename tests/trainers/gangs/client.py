@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 import subprocess
 import threading
 import time
@@ -15,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.ports import free_port
 from tests.trainers.bench_client import ALONE, PYTHON, ROOT
 
 _PATIENCE_S = 600.0  # a rank that waits for a lost one is killed long before
@@ -122,7 +122,7 @@ class Server:
             "out": str(self._out),
             "ranks": shape.ranks,
             "per_node": shape.per_node,
-            "port": _free_port(),
+            "port": free_port(),
             "folders": [str(folder) for folder in folders],
         }
         assert self._process.stdin is not None
@@ -144,12 +144,6 @@ def _kill(handles: Sequence[int], ranks: Sequence[int]) -> None:
     for rank in ranks:
         with suppress(ProcessLookupError):
             signal.pidfd_send_signal(handles[rank], signal.SIGKILL)
-
-
-def _free_port() -> int:
-    with socket.socket() as opened:
-        opened.bind(("127.0.0.1", 0))
-        return int(opened.getsockname()[1])
 
 
 class _Watched:
@@ -200,7 +194,7 @@ def serving(module: str, folder: Path) -> Iterator[Server]:
     out = folder / f"{module}.out"
     with out.with_suffix(".log").open("w") as log:
         process = subprocess.Popen(
-            [str(PYTHON), "-m", "tests.trainers.bench.gang.serve", module, str(_free_port())],
+            [str(PYTHON), "-m", "tests.trainers.bench.gang.serve", module, str(free_port())],
             cwd=ROOT,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
