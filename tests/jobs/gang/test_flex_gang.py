@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import text
 from tests.jobs.act.test_crash_points import copied_database
 from tests.jobs.cloud import never_twice
 from tests.jobs.gang_life import GangAgents
@@ -305,6 +306,19 @@ def test_lost_answers_make_nothing_twice(sqlite_url: str) -> None:
         agents.until_running(4)
         assert len(w.cloud.groups.groups) == len(w.cloud.groups.templates) == 1
         never_twice(w.cloud)
+
+
+def test_an_orphan_of_a_group_goes_with_it(jobs: World) -> None:
+    """A ledger that is done with the gang, as after a restore, leaves neither VMs nor their group running."""
+    begun(jobs)
+    with jobs.database.write() as connection:
+        over = "UPDATE attempts SET state = 'over', outcome = 'lost', ended_at = made_at, gone_at = made_at"
+        connection.execute(text(over))
+        connection.execute(text("UPDATE jobs SET state = 'cancelled'"))
+    jobs.settle(30)
+    assert jobs.cloud.there() == []
+    assert jobs.cloud.groups.groups == {}
+    assert jobs.cloud.calls["delete"] == 0
 
 
 # Whatever happens to the guard.
