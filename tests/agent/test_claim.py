@@ -48,7 +48,7 @@ def test_it_asks_until_the_guard_knows(vm: Vm, guard: FakeGuard) -> None:
 
 
 def test_an_agent_that_begins_again_needs_no_second_answer(vm: Vm, guard: FakeGuard) -> None:
-    """What it was told is on the disk, readable by root alone."""
+    """The answer is kept on the disk, readable by root alone."""
     vm.boot()
     guard.wait_for("boot")
     vm.crash()
@@ -59,7 +59,7 @@ def test_an_agent_that_begins_again_needs_no_second_answer(vm: Vm, guard: FakeGu
 
 
 def test_an_agent_that_was_killed_before_the_answer_repeats_its_secret(vm: Vm, guard: FakeGuard) -> None:
-    """So that the guard knows it as the one that asked first."""
+    """The guard knows it by that as the one that asked first."""
     guard.claimed = lambda number: (503, b"") if number == 1 else answer(guard)
     vm.boot()
     guard.wait_for_requests(1)
@@ -70,7 +70,7 @@ def test_an_agent_that_was_killed_before_the_answer_repeats_its_secret(vm: Vm, g
 
 
 def test_a_vm_on_a_copy_of_the_disk_asks_for_itself(vm: Vm, guard: FakeGuard) -> None:
-    """Another instance has another id, and what lies on the disk was told to the first."""
+    """Another instance has another id, and what lies on the disk is the first one's."""
     vm.boot()
     guard.wait_for("boot")
     vm.crash()

@@ -16,7 +16,7 @@ from costguard.db.transaction import Database
 from costguard.errors import SignInRefused
 from costguard.jobs.reports.vm_claims import VmClaims
 from costguard.model.attempt import AttemptState
-from costguard.model.vm_identity import ProvenVm
+from costguard.model.instance import ProvenVm
 
 PATH = "/api/v1/vm-claims"
 BODY = {"job": JOB, "document": "first", "secret": SECRET}
@@ -53,7 +53,7 @@ def test_a_vm_is_answered_without_any_token(ground: Ground) -> None:
     ids=["of another agent", "keys are away", "of another job", "short secret", "long document"],
 )
 def test_what_is_refused_and_what_is_to_be_sent_again(ground: Ground, change: dict[str, Any], status: int) -> None:
-    """Only 503 says that nothing is known; nothing of the document or the secret is repeated."""
+    """A 503 alone says that nothing is known; nothing of the document or the secret is repeated."""
     server = client(ground)
     assert server.post(PATH, json=BODY).status_code == 200
     answer = server.post(PATH, json={**BODY, **change})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -36,7 +36,7 @@ from costguard.doctor.permissions import (
 from costguard.errors import NotFound
 from costguard.gce.client import ComputeCloud
 from costguard.model.instance import InstanceKey, ProvisioningModel
-from costguard.model.vm_group import GroupAddress, ResizeRequest
+from costguard.model.launch import GroupAddress, ResizeRequest
 from costguard_sandbox.clock import ManualClock
 from costguard_sandbox.server import running
 from costguard_sandbox.world import World
@@ -194,14 +194,15 @@ def _group_comes_and_goes(asking: Asking) -> None:
     ids = (str(UUID(int=number)) for number in range(100, 120))
     asking.world.faults.add("flex_start", never=True)
     vm = replace(SPOT, recipe=A100, provisioning_model=ProvisioningModel.FLEX_START)
-    for change in (
+    changes: tuple[Callable[[], None], ...] = (
         lambda: groups.insert_template(group, vm, next(ids)),
         lambda: groups.insert_group(group, next(ids)),
         lambda: groups.resize(group, ResizeRequest("r1", ("cg-j1-1",), timedelta(hours=8)), next(ids)),
         lambda: groups.cancel(group, "r1", next(ids)),
         lambda: groups.delete_group(group, next(ids)),
         lambda: groups.delete_template(group, next(ids)),
-    ):
+    )
+    for change in changes:
         change()
         asking.world.advance(timedelta(minutes=1))
         groups.parts(group)

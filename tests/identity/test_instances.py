@@ -15,7 +15,7 @@ from tests.identity.signing import NOW, by_secret, ec_key, key_set, rsa_key, sig
 from costguard.clock import SystemClock
 from costguard.errors import SignInRefused, SignInUnavailable
 from costguard.identity.instances import KEYS, InstanceIdentities, keys_of
-from costguard.model.vm_identity import ProvenVm, audience_of
+from costguard.model.instance import ProvenVm, audience_of
 
 AUDIENCE = audience_of("https://guard.example.com/", "j1")
 KEY, OTHER = rsa_key("k1"), rsa_key("k2")
@@ -75,7 +75,7 @@ def test_a_vm_is_named_by_its_numeric_id(google: Google) -> None:
     identities = google.identities()
     named = ProvenVm("acme-training", "us-west1-b", "cg-j1-2", "152986662232938449")
     assert [identities.vm(signed(GOOD, KEY, "RS256"), AUDIENCE) for _ in range(3)] == [named] * 3
-    assert [asked.path for asked in google.served.requests] == ["/oauth2/v3/certs"]
+    assert [request.path for request in google.served.requests] == ["/oauth2/v3/certs"]
     assert KEYS == "https://www.googleapis.com/oauth2/v3/certs"
 
 
@@ -98,7 +98,7 @@ HOSTILE: dict[str, tuple[str, str]] = {
     "expired": (signed({**GOOD, "exp": SECOND - 61}, KEY, "RS256"), "it has expired"),
     "without an end": (signed({k: v for k, v in GOOD.items() if k != "exp"}, KEY, "RS256"), "exp"),
     "of later": (signed({**GOOD, "iat": SECOND + 600}, KEY, "RS256"), "not good yet"),
-    "by somebody else": (
+    "by another issuer": (
         signed({**GOOD, "iss": "https://accounts.example.com"}, KEY, "RS256"),
         "someone else issued it",
     ),

@@ -12,9 +12,8 @@ from tests.jobs.cloud_vms import Vm
 
 from costguard.errors import AlreadyExists, NotFound, RequestRefused
 from costguard.model.instance import Status
-from costguard.model.launch import VmRequest
+from costguard.model.launch import GroupAddress, GroupParts, ResizeAnswer, ResizeRequest, ResizeState, VmRequest
 from costguard.model.ports import VmGroups
-from costguard.model.vm_group import GroupAddress, GroupParts, ResizeAnswer, ResizeRequest, ResizeState
 
 if TYPE_CHECKING:
     from tests.jobs.cloud import CloudOfVms

@@ -13,7 +13,7 @@ GUARD = "guard@acme.iam.gserviceaccount.com"
 
 @dataclass
 class Operation:
-    """What Google does, or what becomes of a VM by itself, until `done_at`."""
+    """Google does this, or it becomes of a VM by itself, by `done_at`."""
 
     id: str
     kind: str

@@ -33,10 +33,9 @@ from costguard.ledger import prices
 from costguard.ledger.record import record
 from costguard.model.attempt import Attempt
 from costguard.model.buying import bought
-from costguard.model.instance import Status
+from costguard.model.instance import Status, audience_of
 from costguard.model.job import CheckpointPlan, Job, JobKind, JobSpec, JobState, SeenCheckpoint, Terms
 from costguard.model.launch import Recipe
-from costguard.model.vm_identity import audience_of
 from costguard_sandbox.clock import ManualClock
 from costguard_sandbox.gce.vm import VM
 from costguard_sandbox.gce.vm import Status as CloudStatus
@@ -145,10 +144,10 @@ class ServedGang:
     def vm(self, name: str) -> VM:
         return self.cloud_world.instance(PROJECT, name)
 
-    def document(self, vm: VM, audience: str = "", **query: str) -> str:
+    def document(self, vm: VM, audience: str = "", **more: str) -> str:
         """Returns the VM's identity document, from its metadata server."""
-        asked = {"audience": audience or audience_of(GUARD, "j1"), "format": "full", **query}
-        path = f"/metadata/{vm.id}/computeMetadata/v1/instance/service-accounts/default/identity?{urlencode(asked)}"
+        query = {"audience": audience or audience_of(GUARD, "j1"), "format": "full", **more}
+        path = f"/metadata/{vm.id}/computeMetadata/v1/instance/service-accounts/default/identity?{urlencode(query)}"
         answer = requests.get(f"{self.url}{path}", headers={"Metadata-Flavor": "Google"}, timeout=30)
         assert answer.status_code == 200, answer.text
         return answer.text

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from costguard.keepers.origin import origin_of
-from costguard.keepers.reading import keeper_of
+from costguard.keepers.reading import keeper_of, keeper_of_own, own_group, recorded_keeper
 from costguard.model.keeper import Keeper, KeeperKind
 
 ZONE = "us-central1-a"
@@ -167,3 +167,38 @@ def test_only_what_says_who_keeps_a_vm_is_kept_of_its_metadata() -> None:
         {"key": "no-value"},
     ]
     assert origin_of(items) == {"created-by": GROUP, "kube-labels": "cloud.google.com/gke-nodepool=t4"}
+
+
+OWN = "projects/1234/zones/us-central1-a/instanceGroupManagers/cg-j7k2m9q4-1-0a1b2c3d"
+
+
+def test_a_vm_of_a_gangs_own_group_is_a_jobs() -> None:
+    """The label and Google's item name the same group, by a name as Costguard gives them."""
+    labels, origin = {"costguard-group": "cg-j7k2m9q4-1-0a1b2c3d"}, {"created-by": OWN}
+    assert own_group(labels, origin) == "cg-j7k2m9q4-1-0a1b2c3d"
+    assert keeper_of(labels, origin, ZONE) is None
+    assert keeper_of_own(labels, origin) is None
+    assert recorded_keeper(labels, origin, ZONE, "j7k2m9q4") == Keeper(KeeperKind.JOB, "j7k2m9q4")
+    later = "cg-j7k2m9q4-12-g3-0a1b2c3d"
+    assert own_group({"costguard-group": later}, {"created-by": OWN.replace("cg-j7k2m9q4-1-0a1b2c3d", later)}) == later
+
+
+@pytest.mark.parametrize(
+    ("label", "path"),
+    [
+        ("cg-j7k2m9q4-1-0a1b2c3d", GROUP),
+        ("trainers", GROUP),
+        ("", OWN),
+        ("cg-j7k2m9q4-1-ffffffff", OWN),
+        ("cg-j7k2m9q4-1", OWN.replace("-0a1b2c3d", "")),
+    ],
+    ids=["of a copied template", "named by hand", "without the label", "of another gang", "no group's name"],
+)
+def test_a_vm_of_any_other_group_is_left_to_it(label: str, path: str) -> None:
+    """A user's group may have a template that was made from a gang's VM, labels and all."""
+    labels = {"costguard-group": label} if label else {}
+    assert own_group(labels, {"created-by": path}) == ""
+    keeper = keeper_of(labels, {"created-by": path}, ZONE)
+    assert keeper is not None
+    assert keeper.kind is KeeperKind.GROUP
+    assert keeper_of_own(labels, {"created-by": path}) == keeper

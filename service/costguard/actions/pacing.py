@@ -10,10 +10,18 @@ from typing import TypeVar
 from costguard.actions.execute import CallKind
 from costguard.errors import RateLimited
 from costguard.model.backoff import Backoff
-from costguard.model.launch import OperationAnswer, Quota, VmRequest, WayOut
+from costguard.model.launch import (
+    GroupAddress,
+    GroupParts,
+    OperationAnswer,
+    Quota,
+    ResizeAnswer,
+    ResizeRequest,
+    VmRequest,
+    WayOut,
+)
 from costguard.model.observation import Sighting
 from costguard.model.ports import Clock, Launcher, VmGroups
-from costguard.model.vm_group import GroupAddress, GroupParts, ResizeAnswer, ResizeRequest
 
 _Answer = TypeVar("_Answer")
 

@@ -14,8 +14,7 @@ from costguard.errors import AlreadyExists
 from costguard.gce.actions import vm_body
 from costguard.gce.errors import LAUNCHING, NoAnswer
 from costguard.gce.official import Official, must_be, unless_missing
-from costguard.model.launch import VmRequest
-from costguard.model.vm_group import GroupAddress, GroupParts, ResizeAnswer, ResizeRequest, ResizeState
+from costguard.model.launch import GroupAddress, GroupParts, ResizeAnswer, ResizeRequest, ResizeState, VmRequest
 
 _GROUPS, _TEMPLATES = "InstanceGroupManagersClient", "InstanceTemplatesClient"
 _REQUESTS = "InstanceGroupManagerResizeRequestsClient"

@@ -12,7 +12,7 @@ from typing import Any
 
 from costguard.identity.assertions import claims_of, refused
 from costguard.identity.keys import Keys, TimeSource, get
-from costguard.model.vm_identity import ProvenVm
+from costguard.model.instance import ProvenVm
 
 _PATH = "/oauth2/v3/certs"
 KEYS = f"https://www.googleapis.com{_PATH}"

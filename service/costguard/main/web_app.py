@@ -124,8 +124,7 @@ def _deps(built: _Built, is_stopping: Callable[[], bool]) -> Iterator[Deps]:
     authenticator = authenticator_of(settings, database, clock, speed)
 
     def refused() -> Mapping[str, int]:
-        here = slack_intake.dispatcher.refused if slack_intake is not None else {}
-        there = watcher.state.slack_refused
+        here, there = (slack_intake.dispatcher.refused if slack_intake is not None else {}), watcher.state.slack_refused
         return {reason: here.get(reason, 0) + there.get(reason, 0) for reason in sorted({*here, *there})}
 
     try:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
+from typing import NamedTuple
 
 
 class Status(StrEnum):
@@ -183,3 +184,17 @@ class SeenInstance:
     @property
     def region(self) -> str:
         return self.zone.rsplit("-", 1)[0]
+
+
+class ProvenVm(NamedTuple):
+    """A VM that Google says a document was made on. `gce_id` is its numeric id, as text."""
+
+    project: str
+    zone: str
+    name: str
+    gce_id: str
+
+
+def audience_of(guard_url: str, job_id: str) -> str:
+    """Returns the audience of the documents by which the VMs of this job prove to this guard which they are."""
+    return f"{guard_url.rstrip('/')}/jobs/{job_id}"

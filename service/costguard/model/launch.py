@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from enum import StrEnum
 
 from costguard.model.instance import ProvisioningModel, Shape
 from costguard.model.money import Money
@@ -217,3 +218,57 @@ def is_advised(machine_type: str, *, attaches_gpus: bool) -> bool:
     https://docs.cloud.google.com/compute/docs/instances/view-vm-availability, "Limitations".
     """
     return not attaches_gpus and "custom" not in machine_type and not machine_type.startswith(_TPU_SERIES)
+
+
+# VMs that are requested all at once, by a managed instance group and its resize requests: "About resize requests in a
+# MIG" (docs.cloud.google.com/compute/docs/instance-groups/about-resize-requests-mig).
+
+
+class ResizeState(StrEnum):
+    """The state of a resize request. One that is ACCEPTED waits, costs nothing, and alone can be cancelled."""
+
+    ACCEPTED = "ACCEPTED"
+    CREATING = "CREATING"
+    SUCCEEDED = "SUCCEEDED"
+    FAILED = "FAILED"
+    CANCELLED = "CANCELLED"
+    UNKNOWN = "STATE_UNSPECIFIED"  # none of these: nothing follows from it
+
+    @property
+    def is_final(self) -> bool:
+        return self in (ResizeState.SUCCEEDED, ResizeState.FAILED, ResizeState.CANCELLED)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupAddress:
+    """A zonal group of ours, whose template has its name."""
+
+    project: str
+    zone: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class ResizeRequest:
+    """VMs of these names, all at once or none."""
+
+    name: str
+    vms: tuple[str, ...]
+    max_run: timedelta
+
+
+@dataclass(frozen=True, slots=True)
+class ResizeAnswer:
+    """A resize request as Google shows it. The error is that of a FAILED one; "" where it gives none."""
+
+    state: ResizeState
+    error_code: str = ""
+    error_message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupParts:
+    """The parts of a group that are there."""
+
+    has_template: bool
+    has_group: bool

@@ -9,7 +9,16 @@ from typing import IO, Any, Protocol
 from costguard.model.data import StoredSize
 from costguard.model.instance import InstanceKey, Shape
 from costguard.model.keeper import Keeper
-from costguard.model.launch import OperationAnswer, Quota, VmRequest, WayOut
+from costguard.model.launch import (
+    GroupAddress,
+    GroupParts,
+    OperationAnswer,
+    Quota,
+    ResizeAnswer,
+    ResizeRequest,
+    VmRequest,
+    WayOut,
+)
 from costguard.model.message import Content, Posted
 from costguard.model.observation import (
     AssetAnswer,
@@ -23,7 +32,6 @@ from costguard.model.observation import (
 from costguard.model.person import Person
 from costguard.model.price import Price
 from costguard.model.utilisation import Usage
-from costguard.model.vm_group import GroupAddress, GroupParts, ResizeAnswer, ResizeRequest
 from costguard_vm.model.checkpoint import CheckpointLook, Listing, LookFor, StoredFile
 
 __all__ = [

@@ -11,7 +11,7 @@ from typing import Any, Self
 from costguard_sandbox.clock import WorldClock
 from costguard_sandbox.gce.belongings import Belonging
 from costguard_sandbox.gce.bulk import BulkInserts, Child
-from costguard_sandbox.gce.capacity import Room
+from costguard_sandbox.gce.capacity import FlexStart, Room, waits
 from costguard_sandbox.gce.catalogue.prices import PriceList
 from costguard_sandbox.gce.catalogue.regions import ZONES
 from costguard_sandbox.gce.changes import Change
@@ -19,7 +19,6 @@ from costguard_sandbox.gce.disks import Storage
 from costguard_sandbox.gce.errors import Refused, already_exists, bad_request, invalid, invalid_usage, not_found
 from costguard_sandbox.gce.faults import CloudFaults
 from costguard_sandbox.gce.filters import compile_filter
-from costguard_sandbox.gce.flex_start import FlexStart, waits
 from costguard_sandbox.gce.group_requests import GroupRequests
 from costguard_sandbox.gce.groups import Groups, service_agent
 from costguard_sandbox.gce.guests import Guests, MetadataWatches

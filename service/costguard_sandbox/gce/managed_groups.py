@@ -149,7 +149,7 @@ class ManagedGroups:
         return None
 
     def delete_group(self, group: Group, user: str, request_id: str) -> Operation:
-        """Its VMs go with it, and its requests that wait; one that is being granted is finished first."""
+        """Takes its VMs along, and the requests that wait; one that is being granted is finished first."""
         operation = self._operations.begin(f"{_GROUPS}.delete", group.target, user, request_id)
         group.is_going = True
         for request in group.resize_requests.values():

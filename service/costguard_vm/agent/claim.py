@@ -1,7 +1,8 @@
 """Asks the guard for the token of this VM's attempt, where the VM's metadata cannot hold it.
 
 The VMs of a group share one metadata table. Each proves by Google's identity document which instance it is
-(docs.cloud.google.com/compute/docs/instances/verifying-instance-identity), and is told its attempt and its place.
+(docs.cloud.google.com/compute/docs/instances/verifying-instance-identity), and gets its attempt, its place and its
+token in answer.
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import text
 from tests.jobs.act.test_crash_points import copied_database
 from tests.jobs.cloud import never_twice
 from tests.jobs.gang_life import GangAgents
@@ -20,7 +21,7 @@ from costguard.model.attempt import AttemptState, Outcome
 from costguard.model.buying import FLEX, bought
 from costguard.model.instance import ProvisioningModel, Status
 from costguard.model.job import JobState
-from costguard.model.vm_group import ResizeState
+from costguard.model.launch import ResizeState
 
 MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)
 FLEX_GANG = replace(bought(RECIPE, "flex"), zones=ZONES[:2], service_account="vm@acme.iam.gserviceaccount.com")
@@ -62,7 +63,7 @@ def states(w: World) -> list[AttemptState]:
 
 
 def test_all_vms_are_granted_at_once_and_begin_together(database_url: str) -> None:
-    """One group, one request that names the VMs, no single insert; the end leaves neither group nor template."""
+    """A request of a group names the VMs, and none is inserted alone; the end leaves neither group nor template."""
     with flexible(database_url) as w:
         agents = begun(w)
         assert [name for name, _ in w.cloud.asked_for] == []
@@ -152,7 +153,7 @@ def test_vms_of_a_request_that_failed_half_way_are_given_back(jobs: World) -> No
 
 
 def test_a_refused_template_ends_the_job_with_googles_words(jobs: World) -> None:
-    """What Google refuses for what it says, it would refuse again."""
+    """Google would refuse again what it refuses for what it says."""
     jobs.submit(nodes=4, recipe=replace(FLEX_GANG, max_run=10 * MINUTE), max_preemptions=0)
     jobs.cloud.groups.failures[A] = jobs.cloud.groups.failures[B] = ("INVALID_FIELD", "The image is not there.")
     jobs.settle(minutes=3)
@@ -294,7 +295,7 @@ def test_a_request_that_somebody_cancelled_is_asked_for_again(sqlite_url: str) -
 
 
 def test_lost_answers_make_nothing_twice(sqlite_url: str) -> None:
-    """Whichever call is lost, before or after it had its effect."""
+    """A call may be lost after it had its effect, whichever it is."""
     with flexible(sqlite_url) as w:
         w.submit(nodes=4, recipe=FLEX_GANG)
         for _ in range(6):
@@ -305,6 +306,19 @@ def test_lost_answers_make_nothing_twice(sqlite_url: str) -> None:
         agents.until_running(4)
         assert len(w.cloud.groups.groups) == len(w.cloud.groups.templates) == 1
         never_twice(w.cloud)
+
+
+def test_an_orphan_of_a_group_goes_with_it(jobs: World) -> None:
+    """A ledger that is done with the gang, as after a restore, leaves neither VMs nor their group running."""
+    begun(jobs)
+    with jobs.database.write() as connection:
+        over = "UPDATE attempts SET state = 'over', outcome = 'lost', ended_at = made_at, gone_at = made_at"
+        connection.execute(text(over))
+        connection.execute(text("UPDATE jobs SET state = 'cancelled'"))
+    jobs.settle(30)
+    assert jobs.cloud.there() == []
+    assert jobs.cloud.groups.groups == {}
+    assert jobs.cloud.calls["delete"] == 0
 
 
 # Whatever happens to the guard.

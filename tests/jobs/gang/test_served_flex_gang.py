@@ -27,7 +27,7 @@ def gang(sqlite_database: Database) -> Iterator[ServedGang]:
 
 
 def test_a_gang_waits_is_granted_runs_and_leaves_nothing(gang: ServedGang) -> None:
-    """From the request to the end, over HTTP: all VMs come at once, for the time that was asked for."""
+    """The story runs over HTTP from the request to the end: all VMs come at once, for the time that was asked for."""
     gang.cloud_world.faults.add("flex_start", seconds=600, zone=A)
     agents = gang.submit()
     gang.until(lambda: [one.state for one in gang.attempts()] == [AttemptState.WAITING] * 4)
@@ -103,7 +103,7 @@ def test_a_vm_of_a_gangs_group_stays_a_vm_of_its_job(gang: ServedGang) -> None:
 
 
 def test_a_person_who_deletes_one_vm_cancels_the_job(gang: ServedGang) -> None:
-    """As in any gang; its group repairs nothing, and goes."""
+    """The rule is that of any gang; its group repairs nothing, and goes."""
     gang.cloud_world.faults.add("flex_start", seconds=5)
     agents = gang.submit()
     agents.until_running(4, turns=120)

@@ -15,8 +15,7 @@ from costguard.jobs.reports.agent_events import AgentTokens
 from costguard.jobs.reports.vm_claims import VmClaim, VmClaims
 from costguard.jobs.rows import attempts
 from costguard.model.attempt import AttemptState, Outcome
-from costguard.model.instance import ProvisioningModel
-from costguard.model.vm_identity import ProvenVm
+from costguard.model.instance import ProvenVm, ProvisioningModel
 
 JOB = "j7k2m9q4"
 GUARD = "https://guard.example.com"
@@ -96,7 +95,7 @@ def test_each_vm_gets_its_own_attempts_token(ground: Ground) -> None:
 
 
 def test_a_repeat_of_the_same_agent_is_answered_alike(ground: Ground) -> None:
-    """Its first answer may have been lost; and a guard that began again knows the agent still."""
+    """The first answer may have been lost; and a guard that began again knows the agent still."""
     answers = [ground.claims.answer(VmClaim(JOB, "first", SECRET)) for _ in range(2)]
     ground.claims = VmClaims(ground.database, ground.google, TOKENS.of, GUARD)
     assert {*answers, ground.claims.answer(VmClaim(JOB, "first", SECRET))} == {answers[0]}
@@ -121,7 +120,7 @@ def test_a_document_that_another_vm_sends_again_is_refused(ground: Ground) -> No
     ids=["another VM of this name", "of another project", "of another zone", "of the group, and of no request"],
 )
 def test_another_vm_is_refused(ground: Ground, vm: ProvenVm, why: str) -> None:
-    """Its numeric id decides, and what the guard saw of its own request."""
+    """The numeric id decides, and what the guard saw of its own request."""
     ground.google.vms["first"] = vm
     error = ground.refusal()
     assert isinstance(error, Forbidden)
@@ -129,12 +128,12 @@ def test_another_vm_is_refused(ground: Ground, vm: ProvenVm, why: str) -> None:
 
 
 def test_a_vm_of_another_job_is_refused(ground: Ground) -> None:
-    """Also where its document was made for this one."""
+    """The job that the claim names is that of the audience, and the VM is of none of its attempts."""
     assert isinstance(ground.refusal(job="another"), Forbidden)
 
 
 def test_a_vm_that_no_group_made_is_refused(ground: Ground) -> None:
-    """Its token lies in its own metadata, so that nobody needs to ask for it."""
+    """The token of such a VM lies in its own metadata."""
     with ground.database.write() as connection:
         job_rows.attempt(connection, number=3, state=AttemptState.BOOTING, gce_id="73")
     ground.google.vms["third"] = FIRST._replace(name=f"cg-{JOB}-3", gce_id="73")
@@ -142,7 +141,7 @@ def test_a_vm_that_no_group_made_is_refused(ground: Ground) -> None:
 
 
 def test_a_vm_that_was_not_seen_yet_is_told_to_ask_again(ground: Ground) -> None:
-    """Its name alone proves nothing, and no answer is a refusal."""
+    """A name alone proves nothing, and a 503 is no refusal."""
     ground.change(1, AttemptState.ASKED, gce_id="")
     error = ground.refusal()
     assert isinstance(error, Unavailable)
@@ -152,7 +151,7 @@ def test_a_vm_that_was_not_seen_yet_is_told_to_ask_again(ground: Ground) -> None
 
 
 def test_an_attempt_that_ended_has_no_token_to_give(ground: Ground) -> None:
-    """Its VM is about to go."""
+    """The VM is about to go."""
     ground.change(1, AttemptState.ENDING, outcome=Outcome.CANCELLED)
     assert "is over" in ground.refusal().message
 

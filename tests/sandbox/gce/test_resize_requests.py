@@ -126,7 +126,7 @@ def test_all_vms_come_at_once_for_the_time_that_was_requested(ready: Google) -> 
 
 
 def test_what_the_api_shows_is_as_its_discovery_document_says(ready: Google) -> None:
-    """Of a template, a group, a request and the operations that made them."""
+    """A template, a group, a request and the operations that made them have the fields of the document alone."""
     ready.ask()
     ready.world.advance(HOUR)
     request = ready.raw(f"zones/{ZONE}/instanceGroupManagers/gang/resizeRequests/first")
@@ -181,7 +181,7 @@ def test_only_a_request_that_waits_can_be_cancelled(ready: Google) -> None:
 
 
 def test_a_group_that_is_deleted_takes_vms_and_requests_along(ready: Google) -> None:
-    """While VMs are being made it waits for them; then it goes, and its template may go."""
+    """The group waits for VMs that are being made; then it goes, and its template may go."""
     ready.world.faults.add("flex_start", seconds=30)
     ready.ask()
     ready.world.advance(timedelta(seconds=35))
@@ -228,13 +228,13 @@ def test_a_vm_that_its_group_deletes_leaves_the_others(ready: Google) -> None:
     ],
 )
 def test_a_request_that_google_does_not_take(ready: Google, given: Any, why: str) -> None:
-    """Its bounds are those of the API's description."""
+    """The bounds are those of the API's description."""
     with pytest.raises(BadRequest, match=why):
         ready.ask(**given)
 
 
 def test_a_name_is_taken_once(ready: Google) -> None:
-    """Of a request, of a VM, of a template."""
+    """Google refuses a second request or VM of a name."""
     ready.world.faults.add("flex_start", seconds=1)
     ready.ask()
     with pytest.raises(Conflict):
@@ -245,7 +245,7 @@ def test_a_name_is_taken_once(ready: Google) -> None:
 
 
 def test_a_group_that_repairs_takes_no_request(google: Google) -> None:
-    """One of the limits of "About resize requests in a MIG"."""
+    """This is a limit of "About resize requests in a MIG"."""
     google.template()
     google.group("REPAIR")
     with pytest.raises(BadRequest, match="DO_NOTHING"):

@@ -290,7 +290,7 @@ def test_an_identity_token_names_the_account_and_the_audience(server: MetadataCl
 
 
 def test_an_identity_document_is_verified_by_the_keys_that_the_cloud_serves(server: MetadataClient) -> None:
-    """By Google's own library, as its page on the identity of VMs tells; a changed one is not."""
+    """Google's own library takes it, as its page on the identity of VMs tells, and no changed one."""
     answer = server.get("instance/service-accounts/default/identity", audience="me", format="full")
     (key,) = requests.get(f"{server.url}/oauth2/v3/certs", timeout=30).json()["keys"]
     certificates = {key["kid"]: RSAKey.import_key(key).as_pem(private=False)}

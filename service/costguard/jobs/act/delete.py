@@ -16,12 +16,14 @@ from costguard.jobs.act.vm_step import AttemptStep, LaunchContext, is_of, reques
 from costguard.jobs.decide.actions import DeleteOrphan
 from costguard.jobs.rows import attempts, job_events
 from costguard.jobs.rows.attempts import JobVm
+from costguard.keepers.reading import own_group
 from costguard.ledger import unknown_vms
 from costguard.ledger.unknown_vms import UnknownVmVerdict
-from costguard.model.attempt import ATTEMPT_LABEL, AttemptState
+from costguard.model.attempt import AttemptState, labelled_attempt
 from costguard.model.backoff import Backoff
 from costguard.model.generation import REQUEST_LABEL
 from costguard.model.instance import InstanceKey, Status
+from costguard.model.launch import GroupAddress
 
 _BACKOFF = Backoff(timedelta(seconds=20), timedelta(minutes=2))
 _ON_ITS_WAY = frozenset({Status.STOPPING, Status.DEPROVISIONING})
@@ -104,6 +106,7 @@ class DeleteOrphanStep(StepDefaults):
     action: DeleteOrphan  # of a VM whose giving up the ledger proves
     is_asked: bool = False
     is_own: bool = False  # by its id
+    live_groups: set[str] = field(default_factory=set)  # of attempts that are not over
     asked_in: str = ""
     urgency: Urgency = field(default=Urgency.STOP, init=False)
     begins_with: CallKind = field(default=CallKind.READ, init=False)
@@ -121,6 +124,8 @@ class DeleteOrphanStep(StepDefaults):
         if any(stands_for(attempt, action.gce_id) for attempt in named):
             return False
         self.is_own = any(attempt.gce_id == action.gce_id for attempt in named)
+        every = attempts.of_jobs(connection, {attempt.job_id for attempt in named}).values()
+        self.live_groups = {one.vm_group for some in every for one in some if one.state is not AttemptState.OVER}
         if any(gave_up(attempt, action.gce_id, action.request_uuid) for attempt in named):
             return True
         return unknown_vms.verdict_on(connection, InstanceKey(action.project, action.gce_id)) is UnknownVmVerdict.DELETE
@@ -130,7 +135,8 @@ class DeleteOrphanStep(StepDefaults):
         seen = self.means.launcher.look(action.project, action.zone, action.name)
         if seen is None or seen.gce_id != action.gce_id:
             return
-        ours = seen.labels.get(GUARD_LABEL) == self.guard_id and seen.labels.get(ATTEMPT_LABEL) == action.name
+        is_named = labelled_attempt(seen.labels, action.name) == action.name
+        ours = seen.labels.get(GUARD_LABEL) == self.guard_id and is_named
         ours = ours and seen.labels.get(REQUEST_LABEL, "") == action.request_uuid
         if not ours or seen.status in _ON_ITS_WAY:
             return
@@ -142,7 +148,18 @@ class DeleteOrphanStep(StepDefaults):
                 self.is_asked = True
             return
         uuid = request_uuid(action.project, action.name, f"orphan/{action.gce_id}/{self.asked_in}")
+        if group := own_group(seen.labels, seen.origin):
+            self._delete_from(GroupAddress(action.project, action.zone, group), uuid)
+            return
         ending_vms.delete(self.means.launcher, address, seen, uuid, is_own=self.is_own)
+        self.is_asked = True
+
+    def _delete_from(self, group: GroupAddress, uuid: str) -> None:
+        """Has its group delete it; with the group itself, where no attempt of it is left that will."""
+        if group.name in self.live_groups:
+            self.means.launcher.groups.delete_vms(group, [self.action.name], uuid)
+        else:
+            self.means.launcher.groups.delete_group(group, uuid)
         self.is_asked = True
 
     def settle(self, connection: Connection, now: datetime, error: CloudError | None) -> bool:

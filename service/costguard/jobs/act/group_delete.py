@@ -18,15 +18,15 @@ from costguard.model.attempt import Attempt, AttemptState
 from costguard.model.backoff import Backoff
 from costguard.model.instance import Status
 from costguard.model.job import Job
+from costguard.model.launch import ResizeState
 from costguard.model.observation import Sighting
-from costguard.model.vm_group import ResizeState
 
 _BACKOFF = Backoff(timedelta(seconds=10), timedelta(minutes=2))
 _ON_ITS_WAY = frozenset({Status.STOPPING, Status.DEPROVISIONING})
 _ENDED = (AttemptState.ENDING,)
 # A change that was not answered may still take effect until then. Before that, nothing is believed to be gone.
 _LATE = timedelta(minutes=2)
-_AGAIN = timedelta(minutes=5)  # a group that is there so long after its deletion was requested is deleted again
+_AGAIN = timedelta(minutes=5)  # since its deletion was requested: a group that is there still is deleted again
 
 
 @dataclass(slots=True)
@@ -34,8 +34,8 @@ class GroupDeleteStep(StepDefaults):
     """Attempts of one group whose outcome is known.
 
     While the group has others, VMs are deleted by it, and a request that waits is cancelled. With the last of them, the
-    group goes, which takes its VMs and requests along ("About resize requests in a MIG"), and then its template. So
-    long, one attempt at least is not over, and a guard that ended goes on from there.
+    group goes, which takes its VMs and requests along ("About resize requests in a MIG"), and then its template. Until
+    then one attempt at least is not over, and a guard that ended goes on from there.
     """
 
     means: LaunchContext
@@ -64,8 +64,8 @@ class GroupDeleteStep(StepDefaults):
         mine = [one for one in every if one.vm_group == self.attempts[0].vm_group]
         is_open = {one.resize_request for one in mine if one.is_open}
         self.is_last = not is_open
-        asked = [one.delete_asked_at for one in self.attempts]
-        self.is_going = all(moment is not None and now - moment < _AGAIN for moment in asked)
+        deleted_at = [one.delete_asked_at for one in self.attempts]
+        self.is_going = all(moment is not None and now - moment < _AGAIN for moment in deleted_at)
         self.dead_requests = frozenset({one.resize_request for one in mine} - is_open)
         return True
 

@@ -24,7 +24,7 @@ from costguard.jobs.rows import agenda, attempts
 from costguard.ledger import generation
 from costguard.model.attempt import Attempt, AttemptState, Outcome, attempt_name, group_name
 from costguard.model.job import Job
-from costguard.model.vm_group import GroupAddress, ResizeRequest
+from costguard.model.launch import GroupAddress, ResizeRequest
 
 _NEXT_PART = timedelta(seconds=3)  # after which a part that was begun is looked for: it takes Google a second or two
 _MOST_TRIES = 20  # of looks, 3 s apart at first: a template and a group take two or three of them
@@ -183,19 +183,19 @@ def settle_request(
             again = now + _NEXT_PART if tries < _MOST_TRIES // 2 else retry_at(tries, now)
             attempts.change(connection, one.id, _INTENDED, tries=tries, try_after=again, error="")
         else:
-            asked = AttemptState.ASKED
+            state = AttemptState.ASKED
             changed = attempts.change(
                 connection,
                 one.id,
                 _INTENDED,
-                state=asked,
+                state=state,
                 asked_at=now,
                 tries=0,
                 try_after=now + _NEXT_PART,
                 error="",
             )
             if changed:
-                launched(connection, job, replace(one, state=asked), now)
+                launched(connection, job, replace(one, state=state), now)
     return False
 
 

@@ -27,7 +27,7 @@ def parted(
     """Returns the actions that are each a note or step of their own, and the steps of groups for all others."""
     alone: list[JobAction] = []
     launches: list[LaunchAttempt] = []
-    asked: dict[tuple[str, bool], list[Attempt]] = defaultdict(list)
+    watched: dict[tuple[str, bool], list[Attempt]] = defaultdict(list)
     deleted: dict[str, list[Attempt]] = defaultdict(list)
     only_looks = False
     for action in actions:
@@ -36,13 +36,13 @@ def parted(
                 launches.append(action)
             case AskAgain() if (attempt := attempts_by_id[action.attempt_id]).vm_group:
                 only_looks = only_looks or action.only_looks
-                asked[attempt.resize_request, attempt.state is AttemptState.INTENDED].append(attempt)
+                watched[attempt.resize_request, attempt.state is AttemptState.INTENDED].append(attempt)
             case DeleteVm() if (attempt := attempts_by_id[action.attempt_id]).vm_group:
                 deleted[attempt.vm_group].append(attempt)
             case _:
                 alone.append(action)
     steps: list[Step] = [GroupInsertStep(means, view, launches, point)] if launches else []
-    for (_, is_intended), some in asked.items():
+    for (_, is_intended), some in watched.items():
         if is_intended:
             steps.append(RepeatGroupStep(means, view.job, some, only_looks))
         else:

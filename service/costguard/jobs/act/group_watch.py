@@ -17,9 +17,8 @@ from costguard.jobs.decide.recovery.ending import outcome_of, words_of
 from costguard.jobs.rows import attempts
 from costguard.model.attempt import Attempt, AttemptState, Outcome
 from costguard.model.job import Job
-from costguard.model.launch import OperationAnswer
+from costguard.model.launch import OperationAnswer, ResizeAnswer, ResizeState
 from costguard.model.observation import Sighting
-from costguard.model.vm_group import ResizeAnswer, ResizeState
 
 _FORGOTTEN = timedelta(minutes=5)  # a request that Google does not know by then it never took
 _SOON = timedelta(seconds=5)  # between looks at VMs that are being made: they bill once they are up
@@ -102,9 +101,14 @@ class WatchGroupStep(StepDefaults):
     def _again(self, connection: Connection, attempt: Attempt) -> bool:
         """Has it requested again: harmless, should Google remember it after all."""
         error = "Google does not know its resize request"
-        asked = [AttemptState.ASKED]
         return attempts.change(
-            connection, attempt.id, asked, state=AttemptState.INTENDED, tries=0, try_after=None, error=error
+            connection,
+            attempt.id,
+            [AttemptState.ASKED],
+            state=AttemptState.INTENDED,
+            tries=0,
+            try_after=None,
+            error=error,
         )
 
     def _later(self, connection: Connection, attempt: Attempt, now: datetime) -> bool:

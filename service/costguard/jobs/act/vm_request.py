@@ -15,11 +15,11 @@ from costguard.ledger.owner import OwnerRules
 from costguard.model.attempt import ATTEMPT_LABEL, GROUP_LABEL, Attempt
 from costguard.model.buying import RESERVED
 from costguard.model.generation import GENERATION_LABEL, REQUEST_LABEL
+from costguard.model.instance import audience_of
 from costguard.model.job import CheckpointPlan, Job, JobKind, JobSpec
 from costguard.model.launch import NO_NOTICE, Recipe, VmRequest
 from costguard.model.options.job import JOB_OPTIONS
 from costguard.model.output import output_folder
-from costguard.model.vm_identity import audience_of
 from costguard.model.vm_tool import PY_SPY, RCLONE, PinnedTool
 from costguard_vm.model.checkpoint import words_of
 

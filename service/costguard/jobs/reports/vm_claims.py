@@ -15,7 +15,7 @@ from costguard.db.transaction import Database
 from costguard.errors import Forbidden, Unavailable
 from costguard.jobs.rows import attempts
 from costguard.model.attempt import Attempt, AttemptState
-from costguard.model.vm_identity import ProvenVm, audience_of
+from costguard.model.instance import ProvenVm, audience_of
 
 _THERE = (AttemptState.BOOTING, AttemptState.RUNNING)
 _AGAIN = "Send it again in a moment."
