@@ -33,6 +33,7 @@ ROOMS = {
     "report",
     "restores",
     "retention",
+    "schedules",
     "signatures",
     "sweeps",
     "timeline",
