@@ -28,11 +28,10 @@ from costguard.jobs.act.vm_step import LaunchContext
 from costguard.jobs.decide.actions import JobDecision, LaunchAttempt, LetBegin, LetRoundBegin
 from costguard.jobs.decide.attempts.moves import renews
 from costguard.jobs.decide.buy.placement import LaunchPlace
-from costguard.jobs.decide.gang.past_rounds import with_present
+from costguard.jobs.decide.gang.past_rounds import suspects_of
 from costguard.jobs.decide.next_step import decide
 from costguard.jobs.decide.recovery import resume
 from costguard.jobs.decide.recovery.ending import all_silent
-from costguard.jobs.decide.recovery.failures import suspects_of
 from costguard.jobs.decide.recovery.resume import ResumePoint
 from costguard.jobs.decide.view import JobContext, JobView
 from costguard.jobs.reports.listening import Listening
@@ -227,8 +226,7 @@ class JobsTurn:
         with Isolated("checkpoints_not_looked_at", job=job.id) as failure:
             try:
                 tried = [seen.attempt for seen in view.attempts]
-                rounds = with_present(view.rounds, tried, view.interruptions)
-                failed = suspects_of(job, tried, rounds, self._terms)
+                failed = suspects_of(job, tried, view.rounds, view.interruptions, self._terms)
                 point = resume.find(self._checkpoints, job, now, failed)
             except CheckpointError as error:
                 self._launch_backoff.for_longer(job.id, f"its checkpoints cannot be read: {error}", now)

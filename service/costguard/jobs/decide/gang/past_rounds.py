@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
+from costguard.jobs.decide.recovery import failures
 from costguard.jobs.decide.view import of_attempt, rate_of
 from costguard.model.attempt import Attempt, GangRound, Interruption, MemberRun, Outcome, span_of_round
+from costguard.model.job import Job, Terms
+from costguard_vm.model.suspects import ResumedRun
 
 
 def round_of(
@@ -47,6 +50,23 @@ def with_present(
         return list(rounds)
     present = round_of(number, attempts, interruptions)
     return [*rounds, present] if present is not None else list(rounds)
+
+
+def suspects_of(
+    job: Job,
+    attempts: Sequence[Attempt],
+    over: Sequence[GangRound],
+    interruptions: Sequence[Interruption],
+    terms: Terms,
+) -> tuple[ResumedRun, ...]:
+    """Returns the runs of a job that speak against their checkpoints: of a gang its rounds, since all VMs resume from
+    one.
+
+    `over` are the rounds that are over. The one that goes on counts as well: a checkpoint that it has passed is cleared.
+    """
+    if not job.is_gang:
+        return failures.suspects(attempts, terms)
+    return failures.suspect_rounds(with_present(over, attempts, interruptions), terms)
 
 
 def _run_of(attempt: Attempt, interruptions: Sequence[Interruption]) -> MemberRun:
