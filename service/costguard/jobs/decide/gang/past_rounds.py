@@ -62,7 +62,7 @@ def suspects_of(
     """Returns the runs of a job that speak against their checkpoints: of a gang its rounds, since all VMs resume from
     one.
 
-    `over` are the rounds that are over. The one that goes on counts as well: a checkpoint that it has passed is cleared.
+    `over` are the rounds that are over. The one that goes on counts too: a checkpoint that it has passed is cleared.
     """
     if not job.is_gang:
         return failures.suspects(attempts, terms)
