@@ -266,6 +266,7 @@ class GangRound:
     resume_step: int | None = None
     step: int | None = None  # the last that node 0 reported in it
     rate: Money | None = None  # an hour of all its VMs; None: that of one is not known
+    vms: int | None = None  # how many ran it; None: it was recorded before that was
     lost: timedelta | None = None
     lost_cost: Money | None = None
     from_zero: bool = False

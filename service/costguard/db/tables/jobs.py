@@ -203,6 +203,7 @@ gang_rounds = Table(
     Column("lost_s", BigInteger),  # NULL: not known yet
     Column("lost_nanos", BigInteger),
     Column("from_zero", Boolean, nullable=False, server_default=text("false")),
+    Column("vms", Integer),  # NULL: recorded before this was
 )
 
 # Complete checkpoints that were seen, for the job's timeline.

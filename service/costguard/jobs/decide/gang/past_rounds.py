@@ -38,6 +38,7 @@ def round_of(
         members[0].resume_step,
         step,
         rate_of(members),
+        len(members),
     )
 
 
