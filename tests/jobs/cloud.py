@@ -14,6 +14,7 @@ from heapq import heappop, heappush
 from typing import Any
 
 from tests.fakes import HandClock
+from tests.jobs.cloud_policies import CloudPolicies, PolicyCalls
 from tests.jobs.cloud_vms import Vm, shown
 
 from costguard.errors import (
@@ -51,7 +52,7 @@ class _Operation:
     user: str = GUARD
 
 
-class CloudOfVms:
+class CloudOfVms(PolicyCalls):
     """Faults: `stockouts`, `spot_stockouts` and `used_up` are zones; `refusals` zones that answer 400, with
     what they say.
 
@@ -77,6 +78,7 @@ class CloudOfVms:
         self.hidden: set[str] = set()  # regions whose networks may not be read
         self.deaf = self.mute = 0
         self.asked_for: list[tuple[str, str]] = []  # name and request id of each insert, lost ones too
+        self.policies = CloudPolicies(clock.now)
         self.per_minute: int | None = None
         self.calls: dict[str, int] = defaultdict(int)
         self.refused_calls = 0
@@ -97,7 +99,7 @@ class CloudOfVms:
 
     def mark(self) -> str:
         """Equal for clouds that are alike."""
-        return repr((self.all, sorted(self._operations.items()), self._by_request))
+        return repr((self.all, sorted(self._operations.items()), self._by_request, self.policies.mark()))
 
     # The launcher.
 
@@ -264,6 +266,7 @@ class CloudOfVms:
             raise NoticeRefused("Unknown name \"preemptionNoticeDuration\" at 'resource.scheduling'.")
         if zone in self.refusals:
             raise RequestRefused(self.refusals[zone])
+        self.policies.check(project, zone, vm)
         if (project, zone, vm.name) in self._there:
             raise AlreadyExists(f"The resource {vm.name} already exists.")
         made = Vm(str(70_000 + len(self.all)), project, zone, vm, self._clock.now(), labels=dict(vm.labels))

@@ -10,7 +10,7 @@ from typing import TypeVar
 from costguard.actions.execute import CallKind
 from costguard.errors import RateLimited
 from costguard.model.backoff import Backoff
-from costguard.model.launch import OperationAnswer, Quota, VmRequest, WayOut
+from costguard.model.launch import OperationAnswer, PolicyAnswer, Quota, VmRequest, WayOut
 from costguard.model.observation import Sighting
 from costguard.model.ports import Clock, Launcher
 
@@ -72,6 +72,17 @@ class PacedLauncher:
 
     def way_out(self, project: str, region: str, network: str, subnetwork: str) -> WayOut:
         return self._paced(project, CallKind.READ, lambda: self._launcher.way_out(project, region, network, subnetwork))
+
+    def placement_policy(self, project: str, region: str, name: str) -> PolicyAnswer | None:
+        return self._paced(project, CallKind.READ, lambda: self._launcher.placement_policy(project, region, name))
+
+    def make_placement_policy(self, project: str, region: str, name: str, description: str, request_id: str) -> None:
+        make = self._launcher.make_placement_policy
+        self._paced(project, CallKind.WRITE, lambda: make(project, region, name, description, request_id))
+
+    def delete_placement_policy(self, project: str, region: str, name: str, request_id: str) -> None:
+        delete = self._launcher.delete_placement_policy
+        self._paced(project, CallKind.WRITE, lambda: delete(project, region, name, request_id))
 
     def _paced(self, project: str, kind: CallKind, ask: Callable[[], _Answer]) -> _Answer:
         until = self.paused_until(project, kind)

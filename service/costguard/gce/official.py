@@ -33,7 +33,7 @@ class Official:
         answer = self._get(
             "MachineTypesClient", f"Reading machine type {name} in {zone}", project, zone, machine_type=name
         )
-        _must_be("machineType", answer, name, f"Reading machine type {name} in {zone} of project {project}")
+        must_be("machineType", answer, name, f"Reading machine type {name} in {zone} of project {project}")
         if answer.guest_cpus <= 0 or answer.memory_mb <= 0:
             raise BadAnswer(f"Machine type {name} in {zone} of project {project} has no vCPUs or no memory.")
         gpu = answer.accelerators[0] if answer.accelerators else None
@@ -51,29 +51,29 @@ class Official:
         Raises NoAnswer where something came that is not this VM: whether it is there is then not known.
         """
         what = f"Reading instance {name} in {zone}"
-        instance_body = _unless_missing(
+        instance_body = unless_missing(
             f"/instances/{name}", lambda: self._get("InstancesClient", what, project, zone, instance=name)
         )
         if instance_body is not None:
-            _must_be("instance", instance_body, name, f"{what} of project {project}", zone)
+            must_be("instance", instance_body, name, f"{what} of project {project}", zone)
         return instance_body
 
     def operation(self, project: str, zone: str, operation: str) -> Any | None:
         """An operation by its name or id, as Google's client gives it; None where Google does not know it."""
         what = f"Reading operation {operation} in {zone}"
-        operation_body = _unless_missing(
+        operation_body = unless_missing(
             f"/operations/{operation}",
             lambda: self._get("ZoneOperationsClient", what, project, zone, LAUNCHING, operation=operation),
         )
         if operation_body is not None:
-            _must_be("operation", operation_body, operation, f"{what} of project {project}", zone)
+            must_be("operation", operation_body, operation, f"{what} of project {project}", zone)
         return operation_body
 
     def region(self, project: str, region: str) -> Any:
         """A region with its quotas, as Google's client gives it."""
         what = f"Reading the quotas of region {region}"
         region_body = self.call("RegionsClient", "get", what, project, LAUNCHING, project=project, region=region)
-        _must_be("region", region_body, region, f"{what} of project {project}")
+        must_be("region", region_body, region, f"{what} of project {project}")
         return region_body
 
     def capacity_history(self, project: str, location: str, machine_type: str, kind: str) -> Any:
@@ -108,7 +108,7 @@ class Official:
         """A reservation, as Google's client gives it."""
         what = f"Reading reservation {name} in {zone}"
         reservation = self._get("ReservationsClient", what, project, zone, LAUNCHING, reservation=name)
-        _must_be("reservation", reservation, name, f"{what} of project {project}", zone)
+        must_be("reservation", reservation, name, f"{what} of project {project}", zone)
         return reservation
 
     def future_reservations(self, project: str, zone: str) -> list[Any]:
@@ -207,7 +207,7 @@ class Official:
             return self._clients[name]
 
 
-def _unless_missing(path: str, read: Callable[[], Any]) -> Any | None:
+def unless_missing(path: str, read: Callable[[], Any]) -> Any | None:
     """Calls `read`; None where Google says that this very thing was not found."""
     try:
         return read()
@@ -218,7 +218,7 @@ def _unless_missing(path: str, read: Callable[[], Any]) -> Any | None:
         return None
 
 
-def _must_be(kind: str, body: Any, name: str, what: str, zone: str = "") -> None:
+def must_be(kind: str, body: Any, name: str, what: str, zone: str = "") -> None:
     """Raises NoAnswer unless this is the thing of this name (or id) and kind, in this zone.
 
     A proxy may answer 200 in Google's place, with `{}` or with something else: that tells nothing.

@@ -21,8 +21,9 @@ from costguard.isolation import Isolated
 from costguard.jobs.act import gather, job_vms, steps, unknown_vms
 from costguard.jobs.act.delete import DeleteOrphanStep, DeleteStep
 from costguard.jobs.act.insert import InsertStep
+from costguard.jobs.act.placement_steps import DeletePolicyStep
 from costguard.jobs.act.planning import Planning
-from costguard.jobs.act.steps import ProgressNotes
+from costguard.jobs.act.progress_notes import ProgressNotes
 from costguard.jobs.act.vm_request import VmMaker
 from costguard.jobs.act.vm_step import LaunchContext
 from costguard.jobs.decide.actions import JobDecision, LaunchAttempt, LetBegin, LetRoundBegin
@@ -35,7 +36,7 @@ from costguard.jobs.decide.recovery.ending import all_silent
 from costguard.jobs.decide.recovery.resume import ResumePoint
 from costguard.jobs.decide.view import JobContext, JobView
 from costguard.jobs.reports.listening import Listening
-from costguard.jobs.rows import agenda
+from costguard.jobs.rows import agenda, placement_rows
 from costguard.jobs.rows.agenda import Agenda, LaunchBackoff, News
 from costguard.jobs.submit.where.places import PlaceFinder, Shapes, may_launch, recent_scores
 from costguard.ledger import generation, projects
@@ -282,7 +283,11 @@ class JobsTurn:
             actions = job_vms.find_orphans(
                 connection, job_vms.labelled(connection, guard_id), self._terms.orphan_grace, now
             )
-        return [DeleteOrphanStep(self._launch_context, guard_id, action) for action in actions]
+            policies = placement_rows.unused(connection, now)
+        return [
+            *(DeleteOrphanStep(self._launch_context, guard_id, action) for action in actions),
+            *(DeletePolicyStep(self._launch_context, policy) for policy in policies),
+        ]
 
 
 def _unseen(view: JobView, unread: Mapping[str, frozenset[str]]) -> JobView:

@@ -77,8 +77,8 @@ class CheckpointWatch:
             return report
 
         def look(job: Job) -> SeenCheckpoint:
-            mine, over, cuts = (rows.get(job.id, []) for rows in (tried, rounds, ended))
-            return self._look(job, suspects_of(job, mine, over, cuts, self._terms))
+            mine, over = tried.get(job.id, []), rounds.get(job.id, [])
+            return self._look(job, suspects_of(job, mine, over, ended.get(job.id, []), self._terms))
 
         with ThreadPoolExecutor(self._workers, thread_name_prefix="checkpoints") as pool:
             for begin in range(0, len(due), _AT_ONCE):

@@ -16,6 +16,7 @@ from costguard.jobs.decide.actions import (
 from costguard.jobs.decide.attempts.live_attempt import live_run
 from costguard.jobs.decide.buy.choice import Chosen, Hopeless, choose
 from costguard.jobs.decide.buy.placement import LaunchPlace
+from costguard.jobs.decide.gang.close_together import with_policy
 from costguard.jobs.decide.gang.members import Gang, count_of, gang_of, is_spare, place_of_gang
 from costguard.jobs.decide.gang.rounds import begin, grow, ready_count, round_over, spare
 from costguard.jobs.decide.gang.widths import PATIENCE, is_nearly_done
@@ -37,6 +38,7 @@ from costguard.jobs.decide.view import (
 from costguard.model.attempt import AttemptState, Outcome
 from costguard.model.instance import ProvisioningModel
 from costguard.model.job import JobState
+from costguard.model.launch import Placement
 from costguard.model.moments import clock_text
 from costguard.model.money import Money
 from costguard.model.words import count_text, list_text
@@ -49,7 +51,10 @@ def gang_step(view: JobView, places: Sequence[LaunchPlace], context: JobContext)
 
     `places`, at the price of all its VMs, are looked at where a node has none.
     """
-    gang = gang_of(view)
+    return with_policy(view, _step(gang_of(view), places, context), context)
+
+
+def _step(gang: Gang, places: Sequence[LaunchPlace], context: JobContext) -> Proposal:
     if (final := _verdict(gang, context)) is not None:
         return Proposal(*final)
     if not gang.open:
@@ -233,7 +238,8 @@ def _formed(gang: Gang, places: Sequence[LaunchPlace], context: JobContext) -> P
         return Proposal(without_vm(view), chosen.reason, next_at=chosen.until)
     first, count, place = view.next_number, view.job.spec.nodes, chosen.place
     launches = tuple(_launch(view, chosen, first + node, node, first) for node in range(count))
-    how = f"{place.provisioning_model.in_words}, {an_hour(place.rate)} together"
+    near = ", close together" if view.job.spec.placement is Placement.COMPACT else ""
+    how = f"{place.provisioning_model.in_words}, {an_hour(place.rate)} together{near}"
     least = f", at least {view.job.spec.fewest} of them" if view.job.spec.is_elastic else ""
     return Proposal(
         JobState.PROVISIONING, f"{lead}requesting {count_text(count, 'VM')} in {place.zone} ({how}){least}", launches

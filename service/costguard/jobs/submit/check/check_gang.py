@@ -8,8 +8,8 @@ from costguard.jobs.submit.submission import JobRefusal
 from costguard.model import buying
 from costguard.model.duration import span_text
 from costguard.model.job import JobKind, JobSpec
-from costguard.model.launch import Recipe
-from costguard.model.words import count_text
+from costguard.model.launch import COMPACT_SERIES, Placement, Recipe, takes_compact_placement
+from costguard.model.words import count_text, list_text
 from costguard_vm.model.checkpoint import Framework
 
 # Programs that start the processes of a VM and read its place among the others from the environment, or are given it.
@@ -30,6 +30,10 @@ _WIDTH_OPTIONS = (
 
 def gang_problems(spec: JobSpec) -> Iterator[JobRefusal]:
     """Lists what a job of several VMs cannot have."""
+    if spec.placement is Placement.COMPACT and spec.nodes <= 1:
+        yield JobRefusal(
+            "placement", "One VM stands close to no other: leave the placement out, or give a number of VMs (--nodes)."
+        )
     if spec.nodes <= 1:
         return
     if spec.kind is JobKind.DEV:
@@ -70,6 +74,28 @@ def gang_recipe_problems(spec: JobSpec, recipe: Recipe) -> Iterator[JobRefusal]:
             "last: buy them as spot or demand."
         )
         yield JobRefusal("overrides.buy", message)
+    if spec.placement is Placement.COMPACT:
+        yield from _compact_problems(recipe)
+
+
+def _compact_problems(recipe: Recipe) -> Iterator[JobRefusal]:
+    """Lists why Google would not place the VMs of the recipe close together.
+
+    Of a reservation, only one that was made with the policy takes VMs that name it ("Placement policies overview").
+    """
+    if not takes_compact_placement(recipe.machine_type):
+        series = recipe.machine_type.partition("-")[0].upper()
+        yield JobRefusal(
+            "placement",
+            f"Google has no compact placement for the machine series {series} ({recipe.machine_type}): leave the "
+            f"placement out, or use one of {list_text([one.upper() for one in COMPACT_SERIES])}.",
+        )
+    if recipe.reservation:
+        yield JobRefusal(
+            "placement",
+            f"The VMs of reservation {recipe.reservation} stand where it was made, and a placement policy of the job "
+            "does not fit it: leave the placement out.",
+        )
 
 
 def gang_warnings(spec: JobSpec, recipe: Recipe) -> Iterator[str]:
