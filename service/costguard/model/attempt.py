@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -278,6 +278,18 @@ class MemberRun(NamedTuple):
     started_at: datetime | None
     ended_at: datetime | None
     is_success: bool = False
+
+
+def run_in_round(
+    member: MemberRun, number: int, fallen: tuple[int, datetime] | None, ends: Iterable[datetime | None]
+) -> MemberRun:
+    """Returns the run of one VM in a round, from what its attempt says: when it was cut or exited (`ends`), and the
+    round that its agent last reported as ended, with the time. Without any of these it ended as its attempt did.
+    """
+    known = [end for end in ends if end is not None]
+    if fallen is not None and fallen[0] == number:
+        known.append(fallen[1])
+    return member._replace(ended_at=min(known, default=member.ended_at))
 
 
 def span_of_round(members: Sequence[MemberRun], has_steps: bool) -> tuple[datetime | None, datetime | None]:

@@ -25,11 +25,6 @@ def next_round(connection: Connection, job_id: str, number: int) -> bool:
     return connection.execute(mine.values(gang_round=number)).rowcount == 1
 
 
-def ready(connection: Connection, attempt_id: int, at: datetime) -> None:
-    """Records when its agent said that it stands by for the round of its row."""
-    connection.execute(update(attempts).where(attempts.c.id == attempt_id).values(ready_at=at))
-
-
 def let_begin(
     connection: Connection,
     job_id: str,

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from costguard.jobs.decide.recovery import failures
 from costguard.jobs.decide.view import of_attempt, rate_of
-from costguard.model.attempt import Attempt, GangRound, Interruption, MemberRun, Outcome, span_of_round
+from costguard.model.attempt import Attempt, GangRound, Interruption, MemberRun, Outcome, run_in_round, span_of_round
 from costguard.model.job import Job, Terms
 from costguard_vm.model.suspects import ResumedRun
 
@@ -71,13 +71,14 @@ def suspects_of(
 
 
 def _run_of(attempt: Attempt, interruptions: Sequence[Interruption]) -> MemberRun:
-    agent = attempt.agent
-    ends = [one.happened_at for one in of_attempt(attempt, interruptions) if one.run == agent.run]
-    if agent.ended_round is not None and agent.ended_round.number == attempt.round:
-        ends.append(agent.ended_round.exit.at)
-    if agent.exit is not None:
-        ends.append(agent.exit.at)
-    return MemberRun(agent.started_at, min(ends, default=attempt.ended_at), attempt.outcome is Outcome.SUCCEEDED)
+    agent, fallen = attempt.agent, attempt.agent.ended_round
+    cuts = [one.happened_at for one in of_attempt(attempt, interruptions) if one.run == agent.run]
+    return run_in_round(
+        MemberRun(agent.started_at, attempt.ended_at, attempt.outcome is Outcome.SUCCEEDED),
+        attempt.round,
+        None if fallen is None else (fallen.number, fallen.exit.at),
+        [*cuts, None if agent.exit is None else agent.exit.at],
+    )
 
 
 def _end_of(
