@@ -97,7 +97,7 @@ $(TRAINERS)/installed: tests/trainers/requirements.txt $(VENV)/installed-dev
 trainers: $(TRAINERS)/installed ## kill real trainers on CPU, judge what they leave, and write service/docs/trainers.md
 	@nice $(BIN)/python -m tests.trainers $(ARGS)
 
-gangs: $(TRAINERS)/installed ## disturb jobs of 2, 4 and 8 VMs 200 times with a real guard, torchrun and JAX, and judge what came of them; shorter: make gangs ARGS="--kills 20 --nodes 2 --kinds plain"
+gangs: $(TRAINERS)/installed ## disturb jobs of 2 to 8 VMs and of ranges 200 times with a real guard, torchrun and JAX, in eight parts of at most 15 minutes, and judge what came of them; one part: make gangs ARGS="--parts torch-8"
 	@nice $(BIN)/python -m tests.gangs $(ARGS)
 
 curves: $(VENV)/installed-dev ## measure the rule for metrics that stand still on recorded runs, and write it into service/docs/progress.md

@@ -171,6 +171,9 @@ def test_who_cannot_reach_whom() -> None:
     where = ["10.0.0.5", "10.0.0.6", "10.0.0.7"]
     silent = unreached_text(2, where, [Unreached(0, where[0], 29400, SILENT)], NETWORK, 120.0)
     assert "node 2 (10.0.0.7) cannot reach node 0 at 10.0.0.5, port 29400: no answer" in silent
+    names = ["cg-j1-1", "cg-j1-5", "cg-j1-3"]
+    named = unreached_text(2, where, [Unreached(1, where[1], 29400, SILENT)], NETWORK, 120.0, names)
+    assert "cg-j1-3 (10.0.0.7) cannot reach cg-j1-5 at 10.0.0.6, port 29400: no answer" in named
     assert "gcloud compute firewall-rules create" in silent
     assert "gcloud" not in unreached_text(2, where, [Unreached(0, where[0], 29400, REFUSED)], NETWORK, 120.0)
 
@@ -206,7 +209,7 @@ def _boot_one(gang: Gang) -> None:
     metadata.set("instance/tags", json.dumps(["gpu"]))
     gang.vms[0].boot()
     gang.guards[0].wait_for("heartbeat", is_standing_by(1))
-    gang.guards[0].go = word(1, gang.addresses)
+    gang.guards[0].go = word(1, gang.addresses, vms=["cg-j1-1", "cg-j1-5"])
 
 
 def test_a_member_that_reaches_nobody_says_so(pair: Gang) -> None:
@@ -215,7 +218,7 @@ def test_a_member_that_reaches_nobody_says_so(pair: Gang) -> None:
     ended = pair.guards[0].wait_for("round_ended")
     assert (ended["reason"], ended["repeats"], ended["round"]) == ("not_started", False, 1)
     assert [(one["node"], one["port"]) for one in ended["unreached"]] == [(1, port) for port in PORTS]
-    assert f"cannot reach node 1 at {pair.addresses[1]}, port 29400" in ended["error"]
+    assert f"cannot reach cg-j1-5 at {pair.addresses[1]}, port 29400" in ended["error"]
     pair.guards[0].wait_for("heartbeat", lambda one: one.get("phase") == "round_ended")  # noted on its disk by then
     pair.vms[0].crash()  # while it waits
     pair.vms[0].boot()

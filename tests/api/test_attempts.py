@@ -221,7 +221,16 @@ def test_a_guard_without_jobs_listens_to_nobody(client: TestClient) -> None:
 
 def test_words_of_a_gang_are_answered_whole() -> None:
     """The word that lets a round begin is a result with tuples; nothing of an answer is coerced."""
-    go = GoAhead("gs://lab/step-3", 3, ("--from", "gs://lab/step-3"), 2, ("10.0.0.5", "10.0.0.6"), "secret", 1)
+    go = GoAhead(
+        "gs://lab/step-3",
+        3,
+        ("--from", "gs://lab/step-3"),
+        2,
+        ("10.0.0.5", "10.0.0.6"),
+        "secret",
+        1,
+        ("cg-j1-1", "cg-j1-5"),
+    )
     said = {"cancel": False, "accepted_through": 7, "why": "", "drill": None, **NO_WORDS, "go": go}
     answer = AgentEventsResponse.read(SimpleNamespace(**said)).model_dump(mode="json")
     assert answer["go"] == {
@@ -230,6 +239,7 @@ def test_words_of_a_gang_are_answered_whole() -> None:
         "arguments": ["--from", "gs://lab/step-3"],
         "round": 2,
         "addresses": ["10.0.0.5", "10.0.0.6"],
+        "vms": ["cg-j1-1", "cg-j1-5"],
         "secret": "secret",
         "rank": 1,
     }

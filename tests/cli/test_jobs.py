@@ -55,6 +55,14 @@ def test_a_quote_is_a_table_of_zones(launching: Run) -> None:
     assert "Now: $1.72 for 10 hours in us-central1-a, Spot, $0.172 an hour" in shown.stdout
 
 
+def test_a_quote_of_several_vms_says_how_many_its_prices_are_of(launching: Run) -> None:
+    """Three VMs cost three times as much, and the table's head counts them."""
+    shown = launching("quote", "t4", "--hours", "10", "--nodes", "3", "--", "torchrun", "train.py")
+    assert "t4: 3 x n1-standard-4, 1 x nvidia-tesla-t4" in shown.stdout
+    (first,) = (line.split() for line in shown.stdout.splitlines() if line.startswith("us-central1-a"))
+    assert first[1] == "$0.514"
+
+
 def test_what_happened_to_jobs_is_shown(sqlite_database: Database, run: Run) -> None:
     """The list, one job, its output, zones and recoveries, from what the server really answers."""
     job_story.tell(sqlite_database)

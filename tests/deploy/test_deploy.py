@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import trove_classifiers
 
-from costguard.gce import actions, kept, networks
+from costguard.gce import actions, kept, networks, placement_policies
 from costguard.settings import example, load
 from costguard.settings.environment import CONFIG, DATABASE, VARIABLES, WEBHOOK_SECRET
 
@@ -202,6 +202,10 @@ def test_role_for_launching_holds_what_the_code_asks_for() -> None:
     wanted |= {f"compute.{resource.lower()}.{verb}" for resource, verb in called}
     body = inspect.getsource(actions)
     wanted |= {f"compute.{permission}" for part, permission in parts.items() if f'"{part}"' in body}
+    policies = inspect.getsource(placement_policies)
+    verbs = set(re.findall(r'_CLIENT, "(\w+)"', policies))
+    wanted |= {f"compute.resourcePolicies.{'create' if verb == 'insert' else verb}" for verb in verbs}
+    wanted |= {"compute.resourcePolicies.use"} if '"resource_policies"' in policies else set()
     wanted |= {"compute.reservations.get", "compute.futureReservations.list"}  # of gce/reservations.py
     wanted |= {"compute.acceleratorTypes.get", "compute.images.get", "compute.images.getFromFamily"}  # of the doctor
     role = parsed("iam-role-launch.yaml")

@@ -60,6 +60,9 @@ OF_GOOGLE: Mapping[str, tuple[str, ...]] = {
     rf"GET {_P}{_Z}/futureReservations": ("compute.futureReservations.list",),
     rf"GET {_P}/regions{_N}/(subnetworks){_N}": ("compute.{0}.get",),
     rf"GET {_P}/regions{_N}/(routers)": ("compute.{0}.list",),
+    rf"GET {_P}/regions{_N}/resourcePolicies{_N}": ("compute.resourcePolicies.get",),
+    rf"POST {_P}/regions{_N}/resourcePolicies": ("compute.resourcePolicies.create",),
+    rf"DELETE {_P}/regions{_N}/resourcePolicies{_N}": ("compute.resourcePolicies.delete",),
     rf"GET {_P}/regions{_N}": ("compute.regions.get",),
     rf"GET {_P}{_Z}/operations{_N}": ("compute.zoneOperations.get",),
     rf"POST {_P}{_Z}/instances{_N}/(start|stop)": ("compute.instances.{0}",),
@@ -73,11 +76,12 @@ OF_GOOGLE: Mapping[str, tuple[str, ...]] = {
     rf"POST {_P}{_Z}/(instanceGroupManagers){_N}/(?:resizeRequests(?:{_N}/cancel)?|deleteInstances)": (
         "compute.{0}.update",
     ),
-    # With the parts that these inserts have: a boot disk of an image, labels, metadata, an account, an address.
+    # With what these inserts have or may have: a boot disk of an image, labels, metadata, an account, an address, a
+    # placement policy.
     rf"POST {_P}{_Z}/instances": (
         *(f"compute.instances.{verb}" for verb in ("create", "setLabels", "setMetadata", "setServiceAccount")),
         *("compute.disks.create", "compute.images.useReadOnly"),
-        *("compute.subnetworks.use", "compute.subnetworks.useExternalIp"),
+        *("compute.subnetworks.use", "compute.subnetworks.useExternalIp", "compute.resourcePolicies.use"),
     ),
     # docs.cloud.google.com/iam/docs/roles-permissions/tpu: queued resources have none of their own.
     rf"GET /v2/projects/[^/]+/locations{_N}/(?:nodes|queuedResources)": ("tpu.nodes.list",),
@@ -171,6 +175,10 @@ def test_launching_and_stopping_take_what_their_roles_hold(asking: Asking) -> No
     assert seen is not None
     launcher.quotas("demo", "us-central1")
     launcher.way_out("demo", "us-central1", "default", "")
+    launcher.make_placement_policy("demo", "us-central1", "close", "", str(UUID(int=8)))
+    asking.world.advance(timedelta(minutes=1))
+    assert launcher.placement_policy("demo", "us-central1", "close") is not None
+    launcher.delete_placement_policy("demo", "us-central1", "close", str(UUID(int=9)))
     launcher.stop("demo", ZONE, seen.gce_id, str(UUID(int=2)))
     asking.world.advance(timedelta(minutes=5))
     launcher.start("demo", ZONE, seen.gce_id, str(UUID(int=3)))

@@ -18,6 +18,7 @@ from tests.scenario.training_ground import OWNER, PROJECT
 from costguard_sandbox.gce.errors import Refused
 from costguard_sandbox.gce.vm import VM
 
+_FOR_GOOD_S = (20.0, 40.0)  # for which the others of a gang go on without it
 _NOTICE = timedelta(seconds=120)  # of the fleet's clock
 
 
@@ -59,6 +60,8 @@ class Disturbances:
             "VM's host failed": (1, self._lose),
             "VM preempted, zone full": (1, self._lose),
         }
+        if self.job.is_elastic:
+            kinds["VM lost for good"] = (4, self._lose)
         return {**kinds, "network cut": (2, self._cut)} if self.can_cut else kinds
 
     def _vm(self) -> VM | None:
@@ -102,7 +105,7 @@ class Disturbances:
         if vm is None:
             return
         world, full = self.job.place.world, None
-        if "full" in what:
+        if "full" in what or "good" in what:
             full = world.faults.add("stockout", zone=vm.zone)
         try:
             if "deleted" in what:
@@ -120,8 +123,8 @@ class Disturbances:
         self.lost.append(node_of(vm))
         self.happened.append(what)
         if full is not None:
-            number = full.id
-            self._later(self.lot.uniform(8.0, 15.0), lambda: world.faults.remove(number))
+            number, seconds = full.id, self.lot.uniform(*(_FOR_GOOD_S if "good" in what else (8.0, 15.0)))
+            self._later(seconds, lambda: world.faults.remove(number))
 
     def _cut(self, what: str) -> None:
         """The packets between two nodes' commands vanish for a time."""

@@ -29,6 +29,7 @@ _BY_KIND: Mapping[str, tuple[Path, str, Mapping[str, str]]] = {
     "jax": (_SCRIPTS / "train_jax.py", str(PYTHON), {"framework": "orbax"}),
 }
 KINDS = tuple(_BY_KIND)
+_WORK_H = 40  # so much that a round is worth ending for one VM more
 _CRASHES = 50  # a rank that a test kills is a crash to the guard
 
 
@@ -42,10 +43,13 @@ class VmProcesses:
 
 
 class GangJob:
-    """`home` is the folder of what it writes, which all of its VMs share, as they would a bucket."""
+    """`home` is the folder of what it writes, which all of its VMs share, as they would a bucket; `least` is the least
+    number of VMs of a gang that runs with what can be had.
+    """
 
-    def __init__(self, place: TrainingWorld, kind: str, nodes: int, home: str) -> None:
+    def __init__(self, place: TrainingWorld, kind: str, nodes: int, home: str, least: int | None = None) -> None:
         self.place, self.kind, self.nodes = place, kind, nodes
+        self.least = least or nodes
         self.home = place.folder / home
         self.saved = self.home / "saved"
         self.lives = self.home / "lives"
@@ -61,6 +65,7 @@ class GangJob:
             "preset": "t4",
             "owner": OWNER,
             **({"nodes": self.nodes} if self.nodes > 1 else {}),
+            **({"nodes": f"{self.least}..{self.nodes}", "work_hours": _WORK_H} if self.is_elastic else {}),
             "command": [*command, "--out", str(self.saved), "--steps", str(steps), *more],
             "checkpoint": {"location": f"file://{self.saved}", "resume": "--from {checkpoint}", **layout},
             **({} if self.kind == "plain" else {"environment": ALONE}),
@@ -69,6 +74,18 @@ class GangJob:
         }
         self.asked_at = time.monotonic()
         self.id = str(self.place.ask("jobs", request, Idempotency_Key=self.home.name)["job"]["id"])
+
+    @property
+    def is_elastic(self) -> bool:
+        return self.least < self.nodes
+
+    @property
+    def widths(self) -> dict[int, int]:
+        """Returns of how many nodes a process has begun, by round."""
+        nodes = defaultdict[int, set[int]](set)
+        for one in self.written:
+            nodes[one.round].add(one.node)
+        return {number: len(nodes[number]) for number in sorted(nodes)}
 
     @property
     def detail(self) -> dict[str, Any]:

@@ -54,9 +54,12 @@ def one_process_each(lived: Iterable[Process], nodes: int) -> Iterator[str]:
             yield f"round {number} had a node {node}"
 
 
-def wrong_weights(finals: Sequence[str], nodes: int, undisturbed: str) -> Iterator[str]:
-    """Yields what is wrong with the digests of the last weights: one for each node, all those of an undisturbed run."""
-    if len(finals) != nodes:
+def wrong_weights(finals: Sequence[str], nodes: int, undisturbed: str, least: int | None = None) -> Iterator[str]:
+    """Yields what is wrong with the digests of the last weights: one for each node, all those of an undisturbed run.
+
+    `least`: as many nodes are enough, of a gang that runs with what can be had.
+    """
+    if not (least or nodes) <= len(finals) <= nodes:
         yield f"{len(finals)} of {nodes} nodes wrote their weights"
     if set(finals) - {undisturbed}:
         yield f"the weights {sorted(set(finals))} differ from {undisturbed}"
@@ -64,8 +67,8 @@ def wrong_weights(finals: Sequence[str], nodes: int, undisturbed: str) -> Iterat
 
 def vms_too_many(made: Sequence[int], nodes: int, lost: Sequence[int], ended: Sequence[int]) -> Iterator[str]:
     """Yields nodes for which more VMs were made than are accounted for. All name the node of each VM: those that were
-    `made`, `lost`, and `ended` on purpose before the job did, as they moved with the gang or had finished when another
-    one was lost.
+    `made`, `lost`, and `ended` on purpose before the job did, as they moved with the gang, were given back, or had
+    finished when another one was lost.
     """
     made_of, lost_of, ended_of = Counter(made), Counter(lost), Counter(ended)
     for node in range(nodes):

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -24,6 +25,9 @@ from costguard_sandbox.gce.meter import bills
 from costguard_sandbox.world import World
 
 _PATIENCE_S = 600.0
+_LONGEST_WAIT_S = 150.0  # for all VMs of a gang that runs with what can be had
+SHARDS = 12  # of the batch of such a gang: 2, 3 and 4 VMs have equal parts of it
+_SPREAD = 60  # steps over which disturbances come, however many more there are
 _LOOK_S = 0.5  # a guard answers so many requests of one token and no more
 _OVER = ("succeeded", "failed", "cancelled")
 SETTINGS = 'heartbeat = "1s"\ncancel_grace = "10s"\nfirst_wait = "5s"\nquick_crash = "1s"\ncrash_loop = 20'
@@ -39,6 +43,7 @@ class Life:
     rounds: int = 0
     vms: int = 0
     moves: int = 0
+    grown: int = 0  # rounds of more VMs than the one before
     seconds: float = 0.0
 
 
@@ -50,12 +55,17 @@ def gang_ground(folder: Path, speed: float) -> Iterator[TrainingWorld]:
         yield place
 
 
-def undisturbed(place: TrainingWorld, kind: str, nodes: int, steps: int) -> str:
-    """Returns the digest of the last weights of a training that nobody disturbs."""
+def undisturbed(place: TrainingWorld, kind: str, nodes: int, steps: int, shards: int = 0) -> str:
+    """Returns the digest of the last weights of a training that nobody disturbs.
+
+    `shards` are those of one with any number of VMs, and make its batch: so it trains with the most of them.
+    """
     if kind == "plain":
-        return train_plain.undisturbed(nodes, steps)
+        return train_plain.undisturbed(shards or nodes, steps)
     job = GangJob(place, kind, nodes, f"{kind}-{nodes}-undisturbed")
-    job.launch(steps)
+    job.home.mkdir(parents=True)
+    (job.home / "go").touch()
+    job.launch(steps, *(("--shards", str(shards), "--last-after", str(job.home / "go")) if shards else ()))
     _until(lambda: job.state in _OVER, "the undisturbed gang has ended")
     (digest,) = set(job.finals)
     return digest
@@ -64,16 +74,24 @@ def undisturbed(place: TrainingWorld, kind: str, nodes: int, steps: int) -> str:
 def lived(
     place: TrainingWorld, job: GangJob, steps: int, disturbances: Disturbances, count: int, expected: str
 ) -> Life:
-    """Runs a job to its end, which `count` disturbances come upon."""
+    """Runs a job to its end, which `count` disturbances come upon. One that runs with what can be had makes its last
+    step once it has all of its VMs again.
+    """
     began, lot, pause = time.monotonic(), disturbances.lot, threading.Event()
-    job.launch(steps, *(("--patience", "6", "--step-seconds", "0.4") if job.kind == "plain" else ()))
-    moment = _moment(job, steps, lot)
-    state, look_at = job.state, 0.0
+    go = job.home / "go"
+    options = ["--patience", "6", "--step-seconds", "0.4"] if job.kind == "plain" else []
+    options += ["--shards", str(SHARDS), "--last-after", str(go)] if job.is_elastic else []
+    job.launch(steps, *options)
+    moment = _moment(job, min(steps, _SPREAD), lot)
+    state, look_at, last_at = job.state, 0.0, began
     while state not in _OVER:
         assert time.monotonic() - began < _PATIENCE_S + 60 * count, f"it does not end: {job.detail['job']['reason']}"
-        if len(disturbances.happened) < count and job.step < steps * 0.8 and moment():
+        is_over = len(disturbances.happened) >= count
+        if not is_over and job.step < steps * 0.8 and moment():
             disturbances.one()
-            moment = _moment(job, steps, lot)
+            moment, last_at = _moment(job, min(steps, _SPREAD), lot), time.monotonic()
+        if job.is_elastic and is_over and not go.exists() and _is_whole_again(job, last_at):
+            go.touch()
         pause.wait(0.05)
         if time.monotonic() >= look_at:
             state, look_at = job.state, time.monotonic() + _LOOK_S
@@ -87,14 +105,22 @@ def lived(
     # A person who deletes a VM of a job cancels the job, unless Google's word of it came too late.
     if not (state == "cancelled" and "was deleted by" in reason and life.happened["VM deleted by hand"]):
         life.wrong += [f"the job is {state}: {reason}"] if state != "succeeded" else []
-        life.wrong += judge.wrong_weights(job.finals, job.nodes, expected)
+        life.wrong += judge.wrong_weights(job.finals, job.nodes, expected, job.least)
     life.wrong += judge.at_once(written)
     life.wrong += judge.one_process_each(written, job.nodes)
     left = job.ended_early
     life.moves = len(left["moved"]) // job.nodes
-    ended = [*left["moved"], *left["succeeded"]]
+    widths = list(job.widths.values())
+    life.grown = sum(later > earlier for earlier, later in pairwise(widths))
+    ended = [*left["moved"], *left["succeeded"], *left["cancelled"]]
     life.wrong += judge.vms_too_many(list(map(node_of, job.vms)), job.nodes, disturbances.lost, ended)
     return life
+
+
+def _is_whole_again(job: GangJob, last_at: float) -> bool:
+    """Says whether the newest round runs with all VMs; in the end it does not matter."""
+    widths = job.widths
+    return time.monotonic() > last_at + _LONGEST_WAIT_S or (bool(widths) and widths[max(widths)] == job.nodes)
 
 
 def money_wrong(place: TrainingWorld) -> tuple[list[str], str]:

@@ -14,6 +14,7 @@ from typing import Any
 
 from tests.fakes import HandClock
 from tests.jobs.cloud_groups import GroupsInMemory
+from tests.jobs.cloud_policies import CloudPolicies, PolicyCalls
 from tests.jobs.cloud_vms import GUARD, Operation, Vm, shown
 
 from costguard.errors import (
@@ -36,7 +37,7 @@ _GRANTED, _UP, _EXPIRED = "granted", "up", "expired"  # what becomes of a reques
 _UNSEEN = frozenset({_RESTS, _VANISHES, _GRANTED, _UP, _EXPIRED})
 
 
-class CloudOfVms:
+class CloudOfVms(PolicyCalls):
     """Faults: `stockouts`, `spot_stockouts` and `used_up` are zones; `refusals` zones that answer 400, with
     what they say.
 
@@ -62,6 +63,7 @@ class CloudOfVms:
         self.hidden: set[str] = set()  # regions whose networks may not be read
         self.deaf = self.mute = 0
         self.asked_for: list[tuple[str, str]] = []  # name and request id of each insert, lost ones too
+        self.policies = CloudPolicies(clock.now)
         self.per_minute: int | None = None
         self.calls: dict[str, int] = defaultdict(int)
         self.refused_calls = 0
@@ -83,7 +85,8 @@ class CloudOfVms:
 
     def mark(self) -> str:
         """Equal for clouds that are alike."""
-        return repr((self.all, sorted(self._operations.items()), self._by_request)) + self.groups.mark()
+        marks = (self.all, sorted(self._operations.items()), self._by_request, self.policies.mark())
+        return repr(marks) + self.groups.mark()
 
     # The launcher.
 
@@ -271,6 +274,7 @@ class CloudOfVms:
             raise NoticeRefused("Unknown name \"preemptionNoticeDuration\" at 'resource.scheduling'.")
         if zone in self.refusals:
             raise RequestRefused(self.refusals[zone])
+        self.policies.check(project, zone, vm)
         if (project, zone, vm.name) in self._there:
             raise AlreadyExists(f"The resource {vm.name} already exists.")
         made = Vm(str(70_000 + len(self.all)), project, zone, vm, self._clock.now(), labels=dict(vm.labels))

@@ -117,6 +117,7 @@ class GangAgents:
         if answer.go is not None and not member.is_running and not member.waits and answer.go.round == member.round:
             member.is_running, member.beats = True, 0
             assert answer.go.rank is not None
+            assert answer.go.vms[answer.go.rank] == member.name
             member.rank = answer.go.rank
             member.began.append((member.round, answer.go.resume_from, answer.go.addresses, answer.go.secret))
             self._take(member, self._say(member, "start", step=None))

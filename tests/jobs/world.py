@@ -14,6 +14,7 @@ from tests.builders import PROJECT, at
 from tests.fakes import HandClock
 from tests.jobs.cloud import CloudOfVms
 from tests.jobs.cloud_groups import stepping
+from tests.jobs.cloud_policies import SteppingPolicies
 from tests.jobs.cloud_vms import Vm
 from tests.jobs.list_prices import price_list
 
@@ -111,7 +112,7 @@ class FragileDatabase(Database):
 
 
 @dataclass
-class FragileLauncher:
+class FragileLauncher(SteppingPolicies):
     """May end the process before each call and right after Google has done what was asked."""
 
     cloud: CloudOfVms

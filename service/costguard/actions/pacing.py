@@ -14,6 +14,7 @@ from costguard.model.launch import (
     GroupAddress,
     GroupParts,
     OperationAnswer,
+    PolicyAnswer,
     Quota,
     ResizeAnswer,
     ResizeRequest,
@@ -86,6 +87,17 @@ class PacedLauncher:
 
     def way_out(self, project: str, region: str, network: str, subnetwork: str) -> WayOut:
         return self.paced(project, CallKind.READ, lambda: self._launcher.way_out(project, region, network, subnetwork))
+
+    def placement_policy(self, project: str, region: str, name: str) -> PolicyAnswer | None:
+        return self.paced(project, CallKind.READ, lambda: self._launcher.placement_policy(project, region, name))
+
+    def make_placement_policy(self, project: str, region: str, name: str, description: str, request_id: str) -> None:
+        make = self._launcher.make_placement_policy
+        self.paced(project, CallKind.WRITE, lambda: make(project, region, name, description, request_id))
+
+    def delete_placement_policy(self, project: str, region: str, name: str, request_id: str) -> None:
+        delete = self._launcher.delete_placement_policy
+        self.paced(project, CallKind.WRITE, lambda: delete(project, region, name, request_id))
 
     def paced(self, project: str, kind: CallKind, ask: Callable[[], _Answer]) -> _Answer:
         """Asks, unless the project's limit on calls of this kind is used up. Raises Paused."""

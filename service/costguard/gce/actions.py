@@ -9,6 +9,7 @@ from datetime import timedelta
 from typing import Any
 
 from costguard.errors import BadAnswer, CloudError, RequestRefused
+from costguard.gce import placement_policies
 from costguard.gce.convert import status_of
 from costguard.gce.errors import LAUNCHING
 from costguard.gce.fields import Garbled, moment_or_none
@@ -18,7 +19,7 @@ from costguard.gce.official import Official
 from costguard.gce.reserved_model import is_bound
 from costguard.keepers.origin import origin_of
 from costguard.model.instance import ProvisioningModel
-from costguard.model.launch import SHORTEST_WAIT, OperationAnswer, Quota, Recipe, VmRequest, WayOut
+from costguard.model.launch import SHORTEST_WAIT, OperationAnswer, PolicyAnswer, Quota, Recipe, VmRequest, WayOut
 from costguard.model.observation import Sighting
 from costguard.model.ports import VmGroups
 
@@ -182,6 +183,8 @@ class ComputeLauncher:
         has_local_ssds = shape is not None and shape.local_ssd_gib > 0
         is_bound = bool(vm.reservation) and self._is_bound(project, zone, vm.reservation)
         body = vm_body(zone, vm, has_local_ssds=has_local_ssds, is_bound=is_bound)
+        if vm.placement_policy:
+            placement_policies.named_in(body, project, zone, vm.placement_policy)
         return self._official.insert(project, zone, body, request_id)
 
     def _is_bound(self, project: str, zone: str, reservation: str) -> bool:
@@ -219,6 +222,18 @@ class ComputeLauncher:
     def way_out(self, project: str, region: str, network: str, subnetwork: str) -> WayOut:
         """Returns how VMs without external addresses get out of this subnetwork; "" is the one Google would choose."""
         return way_out(self._official, project, region, network, subnetwork)
+
+    def placement_policy(self, project: str, region: str, name: str) -> PolicyAnswer | None:
+        """The placement policy of this name; None where there is none."""
+        return placement_policies.read(self._official, project, region, name)
+
+    def make_placement_policy(self, project: str, region: str, name: str, description: str, request_id: str) -> None:
+        """Begin to make a compact one."""
+        placement_policies.make(self._official, project, region, name, description, request_id)
+
+    def delete_placement_policy(self, project: str, region: str, name: str, request_id: str) -> None:
+        """Begin to delete it."""
+        placement_policies.delete(self._official, project, region, name, request_id)
 
 
 def answer_of(operation: Any) -> OperationAnswer:

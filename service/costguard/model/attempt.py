@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -292,6 +292,7 @@ class GangRound:
     resume_step: int | None = None
     step: int | None = None  # the last that node 0 reported in it
     rate: Money | None = None  # an hour of all its VMs; None: that of one is not known
+    vms: int | None = None  # how many ran it; None: it was recorded before that was
     lost: timedelta | None = None
     lost_cost: Money | None = None
     from_zero: bool = False
@@ -303,6 +304,18 @@ class MemberRun(NamedTuple):
     started_at: datetime | None
     ended_at: datetime | None
     is_success: bool = False
+
+
+def run_in_round(
+    member: MemberRun, number: int, fallen: tuple[int, datetime] | None, ends: Iterable[datetime | None]
+) -> MemberRun:
+    """Returns the run of one VM in a round, from what its attempt says: when it was cut or exited (`ends`), and the
+    round that its agent last reported as ended, with the time. Without any of these it ended as its attempt did.
+    """
+    known = [end for end in ends if end is not None]
+    if fallen is not None and fallen[0] == number:
+        known.append(fallen[1])
+    return member._replace(ended_at=min(known, default=member.ended_at))
 
 
 def span_of_round(members: Sequence[MemberRun], has_steps: bool) -> tuple[datetime | None, datetime | None]:

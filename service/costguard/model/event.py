@@ -83,7 +83,7 @@ _OF_JOBS = (
     ),
     *("GangRoundBegan", "GangRoundOver", "JobDeadlinePassed", "JobFailed"),
     *("JobHeldByBudget", "JobStandsStill", "JobStragglerFound", "JobSubmitted", "JobSucceeded", "JobWaits"),
-    *("TrackerPointsGivenUp", "TrackerRunRefused"),
+    *("PlacementPolicyDeleted", "PlacementPolicyMade", "TrackerPointsGivenUp", "TrackerRunRefused"),
 )
 _OF_SWEEPS = (
     *("SweepCancelAsked", "SweepCancelled", "SweepFailed", "SweepResumed", "SweepSubmitted", "SweepSucceeded"),

@@ -69,6 +69,8 @@ EVENT_KINDS = frozenset(
         "OrphanKept",
         "OwnerClaimed",
         "OwnerDisowned",
+        "PlacementPolicyDeleted",
+        "PlacementPolicyMade",
         "PriceChanged",
         "PriceRefused",
         "PricesRead",

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 
 from costguard.model.duration import read_span
-from costguard.model.launch import Recipe
+from costguard.model.launch import Placement, Recipe
 from costguard.model.money import ZERO, Money
 from costguard.model.options.node_count import NodeCount, NodeRange
 from costguard.model.tracker import Tracker
@@ -143,6 +143,7 @@ class JobSpec:
     name: str = ""  # for people
     nodes: int = 1  # how many VMs run the command together, at most; with more than one they are a gang
     least_nodes: int | None = None  # the least number that it runs with; None: no fewer than `nodes`
+    placement: Placement = Placement.ANY  # of its VMs, relative to each other
     command: tuple[str, ...] = ()  # run directly on the VM, or in the image; empty: the image's own
     image: str = ""  # a container image: tag or digest; "" runs on the VM itself
     pull: bool = False  # each VM asks for the tag again; otherwise the digest of the first pull stays

@@ -30,6 +30,64 @@ LONGEST_FLEX_RUN = timedelta(days=7)
 FLEX_SERIES = frozenset({"a2", "a3", "a4", "g2", "g4", "ct5p", "ct6e", "tpu7x"})
 
 
+# The machine series whose VMs Google places close together without a bound on their distance: "Placement policies
+# overview", AI Hypercomputer's "Compact placement policy and workload policy overview", and of H4D and C4D "Define
+# compact placement for GKE nodes". A4X needs a policy that names its GPU topology too, and N1, T2 and TPUs take none.
+COMPACT_SERIES = (
+    *("a2", "a3", "a4", "c2", "c2d", "c3", "c3d", "c4", "c4d"),
+    *("g2", "g4", "h3", "h4d", "n2", "n2d"),
+)
+
+
+class Placement(StrEnum):
+    """The places of a job's VMs, relative to each other in their zone."""
+
+    ANY = "any"
+    COMPACT = "compact"  # close together, by a compact placement policy
+
+
+def takes_compact_placement(machine_type: str) -> bool:
+    """Says whether Google takes this machine type under a compact placement policy."""
+    return machine_type.partition("-")[0] in COMPACT_SERIES
+
+
+def policy_name(job_id: str) -> str:
+    """Returns the name of a job's placement policy, the same in each region."""
+    return f"cg-{job_id}"
+
+
+@dataclass(frozen=True, slots=True)
+class PlacementPolicy:
+    """The compact placement policy of a job in a region: it is intended, made, used by VMs, and deleted.
+
+    `ready_at`: VMs may name it. `refused` is why Google does not make it. `try_after` is when it is looked at again.
+    """
+
+    job_id: str
+    project: str
+    region: str
+    wanted_at: datetime
+    ready_at: datetime | None = None
+    refused: str = ""
+    tries: int = 0
+    try_after: datetime | None = None
+    error: str = ""
+    gone_at: datetime | None = None
+
+    @property
+    def name(self) -> str:
+        return policy_name(self.job_id)
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyAnswer:
+    """A placement policy as Google shows it; `status` is CREATING, READY, DELETING, INVALID or EXPIRED."""
+
+    status: str
+    description: str
+    is_compact: bool
+
+
 def is_sold_by_flex_start(machine_type: str) -> bool:
     """Tells whether Google sells this machine type by flex-start; of A4X it does not, which is a series of its own."""
     return machine_type.partition("-")[0] in FLEX_SERIES
@@ -149,6 +207,7 @@ class VmRequest:
     notice: timedelta = NO_NOTICE  # of a preemption: see `NOTICES`
     wait: timedelta = NO_WAIT  # of a flex-start request; the VM is PENDING meanwhile
     reservation: str = ""  # to run on, with RESERVATION_BOUND
+    placement_policy: str = ""  # its name, in the VM's project and region; "": none
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from costguard.model.launch import (
     GroupAddress,
     GroupParts,
     OperationAnswer,
+    PolicyAnswer,
     Quota,
     ResizeAnswer,
     ResizeRequest,
@@ -210,6 +211,18 @@ class Launcher(Protocol):
 
     def way_out(self, project: str, region: str, network: str, subnetwork: str) -> WayOut:
         """Returns how VMs without external addresses get out of this subnetwork; "" is the one Google would choose."""
+        ...
+
+    def placement_policy(self, project: str, region: str, name: str) -> PolicyAnswer | None:
+        """The placement policy of this name; None where there is none (404)."""
+        ...
+
+    def make_placement_policy(self, project: str, region: str, name: str, description: str, request_id: str) -> None:
+        """Begin to make a compact one, without a bound on the distance; VMs may name it once it is READY."""
+        ...
+
+    def delete_placement_policy(self, project: str, region: str, name: str, request_id: str) -> None:
+        """Begin to delete it; RequestRefused while a VM uses it."""
         ...
 
 

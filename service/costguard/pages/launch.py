@@ -239,7 +239,8 @@ def _machine(quote: JobQuote | None) -> str:
         parts.append(f"{shape.vcpus} vCPUs, {shape.memory_mib / 1024:,.10g} GiB")
     if recipe.gpu_count:
         parts.append(f"{recipe.gpu_count} × {gpu_words(recipe.gpu_type)}")
-    return ", ".join([*parts, f"{recipe.disk_gib} GiB disk"])
+    count = f"{quote.spec.nodes} × " if quote.spec.nodes > 1 else ""  # prices are of all of them
+    return count + ", ".join([*parts, f"{recipe.disk_gib} GiB disk"])
 
 
 def _job(source: Source, job_id: str) -> Job:

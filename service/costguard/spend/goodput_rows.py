@@ -15,7 +15,7 @@ from costguard.db import tables
 from costguard.db.bulk import chunks
 from costguard.db.remembered import remembers
 from costguard.ledger.accrual import Accrual, within_scope
-from costguard.model.attempt import MemberRun, Outcome, span_of_round
+from costguard.model.attempt import MemberRun, Outcome, run_in_round, span_of_round
 from costguard.model.budget import Scope
 from costguard.model.job import JobKind, JobState
 from costguard.model.money import Money, Priced
@@ -320,13 +320,13 @@ def _runs_of_gangs(
 
 def _member_run(attempt: Any, ended: Sequence[Any]) -> MemberRun:
     """Returns the present run of a gang's VM."""
-    ends = [cut.happened_at for cut in ended if cut.run == attempt.run]
-    if attempt.ended_round is not None and attempt.ended_round["number"] == attempt.round:
-        ends.append(datetime.fromisoformat(attempt.ended_round["exit"]["at"]))
-    if attempt.exit_at is not None:
-        ends.append(datetime.fromisoformat(attempt.exit_at))
-    return MemberRun(
-        attempt.started_at, min(ends, default=attempt.ended_at), attempt.outcome == Outcome.SUCCEEDED.value
+    fallen = attempt.ended_round
+    cuts = [cut.happened_at for cut in ended if cut.run == attempt.run]
+    return run_in_round(
+        MemberRun(attempt.started_at, attempt.ended_at, attempt.outcome == Outcome.SUCCEEDED.value),
+        attempt.round,
+        None if fallen is None else (fallen["number"], datetime.fromisoformat(fallen["exit"]["at"])),
+        [*cuts, None if attempt.exit_at is None else datetime.fromisoformat(attempt.exit_at)],
     )
 
 

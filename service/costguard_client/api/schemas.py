@@ -1394,6 +1394,10 @@ class JobBody(TypedDict):
     """Deviations from the preset; null: none."""
     owner: NotRequired[str]
     """The address of the person responsible; default: the caller. Only admins name another."""
+    placement: NotRequired[Placement]
+    """`compact`: Google places its VMs close together in their zone, which takes a machine series that has
+    compact placement policies; fewer places may have room for them.
+    """
     preset: str
     project: NotRequired[str]
     """The project's id; empty: the watched project, where there is only one."""
@@ -1610,6 +1614,10 @@ class JobSpecOut(TypedDict):
     """`restart`: a command without progress is restarted from its newest checkpoint."""
     outputs: list[OutputOut]
     """Data that is published when the command succeeds."""
+    placement: Placement
+    """`compact`: Google places its VMs close together in their zone, which takes a machine series that has
+    compact placement policies; fewer places may have room for them.
+    """
     pull: bool
     """Whether each VM resolves the image's tag again."""
     secrets: dict[str, str]
@@ -2311,6 +2319,9 @@ class PlaceOut(TypedDict):
     zone: str
 
 
+Placement = Literal["any", "compact"]
+
+
 class PlacesResponse(TypedDict):
     as_of: str
     places: list[PlaceOut]
@@ -2608,6 +2619,10 @@ class QuoteBody(TypedDict):
     """Deviations from the preset; null: none."""
     owner: NotRequired[str]
     """The address of the person responsible; default: the caller. Only admins name another."""
+    placement: NotRequired[Placement]
+    """`compact`: Google places its VMs close together in their zone, which takes a machine series that has
+    compact placement policies; fewer places may have room for them.
+    """
     preset: str
     project: NotRequired[str]
     """The project's id; empty: the watched project, where there is only one."""
@@ -3069,6 +3084,8 @@ class RoundOut(TypedDict):
     """The time at which the last of its commands had begun; null: not all of them have."""
     step: int | None
     """The last step that node 0 reported in it."""
+    vms: int | None
+    """How many VMs ran it; null: it was recorded before this was."""
 
 
 class SaveIntervalOut(TypedDict):

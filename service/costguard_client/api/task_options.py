@@ -87,6 +87,10 @@ class TaskOptions:
     """The number of VMs that run the command together, all in one zone; 1: a job of one VM. A range such as
     "2..8" runs with what can be had: its launcher must take any number of them.
     """
+    placement: Literal["any", "compact"] | None = None
+    """`compact`: Google places its VMs close together in their zone, which takes a machine series that has
+    compact placement policies; fewer places may have room for them.
+    """
     zones: Sequence[str] = ()
     """The only zones to use."""
     buy: str = ""
@@ -168,6 +172,7 @@ PLACES: Mapping[str, str] = {
     "project": "project",
     "owner": "owner",
     "nodes": "nodes",
+    "placement": "placement",
     "zones": "overrides.zones",
     "buy": "overrides.buy",
     "flex_wait_hours": "overrides.flex_wait_hours",

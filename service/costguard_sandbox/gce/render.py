@@ -84,6 +84,8 @@ def _instance(base: str, vm: VM) -> dict[str, Any]:
     shown["labelFingerprint"] = fingerprint(labels)
     shown["startRestricted"] = False
     shown["deletionProtection"] = bool(given.get("deletionProtection", False))
+    if given.get("resourcePolicies"):
+        shown["resourcePolicies"] = [f"{base}/{one.removeprefix(f'{base}/')}" for one in given["resourcePolicies"]]
     if vm.shape.gpu_count:
         link = f"{zone_link}/acceleratorTypes/{vm.shape.gpu_type}"
         shown["guestAccelerators"] = [{"acceleratorType": link, "acceleratorCount": vm.shape.gpu_count}]

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from typing import IO
+from collections.abc import Mapping, Sequence
+from typing import IO, Callable, Union
 
 LOOK_S = 0.1
 MOST_LINE = 1 << 20
 # The kernel groups processes by session, and a nice value counts within its group alone (man 7 sched, "The autogroup
 # feature"): the group of a transfer is made nice, too.
 _LAST = ("sh", "-c", '{ echo 19 > /proc/self/autogroup; } 2>/dev/null; exec "$@"', "sh")
+FLOOR = 16  # the nice value of a transfer that falls behind: see `hasten`
+# Whether a process is last in line for CPU and disk; a function says for how long.
+Gentle = Union[bool, Callable[[], bool]]
 OPEN = ("sh", "-c", 'umask 022; exec "$@"', "sh")  # a container's user need not be the agent's
 
 
@@ -22,9 +26,10 @@ def run(
     wait: Callable[[float], object],
     sent: bytes,
     hear: Callable[[bytes], None],
-    is_gentle: bool = False,
+    is_gentle: Gentle = False,
 ) -> tuple[int, bytes]:
     """The exit code and the output; `hear` gets each line of the error output. `wait` raises to end the process."""
+    until = is_gentle if callable(is_gentle) else None
     with subprocess.Popen(
         [*OPEN, *(_gentle() if is_gentle else ()), *command],
         env=dict(environment),
@@ -52,6 +57,8 @@ def run(
                     break
                 except subprocess.TimeoutExpired:
                     wait(0)
+                    if until is not None and not until():
+                        hasten(process.pid)
         except BaseException:
             process.kill()
             raise
@@ -70,6 +77,25 @@ def _gentle() -> list[str]:
     """
     first = next((words for words in (["chrt", "-i", "0"], ["nice", "-n", "19"]) if shutil.which(words[0])), [])
     return [*_LAST, *first, *(["ionice", "-c", "3", "-t"] if shutil.which("ionice") else [])]
+
+
+def hasten(pid: int) -> None:
+    """Gives a gentle process and its threads a share that a busy command leaves them: a nice value of 16 has a weight
+    of 29 next to 1,024, in its autogroup too.
+
+    Next to a process that always computes, on one core (29 November 2026, medians of four times 5 s): 0.029 of the
+    core, where SCHED_IDLE in an autogroup of nice 19 has 0.015, and 3 of 1,027 by its weight where there are no
+    autogroups. The other keeps 0.971 of its pace; at a nice value of 15 it keeps 0.965, and at 10 0.902.
+    A process that has ended, or that this user may not change, is left as it is.
+    """
+    try:
+        for thread in os.listdir(f"/proc/{pid}/task"):
+            os.sched_setscheduler(int(thread), os.SCHED_OTHER, os.sched_param(0))
+            os.setpriority(os.PRIO_PROCESS, int(thread), FLOOR)
+        with open(f"/proc/{pid}/autogroup", "w", encoding="ascii") as group:
+            group.write(str(FLOOR))
+    except (AttributeError, OSError):  # no Linux, no such process any more, no right, or a kernel without autogroups
+        pass
 
 
 def _write(pipe: IO[bytes], content: bytes) -> None:

@@ -74,6 +74,8 @@ def _of_attempts(job: Job, attempt: Attempt) -> list[Event]:
         job_events.takes_over(job, follows, NOW),
         job_events.round_began(replace(job, spec=replace(job.spec, nodes=4)), attempt, 2, 4, NOW),
         job_events.round_over(job, 1, "round 1 is over, because one of its VMs is replaced", NOW),
+        job_events.policy_made(job, "cg-j1", "us-central1", NOW),
+        job_events.policy_deleted(job, "cg-j1", "us-central1", NOW),
         job_events.restarted(job, attempt, NOW),
         job_events.ended(job, attempt, Outcome.PREEMPTED, "Google preempted it", NOW),
         job_events.rested(job, attempt, 1, "Google preempted it", NOW),

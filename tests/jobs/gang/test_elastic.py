@@ -162,6 +162,57 @@ def test_it_does_not_end_a_round_where_the_work_left_is_unknown(jobs: World) -> 
     assert {one.round for one in agents.running().values()} == {2}
 
 
+def test_a_vm_that_stands_by_in_vain_is_given_back(jobs: World) -> None:
+    """Half an hour after it was ready it is, where nobody knows the work left; it is asked for in the next round."""
+    agents = begun(jobs, room=3)
+    jobs.cloud.room.clear()
+    for _ in range(400):
+        agents.step()
+    (spare,) = [one for one in jobs.attempts() if one.outcome is Outcome.CANCELLED]
+    assert spare.ready_at is not None
+    assert spare.ended_at is not None
+    assert timedelta(minutes=30) <= spare.ended_at - spare.ready_at < timedelta(minutes=32)
+    assert "how much work is left is not known" in spare.reason
+    assert "--work" in spare.reason
+    assert len(agents.running()) == 3
+    assert jobs.job().state is JobState.RUNNING
+    assert f"node {spare.node} again at the next round" in jobs.job().reason
+    count = len(jobs.attempts())
+    jobs.shelf.save(500)
+    jobs.cloud.preempt(jobs.vm("cg-j1-1"))
+    for _ in range(60):
+        agents.step()
+    assert {one.node for one in jobs.attempts() if one.number > count} == {0, spare.node}
+    assert widths(agents) == {4}
+
+
+def test_a_vm_that_would_save_time_waits_two_hours_for_a_checkpoint(jobs: World) -> None:
+    """Its job may save once an hour; one that saves nothing at all pays for it no longer."""
+    agents = begun(jobs, room=3, work=timedelta(hours=30))
+    jobs.cloud.room.clear()
+    for _ in range(60 * 6):
+        agents.step()
+    assert len(agents.running()) == 4
+    for _ in range(75 * 6):
+        agents.step()
+    (spare,) = [one for one in jobs.attempts() if one.outcome is Outcome.CANCELLED]
+    assert "no checkpoint of the round was seen" in spare.reason
+    assert len(agents.running()) == 3
+
+
+def test_a_cancelled_gang_ends_though_a_vm_was_given_back(jobs: World) -> None:
+    """The VM that stood by in vain does not speak for the job, and does not hold up its end."""
+    agents = begun(jobs, room=3)
+    jobs.cloud.room.clear()
+    for _ in range(400):
+        agents.step()
+    jobs.cancel()
+    for _ in range(60):
+        agents.step()
+    assert jobs.job().state is JobState.CANCELLED
+    assert jobs.cloud.there() == []
+
+
 def test_no_vm_is_asked_for_where_the_work_is_nearly_done(jobs: World) -> None:
     """Another VM would bill and come too late."""
     agents = begun(jobs, room=3, work=timedelta(minutes=12))

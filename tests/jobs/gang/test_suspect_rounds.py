@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import timedelta
 
 import pytest
 from tests.jobs.gang_life import GangAgents
-from tests.jobs.world import World, world
+from tests.jobs.world import BUCKET, World, world
 
-from costguard.jobs.rows import gang_rows
+from costguard.jobs.reports.checkpoint_watch import CheckpointWatch
+from costguard.jobs.rows import gang_rows, job_rows
 from costguard.model.attempt import GangRound
 
 PEER = "torch.distributed.DistNetworkError: Connection closed by peer [10.0.0.3]:29400"
@@ -102,3 +104,19 @@ def test_the_suspicion_lasts_over_later_rounds_until_a_newer_checkpoint(jobs: Wo
     jobs.cloud.preempt(jobs.vm("cg-j1-1"))
     agents.until_running(3)
     assert resumed(jobs) == ({300}, "")
+
+
+def test_the_watch_trusts_a_checkpoint_that_the_present_round_has_passed(jobs: World) -> None:
+    """It is suspected no more while the round goes on, though it is not over and another one is complete by then."""
+    agents = play(jobs)
+    jobs.shelf.saved[BUCKET] = [one for one in jobs.shelf.saved[BUCKET] if one[0] == 200]
+    fail_at_once(jobs, agents)
+    assert resumed(jobs)[0] == {200}, "no other is complete"
+    agents.at_step = 250
+    for _ in range(3):
+        agents.step()
+    jobs.shelf.save(100)
+    jobs.clock.advance(timedelta(minutes=5))
+    CheckpointWatch(jobs.database, jobs.clock, jobs.shelf, jobs.terms).run()
+    with jobs.database.read() as connection:
+        assert job_rows.checkpoint(connection, ["j1"])["j1"].step == 200

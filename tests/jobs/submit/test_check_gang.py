@@ -16,7 +16,7 @@ from costguard.jobs.submit.check.checks import problems
 from costguard.jobs.submit.cost.offers import HourlyRate
 from costguard.model.instance import ProvisioningModel
 from costguard.model.job import CheckpointPlan, JobInput, JobKind, JobSpec
-from costguard.model.launch import Quota
+from costguard.model.launch import Placement, Quota
 from costguard.model.money import Money
 from costguard_vm.model.checkpoint import Framework, LookFor
 
@@ -50,6 +50,24 @@ def test_several_vms_without_anything_else_are_accepted() -> None:
 def test_what_several_vms_cannot_have_is_refused(given: dict[str, Any], where: str) -> None:
     """The same is accepted of one VM, or for another reason refused."""
     assert where in refused(spec(**given))
+
+
+def test_a_placement_that_google_does_not_offer_is_refused() -> None:
+    """Before money is spent, with the series that have it."""
+    close = spec(placement=Placement.COMPACT)
+    (refusal,) = gang_recipe_problems(close, RECIPE)
+    assert refusal.where == "placement"
+    assert "no compact placement for the machine series N1 (n1-standard-8)" in refusal.message
+    assert "A2, A3, A4" in refusal.message
+    g2 = replace(RECIPE, machine_type="g2-standard-8", gpu_type="nvidia-l4", attaches_gpus=False)
+    assert list(gang_recipe_problems(close, g2)) == []
+    assert [one.where for one in gang_recipe_problems(close, replace(g2, reservation="tests"))] == ["placement"]
+
+
+def test_one_vm_stands_close_to_none() -> None:
+    """The placement of one VM says nothing."""
+    assert refused(spec(nodes=1, placement=Placement.COMPACT)) == {"placement"}
+    assert refused(spec(placement=Placement.COMPACT)) == set()
 
 
 def test_flex_start_alone_is_refused() -> None:

@@ -93,6 +93,7 @@ class GoResponse(Out):
     )
     secret: str = Field(description="The secret that the VMs of the job share in this round; empty in a job of one VM.")
     rank: int | None = Field(description="This VM's place among the addresses, from 0; null in a job of one VM.")
+    vms: Sequence[str] = Field(description="The name of each VM of the round, by its place; empty in a job of one VM.")
 
 
 class RoundResponse(Out):

@@ -178,7 +178,12 @@ class QuoteOut(Out):
     kind: Annotated[str, one_of(JobKind)] = read_from("spec.kind")
     hours: str
     price_note: PriceNote
-    machine: QuotedVmOut | None = Field(description="The VM; null: there is no such preset, or it cannot be launched.")
+    nodes: int = read_from(
+        "spec.nodes", description="The number of VMs whose prices these are together; of a range, the most."
+    )
+    machine: QuotedVmOut | None = Field(
+        description="One of its VMs; null: there is no such preset, or it cannot be launched."
+    )
     places: Sequence[QuotedPlaceOut] = Field(description="The places in the order in which they would be tried now.")
     cheapest: OfferOut | None = Field(
         description="The cheapest of the provisioning models it may use; null: nothing has a price."

@@ -155,7 +155,7 @@ def _show_presets(console: Console, presets: Sequence[Answer]) -> None:
 def show_quote(console: Console, answer: Answer) -> None:
     hours = answer["hours"]
     if (machine := answer["machine"]) is not None:
-        say(console, f"{answer['preset']}: {_machine(machine)}", "bold")
+        say(console, f"{answer['preset']}: {_machine(machine, answer.get('nodes', 1))}", "bold")
     if answer["places"]:
         flex = any(_flex(place) for place in answer["places"])
         show_table(console, (*_ZONES[:2], _FLEX, *_ZONES[2:]) if flex else _ZONES, answer["places"])
@@ -205,10 +205,14 @@ def _unsigned(amount: str) -> str:
     return dollars(amount.removeprefix("-"))
 
 
-def _machine(machine: Answer) -> str:
+def _machine(machine: Answer, nodes: int) -> str:
+    """`3 x g2-standard-8, 1 x nvidia-l4, ...`, whose prices follow for all of them. Servers of an earlier version do
+    not say how many there are.
+    """
+    count = f"{nodes} x " if nodes > 1 else ""
     gpus = f", {machine['gpu_count']} x {machine['gpu_type']}" if machine["gpu_count"] else ""
     size = f", {machine['vcpus']} vCPUs, {machine['memory_mib'] / 1024:,.0f} GiB" if machine["vcpus"] else ""
-    return f"{machine['machine_type']}{gpus}{size}, {machine['disk_gib']} GiB of disk"
+    return f"{count}{machine['machine_type']}{gpus}{size}, {machine['disk_gib']} GiB of disk"
 
 
 def _total(offer: Answer, hours: str) -> str:

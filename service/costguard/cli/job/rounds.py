@@ -11,6 +11,7 @@ from costguard.model.duration import span_text
 
 _COLUMNS = (
     Column("Round", "number", right=True),
+    Column("VMs", "vms", right=True, spare=1),
     Column("Began (UTC)", "began"),
     Column("Worked", "worked", right=True),
     Column("Steps", "steps", spare=3),
@@ -34,6 +35,7 @@ def _row(one: Answer, as_of: str) -> Answer:
     lost, cost = one["lost_seconds"], one["lost_cost"]
     return {
         "number": one["number"],
+        "vms": "-" if one.get("vms") is None else one["vms"],
         "began": when(began) if began else "-",
         "worked": span_text(max(timedelta(), worked)) if began else "-",
         "steps": steps_text(one),

@@ -207,6 +207,30 @@ gang_rounds = Table(
     Column("lost_s", BigInteger),  # NULL: not known yet
     Column("lost_nanos", BigInteger),
     Column("from_zero", Boolean, nullable=False, server_default=text("false")),
+    Column("vms", Integer),  # NULL: recorded before this was
+)
+
+# Placement policies that were made for jobs, until they are deleted; see `PlacementPolicy`.
+placement_policies = Table(
+    "placement_policies",
+    metadata,
+    Column("job_id", String, ForeignKey("jobs.id"), primary_key=True),
+    Column("region", String, primary_key=True),
+    Column("project", String, nullable=False),
+    Column("wanted_at", Timestamp, nullable=False),
+    Column("ready_at", Timestamp),
+    Column("refused", Text, nullable=False, server_default=""),
+    Column("tries", Integer, nullable=False, server_default=text("0")),
+    Column("try_after", Timestamp),
+    Column("error", Text, nullable=False, server_default=""),
+    Column("gone_at", Timestamp),
+)
+OPEN_POLICY = "gone_at IS NULL"
+Index(
+    "ix_placement_policies_open",
+    placement_policies.c.job_id,
+    sqlite_where=text(OPEN_POLICY),
+    postgresql_where=text(OPEN_POLICY),
 )
 
 # Complete checkpoints that were seen, for the job's timeline.

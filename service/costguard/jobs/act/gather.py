@@ -14,7 +14,7 @@ from costguard.jobs.act import job_vms, unknown_vms
 from costguard.jobs.act.job_vms import SeenVm
 from costguard.jobs.decide.limits.holds import BudgetHold
 from costguard.jobs.decide.view import AttemptView, CommonCeiling, JobView, VmState
-from costguard.jobs.rows import attempts, gang_rows, interruptions, job_rows
+from costguard.jobs.rows import attempts, gang_rows, interruptions, job_rows, placement_rows
 from costguard.ledger import projects
 from costguard.ledger.accrual import Accrual
 from costguard.model.attempt import Attempt, AttemptState
@@ -67,6 +67,7 @@ def _views(
     tried = attempts.of_jobs(connection, ids)
     interrupted = interruptions.of_jobs(connection, ids)
     rounds = gang_rows.rounds_of(connection, jobs)
+    policies = placement_rows.of_jobs(connection, jobs)
     costs = job_costs.costs(connection, accrual, ids)
     paid = downloads.of_jobs(connection, [job.id for job in jobs if job.spec.download_cost])
     looks = job_rows.checkpoint(connection, ids)
@@ -84,6 +85,7 @@ def _views(
             ),
             interruptions=tuple(interrupted.get(job.id, ())),
             rounds=tuple(rounds.get(job.id, ())),
+            policies=tuple(policies.get(job.id, ())),
             cost=costs[job.id],
             downloads=paid.get(job.id, ZERO),
             checkpoint=looks.get(job.id),

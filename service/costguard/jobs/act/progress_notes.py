@@ -1,4 +1,4 @@
-"""Notes that a job's command has begun, and that its deadline has passed: each is reported once."""
+"""Notes that a command has begun or its deadline has passed, each once in the life of a process."""
 
 from __future__ import annotations
 

@@ -14,6 +14,7 @@ from costguard.jobs.act import group_steps
 from costguard.jobs.act.delete import DeleteStep
 from costguard.jobs.act.gang_notes import LetRoundBeginNote, NextRoundNote
 from costguard.jobs.act.insert import InsertStep, RepeatInsertStep, reckon
+from costguard.jobs.act.placement_steps import MakePolicyStep
 from costguard.jobs.act.start_stop import StartStep, StopStep, WatchStartStep
 from costguard.jobs.act.vm_step import OPEN, LaunchContext, end
 from costguard.jobs.act.watch_insert import WatchInsertStep
@@ -26,6 +27,7 @@ from costguard.jobs.decide.actions import (
     LaunchAttempt,
     LetBegin,
     LetRoundBegin,
+    MakePlacementPolicy,
     NextRound,
     RestartVm,
     RestAttempt,
@@ -246,6 +248,8 @@ def of_decision(
         match action:
             case LaunchAttempt():
                 steps.append(InsertStep(means, view, action, point))
+            case MakePlacementPolicy():
+                steps.append(MakePolicyStep(means, job, action.region))
             case AskAgain():
                 steps.append(_again(means, job, attempts_by_id[action.attempt_id], action.only_looks))
             case RestartVm():

@@ -23,6 +23,7 @@ from costguard.jobs.act.delete import DeleteOrphanStep, DeleteStep
 from costguard.jobs.act.group_delete import GroupDeleteStep
 from costguard.jobs.act.group_insert import GroupInsertStep
 from costguard.jobs.act.insert import InsertStep
+from costguard.jobs.act.placement_steps import DeletePolicyStep
 from costguard.jobs.act.planning import Planning
 from costguard.jobs.act.progress_notes import ProgressNotes
 from costguard.jobs.act.vm_request import VmMaker
@@ -30,15 +31,14 @@ from costguard.jobs.act.vm_step import LaunchContext
 from costguard.jobs.decide.actions import JobDecision, LaunchAttempt, LetBegin, LetRoundBegin
 from costguard.jobs.decide.attempts.moves import renews
 from costguard.jobs.decide.buy.placement import LaunchPlace
-from costguard.jobs.decide.gang.past_rounds import with_present
+from costguard.jobs.decide.gang.past_rounds import suspects_of
 from costguard.jobs.decide.next_step import decide
 from costguard.jobs.decide.recovery import resume
 from costguard.jobs.decide.recovery.ending import all_silent
-from costguard.jobs.decide.recovery.failures import suspects_of
 from costguard.jobs.decide.recovery.resume import ResumePoint
 from costguard.jobs.decide.view import JobContext, JobView
 from costguard.jobs.reports.listening import Listening
-from costguard.jobs.rows import agenda
+from costguard.jobs.rows import agenda, placement_rows
 from costguard.jobs.rows.agenda import Agenda, LaunchBackoff, News
 from costguard.jobs.submit.where.places import PlaceFinder, Shapes, may_launch, recent_scores
 from costguard.ledger import generation, projects
@@ -231,8 +231,7 @@ class JobsTurn:
         with Isolated("checkpoints_not_looked_at", job=job.id) as failure:
             try:
                 tried = [seen.attempt for seen in view.attempts]
-                rounds = with_present(view.rounds, tried, view.interruptions)
-                failed = suspects_of(job, tried, rounds, self._terms)
+                failed = suspects_of(job, tried, view.rounds, view.interruptions, self._terms)
                 point = resume.find(self._checkpoints, job, now, failed)
             except CheckpointError as error:
                 self._launch_backoff.for_longer(job.id, f"its checkpoints cannot be read: {error}", now)
@@ -288,7 +287,11 @@ class JobsTurn:
             actions = job_vms.find_orphans(
                 connection, job_vms.labelled(connection, guard_id), self._terms.orphan_grace, now
             )
-        return [DeleteOrphanStep(self._launch_context, guard_id, action) for action in actions]
+            policies = placement_rows.unused(connection, now)
+        return [
+            *(DeleteOrphanStep(self._launch_context, guard_id, action) for action in actions),
+            *(DeletePolicyStep(self._launch_context, policy) for policy in policies),
+        ]
 
 
 def _unseen(view: JobView, unread: Mapping[str, frozenset[str]]) -> JobView:

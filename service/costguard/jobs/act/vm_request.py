@@ -17,7 +17,7 @@ from costguard.model.buying import RESERVED
 from costguard.model.generation import GENERATION_LABEL, REQUEST_LABEL
 from costguard.model.instance import audience_of
 from costguard.model.job import CheckpointPlan, Job, JobKind, JobSpec
-from costguard.model.launch import NO_NOTICE, Recipe, VmRequest
+from costguard.model.launch import NO_NOTICE, Placement, Recipe, VmRequest, policy_name
 from costguard.model.options.job import JOB_OPTIONS
 from costguard.model.output import output_folder
 from costguard.model.vm_tool import PY_SPY, RCLONE, PinnedTool
@@ -68,6 +68,7 @@ class VmMaker:
             notice=attempt.notice or NO_NOTICE,
             wait=job.recipe.wait_of(attempt.provisioning_model),
             reservation=job.recipe.reservation if attempt.provisioning_model is RESERVED else "",
+            placement_policy=policy_name(job.id) if job.spec.placement is Placement.COMPACT else "",
         )
 
     def is_ours(self, labels: Mapping[str, str], attempt: Attempt) -> bool:

@@ -31,6 +31,14 @@ class LaunchAttempt:
 
 
 @dataclass(frozen=True, slots=True)
+class MakePlacementPolicy:
+    """Make the job's compact placement policy in a region, or look whether Google has made it."""
+
+    job_id: str
+    region: str
+
+
+@dataclass(frozen=True, slots=True)
 class AskAgain:
     """An insert, start or delete whose answer is not known, or whose operation is not done: ask or look again.
 
@@ -157,6 +165,7 @@ class CancelAfterCheckpoint:
 
 JobAction = (
     LaunchAttempt
+    | MakePlacementPolicy
     | AskAgain
     | EndAttempt
     | RestAttempt

@@ -11,7 +11,7 @@ from costguard.model.attempt import AgentState, Attempt, AttemptState, GangRound
 from costguard.model.generation import Generation
 from costguard.model.instance import ProvisioningModel, Status
 from costguard.model.job import Job, JobState, SeenCheckpoint, Terms
-from costguard.model.launch import LONGEST_NOTICE
+from costguard.model.launch import LONGEST_NOTICE, PlacementPolicy
 from costguard.model.lifetime import EndReason
 from costguard.model.money import ZERO, Money, Priced, rate_text
 
@@ -225,6 +225,7 @@ class JobView:
     standby: AttemptView | None = None
     budget_left: Money | None = None  # of the budget that leaves it the least; None: none bounds it
     budget_name: str = ""
+    policies: tuple[PlacementPolicy, ...] = ()  # of its VMs, where they are to stand close together
     rounds: tuple[GangRound, ...] = ()  # of a gang, those that are over, the oldest first
 
     @property

@@ -23,7 +23,6 @@ from costguard.jobs.rows import (
     agent_rows,
     attempts,
     drills,
-    gang_rows,
     interruptions,
     job_events,
     job_rows,
@@ -253,9 +252,7 @@ class _Hearing:
         attempts_heard = self._heard.values()
         for one in attempts_heard:
             _record(self._connection, one.attempt, one.update, self._now)
-            if one.is_ready and one.attempt.formation:
-                gang_rows.ready(self._connection, one.attempt.id, self._now)
-            elif one.is_ready:
+            if one.is_ready:
                 takeover_rows.ready(self._connection, one.attempt.id, self._now)
         # Of a gang, the first of the round prints the curve of all.
         points = [(one.attempt, one.update.points) for one in attempts_heard if one.is_first]

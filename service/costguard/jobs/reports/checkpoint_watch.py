@@ -17,9 +17,9 @@ from costguard.errors import CheckpointError
 from costguard.events import audit_log
 from costguard.isolation import Isolated
 from costguard.jobs.decide.checkpoints.work_at_risk import at_risk
-from costguard.jobs.decide.recovery.failures import suspects_of
+from costguard.jobs.decide.gang.past_rounds import suspects_of
 from costguard.jobs.decide.recovery.resume import seen_in, trusted
-from costguard.jobs.rows import agenda, attempts, gang_rows, job_events, job_rows
+from costguard.jobs.rows import agenda, attempts, gang_rows, interruptions, job_events, job_rows
 from costguard.model.attempt import Attempt, AttemptState
 from costguard.model.event import Event
 from costguard.model.job import CheckpointPlan, Job, JobState, SeenCheckpoint, Terms
@@ -72,11 +72,13 @@ class CheckpointWatch:
             due = [job for job in running if self._is_due(before.get(job.id))]
             tried = attempts.of_jobs(connection, [job.id for job in due])
             rounds = gang_rows.rounds_of(connection, due)
+            ended = interruptions.of_jobs(connection, [job.id for job in due if job.is_gang])
         if not due:
             return report
 
         def look(job: Job) -> SeenCheckpoint:
-            return self._look(job, suspects_of(job, tried.get(job.id, []), rounds.get(job.id, []), self._terms))
+            mine, over = tried.get(job.id, []), rounds.get(job.id, [])
+            return self._look(job, suspects_of(job, mine, over, ended.get(job.id, []), self._terms))
 
         with ThreadPoolExecutor(self._workers, thread_name_prefix="checkpoints") as pool:
             for begin in range(0, len(due), _AT_ONCE):

@@ -17,8 +17,8 @@ from costguard.model.job import Job
 class GoAhead:
     """The start of a command that waited; `resume_from` "" is the beginning.
 
-    Of a gang also the round, the internal address of each VM by its place in it, what they prove to each other with
-    that they are of it, and this VM's place, from 0.
+    Of a gang also the round, the internal address and the name of each VM by its place in it, what they prove to each
+    other with that they are of it, and this VM's place, from 0.
     """
 
     resume_from: str
@@ -28,6 +28,7 @@ class GoAhead:
     addresses: tuple[str, ...] = ()
     secret: str = ""
     rank: int | None = None
+    vms: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +95,7 @@ def _of_member(job: Job, mine: Attempt, tried: Sequence[Attempt], secret_of: Sec
         tuple(one.agent.internal_address for one in members),
         secret_of(job.id, wanted),
         members.index(mine),
+        tuple(one.name for one in members),
     )
     return GangWords(go=go, save=save)
 

@@ -25,11 +25,6 @@ def next_round(connection: Connection, job_id: str, number: int) -> bool:
     return connection.execute(mine.values(gang_round=number)).rowcount == 1
 
 
-def ready(connection: Connection, attempt_id: int, at: datetime) -> None:
-    """Records when its agent said that it stands by for the round of its row."""
-    connection.execute(update(attempts).where(attempts.c.id == attempt_id).values(ready_at=at))
-
-
 def let_begin(
     connection: Connection,
     job_id: str,
@@ -73,6 +68,7 @@ def add_round(connection: Connection, job_id: str, over: GangRound, now: datetim
         "resume_step": over.resume_step,
         "step": over.step,
         "rate_nanos": None if over.rate is None else over.rate.nanos,
+        "vms": over.vms,
     }
     upsert(connection, gang_rounds, [row], ["job_id", "number"], update_columns=[])
 
@@ -108,6 +104,7 @@ def _round(row: Row[Any]) -> GangRound:
         resume_step=row.resume_step,
         step=row.step,
         rate=None if row.rate_nanos is None else Money(row.rate_nanos),
+        vms=row.vms,
         lost=None if row.lost_s is None else timedelta(seconds=row.lost_s),
         lost_cost=None if row.lost_nanos is None else Money(row.lost_nanos),
         from_zero=bool(row.from_zero),

@@ -62,6 +62,16 @@ def round_over(job: Job, number: int, reason: str, now: datetime) -> Event:
     return of_job("GangRoundOver", job, now, text, f"round/{number}/over", round=number)
 
 
+def policy_made(job: Job, name: str, region: str, now: datetime) -> Event:
+    text = f"The placement policy {name} was made in {region} for job {job.title}: its VMs there stand close together."
+    return of_job("PlacementPolicyMade", job, now, text, f"policy/{region}/made", region=region, policy=name)
+
+
+def policy_deleted(job: Job, name: str, region: str, now: datetime) -> Event:
+    text = f"The placement policy {name} of job {job.title} in {region} is deleted: the job is over, and no VM uses it."
+    return of_job("PlacementPolicyDeleted", job, now, text, f"policy/{region}/deleted", region=region, policy=name)
+
+
 def restarted(job: Job, attempt: Attempt, now: datetime) -> Event:
     text = f"{attempt.name} of job {job.title} is started again in {attempt.zone}: its disk holds the checkpoints."
     return of_attempt("AttemptRestarted", job, attempt, now, text, f"restarted/{attempt.restarts}")

@@ -12,9 +12,10 @@ from costguard.model.attempt import Attempt
 
 
 def ready(connection: Connection, attempt_id: int, at: datetime) -> None:
-    """Records that its agent waits for nothing but the guard's go-ahead."""
-    mine = update(attempts).where(attempts.c.id == attempt_id, attempts.c.ready_at.is_(None))
-    connection.execute(mine.values(ready_at=at))
+    """Records when its agent first said that nothing but the guard's word is missing; of a gang, for the round of its
+    row.
+    """
+    connection.execute(update(attempts).where(attempts.c.id == attempt_id).values(ready_at=at))
 
 
 def release(

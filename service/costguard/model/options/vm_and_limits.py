@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from costguard.model import buying
 from costguard.model.job import JobKind, OnHang, WhenLate
-from costguard.model.launch import NOTICES
+from costguard.model.launch import NOTICES, Placement
 from costguard.model.options.node_count import EXAMPLE
 from costguard.model.options.option import LONGEST_TEXT, Flag, Input, Option, Panel, Takes
 from costguard.model.tracker import is_mlflow_run, is_wandb_run
@@ -74,6 +74,23 @@ VM = (
         ),
         input=Input("VMs together", "1: a job of one VM; 2..8: what can be had", EXAMPLE),
         details=("VMs together", "{}"),
+    ),
+    Option(
+        place="placement",
+        takes=Takes.CHOICE,
+        choices=Placement,
+        default=Placement.ANY,
+        panel=Panel.VM,
+        description="`compact`: Google places its VMs close together in their zone, which takes a machine series that "
+        "has compact placement policies; fewer places may have room for them.",
+        flag=Flag(
+            "--placement",
+            "any|compact",
+            "compact: have Google place the VMs close together, for a faster network between them; fewer places may "
+            "have room. Default: any.",
+        ),
+        input=Input("Placement of the VMs", words=(("", "wherever the zone has room"), ("compact", "close together"))),
+        details=("Placement of the VMs", "{}"),
     ),
     Option(
         place="overrides.zones",

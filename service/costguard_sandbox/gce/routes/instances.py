@@ -16,6 +16,7 @@ from costguard_sandbox.gce.errors import bad_request, invalid
 from costguard_sandbox.gce.render import instance_resource
 from costguard_sandbox.gce.routes.call import ApiCall, Handler, compute
 from costguard_sandbox.gce.routes.lists import aggregated_list, plain_list, refuse_unreachable, zone_scope
+from costguard_sandbox.gce.routes.resource_policies import check_vm
 
 _VERBS = ("start", "stop", "suspend", "resume", "reset")
 
@@ -104,6 +105,7 @@ def _insert(call: ApiCall) -> Any:
                 f"The simulated cloud has no {source[6].lower()}{source[7:]}s, so it cannot use '{given}':"
                 f" send the instance itself, without {source}."
             )
+    check_vm(call, _zone(call))
     return call.cloud.insert(call.project, _zone(call), call.body, call.user, call.request_id).resource()
 
 

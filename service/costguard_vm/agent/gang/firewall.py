@@ -28,11 +28,19 @@ class VmNetwork(NamedTuple):
 
 
 def unreached_text(
-    node: int, addresses: Sequence[str], unreached: Sequence[Unreached], network: VmNetwork, waited_s: float
+    node: int,
+    addresses: Sequence[str],
+    unreached: Sequence[Unreached],
+    network: VmNetwork,
+    waited_s: float,
+    vms: Sequence[str] = (),
 ) -> str:
-    """Returns the error's text."""
+    """Returns the error's text. `vms` are their names by their places in the round, which are no numbers of nodes where
+    a round may have fewer VMs; a guard of an earlier version says none.
+    """
+    names = vms if len(vms) == len(addresses) else [f"node {place}" for place in range(len(addresses))]
     parts = [
-        f"node {node} ({addresses[node]}) cannot reach node {one.node} at {one.address}, port {one.port}: {one.why}"
+        f"{names[node]} ({addresses[node]}) cannot reach {names[one.node]} at {one.address}, port {one.port}: {one.why}"
         for one in unreached[:4]
     ]
     more = f" and {len(unreached) - 4} more" if len(unreached) > 4 else ""

@@ -158,7 +158,8 @@ class GangMember:
         except OSError as problem:
             raise NotStarted(f"the other VMs of this job cannot be reached: {problem}") from None
         if unreached and is_first:
-            text = unreached_text(place.node, addresses, unreached, self._network(), settings.peers_s)
+            network, names = self._network(), go.get("vms", ())
+            text = unreached_text(place.node, addresses, unreached, network, settings.peers_s, names)
             missing = PeersMissing(text, any(one.why == SILENT for one in unreached))
             missing.unreached = [one._asdict() for one in unreached]
             self._rounds.undo("checked")

@@ -56,6 +56,7 @@ class Rounds:
                 "round": number,
                 "rank": rank,
                 "addresses": [str(address) for address in addresses],
+                "vms": [str(name) for name in names] if isinstance(names := go.get("vms"), list) else [],
                 "resume_from": resume_from if isinstance(resume_from, str) else "",
                 "step": go.get("step"),
                 "arguments": [word for word in words if isinstance(word, str)] if isinstance(words, list) else [],

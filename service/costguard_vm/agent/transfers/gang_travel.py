@@ -198,6 +198,8 @@ class GangTravel(TravellingCheckpoints):
         is_first_look = self._earlier is None and not is_last
         self._note_look(listing)
         resting = {name: part for name, part in parts.items() if name not in changing}
+        for name, part in resting.items():
+            self._pace.seen(name, [file.modified_at for file in part.files.values()])
         word = next_word(self._node, own, resting, self._round.words, self._keep)
         withheld = tuple(sorted({*parts, *changing} - word.parts.keys()))
         word = replace(word, notes=self._notes(listing, parts), withheld=withheld)
@@ -297,10 +299,11 @@ class GangTravel(TravellingCheckpoints):
         self._say(transfer, own, word)
         self._current, self._checked = name, (self._is_hurried, self._is_final)
         try:
-            gentle = self._secrets.transfer(self._wait, not (self._is_hurried or self._is_final))
+            gentle = self._secrets.transfer(self._wait, self._gentle)
             self._round.upload(gentle, self._node, part, self._path, self._note)
         finally:
             self._current = ""
+        self._pace.uploaded(name)
         now = self._listing().files
         if any(path in now and now[path] != file for path, file in part.files.items()):
             raise TransferFailed(f"{name} changed while it was uploaded")

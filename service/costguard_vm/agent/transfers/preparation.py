@@ -9,6 +9,7 @@ from typing import Any, Callable
 from costguard_vm.agent.calls import HttpCalls, Metadata, fetch_secrets
 from costguard_vm.agent.containers import Image
 from costguard_vm.agent.failures import patiently
+from costguard_vm.agent.processes import Gentle
 from costguard_vm.agent.settings import AttemptSettings
 
 from .phases import Phases
@@ -37,7 +38,7 @@ class CommandSecrets:
                 )
             return self._secrets
 
-    def transfer(self, wait: Wait, is_gentle: bool = False) -> Transfer:
+    def transfer(self, wait: Wait, is_gentle: Gentle = False) -> Transfer:
         """Returns the transfer for copies to and from buckets.
 
         Raises NotStarted or Trouble where the secrets cannot be read.

@@ -18,7 +18,7 @@ from urllib.parse import unquote
 
 from costguard_vm.agent.calls import Metadata
 from costguard_vm.agent.failures import Failures, NothingThere, TransferFailed, failure
-from costguard_vm.agent.processes import run
+from costguard_vm.agent.processes import Gentle, run
 from costguard_vm.agent.settings import AttemptSettings
 from costguard_vm.model.checkpoint import StoredFile
 
@@ -81,10 +81,12 @@ class Transfer:
         chosen = variables(os.environ, environment)
         self._environment = {**chosen, **remotes(chosen, self._identity, metadata)}
         self._limited = threading.Lock()
-        self._is_gentle = False
+        self._is_gentle: Gentle = False
 
-    def waiting(self, wait: Wait, is_gentle: bool = False) -> Transfer:
-        """The same with another `wait`; `is_gentle` is for next to a running command, which needs the CPU more."""
+    def waiting(self, wait: Wait, is_gentle: Gentle = False) -> Transfer:
+        """The same with another `wait`; `is_gentle` is for next to a running command, which needs the CPU more. A
+        function says for how long it does.
+        """
         other = copy.copy(self)
         other._wait, other._is_gentle = wait, is_gentle
         return other

@@ -17,6 +17,7 @@ from typing import Any, Callable
 from costguard_vm.agent.checkpoints import on_the_vm
 from costguard_vm.agent.failures import TransferFailed
 from costguard_vm.agent.files import read_json, say, utc, write, write_json
+from costguard_vm.agent.processes import Gentle
 from costguard_vm.agent.settings import AttemptSettings, NotStarted
 from costguard_vm.checkpoints.folder import Folder
 from costguard_vm.checkpoints.judge import age, candidates, judge, verdict_on
@@ -26,6 +27,7 @@ from costguard_vm.model.checkpoint import CheckpointState, Framework, Listing, L
 from .preparation import CommandSecrets, Stage
 from .remote import RemoteCheckpoints, Upload, fingerprint, planned, pointer, slot_of
 from .transfer import Transfer, TransferProgress
+from .upload_pace import UploadPace
 
 LOOK_S = 15.0  # at most between two looks; a look reads names, and of a new checkpoint a few ranges
 HURRIED_S = 2.0  # after a notice
@@ -72,6 +74,7 @@ class TravellingCheckpoints:
         self.uploaded_at: dict[str, float] = {}  # by this process, by name
         self._trouble, self._is_warned = "", False
         self.progress = TransferProgress()
+        self._pace = UploadPace()
 
     @property
     def is_wanted(self) -> bool:
@@ -271,6 +274,8 @@ class TravellingCheckpoints:
                 rank += 1
                 continue
             state, _ = verdict_on(one, folder, earlier, is_wanted=True)
+            if state is CheckpointState.COMPLETE:
+                self._pace.seen(one.name, [file.modified_at for file in one.files.values()])
             upload = planned(one, listing, self._look_for) if state is CheckpointState.COMPLETE else None
             if upload is not None:
                 rank += 1
@@ -285,13 +290,14 @@ class TravellingCheckpoints:
             return fingerprint(one, self._listing()) == before
 
         self._current, self._checked = one.name, (self._is_hurried, self._is_final)
-        transfer = self._secrets.transfer(self._wait, not (self._is_hurried or self._is_final))
+        transfer = self._secrets.transfer(self._wait, self._gentle)
         started_at = time.monotonic()
         try:
             self._remote.upload(transfer, upload, self._path, is_unchanged, self._note)
         finally:
             self._current = ""
         self._uploaded[one.name] = before
+        self._pace.uploaded(one.name)
         write_json(self._noted, self._uploaded)
         self._saved.append(one.name)
         self.uploaded_at[one.name] = time.time()
@@ -299,6 +305,15 @@ class TravellingCheckpoints:
         self._report_saved(one, time.monotonic() - started_at)
         if not self._is_hurried:
             self._remote.trim(transfer)
+
+    @property
+    def _gentle(self) -> Gentle:
+        """Returns for how long an upload leaves the CPU to the command: as long as uploads keep up with its saves; not
+        at all after a notice or its end.
+        """
+        if self._is_hurried or self._is_final:
+            return False
+        return lambda: not (self._is_hurried or self._is_final or self._pace.is_behind(datetime.now(timezone.utc)))
 
     def _report_saved(self, one: CandidateCheckpoint, took_s: float) -> None:
         size = sum(file.size for file in one.files.values())

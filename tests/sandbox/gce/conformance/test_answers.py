@@ -45,6 +45,7 @@ def readable_paths(world: World) -> list[str]:
         "machineTypes": ["n1-standard-4", "a2-ultragpu-1g", "custom-4-5120"],
         "acceleratorTypes": ["nvidia-tesla-t4"],
         "reservations": ["train"],
+        "resourcePolicies": ["close"],
     }
     given = {
         "project": PROJECT,
@@ -80,6 +81,9 @@ def test_every_readable_resource_conforms(world: World, cloud: httpx2.Client) ->
     calendar(world, world.now + timedelta(hours=3))
     world.faults.add("flex_start", never=True)
     world.insert(PROJECT, ZONE, {**flex(), "name": "queued"})
+    policies = f"/compute/v1/projects/{PROJECT}/regions/us-central1/resourcePolicies"
+    made = cloud.post(policies, json={"name": "close", "groupPlacementPolicy": {"collocation": "COLLOCATED"}})
+    assert problems_of(made.json()) == []
     paths = readable_paths(world)
     assert len(paths) > 40
     statuses, kinds, wrong = set(), set(), []

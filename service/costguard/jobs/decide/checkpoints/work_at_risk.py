@@ -95,6 +95,20 @@ def kept_in(view: JobView) -> timedelta:
     return _kept(_runs_of(view))
 
 
+def kept_as_of_all(view: JobView, width: int, again: timedelta = _NONE) -> timedelta:
+    """Returns the kept work of a job's runs that have ended, as the time that all of its VMs would take for it.
+
+    A round of fewer VMs did as much less; where it is not recorded how many there were, `width` is taken. `again` is
+    work of the last ones that is done again, in their own time.
+    """
+    total = _NONE
+    for run in reversed(_runs_of(view)):
+        kept = run.end - run.begin - run.lost - again
+        again = max(-kept, _NONE)  # what was lost in it goes back to the runs before
+        total += max(kept, _NONE) * (run.width or width) / view.job.spec.nodes
+    return total
+
+
 def kept_work(attempts: Sequence[Attempt], interruptions: Sequence[Interruption]) -> timedelta:
     """Returns the work of their runs that have ended, without work that was counted as lost."""
     return _kept([one for attempt in attempts for one in _runs(attempt, interruptions)])
@@ -113,7 +127,7 @@ def _runs_of(view: JobView) -> list[_PastRun]:
 def _rounds(rounds: Sequence[GangRound]) -> list[_PastRun]:
     """Returns the rounds that are over; one in which not all VMs began has done nothing."""
     return [
-        _PastRun(one.started_at or one.ended_at, one.ended_at, one.rate, one.lost or _NONE, one.from_zero)
+        _PastRun(one.started_at or one.ended_at, one.ended_at, one.rate, one.lost or _NONE, one.from_zero, one.vms)
         for one in rounds
         if one.ended_at is not None
     ]
@@ -135,6 +149,7 @@ class _PastRun:
     rate: Money | None
     lost: timedelta = _NONE
     from_zero: bool = False
+    width: int | None = None  # of a gang, how many VMs worked together; None: not recorded
 
 
 def _runs(attempt: Attempt, interruptions: Sequence[Interruption]) -> Iterator[_PastRun]:

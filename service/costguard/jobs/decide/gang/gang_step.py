@@ -16,8 +16,9 @@ from costguard.jobs.decide.actions import (
 from costguard.jobs.decide.attempts.live_attempt import live_run
 from costguard.jobs.decide.buy.choice import Chosen, Hopeless, choose
 from costguard.jobs.decide.buy.placement import LaunchPlace
-from costguard.jobs.decide.gang.members import Gang, count_of, gang_of, place_of_gang
-from costguard.jobs.decide.gang.rounds import begin, grow, ready_count, round_over
+from costguard.jobs.decide.gang.close_together import with_policy
+from costguard.jobs.decide.gang.members import Gang, count_of, gang_of, is_spare, place_of_gang
+from costguard.jobs.decide.gang.rounds import begin, grow, ready_count, round_over, spare
 from costguard.jobs.decide.gang.widths import PATIENCE, is_nearly_done
 from costguard.jobs.decide.limits.ceiling import is_stopped_by_deadline
 from costguard.jobs.decide.recovery.verdict import Verdict, verdict
@@ -38,6 +39,7 @@ from costguard.model.attempt import AttemptState, Outcome
 from costguard.model.buying import buys_all_at_once
 from costguard.model.instance import ProvisioningModel
 from costguard.model.job import JobState
+from costguard.model.launch import Placement
 from costguard.model.moments import clock_text
 from costguard.model.money import Money
 from costguard.model.words import count_text, list_text
@@ -50,7 +52,10 @@ def gang_step(view: JobView, places: Sequence[LaunchPlace], context: JobContext)
 
     `places`, at the price of all its VMs, are looked at where a node has none.
     """
-    gang = gang_of(view)
+    return with_policy(view, _step(gang_of(view), places, context), context)
+
+
+def _step(gang: Gang, places: Sequence[LaunchPlace], context: JobContext) -> Proposal:
     if (final := _verdict(gang, context)) is not None:
         return Proposal(*final)
     if not gang.open:
@@ -82,6 +87,8 @@ def _verdict(gang: Gang, context: JobContext) -> Verdict | None:
     if (view.job.cancel_asked_at is not None or is_stopped_by_deadline(view.job, context.now)) and gang.open:
         return None
     ended = [seen for seen in gang.ended if seen.attempt.outcome is not Outcome.SUCCEEDED]
+    if view.job.cancel_asked_at is None:
+        ended = [seen for seen in ended if not is_spare(seen.attempt)]
     if gang.suffices:  # Google refuses only what would have been more
         ended = [seen for seen in ended if seen.attempt.outcome is not Outcome.REFUSED or seen.attempt.round]
     finals = (verdict(gang.with_last(seen), context) for seen in sorted(ended, key=_ended_at, reverse=True))
@@ -103,7 +110,7 @@ def _together(gang: Gang, alone: Sequence[Proposal], places: Sequence[LaunchPlac
         ends = tuple(EndAttempt(seen.attempt.id, _given_back(seen), why) for seen in settled)
         return Proposal(without_vm(gang.view), why, ends)
     over = round_over(gang, context)
-    wanted = _replaced(gang, places, context) if gang.missing and not is_nearly_done(gang) else None
+    wanted = _replaced(gang, places, context) if gang.wanted and not is_nearly_done(gang) else None
     if isinstance(over, Proposal) and (over.state is JobState.FAILED or wanted is None):
         return over
     if wanted is not None and (isinstance(over, Proposal) or not gang.suffices):
@@ -127,7 +134,9 @@ def _onward(gang: Gang, over: datetime | None, alone: Sequence[Proposal], contex
     started = begin(gang, context)
     if isinstance(started, LetRoundBegin):
         return _begun(gang, started, context)
-    looks_at = [moment for moment in (over, started) if isinstance(moment, datetime)]
+    given_back = spare(gang, context) if over is None else None
+    ends = given_back if isinstance(given_back, tuple) else ()
+    looks_at = [moment for moment in (over, started, given_back) if isinstance(moment, datetime)]
     due = gang.incomplete_since
     again = earliest(*looks_at, due + PATIENCE if due is not None else None)
     if all(seen.attempt.state is AttemptState.WAITING for seen in gang.open):
@@ -136,7 +145,8 @@ def _onward(gang: Gang, over: datetime | None, alone: Sequence[Proposal], contex
         nodes = list_text([f"node {seen.attempt.node}" for seen in gang.open if seen.attempt.agent.ended_round])
         why = f"the command has ended on {nodes}; waiting to know whether a VM was lost"
         return Proposal(_state(gang), why, next_at=again)
-    return Proposal(_state(gang), _how_it_stands(gang, alone, context), next_at=again)
+    why = "; ".join([_how_it_stands(gang, alone, context), *(one.reason for one in ends)])
+    return Proposal(_state(gang), why, ends, next_at=again)
 
 
 def _begun(gang: Gang, action: LetRoundBegin, context: JobContext) -> Proposal:
@@ -179,7 +189,7 @@ def _why_given_back(gang: Gang, context: JobContext) -> str:
 def _replaced(gang: Gang, places: Sequence[LaunchPlace], context: JobContext) -> Proposal:
     """Requests the VMs that are missing where the others are, and bought in the same way."""
     view, state = gang.view, _state(gang)
-    nodes = list_text([f"node {node}" for node in gang.missing])
+    nodes = list_text([f"node {node}" for node in gang.wanted])
     since = gang.incomplete_since
     patience = since + PATIENCE if since is not None else None
     held = view.held_up
@@ -191,7 +201,7 @@ def _replaced(gang: Gang, places: Sequence[LaunchPlace], context: JobContext) ->
     launches: list[LaunchAttempt] = []
     waits: list[datetime | None] = []
     said = ""
-    for node in gang.missing:
+    for node in gang.wanted:
         # Where and how it is bought is settled: a plan is of the job's next VMs, and of none that joins others.
         alone = replace(view, attempts=tuple(gang.of_node(node)), plan=None)
         after = after_failures(alone, context.terms)
@@ -228,7 +238,9 @@ def _formed(gang: Gang, places: Sequence[LaunchPlace], context: JobContext) -> P
     if after is not None and after > context.now:
         again = f"{lead}tried again at {clock_text(after, context.now)}"
         return Proposal(without_vm(view), again, next_at=after)
-    may_flex = buys_all_at_once(view.job.recipe, is_elastic=view.job.spec.is_elastic)
+    spec = view.job.spec
+    is_compact = spec.placement is Placement.COMPACT
+    may_flex = buys_all_at_once(view.job.recipe, is_elastic=spec.is_elastic, is_compact=is_compact)
     sold = [place for place in places if may_flex or place.provisioning_model is not ProvisioningModel.FLEX_START]
     chosen = choose(tried, sold, context)
     if isinstance(chosen, Hopeless):
@@ -237,7 +249,8 @@ def _formed(gang: Gang, places: Sequence[LaunchPlace], context: JobContext) -> P
         return Proposal(without_vm(view), chosen.reason, next_at=chosen.until)
     first, count, place = view.next_number, view.job.spec.nodes, chosen.place
     launches = tuple(_launch(view, chosen, first + node, node, first) for node in range(count))
-    how = f"{place.provisioning_model.in_words}, {an_hour(place.rate)} together"
+    near = ", close together" if view.job.spec.placement is Placement.COMPACT else ""
+    how = f"{place.provisioning_model.in_words}, {an_hour(place.rate)} together{near}"
     least = f", at least {view.job.spec.fewest} of them" if view.job.spec.is_elastic else ""
     return Proposal(
         JobState.PROVISIONING, f"{lead}requesting {count_text(count, 'VM')} in {place.zone} ({how}){least}", launches
@@ -287,7 +300,9 @@ def _how_it_stands(gang: Gang, alone: Sequence[Proposal], context: JobContext) -
         lead = running[0].attempt
         step = f", resumed from step {lead.resume_step}" if lead.resume_step is not None else ""
         done = f"; {count - len(running)} of them have finished" if len(running) < count else ""
-        return f"runs on {vms} in {place} since {clock_text(max(since), context.now)}{step}{done}"
+        back = gang.given_back
+        later = f"; {list_text([f'node {node}' for node in back])} again at the next round" if back else ""
+        return f"runs on {vms} in {place} since {clock_text(max(since), context.now)}{step}{done}{later}"
     if gang.has_begun:
         return f"its {count_text(count, 'VM')} in {place} begin"
     slowest = next(

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from costguard.jobs.decide.view import AttemptView, JobView, rate_of
-from costguard.model.attempt import Outcome
+from costguard.model.attempt import Attempt, Outcome
 from costguard.model.money import Money
 from costguard.model.words import count_text
 
@@ -39,6 +39,21 @@ class Gang:
     def missing(self) -> list[int]:
         """Lists the nodes that need a VM."""
         return [node for node, seen in enumerate(self.members) if seen is None or not self._is_present(seen)]
+
+    @property
+    def given_back(self) -> list[int]:
+        """Lists the nodes whose VM stood by in vain in the round that goes on: they get none before the next one."""
+        began = [seen.attempt.released_at for seen in self.in_round if seen.attempt.released_at is not None]
+        if not began:
+            return []
+        ended = [seen.attempt for seen in self.ended if is_spare(seen.attempt)]
+        return [one.node for one in ended if one.ended_at is not None and one.ended_at >= min(began)]
+
+    @property
+    def wanted(self) -> list[int]:
+        """Lists the nodes for which a VM is to be requested."""
+        spare = self.given_back
+        return [node for node in self.missing if node not in spare]
 
     @property
     def least(self) -> int:
@@ -144,9 +159,14 @@ def count_of(view: JobView) -> str:
     return f"{spec.vm_count} VMs" if spec.is_elastic else count_text(spec.nodes, "VM")
 
 
+def is_spare(attempt: Attempt) -> bool:
+    """Says whether its VM was given back because no round began for it."""
+    return attempt.outcome is Outcome.CANCELLED and attempt.round == 0
+
+
 def is_in_want(view: JobView) -> bool:
-    """Says whether a node of the job has no VM that is there or on its way."""
-    return bool(gang_of(view).missing)
+    """Says whether a VM is to be requested for a node of the job."""
+    return bool(gang_of(view).wanted)
 
 
 def vms_wanted(view: JobView) -> int:

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
+from costguard.jobs.decide.recovery import failures
 from costguard.jobs.decide.view import of_attempt, rate_of
-from costguard.model.attempt import Attempt, GangRound, Interruption, MemberRun, Outcome, span_of_round
+from costguard.model.attempt import Attempt, GangRound, Interruption, MemberRun, Outcome, run_in_round, span_of_round
+from costguard.model.job import Job, Terms
+from costguard_vm.model.suspects import ResumedRun
 
 
 def round_of(
@@ -35,6 +38,7 @@ def round_of(
         members[0].resume_step,
         step,
         rate_of(members),
+        len(members),
     )
 
 
@@ -49,14 +53,32 @@ def with_present(
     return [*rounds, present] if present is not None else list(rounds)
 
 
+def suspects_of(
+    job: Job,
+    attempts: Sequence[Attempt],
+    over: Sequence[GangRound],
+    interruptions: Sequence[Interruption],
+    terms: Terms,
+) -> tuple[ResumedRun, ...]:
+    """Returns the runs of a job that speak against their checkpoints: of a gang its rounds, since all VMs resume from
+    one.
+
+    `over` are the rounds that are over. The one that goes on counts too: a checkpoint that it has passed is cleared.
+    """
+    if not job.is_gang:
+        return failures.suspects(attempts, terms)
+    return failures.suspect_rounds(with_present(over, attempts, interruptions), terms)
+
+
 def _run_of(attempt: Attempt, interruptions: Sequence[Interruption]) -> MemberRun:
-    agent = attempt.agent
-    ends = [one.happened_at for one in of_attempt(attempt, interruptions) if one.run == agent.run]
-    if agent.ended_round is not None and agent.ended_round.number == attempt.round:
-        ends.append(agent.ended_round.exit.at)
-    if agent.exit is not None:
-        ends.append(agent.exit.at)
-    return MemberRun(agent.started_at, min(ends, default=attempt.ended_at), attempt.outcome is Outcome.SUCCEEDED)
+    agent, fallen = attempt.agent, attempt.agent.ended_round
+    cuts = [one.happened_at for one in of_attempt(attempt, interruptions) if one.run == agent.run]
+    return run_in_round(
+        MemberRun(agent.started_at, attempt.ended_at, attempt.outcome is Outcome.SUCCEEDED),
+        attempt.round,
+        None if fallen is None else (fallen.number, fallen.exit.at),
+        [*cuts, None if agent.exit is None else agent.exit.at],
+    )
 
 
 def _end_of(

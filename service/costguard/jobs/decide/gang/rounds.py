@@ -12,12 +12,13 @@ from datetime import datetime, timedelta
 from costguard.jobs.decide.actions import EndAttempt, LetRoundBegin, NextRound, Proposal
 from costguard.jobs.decide.gang.members import Gang
 from costguard.jobs.decide.gang.past_rounds import round_of
-from costguard.jobs.decide.gang.widths import may_begin, pays_to_grow
+from costguard.jobs.decide.gang.widths import may_begin, pays_to_grow, stands_by_until
 from costguard.jobs.decide.recovery.ending import how
 from costguard.jobs.decide.recovery.log_ends import said_by
 from costguard.jobs.decide.recovery.verdict import too_many, would_repeat
 from costguard.jobs.decide.view import AttemptView, JobContext, may_any_write, present_run
 from costguard.model.attempt import AttemptState, EndedRound, Interruption, Notice, Outcome, Retry
+from costguard.model.duration import span_text
 from costguard.model.job import JobState
 from costguard.model.words import count_text
 
@@ -83,9 +84,9 @@ def begin(gang: Gang, context: JobContext) -> LetRoundBegin | datetime | None:
 
 def grow(gang: Gang, context: JobContext) -> Proposal | None:
     """Ends the round of a gang whose further VMs are ready, where that is worth what the others do again."""
-    if not gang.has_begun or not gang.is_whole or any(not seen.attempt.is_open for seen in gang.in_round):
+    waiting = _waiting(gang)
+    if not gang.is_whole or any(not seen.attempt.is_open for seen in gang.in_round):
         return None
-    waiting = [seen for seen in gang.open if seen.attempt.round < gang.round and _is_ready(gang, seen)]
     if not waiting or not pays_to_grow(gang, len(waiting), context.now):
         return None
     have = len(gang.in_round)
@@ -95,6 +96,39 @@ def grow(gang: Gang, context: JobContext) -> Proposal | None:
         f"and {have + len(waiting)} finish sooner than {have}",
         context,
     )
+
+
+def spare(gang: Gang, context: JobContext) -> tuple[EndAttempt, ...] | datetime | None:
+    """Gives VMs back that stood by for the next round in vain; a moment: then the first of them is. None: none stands
+    by.
+    """
+    waiting = _waiting(gang)
+    until = {seen.attempt.id: stands_by_until(gang, seen, len(waiting), context.now) for seen in waiting}
+    late = [seen for seen in waiting if until[seen.attempt.id] <= context.now]
+    if not late:
+        return min(until.values(), default=None)
+    left = gang.view.rest
+    why = (
+        "no checkpoint of the round was seen, after which it could have joined"
+        if left is not None
+        else "how much work is left is not known (--work, or steps in the output, would tell), so no round ends for it"
+    )
+    return tuple(
+        EndAttempt(
+            seen.attempt.id,
+            Outcome.CANCELLED,
+            f"its VM stood by for {span_text(context.now - (seen.attempt.ready_at or context.now))} and is given back: "
+            f"{why}; node {seen.attempt.node} is asked for again when the next round begins",
+        )
+        for seen in late
+    )
+
+
+def _waiting(gang: Gang) -> list[AttemptView]:
+    """Lists the members that are ready, while a round without them goes on."""
+    if not gang.has_begun:
+        return []
+    return [seen for seen in gang.open if seen.attempt.round < gang.round and _is_ready(gang, seen)]
 
 
 def ready_count(gang: Gang) -> int:

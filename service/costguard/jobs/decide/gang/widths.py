@@ -19,6 +19,10 @@ RESTART = timedelta(minutes=5)
 # A gang grows soon after a checkpoint: until the next one, the others would do more and more again. The guard looks for
 # one every five minutes.
 _FRESH = timedelta(minutes=10)
+# Of a VM that no round was ended for: it bills, and waits for one that may never come, such as a preemption's.
+STANDS_BY = timedelta(minutes=30)
+# Where a round would be ended for it as soon as one of its checkpoints is seen: some jobs save once an hour.
+_AWAITS_CHECKPOINT = timedelta(hours=2)
 
 
 def may_begin(gang: Gang, ready: Sequence[AttemptView], now: datetime) -> datetime | bool:
@@ -67,6 +71,15 @@ def is_nearly_done(gang: Gang) -> bool:
     if left is None or not gang.suffices or not gang.is_whole:
         return False
     return gain(left, len(gang.in_round), 1) <= restart(gang)
+
+
+def stands_by_until(gang: Gang, seen: AttemptView, waiting: int, now: datetime) -> datetime:
+    """Returns until when a VM that is ready stands by for the next round, as one of so many that wait; then it is given
+    back.
+    """
+    left = gang.view.rest
+    pays = left is not None and gain(left, len(gang.in_round), waiting) > restart(gang)
+    return (seen.attempt.ready_at or now) + (_AWAITS_CHECKPOINT if pays else STANDS_BY)
 
 
 def gain(left: timedelta, have: int, more: int) -> timedelta:

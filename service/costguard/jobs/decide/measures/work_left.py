@@ -53,8 +53,10 @@ def work_left(view: JobView, now: datetime, measured: MeasuredWork | None = None
     if spec.work is None:
         return None
     width = width_of(view.job, (seen.attempt for seen in view.attempts))
-    share = width / spec.nodes  # of the VMs for which its owner expects it; earlier rounds count as if they had as many
-    left = max(spec.work - _worked(view, now) * share, _NOTHING) + pending_loss(view) * share
+    share = width / spec.nodes  # of the VMs for which its owner expects it
+    kept = work_at_risk.kept_as_of_all(view, width)
+    again = kept - work_at_risk.kept_as_of_all(view, width, pending_loss(view))
+    left = max(spec.work - kept - _runs_for(view, now) * share, _NOTHING) + again
     left = min(left, spec.work) / share
     fewer = f", on {width} of {spec.nodes} VMs" if share < 1 else ""
     return WorkLeft(left, left, f"{span_text(left)} of the {span_text(spec.work)} that its owner expects{fewer}")
@@ -70,8 +72,15 @@ def pending_loss(view: JobView) -> timedelta:
 
 def _worked(view: JobView, now: datetime) -> timedelta:
     """Returns the work that is done: the time its command ran, without work that was lost."""
-    done = work_at_risk.kept_in(view)
+    return work_at_risk.kept_in(view) + _runs_for(view, now)
+
+
+def _runs_for(view: JobView, now: datetime) -> timedelta:
+    """Returns for how long its command has run since the present run of it began; zero where none runs."""
+    done, over = _NOTHING, {one.number for one in view.rounds}
     for seen in _of_one(view):
+        if seen.attempt.round in over:  # its agent has not begun the next round, and that one is counted
+            continue
         if (since := work_at_risk.runs_since(seen.attempt, view.interruptions)) is not None:
             until = seen.vm.ended_at if seen.vm is not None else None
             done += max((until or now) - since, _NOTHING)

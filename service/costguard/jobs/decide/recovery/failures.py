@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 from enum import StrEnum
 
 from costguard.model.attempt import HUNG, Attempt, GangRound, Outcome, Retry
-from costguard.model.job import Job, Terms
+from costguard.model.job import Terms
 from costguard_vm.model import suspects as rule
 
 # What argparse, click and shells end with on wrong usage, and a shell where a program is not there or cannot be
@@ -62,16 +62,8 @@ def suspects(attempts: Iterable[Attempt], terms: Terms) -> tuple[rule.ResumedRun
     return rule.suspects(map(resumed_run, attempts), terms.quick_crash)
 
 
-def suspects_of(
-    job: Job, attempts: Sequence[Attempt], rounds: Sequence[GangRound], terms: Terms
-) -> tuple[rule.ResumedRun, ...]:
-    """Returns the runs of a job that speak against their checkpoints: of a gang its rounds, since all VMs resume from
-    one.
-
-    `rounds` are those that are over, with the one that goes on.
-    """
-    if not job.is_gang:
-        return suspects(attempts, terms)
+def suspect_rounds(rounds: Iterable[GangRound], terms: Terms) -> tuple[rule.ResumedRun, ...]:
+    """The rounds of a gang that failed at once, by the same rule; one that was let begin counts."""
     begun = [_resumed_round(one, one.released_at) for one in rounds if one.released_at is not None]
     return rule.suspects(begun, terms.quick_crash)
 

@@ -8,8 +8,8 @@ from costguard.jobs.submit.submission import JobRefusal
 from costguard.model import buying
 from costguard.model.duration import span_text
 from costguard.model.job import JobKind, JobSpec
-from costguard.model.launch import Recipe
-from costguard.model.words import count_text
+from costguard.model.launch import COMPACT_SERIES, Placement, Recipe, takes_compact_placement
+from costguard.model.words import count_text, list_text
 from costguard_vm.model.checkpoint import Framework
 
 # Programs that start the processes of a VM and read its place among the others from the environment, or are given it.
@@ -30,6 +30,10 @@ _WIDTH_OPTIONS = (
 
 def gang_problems(spec: JobSpec) -> Iterator[JobRefusal]:
     """Lists what a job of several VMs cannot have."""
+    if spec.placement is Placement.COMPACT and spec.nodes <= 1:
+        yield JobRefusal(
+            "placement", "One VM stands close to no other: leave the placement out, or give a number of VMs (--nodes)."
+        )
     if spec.nodes <= 1:
         return
     if spec.kind is JobKind.DEV:
@@ -64,14 +68,23 @@ def _elastic_problems(spec: JobSpec) -> Iterator[JobRefusal]:
 
 def gang_recipe_problems(spec: JobSpec, recipe: Recipe) -> Iterator[JobRefusal]:
     """Lists what of the preset's recipe does not suit several VMs."""
-    if spec.nodes <= 1 or not set(buying.models_of(recipe)) <= {buying.FLEX}:
-        return
+    if spec.nodes > 1 and set(buying.models_of(recipe)) <= {buying.FLEX}:
+        yield from _flex_problems(spec, recipe)
+    if spec.placement is Placement.COMPACT:
+        yield from _compact_problems(recipe)
+
+
+def _flex_problems(spec: JobSpec, recipe: Recipe) -> Iterator[JobRefusal]:
+    """Lists why a group cannot make the VMs of this job by flex-start."""
     if spec.is_elastic:
         message = (
             f"Google grants flex-start VMs of a group all at once or not at all: give one number, such as --nodes "
             f"{spec.nodes}, or buy them as spot or demand."
         )
         yield JobRefusal("nodes", message)
+    if spec.placement is Placement.COMPACT:
+        message = "Several flex-start VMs are made by a group, which the job's placement policy is not for"
+        yield JobRefusal("placement", f"{message}: leave the placement out, or buy them as spot or demand.")
     if not recipe.service_account:
         yield JobRefusal(
             "overrides.buy", f"{_NO_ACCOUNT}: give the preset launch.service_account, or buy as spot or demand."
@@ -84,13 +97,36 @@ _NO_ACCOUNT = (
 )
 
 
+def _compact_problems(recipe: Recipe) -> Iterator[JobRefusal]:
+    """Lists why Google would not place the VMs of the recipe close together.
+
+    Of a reservation, only one that was made with the policy takes VMs that name it ("Placement policies overview").
+    """
+    if not takes_compact_placement(recipe.machine_type):
+        series = recipe.machine_type.partition("-")[0].upper()
+        yield JobRefusal(
+            "placement",
+            f"Google has no compact placement for the machine series {series} ({recipe.machine_type}): leave the "
+            f"placement out, or use one of {list_text([one.upper() for one in COMPACT_SERIES])}.",
+        )
+    if recipe.reservation:
+        yield JobRefusal(
+            "placement",
+            f"The VMs of reservation {recipe.reservation} stand where it was made, and a placement policy of the job "
+            "does not fit it: leave the placement out.",
+        )
+
+
 def gang_warnings(spec: JobSpec, recipe: Recipe) -> Iterator[str]:
     """Warns where nothing in the command forms one training of several VMs, and of what fewer of them mean."""
     if spec.is_elastic:
         yield from _elastic_warnings(spec)
-    may_flex = buying.buys_all_at_once(recipe, is_elastic=spec.is_elastic)
+    is_compact = spec.placement is Placement.COMPACT
+    may_flex = buying.buys_all_at_once(recipe, is_elastic=spec.is_elastic, is_compact=is_compact)
     if spec.nodes > 1 and recipe.buys_cheapest and buying.FLEX in buying.models_of(recipe) and not may_flex:
-        why = "their number is a range" if spec.is_elastic else "its VMs have no service account"
+        why = "its VMs have no service account"
+        if spec.is_elastic or is_compact:
+            why = "their number is a range" if spec.is_elastic else "they are to stand close together"
         yield f"Flex-start is left out: it grants several VMs all at once by a group, and {why}."
     if spec.nodes <= 1 or not spec.command or _is_launched(spec.command):
         return

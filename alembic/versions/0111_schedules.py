@@ -8,8 +8,8 @@ from sqlalchemy.dialects.postgresql import JSONB
 
 from costguard.db.change_triggers import count_changes
 
-revision = "0110"
-down_revision = "0109"
+revision = "0111"
+down_revision = "0110"
 branch_labels = None
 depends_on = None
 

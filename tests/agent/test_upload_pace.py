@@ -1,0 +1,94 @@
+"""An upload leaves the CPU to the command, until uploads fall behind its saves."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import pytest
+from tests.builders import at
+
+from costguard_vm.agent import processes
+from costguard_vm.agent.transfers.upload_pace import MOST, UploadPace
+
+MINUTE = timedelta(minutes=1)
+
+
+def saved(*minutes: int, uploaded: int | None = None) -> UploadPace:
+    """Returns the pace where a checkpoint was written at each of these minutes, and one of them is uploaded."""
+    pace = UploadPace()
+    for minute in minutes:
+        pace.seen(f"step-{minute}", [at("12:00"), at("12:00") + minute * MINUTE])
+    if uploaded is not None:
+        pace.uploaded(f"step-{uploaded}")
+    return pace
+
+
+def after(minutes: float) -> datetime:
+    return at("12:00") + minutes * MINUTE
+
+
+@pytest.mark.parametrize(
+    ("pace", "now", "is_behind"),
+    [
+        (saved(), 100, False),
+        (saved(10), 100, False),
+        (saved(10, 20, uploaded=10), 29, False),
+        (saved(10, 20, uploaded=10), 31, True),
+        (saved(10, 20, 30, uploaded=20), 39, False),
+        (saved(10, 20, 30, uploaded=20), 41, True),
+        (saved(10, 20, 30, uploaded=30), 300, False),
+        (saved(10, 20), 29, False),
+        (saved(10, 20), 31, True),
+    ],
+    ids=str,
+)
+def test_uploads_are_behind_once_the_newest_is_older_than_two_saves(
+    pace: UploadPace, now: float, is_behind: bool
+) -> None:
+    """A command that has stopped saving is none that uploads fall behind, nor is one that saved once."""
+    assert pace.is_behind(after(now)) is is_behind
+
+
+def test_an_older_upload_does_not_count_back() -> None:
+    """Of several, the newest says how much is safe."""
+    pace = saved(10, 20, 30, uploaded=30)
+    pace.uploaded("step-10")
+    assert not pace.is_behind(after(45))
+
+
+def test_many_saves_are_forgotten() -> None:
+    """A training of weeks leaves no more than the newest."""
+    pace = saved(*range(1000))
+    assert len(pace._written) == MOST
+
+
+def test_a_gentle_process_gets_its_share_once_it_falls_behind(tmp_path: Path) -> None:
+    """It begins last in line, and then has a nice value that a busy command leaves something."""
+    noted, behind = tmp_path / "priorities", threading.Event()
+    script = (
+        "import os, sys, time\n"
+        "for _ in range(600):\n"
+        "    word = f'{os.sched_getscheduler(0)} {os.nice(0)}'\n"
+        "    open(sys.argv[1], 'a').write(word + '\\n')\n"
+        "    if word == '0 16': break\n"
+        "    time.sleep(0.05)\n"
+    )
+
+    def wait(_: float) -> None:
+        if noted.exists():
+            behind.set()
+
+    began = time.monotonic()
+    code, _ = processes.run(
+        [sys.executable, "-c", script, str(noted)], os.environ, wait, b"", lambda _: None, lambda: not behind.is_set()
+    )
+    assert code == 0
+    assert time.monotonic() - began < 60
+    words = noted.read_text().split("\n")
+    assert words[0].startswith(f"{os.SCHED_IDLE} ")
+    assert words[-2] == f"{os.SCHED_OTHER} {processes.FLOOR}"
