@@ -195,7 +195,8 @@ def put_back(connection: Connection) -> None:
     connection.execute(text("ALTER TABLE instances DROP COLUMN keeper"))
     connection.execute(text("ALTER TABLE utilisation DROP COLUMN counted_to"))
     connection.execute(text("DROP TABLE gpu_use"))
-    for table in ("watched_projects", "searched_places", "gang_rounds", "placement_policies", "schedule_runs", "schedules"):
+    of_jobs = ("gang_rounds", "placement_policies", "schedule_runs", "schedules")
+    for table in ("watched_projects", "searched_places", *of_jobs):
         connection.execute(text(f"DROP TABLE {table}"))
         connection.execute(text("DELETE FROM changes WHERE table_name = :table"), {"table": table})
     connection.execute(text("DROP TABLE bill_commitment_hours"))
