@@ -48,10 +48,10 @@ class Life:
 
 
 @contextmanager
-def gang_ground(folder: Path, speed: float) -> Iterator[TrainingWorld]:
-    """A world for gangs, whose guard reads the simulated cloud's prices."""
+def gang_ground(folder: Path, speed: float, more: str = "") -> Iterator[TrainingWorld]:
+    """A world for gangs, whose guard reads the simulated cloud's prices. `more` are tables of its settings."""
     folder.mkdir(parents=True)
-    with ground(folder, 5.0, SETTINGS, speed=speed, bills=True) as place:
+    with ground(folder, 5.0, f"{SETTINGS}\n{more}", speed=speed, bills=True) as place:
         yield place
 
 

@@ -11,6 +11,7 @@ import pytest
 from tests.gangs import judge, train_plain
 from tests.gangs.job import GangJob, node_of
 from tests.gangs.life import gang_ground, money_wrong
+from tests.scenario.test_flex_job import L4
 from tests.scenario.training_ground import PROJECT, TrainingWorld
 
 from costguard_sandbox.gce.vm import VM
@@ -35,6 +36,37 @@ def test_gang_goes_on_after_a_lost_vm_a_killed_rank_and_a_killed_guard(tmp_path:
         assert {vm.id for vm in job.vms if node_of(vm) != 1} == others
         assert sorted(node_of(vm) for vm in job.vms) == [0, 1, 1, 2]
         assert job.detail["job"]["preemptions"] == 1
+
+
+FLEX = f"""{L4}
+service_account = "trainer@{PROJECT}.iam.gserviceaccount.com"
+"""
+
+
+@pytest.mark.long
+def test_gang_on_flex_start_is_granted_at_once_and_proves_which_vms_it_has(tmp_path: Path) -> None:
+    """The guard is killed while the request waits and after a VM was lost; nothing of the group stays behind."""
+    with gang_ground(tmp_path / "ground", SPEED, FLEX) as place:
+        place.world.faults.add("flex_start", seconds=120)
+        job = GangJob(place, "plain", 3, "job")
+        job.launch(STEPS, "--last-after", str(job.home / "go"), "--patience", "90", preset="l4")
+        waits = "waits in us-central1-a for 3 flex-start VMs at once"
+        place.wait(lambda: job.detail["job"]["reason"].startswith(waits), "it waits")
+        assert place.vms == []
+        place.kill()
+        _wait_for_first_save(job)
+        assert len({vm.created_at for vm in job.vms}) == 1
+        lost, *others = job.up
+        place.world.faults.clear("flex_start")
+        place.world.faults.add("flex_start", seconds=5)
+        place.world.trigger("host-error", PROJECT, lost.name)
+        place.kill()
+        place.wait(lambda: job.runs_in(2), "the second round runs")
+        _finish(job)
+        assert [vm for vm in job.vms if vm.id in {one.id for one in others}] == others
+        assert len(job.vms) == 4
+        left = [*place.world.groups.of(PROJECT), *place.world.managed_groups.templates]
+        place.wait(lambda: not [*place.world.groups.of(PROJECT), *place.world.managed_groups.templates], f"{left} go")
 
 
 @pytest.mark.long

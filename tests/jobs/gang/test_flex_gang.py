@@ -17,6 +17,7 @@ from tests.jobs.gang_life import GangAgents
 from tests.jobs.world import RECIPE, ZONES, CrashPoint, Killed, World, world
 
 from costguard.jobs.decide.limits.holds import BudgetHold
+from costguard.jobs.rows.history import flex_waits
 from costguard.model.attempt import AttemptState, Outcome
 from costguard.model.buying import FLEX, bought
 from costguard.model.instance import ProvisioningModel, Status
@@ -124,6 +125,24 @@ def test_what_is_not_granted_in_time_is_asked_for_in_the_next_zone(sqlite_url: s
         assert {one.zone for one in later} == {B}
         assert [zone for _, zone, _ in w.cloud.groups.groups] == [B]
         assert len(w.cloud.groups.templates) == 1
+
+
+def test_a_request_that_may_not_wait_has_the_time_that_google_takes(sqlite_url: str) -> None:
+    """No resize request is granted at once; what is not granted within 90 s goes on elsewhere."""
+    with flexible(sqlite_url, a=None, b=20 * timedelta(seconds=1)) as w:
+        agents = begun(w, recipe=replace(FLEX_GANG, wait=timedelta(0)))
+        assert {one.reason for one in w.attempts() if one.zone == A} == {"not granted within 1 min 30 s"}
+        assert {one.zone for one in w.attempts() if one.is_open} == {B}
+        assert len(agents.running()) == 4
+
+
+def test_waits_of_several_vms_are_no_waits_of_one(sqlite_url: str) -> None:
+    """Several at once wait for other room, so that plans do not reckon with them."""
+    with flexible(sqlite_url, a=20 * MINUTE) as w:
+        w.submit(nodes=4, recipe=FLEX_GANG)
+        w.settle(minutes=10)
+        with w.database.read() as connection:
+            assert flex_waits.read(connection, w.clock.now()) == {}
 
 
 def test_a_request_that_fails_counts_as_no_room_in_its_zone(jobs: World) -> None:

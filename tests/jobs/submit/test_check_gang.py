@@ -52,6 +52,9 @@ def test_what_several_vms_cannot_have_is_refused(given: dict[str, Any], where: s
     assert where in refused(spec(**given))
 
 
+FLEX = replace(RECIPE, provisioning_model=ProvisioningModel.FLEX_START, service_account="vm@p.iam.gserviceaccount.com")
+
+
 def test_a_placement_that_google_does_not_offer_is_refused() -> None:
     """Before money is spent, with the series that have it."""
     close = spec(placement=Placement.COMPACT)
@@ -70,12 +73,38 @@ def test_one_vm_stands_close_to_none() -> None:
     assert refused(spec(placement=Placement.COMPACT)) == set()
 
 
-def test_flex_start_alone_is_refused() -> None:
-    """Google grants such VMs one by one."""
-    flex = replace(RECIPE, provisioning_model=ProvisioningModel.FLEX_START)
-    assert [one.where for one in gang_recipe_problems(spec(), flex)] == ["overrides.buy"]
-    assert list(gang_recipe_problems(spec(nodes=1), flex)) == []
+def test_flex_start_gets_a_fixed_number_of_vms_at_once() -> None:
+    """A group grants so many or none, and each of them proves by its account which it is."""
+    assert list(gang_recipe_problems(spec(), FLEX)) == []
     assert list(gang_recipe_problems(spec(), RECIPE)) == []
+    bare = replace(FLEX, service_account="")
+    (problem,) = gang_recipe_problems(spec(), bare)
+    assert problem.where == "overrides.buy"
+    assert "this preset's VMs have none: give the preset launch.service_account" in problem.message
+    assert list(gang_recipe_problems(spec(nodes=1), bare)) == []
+
+
+def test_a_range_of_vms_is_refused_by_flex_start() -> None:
+    """A grant of some of them is nothing that Google has."""
+    (problem,) = gang_recipe_problems(spec(nodes=8, least_nodes=2), FLEX)
+    assert problem.where == "nodes"
+    assert "give one number, such as --nodes 8" in problem.message
+
+
+@pytest.mark.parametrize(
+    ("given", "account", "why"),
+    [
+        ({"nodes": 8, "least_nodes": 2}, "vm@p.iam.gserviceaccount.com", "their number is a range"),
+        ({}, "", "its VMs have no service account"),
+        ({}, "vm@p.iam.gserviceaccount.com", ""),
+    ],
+)
+def test_the_cheapest_way_says_where_flex_start_is_left_out(given: dict[str, Any], account: str, why: str) -> None:
+    """Spot and on demand are left, so that nothing is refused."""
+    cheapest = replace(FLEX, machine_type="a2-highgpu-1g", service_account=account, buys_cheapest=True)
+    assert list(gang_recipe_problems(spec(**given), cheapest)) == []
+    said = [warning for warning in gang_warnings(spec(**given), cheapest) if "Flex-start is left out" in warning]
+    assert [why in warning for warning in said] == ([True] if why else [])
 
 
 @pytest.mark.parametrize(
@@ -153,3 +182,12 @@ def test_megatrons_older_checkpoints_are_told() -> None:
     plan = CheckpointPlan("gs://runs/train", look_for=LookFor(Framework.MEGATRON))
     *_, warning = gang_warnings(spec(nodes=8, least_nodes=2, checkpoint=plan), RECIPE)
     assert "torch_dist alone" in warning
+
+
+def test_close_together_is_not_for_vms_of_a_group() -> None:
+    """The policy of a job is named by each VM that is requested by itself."""
+    close = spec(placement=Placement.COMPACT)
+    g2 = replace(FLEX, machine_type="g2-standard-8", gpu_type="nvidia-l4", attaches_gpus=False)
+    assert [one.where for one in gang_recipe_problems(close, g2)] == ["placement"]
+    either = replace(g2, buys_cheapest=True)
+    assert any("close together" in warning for warning in gang_warnings(close, either))

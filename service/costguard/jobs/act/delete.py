@@ -106,7 +106,7 @@ class DeleteOrphanStep(StepDefaults):
     action: DeleteOrphan  # of a VM whose giving up the ledger proves
     is_asked: bool = False
     is_own: bool = False  # by its id
-    live_groups: set[str] = field(default_factory=set)  # of attempts that are not over
+    over_groups: set[str] = field(default_factory=set)  # all of whose attempts are over
     asked_in: str = ""
     urgency: Urgency = field(default=Urgency.STOP, init=False)
     begins_with: CallKind = field(default=CallKind.READ, init=False)
@@ -125,7 +125,9 @@ class DeleteOrphanStep(StepDefaults):
             return False
         self.is_own = any(attempt.gce_id == action.gce_id for attempt in named)
         every = attempts.of_jobs(connection, {attempt.job_id for attempt in named}).values()
-        self.live_groups = {one.vm_group for some in every for one in some if one.state is not AttemptState.OVER}
+        of_group = [one for some in every for one in some if one.vm_group]
+        live = {one.vm_group for one in of_group if one.state is not AttemptState.OVER}
+        self.over_groups = {one.vm_group for one in of_group} - live
         if any(gave_up(attempt, action.gce_id, action.request_uuid) for attempt in named):
             return True
         return unknown_vms.verdict_on(connection, InstanceKey(action.project, action.gce_id)) is UnknownVmVerdict.DELETE
@@ -155,11 +157,11 @@ class DeleteOrphanStep(StepDefaults):
         self.is_asked = True
 
     def _delete_from(self, group: GroupAddress, uuid: str) -> None:
-        """Has its group delete it; with the group itself, where no attempt of it is left that will."""
-        if group.name in self.live_groups:
-            self.means.launcher.groups.delete_vms(group, [self.action.name], uuid)
-        else:
+        """Has its group delete it; with the group itself, where the ledger is done with all of its VMs."""
+        if group.name in self.over_groups:
             self.means.launcher.groups.delete_group(group, uuid)
+        else:
+            self.means.launcher.groups.delete_vms(group, [self.action.name], uuid)
         self.is_asked = True
 
     def settle(self, connection: Connection, now: datetime, error: CloudError | None) -> bool:

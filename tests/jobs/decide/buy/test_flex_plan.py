@@ -71,6 +71,21 @@ def seen_of(*attempts: Any, **given: Any) -> Any:
 # What the policy sees.
 
 
+@pytest.mark.parametrize(
+    ("account", "least", "is_offered"),
+    [("vm@acme.iam.gserviceaccount.com", None, True), ("", None, False), ("vm@acme.iam.gserviceaccount.com", 2, False)],
+    ids=["a fixed number", "without an account", "a range"],
+)
+def test_several_vms_have_an_offer_where_a_group_can_make_them(
+    account: str, least: int | None, is_offered: bool
+) -> None:
+    """A plan that wanted what the job may not request would wait for nothing."""
+    several = due(recipe=replace(CHEAPEST, service_account=account), nodes=4, least_nodes=least)
+    policy = Scripted(Act.STAY)
+    planned(view(of_job=several), policy, ALL_WAYS)
+    assert (policy.seen[0].flex is not None) is is_offered
+
+
 def test_the_policy_sees_the_cheapest_offer_its_wait_and_its_seven_days() -> None:
     """It sees three minutes less of time: a request that is given up has to be seen gone."""
     offered = seen_of()

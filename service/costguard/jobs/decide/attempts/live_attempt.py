@@ -14,7 +14,7 @@ from costguard.jobs.decide.actions import (
     StopVm,
     TellCommandToStop,
 )
-from costguard.jobs.decide.attempts.waiting import given_up_at, look_at_waiting, waits_text
+from costguard.jobs.decide.attempts.waiting import given_up_at, look_at_waiting, wait_of, waits_text
 from costguard.jobs.decide.checkpoints.disk import nothing_saved, saves_on_disk
 from costguard.jobs.decide.limits.ceiling import (
     DEADLINE_NOTICE,
@@ -290,7 +290,7 @@ def _waiting(view: JobView, seen: AttemptView, context: JobContext) -> Proposal:
         return Proposal(state, reason, (EndAttempt(attempt.id, Outcome.STOCKOUT, reason),))
     until = given_up_at(view, attempt)
     if until is not None and context.now >= until:
-        return _end(view, attempt, Outcome.STOCKOUT, f"not granted within {span_text(view.job.recipe.wait)}")
+        return _end(view, attempt, Outcome.STOCKOUT, f"not granted within {span_text(wait_of(view, attempt))}")
     step = look_at_waiting(seen, Proposal(state, waits_text(view, attempt, context)), context)
     return replace(step, next_at=earliest(step.next_at, until, stop if isinstance(stop, datetime) else None))
 
