@@ -28,7 +28,7 @@ from costguard.gce.asking import OtherEndpoints, SetupQuestions
 from costguard.ledger.discovery.watch import WatchList
 from costguard.main.google_setup import GoogleSetup, Questions, attempt
 from costguard.main.messaging import slack_checkup
-from costguard.model.buying import FLEX, buys_all_at_once, models_of
+from costguard.model.buying import FLEX, has_group_identity, models_of
 from costguard.settings import Settings
 
 _LONGEST_S, _LONGEST_MORE_S = 6.0, 0.1  # 20 projects in 8 s, 500 in 56 s; the goals of 10 and 60 s hold the start too
@@ -59,7 +59,7 @@ def features_of(settings: Settings, more: Collection[Feature] = ()) -> frozenset
 def _buys_groups(settings: Settings) -> bool:
     """Says whether a preset may buy several VMs by flex-start, all at once."""
     recipes = (one.launch for one in settings.preset_list() if one.launch is not None)
-    return any(FLEX in models_of(one) and buys_all_at_once(one, is_elastic=False) for one in recipes)
+    return any(FLEX in models_of(one) and has_group_identity(one) for one in recipes)
 
 
 def _bucket(place: str | None) -> str:

@@ -121,10 +121,10 @@ def longest_run(recipe: Recipe, model: ProvisioningModel) -> timedelta:
     return min(recipe.max_run, LONGEST_FLEX_RUN) if model is FLEX else recipe.max_run
 
 
-def buys_all_at_once(recipe: Recipe, *, is_elastic: bool, is_compact: bool = False) -> bool:
-    """Says whether a job of several VMs may buy by flex-start: by a group, which grants so many VMs or none.
+def has_group_identity(recipe: Recipe) -> bool:
+    """Says whether VMs of a job may be made by a group, which grants so many flex-start VMs or none.
 
     Each VM of a group proves by Google's identity document which it is, and one without a service account has none
-    ("Verify the identity of VMs"). VMs that stand close together are requested one by one, with their policy.
+    ("Verify the identity of VMs").
     """
-    return bool(recipe.service_account) and not is_elastic and not is_compact
+    return bool(recipe.service_account)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
 
+from costguard.model.buying import has_group_identity
 from costguard.model.duration import read_span
 from costguard.model.launch import Placement, Recipe
 from costguard.model.money import ZERO, Money
@@ -187,6 +188,11 @@ class JobSpec:
         return self.fewest < self.nodes
 
     @property
+    def may_come_at_once(self) -> bool:
+        """Says whether a group of Google's may make its VMs: a fixed number, wherever the zone has room."""
+        return not self.is_elastic and self.placement is not Placement.COMPACT
+
+    @property
     def vm_count(self) -> NodeCount:
         """Returns the number of its VMs as its owner gave it: one number, or a range."""
         return NodeRange(self.fewest, self.nodes) if self.is_elastic else self.nodes
@@ -225,6 +231,11 @@ class Job:
     disk_given_up_at: datetime | None = None  # since when the disk that holds its checkpoints may go
     disk_given_up_by: str = ""
     gang_round: int = 0  # the round that its VMs are to run together; 0 before the first, and in a job of one VM
+
+    @property
+    def comes_by_group(self) -> bool:
+        """Says whether it may buy several VMs by flex-start: by a group, which makes all of them or none."""
+        return self.spec.may_come_at_once and has_group_identity(self.recipe)
 
     @property
     def is_gang(self) -> bool:

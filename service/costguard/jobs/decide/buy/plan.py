@@ -30,7 +30,7 @@ from costguard.jobs.decide.measures.work_left import ENDS, INTERVAL, overspent, 
 from costguard.jobs.decide.planned import AtRisk, JobPlan, Overhead, Risk, ShadowChoice, WorkLeft
 from costguard.jobs.decide.view import NO_ROOM, JobContext, JobView
 from costguard.model.attempt import Attempt, AttemptState, Outcome
-from costguard.model.buying import buys_all_at_once, models_of
+from costguard.model.buying import models_of
 from costguard.model.instance import ProvisioningModel
 from costguard.model.money import Money
 
@@ -126,7 +126,7 @@ def situation_of(view: JobView, basis: PlanBasis, context: JobContext) -> Situat
 
 def _flex(view: JobView, payable: Sequence[LaunchPlace], basis: PlanBasis) -> FlexOffer | None:
     """Returns the cheapest offer of flex-start; None where the job may have none, or knows no price of it."""
-    if view.job.is_gang and not buys_all_at_once(view.job.recipe, is_elastic=view.job.spec.is_elastic):
+    if view.job.is_gang and not view.job.comes_by_group:
         return None
     rates = [_dollars(one.rate) for one in payable if one.provisioning_model is FLEX and one.rate is not None]
     return flex_offer(view.job.recipe, min(rates), basis.waits) if rates else None

@@ -36,7 +36,6 @@ from costguard.jobs.decide.view import (
     without_vm,
 )
 from costguard.model.attempt import AttemptState, Outcome
-from costguard.model.buying import buys_all_at_once
 from costguard.model.instance import ProvisioningModel
 from costguard.model.job import JobState
 from costguard.model.launch import Placement
@@ -238,9 +237,7 @@ def _formed(gang: Gang, places: Sequence[LaunchPlace], context: JobContext) -> P
     if after is not None and after > context.now:
         again = f"{lead}tried again at {clock_text(after, context.now)}"
         return Proposal(without_vm(view), again, next_at=after)
-    spec = view.job.spec
-    is_compact = spec.placement is Placement.COMPACT
-    may_flex = buys_all_at_once(view.job.recipe, is_elastic=spec.is_elastic, is_compact=is_compact)
+    may_flex = view.job.comes_by_group
     sold = [place for place in places if may_flex or place.provisioning_model is not ProvisioningModel.FLEX_START]
     chosen = choose(tried, sold, context)
     if isinstance(chosen, Hopeless):

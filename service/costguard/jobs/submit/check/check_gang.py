@@ -121,11 +121,10 @@ def gang_warnings(spec: JobSpec, recipe: Recipe) -> Iterator[str]:
     """Warns where nothing in the command forms one training of several VMs, and of what fewer of them mean."""
     if spec.is_elastic:
         yield from _elastic_warnings(spec)
-    is_compact = spec.placement is Placement.COMPACT
-    may_flex = buying.buys_all_at_once(recipe, is_elastic=spec.is_elastic, is_compact=is_compact)
+    may_flex = spec.may_come_at_once and buying.has_group_identity(recipe)
     if spec.nodes > 1 and recipe.buys_cheapest and buying.FLEX in buying.models_of(recipe) and not may_flex:
         why = "its VMs have no service account"
-        if spec.is_elastic or is_compact:
+        if not spec.may_come_at_once:
             why = "their number is a range" if spec.is_elastic else "they are to stand close together"
         yield f"Flex-start is left out: it grants several VMs all at once by a group, and {why}."
     if spec.nodes <= 1 or not spec.command or _is_launched(spec.command):
