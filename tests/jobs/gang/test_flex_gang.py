@@ -354,7 +354,8 @@ def _played(w: World, fuse: CrashPoint | None = None, seconds: float = 600) -> b
         try:
             do(*given)
         except Killed:
-            w.guard()
+            w.guard()  # an agent whose word was taken, and its answer lost, says the next one under the next number
+            w.outside.seq = {one.name: one.agent.accepted_through for one in w.attempts()}
             return True
         return False
 
