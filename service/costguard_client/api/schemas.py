@@ -2661,9 +2661,11 @@ class QuoteOut(TypedDict):
     hours: str
     kind: Literal["training", "dev"]
     machine: QuotedVmOut | None
-    """The VM; null: there is no such preset, or it cannot be launched."""
+    """One of its VMs; null: there is no such preset, or it cannot be launched."""
     moves: list[DataMoveOut]
     """The inputs and outputs with the cost of moving them."""
+    nodes: int
+    """The number of VMs whose prices these are together; of a range, the most."""
     on_notice: str
     """Whether a save fits in the notice of a preemption, as last measured of this command on this preset;
     empty: not known.

@@ -81,7 +81,7 @@ def test_a_policy_of_another_owner_is_left_alone(jobs: World) -> None:
     """The name is taken: the job ends, and the policy stays."""
     jobs.cloud.policies.make(POLICY, "of somebody else")
     jobs.submit(nodes=3, **CLOSE)
-    jobs.settle(8)
+    jobs.settle(15)
     assert "a policy that this installation did not make" in jobs.job().reason
     assert jobs.job().state is JobState.FAILED
     assert POLICY in jobs.cloud.policies.there
@@ -132,6 +132,19 @@ def test_a_cancel_while_the_policy_is_made_leaves_none(jobs: World) -> None:
     jobs.settle(10)
     assert jobs.job().state is JobState.CANCELLED
     assert jobs.cloud.policies.made == jobs.cloud.policies.deleted == [POLICY]
+
+
+def test_a_call_that_is_heard_late_leaves_no_policy(jobs: World) -> None:
+    """Google may still make it after nobody wants it: it is looked for until that cannot be."""
+    jobs.cloud.deaf = 100
+    jobs.submit(nodes=3, **CLOSE)
+    jobs.step()
+    jobs.cancel()
+    jobs.settle(1.5)
+    jobs.cloud.deaf = 0
+    jobs.cloud.policies.make(POLICY, "Costguard g1: VMs of job j1")
+    jobs.settle(10)
+    assert jobs.cloud.policies.deleted == [POLICY]
 
 
 def test_a_guard_that_ends_at_any_step_makes_one_policy_and_leaves_none(sqlite_url: str) -> None:
