@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.builders import PROJECT
 from tests.jobs.gang_life import GangAgents
-from tests.jobs.world import PROJECT, RECIPE, CrashPoint, Killed, World, world
+from tests.jobs.world import RECIPE, CrashPoint, Killed, World, world
 
 from costguard.errors import PermissionDenied
 from costguard.jobs.rows import placement_rows
