@@ -14,6 +14,7 @@ from tests.checkpoints.gangs import recorded, saved_files
 from tests.checkpoints.places import Memory
 
 from costguard_vm.agent.calls import Metadata
+from costguard_vm.agent.processes import Gentle
 from costguard_vm.agent.settings import AttemptSettings
 from costguard_vm.agent.transfers.gang_travel import GangTravel
 from costguard_vm.agent.transfers.phases import Phases
@@ -54,7 +55,7 @@ class _Secrets(CommandSecrets):
     def __init__(self, bucket: SharedBucket) -> None:
         self._bucket = bucket
 
-    def transfer(self, wait: Callable[[float], Any], is_gentle: bool = False) -> Transfer:
+    def transfer(self, wait: Callable[[float], Any], is_gentle: Gentle = False) -> Transfer:
         return self._bucket
 
 

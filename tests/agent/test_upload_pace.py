@@ -55,7 +55,7 @@ def test_uploads_are_behind_once_the_newest_is_older_than_two_saves(
 
 
 def test_an_older_upload_does_not_count_back() -> None:
-    """Of several, the newest says how much is safe."""
+    """The newest of several says how much is safe."""
     pace = saved(10, 20, 30, uploaded=30)
     pace.uploaded("step-10")
     assert not pace.is_behind(after(45))

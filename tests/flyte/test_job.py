@@ -62,6 +62,7 @@ EVERYTHING = CostguardJob(
     project="lab",
     owner="ada@lab.example",
     nodes=2,
+    placement="compact",
     name="llama {run}",
     inputs={"data": "/data/in"},
     outputs={"model": "/data/model"},

@@ -66,7 +66,7 @@ def test_a_policy_is_made_read_and_deleted(region: Region) -> None:
 
 
 def test_a_policy_looks_as_the_discovery_document_says(region: Region) -> None:
-    """Google's own description of the resource and of its list."""
+    """The resource and its list follow Google's own description."""
     region.make()
     path = f"{region.url}/compute/v1/projects/demo/regions/{REGION}/resourcePolicies"
     assert problems(httpx.get(f"{path}/{NAME}").json(), "ResourcePolicy") == []
@@ -74,7 +74,7 @@ def test_a_policy_looks_as_the_discovery_document_says(region: Region) -> None:
 
 
 def test_a_repeated_insert_makes_no_second_policy(region: Region) -> None:
-    """Under the same request id the first operation is the answer; under another one the name is taken."""
+    """The first operation is the answer to the same request id; under another one the name is taken."""
     region.make()
     region.make()
     with pytest.raises(AlreadyExists):
@@ -113,6 +113,7 @@ def test_a_vm_that_names_no_policy_that_is_there_is_refused(region: Region) -> N
 
 
 def test_a_policy_that_is_gone_cannot_be_deleted(region: Region) -> None:
+    """Google says that it is not there."""
     with pytest.raises(NotFound):
         region.delete()
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from tests.gangs import judge, train_plain
 from tests.gangs.job import GangJob, node_of
-from tests.gangs.life import gang_ground, money_wrong
+from tests.gangs.life import SETTINGS, gang_ground, money_wrong
 from tests.scenario.test_flex_job import L4
-from tests.scenario.training_ground import PROJECT, TrainingWorld
+from tests.scenario.training_ground import PROJECT, TrainingWorld, ground
 
 from costguard_sandbox.gce.vm import VM
 
@@ -109,6 +109,38 @@ def test_gang_takes_what_can_be_had(tmp_path: Path) -> None:
         assert set(job.finals) == {train_plain.undisturbed(3, steps)}
         wrong = [*judge.at_once(job.written), *judge.one_process_each(job.written, 3), *money_wrong(place)[0]]
         assert wrong == []
+
+
+@pytest.mark.long
+def test_gang_stands_close_together(tmp_path: Path) -> None:
+    """Its policy is there before its VMs, all of them name it, also the one for a lost VM, and it goes after them."""
+    preset = """
+[presets.l4]
+limit = "never"
+match = { gpu_types = ["nvidia-l4"] }
+[presets.l4.launch]
+machine_type = "g2-standard-4"
+gpu_type = "nvidia-l4"
+gpu_count = 1
+zones = ["us-central1-a"]
+"""
+    (tmp_path / "ground").mkdir()
+    with ground(tmp_path / "ground", 5.0, SETTINGS + preset, speed=SPEED, bills=True) as place:
+        job = GangJob(place, "plain", 2, "job")
+        options = ("--last-after", str(job.home / "go"), "--patience", "90")
+        job.launch(STEPS, *options, preset="l4", placement="compact")
+        _wait_for_first_save(job)
+        place.world.preempt(PROJECT, _vm(job, 1).name)
+        place.wait(lambda: job.runs_in(2), "the second round runs")
+        name = f"projects/{PROJECT}/regions/us-central1/resourcePolicies/cg-{job.id}"
+        assert [vm.given.get("resourcePolicies") for vm in job.vms] == [[name]] * 3
+        assert _policies(place) == [name]
+        _finish(job)
+        place.wait(lambda: not _policies(place), "the policy is deleted")
+
+
+def _policies(place: TrainingWorld) -> list[str]:
+    return [one.path for one in place.world.belongings if one.path.endswith(one.name) and "Policies/" in one.path]
 
 
 def _ranks(job: GangJob, number: int) -> set[int]:

@@ -312,10 +312,10 @@ def run_in_round(
     """Returns the run of one VM in a round, from what its attempt says: when it was cut or exited (`ends`), and the
     round that its agent last reported as ended, with the time. Without any of these it ended as its attempt did.
     """
-    known = [end for end in ends if end is not None]
+    moments = [end for end in ends if end is not None]
     if fallen is not None and fallen[0] == number:
-        known.append(fallen[1])
-    return member._replace(ended_at=min(known, default=member.ended_at))
+        moments.append(fallen[1])
+    return member._replace(ended_at=min(moments, default=member.ended_at))
 
 
 def span_of_round(members: Sequence[MemberRun], has_steps: bool) -> tuple[datetime | None, datetime | None]:

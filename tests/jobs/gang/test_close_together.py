@@ -7,17 +7,22 @@ from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
+from tests.builders import PROJECT
 from tests.jobs.gang_life import GangAgents
-from tests.jobs.world import PROJECT, RECIPE, CrashPoint, Killed, World, world
+from tests.jobs.world import RECIPE, CrashPoint, Killed, World, world
 
 from costguard.errors import PermissionDenied
 from costguard.jobs.rows import placement_rows
 from costguard.model.job import JobState
 from costguard.model.launch import Placement
 
-CLOSE = {"placement": Placement.COMPACT, "recipe": replace(RECIPE, machine_type="g2-standard-8", attaches_gpus=False)}
+CLOSE: dict[str, Any] = {
+    "placement": Placement.COMPACT,
+    "recipe": replace(RECIPE, machine_type="g2-standard-8", attaches_gpus=False),
+}
 POLICY = (PROJECT, "us-central1", "cg-j1")
 
 
@@ -36,7 +41,7 @@ def finish(jobs: World, agents: GangAgents) -> None:
 
 
 def test_a_policy_is_made_before_the_vms_and_deleted_after_them(jobs: World) -> None:
-    """One policy, which every VM names from its request on; nobody keeps it once the job is over."""
+    """Every VM names the one policy from its request on; nobody keeps it once the job is over."""
     jobs.submit(nodes=3, **CLOSE)
     jobs.step()
     assert jobs.cloud.all == []
@@ -79,9 +84,9 @@ def test_a_policy_that_google_refuses_ends_the_job_by_its_name(jobs: World) -> N
 
 def test_a_policy_of_another_owner_is_left_alone(jobs: World) -> None:
     """The name is taken: the job ends, and the policy stays."""
-    jobs.cloud.policies.make(POLICY, "of somebody else")
+    jobs.cloud.policies.make(POLICY, "of another installation")
     jobs.submit(nodes=3, **CLOSE)
-    jobs.settle(8)
+    jobs.settle(15)
     assert "a policy that this installation did not make" in jobs.job().reason
     assert jobs.job().state is JobState.FAILED
     assert POLICY in jobs.cloud.policies.there
@@ -113,7 +118,7 @@ def test_a_job_without_placement_makes_no_policy(jobs: World) -> None:
 
 @pytest.mark.parametrize("lost", ["deaf", "mute"])
 def test_a_lost_call_makes_no_second_policy(jobs: World, lost: str) -> None:
-    """Whether Google heard it is found out by a look."""
+    """A look finds out whether Google heard it."""
     setattr(jobs.cloud, lost, 1)
     jobs.submit(nodes=3, **CLOSE)
     agents = GangAgents(jobs)
@@ -134,8 +139,21 @@ def test_a_cancel_while_the_policy_is_made_leaves_none(jobs: World) -> None:
     assert jobs.cloud.policies.made == jobs.cloud.policies.deleted == [POLICY]
 
 
+def test_a_call_that_is_heard_late_leaves_no_policy(jobs: World) -> None:
+    """Google may still make it after nobody wants it: it is looked for until that cannot be."""
+    jobs.cloud.deaf = 100
+    jobs.submit(nodes=3, **CLOSE)
+    jobs.step()
+    jobs.cancel()
+    jobs.settle(1.5)
+    jobs.cloud.deaf = 0
+    jobs.cloud.policies.make(POLICY, "Costguard g1: VMs of job j1")
+    jobs.settle(10)
+    assert jobs.cloud.policies.deleted == [POLICY]
+
+
 def test_a_guard_that_ends_at_any_step_makes_one_policy_and_leaves_none(sqlite_url: str) -> None:
-    """Killed before and after every commit and call of the first turns, and of those after the cancel."""
+    """The guard is killed before and after commits and calls of the first turns, and of those after the cancel."""
     points, after_delete = 0, 0
     with world(sqlite_url) as first:
         first.submit(nodes=3, **CLOSE)

@@ -187,7 +187,7 @@ def test_a_vm_that_stands_by_in_vain_is_given_back(jobs: World) -> None:
 
 
 def test_a_vm_that_would_save_time_waits_two_hours_for_a_checkpoint(jobs: World) -> None:
-    """Its job may save once an hour; one that saves nothing at all pays for it no longer."""
+    """A job may save once an hour; one that saves nothing at all pays for it no longer."""
     agents = begun(jobs, room=3, work=timedelta(hours=30))
     jobs.cloud.room.clear()
     for _ in range(60 * 6):

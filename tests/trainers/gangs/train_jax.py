@@ -100,11 +100,11 @@ def _by_shards(mesh: jax.sharding.Mesh, shards: int) -> Callable[[State, jax.Arr
     def train(state: State, rows: jax.Array) -> State:
         weights, batch = seen(state["weights"]), seen(rows).reshape(shards, ROWS, WIDTH)
         own = range(shards)[(rows.addressable_shards[0].index[0].start or 0) // ROWS :][: shards // mesh.size]
-        each = numpy.zeros((shards, *weights.shape), "float32")
+        by_shard = numpy.zeros((shards, *weights.shape), "float32")
         for shard in own:
-            each[shard] = of_one(weights, batch[shard])
+            by_shard[shard] = of_one(weights, batch[shard])
         total = numpy.zeros_like(weights)
-        for gradient in seen(placed(each)):
+        for gradient in seen(placed(by_shard)):
             total += gradient
         momentum = numpy.float32(0.9) * seen(state["momentum"]) + total
         return {"weights": placed(weights - numpy.float32(0.01) * momentum), "momentum": placed(momentum)}

@@ -182,7 +182,7 @@ class QuoteOut(Out):
         "spec.nodes", description="The number of VMs whose prices these are together; of a range, the most."
     )
     machine: QuotedVmOut | None = Field(
-        description="One of its VMs; null: there is no such preset, or it cannot be launched."
+        description="The machine of each of its VMs; null: there is no such preset, or it cannot be launched."
     )
     places: Sequence[QuotedPlaceOut] = Field(description="The places in the order in which they would be tried now.")
     cheapest: OfferOut | None = Field(

@@ -214,7 +214,7 @@ class RoundOut(Out):
 
     number: int
     released_at: Moment | None = Field(description="The time at which its VMs were let begin.")
-    vms: int | None = Field(description="How many VMs ran it; null: it was recorded before this was.")
+    vms: int | None = Field(description="The number of VMs that ran it; null: it was recorded before this was.")
     started_at: Moment | None = Field(
         description="The time at which the last of its commands had begun; null: not all of them have."
     )

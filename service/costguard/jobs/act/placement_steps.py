@@ -54,8 +54,8 @@ class MakePolicyStep(StepDefaults):
         if self.seen is None:
             what = f"policy/{policy.region}/{policy.wanted_at.isoformat()}/{policy.tries}"
             uuid = request_uuid(policy.project, policy.name, what)
-            about = _described(self.means, policy.job_id)
-            launcher.make_placement_policy(policy.project, policy.region, policy.name, about, uuid)
+            description = _described(self.means, policy.job_id)
+            launcher.make_placement_policy(policy.project, policy.region, policy.name, description, uuid)
 
     def settle(self, connection: Connection, now: datetime, error: CloudError | None) -> bool:
         policy, seen = _given(self.policy), self.seen

@@ -34,10 +34,10 @@ def change(connection: Connection, policy: PlacementPolicy, **values: Any) -> bo
     return connection.execute(mine.where(_OF.gone_at.is_(None)).values(values)).rowcount == 1
 
 
-def of_jobs(connection: Connection, of: Collection[Job]) -> dict[str, list[PlacementPolicy]]:
+def of_jobs(connection: Connection, some_jobs: Collection[Job]) -> dict[str, list[PlacementPolicy]]:
     """Returns the policies of those jobs whose VMs are to stand close together; the others cost no query."""
     policies: dict[str, list[PlacementPolicy]] = {}
-    for some in chunks({job.id for job in of if job.spec.placement is Placement.COMPACT}):
+    for some in chunks({job.id for job in some_jobs if job.spec.placement is Placement.COMPACT}):
         for row in connection.execute(select(*_COLUMNS).where(_OF.job_id.in_(some)).order_by(_OF.job_id, _OF.region)):
             policies.setdefault(row.job_id, []).append(_policy(row))
     return policies

@@ -1,4 +1,4 @@
-"""Whether uploads keep up with the saves of a command. Pure."""
+"""Tells whether uploads keep up with the saves of a command. Pure."""
 
 from __future__ import annotations
 
