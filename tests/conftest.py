@@ -38,6 +38,7 @@ settings.load_profile("house")
 
 # Python's own pace walks the modules of the whole suite again and again: a tenth of the time that tests take.
 gc.set_threshold(20_000, 10, 10)
+gc.disable()  # until all is collected
 
 # A shell lets what it starts in the background ignore Ctrl-C, and so would every program that a test starts.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -65,6 +66,7 @@ def pytest_collection_finish() -> None:
     through.
     """
     gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(scope="session", autouse=True)
