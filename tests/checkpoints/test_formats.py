@@ -168,7 +168,7 @@ def test_no_beginning_of_a_metadata_tells_its_shards() -> None:
 
 
 def test_a_metadata_that_is_written_again_is_read_again() -> None:
-    """What is remembered of one is of its bytes: twenty others of the same length between them change nothing."""
+    """A metadata is remembered by its bytes: twenty others of the same length between two readings change nothing."""
 
     def shards(size: int) -> object:
         place = Memory([(".metadata", dcp_metadata({"__0_0.distcp": size}))])
