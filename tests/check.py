@@ -111,8 +111,9 @@ def main(arguments: list[str]) -> int:
         if (folder := memory_folder()) is not None:
             os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", folder)  # where each test has its folder
         # pytest's summary is the last thing printed: continuous integration reads it.
-        # Half as many again as there are cores: where processes and sockets are tested, a worker mostly waits for them.
-        workers = ["-n", str(min(cores + cores // 2, MOST_WORKERS)), "--dist", "worksteal"]
+        # Twice as many as there are cores: where agents, guards and demos are tested, a worker waits for them for more
+        # than half of its time.
+        workers = ["-n", str(min(2 * cores, MOST_WORKERS)), "--dist", "worksteal"]
         tests = int(pytest.main(["-q", *workers, *arguments], plugins=[report]))
         report.tell(list(report.running), print)  # where pytest came to no summary
     return tests or int(bool(report.failed))

@@ -183,7 +183,7 @@ def _types(nodes: Sequence[ast.AST], tokens: list[tokenize.TokenInfo]) -> Iterat
 
 
 def _names(tokens: list[tokenize.TokenInfo], types: list[tuple[Place, Place]]) -> Counter[str]:
-    """How often the program has each name outside these places of types."""
+    """Counts each name of the program outside these places of types."""
     of_line: dict[int, list[tuple[Place, Place]]] = {}
     for begin, end in types:
         of_line.setdefault(begin[0], []).append((begin, end))

@@ -75,7 +75,7 @@ def _order(gang: Gang, s3: S3Server, **more: Any) -> None:
             gang={"node": str(node), "nodes": str(len(gang.vms))},
             job="one",
             stand_by_s=0.1,
-            look_s=0.7,
+            look_s=0.5,
             **{"parts_s": 30.0, **more},
         )
 
@@ -139,6 +139,7 @@ def test_a_checkpoint_is_there_once_every_node_has_uploaded_its_part(trio: Gang,
     assert "saved" not in pair.guards[1].kinds()
 
 
+@pytest.mark.long
 def test_the_first_nodes_successor_publishes_what_was_whole_before_it_is_ready(trio: Gang, s3: S3Server) -> None:
     """The first node's VM is lost with its part uploaded, and no agent is left that knew of it. All resume from it."""
     name, pair = "deepspeed-1", _gang(trio, 0, 1)

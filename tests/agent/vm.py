@@ -100,6 +100,9 @@ class Vm:
         run = max(self.run_folders())
         command = json.loads((run / "command.json").read_text())["pid"]
         os.killpg(command, signal.SIGKILL)
+        if (container := self.tools / "container").exists():  # of docker_stub: its output would be waited for
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(int(container.read_text()), signal.SIGKILL)
         exit_file = run / "exit.json"
         wait_until_unlocked(run / "lock")
         exit_file.unlink()

@@ -165,3 +165,14 @@ def test_no_beginning_of_a_metadata_tells_its_shards() -> None:
         place = Memory([(".metadata", whole[:cut])])
         shards = shards_of(place.listing.files[".metadata"], place)
         assert shards == (sizes if cut == len(whole) else None)
+
+
+def test_a_metadata_that_is_written_again_is_read_again() -> None:
+    """A metadata is remembered by its bytes: twenty others of the same length between two readings change nothing."""
+
+    def shards(size: int) -> object:
+        place = Memory([(".metadata", dcp_metadata({"__0_0.distcp": size}))])
+        return shards_of(place.listing.files[".metadata"], place)
+
+    sizes = [*range(40, 60), 40, 59, 40]
+    assert [shards(size) for size in sizes] == [{"__0_0.distcp": size} for size in sizes]

@@ -110,6 +110,7 @@ def owners(scenario: dict[str, Any]) -> set[str]:
     return {vm["owner"] for vm in [*scenario["instance"], *made] if "owner" in vm}
 
 
+@pytest.mark.long
 def test_the_demos_job_loses_its_vm_and_comes_to_the_same_result(tmp_path: Path) -> None:
     """The VMs really run; its output, its steps and its end are reported, and SIGTERM leaves nothing running.
 

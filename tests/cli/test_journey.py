@@ -21,7 +21,7 @@ from tests.cli.printed import ROOT, commands_of
 from tests.cli.test_demo import demo, read_until
 from tests.cli.typed import Typist
 from tests.first_hour.readme import set_up_commands
-from tests.sandbox.guest.served_vms import PATIENCE_S
+from tests.sandbox.guest.served_vms import PATIENCE_S, processes_of
 
 DOCUMENTS = (ROOT / "README.md", ROOT / "service" / "docs" / "jobs.md")
 JOB = "train-moons"  # the demo's own, by its name
@@ -100,7 +100,7 @@ def test_every_printed_command_is_part_of_the_journey() -> None:
 def test_a_newcomer_gets_what_the_documents_say(tmp_path: Path, typist: Typist) -> None:
     """Each command as printed, in the environment that the demo prints, JOB standing for the demo's own job.
 
-    Meanwhile the demo plays the whole product.
+    Meanwhile the demo plays the whole product; SIGTERM ends it, and it leaves nothing behind.
     """
     with demo(tmp_path, "--steps", "3000") as process:
         seen = read_until(process, "export COSTGUARD_URL")
@@ -123,6 +123,9 @@ def test_a_newcomer_gets_what_the_documents_say(tmp_path: Path, typist: Typist) 
             lines.until("The tool `fleet` answered: ")
             for command in NAMED:
                 assert newcomer.types(f"{command} --help").returncode == 0
+        assert (process.returncode, process.stderr.read()) == (0, "")
+    assert processes_of(tmp_path) == []
+    assert list(tmp_path.glob("costguard-demo-*")) == []
     assert not [one for one in distributions() if one.metadata["Name"] == "bert"], "a VM installs on its own disk"
 
 

@@ -35,16 +35,19 @@ def test_a_statement_is_described_as_psycopg_does_each_time(connection: psycopg.
 
 
 def test_columns_are_made_once(connection: psycopg.Connection[Any]) -> None:
+    """The second execution of a statement gives the very objects of the first."""
     first, again = (connection.execute("SELECT 1 AS one").description for _ in range(2))
     assert first is again
 
 
 def test_a_statement_without_rows_has_no_description(connection: psycopg.Connection[Any]) -> None:
+    """A new table and a row that is inserted give no columns, as with psycopg's own cursor."""
     assert _described(connection, "CREATE TEMPORARY TABLE kept (one int) ON COMMIT DROP") is None
     assert _described(connection, "INSERT INTO kept VALUES (1)") is None
 
 
 def test_a_table_that_gained_a_column_is_described_again(connection: psycopg.Connection[Any]) -> None:
+    """The same text has two columns then."""
     connection.execute("CREATE TEMPORARY TABLE kept (one int) ON COMMIT DROP")
     everything = "SELECT * FROM kept"
     assert [column[0] for column in _described(connection, everything) or ()] == ["one"]

@@ -66,6 +66,7 @@ def _until(holds: Callable[[], bool]) -> None:
         pause.wait(0.2)
 
 
+@pytest.mark.parametrize("dialect", ["postgresql", pytest.param("sqlite", marks=pytest.mark.long)])
 def test_guard_that_freezes_or_is_killed_is_replaced(pair: Pair) -> None:
     """SIGSTOP: the other acts; its web process says so truthfully; thawed, it writes nothing and waits for its turn.
 

@@ -11,6 +11,7 @@ from tests.scenario.training_ground import TrainingWorld, ground, uninterrupted
 STEPS, EVERY, SLOW_AT = 240, 20, 160
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", [1])
 def test_three_preemptions_change_nothing_about_the_result(tmp_path: Path, seed: int) -> None:
     """Twice at a random step, once while a checkpoint is being written; the result is the uninterrupted one."""

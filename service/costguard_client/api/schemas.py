@@ -2663,7 +2663,7 @@ class QuoteOut(TypedDict):
     hours: str
     kind: Literal["training", "dev"]
     machine: QuotedVmOut | None
-    """One of its VMs; null: there is no such preset, or it cannot be launched."""
+    """The machine of each of its VMs; null: there is no such preset, or it cannot be launched."""
     moves: list[DataMoveOut]
     """The inputs and outputs with the cost of moving them."""
     nodes: int
@@ -3087,7 +3087,7 @@ class RoundOut(TypedDict):
     step: int | None
     """The last step that node 0 reported in it."""
     vms: int | None
-    """How many VMs ran it; null: it was recorded before this was."""
+    """The number of VMs that ran it; null: it was recorded before this was."""
 
 
 class SaveIntervalOut(TypedDict):
