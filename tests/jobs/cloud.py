@@ -88,8 +88,6 @@ class CloudOfVms(PolicyCalls):
         marks = (self.all, sorted(self._operations.items()), self._by_request, self.policies.mark())
         return repr(marks) + self.groups.mark()
 
-    # The launcher.
-
     def look(self, project: str, zone: str, name: str) -> Sighting | None:
         with self.called("look", project, changes=False):
             vm = self._there.get((project, zone, name))

@@ -393,10 +393,8 @@ class OidcProvider(Protocol):
 
     def finish(self, code: str, redirect_uri: str, nonce: str, verifier: str) -> str:
         """Returns the address of the person who came back with this code, in lower case, verified by the provider."""
-        ...
 
 
 class Clock(Protocol):
     def now(self) -> datetime:
         """The present moment, aware, in UTC."""
-        ...
