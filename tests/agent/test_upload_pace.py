@@ -33,25 +33,24 @@ def after(minutes: float) -> datetime:
 
 
 @pytest.mark.parametrize(
-    ("pace", "now", "is_behind"),
+    ("saves", "uploaded", "now", "is_behind"),
     [
-        (saved(), 100, False),
-        (saved(10), 100, False),
-        (saved(10, 20, uploaded=10), 29, False),
-        (saved(10, 20, uploaded=10), 31, True),
-        (saved(10, 20, 30, uploaded=20), 39, False),
-        (saved(10, 20, 30, uploaded=20), 41, True),
-        (saved(10, 20, 30, uploaded=30), 300, False),
-        (saved(10, 20), 29, False),
-        (saved(10, 20), 31, True),
+        ((), None, 100, False),
+        ((10,), None, 100, False),
+        ((10, 20), 10, 29, False),
+        ((10, 20), 10, 31, True),
+        ((10, 20, 30), 20, 39, False),
+        ((10, 20, 30), 20, 41, True),
+        ((10, 20, 30), 30, 300, False),
+        ((10, 20), None, 29, False),
+        ((10, 20), None, 31, True),
     ],
-    ids=str,
 )
 def test_uploads_are_behind_once_the_newest_is_older_than_two_saves(
-    pace: UploadPace, now: float, is_behind: bool
+    saves: tuple[int, ...], uploaded: int | None, now: float, is_behind: bool
 ) -> None:
     """A command that has stopped saving is none that uploads fall behind, nor is one that saved once."""
-    assert pace.is_behind(after(now)) is is_behind
+    assert saved(*saves, uploaded=uploaded).is_behind(after(now)) is is_behind
 
 
 def test_an_older_upload_does_not_count_back() -> None:

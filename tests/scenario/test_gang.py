@@ -113,7 +113,7 @@ def test_gang_takes_what_can_be_had(tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_gang_stands_close_together(tmp_path: Path) -> None:
-    """Its policy is there before its VMs, all of them name it, also the one for a lost VM, and it goes after them."""
+    """The policy is there before the VMs, all of them name it, also the one for a lost VM, and it goes after them."""
     preset = """
 [presets.l4]
 limit = "never"

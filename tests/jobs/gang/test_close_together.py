@@ -69,6 +69,24 @@ def test_a_lost_vm_is_replaced_under_the_same_policy(jobs: World) -> None:
     assert jobs.cloud.policies.made == [POLICY]
 
 
+def test_a_gang_that_moves_has_a_policy_in_each_region(jobs: World) -> None:
+    """It is recovering while the second one is made, and both are deleted in the end."""
+    jobs.submit(nodes=3, **{**CLOSE, "recipe": replace(CLOSE["recipe"], zones=("us-central1-a", "us-east1-c"))})
+    agents = GangAgents(jobs)
+    agents.until_running(3)
+    jobs.cloud.stockouts.add("us-central1-a")
+    jobs.cloud.preempt(jobs.vm("cg-j1-2"))
+    states = set()
+    for _ in range(90):
+        agents.step()
+        states |= {jobs.job().state} if "is made before its VMs" in jobs.job().reason else set()
+    assert states == {JobState.RECOVERING}
+    agents.until_running(3)
+    assert jobs.cloud.policies.made == [POLICY, (PROJECT, "us-east1", "cg-j1")]
+    finish(jobs, agents)
+    assert jobs.cloud.policies.there == {}
+
+
 def test_a_policy_that_google_refuses_ends_the_job_by_its_name(jobs: World) -> None:
     """No VM was asked for, and nothing was spent."""
     jobs.cloud.policies.refusal = "Quota 'RESOURCE_POLICIES' exceeded. Limit: 10.0 in region us-central1."

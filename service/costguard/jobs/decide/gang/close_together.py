@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from costguard.jobs.decide.actions import LaunchAttempt, MakePlacementPolicy, Proposal
 from costguard.jobs.decide.buy.placement import region_of
-from costguard.jobs.decide.view import JobContext, JobView, earliest, is_due
+from costguard.jobs.decide.view import JobContext, JobView, earliest, is_due, without_vm
 from costguard.model.job import JobState
 from costguard.model.launch import Placement, policy_name
 
@@ -24,7 +24,7 @@ def with_policy(view: JobView, step: Proposal, context: JobContext) -> Proposal:
     name = f"its placement policy {policy_name(view.job.id)} in {region}"
     if policy is not None and policy.refused:
         return Proposal(JobState.FAILED, f"Google refused {name}: {policy.refused}", others)
-    state = view.job.state if any(seen.attempt.is_open for seen in view.attempts) else JobState.QUEUED
+    state = view.job.state if any(seen.attempt.is_open for seen in view.attempts) else without_vm(view)
     error = f" ({policy.error})" if policy is not None and policy.error else ""
     due = policy.try_after if policy is not None else None
     if not is_due(due, context.now):
