@@ -31,7 +31,9 @@ from costguard.settings.environment import is_secret
 
 # The one process of which all guards are forks loads what any of them needs; it finds our modules in its folder.
 forks = multiprocessing.get_context("forkserver")
-forks.set_forkserver_preload(["tests.built_before_forks", "tests.scenario.guard_process", "tests.forked_guard"])
+forks.set_forkserver_preload(
+    ["tests.built_before_forks", "tests.scenario.guard_process", "tests.forked_guard", "tests.frozen_before_forks"]
+)
 
 FORKS = "forks"  # the name of the process that forks the others
 _SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER of prctl(2): orphans below become this process's children
