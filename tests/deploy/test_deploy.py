@@ -207,6 +207,9 @@ def test_role_for_launching_holds_what_the_code_asks_for() -> None:
     wanted |= {f"compute.resourcePolicies.{'create' if verb == 'insert' else verb}" for verb in verbs}
     wanted |= {"compute.resourcePolicies.use"} if '"resource_policies"' in policies else set()
     wanted |= {"compute.reservations.get", "compute.futureReservations.list"}  # of gce/reservations.py
+    # Of gce/vm_groups.py: resize requests, their cancel and the deletion of VMs are updates of the group.
+    wanted |= {f"compute.instanceTemplates.{verb}" for verb in ("create", "delete", "get", "useReadOnly")}
+    wanted |= {f"compute.instanceGroupManagers.{verb}" for verb in ("create", "delete", "get", "update")}
     wanted |= {"compute.acceleratorTypes.get", "compute.images.get", "compute.images.getFromFamily"}  # of the doctor
     role = parsed("iam-role-launch.yaml")
     assert role["includedPermissions"] == sorted(wanted)

@@ -61,7 +61,7 @@ def test_each_due_run_of_a_year_has_one_outcome_and_at_most_one_job(sqlite_url: 
     launched = [row for row in rows if row.outcome == RunOutcome.LAUNCHED]
     assert len({row.job_id for row in launched}) == len(launched) == len(named) == len(set(named))
     assert {row.outcome for row in rows} == {"launched", "skipped", "missed"}
-    announced = {due for event in events if event.kind == "ScheduleRunMissed" for due in event.data["due_at"]}  # type: ignore[attr-defined]
+    announced = {due for event in events if event.kind == "ScheduleRunMissed" for due in event.data["due"]}  # type: ignore[attr-defined]
     assert announced == {row.due_at.isoformat() for row in rows if row.outcome != RunOutcome.LAUNCHED}
     assert killed > 10
     assert [f"{moment:%m-%d %H:%M}" for moment in local if f"{moment:%H:%M}" != "02:30"] == ["03-08 03:00"]

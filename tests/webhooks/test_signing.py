@@ -26,6 +26,7 @@ _RECORDERS = (
     "ledger",
     "messages",
     "reminders",
+    "schedules",
     "spend",
     "sweeps",
     "trackers",

@@ -55,8 +55,8 @@ def missed(schedule: Schedule, runs: Sequence[ScheduleRun], more: int, now: date
     else:
         what = f"{count_text(count, 'run')} of schedule {schedule.title} up to {until} were {newest.outcome.value}"
     text = f"{what}: {newest.reason}"
-    due_at = [run.due_at.isoformat() for run in runs]
-    return _of(schedule, "ScheduleRunMissed", now, text, _what(newest), due_at=due_at, count=count)
+    due = [run.due_at.isoformat() for run in runs]
+    return _of(schedule, "ScheduleRunMissed", now, text, _what(newest), due=due, count=count)
 
 
 def _what(run: ScheduleRun) -> str:

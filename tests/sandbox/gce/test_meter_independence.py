@@ -36,6 +36,10 @@ class Shared:
 
 SHARED_TABLES = (
     Shared(
+        frozenset("a2 a3 a4 c2 c2d c3 c3d c4 c4d g2 g4 h3 h4d n2 n2d".split()),  # noqa: SIM905 - a list of words
+        "the machine series of Google's page 'Placement policies overview', which take a compact placement",
+    ),
+    Shared(
         frozenset({"micro", "small", "medium", "1", "2", "4"}),
         "E2 shared-core types bill 0.25, 0.5 and 1 vCPU: Google's price page says so, recorded rows show the last",
     ),
