@@ -156,9 +156,10 @@ def without_words(source: str, nodes: Sequence[ast.AST]) -> bytes:
         else:
             lines[begin - 1] = (lines[begin - 1][:column] + instead).rstrip()
             lines[begin:end] = [""] * (end - begin - 1) + [rest]
+    names = _names(tokens, types)
     for node in nodes:
         if isinstance(node, ast.ImportFrom) and node.module in TYPES and node.col_offset == 0:
-            _name_what_is_used(node, lines, _names(tokens, types))
+            _name_what_is_used(node, lines, names)
     return "\n".join(_narrow(lines, within)).encode()
 
 

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from costguard.cli.command_line import CommandGroup, CommandLine
 from costguard.cli.job.file import JobCommand
-from costguard.cli.job.launch import request
+from costguard.cli.job.launch import posted, request
 from costguard.cli.job.launch_options import JobOptions, takes_job
 from costguard.cli.job.quotes import show_quote as show_job_quote
 from costguard.cli.options import DEFAULT_URL, AsJson, Key, Limit, Me, Url, has_filter
@@ -29,7 +29,6 @@ from costguard.cli.tables import (
     show_table,
     when,
 )
-from costguard.errors import ServerUnreachable
 from costguard.ledger.narrate import sentence
 from costguard.model.duration import read_span
 from costguard.model.money import about_text
@@ -132,7 +131,7 @@ def create(
             raise typer.Exit(1)
         return
     body["job"] = request(server, job, given)
-    render(_created(server, body, key or secrets.token_hex(16)), as_json, show_schedule)
+    render(posted(server, "schedules", body, key or secrets.token_hex(16), "creates"), as_json, show_schedule)
 
 
 def _minutes(late: str) -> int:
@@ -186,15 +185,6 @@ def end(schedule_id: ScheduleId, owner: Me = "", url: Url = DEFAULT_URL, as_json
 def _act(schedule_id: str, verb: str, owner: str, url: str, as_json: bool, key: str | None = None) -> None:
     body = {"by": owner} if owner else {}
     render(ServerClient(url).post("schedules", schedule_id, verb, body=body, key=key), as_json, show_schedule)
-
-
-def _created(server: ServerClient, body: dict[str, Any], key: str) -> Answer:
-    try:
-        answer: Answer = server.post("schedules", body=body, key=key)
-    except ServerUnreachable as error:
-        again = f"Repeating the command with --key {key} creates nothing twice, whatever became of this request."
-        raise ServerUnreachable(error.message, f"{error.what_next} {again}") from None
-    return answer
 
 
 def _state(row: Answer) -> Text:

@@ -16,7 +16,7 @@ from rich.text import Text
 from costguard.cli import sweep_file
 from costguard.cli.command_line import CommandGroup, CommandLine
 from costguard.cli.job import file as job_file
-from costguard.cli.job.launch import request, tell
+from costguard.cli.job.launch import posted, request, tell
 from costguard.cli.job.quotes import say_budgets
 from costguard.cli.options import DEFAULT_URL, AsJson, Key, Limit, Me, Reason, Url, has_filter, print_json
 from costguard.cli.server import ServerClient
@@ -118,7 +118,7 @@ def launch(
             raise typer.Exit(1)
         return
     body["job"] = request(server, job, job.body)
-    answer = _launched(server, body, key or secrets.token_hex(16))
+    answer = posted(server, "sweeps", body, key or secrets.token_hex(16))
     if wait:
         pause = threading.Event()
         answer = _followed(server, answer, (lambda _: None) if as_json else tell, lambda: pause.wait(_POLL_S))
@@ -171,15 +171,6 @@ def resume(
     body: dict[str, Any] = {"members": member or [], "ceiling": ceiling, "at_once": at_once}
     answer = ServerClient(url).post("sweeps", sweep_id, "resume", body={**body, **({"by": owner} if owner else {})})
     render(answer, as_json, show_state)
-
-
-def _launched(server: ServerClient, body: dict[str, Any], key: str) -> Answer:
-    try:
-        answer: Answer = server.post("sweeps", body=body, key=key)
-    except ServerUnreachable as error:
-        again = f"Repeating the command with --key {key} launches nothing twice, whatever became of this request."
-        raise ServerUnreachable(error.message, f"{error.what_next} {again}") from None
-    return answer
 
 
 def _followed(

@@ -149,10 +149,7 @@ class Official:
         self, client: str, verb: str, what: str, project: str, service: Service, request: Any, instance: str
     ) -> str:
         """Asks once for a change of `instance`, or of a group of this name. The operation's id."""
-        # Without "_unary" the client builds a second one for the operation, which asks Google whatever the endpoint.
-        operation = self.call(client, f"{verb}_unary", what, project, service, request=request)
-        if not operation.id or operation.kind != "compute#operation":
-            raise NoAnswer(f"{what} of project {project}: the answer names no operation, so it may have begun.")
+        operation = self.operation_of(client, verb, what, project, service, request)
         # Every operation names its kind and its target; another is the answer to another request.
         targets = {operation.target_link.rpartition("/")[2], str(operation.target_id or "")} - {""}
         # A group's are called `compute.instanceGroupManagers.resize` (a recorded one of kubernetes/autoscaler).
@@ -165,6 +162,14 @@ class Official:
                 "Check whether a proxy answers in Google's place; it is asked again under the same request id.",
             )
         return str(operation.id)
+
+    def operation_of(self, client: str, verb: str, what: str, project: str, service: Service, request: Any) -> Any:
+        """Asks once for a change, and returns the operation that it began, whatever that is about."""
+        # Without "_unary" the client builds a second one for the operation, which asks Google whatever the endpoint.
+        operation = self.call(client, f"{verb}_unary", what, project, service, request=request)
+        if not operation.id or operation.kind != "compute#operation":
+            raise NoAnswer(f"{what} of project {project}: the answer names no operation, so it may have begun.")
+        return operation
 
     def _get(self, client: str, what: str, project: str, zone: str, service: Service = COMPUTE, **names: str) -> Any:
         return self.call(client, "get", what, project, service, project=project, zone=zone, **names)

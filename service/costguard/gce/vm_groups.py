@@ -12,7 +12,7 @@ from typing import Any
 
 from costguard.errors import AlreadyExists
 from costguard.gce.actions import vm_body
-from costguard.gce.errors import LAUNCHING, NoAnswer
+from costguard.gce.errors import LAUNCHING
 from costguard.gce.official import Official, must_be, unless_missing
 from costguard.model.launch import GroupAddress, GroupParts, ResizeAnswer, ResizeRequest, ResizeState, VmRequest
 
@@ -130,11 +130,9 @@ class ComputeGroups:
     def _begin(self, client: str, verb: str, what: str, group: GroupAddress, request: dict[str, Any]) -> None:
         """Asks once. What is there already counts as done: its name is of this very group alone."""
         try:
-            operation = self._official.call(client, f"{verb}_unary", what, group.project, LAUNCHING, request=request)
+            self._official.operation_of(client, verb, what, group.project, LAUNCHING, request)
         except AlreadyExists:
             return
-        if not operation.id or operation.kind != "compute#operation":
-            raise NoAnswer(f"{what} of project {group.project}: the answer names no operation, so it may have begun.")
 
 
 def _words(group: GroupAddress) -> str:

@@ -9,7 +9,7 @@ from itertools import pairwise
 from zoneinfo import ZoneInfo
 
 from costguard.jobs.submit.check.checks import LONGEST_NAME
-from costguard.jobs.submit.placeholders import LATER, each_text, fill, names_in
+from costguard.jobs.submit.placeholders import LATER, all_names_in, each_text, fill
 from costguard.jobs.submit.submission import JobRefusal, Submission
 from costguard.model.duration import span_text
 from costguard.model.job import JobKind
@@ -71,7 +71,9 @@ def problems(order: ScheduleOrder) -> Iterator[JobRefusal]:
     if order.late is not None and not LEAST_LATE <= order.late <= MOST_LATE:
         span = f"{span_text(LEAST_LATE)} to {span_text(MOST_LATE)}"
         yield JobRefusal("late", f"A run can be late by {span}: choose a time between them.")
-    for name in _unknown(order.template):
+    for name in all_names_in(order.template):
+        if name in LATER or name in GIVEN:
+            continue
         given = ", ".join(f"{{{one}}}" for one in GIVEN)
         message = f"{{{name}}} stands for nothing here: a schedule's job has {given}"
         yield JobRefusal("job", f"{message}; write {{{{{name}}}}} where the braces are meant.")
@@ -97,14 +99,3 @@ def warnings(order: ScheduleOrder, following: Sequence[Submission]) -> Iterator[
 def waits(next_due: datetime | None) -> str:
     """The reason of a schedule that is active."""
     return "No day fits its times any more." if next_due is None else f"The next run is due at {utc_text(next_due)}."
-
-
-def _unknown(template: Submission) -> list[str]:
-    names: dict[str, None] = {}
-
-    def look(text: str) -> str:
-        names.update(dict.fromkeys(names_in(text)))
-        return text
-
-    each_text(template, look)
-    return [name for name in names if name not in LATER and name not in GIVEN]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
@@ -14,9 +12,9 @@ from sqlalchemy import Connection
 from costguard.access.roles import Actor
 from costguard.access.rules import Rules
 from costguard.db.transaction import Database
-from costguard.errors import Conflict, Forbidden, Invalid, Missing, Unavailable
+from costguard.errors import Conflict, Forbidden, Missing, Unavailable
 from costguard.events import audit_log
-from costguard.jobs.submit import submission
+from costguard.jobs.submit import intake, submission
 from costguard.jobs.submit.assess import Assessor
 from costguard.jobs.submit.quote import JobQuote
 from costguard.jobs.submit.submission import JobRefusal, without_credentials
@@ -95,7 +93,7 @@ class ScheduleService:
 
         Its job is checked as it would be launched for the first due time.
         """
-        digest = hashlib.sha256(json.dumps(asdict(order), sort_keys=True, default=str).encode()).hexdigest()
+        digest = intake.digest_of(asdict(order))
         if idempotency_key is not None:
             with self._database.read() as connection:
                 earlier = _of_key(connection, idempotency_key, digest)
@@ -107,7 +105,7 @@ class ScheduleService:
         of_job = (JobRefusal(f"job.{one.where}", one.message) for one in case.refusals)
         refusals = (*read.refusals, *_passing(authority), *of_job)
         if refusals or read.recurrence is None:
-            raise _refused(refusals)
+            raise intake.refused("schedule", refusals, "Nothing was stored.")
         spec = case.spec
         schedule = Schedule(
             id=schedule_id,
@@ -174,7 +172,7 @@ class ScheduleService:
             schedule = self._theirs(connection, schedule_id, by, "run")
             if idempotency_key is not None and (same := schedule_rows.run_of_key(connection, idempotency_key)):
                 if same.schedule_id != schedule_id:
-                    raise Conflict(_TAKEN, "Use a new key for a new run.", kind="key-taken")
+                    raise Conflict(intake.TAKEN, "Use a new key for a new run.", kind="key-taken")
                 return same
             if schedule.state.is_over:
                 raise _ended(schedule)
@@ -235,7 +233,6 @@ class ScheduleService:
         return schedule
 
 
-_TAKEN = "This Idempotency-Key came with another request before."
 _DONE = {"pause": "paused", "resume": "resumed", "end": "ended"}
 
 
@@ -258,19 +255,8 @@ def _of_key(connection: Connection, key: str, digest: str) -> Schedule | None:
     if earlier is None:
         return None
     schedule, stored_digest = earlier
-    if stored_digest != digest:
-        raise Conflict(
-            _TAKEN,
-            "Use a new key for a new schedule, and a key again only to repeat the very same request.",
-            kind="key-taken",
-        )
+    intake.check_same(stored_digest, digest, "schedule")
     return schedule
-
-
-def _refused(refusals: tuple[JobRefusal, ...]) -> Invalid:
-    message = f"The schedule is refused: {' '.join(refusal.message for refusal in refusals)}"
-    fields = [(refusal.where, refusal.message) for refusal in refusals]
-    return Invalid(message, "Nothing was stored.", kind="schedule-refused", fields=fields)
 
 
 def available_schedules(schedules: ScheduleService | None) -> ScheduleService:

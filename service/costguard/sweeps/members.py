@@ -10,7 +10,7 @@ from itertools import islice, product
 from math import prod
 
 from costguard.jobs.submit.check.checks import LONGEST_NAME, size_problem
-from costguard.jobs.submit.placeholders import LATER, each_text, fill, names_in
+from costguard.jobs.submit.placeholders import LATER, all_names_in, each_text, fill, names_in
 from costguard.jobs.submit.submission import JobRefusal, Submission, shown
 from costguard.model.job import JobKind, JobSpec
 from costguard.model.sweep import MOST_MEMBERS
@@ -90,7 +90,7 @@ def seeded(order: SweepOrder) -> SweepOrder:
     if not order.seeds:
         return order
     template, spec = order.template, order.template.spec
-    is_used = SEED in _names_in(replace(spec, name=""))
+    is_used = SEED in all_names_in(replace(spec, name=""))
     plan = spec.checkpoint
     if plan is not None and not plan.is_on_disk:
         plan = replace(plan, location=_by_seed(plan.location))
@@ -103,18 +103,6 @@ def seeded(order: SweepOrder) -> SweepOrder:
 
 def _by_seed(place: str) -> str:
     return place if {SEED, "member"} & set(names_in(place)) else f"{place.rstrip('/')}/seed-{{{SEED}}}"
-
-
-def _names_in(spec: JobSpec) -> set[str]:
-    """Returns the names of all placeholders in a job's texts."""
-    names: set[str] = set()
-
-    def look(text: str) -> str:
-        names.update(names_in(text))
-        return text
-
-    each_text(spec, look)
-    return names
 
 
 def _value_problems(order: SweepOrder) -> Iterator[JobRefusal]:
@@ -179,23 +167,14 @@ def planned(order: SweepOrder, sweep_id: str) -> list[MemberPlan]:
 
 def text_problems(order: SweepOrder) -> Iterator[JobRefusal]:
     """Placeholders that stand for nothing, and parameters that no text of the job uses."""
-    used: set[str] = set()
-    unknown: dict[str, None] = {}
     names = {*order.grid, *_names(order.listed)}
-
-    def look(text: str) -> str:
-        for name in names_in(text):
-            used.add(name)
-            if name not in names and name not in LATER and name not in _GIVEN:
-                unknown[name] = None
-        return text
-
     spec = order.template.spec
-    each_text(replace(order.template, spec=replace(spec, name="")), look)
+    used = all_names_in(replace(order.template, spec=replace(spec, name="")))
+    unknown = [name for name in used if name not in names and name not in LATER and name not in _GIVEN]
     for name in unknown:
         message = f"{{{name}}} stands for no parameter: add {name}, or write {{{{{name}}}}} where the braces are meant."
         yield JobRefusal("job", message)
-    for name in sorted(names - used):
+    for name in sorted(names.difference(used)):
         message = f"No text of the job uses {{{name}}}, so that every value of it would run the same: put it into the"
         yield JobRefusal(f"grid.{name}", f"{message} command, a variable or a location, or leave it out.")
 

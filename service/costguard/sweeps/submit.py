@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Callable, Collection
 from dataclasses import asdict, replace
 from datetime import timedelta
@@ -14,7 +12,7 @@ from costguard.access.rules import Rules
 from costguard.db.transaction import Database
 from costguard.errors import Conflict, Forbidden, Invalid, Missing, Unavailable
 from costguard.events import audit_log
-from costguard.jobs.submit import submission
+from costguard.jobs.submit import intake, submission
 from costguard.jobs.submit.code import CodeArchives
 from costguard.ledger.accrual import accrual_at
 from costguard.model.access import Authority
@@ -27,7 +25,7 @@ from costguard.sweeps import gather, sweep_events, sweep_rows
 from costguard.sweeps.cancelling import cancel_jobs
 from costguard.sweeps.decide import SweepView
 from costguard.sweeps.members import SweepOrder
-from costguard.sweeps.quote import SweepAssessment, SweepAssessor, SweepQuote
+from costguard.sweeps.quote import SweepAssessor, SweepQuote
 from costguard.sweeps.sweep_rows import NewMember
 
 _ENDED_BADLY = frozenset({JobState.FAILED, JobState.CANCELLED})
@@ -77,7 +75,7 @@ class SweepService:
         sweep_id = self._new_id()
         case = self._assessor.assess(order, sweep_id, ceiling, authority, go_on)
         if case.refusals:
-            raise _refused(case)
+            raise intake.refused("sweep", case.refusals, "Nothing was launched.")
         spec = case.cases[0].spec
         sweep = Sweep(
             id=sweep_id,
@@ -226,25 +224,12 @@ def _of_key(connection: Connection, key: str, digest: str) -> Sweep | None:
     if earlier is None:
         return None
     sweep, stored_digest = earlier
-    if stored_digest != digest:
-        raise Conflict(
-            "This Idempotency-Key came with another request before.",
-            "Use a new key for a new sweep, and a key again only to repeat the very same request.",
-            kind="key-taken",
-        )
+    intake.check_same(stored_digest, digest, "sweep")
     return sweep
 
 
 def _digest(order: SweepOrder, ceiling: Money | None) -> str:
-    request = [asdict(order), None if ceiling is None else ceiling.nanos]
-    return hashlib.sha256(json.dumps(request, sort_keys=True, default=str).encode()).hexdigest()
-
-
-def _refused(case: SweepAssessment) -> Invalid:
-    """Nothing was stored or launched. Each refusal is one sentence with what to change."""
-    message = f"The sweep is refused: {' '.join(refusal.message for refusal in case.refusals)}"
-    fields = [(refusal.where, refusal.message) for refusal in case.refusals]
-    return Invalid(message, "Nothing was launched.", kind="sweep-refused", fields=fields)
+    return intake.digest_of([asdict(order), None if ceiling is None else ceiling.nanos])
 
 
 def available_sweeps(sweeps: SweepService | None) -> SweepService:

@@ -78,7 +78,7 @@ def launch(
         return
     if not yes and not as_json and sys.stdin.isatty() and sys.stderr.isatty():
         _ask(quoted(server, job, body))
-    answer = _launched(server, request(server, job, body), key or secrets.token_hex(16))
+    answer = posted(server, "jobs", request(server, job, body), key or secrets.token_hex(16))
     if follow and not job["dev"]:
         answer = _attached(server, answer, to_stdout=not as_json)
     elif wait or follow:
@@ -119,11 +119,12 @@ def _ask(quote: Answer) -> None:
         typer.confirm(f"{clean_lines(quote['question'])} Continue?", abort=True, err=True)
 
 
-def _launched(server: ServerClient, body: dict[str, Any], key: str) -> Answer:
+def posted(server: ServerClient, path: str, body: dict[str, Any], key: str, verb: str = "launches") -> Answer:
+    """Returns the answer to a request under a key. Raises ServerUnreachable with how to repeat it safely."""
     try:
-        answer: Answer = server.post("jobs", body=body, key=key)
+        answer: Answer = server.post(path, body=body, key=key)
     except ServerUnreachable as error:
-        again = f"Repeating the command with --key {key} launches nothing twice, whatever became of this request."
+        again = f"Repeating the command with --key {key} {verb} nothing twice, whatever became of this request."
         raise ServerUnreachable(error.message, f"{error.what_next} {again}") from None
     return answer
 

@@ -19,6 +19,18 @@ def names_in(text: str) -> Iterator[str]:
     return (match[2] for match in _PLACEHOLDER.finditer(text) if match[2] is not None)
 
 
+def all_names_in(value: Any) -> list[str]:
+    """Returns the names of all placeholders in the texts of a value, each once, in their order."""
+    names: dict[str, None] = {}
+
+    def look(text: str) -> str:
+        names.update(dict.fromkeys(names_in(text)))
+        return text
+
+    each_text(value, look)
+    return list(names)
+
+
 def fill(text: str, values: Mapping[str, str]) -> str:
     """Puts values in place of the placeholders that they have names of; others stay."""
 

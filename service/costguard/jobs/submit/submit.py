@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Callable
 from dataclasses import asdict
 from datetime import datetime, timedelta
@@ -13,18 +11,18 @@ from sqlalchemy import Connection
 from costguard.access.roles import Actor
 from costguard.access.rules import Rules
 from costguard.db.transaction import Database
-from costguard.errors import Conflict, Invalid, Unavailable
+from costguard.errors import Conflict, Unavailable
 from costguard.events import audit_log
 from costguard.jobs.decide.checkpoints.disk import saves_on_disk
 from costguard.jobs.reports.diagnosis import JobDiagnosis
 from costguard.jobs.rows import attempts, drills, job_events, job_rows, kept_disks
-from costguard.jobs.submit import submission, wishes
+from costguard.jobs.submit import intake, submission, wishes
 from costguard.jobs.submit.assess import Assessment, Assessor
 from costguard.jobs.submit.code import CodeArchives
 from costguard.jobs.submit.cost import egress
 from costguard.jobs.submit.machine_prices import with_next_machine
 from costguard.jobs.submit.quote import JobQuote, quote
-from costguard.jobs.submit.submission import JobRefusal, Overrides, Submission, without_credentials
+from costguard.jobs.submit.submission import Overrides, Submission, without_credentials
 from costguard.jobs.submit.where.targets import LaunchTargets
 from costguard.ledger.accrual import Accrual
 from costguard.model.access import Authority
@@ -69,7 +67,7 @@ class JobService:
         `authority` is what it is asked with; None: the settings' lists say what its owner may. A repeat
         under its key is answered with the job, even where it would be refused by now.
         """
-        digest = _digest(submission)
+        digest = intake.digest_of(asdict(submission))
         if idempotency_key is not None:
             with self._database.read() as connection:
                 earlier = _of_key(connection, idempotency_key, digest)
@@ -77,7 +75,7 @@ class JobService:
                 return earlier, False
         case = self._assessor.assess(without_credentials(submission), authority)
         if case.refusals or case.recipe is None:
-            raise _refused(case.refusals)
+            raise intake.refused("job", case.refusals, "Nothing was launched.")
         now = self._clock.now()
         job = Job(
             id=self._new_id(),
@@ -207,24 +205,8 @@ def _of_key(connection: Connection, key: str, digest: str) -> Job | None:
     stored_digest = job_rows.digest_of(connection, key)
     if stored_digest is None:
         return None
-    if stored_digest != digest:
-        raise Conflict(
-            "This Idempotency-Key came with another request before.",
-            "Use a new key for a new job, and a key again only to repeat the very same request.",
-            kind="key-taken",
-        )
+    intake.check_same(stored_digest, digest, "job")
     return job_rows.of_key(connection, key)
-
-
-def _digest(submission: Submission) -> str:
-    return hashlib.sha256(json.dumps(asdict(submission), sort_keys=True, default=str).encode()).hexdigest()
-
-
-def _refused(refusals: tuple[JobRefusal, ...]) -> Invalid:
-    """Nothing was stored or launched. Each refusal is one sentence with what to change."""
-    message = f"The job is refused: {' '.join(refusal.message for refusal in refusals)}"
-    fields = [(refusal.where, refusal.message) for refusal in refusals]
-    return Invalid(message, "Nothing was launched.", kind="job-refused", fields=fields)
 
 
 def _submitted(job: Job, case: Assessment) -> Event:
