@@ -33,6 +33,17 @@ class CommandGroup(TyperGroup):
         return _named(super().get_params(ctx))
 
 
+class CommandGroupWithDefault(CommandGroup):
+    """A group in which `default` may be left out: what begins with no command and no option is for it."""
+
+    default = ""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if args and not args[0].startswith("-") and args[0] not in self.commands:
+            args = [self.default, *args]
+        return super().parse_args(ctx, args)
+
+
 class CommandLine(typer.Typer):
     """Typer's, whose commands are made by these classes. Commands that are added stand under `panel` in the help."""
 

@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from costguard.cli.command_line import CommandGroup, CommandLine
+from costguard.cli.command_line import CommandGroupWithDefault, CommandLine
 from costguard.cli.job.file import JobCommand
 from costguard.cli.job.launch import posted, request
 from costguard.cli.job.launch_options import JobOptions, takes_job
@@ -47,13 +47,10 @@ _STYLES = {"active": "green", "paused": "yellow", "ended": "dim"}
 _OUTCOMES = {"refused": "bold red", "missed": "bold red", "skipped": "yellow", "launching": "yellow"}
 
 
-class _JobFirst(CommandGroup):
+class _JobFirst(CommandGroupWithDefault):
     """`costguard schedule FILE` is `costguard schedule create FILE`."""
 
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        if args and not args[0].startswith("-") and args[0] not in self.commands:
-            args = ["create", *args]
-        return super().parse_args(ctx, args)
+    default = "create"
 
 
 ScheduleId = Annotated[

@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.text import Text
 
 from costguard.cli import sweep_file
-from costguard.cli.command_line import CommandGroup, CommandLine
+from costguard.cli.command_line import CommandGroupWithDefault, CommandLine
 from costguard.cli.job import file as job_file
 from costguard.cli.job.launch import posted, request, tell
 from costguard.cli.job.quotes import say_budgets
@@ -52,13 +52,10 @@ _STYLES = {"running": "green", "recovering": "yellow", "failed": "bold red", "ca
 _POLL_S = 5
 
 
-class _FileFirst(CommandGroup):
+class _FileFirst(CommandGroupWithDefault):
     """`costguard sweep FILE` is `costguard sweep launch FILE`."""
 
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        if args and not args[0].startswith("-") and args[0] not in self.commands:
-            args = ["launch", *args]
-        return super().parse_args(ctx, args)
+    default = "launch"
 
 
 SweepId = Annotated[str, typer.Argument(metavar="SWEEP", help="The sweep's id, such as s7k2m9q4, or its name.")]
