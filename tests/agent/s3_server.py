@@ -6,7 +6,7 @@ import os
 import re
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +15,8 @@ from tests.waiting import until
 from costguard.main.vm_tools import vm_tools
 
 KEY, SECRET = "AKIAEXAMPLEKEY", "an-example-of-a-secret-key"
+# The server writes an upload under such a name beside its object, and renames it when it is whole.
+UPLOADING = ".rclone_temp_put_"
 
 
 @dataclass(frozen=True)
@@ -29,8 +31,15 @@ class S3Server:
         return {"AWS_ACCESS_KEY_ID": KEY, "AWS_SECRET_ACCESS_KEY": SECRET, "AWS_ENDPOINT_URL_S3": self.url}
 
     def objects(self, bucket: str) -> dict[str, bytes]:
-        root = self.folder / bucket
-        return {str(path.relative_to(root)): path.read_bytes() for path in sorted(root.rglob("*")) if path.is_file()}
+        """Each object's bytes by its key; an upload that the server still writes is no object yet."""
+        root, objects = self.folder / bucket, {}
+        for path in sorted(root.rglob("*")):
+            if path.name.startswith(UPLOADING) or path.is_dir():
+                continue
+            # Deleted between the listing and the read: it is an object no more.
+            with suppress(FileNotFoundError):
+                objects[str(path.relative_to(root))] = path.read_bytes()
+        return objects
 
 
 def rclone_path() -> str:
