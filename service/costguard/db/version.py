@@ -7,7 +7,7 @@ from sqlalchemy import Column, Connection, MetaData, String, Table, inspect, sel
 from costguard.db.transaction import Database
 from costguard.errors import StoreError
 
-HEAD = "0110"  # the last of alembic/versions
+HEAD = "0111"  # the last of alembic/versions
 
 _version = Table("alembic_version", MetaData(), Column("version_num", String))
 
