@@ -32,6 +32,7 @@ from costguard_sandbox.gce.routes import (
     rights,
     templates,
     tpus,
+    vertex,
     workbench,
 )
 from costguard_sandbox.gce.routes.call import refusal
@@ -62,6 +63,7 @@ def create_app(world: World) -> Starlette:
         *templates.routes(world),
         *workbench.routes(world),
         *tpus.routes(world),
+        *vertex.routes(world),
         *places.routes(world),
         *resource_policies.routes(world),
         *advice.routes(world),

@@ -16,9 +16,9 @@ from typing import Final, TypeAlias
 
 from costguard.ledger.billed.machine_parts import accelerator_kind
 from costguard.model.billing_month import billing_month
-from costguard.model.instance import InstanceKey, ProvisioningModel
+from costguard.model.instance import InstanceKey, ProvisioningModel, region_of
 from costguard.model.lifetime import Attribution, Charge
-from costguard.model.price import OF_A_RUN, Price, Unit, is_address
+from costguard.model.price import FEE, OF_A_RUN, Price, Unit, is_address
 
 VERSION: Final = "1.2"
 CURRENCY: Final = "USD"
@@ -85,7 +85,7 @@ def focus_row(charged: FocusCharge, billing_account: str = UNKNOWN) -> tuple[Val
     charge is a part of a UTC day, and a month of Google's ends at 07:00 or 08:00 UTC.
     """
     charge, price = charged.charge, charged.price
-    region = charged.zone.rpartition("-")[0]
+    region = region_of(charged.zone)
     period_start, period_end = billing_month(charge.started_at)
     unit, quantity = _pricing(charge, price)
     cost, rate = charge.amount.dollars, Decimal(price.rate_nanos).scaleb(-9)
@@ -167,6 +167,8 @@ def _hours_of(resource: str) -> str:
         return f"{kind}-Hours"
     if is_address(resource):
         return "Address-Hours"
+    if resource.endswith(FEE):
+        return "Fee-Hours"
     if resource.endswith(OF_A_RUN):
         return "vCPU-Hours" if resource.endswith(":core") else "Instance-Hours"
     return "GiB-Hours"
