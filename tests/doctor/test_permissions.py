@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from itertools import count
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -145,12 +144,11 @@ def asking() -> Iterator[Asking]:
     clock, calls = ManualClock(START), Calls()
     world = World(clock)
     with running(world) as url:
-        seconds = count(step=61.0)  # of the lists of Vertex AI one a minute is read
         cloud = ComputeCloud(
             url,
             clock,
             wait=Waits(),
-            monotonic=lambda: next(seconds),
+            monotonic=lambda: clock.now().timestamp(),
             adapter=calls,
             tpu_nodes=True,
             vertex=VertexRegions((REGION,)),
@@ -172,8 +170,9 @@ def test_reading_takes_what_the_role_for_reading_holds(asking: Asking) -> None:
     asking.world.vertex.enabled.add("demo")
     asking.world.advance(timedelta(minutes=5))
     asking.calls.made.clear()
-    for _ in LISTS:
+    for _ in LISTS:  # of those of Vertex AI one a minute is read
         cloud.observe("demo", None)
+        asking.world.advance(timedelta(minutes=2))
     for kind in InstanceKind:
         if kind.is_of_vertex:
             cloud.presence(InstanceKey("demo", vertex_id(kind, REGION, "1", "2")), REGION, "any")

@@ -181,7 +181,7 @@ def resource_words(resource: str) -> str:
     for seller in Seller:
         if seller.mark in resource:
             bare = resource_words(
-                resource.removesuffix(FEE).replace(f":{seller.mark}", "").replace(f"{seller.mark}-", "")
+                resource.removesuffix(FEE).replace(f"{seller.mark}-", "").replace(f":{seller.mark}", "")
             )
             return f"Fee of {seller} for {bare}" if resource.endswith(FEE) else f"{bare} of {seller}"
     family, _, part = resource.partition(":")

@@ -33,7 +33,8 @@ _VERBS = {
 def routes(cloud: Cloud) -> list[Route]:
     """Every region is under one address here; Google has one for each."""
     places = "/projects/{project}/locations/{location}"
-    made = [_vertex(f"{places}/operations/{{name}}", _operation, cloud)]
+    # By their numbers: Cloud Workstations has operations at such addresses, too, with names.
+    made = [_vertex(f"{places}/operations/{{name:int}}", _operation, cloud)]
     for collection in _LISTS:
         path = f"{places}/{collection}"
         made.append(_vertex(path, _listing(collection), cloud))
@@ -89,4 +90,4 @@ def _asking(collection: str, verb: str) -> Handler:
 
 
 def _operation(call: ApiCall) -> Any:
-    return call.cloud.vertex.operation(call.project, call.params["location"], call.params["name"])
+    return call.cloud.vertex.operation(call.project, call.params["location"], str(call.params["name"]))
