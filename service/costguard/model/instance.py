@@ -126,6 +126,12 @@ def vertex_id(kind: InstanceKind, region: str, resource: str, part: str = "") ->
     return ".".join(filter(None, (_VERTEX_ID[:-1], kind.collection, region, resource, part)))
 
 
+def vertex_path(gce_id: str) -> str:
+    """Returns the end of the name of a resource of Vertex AI, by its id here: `customJobs/4567`."""
+    _, collection, _, resource, *_ = gce_id.split(".")
+    return f"{collection}/{resource}"
+
+
 @dataclass(frozen=True, slots=True, order=True)
 class InstanceKey:
     """The permanent identity of a VM, or of what bills as VMs do. Names and zones are an address, and are reused."""
