@@ -321,6 +321,9 @@ def test_each_kind_is_stopped_by_its_own_request_and_its_end_is_read(watched: Wa
     seen = {one.key: one for one in watched.all_lists().instances}
     for thing in things:
         one = seen[_id(thing)]
+        sighting = watched.cloud.look_at_resource(one.key)
+        assert sighting is not None
+        assert (sighting.gce_id, sighting.status, sighting.origin) == (one.key.gce_id, Status.RUNNING, one.origin)
         keeper = keeper_of(one.labels, one.origin, one.zone)
         assert keeper is not None
         address = (PROJECT, REGION, one.name)

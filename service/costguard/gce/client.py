@@ -46,6 +46,7 @@ from costguard.gce.vertex.look import (
     VertexAsking,
     VertexMemory,
     VertexRegions,
+    look_at_one,
     look_at_vertex,
     vertex_presence,
 )
@@ -338,6 +339,10 @@ class ComputeCloud:
     def look(self, project: str, zone: str, name: str) -> Sighting | None:
         """The VM at this address now; None where there is none. See `ComputeActuator`."""
         return self._actuator.look(project, zone, name)
+
+    def look_at_resource(self, key: InstanceKey) -> Sighting | None:
+        """The resource of Vertex AI of this id now; None where there is none. See `ComputeActuator`."""
+        return look_at_one(self._services, key, Deadline(_VERTEX_BUDGET_S, self._monotonic))
 
     def stop(self, project: str, zone: str, instance: str, request_id: str) -> str:
         return self._actuator.stop(project, zone, instance, request_id)

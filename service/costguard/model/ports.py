@@ -109,6 +109,10 @@ class Actuator(Protocol):
         """The VM at this address; None where there is none."""
         ...
 
+    def look_at_resource(self, key: InstanceKey) -> Sighting | None:
+        """The resource of Vertex AI of this id; None where there is none."""
+        ...
+
     def stop(self, project: str, zone: str, instance: str, request_id: str) -> str:
         """Begin to stop it. The operation's id."""
         ...
