@@ -1,4 +1,4 @@
-"""What Vertex AI runs is stopped for real: a job cancelled, a runtime stopped, a model undeployed, over HTTP."""
+"""Jobs, runtimes and models of Vertex AI are stopped for real, over HTTP."""
 
 from __future__ import annotations
 
@@ -78,12 +78,8 @@ def served(sqlite_database: Database) -> Iterator[Served]:
     with (
         running(world) as url,
         closing(
-            ComputeCloud(
-                url,
-                clock,
-                wait=lambda _: False,
-                monotonic=lambda: clock.now().timestamp(),
-                vertex=VertexRegions((REGION,)),
+            ComputeCloud(url, clock, wait=lambda _: False, monotonic=lambda: clock.now().timestamp()).watch_vertex(
+                VertexRegions((REGION,))
             )
         ) as cloud,
     ):
@@ -104,7 +100,7 @@ def _model(world: World) -> ManagedThing:
 
 @pytest.mark.parametrize("make", [_job, _runtime, _model], ids=["job", "runtime", "model"])
 def test_each_is_stopped_once_where_settings_allow_it(served: Served, make) -> None:  # type: ignore[no-untyped-def]
-    """By its own request; done as soon as a look shows its end, which is the end of what is billed."""
+    """The stop is done as soon as a look shows the end, which is the end of what is billed."""
     thing = make(served.world)
     served.later()
     action, executor = served.action(), served.executor(KeeperKind.VERTEX)

@@ -104,7 +104,7 @@ def regions_to_watch(names: Sequence[str], *, is_watched: bool) -> VertexRegions
 
 @dataclass(slots=True)
 class _Region:
-    """What earlier looks at a region have shown: by list, the ids of what was alive in it."""
+    """Remembers earlier looks at a region. `alive` has, by list, the ids of what was alive in it."""
 
     alive: dict[str, set[str]] = field(default_factory=dict)
     is_learnt: bool = False
