@@ -38,6 +38,7 @@ ROOMS = {
     "sweeps",
     "timeline",
     "trackers",
+    "vertex",
 }
 
 
