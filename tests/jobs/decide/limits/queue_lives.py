@@ -74,6 +74,7 @@ class QueueLife:
         self.owners = [f"o{number}@example.com" for number in range(pick.randint(2, 5))]
         self.limits = self._limits()
         self.jobs = list(self._jobs())
+        self.never = {job.id for job in self.jobs if self._exceeds_alone(job)}
         self.open: dict[str, tuple[int, int]] = {}  # VMs and since when, by job
         self.extra: dict[str, tuple[int, int]] = {}  # the second VM of a move
         self.spans: list[Span] = []
@@ -97,7 +98,7 @@ class QueueLife:
     def _jobs(self) -> Iterator[LivingJob]:
         pick = self.random
         busy = pick.randint(1, 6)
-        for number in range(pick.randint(10, 40)):
+        for number in range(pick.randint(8, 30)):
             owner = pick.choice(self.owners[:1] * busy + self.owners)
             nodes = pick.choice([1, 1, 1, 2, 4])
             yield LivingJob(
@@ -122,9 +123,9 @@ class QueueLife:
         return self
 
     def _is_left(self, job: LivingJob) -> bool:
-        return job.over is None and not self.never(job)
+        return job.over is None and job.id not in self.never
 
-    def never(self, job: LivingJob) -> bool:
+    def _exceeds_alone(self, job: LivingJob) -> bool:
         """Says whether it exceeds a limit alone, by arithmetic of its own."""
         return any(used > most for used, most in self._sums([(job, job.least)]))
 
@@ -133,6 +134,8 @@ class QueueLife:
         pick = self.random
         is_new = False
         for job in self.jobs:
+            if job.over is not None:
+                continue
             if job.arrives == self.minute:
                 job.ready = self.minute
             is_new |= job.arrives == self.minute or (job.retry == self.minute and job.ready is not None)
