@@ -193,7 +193,7 @@ def _limits(uses: Sequence[LimitUse]) -> Iterator[Metric]:
                 most[limit.name, resource] = float(allowed)
                 used[limit.name, resource] = max(float(taken), used.get((limit.name, resource), 0.0))
     yield _gauge("limit_most", "The most that may be in use at once under a limit.", most, "limit", "resource")
-    text = "The amount in use under a limit; where each owner or team has it, the most that one of them uses."
+    text = "The amount in use under a limit; of one that is kept by value, the most that a value uses."
     yield _gauge("limit_used", text, used, "limit", "resource")
     yield _gauge("limit_waiting_jobs", "Jobs that wait for a limit.", waiting, "limit")
 
