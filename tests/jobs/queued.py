@@ -27,7 +27,7 @@ RULES = Rules({}, fleet_limits=(ONE_GPU, EACH_OWNER))
 def queue(database: Database) -> None:
     """The first runs since an hour and takes three; the others wait since twenty minutes."""
     with database.write() as connection:
-        running = {"name": "first", "state": JobState.RUNNING, "work": 3 * HOUR, "deadline": None}
+        running = {"name": "first", "state": JobState.RUNNING, "work": 3 * HOUR, "deadline": None, "priority": 7}
         job_rows.added(connection, "ja", created_at=NOW - 2 * HOUR, **running)
         job_rows.attempt(connection, "ja", state=AttemptState.RUNNING, gce_id="1", made_at=NOW - HOUR)
         waits = [("jb", ADA, "second", 0), ("jc", BOB, "third", 7)]

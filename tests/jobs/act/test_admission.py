@@ -121,6 +121,22 @@ def test_a_preempted_job_keeps_its_place(sqlite_url: str) -> None:
         assert up(w) == ["cg-j1-2"]
 
 
+def test_a_job_that_is_tried_again_soon_keeps_its_place(sqlite_url: str) -> None:
+    """A command that failed after progress runs again after a pause, in which its GPU is free and kept."""
+    with limited(sqlite_url, replace(TWO_GPUS, gpus=1)) as w:
+        w.submit("j1")
+        w.until_up("cg-j1-1")
+        w.start()
+        w.beat(step=100)
+        w.shelf.save(100)
+        w.submit("j2")
+        w.settle(1)
+        w.exit(code=1)
+        w.settle(4)
+        assert w.attempts("j2") == []
+        assert up(w) == ["cg-j1-2"]
+
+
 def test_the_higher_priority_goes_first_and_stops_nothing(sqlite_url: str) -> None:
     """It waits for the end of what runs, and goes ahead of who waited before it."""
     with limited(sqlite_url, replace(TWO_GPUS, gpus=1)) as w:

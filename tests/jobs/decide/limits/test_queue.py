@@ -123,8 +123,10 @@ def test_a_range_goes_ahead_with_what_fits() -> None:
 
 def test_extra_vms_come_last_and_keep_nothing() -> None:
     """A move that does not fit keeps no place."""
-    turns = line_up([GPUS], [uses(7)], [wants("j1", 2, is_extra=True, priority=9), wants("j2", 1)], NOW)
+    turns = line_up([GPUS], [uses(7)], [wants("j1", is_extra=True, priority=9), wants("j2")], NOW)
     assert counts(turns) == {"j2": 1, "j1": 0}
+    turns = line_up([GPUS], [uses(7)], [wants("j1", 2, is_extra=True), wants("j2", 0, is_extra=True)], NOW)
+    assert counts(turns) == {"j1": 0, "j2": 1}
 
 
 def test_vms_of_unknown_price_go_ahead_one_job_at_a_time() -> None:
