@@ -8,12 +8,13 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from tests.jobs.world import ANA, CrashPoint, Killed, World, world
+from tests.jobs.world import ANA, RECIPE, ZONES, CrashPoint, Killed, World, world
 
 from costguard.jobs.rows import limit_rows
 from costguard.jobs.rows.limit_rows import LimitAttribution
 from costguard.model.attempt import AttemptState
 from costguard.model.budget import FleetLimit, LimitPart, Scope
+from costguard.model.buying import bought
 from costguard.model.job import JobState
 from costguard.model.money import Money
 from costguard.model.options.node_count import NodeRange
@@ -230,3 +231,22 @@ def test_a_vm_that_is_only_intended_counts(sqlite_url: str) -> None:
         assert w.attempts("j2") == []
         w.settle(3)
         assert up(w) == ["cg-j1-1"]
+
+
+@pytest.mark.parametrize(("vms", "expected"), [(1, 1), (2, 2)], ids=["no room", "room"])
+def test_a_second_vm_to_move_a_job_has_to_fit(sqlite_url: str, vms: int, expected: int) -> None:
+    """Before Google ends a flex-start VM the next one is requested; without room the job stays where it is."""
+    recipe = replace(bought(RECIPE, "flex"), zones=ZONES[:1], max_run=timedelta(hours=4))
+    with limited(sqlite_url, FleetLimit("vms", Scope(), vms=vms)) as w:
+        w.cloud.flex_waits = {ZONES[0]: timedelta(minutes=20)}
+        w.submit(recipe=recipe)
+        w.settle(minutes=22, every=30)
+        w.start()
+        for _ in range(11):
+            w.beat()
+            w.settle(minutes=8, every=60)
+        tried = sorted(w.attempts(), key=lambda one: one.number)
+        assert len(tried) == expected
+        assert tried[0].state is AttemptState.RUNNING
+        assert w.job().state is JobState.RUNNING
+        assert w.job().reason.startswith("runs in us-central1-a")
