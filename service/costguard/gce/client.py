@@ -7,10 +7,10 @@ import threading
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
 
 from costguard.errors import CloudError, CredentialsRefused, NotFound, PermissionDenied
 from costguard.gce.actions import ComputeActuator, ComputeLauncher
@@ -41,6 +41,15 @@ from costguard.gce.session import Deadline, Http
 from costguard.gce.tpu_nodes import TpuLook, TpuMemory, look_at_nodes
 from costguard.gce.tpu_nodes import presence as node_presence
 from costguard.gce.tpu_queue import with_tpus
+from costguard.gce.vertex.look import (
+    NOWHERE,
+    VertexAsking,
+    VertexMemory,
+    VertexRegions,
+    look_at_one,
+    look_at_vertex,
+    vertex_presence,
+)
 from costguard.gce.vm_groups import ComputeGroups
 from costguard.model.instance import InstanceKey, InstanceKind, ProvisioningModel, Shape
 from costguard.model.keeper import Keeper
@@ -63,6 +72,7 @@ if TYPE_CHECKING:
 _USAGE_BUDGET_S = 60.0
 _LOOSE_BUDGET_S = 30.0  # a user waits for it
 _TPU_BUDGET_S = 30.0
+_VERTEX_BUDGET_S = 60.0  # some tens of regions
 _HISTORY_BUDGET_S = 60.0
 
 log = logging.getLogger(__name__)
@@ -89,6 +99,7 @@ class _LastLook:
     order_holds: bool = False
     settled: Mapping[int, SettledPage] = field(default_factory=dict)  # pages of operations
     tpu: TpuMemory = field(default_factory=TpuMemory)
+    vertex: VertexMemory = field(default_factory=VertexMemory)
 
 
 class Patience(NamedTuple):
@@ -122,6 +133,7 @@ class ComputeCloud:
         tpu_nodes: bool = False,
     ) -> None:
         self._clock = clock
+        self._vertex_regions = NOWHERE
         self._tpu_nodes = tpu_nodes
         self._closing = threading.Event()
         http = partial(
@@ -144,6 +156,11 @@ class ComputeCloud:
         self._memories: dict[str, _LastLook] = {}
         self._lock = threading.Lock()
 
+    def watch_vertex(self, regions: VertexRegions) -> Self:
+        """Has looks read what bills of Vertex AI in these regions, too."""
+        self._vertex_regions = regions
+        return self
+
     def prepare(self) -> None:
         """Loads what the first change of a VM would wait for."""
         self._official.load()
@@ -163,7 +180,23 @@ class ComputeCloud:
         with self._lock:
             memory = self._memories.setdefault(project, _LastLook())
         with memory.lock, not_searched():
-            return self._look(project, operations_since, memory)
+            observation = self._look(project, operations_since, memory)
+            return self._with_vertex(observation, operations_since, memory.vertex)
+
+    def _with_vertex(self, seen: Observation, since: datetime | None, memory: VertexMemory) -> Observation:
+        """Where nothing of the project could be read, nothing of Vertex AI is asked: what ended would be lost."""
+        if any(part.is_whole for part in seen.unread):
+            return seen
+        deadline = Deadline(min(_VERTEX_BUDGET_S, self._budget_s), self._monotonic)
+        asking = VertexAsking(self._services, seen.project, deadline, since, seen.read_at, self._monotonic())
+        vertex = look_at_vertex(asking, self._vertex_regions, memory)
+        return replace(
+            seen,
+            instances=(*seen.instances, *vertex.resources),
+            operations=(*seen.operations, *vertex.operations),
+            unread=(*seen.unread, *vertex.unread),
+            requests=seen.requests + deadline.requests,
+        )
 
     def forget(self, project: str, gce_ids: Collection[str]) -> None:
         """Have the next look show these VMs whole, though they may be unchanged since the last one."""
@@ -307,6 +340,8 @@ class ComputeCloud:
 
     def presence(self, key: InstanceKey, zone: str, name: str) -> Presence:
         """Ask for this one VM by its address and compare ids."""
+        if key.kind.is_of_vertex:
+            return vertex_presence(self._services, key, Deadline(_VERTEX_BUDGET_S, self._monotonic))
         if key.kind is InstanceKind.TPU_NODE:
             return node_presence(self._services, key, zone, name, Deadline(_TPU_BUDGET_S, self._monotonic))
         try:
@@ -319,6 +354,10 @@ class ComputeCloud:
     def look(self, project: str, zone: str, name: str) -> Sighting | None:
         """The VM at this address now; None where there is none. See `ComputeActuator`."""
         return self._actuator.look(project, zone, name)
+
+    def look_at_resource(self, key: InstanceKey) -> Sighting | None:
+        """The resource of Vertex AI of this id now; None where there is none. See `ComputeActuator`."""
+        return look_at_one(self._services, key, Deadline(_VERTEX_BUDGET_S, self._monotonic))
 
     def stop(self, project: str, zone: str, instance: str, request_id: str) -> str:
         return self._actuator.stop(project, zone, instance, request_id)

@@ -1232,7 +1232,9 @@ class InstanceOut(TypedDict):
     """The time of the preset's limit; null: no limit, or not running."""
     first_seen_at: str
     gce_id: str
-    """Google's numeric id, of a TPU node after `tpu.`; names are reused."""
+    """Google's numeric id, of a TPU node after `tpu.`, of what Vertex AI runs after `vertex.`, its list and its
+    region.
+    """
     gone_at: str | None
     """The time of its deletion, as far as known."""
     gpu_count: int
@@ -1244,8 +1246,16 @@ class InstanceOut(TypedDict):
     job: str
     keeper: KeeperOut
     """The keeper of the VM, with the evidence."""
-    kind: Literal["instance", "tpu_node"]
-    """A VM of Compute Engine, or a node of the Cloud TPU API."""
+    kind: Literal[
+        "instance",
+        "tpu_node",
+        "custom_job",
+        "persistent_resource",
+        "deployed_model",
+        "deployment_pool",
+        "colab_runtime",
+    ]
+    """A VM of Compute Engine, a node of the Cloud TPU API, or what Vertex AI runs."""
     labels: dict[str, str]
     last_seen_at: str | None
     """The last time it was surely there; null: its project was never read."""
@@ -1737,6 +1747,7 @@ KeeperKind = Literal[
     "composer",
     "workstation",
     "tpu",
+    "vertex",
     "tool",
     "job",
     "nobody",
@@ -1764,6 +1775,7 @@ class KeeperOut(TypedDict):
         "composer",
         "workstation",
         "tpu",
+        "vertex",
         "tool",
         "job",
         "nobody",

@@ -235,7 +235,7 @@ def test_a_vm_that_is_only_intended_counts(sqlite_url: str) -> None:
 
 @pytest.mark.parametrize(("vms", "expected"), [(1, 1), (2, 2)], ids=["no room", "room"])
 def test_a_second_vm_to_move_a_job_has_to_fit(sqlite_url: str, vms: int, expected: int) -> None:
-    """Before Google ends a flex-start VM the next one is requested; without room the job stays where it is."""
+    """The next flex-start VM is requested before Google ends the first; without room the job stays where it is."""
     recipe = replace(bought(RECIPE, "flex"), zones=ZONES[:1], max_run=timedelta(hours=4))
     with limited(sqlite_url, FleetLimit("vms", Scope(), vms=vms)) as w:
         w.cloud.flex_waits = {ZONES[0]: timedelta(minutes=20)}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from tests.api.rows import NOW
@@ -21,7 +22,7 @@ MINUTE = timedelta(minutes=1)
 
 @pytest.mark.parametrize(("minutes", "next_job"), [(1, "ja"), (6, "jc")], ids=["a minute ago", "too long ago"])
 def test_a_job_that_lost_its_vm_keeps_its_place(database: Database, minutes: int, next_job: str) -> None:
-    """For five minutes others wait behind it; after that the next one has its GPU."""
+    """Others wait behind it for five minutes; after that the next one has its GPU."""
     queue(database)
     with database.write() as connection:
         (running,) = attempts.of_jobs(connection, ["ja"])["ja"]
@@ -50,7 +51,7 @@ def test_past_use_is_that_of_one_day(database: Database) -> None:
     queue(database)
     with database.write() as connection:
         stored.added(connection, "jd", owner="dan@lab.example", state=JobState.SUCCEEDED)
-        gone = {"state": AttemptState.OVER, "outcome": Outcome.SUCCEEDED, "gce_id": "9"}
+        gone: dict[str, Any] = {"state": AttemptState.OVER, "outcome": Outcome.SUCCEEDED, "gce_id": "9"}
         stored.attempt(connection, "jd", made_at=NOW - 30 * 60 * MINUTE, ended_at=NOW - 23 * 60 * MINUTE, **gone)
     with database.read() as connection:
         past = limit_rows.past_uses(connection, LimitAttribution(()), NOW)
