@@ -54,6 +54,7 @@ def test_a_third_job_waits_and_says_why_until_one_ends(sqlite_url: str) -> None:
             "waits: limit gpus: 2 of 2 GPUs in use, and it needs 1 GPU; first in line; its start is unknown, since "
             "when job job1 ends is not known"
         )
+        assert [event.data["job"] for event in w.events("JobWaits")] == ["j3"]
         end(w, "cg-j1-1")
         assert up(w) == ["cg-j2-1", "cg-j3-1"]
         with w.database.read() as connection:

@@ -92,7 +92,9 @@ class Admission:
         # Of a job that is decided on now only what it wants now counts, or nothing.
         queue = replace(state, stored=absent)
         turns = {turn.wanted.job: turn for turn in queue.line_up(self._limits, launches, now)}
-        starts = expected_starts(self._limits, state.uses, list(turns.values()), now, state.past)
+        must_wait = any(turns[job_id].count == 0 for job_id in launches)
+        # Playing the queue on costs more than the rest, and only sentences need it.
+        starts = expected_starts(self._limits, state.uses, list(turns.values()), now, state.past) if must_wait else {}
         titles = {job_id: turn.wanted.title for job_id, turn in turns.items()}
         ready: list[Decided] = []
         waits: list[Wanted] = []

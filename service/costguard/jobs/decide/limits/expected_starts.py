@@ -10,7 +10,7 @@ from costguard.jobs.decide.limits.in_use import Bucket, PresentUse, limits_on
 from costguard.jobs.decide.limits.queue import PastUse, Turn, Wanted, line_up
 from costguard.model.budget import FleetLimit
 
-_MOST_JOBS = 200  # of the queue's beginning; where there are more, their start is not worked out
+_MOST_JOBS = 100  # of the queue's beginning; where there are more, their start is not worked out
 _MOST_ENDS = 60
 
 
