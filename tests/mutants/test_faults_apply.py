@@ -28,6 +28,7 @@ ROOMS = {
     "lease",
     "limits",
     "prices",
+    "queues",
     "recovery",
     "refusals",
     "report",
