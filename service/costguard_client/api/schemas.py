@@ -704,6 +704,19 @@ class CoveredPlaceOut(TypedDict):
     use: CoveredOut
 
 
+class CureOut(TypedDict):
+    """A known pattern of slow data, and what to do about it."""
+
+    file: str
+    function: str
+    is_in_workers: bool
+    line: int
+    pattern: Literal["rows", "once", "validation", "reads"]
+    share: float
+    """The share of the training's time that it takes."""
+    text: str
+
+
 class CurveOut(TypedDict):
     kind: Literal["loss", "metric", "evaluation", "speed"]
     name: str
@@ -1162,6 +1175,24 @@ class HangOut(TypedDict):
     """The stacks of its threads where reading them was permitted, else the calls that they wait in."""
 
 
+class HotFunctionOut(TypedDict):
+    """A function and its shares of all looks at the group, from 0 to 1."""
+
+    file: str
+    """Its file, in the project or its package."""
+    function: str
+    is_own: bool
+    """True: it is the project's own, of no library."""
+    line: int
+    """The line where it begins; 0: not known."""
+    own: float
+    """The share in which it was the innermost function."""
+    own_before: float | None
+    """Its own share in the earlier job's profile; null: there is none to compare with."""
+    total: float
+    """The share in which it was anywhere in the stack."""
+
+
 class HourOfDayOut(TypedDict):
     hour: int
     """The hour of the day in UTC, 0 to 23."""
@@ -1399,6 +1430,8 @@ class JobBody(TypedDict):
     compact placement policies; fewer places may have room for them.
     """
     preset: str
+    profile: NotRequired[bool | None]
+    """Whether the agent may take profiles of the command, now and then for 10 s; null: as the settings say."""
     project: NotRequired[str]
     """The project's id; empty: the watched project, where there is only one."""
     pull: NotRequired[bool]
@@ -1618,6 +1651,8 @@ class JobSpecOut(TypedDict):
     """`compact`: Google places its VMs close together in their zone, which takes a machine series that has
     compact placement policies; fewer places may have room for them.
     """
+    profile: bool | None
+    """Whether the agent may take profiles of the command, now and then for 10 s; null: as the settings say."""
     pull: bool
     """Whether each VM resolves the image's tag again."""
     secrets: dict[str, str]
@@ -2466,6 +2501,42 @@ class ProblemKindOut(TypedDict):
     type: str
 
 
+class ProfileResponse(TypedDict):
+    """The profile of a job. Stacks hold the names of functions and files, and no values."""
+
+    as_of: str
+    compared_with: str | None
+    """The earlier job; null: none has a profile."""
+    cpu_seconds: float
+    """The processor time that these looks took, over all windows."""
+    cures: list[CureOut]
+    """What the stacks show of four known patterns, where data is late."""
+    data_share: float
+    """The share of the main thread's time in which it waited for data, or prepared it."""
+    groups: list[ProfiledGroupOut]
+    job: str
+    seconds: float
+    """The time in which stacks were looked at."""
+    since: str | None
+    until: str | None
+    why_none: str
+    """The reason why it holds no stacks; empty: it holds some."""
+    windows: int
+    """The windows of ten seconds that it is of."""
+
+
+class ProfiledGroupOut(TypedDict):
+    """The main thread, or the loader's workers."""
+
+    functions: list[HotFunctionOut]
+    """The hottest functions, by their own share."""
+    looks: int
+    """The looks at its stacks."""
+    name: Literal["main", "workers"]
+    other: int
+    """Those of them whose stacks are too rare to be kept."""
+
+
 class ProgressOut(TypedDict):
     done: float | None
     epoch: float | None
@@ -2624,6 +2695,8 @@ class QuoteBody(TypedDict):
     compact placement policies; fewer places may have room for them.
     """
     preset: str
+    profile: NotRequired[bool | None]
+    """Whether the agent may take profiles of the command, now and then for 10 s; null: as the settings say."""
     project: NotRequired[str]
     """The project's id; empty: the watched project, where there is only one."""
     pull: NotRequired[bool]
