@@ -28,6 +28,7 @@ ROOMS = {
     "lease",
     "limits",
     "prices",
+    "profiles",
     "recovery",
     "refusals",
     "report",

@@ -35,7 +35,7 @@ def main() -> None:
     arguments = parser.parse_args()
     RECORDED.mkdir(exist_ok=True)
     versions = _versions(arguments.python)
-    for kind in ("slow", "sound"):
+    for kind in ("slow", "sound", "second"):
         for name in _said(arguments.python, f"{kind}.py").split():
             if not arguments.only or name in arguments.only:
                 record(arguments.python, kind, name, versions)

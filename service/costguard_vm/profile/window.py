@@ -14,7 +14,7 @@ _LONGEST_WHY = 200  # characters
 _MOST_LOOKS = 10**9
 _LONGEST_NAME = 200
 
-Seen = Tuple[int, int]  # how often a stack was seen, and in how many of these looks it ran on a processor
+Seen = Tuple[int, int]  # how often a stack was seen, and in how many of these looks it did not sleep (below)
 
 
 class StackGroup(NamedTuple):
@@ -40,7 +40,10 @@ class StackProfile(NamedTuple):
 
 
 def group_of(counts: Mapping[Stack, int], running: Mapping[Stack, int], most: int = MOST_STACKS) -> StackGroup:
-    """Makes a group of what was seen, and of what was seen to run: two records of the same seconds."""
+    """Makes a group of what was seen, and of what was seen to run: two records of the same seconds.
+
+    A thread that waits for a disk counts as one that runs: py-spy leaves out those that sleep.
+    """
     stacks = {stack: (count, min(count, running.get(stack, 0))) for stack, count in counts.items()}
     return bounded(StackGroup(sum(counts.values()), 0, stacks), most)
 

@@ -44,13 +44,13 @@ class HotFunctionOut(Out):
     """A function and its shares of all looks at the group, from 0 to 1."""
 
     function: str = read_from("frame.function", examples=["Rows.__getitem__"])
-    file: str = read_from("frame.file", description="Its file, in the project or its package.", examples=["data.py"])
+    file: str = read_from("frame.file", description="The file, in the project or its package.", examples=["data.py"])
     line: int = read_from("frame.line", description="The line where it begins; 0: not known.")
     is_own: bool = read_from("frame.is_own", description="True: it is the project's own, of no library.")
     own: float = Field(description="The share in which it was the innermost function.")
     total: float = Field(description="The share in which it was anywhere in the stack.")
     own_before: float | None = read_from(
-        "before", description="Its own share in the earlier job's profile; null: there is none to compare with."
+        "before", description="The share of its own in the earlier job's profile; null: there is none to compare with."
     )
 
 
@@ -59,7 +59,7 @@ class ProfiledGroupOut(Out):
 
     name: Annotated[str, one_of(("main", "workers"))]
     looks: int = Field(description="The looks at its stacks.")
-    other: int = Field(description="Those of them whose stacks are too rare to be kept.")
+    other: int = Field(description="The looks at stacks that are too rare to be kept.")
     functions: list[HotFunctionOut] = Field(description="The hottest functions, by their own share.")
 
 
@@ -91,7 +91,7 @@ class ProfileResponse(Out):
         description="The share of the main thread's time in which it waited for data, or prepared it."
     )
     groups: list[ProfiledGroupOut]
-    cures: list[CureOut] = Field(description="What the stacks show of four known patterns, where data is late.")
+    cures: list[CureOut] = Field(description="The cures for known patterns that the stacks show, where data is late.")
     compared_with: str | None = Field(description="The earlier job; null: none has a profile.")
     why_none: str = Field(description="The reason why it holds no stacks; empty: it holds some.")
 

@@ -71,12 +71,19 @@ class ProfileWatch:
         except (OSError, subprocess.SubprocessError, TransferFailed, NotStarted) as problem:
             window = StackProfile(error=f"py-spy cannot be used: {problem}")
         self._times += 1
-        pause = AGAIN_S if self._times < OFTEN else LATER_S
         if window.error:
             say(f"no profile: {window.error}")
-            pause = REFUSED_S
-        self._next = began + max(pause * self._pace, window.cpu_s / SHARE)
+        self._next = began + pause_after(window, self._times, self._pace)
         self._report("profile", number=number, window=as_bounded_json(window))
+
+
+def pause_after(window: StackProfile, times: int, pace: float = 1.0) -> float:
+    """Returns the seconds from the begin of a window to that of the next, once `times` windows were taken.
+
+    `pace` shortens what is not a matter of cost, where the agent runs in a simulated fleet's time.
+    """
+    pause = REFUSED_S if window.error else AGAIN_S if times < OFTEN else LATER_S
+    return max(pause * pace, window.cpu_s / SHARE)
 
 
 def take_window(py_spy: str, pid: int, folder: str, span: int) -> StackProfile:

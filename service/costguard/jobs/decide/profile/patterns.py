@@ -91,7 +91,7 @@ _EVALUATION_FILE = re.compile(r"_validat|validation")
 
 
 def pattern_of(stack: Stack, ran: bool) -> PatternMatch | None:
-    """Names the pattern that a stack is in; None for none. `ran`: in most looks at it the thread was on a processor."""
+    """Names the pattern that a stack is in; None for none. `ran`: in most looks at it the thread did not sleep."""
     item = _item(stack)
     if item is None:
         return _rereads(stack) or _rows_of_a_loop(stack)
@@ -138,13 +138,13 @@ def _hot(stack: Stack) -> tuple[Frame, Stack]:
 
 
 def _is_reading(library: Stack, hot: Frame, ran: bool) -> bool:
-    opens = (_OPENS.match(one.name) and (_OPENING.search(one.file) or one.file.startswith("PIL/")) for one in library)
+    opens = (one.name == "open" or (_OPENS.match(one.name) and _OPENING.search(one.file)) for one in library)
     arrays = (_ARRAY_FILE.match(one.file) and _ARRAY_READS.search(one.name) for one in library)
     text = any(one.name in ("loadtxt", "genfromtxt", "_read") and "npyio" in one.file for one in library)
     if (any(opens) or any(arrays)) and not text:
         return True
     if library and any(_DECODES.search(one.file) for one in library):
-        return not ran and library[0].file.startswith("PIL/")  # it decodes as it reads: only waiting is the disk's
+        return not ran and library[0].file.startswith("PIL/")  # it decodes as it reads
     return not library and (bool(_READS_BY_NAME.match(hot.name)) or not ran)
 
 
