@@ -1179,7 +1179,7 @@ class HotFunctionOut(TypedDict):
     """A function and its shares of all looks at the group, from 0 to 1."""
 
     file: str
-    """Its file, in the project or its package."""
+    """The file, in the project or its package."""
     function: str
     is_own: bool
     """True: it is the project's own, of no library."""
@@ -1188,7 +1188,7 @@ class HotFunctionOut(TypedDict):
     own: float
     """The share in which it was the innermost function."""
     own_before: float | None
-    """Its own share in the earlier job's profile; null: there is none to compare with."""
+    """The share of its own in the earlier job's profile; null: there is none to compare with."""
     total: float
     """The share in which it was anywhere in the stack."""
 
@@ -1266,7 +1266,15 @@ class InstanceOut(TypedDict):
     job: str
     keeper: KeeperOut
     """The keeper of the VM, with the evidence."""
-    kind: Literal["instance", "tpu_node"]
+    kind: Literal[
+        "instance",
+        "tpu_node",
+        "custom_job",
+        "persistent_resource",
+        "deployed_model",
+        "deployment_pool",
+        "colab_runtime",
+    ]
     """A VM of Compute Engine, or a node of the Cloud TPU API."""
     labels: dict[str, str]
     last_seen_at: str | None
@@ -1747,6 +1755,7 @@ KeeperKind = Literal[
     "composer",
     "workstation",
     "tpu",
+    "vertex",
     "tool",
     "job",
     "nobody",
@@ -1774,6 +1783,7 @@ class KeeperOut(TypedDict):
         "composer",
         "workstation",
         "tpu",
+        "vertex",
         "tool",
         "job",
         "nobody",
@@ -2510,7 +2520,7 @@ class ProfileResponse(TypedDict):
     cpu_seconds: float
     """The processor time that these looks took, over all windows."""
     cures: list[CureOut]
-    """What the stacks show of four known patterns, where data is late."""
+    """The cures for known patterns that the stacks show, where data is late."""
     data_share: float
     """The share of the main thread's time in which it waited for data, or prepared it."""
     groups: list[ProfiledGroupOut]
@@ -2534,7 +2544,7 @@ class ProfiledGroupOut(TypedDict):
     """The looks at its stacks."""
     name: Literal["main", "workers"]
     other: int
-    """Those of them whose stacks are too rare to be kept."""
+    """The looks at stacks that are too rare to be kept."""
 
 
 class ProgressOut(TypedDict):
