@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.scenario.training_ground import ground
+from tests.scenario.training_ground import OWNER, ground
 
 
 @pytest.mark.long
@@ -27,5 +27,5 @@ def test_profile_of_a_training_reaches_the_guard(tmp_path: Path) -> None:
         assert "main" in {function["function"] for function in own}
         assert all(not function["file"].startswith("/") for function in main["functions"])
         assert str(tmp_path) not in str(answer)
-        place.ask(f"jobs/{job}/cancel", {"reason": "seen"})
+        place.ask(f"jobs/{job}/cancel", {"by": OWNER, "reason": "seen"})
         place.wait_until_nothing_bills()

@@ -1,4 +1,4 @@
-"""Whether profiles are taken: by the job's owner, else by the team's settings."""
+"""The owner of a job, else its team's settings, decides about profiles."""
 
 from __future__ import annotations
 
