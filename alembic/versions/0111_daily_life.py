@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 from alembic import op
+from sqlalchemy.dialects.postgresql import JSONB
+
+from costguard.db.change_triggers import count_changes
 
 revision = "0111"
 down_revision = "0110"
@@ -12,11 +15,12 @@ depends_on = None
 
 
 def upgrade() -> None:
-    """Adds what each piece needs."""
-    add_limit_waits()
+    """Calls each piece's own function."""
+    _limit_waits()
+    _job_profiles()
 
 
-def add_limit_waits() -> None:
+def _limit_waits() -> None:
     """Adds the jobs that wait for a limit on what is in use at once."""
     op.create_table(
         "limit_waits",
@@ -27,3 +31,23 @@ def add_limit_waits() -> None:
         sa.Column("rate_nanos", sa.BigInteger),
         sa.Column("takes_s", sa.BigInteger),
     )
+
+
+def _job_profiles() -> None:
+    json = sa.JSON().with_variant(JSONB(), "postgresql")
+    op.create_table(
+        "job_profiles",
+        sa.Column("job_id", sa.String(), nullable=False),
+        sa.Column("attempt_id", sa.BigInteger(), nullable=False),
+        sa.Column("run", sa.Integer(), nullable=False),
+        sa.Column("number", sa.BigInteger(), nullable=False),
+        sa.Column("windows", sa.Integer(), nullable=False),
+        sa.Column("since", sa.BigInteger(), nullable=True),
+        sa.Column("until", sa.BigInteger(), nullable=True),
+        sa.Column("rereads", json, nullable=False),
+        sa.Column("profile", json, nullable=False),
+        sa.ForeignKeyConstraint(["job_id"], ["jobs.id"], name=op.f("fk_job_profiles_job_id_jobs")),
+        sa.ForeignKeyConstraint(["attempt_id"], ["attempts.id"], name=op.f("fk_job_profiles_attempt_id_attempts")),
+        sa.PrimaryKeyConstraint("job_id", name=op.f("pk_job_profiles")),
+    )
+    count_changes(op.get_bind(), "job_profiles")

@@ -18,6 +18,7 @@ from costguard_vm.agent.settings import AttemptSettings
 from costguard_vm.agent.transfers.tool import ToolFinder
 from costguard_vm.agent.watch.activity import ActivityWatch
 from costguard_vm.agent.watch.gpu_watch import GpuWatch
+from costguard_vm.agent.watch.profile_watch import ProfileWatch
 from costguard_vm.agent.watch.stack_watch import StackWatch
 from costguard_vm.diagnosis.signals import CommandSignals, Minute, read_minute
 
@@ -139,7 +140,13 @@ def test_container_is_found_where_docker_has_started_it(tmp_path: Path, monkeypa
         monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
         settings = AttemptSettings(activity_s=0.4, activity_look_s=0.05)
         stacks = StackWatch(settings, ToolFinder.py_spy(settings, "", ""), "")
-        watch = ActivityWatch(settings, GpuWatch(1.0), stacks, lambda: client.pid, lambda: "c1", minutes.append)
+        profiles = ProfileWatch(settings, ToolFinder.py_spy(settings, "", ""), "", print)
+
+        def report(kind: str, minute: object) -> None:
+            assert kind == "activity"
+            minutes.append(read_minute(minute) or Minute())
+
+        watch = ActivityWatch(settings, GpuWatch(1.0), stacks, profiles, lambda: client.pid, lambda: "c1", report)
         over = threading.Event()
         thread = threading.Thread(target=watch.watch, args=(over,), daemon=True)
         thread.start()

@@ -90,6 +90,7 @@ ASKED: dict[str, tuple[str, str, Any]] = {
     "getJobProgress": ("GET", "/api/v1/jobs/j7k2m9q4/progress", None),
     "compareAlike": ("GET", "/api/v1/jobs/j7k2m9q4/alike", None),
     "listAttempts": ("GET", "/api/v1/jobs/j7k2m9q4/attempts", None),
+    "getProfile": ("GET", "/api/v1/jobs/j7k2m9q4/profile", None),
     "getDiagnosis": ("GET", "/api/v1/jobs/j7k2m9q4/diagnosis", None),
     "getOutput": ("GET", "/api/v1/jobs/j7k2m9q4/output", None),
     "quoteJob": ("POST", "/api/v1/quotes", {**JOB, "hours": 12}),

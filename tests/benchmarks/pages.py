@@ -49,6 +49,8 @@ _ADDRESSES = {
     "/api/v1/jobs/{job_id}/attempts": ("/api/v1/jobs/j5/attempts",),
     "/api/v1/jobs/{job_id}/diagnosis": ("/api/v1/jobs/j5/diagnosis",),
     "/api/v1/jobs/{job_id}/output": ("/api/v1/jobs/j5/output",),
+    "/api/v1/jobs/{job_id}/profile": ("/api/v1/jobs/j5/profile",),
+    "/jobs/{job_id}/profile": ("/jobs/j5/profile",),
     "/api/v1/jobs/{job_id}/progress": ("/api/v1/jobs/j5/progress",),
     "/api/v1/savings": ("/api/v1/savings", f"/api/v1/savings?{_YEAR}"),
     "/api/v1/spend": ("/api/v1/spend", f"/api/v1/spend?{_YEAR}&group_by=day&group_by=preset"),

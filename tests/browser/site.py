@@ -145,6 +145,7 @@ def tell(database: Database, authenticator: RequestAuthenticator | None = None) 
         "jobs": "/jobs",
         "job": jobs["resnet"],
         "job-failed": jobs["gan"],
+        "job-profile": f"{jobs['resnet']}/profile",
         "cancel": f"{jobs['resnet']}/cancel",
         "sweeps": "/sweeps",
         "sweep": f"/sweeps/{sweep_story.ID}",

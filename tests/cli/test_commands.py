@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 from tests.api import rows
@@ -283,13 +284,34 @@ def test_diagnose_says_what_bounds_a_job(sqlite_database: Database, run: Run) ->
     for part in (
         "is bound by its input (too few processors)",
         "42%  without a kernel",
-        "Advice: prepare the data",
+        "Advice: a data frame is indexed by rows in Rows.__getitem__ (data.py:14)",
+        "prepare the data once and store it",
         "Saves: up to",
     ):
         assert part in " ".join(shown.split()) or part in shown
     assert "bound by    its input (too few processors), 42% of the time" in run("job", "j7k2m9q4").stdout
     assert "is not known yet. Its command has not started yet." in run("diagnose", "b3waits7").stdout
     assert run("diagnose", "nothing1").returncode == 1
+
+
+def test_profile_shows_functions_cures_and_the_change(sqlite_database: Database, run: Run, tmp_path: Path) -> None:
+    """The job compared with is the last one of its script; a file for speedscope is written on request."""
+    tell(sqlite_database)
+    shown = " ".join(run("profile", "j7k2m9q4").stdout.split())
+    for part in (
+        "3 windows, 30 s in all; 66% of it waits for data, or prepares it",
+        "A data frame is indexed by rows in Rows.__getitem__ (data.py:14)",
+        "66.0% 66.0% _MultiProcessingDataLoaderIter._next_data",
+        "Change: in points of the time, since job g5failed.",
+    ):
+        assert part in shown
+    assert "Change" not in run("profile", "j7k2m9q4", "--compare", "none").stdout
+    assert "is not known. No profile has come" in " ".join(run("profile", "b3waits7").stdout.split())
+    assert run("profile", "j7k2m9q4", "--compare", "nothing1").returncode == 1
+    file = tmp_path / "profile.json"
+    assert run("profile", "j7k2m9q4", "--speedscope", str(file)).returncode == 0
+    assert json.loads(file.read_text())["exporter"] == "costguard"
+    assert run("profile", "j7k2m9q4", "--speedscope", str(tmp_path / "no" / "file")).returncode == 1
 
 
 def test_alike_compares_the_machines_of_a_jobs_script(sqlite_database: Database, run: Run) -> None:

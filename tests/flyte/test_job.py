@@ -43,6 +43,7 @@ EVERYTHING = CostguardJob(
     when_late="stop",
     on_hang="restart",
     stacks=True,
+    profile=True,
     drill=True,
     max_preemptions=5,
     max_crashes=0,

@@ -53,6 +53,8 @@ _MORE = {
     "spend-of-nothing": "/spend?owner=nobody@lab.example",
     "prices-search": "/prices?words=a100",
     "job-output-stored-nowhere": "/jobs/j7k2m9q4/output",
+    "job-profile-workers": "/jobs/j7k2m9q4/profile?group=workers&compare=none",
+    "job-profile-none": "/jobs/b3waits7/profile",
     "jobs-of-one-state": "/jobs?state=failed",
     "launch-dev": "/launch?kind=dev&preset=a100",
     "token-revoke": "/tokens/70c3a1b2c3/revoke",

@@ -28,6 +28,7 @@ ROOMS = {
     "lease",
     "limits",
     "prices",
+    "profiles",
     "queues",
     "recovery",
     "refusals",

@@ -9,6 +9,7 @@ from sqlalchemy import Connection
 from tests.api import rows
 from tests.api.rows import NOW
 from tests.jobs import job_rows
+from tests.pages import profile_story
 
 from costguard.db.transaction import Database
 from costguard.deadlines.situation import Act
@@ -176,6 +177,7 @@ def _bounded(connection: Connection, job_id: str, attempt_id: int) -> None:
         said = advice if verdict is held else ""
         window = JudgedWindow(since, since + 5 * MINUTE, verdict, said, 300, 5 * MINUTE)
         diagnosis_rows.add_windows(connection, [NewWindow(job_id, attempt_id, 1, window)])
+    profile_story.tell(connection, job_id, attempt_id, profile_story.slow(), NOW, windows=3)
 
 
 def _reported(number: int, booted_at: datetime, started_at: datetime, at: datetime) -> AgentState:
@@ -224,6 +226,7 @@ def _failed(connection: Connection) -> None:
         connection, job.id, intended_at=NOW - 30 * HOUR, state=AttemptState.OVER, outcome=Outcome.CRASHED,
         ended_at=NOW - 29 * HOUR, provisioning_model=ProvisioningModel.STANDARD,
     )  # fmt: skip
+    profile_story.tell(connection, job.id, made.id, profile_story.fast(), NOW - 29 * HOUR)
     gone = Exit("exited", NOW - 29 * HOUR, 1)
     agent_rows.hear(
         connection, made.id, AgentState(NOW - 29 * HOUR, 1, started_at=NOW - 29.5 * HOUR, exit=gone, output="no")

@@ -49,6 +49,7 @@ class JobRules:
     heartbeat: timedelta = timedelta(seconds=15)  # how often a VM tells how far its command has come
     terms: Terms = field(default_factory=Terms)
     logs: str = ""  # where the output is stored of jobs whose checkpoints are in no bucket; "" nowhere
+    profiles: bool = False  # whether profiles are taken of jobs that do not say
     trackers: frozenset[Tracker] = frozenset()  # experiment trackers that this guard can log to
     confirm_above: Money | None = _CONFIRMED  # a launch that may cost more is confirmed at a terminal; None: never
 

@@ -113,6 +113,7 @@ def jobs(
         quick_crash=rules.jobs.terms.quick_crash,
         heartbeat=rules.jobs.heartbeat,
         logs=rules.jobs.logs,
+        profiles=rules.jobs.profiles,
         tools=vm_tools(),
     )
     holds = BudgetHolds(database, rules)

@@ -173,6 +173,7 @@ class JobSpec:
     schedule: str = ""  # the id of the schedule that launched it
     on_hang: OnHang = OnHang.TELL
     stacks: bool = False  # whether the agent may look for 30 s at where the command's main thread stands
+    profile: bool | None = None  # whether the agent may take profiles of the command; None: as the settings say
     drill: bool = False  # whether a save on a notice is tried once, early, while nothing is at stake
     mlflow_run: str = ""  # the id of the MLflow run that its cost is logged to
     wandb_run: str = ""  # the same of W&B: ENTITY/PROJECT/RUN

@@ -30,7 +30,7 @@ from costguard.pages import (
     sweeps,
     vm,
 )
-from costguard.pages.job import limits, output
+from costguard.pages.job import limits, output, profile
 from costguard.pages.job import page as job
 from costguard.pages.page import HEADERS, Pages, Renderer, Source, answer_unknown_pages
 from costguard.web.routing import add_routes
@@ -43,6 +43,7 @@ _PAGES = (
     jobs,
     job,
     output,
+    profile,
     sweeps,
     schedules,
     launch,

@@ -47,6 +47,7 @@ _SHORTEST, _LONGEST = 10 * _MINUTE, 120 * _DAY  # the latter is Google's limit
 _WITHOUT_LIMIT = 7 * _DAY
 _ATTACHING = ("n1-", "custom-")  # GPUs can be attached to no other machine types
 _TERMS = Terms()
+_NO_TERMS = {"guard_url", "guard_ca_file", "code", "logs", "profile", "heartbeat", "confirm_above"}
 _RULES = JobRules()
 
 
@@ -290,6 +291,7 @@ class JobsSection(Section):
     guard_ca_file: Annotated[str, AfterValidator(certificates)] | None = None
     code: Annotated[str, AfterValidator(place)] | None = None  # where archives of code are kept
     logs: Annotated[str, AfterValidator(place)] | None = None  # where output is stored that is next to no checkpoints
+    profile: bool = _RULES.profiles  # whether profiles are taken of jobs that do not say
     confirm_above: Annotated[Money | None, BeforeValidator(or_never(dollars))] = _RULES.confirm_above
     heartbeat: Annotated[Duration, between(_SECOND, _MINUTE)] = _RULES.heartbeat
     silence: Annotated[Duration, between(30 * _SECOND, 6 * _HOUR)] = _TERMS.silence
@@ -314,7 +316,7 @@ class JobsSection(Section):
     @property
     def rules(self) -> JobRules:
         """Raises OSError where the file of certificates is gone since the settings were read."""
-        terms = self.model_dump(exclude={"guard_url", "guard_ca_file", "code", "logs", "heartbeat", "confirm_above"})
+        terms = self.model_dump(exclude=_NO_TERMS)
         ca = Path(self.guard_ca_file).read_text("ascii") if self.guard_ca_file is not None else ""
         return JobRules(
             self.guard_url or "",
@@ -322,6 +324,7 @@ class JobsSection(Section):
             self.heartbeat,
             Terms(**terms),
             self.logs or "",
+            profiles=self.profile,
             confirm_above=self.confirm_above,
         )
 

@@ -363,6 +363,13 @@ def get_output(
     )
 
 
+def get_profile(job_id: str, *, compare: str | None = None) -> Call[schemas.ProfileResponse]:
+    """Get a job's profile. Returns the functions in which the training's main thread and its loader's workers
+    spend their time.
+    """
+    return Call("GET", ("api", "v1", "jobs", job_id, "profile"), {"compare": compare})
+
+
 def get_job_progress(job_id: str) -> Call[schemas.JobProgressResponse]:
     """Get how far a job's training is. Returns the progress read in its output: step, loss, evaluations and
     speed, and the hours and dollars that are left.

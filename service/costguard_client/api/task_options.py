@@ -148,6 +148,9 @@ class TaskOptions:
     """`restart`: a command without progress is restarted from its newest checkpoint."""
     stacks: bool | None = None
     """Whether the agent may look for 30 s at where the command's main thread stands."""
+    profile: bool | None = None
+    """Whether the agent may take profiles of the command, now and then for 10 s; null: as the settings say.
+    """
     drill: bool | None = None
     """Whether to try a save on a notice once, early."""
 
@@ -206,6 +209,7 @@ PLACES: Mapping[str, str] = {
     "wandb_run": "wandb_run",
     "on_hang": "on_hang",
     "stacks": "stacks",
+    "profile": "profile",
     "drill": "drill",
 }
 # In whose texts {name} stands for a task's input.

@@ -10,8 +10,6 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from costguard_vm.diagnosis.signals import Minute, as_json
-
 from .calls import Metadata, watch
 from .checkpoints import DiskCheckpoints, on_the_vm
 from .drill import DrillWork, HeldDrill
@@ -37,6 +35,7 @@ from .transfers.phases import Phases
 from .transfers.preparation import CommandSecrets, Stage
 from .transfers.tool import ToolFinder
 from .watch.activity import ActivityWatch
+from .watch.profile_watch import ProfileWatch
 from .watch.stack_watch import StackWatch
 from .watch.usage import VmUsage
 
@@ -66,9 +65,9 @@ class AgentAttempt:
         self._usage = VmUsage(self._folder)
         py_spy = ToolFinder.py_spy(settings, token, places.home)
         stacks = StackWatch(settings, py_spy, self._folder)
-        self._activity = ActivityWatch(
-            settings, self._usage.nvml, stacks, self._running, self._container_name, self._report_activity
-        )
+        profiles = ProfileWatch(settings, py_spy, self._folder, self._report_watched)
+        watched = settings, self._usage.nvml, stacks, profiles
+        self._activity = ActivityWatch(*watched, self._running, self._container_name, self._report_watched)
         plan = settings.checkpoint
         saves_to = on_the_vm(settings, plan.get("local") or plan.get("location", ""), places.volumes)
         self._reader = ProgressReader(settings, self._log, self._step_file, saves_to)
@@ -358,10 +357,10 @@ class AgentAttempt:
     def _container_name(self) -> str:
         return container(self._settings, self._state.run) if self._settings.image else ""
 
-    def _report_activity(self, minute: Minute) -> None:
+    def _report_watched(self, kind: str, **fields: Any) -> None:
         with self._reporting:
             if "exit" not in self._state.sent:
-                self._send("activity", is_urgent=False, minute=as_json(minute))
+                self._send(kind, is_urgent=False, **fields)
 
     def _beat(self) -> None:
         while not self._over.wait(self._settings.heartbeat_s):

@@ -16,7 +16,7 @@ from .files import make_folder, names_in, read, remove, say, utc, write
 from .settings import AttemptSettings
 
 MOST_BYTES = 512 << 10  # in one request
-DROPPED = ("heartbeat", "activity", "progress")  # where too many events wait, in this order; no others
+DROPPED = ("heartbeat", "profile", "activity", "progress")  # where too many events wait, in this order; no others
 
 
 class Spool:

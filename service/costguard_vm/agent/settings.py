@@ -52,6 +52,7 @@ class AttemptSettings(NamedTuple):
     rclone_sha256: str = ""
     rclone_machine: str = ""
     stacks: bool = False
+    profile: bool = False
     py_spy_sha256: str = ""
     py_spy_machine: str = ""
     job: str = ""

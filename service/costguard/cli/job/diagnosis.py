@@ -29,6 +29,8 @@ def show_diagnosis(console: Console, answer: Answer) -> None:
     held = answer["held"]
     if held is None:
         say(console, f"What bounds job {answer['job']} is not known yet. {answer['why_none']}")
+        if answer["advice"]:
+            say(console, f"Advice: {answer['advice']}.")
     else:
         was = "is" if answer["is_current"] else "was"
         say(console, f"Job {answer['job']} {was} bound by {held['text']}", "bold")

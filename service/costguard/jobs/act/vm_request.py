@@ -52,6 +52,7 @@ class VmMaker:
     heartbeat: timedelta = timedelta(seconds=15)
     quick_crash: timedelta = timedelta(minutes=10)
     logs: str = ""  # where output is stored that has no checkpoints in a bucket next to it
+    profiles: bool = False  # whether profiles are taken of jobs that do not say
     tools: Mapping[str, PinnedTool] = field(default_factory=dict)  # by name: what VMs may fetch from the guard
 
     def request(self, job: Job, attempt: Attempt) -> VmRequest:
@@ -124,7 +125,10 @@ class VmMaker:
             settings["logs"] = folder.rpartition("/")[0] if attempt.vm_group else folder
         if tool := self.tools.get(RCLONE):
             settings.update(rclone_sha256=tool.sha256, rclone_machine=tool.machine)
-        if job.spec.stacks and (tool := self.tools.get(PY_SPY)):
+        profiles = self.profiles if job.spec.profile is None else job.spec.profile
+        if profiles:
+            settings["profile"] = True
+        if (job.spec.stacks or profiles) and (tool := self.tools.get(PY_SPY)):
             settings.update(py_spy_sha256=tool.sha256, py_spy_machine=tool.machine)
         if attempt.vm_group:
             return self.metadata(self._shared(settings, job), "", job.recipe.installs_drivers)

@@ -16,7 +16,7 @@ from costguard.events import audit_log
 from costguard.jobs.decide.checkpoints import work_at_risk
 from costguard.jobs.decide.checkpoints.disk import DiskState, disk_of
 from costguard.jobs.decide.recovery import resume
-from costguard.jobs.reports import curve_news, diagnosis, gang_words, save_interval
+from costguard.jobs.reports import curve_news, diagnosis, gang_words, profile, save_interval
 from costguard.jobs.reports.agent_report import AgentEvent, AgentUpdate, apply_events
 from costguard.jobs.reports.gang_words import GoAhead, RoundWord
 from costguard.jobs.rows import (
@@ -257,6 +257,7 @@ class _Hearing:
         # Of a gang, the first of the round prints the curve of all.
         points = [(one.attempt, one.update.points) for one in attempts_heard if one.is_first]
         curve_news.record(self._connection, points, self._now)
+        profile.record(self._connection, [(one.attempt, one.update.profile) for one in attempts_heard if one.is_first])
         minutes = [diagnosis.MinuteReport(one.attempt, one.update.activity, one.update.agent) for one in attempts_heard]
         diagnosis.record(self._connection, minutes, self._now)
         gangs = {one.attempt.name: one.attempt.job_id for one in attempts_heard if one.attempt.formation}

@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
 from math import isfinite
 
+from costguard.jobs.decide.profile.job_profile import ProfileWindow
 from costguard.jobs.decide.recovery.log_ends import last_line, lost_peer, retry_of
 from costguard.jobs.rows.reported import agent_fields
 from costguard.jobs.rows.reported.agent_fields import DrillReport, MeasuredMinute, drill_report
@@ -58,6 +59,7 @@ class AgentUpdate:
     resume_why: str = ""  # why the present run did not resume from the newest complete checkpoint
     flushed: FlushedCheckpoints | None = None  # what was uploaded while a run was stopped
     activity: tuple[MeasuredMinute, ...] = ()
+    profile: tuple[ProfileWindow, ...] = ()
     unrecognised: str = ""  # what it saves that no layout knows
     upload_trouble: str = ""  # why checkpoints are not uploaded
     points: tuple[SeriesPoint, ...] = ()  # of the curves
@@ -201,6 +203,10 @@ def _progressed(
 def _measured_minute(
     update: AgentUpdate, event: AgentEvent, agent: AgentState, moment: Callable[[object], datetime]
 ) -> AgentUpdate:
+    if event.kind == "profile" and (
+        window := agent_fields.profile_window_of(agent.run, event.fields, moment(event.at))
+    ):
+        return replace(update, profile=(*update.profile, window)[-agent_fields.MOST_WINDOWS :])
     if event.kind != "activity" or (minute := agent_fields.minute_of(event.fields)) is None:
         return update
     measured = MeasuredMinute(agent.run, moment(event.at), minute, agent.step, agent.step_at)

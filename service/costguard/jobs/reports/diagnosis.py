@@ -30,7 +30,8 @@ from costguard.jobs.decide.machines.bound_savings import (
 from costguard.jobs.decide.machines.chip_prices import MachinePrice
 from costguard.jobs.decide.machines.chips import peak_of
 from costguard.jobs.decide.machines.next_machine import NextMachine
-from costguard.jobs.reports import progress, stragglers
+from costguard.jobs.decide.profile.cures import Cure
+from costguard.jobs.reports import profile, progress, stragglers
 from costguard.jobs.rows import attempts, job_events, job_rows
 from costguard.jobs.rows.reported import agent_fields, diagnosis_rows, progress_rows
 from costguard.jobs.rows.reported.agent_fields import BoundStretch, MeasuredMinute
@@ -115,12 +116,14 @@ def _announce(connection: Connection, holding: Sequence[tuple[Attempt, BoundStre
             new.setdefault(key, one)
     jobs = job_rows.of_ids(connection, [attempt.job_id for attempt, _ in new.values()])
     series = progress_rows.series_of_jobs(connection, jobs, POSITION)
+    cures = profile.cures_of_jobs(connection, jobs)
     events = []
     for attempt, stretch in new.values():
         if (job := jobs.get(attempt.job_id)) is not None:
             left = _left_of(job, attempt, stretch, series.get(job.id, []))
             saving = promised(most_saved(stretch.verdict), attempt.rate, left)
-            events.append(job_events.bounded(job, attempt, stretch, saving, now))
+            advised = replace(stretch, advice=_advice(stretch.advice, cures.get(job.id, ())))
+            events.append(job_events.bounded(job, attempt, advised, saving, now))
     audit_log.append(connection, events, now)
 
 
@@ -163,6 +166,8 @@ class JobDiagnosis:
     machine: MachinePrice | None = None  # the VM that `held` is of, at its own rate
     straggler: Straggler | None = None  # of a gang that runs; None: there is none, or it is not known
     next: NextMachine | None = None  # to try; None: the bound names none, or nobody priced others
+    cures: Sequence[Cure] = ()  # that its profile names
+    has_profile: bool = False
 
     @property
     def headline(self) -> str:
@@ -172,7 +177,7 @@ class JobDiagnosis:
     @property
     def advice(self) -> str:
         """Returns a line of advice; empty where there is nothing to advise."""
-        line = "" if self.held is None else self.held.advice
+        line = _advice("" if self.held is None else self.held.advice, self.cures)
         if self.next is not None:
             return f"{line}; {self.next.text}" if line else self.next.text
         if self.larger is None:
@@ -218,7 +223,14 @@ def diagnosis_of(connection: Connection, accrual: Accrual, job_id: str) -> JobDi
         why_none="" if held is not None else _why_none(last, minutes),
         machine=None if attempt is None else _machine(job, attempt),
         straggler=stragglers.straggler_now(connection, job, tried, accrual.now),
+        cures=profile.cures_of_jobs(connection, [job.id]).get(job.id, ()),
+        has_profile=profile.is_kept(connection, job.id),
     )
+
+
+def _advice(line: str, cures: Sequence[Cure]) -> str:
+    """Puts the cure of the largest share first: it names the function."""
+    return "; ".join(part for part in (cures[0].text if cures else "", line) if part)
 
 
 def _machine(job: Job, attempt: Attempt) -> MachinePrice:

@@ -38,6 +38,8 @@ class DiagnosisShown:
     why_none: str
     straggler: str
     straggler_numbers: Sequence[tuple[str, str]]
+    cures: Sequence[str]  # that its profile names
+    has_profile: bool
 
 
 def diagnosis_of_job(source: Source, job_id: str, now: datetime) -> DiagnosisShown | None:
@@ -49,7 +51,11 @@ def diagnosis_of_job(source: Source, job_id: str, now: datetime) -> DiagnosisSho
         answer = diagnosis_of(connection, accrual, job_id)
     if answer is not None and source.jobs is not None:
         answer = source.jobs.with_next_machine(answer, accrual)
-    return None if answer is None or not (answer.held or answer.minutes or answer.straggler) else _shown(answer)
+    return (
+        None
+        if answer is None or not (answer.held or answer.minutes or answer.straggler or answer.has_profile)
+        else _shown(answer)
+    )
 
 
 def _shown(answer: JobDiagnosis) -> DiagnosisShown:
@@ -72,6 +78,8 @@ def _shown(answer: JobDiagnosis) -> DiagnosisShown:
         straggler_numbers=[]
         if straggler is None
         else [(value_text(one), one.name) for one in straggler.verdict.numbers],
+        cures=[sentence(cure.text) for cure in answer.cures],
+        has_profile=answer.has_profile,
     )
 
 

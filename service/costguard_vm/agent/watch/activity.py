@@ -13,28 +13,33 @@ from collections.abc import Callable
 from costguard_vm.agent.containers import container_process
 from costguard_vm.agent.files import PACE, read, say
 from costguard_vm.agent.settings import AttemptSettings
-from costguard_vm.diagnosis.signals import CommandSignals, HostSignals, Minute
+from costguard_vm.diagnosis.signals import CommandSignals, HostSignals, Minute, as_json
 
 from .dcgm import DcgmTable, watch_dcgm
 from .gpu_watch import GpuWatch
 from .host_watch import HostWatch
 from .process_watch import PAGE, ProcessWatch
+from .profile_watch import ProfileWatch
 from .stack_watch import StackWatch
 
 
 class ActivityWatch:
-    """`command` gives the command's process while it runs, `container` its container's name; "" without an image."""
+    """`command` gives the command's process while it runs, `container` its container's name; "" without an image.
+
+    `report` is called with the kind of an event and its fields.
+    """
 
     def __init__(
         self,
         settings: AttemptSettings,
         gpus: GpuWatch,
         stacks: StackWatch,
+        profiles: ProfileWatch,
         command: Callable[[], int],
         container: Callable[[], str],
-        report: Callable[[Minute], None],
+        report: Callable[..., None],
     ) -> None:
-        self._settings, self._gpus, self._stacks = settings, gpus, stacks
+        self._settings, self._gpus, self._stacks, self._profiles = settings, gpus, stacks, profiles
         self._command, self._container, self._report = command, container, report
         self._dcgm = DcgmTable()
         self._inside, self._asked = 0, float("-inf")  # the container's first process, and when Docker was asked
@@ -68,7 +73,8 @@ class ActivityWatch:
                 command = processes.report(self._roots(), self._gpus.pids())
                 minute = self._minute(now - began, looks, command, host.report(main))
                 self._stacks.after(minute, main)
-                self._report(minute._replace(agent_cpu=(used_s - cpu_s) / (now - began)))
+                self._profiles.after(main)
+                self._report("activity", minute=as_json(minute._replace(agent_cpu=(used_s - cpu_s) / (now - began))))
                 began, cpu_s, looks = now, used_s, 0
 
     def _minute(self, seconds: float, looks: int, command: CommandSignals | None, host: HostSignals) -> Minute:

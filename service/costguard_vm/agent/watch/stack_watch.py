@@ -1,30 +1,24 @@
-"""Where the command's main thread stands, over half a minute: py-spy reads its stacks without stopping it.
-
-`--nonblocking` matters: py-spy otherwise stops every thread of the process at every look, which slowed a training with
-many threads by 5 to 15 times (benfred/py-spy, issue 872). One process of it takes 150 looks; to start it for each look
-costs as much CPU time as all of them.
-"""
+"""Where the command's main thread stands, over half a minute: py-spy reads its stacks without stopping it."""
 
 from __future__ import annotations
 
 import os
-import re
 import subprocess
 import threading
 import time
-from collections.abc import Callable
 
 from costguard_vm.agent.failures import TransferFailed
-from costguard_vm.agent.files import make_folder, read, say
+from costguard_vm.agent.files import make_folder, say
 from costguard_vm.agent.settings import AttemptSettings, NotStarted
 from costguard_vm.agent.transfers.tool import ToolFinder
 from costguard_vm.diagnosis.signals import Minute, StackSignals
 from costguard_vm.diagnosis.stacks import read_raw, summed_up
 
+from .py_spy import Recording, numbers_of
+
 SPAN_S, PER_S = 30, 5
 AGAIN_S, OFTEN, LATER_S = 300.0, 6, 1800.0  # six times every five minutes, then every half hour
 WAITS = 0.2  # share of time without a kernel
-PATIENCE_S = 60  # beyond the span
 
 
 class StackWatch:
@@ -65,29 +59,14 @@ class StackWatch:
         make_folder(self._folder)
         every, locked = (os.path.join(self._folder, name) for name in ("stacks.raw", "locked.raw"))
         span = max(1, round(SPAN_S * self._settings.activity_s / 60))
-        runs = [self._record(path, pid, span, "--idle", every), self._record(path, pid, span, "--gil", locked)]
-        ends = [one() for one in runs]
-        stacks, holding = (read_raw(_taken(output), _numbers(pid)) for output in (every, locked))
+        looks = ((every, "--idle"), (locked, "--gil"))
+        runs = [Recording(path, pid, span, PER_S, output, [which]) for output, which in looks]
+        ends = [one.end() for one in runs]
+        stacks, holding = (read_raw(end.text, numbers_of(pid)) for end in ends)
         if not stacks:
-            return StackSignals(looks=0.0, error=f"py-spy read no stacks: {ends[0] or 'no main thread'}"[:120])
+            why = ends[0].error or "no main thread"
+            return StackSignals(looks=0.0, error=f"py-spy read no stacks: {why}"[:120])
         return summed_up(stacks, min(1.0, sum(holding.values()) / sum(stacks.values())))
-
-    def _record(self, path: str, pid: int, span: int, which: str, output: str) -> Callable[[], str]:
-        command = [path, "record", "--nonblocking", "--threads", which, "--format", "raw", "--rate", str(PER_S)]
-        command += ["--duration", str(span), "--output", output, "--pid", str(pid)]
-        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, cwd="/")
-
-        def end() -> str:
-            """The last words of an error."""
-            try:
-                words = process.communicate(timeout=span + PATIENCE_S)[1]
-            except subprocess.TimeoutExpired:
-                process.kill()
-                return "it did not end"
-            lines = words.decode("utf-8", "replace").strip().splitlines()
-            return lines[-1] if process.returncode and lines else ""
-
-        return end
 
 
 def is_waiting(minute: Minute) -> bool:
@@ -96,20 +75,3 @@ def is_waiting(minute: Minute) -> bool:
         return False
     shares = [gpu.kernel_active for gpu in minute.gpus if gpu.kernel_active is not None]
     return not minute.gpus or (bool(shares) and 1 - min(shares) > WAITS)
-
-
-def _numbers(pid: int) -> list[str]:
-    """Returns the numbers of the main thread, here and in its container (man 5 proc, NSpid)."""
-    line = re.search(r"(?m)^NSpid:(.*)", read(f"/proc/{pid}/status"))
-    return line.group(1).split() if line else [str(pid)]
-
-
-def _taken(path: str) -> str:
-    """The file's text, which is removed: stacks name people's functions."""
-    try:
-        with open(path, encoding="utf-8", errors="replace") as file:
-            text = file.read(1 << 22)
-        os.unlink(path)
-    except OSError:
-        return ""
-    return text

@@ -13,6 +13,7 @@ from typing import TypeAlias
 
 from pydantic import TypeAdapter
 
+from costguard.jobs.decide.profile.job_profile import ProfileWindow
 from costguard.model.data import DataTransfer, TransferState
 from costguard.model.drill import DrillResult, DrillState
 from costguard.model.hang import KINDS, PHASES, Hang
@@ -22,10 +23,12 @@ from costguard_vm.diagnosis.bounds import judge
 from costguard_vm.diagnosis.kinds import BoundVerdict
 from costguard_vm.diagnosis.signals import Minute, read_minute
 from costguard_vm.diagnosis.window import ENOUGH_S, MINUTES, window_of
+from costguard_vm.profile.window import read_profile
 
 Moment: TypeAlias = Callable[[object], datetime]
 """Reads a time by the guard's clock."""
 
+MOST_WINDOWS = 20  # of profiles, in one request
 MOST_MINUTES = 60  # of one request, and those of an attempt that are kept
 _WARM_UP = timedelta(minutes=2)  # of a run that reports steps: compilers and caches
 _NO_STEPS = timedelta(minutes=10)  # of one that reports none
@@ -110,6 +113,12 @@ class BoundStretch:
 def minute_of(fields: Mapping[str, object]) -> Minute | None:
     """Reads the minute of an event `activity`."""
     return read_minute(fields.get("minute"))
+
+
+def profile_window_of(run: int, fields: Mapping[str, object], at: datetime) -> ProfileWindow | None:
+    """Reads a window of an event `profile`; None where it is not understood."""
+    number, profile = _whole(fields.get("number")), read_profile(fields.get("window"))
+    return None if number is None or profile is None else ProfileWindow(run, number, at, profile)
 
 
 def is_warm(minute: MeasuredMinute, started_at: datetime | None) -> bool:
