@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import http.client
 import threading
-import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -47,7 +46,7 @@ class CountingProxy:
 def counting_proxy(target: str) -> Iterator[CountingProxy]:
     """Passes every request on to `target`, with its Host, which S3's signatures cover."""
     proxy = CountingProxy()
-    host = urlsplit(target).netloc
+    host, over = urlsplit(target).netloc, threading.Event()
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -75,11 +74,11 @@ def counting_proxy(target: str) -> Iterator[CountingProxy]:
                 if is_object:
                     proxy.count(parts.path.strip("/"), len(piece))
                     if proxy.bytes_per_s is not None:
-                        time.sleep(len(piece) / proxy.bytes_per_s)
+                        over.wait(len(piece) / proxy.bytes_per_s)
                 self.wfile.write(piece)
             server.close()
 
-        do_GET = do_HEAD = do_PUT = do_POST = do_DELETE = _pass_on  # noqa: N815  http.server's names
+        do_GET = do_HEAD = do_PUT = do_POST = do_DELETE = _pass_on
 
         def handle(self) -> None:
             with contextlib.suppress(ConnectionError):  # a reader that is killed leaves its request behind
@@ -96,6 +95,7 @@ def counting_proxy(target: str) -> Iterator[CountingProxy]:
     try:
         yield proxy
     finally:
+        over.set()
         listener.shutdown()
         thread.join()
         listener.server_close()

@@ -8,10 +8,10 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
-from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from costguard.clock import SystemClock
 from costguard.stages import decide
 from costguard.stages.stage import DataStage, StageReport
 
@@ -126,7 +126,7 @@ class FakeGuard:
         before = self.stages.get(body["digest"])
         report = StageReport(**{"size" if name == "bytes" else name: value for name, value in body.items()})
         lives = before is not None and before.holder not in self.over
-        stage, answer = decide.reported(before, report, attempt, datetime.now(UTC), holder_lives=lives)
+        stage, answer = decide.reported(before, report, attempt, SystemClock().now(), holder_lives=lives)
         self.stages[stage.digest] = stage
         return 200, json.dumps(asdict(answer)).encode()
 

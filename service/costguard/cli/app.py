@@ -32,6 +32,7 @@ from costguard.cli import (
     schedules,
     serve,
     spend,
+    stages,
     sweeps,
     traces,
 )
@@ -74,7 +75,7 @@ _PANELS: Mapping[str, Sequence[Any]] = {
     "Try it": (demo,),
     "VMs": (fleet, projects, requests, reminders, report, events),
     "Jobs": (launch, quotes, jobs, sweeps, schedules, diagnosis, alike, goodput, places, traces),
-    "Money": (spend, budgets, loose, bill, commitments, ledger),
+    "Money": (spend, budgets, loose, stages, bill, commitments, ledger),
     "Files of a training, without a server": (checkpoints, progress, read, replay),
     "Access and agents": (access,),
     "Where the server runs": (google_role, google_feed, init, doctor, samples, config, serve, backups),

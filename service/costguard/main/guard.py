@@ -111,6 +111,7 @@ def jobs(
         quick_crash=rules.jobs.terms.quick_crash,
         heartbeat=rules.jobs.heartbeat,
         logs=rules.jobs.logs,
+        stage=rules.jobs.stage,
         tools=vm_tools(),
     )
     holds = BudgetHolds(database, rules)

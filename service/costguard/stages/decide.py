@@ -21,18 +21,23 @@ def reported(
         stage = DataStage(report.digest, report.address, report.source, report.size, report.files, now, now)
     if stage.state is StageState.DELETING:
         return stage, StageAnswer(use=False, fetch=False)
-    is_held = stage.holder != "" and holder_lives and stage.renewed_at is not None and now - stage.renewed_at < LEASE
+    is_held_by_other = holder_lives and is_held(stage, now)
     is_holder = stage.holder == attempt
     if is_holder and not report.wants:
         stage = _by_holder(stage, report, now)
         stage = replace(stage, holder="", renewed_at=None)
-    elif report.wants and (is_holder or not is_held):
+    elif report.wants and (is_holder or not is_held_by_other):
         stage = _by_holder(stage, report, now) if is_holder else stage
         stage = replace(stage, holder=attempt, renewed_at=now)
     if report.is_whole and stage.state is StageState.FILLING:
         stage = replace(stage, state=StageState.WHOLE, whole_at=now, error="")
     stage = replace(stage, used_at=now, staged=max(stage.staged, min(report.staged, stage.size)))
     return stage, StageAnswer(use=True, fetch=stage.holder == attempt, note=stage.note)
+
+
+def is_held(stage: DataStage, now: datetime) -> bool:
+    """Says whether a VM has renewed its right to fetch lately."""
+    return stage.holder != "" and stage.renewed_at is not None and now - stage.renewed_at < LEASE
 
 
 def _by_holder(stage: DataStage, report: StageReport, now: datetime) -> DataStage:

@@ -20,9 +20,9 @@ class StageState(StrEnum):
 class DataStage:
     """A stage as the guard knows it, by its agents' reports.
 
-    `size` and `files` are the source's, `staged` the bytes that were seen in the stage. `holder` names the attempt whose
-    VM may fetch from the source, "" none; `note` is the SHA-256 of the note that agents may trust. `used_at` is when a
-    VM last asked for it.
+    `size` and `files` are the source's, `staged` the bytes that were seen in the stage. `holder` names the attempt
+    whose VM may fetch from the source, "" none; `note` is the SHA-256 of the note that agents may trust. `used_at` is
+    when a VM last asked for it. `delete_asked_by` is the person who asked for its deletion, "" none.
     """
 
     digest: str
@@ -39,6 +39,7 @@ class DataStage:
     renewed_at: datetime | None = None
     whole_at: datetime | None = None
     deleted_at: datetime | None = None
+    delete_asked_by: str = ""
     error: str = ""
 
     @property

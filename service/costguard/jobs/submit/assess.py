@@ -34,13 +34,14 @@ from costguard.jobs.submit.where.targets import LaunchTargets
 from costguard.ledger.accrual import Accrual, accrual_at, region_of
 from costguard.model.access import Authority
 from costguard.model.buying import models_of
-from costguard.model.data import DataMove
+from costguard.model.data import DataMove, StagedShare
 from costguard.model.instance import ProvisioningModel, Shape
 from costguard.model.job import JobKind, JobSpec
 from costguard.model.launch import AddressChoice, Recipe
 from costguard.model.money import Money
 from costguard.model.ports import Checkpoints, Clock, DataPlaces
 from costguard.model.preset import Preset
+from costguard.spend import downloads
 from costguard_vm.model.checkpoint import Checkpoint, CheckpointLook, names_a_file, written_over
 
 
@@ -66,12 +67,18 @@ class Assessment:
     counts: Mapping[str, ZoneCounts] = field(default_factory=dict)
     waits: WaitCounts = NO_WAITS
     addresses: Mapping[str, AddressChoice] = field(default_factory=dict)  # by region
+    shares: Mapping[str, StagedShare] = field(default_factory=dict)  # of its sources: what is staged already
     save: timedelta | None = None  # how long a save on a notice took when it was last measured
 
     @property
     def download_cost(self) -> Money:
-        """Returns the cost of downloading its inputs to its VMs, as far as it is known."""
-        return egress.with_costs(self.spec, self.moves).download_cost
+        """Returns the cost of downloading its inputs to its VMs, as far as it is known and not paid already."""
+        return egress.ahead([self.priced], self.shares)
+
+    @property
+    def priced(self) -> JobSpec:
+        """Returns the job with the costs of its inputs."""
+        return egress.with_costs(self.spec, self.moves)
 
 
 class Assessor:
@@ -132,7 +139,8 @@ class Assessor:
         reserved = look_at_reservation(spec, made, submission.overrides, self._launching, self._clock.now())
         spec, made = reserved.spec, reserved.recipe
         refusals += reserved.refusals
-        data = look_at_data(spec, self._data, frozenset(refusal.where for refusal in refusals))
+        wrong = frozenset(refusal.where for refusal in refusals)
+        data = look_at_data(spec, self._data, wrong, self._rules.jobs.stage)
         priced = egress.with_costs(spec, data.moves)
         addresses = self._launching.address_choices(spec, made)
         with self._database.read() as connection:
@@ -142,7 +150,9 @@ class Assessor:
                 refusals += check_data.taken_problems(spec, job_rows.open_jobs(connection))
             seen, save = self._history.read(connection, self._clock.now()), drills.last_save(connection, spec)
             chosen = submission.overrides.zones or ()
-            refusals += self._of_money(connection, accrual, priced, made, hourly_rates, chosen)
+            shares = downloads.staged_shares(connection, {one.source for one in priced.inputs if one.staged})
+            paid = egress.ahead([priced], shares)
+            refusals += self._of_money(connection, accrual, spec, made, hourly_rates, chosen, paid)
         look, unreadable = self._look(spec)
         resume = look.resume if look is not None else None
         start = planned_start(seen.starts, preset.name, made.zones) or START
@@ -154,6 +164,7 @@ class Assessor:
         counts, waits = seen.counts.get(kind, {}), seen.waits.get(kind, NO_WAITS)
         assessed = Assessment(spec, made, machine, hourly_rates, resume, warnings, ahead, refused)
         assessed = replace(assessed, moves=data.moves, start=start, counts=counts, addresses=addresses, save=save)
+        assessed = replace(assessed, shares=shares)
         return replace(assessed, waits=waits)
 
     def advised(self, case: Assessment) -> Assessment:
@@ -219,11 +230,12 @@ class Assessor:
         made: Recipe,
         hourly_rates: HourlyRates,
         chosen: Sequence[str],
+        paid: Money,
     ) -> Iterator[JobRefusal]:
         models = models_of(made)
         yield from offers.price_problems(hourly_rates, models, chosen, spec.ceiling)
         best = offers.cheapest(hourly_rates, models, spec.work) if spec.work is not None else None
-        expected = None if best is None or best.cost is None else best.cost + spec.download_cost
+        expected = None if best is None or best.cost is None else best.cost + paid
         for message in budget_holds.budget_problems(connection, accrual, self._rules, spec, expected, accrual.now):
             yield JobRefusal("budget", message)
 

@@ -44,7 +44,7 @@ def _fetch(stage: Stage, source: str, path: str, note: str, reported: ReportedTr
         reported.end("skipped", len(files), sum(size for size, _ in files.values()))
         return
     target = on_the_vm(stage.settings, path, stage.volumes)
-    listed = stage.transfer.listing(source)
+    listed: Mapping[str, StoredFile] = stage.transfer.listing(source)
     if not listed:
         raise TransferFailed(f"there is nothing at {source}: check its bucket and its path", True)
     if wrong := next(filter(leads_out, listed), None):
@@ -89,8 +89,8 @@ def _staged_source(stage: Stage, source: str, target: str) -> StagedSource:
     parent, _, name = source.rpartition("/")
     alone = stage.transfer.hashed_listing(parent, [name]) if parent.count("/") > 1 else {}
     if alone:
-        return StagedSource(parent, f"{target}.costguard-input", alone, endpoint)
-    return StagedSource(source.rstrip("/"), target, stage.transfer.hashed_listing(source), endpoint)
+        return StagedSource(source, parent, f"{target}.costguard-input", alone, endpoint)
+    return StagedSource(source, source.rstrip("/"), target, stage.transfer.hashed_listing(source), endpoint)
 
 
 def _is_there(noted: Mapping[str, Any]) -> bool:

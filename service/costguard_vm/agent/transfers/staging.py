@@ -1,9 +1,9 @@
 """Takes an input from a data stage, a bucket near the VMs, and puts into it what its source alone has.
 
-A stage is `ADDRESS/DIGEST/`: `files/` holds the objects, `notes/SHA256.json` the MD5s that the source does not know, and
-`manifest.json`, written last, says that all are there. The digest names the source and its listing, which each VM makes
-with its own credentials: a job that may not read the source does not know the digest, and a source that changed has
-another one. An object is used only where it has the size that the source lists, and its MD5: the source's own, or
+A stage is `ADDRESS/DIGEST/`: `files/` holds the objects, `notes/SHA256.json` the MD5s that the source does not know,
+and `manifest.json`, written last, says that all are there. The digest names the source and its listing, which each VM
+makes with its own credentials: a job that may not read the source does not know the digest, and a source that changed
+has another one. An object is used only where it has the size that the source lists, and its MD5: the source's own, or
 that of a note whose SHA-256 the guard has from the VM that wrote it. So nothing is trusted because it lies there.
 
 The guard lets one VM at a time fetch from the source. What that VM is about to fetch it reports first, so that
@@ -45,8 +45,9 @@ class SourceChanged(TransferFailed):
 
 
 class StagedSource(NamedTuple):
-    """The folder of a source with the files wanted of it, and the folder of this VM that they come to."""
+    """A job's source, the folder `uri` of it with the files wanted, and the folder of this VM that they come to."""
 
+    named: str
     uri: str
     folder: str
     files: Mapping[str, HashedFile]
@@ -303,7 +304,7 @@ class StagedInput:
         body = {
             "digest": self.digest,
             "address": self._address,
-            "source": self._source.uri,
+            "source": self._source.named,
             "bytes": sum(file.size for file in self._source.files.values()),
             "files": len(self._source.files),
             "from_source": self._fetched,

@@ -1,0 +1,40 @@
+"""A job whose VMs take an input by way of a stage, and what they report."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import Connection
+from tests.api import rows
+from tests.api.rows import NOW
+from tests.jobs import job_rows
+
+from costguard.ledger import projects
+from costguard.model.attempt import AttemptState
+from costguard.model.data import StageRules
+from costguard.model.job import JobInput
+from costguard.model.money import Money
+from costguard.stages.stage import DataStage, StageReport
+
+RULES = StageRules("gs://acme-stage", "us-central1")
+ADDRESS = "gs://acme-stage/costguard/stage"
+SOURCE = "s3://acme-data/v7"
+DIGEST = "4f0e19a2c7" + "0" * 54
+SIZE = 100 << 30
+INPUTS = (JobInput(SOURCE, "/data", Money.of(9), staged=True),)
+REPORT = StageReport(DIGEST, ADDRESS, SOURCE, SIZE, 7, from_source=0, staged=0)
+STAGE = DataStage(DIGEST, ADDRESS, SOURCE, SIZE, 7, NOW, NOW)
+
+
+def job(connection: Connection, job_id: str = "j1", vms: int = 2, **given: Any) -> list[str]:
+    """Adds a job with a staged input; returns the names of its attempts, the last of which runs."""
+    if not projects.read_all(connection):
+        rows.project(connection, "lab")
+    job_rows.added(connection, job_id, **{"inputs": INPUTS, **given})
+    names = []
+    for number in range(1, vms + 1):
+        state = AttemptState.RUNNING if number == vms else AttemptState.OVER
+        ended = {} if number == vms else {"ended_at": NOW}
+        made = job_rows.attempt(connection, job_id, number, state=state, made_at=NOW, heard_at=NOW, **ended)
+        names.append(made.name)
+    return names
