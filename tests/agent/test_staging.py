@@ -60,7 +60,7 @@ def test_the_second_vm_pays_nothing(ground: StagedGround) -> None:
 
 @pytest.mark.parametrize("has_manifest", [True, False])
 def test_a_torn_stage_is_never_read(ground: StagedGround, *, has_manifest: bool) -> None:
-    """Only what is torn is fetched again, and the stage is whole after that."""
+    """A VM fetches what is torn again, and nothing else; the stage is whole after that."""
     ground.fetch("one")
     torn = [path for path in ground.objects if path.name.startswith("part-")][: len(TEARS)]
     for path, how in zip(torn, TEARS, strict=True):
@@ -75,7 +75,7 @@ def test_a_torn_stage_is_never_read(ground: StagedGround, *, has_manifest: bool)
 
 
 def test_a_stage_with_a_forged_manifest_is_not_read_as_whole(ground: StagedGround) -> None:
-    """Whatever the manifest says: a VM believes the source's listing and the objects."""
+    """A VM believes the source's listing and the objects, whatever the manifest says."""
     ground.fetch("one")
     (stage,) = ground.bucket.iterdir()
     fill(stage, {"manifest.json": b'{"files": 10, "bytes": 3200005}'})
@@ -105,12 +105,12 @@ def test_a_lost_vm_pays_again_for_no_more_than_two_batches(ground: StagedGround,
 
 
 def _fetched_by(guard: FakeGuard) -> dict[str, int]:
-    """The bytes from the source by attempt, as the guard was told before they moved."""
+    """Returns the bytes from the source by attempt, as reported before they moved."""
     return {report["attempt"]: report["from_source"] for report in guard.stage_reports}
 
 
 def test_two_vms_at_once_pay_once(ground: StagedGround) -> None:
-    """One fetches; the other takes each object once it is staged."""
+    """A single VM fetches; the others take each object once it is staged."""
     ground.proxy.bytes_per_s = 2e6
     results: dict[str, dict[str, bytes]] = {}
     vms = [threading.Thread(target=lambda name=n: results.update({name: ground.fetch(name)})) for n in ("a", "b", "c")]
@@ -145,7 +145,7 @@ def test_a_source_that_changes_is_another_stage(ground: StagedGround) -> None:
 
 
 def test_a_source_that_changes_while_it_is_fetched_is_listed_again(ground: StagedGround) -> None:
-    """What came of the old listing is not staged under it with new contents."""
+    """Nothing with new contents is staged under the old listing."""
     changed = dict(FILES)
 
     def wait(seconds: float) -> None:
@@ -178,7 +178,7 @@ def test_a_job_runs_without_a_stage_that_cannot_be_used(ground: StagedGround, *,
 
 
 def test_the_same_vm_goes_on_where_its_agent_was_killed(ground: StagedGround) -> None:
-    """What is on its disk is staged from there and not fetched again."""
+    """Files on its disk are staged from there and not fetched again."""
 
     def wait(seconds: float) -> None:
         if ground.proxy.total > K // 2:

@@ -35,7 +35,7 @@ def test_a_stage_in_a_bucket_is_deleted_and_may_be_again(s3: S3Server) -> None:
 
 
 def test_a_stage_in_a_folder_is_deleted_and_may_be_again(tmp_path: Path) -> None:
-    """As in a bucket."""
+    """The folder next to it stays, as in a bucket."""
     fill(tmp_path, FILES)
     stages = StoredStages(StoreAccess())
     assert stages.delete((tmp_path / "one").as_uri(), "manifest.json") == 3

@@ -35,6 +35,7 @@ ROOMS = {
     "retention",
     "schedules",
     "signatures",
+    "stages",
     "sweeps",
     "timeline",
     "trackers",

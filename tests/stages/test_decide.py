@@ -1,4 +1,4 @@
-"""One VM at a time fetches a source, only its notes are trusted, and stages go when nobody uses them."""
+"""A single VM at a time fetches a source, only its notes are trusted, and stages go when nobody uses them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def told(
 
 
 def test_the_first_vm_that_asks_may_fetch_and_the_next_one_waits() -> None:
-    """Whoever needs nothing of the source does not take the right to fetch."""
+    """A VM that needs nothing of the source does not take the right to fetch."""
     stage, answer = told(None, REPORT, "reader")
     assert (answer, stage.holder) == (StageAnswer(use=True, fetch=False), "")
     stage, answer = told(stage, WANTS, "a")
@@ -47,7 +47,7 @@ def test_the_right_to_fetch_ends_with_the_vm_or_its_silence(after: timedelta, li
 
 
 def test_the_holder_gives_it_back() -> None:
-    """At its end, or because it cannot stage any more."""
+    """The holder does so at its end, or because it cannot stage any more."""
     stage, _ = told(None, WANTS, "a")
     stage, answer = told(stage, REPORT, "a")
     assert (stage.holder, answer.fetch) == ("", False)
@@ -101,7 +101,7 @@ def test_a_stage_goes_when_no_job_has_used_it_for_long(
 
 
 def test_the_oldest_go_first_where_too_much_is_stored() -> None:
-    """Those of open jobs stay, however much that leaves."""
+    """Stages of open jobs stay, however much that leaves."""
     stages = [replace(STAGE, digest=str(n) * 64, used_at=NOW - n * DAY, staged=10) for n in range(4)]
     assert [one.digest[0] for one in decide.over_the_most(stages, 20, frozenset())] == ["3", "2"]
     assert [one.digest[0] for one in decide.over_the_most(stages, 20, frozenset({"3" * 64}))] == ["2", "1"]

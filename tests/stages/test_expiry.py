@@ -134,7 +134,7 @@ def test_a_bucket_that_is_away_is_tried_again(ground: Ground) -> None:
 
 
 def test_a_person_deletes_a_stage(ground: Ground) -> None:
-    """Not while an open job uses it; a repeat is no other request."""
+    """A stage that an open job uses stays; a repeat is no other request."""
     service = StageService(ground.database, ground.clock)
     with pytest.raises(Missing):
         service.delete(DIGEST, "ana@example.com")
@@ -148,7 +148,7 @@ def test_a_person_deletes_a_stage(ground: Ground) -> None:
     assert service.delete(DIGEST, "ana@example.com")[1]
     assert not service.delete(DIGEST, "ana@example.com")[1]
     assert ground.run() == 1
-    asked, deleted = ground.texts()
-    assert asked.startswith(f"ana@example.com asked to delete the staged copy of {SOURCE}: 100.0 GiB")
-    assert deleted.startswith(f"The staged copy of {SOURCE} was deleted: 8 objects")
-    assert deleted.endswith("ana@example.com asked for it.")
+    of_request, of_deletion = ground.texts()
+    assert of_request.startswith(f"ana@example.com asked to delete the staged copy of {SOURCE}: 100.0 GiB")
+    assert of_deletion.startswith(f"The staged copy of {SOURCE} was deleted: 8 objects")
+    assert of_deletion.endswith("ana@example.com asked for it.")

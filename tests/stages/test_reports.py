@@ -44,7 +44,7 @@ def ground(database: Database) -> Ground:
 
 
 def test_a_job_pays_for_the_bytes_that_left_the_source(ground: Ground) -> None:
-    """Its first VM is lost after 40 of 100 GiB, and the next one fetches the rest: $9 in all, and not $18."""
+    """The first VM is lost after 40 of 100 GiB, and the next one fetches the rest: $9 in all, and not $18."""
     assert ground.paid() is None
     ground.reports.answer(ground.lost, replace(WANTS, from_source=40 * GIB, staged=40 * GIB))
     assert (ground.paid(), ground.ahead()) == (Money.of("3.6"), Money.of("5.4"))

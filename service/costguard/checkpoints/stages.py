@@ -13,7 +13,7 @@ _PAGE = 1000  # objects of one listing, and of one request to delete
 
 
 class StoredStages:
-    """Implements `model.ports.StageStore`."""
+    """Implements `model.data.StageStore`."""
 
     def __init__(self, access: StoreAccess) -> None:
         self._access = replace(access, scope=READ_WRITE)

@@ -32,13 +32,12 @@ from costguard.cli import (
     schedules,
     serve,
     spend,
-    stages,
     sweeps,
     traces,
 )
 from costguard.cli.command_line import CommandLine
 from costguard.cli.demo import command as demo
-from costguard.cli.job import alike, checkpoints, diagnosis, jobs, launch, progress, quotes
+from costguard.cli.job import alike, checkpoints, diagnosis, jobs, launch, progress, quotes, stages
 from costguard.cli.server import WrongUsage
 from costguard.cli.setup import backups, config, doctor, google_feed, google_role, init, samples
 from costguard.cli.tables import clean_lines

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import StrEnum
+from typing import Protocol
 
 from costguard.model.duration import span_text
 from costguard.model.money import Money
@@ -91,6 +92,15 @@ class StagedShare:
     def left_of(self, cost: Money) -> Money:
         """Returns the part of a whole download's cost that is still to be paid."""
         return Money(cost.nanos * max(0, self.size - self.staged) // self.size) if self.size else Money(0)
+
+
+class StageStore(Protocol):
+    def delete(self, place: str, first: str) -> int:
+        """Deletes all below a place, its object `first` before the others. Returns how many objects were there.
+
+        What is gone already is no failure. Raises CheckpointError.
+        """
+        ...
 
 
 class TransferState(StrEnum):

@@ -324,15 +324,6 @@ class DataPlaces(Protocol):
         ...
 
 
-class StageStore(Protocol):
-    def delete(self, place: str, first: str) -> int:
-        """Deletes all below a place, its object `first` before the others. Returns how many objects were there.
-
-        What is gone already is no failure. Raises CheckpointError.
-        """
-        ...
-
-
 class Feed(Protocol):
     """The subscription that audit entries come by. Every method raises CloudError."""
 

@@ -16,9 +16,9 @@ from costguard.db.lease import Lease
 from costguard.db.transaction import Database
 from costguard.errors import CheckpointError, Conflict, Missing
 from costguard.events import audit_log
-from costguard.model.data import StageRules
+from costguard.model.data import StageRules, StageStore
 from costguard.model.duration import span_text
-from costguard.model.ports import Clock, StageStore
+from costguard.model.ports import Clock
 from costguard.stages import decide, stage_events, stage_rows
 from costguard.stages.stage import DataStage, StageState
 

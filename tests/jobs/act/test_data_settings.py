@@ -32,7 +32,7 @@ def test_the_agent_gets_inputs_by_path_and_outputs_by_destination() -> None:
 
 
 def test_the_agent_gets_the_stage_that_is_near_its_vm() -> None:
-    """Only of inputs that are staged, and where a bucket is named for its region."""
+    """An input that is not staged has none, nor has a region for which no bucket is named."""
     staged = replace(job(), spec=spec(inputs=(replace(DATA, staged=True), JobInput("gs://acme/v7", "/more"))))
     rules = StageRules(regions={"us-central1": "gs://near"})
 

@@ -98,7 +98,7 @@ def test_what_costs_transfer_and_is_large_is_staged(
 
 
 def test_a_staged_source_is_paid_once_by_all_jobs_and_vms() -> None:
-    """What is staged already is not paid again, and what is not staged by every VM."""
+    """Bytes that are staged already are not paid again; an input that is not staged is paid by every VM."""
     inputs = (JobInput("s3://a", "/a", Money.of(9), staged=True), JobInput("s3://b", "/b", Money.of(2)))
     job = replace(JOB, inputs=inputs, nodes=3)
     assert job.download_cost == Money.of(9 + 3 * 2)

@@ -101,7 +101,7 @@ class StageOut(Out):
         description="The cost of storing its bytes since it was made, at most; null: not known."
     )
     shares: Sequence[StageShareOut] = Field(
-        description="That cost by owner and project, in equal parts for each job that used it."
+        description="The stored cost by owner and project, in equal parts for each job that used it."
     )
     delete_asked_by: str = read_from(
         "stage.delete_asked_by", description="The person who asked for its deletion; empty: nobody."

@@ -26,7 +26,7 @@ from costguard.jobs.submit.code import CodeArchives
 from costguard.jobs.submit.cost import egress, offers
 from costguard.jobs.submit.cost.offers import Feasibility, HourlyRates, feasibility
 from costguard.jobs.submit.cost.price_record import price_warnings
-from costguard.jobs.submit.data_look import look_at_data
+from costguard.jobs.submit.data_look import DataLook, look_at_data
 from costguard.jobs.submit.submission import JobRefusal, Overrides, Submission, shown
 from costguard.jobs.submit.where.places import rates
 from costguard.jobs.submit.where.reserved import look_at_reservation
@@ -139,8 +139,7 @@ class Assessor:
         reserved = look_at_reservation(spec, made, submission.overrides, self._launching, self._clock.now())
         spec, made = reserved.spec, reserved.recipe
         refusals += reserved.refusals
-        wrong = frozenset(refusal.where for refusal in refusals)
-        data = look_at_data(spec, self._data, wrong, self._rules.jobs.stage)
+        data = self._look_at_data(spec, refusals)
         priced = egress.with_costs(spec, data.moves)
         addresses = self._launching.address_choices(spec, made)
         with self._database.read() as connection:
@@ -151,8 +150,7 @@ class Assessor:
             seen, save = self._history.read(connection, self._clock.now()), drills.last_save(connection, spec)
             chosen = submission.overrides.zones or ()
             shares = downloads.staged_shares(connection, {one.source for one in priced.inputs if one.staged})
-            paid = egress.ahead([priced], shares)
-            refusals += self._of_money(connection, accrual, spec, made, hourly_rates, chosen, paid)
+            refusals += self._of_money(connection, accrual, priced, made, hourly_rates, chosen, shares)
         look, unreadable = self._look(spec)
         resume = look.resume if look is not None else None
         start = planned_start(seen.starts, preset.name, made.zones) or START
@@ -164,8 +162,11 @@ class Assessor:
         counts, waits = seen.counts.get(kind, {}), seen.waits.get(kind, NO_WAITS)
         assessed = Assessment(spec, made, machine, hourly_rates, resume, warnings, ahead, refused)
         assessed = replace(assessed, moves=data.moves, start=start, counts=counts, addresses=addresses, save=save)
-        assessed = replace(assessed, shares=shares)
-        return replace(assessed, waits=waits)
+        return replace(assessed, waits=waits, shares=shares)
+
+    def _look_at_data(self, spec: JobSpec, refusals: Sequence[JobRefusal]) -> DataLook:
+        wrong = frozenset(refusal.where for refusal in refusals)
+        return look_at_data(spec, self._data, wrong, self._rules.jobs.stage)
 
     def advised(self, case: Assessment) -> Assessment:
         """Adds Google's advice: on requests of flex-start, Spot's prices, and zones without history for a deadline."""
@@ -230,12 +231,12 @@ class Assessor:
         made: Recipe,
         hourly_rates: HourlyRates,
         chosen: Sequence[str],
-        paid: Money,
+        shares: Mapping[str, StagedShare],
     ) -> Iterator[JobRefusal]:
         models = models_of(made)
         yield from offers.price_problems(hourly_rates, models, chosen, spec.ceiling)
         best = offers.cheapest(hourly_rates, models, spec.work) if spec.work is not None else None
-        expected = None if best is None or best.cost is None else best.cost + paid
+        expected = None if best is None or best.cost is None else best.cost + egress.ahead([spec], shares)
         for message in budget_holds.budget_problems(connection, accrual, self._rules, spec, expected, accrual.now):
             yield JobRefusal("budget", message)
 

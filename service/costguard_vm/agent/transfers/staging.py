@@ -70,7 +70,7 @@ def digest_of(address: str, source: StagedSource) -> str:
 
 
 class StagedInput:
-    """One input on its way to this VM. `note` is a file of the attempt's that outlives the agent."""
+    """Brings one input to this VM. `note` is a file of the attempt's that outlives the agent."""
 
     def __init__(self, stage: Stage, address: str, source: StagedSource, note: str, reported: ReportedTransfer) -> None:
         self._stage, self._settings, self._source, self._reported = stage, stage.settings, source, reported
