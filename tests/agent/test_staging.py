@@ -154,9 +154,9 @@ def test_a_source_that_changes_while_it_is_fetched_is_listed_again(ground: Stage
             (ground.path / "part-7").write_bytes(changed["part-7"])
 
     assert ground.fetch("one", wait=wait) == changed
-    for stage in ground.bucket.iterdir():
-        part = stage / "files" / "part-7"
-        assert not part.exists() or len(part.read_bytes()) == SIZE + 1
+    before, after = ground.guard.stages
+    assert not (ground.bucket / before / "files" / "part-7").exists()
+    assert (ground.bucket / after / "files" / "part-7").read_bytes() == changed["part-7"]
 
 
 def test_who_may_not_read_the_source_gets_nothing_of_the_stage(ground: StagedGround) -> None:

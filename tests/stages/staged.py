@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 from sqlalchemy import Connection
@@ -26,7 +27,9 @@ REPORT = StageReport(DIGEST, ADDRESS, SOURCE, SIZE, 7, from_source=0, staged=0)
 STAGE = DataStage(DIGEST, ADDRESS, SOURCE, SIZE, 7, NOW, NOW)
 
 
-def job(connection: Connection, job_id: str = "j1", vms: int = 2, **given: Any) -> list[str]:
+def job(
+    connection: Connection, job_id: str = "j1", vms: int = 2, started_at: datetime | None = None, **given: Any
+) -> list[str]:
     """Adds a job with a staged input; returns the names of its attempts, the last of which runs."""
     if not projects.read_all(connection):
         rows.project(connection, "lab")
@@ -34,7 +37,7 @@ def job(connection: Connection, job_id: str = "j1", vms: int = 2, **given: Any) 
     names = []
     for number in range(1, vms + 1):
         state = AttemptState.RUNNING if number == vms else AttemptState.OVER
-        ended = {} if number == vms else {"ended_at": NOW}
-        made = job_rows.attempt(connection, job_id, number, state=state, made_at=NOW, heard_at=NOW, **ended)
+        more = {"started_at": started_at} if number == vms else {"ended_at": NOW}
+        made = job_rows.attempt(connection, job_id, number, state=state, made_at=NOW, heard_at=NOW, **more)
         names.append(made.name)
     return names

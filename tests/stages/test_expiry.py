@@ -9,7 +9,7 @@ from datetime import timedelta
 import pytest
 from tests.api.rows import NOW
 from tests.fakes import HandClock
-from tests.stages.staged import DIGEST, RULES, SIZE, SOURCE, STAGE, job
+from tests.stages.staged import DIGEST, INPUTS, RULES, SIZE, SOURCE, STAGE, job
 
 from costguard.db.transaction import Database
 from costguard.errors import CheckpointLocationUnavailable, Conflict, Missing
@@ -84,7 +84,7 @@ def test_a_stage_of_an_open_job_stays(ground: Ground, *, names_it: bool) -> None
     """A job that names the source may launch its next VM at any time."""
     ground.put()
     with ground.database.write() as connection:
-        job(connection, **({} if names_it else {"inputs": ()}))
+        job(connection, inputs=INPUTS if names_it else ())
     ground.clock.advance(100 * DAY)
     assert ground.run() == (0 if names_it else 1)
     assert ground.run(replace(RULES, most=1)) == 0

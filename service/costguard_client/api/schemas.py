@@ -3519,7 +3519,7 @@ class StageOut(TypedDict):
     place: str
     """The folder of its objects."""
     shares: list[StageShareOut]
-    """That cost by owner and project, in equal parts for each job that used it."""
+    """The stored cost by owner and project, in equal parts for each job that used it."""
     source: str
     staged: int
     """The bytes that were seen in the stage."""
