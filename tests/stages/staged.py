@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from dataclasses import replace
+from datetime import datetime, timedelta
 from typing import Any
 
 from sqlalchemy import Connection
@@ -10,12 +11,14 @@ from tests.api import rows
 from tests.api.rows import NOW
 from tests.jobs import job_rows
 
+from costguard.db.transaction import Database
 from costguard.ledger import projects
 from costguard.model.attempt import AttemptState
 from costguard.model.data import StageRules
 from costguard.model.job import JobInput
 from costguard.model.money import Money
-from costguard.stages.stage import DataStage, StageReport
+from costguard.stages import stage_rows
+from costguard.stages.stage import DataStage, StageReport, StageState
 
 RULES = StageRules("gs://acme-stage", "us-central1")
 ADDRESS = "gs://acme-stage/costguard/stage"
@@ -25,6 +28,16 @@ SIZE = 100 << 30
 INPUTS = (JobInput(SOURCE, "/data", Money.of(9), staged=True),)
 REPORT = StageReport(DIGEST, ADDRESS, SOURCE, SIZE, 7, from_source=0, staged=0)
 STAGE = DataStage(DIGEST, ADDRESS, SOURCE, SIZE, 7, NOW, NOW)
+
+
+def tell(database: Database) -> None:
+    """Records a whole stage that a job uses, and one that no job uses."""
+    with database.write() as connection:
+        whole = replace(STAGE, state=StageState.WHOLE, staged=SIZE, whole_at=NOW, made_at=NOW - timedelta(days=3))
+        stage_rows.save(connection, whole, is_new=True)
+        old = replace(whole, digest="b7" * 32, source="s3://acme-data/v6", used_at=NOW - timedelta(days=2))
+        stage_rows.save(connection, old, is_new=True)
+        stage_rows.use(connection, replace(REPORT, from_source=SIZE), "cg-j7k2m9q4-3", "j7k2m9q4", NOW)
 
 
 def job(

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from http import HTTPStatus
 from typing import Annotated
 
-from fastapi import APIRouter, Path, Request, Response
+from fastapi import APIRouter, Depends, Path, Request, Response
 from pydantic import BaseModel, Field
 
 from costguard.api.deps import Deps, Given
@@ -59,10 +59,16 @@ class StageReportResponse(Out):
     note: str
 
 
-@agent_router.post("/attempts/{attempt}/stage", include_in_schema=False)  # for the agent alone: see agent/PROTOCOL.md
-def report(attempt: Name, request: Request, body: StageReportBody, deps: Given) -> StageReportResponse:
-    """Records what a VM takes from a staged input's source. Only the attempt's own token is accepted."""
+def _own_token(attempt: Name, request: Request, deps: Given) -> None:
+    """Accepts the attempt's own token alone, before its body is read. Raises ProblemError."""
     allowed_agent(deps.agent_events, attempt, request)
+
+
+@agent_router.post(  # for the agent alone: see agent/PROTOCOL.md
+    "/attempts/{attempt}/stage", include_in_schema=False, dependencies=[Depends(_own_token)]
+)
+def report(attempt: Name, body: StageReportBody, deps: Given) -> StageReportResponse:
+    """Records what a VM takes from a staged input's source. Only the attempt's own token is accepted."""
     answer = StageReports(deps.database, deps.clock, deps.rules.jobs.stage).answer(attempt, body.report())
     return StageReportResponse.read(answer)
 
