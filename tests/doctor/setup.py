@@ -48,7 +48,7 @@ logs = "gs://acme-logs"
 bucket = "gs://acme-stage"
 [enforcement]
 shadow = false
-stop_through = ["group", "workbench", "workstation"]
+stop_through = ["group", "workbench", "workstation", "vertex"]
 [access]
 viewers = ["@example.com"]
 [presets.t4]

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import cast
 
-from costguard.jobs.decide.buy.placement import region_of
 from costguard.jobs.decide.checkpoints.disk import saves_on_disk
 from costguard.jobs.decide.recovery import resume
 from costguard.jobs.submit.check.check_data import is_within
@@ -17,7 +16,7 @@ from costguard.model.attempt import ATTEMPT_LABEL, GROUP_LABEL, Attempt
 from costguard.model.buying import RESERVED
 from costguard.model.data import StageRules
 from costguard.model.generation import GENERATION_LABEL, REQUEST_LABEL
-from costguard.model.instance import audience_of
+from costguard.model.instance import audience_of, region_of
 from costguard.model.job import CheckpointPlan, Job, JobKind, JobSpec
 from costguard.model.launch import NO_NOTICE, Placement, Recipe, VmRequest, policy_name
 from costguard.model.options.job import JOB_OPTIONS
