@@ -1240,7 +1240,15 @@ class InstanceOut(TypedDict):
     job: str
     keeper: KeeperOut
     """The keeper of the VM, with the evidence."""
-    kind: Literal["instance", "tpu_node"]
+    kind: Literal[
+        "instance",
+        "tpu_node",
+        "custom_job",
+        "persistent_resource",
+        "deployed_model",
+        "deployment_pool",
+        "colab_runtime",
+    ]
     """A VM of Compute Engine, or a node of the Cloud TPU API."""
     labels: dict[str, str]
     last_seen_at: str | None
@@ -1725,6 +1733,7 @@ KeeperKind = Literal[
     "composer",
     "workstation",
     "tpu",
+    "vertex",
     "tool",
     "job",
     "nobody",
@@ -1752,6 +1761,7 @@ class KeeperOut(TypedDict):
         "composer",
         "workstation",
         "tpu",
+        "vertex",
         "tool",
         "job",
         "nobody",
