@@ -34,7 +34,7 @@ class Ground:
 
     def ahead(self) -> Money:
         with self.database.read() as connection:
-            return downloads.of_next_vms(connection, ["j1"])["j1"]
+            return downloads.of_next_vms(connection, ["j1"])["j1"].total
 
 
 @pytest.fixture

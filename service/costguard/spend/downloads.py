@@ -44,16 +44,37 @@ def has_paid(heard_at: datetime | None) -> bool:
     return heard_at is not None
 
 
-def of_next_vms(connection: Connection, job_ids: Collection[str]) -> dict[str, Money]:
-    """Returns the amount that the next VM of each of these jobs would pay. Jobs without inputs are left out.
-
-    Of a staged input that is for what is not staged yet.
+@dataclass(frozen=True, slots=True)
+class NextDownload:
+    """The amount that a job's next VM pays for its inputs: `own` by itself, and for each staged source what is not
+    staged yet, which the first VM of all that name it pays.
     """
+
+    own: Money
+    staged: Mapping[str, Money]
+
+    @property
+    def total(self) -> Money:
+        return sum(self.staged.values(), self.own)
+
+    def without(self, sources: Collection[str]) -> Money:
+        """Returns the amount where other VMs pay for these sources."""
+        return sum((cost for source, cost in self.staged.items() if source not in sources), self.own)
+
+
+def of_next_vms(connection: Connection, job_ids: Collection[str]) -> dict[str, NextDownload]:
+    """Returns the amount that the next VM of each of these jobs would pay. Jobs without inputs are left out."""
     query: Select[Any] = select(jobs.c.id, jobs.c.spec["inputs"].label("inputs")).where(_HAS_INPUTS)
     rows = [row for some in chunks(job_ids) for row in connection.execute(query.where(jobs.c.id.in_(some)))]
     inputs = {row.id: _INPUTS.validate_python(row.inputs) for row in rows}
     staged = staged_shares(connection, {one.source for some in inputs.values() for one in some if one.staged})
-    return {job_id: sum((_yet_to_pay(one, staged) for one in some), ZERO) for job_id, some in inputs.items()}
+    return {
+        job_id: NextDownload(
+            sum((_yet_to_pay(one, staged) for one in some if not one.staged), ZERO),
+            {one.source: _yet_to_pay(one, staged) for one in some if one.staged},
+        )
+        for job_id, some in inputs.items()
+    }
 
 
 def of_all_next(connection: Connection, given: Sequence[Job]) -> dict[str, Money]:
