@@ -18,6 +18,7 @@ def upgrade() -> None:
     """Calls each piece's own function."""
     _limit_waits()
     _job_profiles()
+    _data_stages()
 
 
 def _limit_waits() -> None:
@@ -51,3 +52,47 @@ def _job_profiles() -> None:
         sa.PrimaryKeyConstraint("job_id", name=op.f("pk_job_profiles")),
     )
     count_changes(op.get_bind(), "job_profiles")
+
+
+def _data_stages() -> None:
+    """Adds the tables of data that is staged near the VMs."""
+    op.create_table(
+        "data_stages",
+        sa.Column("digest", sa.String(), nullable=False),
+        sa.Column("address", sa.String(), nullable=False),
+        sa.Column("source", sa.String(), nullable=False),
+        sa.Column("size", sa.BigInteger(), nullable=False),
+        sa.Column("files", sa.BigInteger(), nullable=False),
+        sa.Column("state", sa.String(), nullable=False),
+        sa.Column("staged", sa.BigInteger(), server_default=sa.text("0"), nullable=False),
+        sa.Column("note", sa.String(), server_default="", nullable=False),
+        sa.Column("holder", sa.String(), server_default="", nullable=False),
+        sa.Column("renewed_at", sa.BigInteger(), nullable=True),
+        sa.Column("made_at", sa.BigInteger(), nullable=False),
+        sa.Column("used_at", sa.BigInteger(), nullable=False),
+        sa.Column("whole_at", sa.BigInteger(), nullable=True),
+        sa.Column("deleted_at", sa.BigInteger(), nullable=True),
+        sa.Column("delete_asked_by", sa.String(), server_default="", nullable=False),
+        sa.Column("error", sa.Text(), server_default="", nullable=False),
+        sa.PrimaryKeyConstraint("digest", name=op.f("pk_data_stages")),
+    )
+    is_stored = sa.text("state <> 'deleted'")
+    op.create_index("ix_data_stages_source", "data_stages", ["source"])
+    op.create_index(
+        "ix_data_stages_stored", "data_stages", ["digest"], sqlite_where=is_stored, postgresql_where=is_stored
+    )
+    op.create_table(
+        "stage_uses",
+        sa.Column("attempt", sa.String(), nullable=False),
+        sa.Column("digest", sa.String(), nullable=False),
+        sa.Column("job_id", sa.String(), nullable=False),
+        sa.Column("source", sa.String(), nullable=False),
+        sa.Column("size", sa.BigInteger(), nullable=False),
+        sa.Column("from_source", sa.BigInteger(), nullable=False),
+        sa.Column("used_at", sa.BigInteger(), nullable=False),
+        sa.PrimaryKeyConstraint("attempt", "digest", name=op.f("pk_stage_uses")),
+    )
+    op.create_index("ix_stage_uses_job_id", "stage_uses", ["job_id"])
+    op.create_index("ix_stage_uses_digest", "stage_uses", ["digest"])
+    for table in ("data_stages", "stage_uses"):
+        count_changes(op.get_bind(), table)

@@ -7,8 +7,13 @@ import json
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+
+from costguard.clock import SystemClock
+from costguard.stages import decide
+from costguard.stages.stage import DataStage, StageReport
 
 Event = dict[str, Any]
 PATIENCE_S = 90
@@ -30,6 +35,10 @@ class FakeGuard:
         self.failure: Callable[[list[Event]], int] = lambda _: 0
         self.claims: list[dict[str, Any]] = []  # bodies of agents that ask for their token
         self.claimed: Callable[[int], tuple[int, bytes]] = lambda _: (404, b"")  # answers the n-th
+        self.stages: dict[str, DataStage] = {}  # of data, by digest: granted by the guard's own rules
+        self.stage_reports: list[dict[str, Any]] = []
+        self.has_stages = True
+        self.over: set[str] = set()  # names of attempts whose VMs are gone
         self.requests = 0
         self.paths: set[str] = set()
         self.files: dict[str, bytes] = {}  # what a GET brings, by the path's last part
@@ -88,6 +97,8 @@ class FakeGuard:
                 return self.claimed(len(self.claims))
             if authorisation != f"Bearer {self.token}":
                 return 401, b"{}"
+            if path.endswith("/stage"):
+                return self._stage(path.split("/")[-2], json.loads(body))
             events = json.loads(body)["events"]
             status = self.failure(events)
             if status > 0:
@@ -107,6 +118,17 @@ class FakeGuard:
                 "accepted_through": max(self._events),
             }
             return 200, json.dumps({**answer, **({"why": self.why} if self.why else {})}).encode()
+
+    def _stage(self, attempt: str, body: dict[str, Any]) -> tuple[int, bytes]:
+        if not self.has_stages:
+            return 404, b"{}"
+        self.stage_reports.append({"attempt": attempt, **body})
+        before = self.stages.get(body["digest"])
+        report = StageReport(**{"size" if name == "bytes" else name: value for name, value in body.items()})
+        lives = before is not None and before.holder not in self.over
+        stage, answer = decide.reported(before, report, attempt, SystemClock().now(), holder_lives=lives)
+        self.stages[stage.digest] = stage
+        return 200, json.dumps(asdict(answer)).encode()
 
 
 AWAY, LOSES_ANSWERS = -1, -2

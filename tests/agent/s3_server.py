@@ -49,10 +49,11 @@ def rclone_path() -> str:
 
 
 @contextmanager
-def s3_server(folder: Path) -> Iterator[S3Server]:
+def s3_server(folder: Path, *options: str) -> Iterator[S3Server]:
+    """`options` are more of `rclone serve s3`."""
     folder.mkdir(parents=True, exist_ok=True)
     log = folder.with_suffix(".log")
-    command = [rclone_path(), "serve", "s3", "--addr", "127.0.0.1:0", str(folder)]
+    command = [rclone_path(), "serve", "s3", "--addr", "127.0.0.1:0", *options, str(folder)]
     with log.open("wb") as said:
         environment = {
             "PATH": os.environ["PATH"],

@@ -105,6 +105,8 @@ ASKED: dict[str, tuple[str, str, Any]] = {
     "launchSweep": ("POST", "/api/v1/sweeps", SWEEP),
     "resumeSweep": ("POST", "/api/v1/sweeps/s7k2m9q4/resume", {"ceiling": "60"}),
     "cancelSweep": ("POST", "/api/v1/sweeps/s7k2m9q4/cancel", {"reason": "wrong data"}),
+    "listStages": ("GET", "/api/v1/stages", None),
+    "deleteStage": ("POST", f"/api/v1/stages/{'b7' * 32}/delete", {}),
     "listSchedules": ("GET", "/api/v1/schedules", None),
     "getSchedule": ("GET", "/api/v1/schedules/c7k2m9q4", None),
     "quoteSchedule": ("POST", "/api/v1/schedule-quotes", {**SCHEDULE, "hours": 2}),

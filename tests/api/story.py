@@ -19,6 +19,7 @@ from tests.loose import loose_things
 from tests.pages import job_story
 from tests.reminders import reminder_rows
 from tests.schedules import schedule_story
+from tests.stages import staged
 from tests.sweeps import sweep_story
 
 from costguard.access.authentication import Authenticator
@@ -98,6 +99,7 @@ def make_story(database: Database) -> Story:
     office.rules = _with_people(office.rules)
     sweep_story.tell(office)
     schedule_story.tell(office)
+    staged.tell(database)
     stored_bill.tell(database)
     plain = deps_of(database)
     authenticator = authenticator_of(database, plain.clock, office.rules.access, MASTER)
@@ -105,7 +107,7 @@ def make_story(database: Database) -> Story:
     deps = replace(
         plain,
         authenticator=authenticator,
-        rules=office.rules,
+        rules=replace(office.rules, jobs=replace(office.rules.jobs, stage=staged.RULES)),
         jobs=office.it,
         sweeps=office.sweeps,
         schedules=office.schedules,

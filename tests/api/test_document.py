@@ -30,6 +30,7 @@ _REPEATABLE = {
     "pauseSchedule",
     "resumeSchedule",
     "endSchedule",
+    "deleteStage",
     "reportAgentEvents",
     "revokeToken",
     "confirmToken",

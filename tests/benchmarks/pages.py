@@ -70,6 +70,7 @@ _LEFT_OUT = {
     "/api/v1/reminders/preview",
     "/api/v1/requests/{request_id}",
     "/api/v1/schedules/{schedule_id}",
+    "/api/v1/stages",  # this ledger has none
     "/api/v1/sweeps/{sweep_id}",
     "/events.csv",
     "/events.json",

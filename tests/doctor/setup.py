@@ -43,6 +43,9 @@ endpoint = "{url}"
 guard_url = "http://127.0.0.1:8765"
 code = "gs://acme-code/code"
 logs = "gs://acme-logs"
+
+[stage]
+bucket = "gs://acme-stage"
 [enforcement]
 shadow = false
 stop_through = ["group", "workbench", "workstation", "vertex"]

@@ -25,7 +25,8 @@ from costguard_sandbox.server import running
 
 PROJECT = PROJECTS[1]
 IN_PROJECT = needed(set(Feature), GrantedOn.PROJECT)
-ON_BUCKETS = [(bucket, one) for bucket, feature in (("acme-code", Feature.CODE), ("acme-logs", Feature.OUTPUT))
+ON_BUCKETS = [(bucket, one) for bucket, feature in (("acme-code", Feature.CODE), ("acme-logs", Feature.OUTPUT),
+                                                     ("acme-stage", Feature.STAGE))
               for one in needed({feature}, GrantedOn.BUCKET)]  # fmt: skip
 ON_TABLE = needed({Feature.BILL}, GrantedOn.TABLE)
 APIS = ("compute", "monitoring", "notebooks", "workstations")
@@ -55,7 +56,8 @@ def test_nothing_is_needed_where_nothing_is_taken_away(setup: DoctorSetup) -> No
     """Every line is `ok`, and each project, bucket, account and table has its lines."""
     assert setup.troubles() == []
     named = " ".join(one.sentence for one in setup.findings())
-    assert all(word in named for word in (*PROJECTS, ACCOUNT, TRAINER, "gs://acme-code", "gs://acme-logs", TABLE))
+    buckets = "gs://acme-code", "gs://acme-logs", "gs://acme-stage"
+    assert all(word in named for word in (*PROJECTS, ACCOUNT, TRAINER, *buckets, TABLE))
 
 
 def mends(one: GooglePermission) -> str:

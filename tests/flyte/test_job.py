@@ -55,6 +55,7 @@ EVERYTHING = CostguardJob(
     mounts=("/data:/data",),
     aws_role="arn:aws:iam::123456789012:role/training",
     bandwidth_mib_s=50,
+    stage="on",
     mlflow_run="{run}",
     wandb_run="lab/bert/{run}",
     step_pattern=r"step (\d+)",

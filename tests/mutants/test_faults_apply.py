@@ -37,6 +37,7 @@ ROOMS = {
     "retention",
     "schedules",
     "signatures",
+    "stages",
     "sweeps",
     "timeline",
     "trackers",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import date, timedelta
 from decimal import Decimal
 from typing import Any
@@ -19,9 +20,10 @@ from tests.pages.conftest import PRESETS
 from tests.pages.html import Page, page_of, tidy
 from tests.pages.test_budgets import a_month
 from tests.reminders import reminder_rows
+from tests.stages import staged
 from tests.within import charge_due
 
-from costguard.access.rules import Rules, by_name
+from costguard.access.rules import JobRules, Rules, by_name
 from costguard.db.transaction import Database
 from costguard.ledger.accrual import accrual_at
 from costguard.ledger.labels import label_history
@@ -30,6 +32,7 @@ from costguard.model.budget import Scope
 from costguard.model.money import Money
 from costguard.pages.charts import HEIGHT, climb
 from costguard.spend.spend_story import month_of
+from costguard.stages import stage_rows
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 NANOS = 10**9
@@ -302,3 +305,23 @@ def test_only_labels_of_the_settings_are_on_the_page(labelled: TestClient, query
 def test_page_without_named_labels_has_no_filter_by_them(client: TestClient) -> None:
     """Nothing is offered that the settings do not name."""
     assert 'name="label"' not in client.get("/spend").text
+
+
+@pytest.mark.parametrize("dialect", ["sqlite"], indirect=True)
+def test_staged_data_has_a_line_with_its_storage_and_owner(
+    database: Database, client_with: Callable[..., TestClient]
+) -> None:
+    """A filter by an owner or project leaves what that one's jobs used; without stages there is no section."""
+    rules = Rules(by_name(PRESETS), jobs=JobRules(stage=staged.RULES))
+    client = client_with(rules=rules)
+    assert "Staged data" not in client.get("/spend").text
+    with database.write() as connection:
+        names = staged.job(connection, vms=1)
+        whole = replace(staged.STAGE, staged=staged.SIZE, made_at=NOW - 10 * DAY)
+        stage_rows.save(connection, whole, is_new=True)
+        stage_rows.use(connection, replace(staged.REPORT, from_source=staged.SIZE), names[0], "j1", NOW)
+    for query, is_there in (("", True), ("owner=ada@lab.example", True), ("owner=ben@lab.example", False)):
+        text = tidy(client.get(f"/spend?{query}").text)
+        assert (staged.SOURCE in text) is is_there
+    row = tidy(client.get("/spend").text).partition(staged.SOURCE)[2].partition("</tr>")[0]
+    assert [word in row for word in ("ada@lab.example $0.66", "100.0 GiB", "$2.00")] == [True] * 3

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 
 from tests.api import rows
@@ -45,7 +46,7 @@ def test_job_pays_for_each_vm_that_was_heard(database: Database) -> None:
     three_vms(database)
     with database.read() as connection:
         assert downloads.of_jobs(connection, ["j1", "j2"]) == {"j1": Money.of(8)}
-        assert downloads.of_next_vms(connection, ["j1", "j2"]) == {"j1": Money.of(4)}
+        assert downloads.of_next_vms(connection, ["j1", "j2"]) == {"j1": downloads.NextDownload(Money.of(4), {})}
 
 
 def test_budgets_count_downloads_on_the_day_of_each_vm(database: Database) -> None:
@@ -101,3 +102,15 @@ def test_sweeps_ceiling_counts_its_members_downloads(database: Database) -> None
         Reservation("j2", Money.of(1), 10 * HOUR, Money.of(4)),
     ]
     assert use.free == Money.of(100 - 4 - 10 - 14)
+
+
+def test_sweeps_reserve_a_staged_source_once(database: Database) -> None:
+    """The first VM that was not heard yet pays for it; the others take it from the stage."""
+    inputs = (replace(INPUTS[0], staged=True), JobInput("s3://acme/own", "/own", Money.of(1)))
+    with database.write() as connection:
+        run = {"state": AttemptState.RUNNING, "rate": Money.of(1), "max_run": 10 * HOUR, "made_at": NOW}
+        for job_id in ("j1", "j2", "j3"):
+            job_rows.added(connection, job_id, inputs=inputs)
+            job_rows.attempt(connection, job_id, 1, **run)
+        reserved = gather.reservations(connection, ["j1", "j2", "j3"], NOW)
+    assert [reserved[job_id][0].download for job_id in ("j1", "j2", "j3")] == [Money.of(5), Money.of(1), Money.of(1)]

@@ -20,7 +20,8 @@ from costguard.events import audit_log
 from costguard.jobs.rows import job_rows
 from costguard.ledger.accrual import accrual_at
 from costguard.model.budget import AtLimit, Budget, Period, Scope
-from costguard.model.job import CheckpointPlan, JobCode, JobState
+from costguard.model.data import StageRules, StoredSize
+from costguard.model.job import CheckpointPlan, JobCode, JobInput, JobState
 from costguard.model.metric import MetricValue, SeenMetric
 from costguard.model.money import Money, Priced
 from costguard.model.sweep import SweepMember, SweepState
@@ -77,6 +78,26 @@ def test_members_are_launched_as_jobs_of_their_own(office: JobSetup) -> None:
     assert job.spec.checkpoint is not None
     assert job.spec.checkpoint.location == "gs://lab/s1/1e-4-2"
     assert (job.spec.sweep, job.spec.owner, job.via) == ("s1", ADA, "cli")
+
+
+def test_members_pay_for_their_inputs_and_once_for_a_staged_one(office: JobSetup) -> None:
+    """Each member's job has the price of its input, by which ceilings and budgets count it."""
+    inputs, size = (JobInput("s3://acme/v7", "/data"),), StoredSize(100 << 30, 7, region="us-east-1")
+    office.buckets.sizes["s3://acme/v7"] = size
+    template = order().template
+    with_data = order(template=replace(template, spec=replace(template.spec, inputs=inputs)))
+    budget = Budget("all", Scope(), Money.of(40), Period.MONTH, at_limit=AtLimit.REFUSE)
+    office.rules = replace(office.rules, budgets=(budget,))
+    ten = timedelta(hours=10)
+    assert [one.left_after for one in office.sweeps.quote(with_data, None, ten).budgets] == [Money.of("-2.86")]
+    stage = replace(office.rules.jobs, stage=StageRules("gs://acme-stage"))
+    office.rules = replace(office.rules, jobs=stage)
+    assert [one.left_after for one in office.sweeps.quote(with_data, None, ten).budgets] == [Money.of("24.14")]
+    office.sweeps.submit(with_data, None, None, "cli")
+    turn(office)
+    with office.database.read() as connection:
+        launched = job_rows.open_jobs(connection)
+    assert {job.spec.inputs for job in launched} == {(JobInput("s3://acme/v7", "/data", Money.of(9), staged=True),)}
 
 
 def test_members_that_end_make_room_for_others(office: JobSetup) -> None:

@@ -195,7 +195,7 @@ def put_back(connection: Connection) -> None:
     connection.execute(text("ALTER TABLE instances DROP COLUMN keeper"))
     connection.execute(text("ALTER TABLE utilisation DROP COLUMN counted_to"))
     connection.execute(text("DROP TABLE gpu_use"))
-    of_jobs = ("gang_rounds", "placement_policies", "schedule_runs", "schedules")
+    of_jobs = ("gang_rounds", "placement_policies", "schedule_runs", "schedules", "data_stages", "stage_uses")
     for table in ("watched_projects", "searched_places", *of_jobs):
         connection.execute(text(f"DROP TABLE {table}"))
         connection.execute(text("DELETE FROM changes WHERE table_name = :table"), {"table": table})

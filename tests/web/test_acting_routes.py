@@ -262,6 +262,7 @@ CASES: Mapping[tuple[str, str], tuple[Case, ...]] = {
 }
 # Sessions of one's own and of others are tried one by one in tests/access.
 ELSEWHERE = {
+    ("POST", "/api/v1/stages/{digest}/delete"),  # operators may: nothing is lost that is not at its source
     ("POST", "/api/v1/schedules/{schedule_id}/end"),  # for good: by the same rule, tests/schedules/test_submit.py
     ("POST", "/schedules/{schedule_id}/end"),
     ("DELETE", "/api/v1/sessions/{session_id}"),

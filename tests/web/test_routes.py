@@ -38,6 +38,7 @@ CLAIMS = "/api/v1/vm-claims"  # a VM shows what it is in the body: tests/api/tes
 OF_AGENTS = {
     CLAIMS,
     EVENTS,
+    "/api/v1/attempts/{attempt}/stage",
     "/api/v1/attempts/{attempt}/code",
     "/api/v1/attempts/{attempt}/rclone",
     "/api/v1/attempts/{attempt}/py-spy",

@@ -28,6 +28,7 @@ _RECORDERS = (
     "reminders",
     "schedules",
     "spend",
+    "stages",
     "sweeps",
     "trackers",
     "webhooks",

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 from costguard.model.budget import Budget, FleetLimit
+from costguard.model.data import StageRules
 from costguard.model.job import Terms
 from costguard.model.keeper import KeeperKind
 from costguard.model.money import Money
@@ -51,6 +52,7 @@ class JobRules:
     logs: str = ""  # where the output is stored of jobs whose checkpoints are in no bucket; "" nowhere
     profiles: bool = False  # whether profiles are taken of jobs that do not say
     trackers: frozenset[Tracker] = frozenset()  # experiment trackers that this guard can log to
+    stage: StageRules = field(default_factory=StageRules)
     confirm_above: Money | None = _CONFIRMED  # a launch that may cost more is confirmed at a terminal; None: never
 
 

@@ -43,6 +43,7 @@ from costguard.api.job import (
     progress,
     quotes,
     schedules,
+    stages,
     vm_claims,
 )
 from costguard.web import problems
@@ -74,6 +75,9 @@ _ROUTERS = (
     requests.router,
     requests.acting_router,
     attempts.router,
+    stages.agent_router,
+    stages.router,
+    stages.acting_router,
     vm_claims.router,
     code.acting_router,
     jobs.router,

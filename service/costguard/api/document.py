@@ -21,6 +21,7 @@ _AGENTS = "/api/v1/attempts/"
 _TAGS = {
     "instances": "VMs: what each costs and why, their lifetimes, and requests to stop, keep, claim or disown them.",
     "jobs": "Jobs: launched, quoted, followed and cancelled, and the zones they can run in.",
+    "stages": "Data that is kept near the VMs, and what storing it costs.",
     "sweeps": "Sweeps: a job for each set of parameters, with a common ceiling.",
     "schedules": "Schedules: a job from a template at times in a time zone.",
     "spend": "Spend in any grouping, and savings.",

@@ -46,6 +46,7 @@ class SetupPlan:
     never_stopped: frozenset[str] = frozenset()  # projects whose VMs no rule stops
     code_bucket: str = ""
     output_bucket: str = ""
+    stage_buckets: tuple[str, ...] = ()
     table: str = ""
     billed_project: str = ""
     subscription: str = ""  # of events
@@ -78,9 +79,10 @@ class SetupPlan:
         return list(dict.fromkeys(one.service_account for one in self.presets.values() if one.service_account))
 
     def of_buckets(self) -> dict[str, list[GooglePermission]]:
-        """The permissions on each bucket; one bucket may hold both code and output."""
+        """The permissions on each bucket; one bucket may hold code, output and staged data."""
         wanted: dict[str, dict[str, GooglePermission]] = {}
-        for bucket, feature in ((self.code_bucket, Feature.CODE), (self.output_bucket, Feature.OUTPUT)):
+        named = [(self.code_bucket, Feature.CODE), (self.output_bucket, Feature.OUTPUT)]
+        for bucket, feature in (*named, *((one, Feature.STAGE) for one in self.stage_buckets)):
             for one in needed({feature}, GrantedOn.BUCKET) if bucket else ():
                 wanted.setdefault(bucket, {}).setdefault(one.name, one)
         return {bucket: list(names.values()) for bucket, names in wanted.items()}
@@ -150,7 +152,7 @@ def google(plan: SetupPlan, answers: GoogleAnswers) -> Iterator[Finding]:
         command = judged.grant_on_account(account, project, ACT_AS_ROLE, who)
         yield from judged.at_place(Topic.PERMISSIONS, account, wanted, of_account, command)
     for bucket, wanted in plan.of_buckets().items():
-        role = CODE_ROLE if bucket == plan.code_bucket else OUTPUT_ROLE
+        role = CODE_ROLE if bucket in (plan.code_bucket, *plan.stage_buckets) else OUTPUT_ROLE
         command = judged.grant_on_bucket(bucket, role, who)
         yield from judged.at_place(Topic.BUCKETS, f"gs://{bucket}", wanted, answers.buckets[bucket], command)
     yield from _bill(plan, answers, who)

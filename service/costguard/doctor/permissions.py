@@ -30,6 +30,7 @@ class Feature(StrEnum):
     LAUNCH_GROUPS = "launch-groups"  # jobs of several VMs by flex-start, which groups make
     CODE = "code"  # archives of code in a bucket
     OUTPUT = "output"  # whole output in a bucket
+    STAGE = "stage"  # staged data in buckets
     BILL = "bill"
     DISCOVERY = "discovery"  # projects of an organisation or of folders are found
     EVENTS = "events"  # audit entries by a subscription
@@ -323,6 +324,15 @@ PERMISSIONS: tuple[GooglePermission, ...] = (
         {
             "storage.objects.get": "to show the output that VMs store",
             "storage.objects.list": "to find it",
+        },
+    ),
+    *_each(
+        Feature.STAGE,
+        GrantedOn.BUCKET,
+        CODE_ROLE,
+        {
+            "storage.objects.list": "to find the objects of staged data that no job uses",
+            "storage.objects.delete": "to delete them",
         },
     ),
     *_each(

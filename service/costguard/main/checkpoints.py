@@ -12,6 +12,7 @@ from costguard.checkpoints.buckets import StoreAccess
 from costguard.checkpoints.client import StoredCheckpoints
 from costguard.checkpoints.client import look_twice as look_twice
 from costguard.checkpoints.sizes import StoredData
+from costguard.checkpoints.stages import StoredStages
 from costguard.clock import SystemClock
 from costguard.db.transaction import Database
 from costguard.jobs.submit.code import CodeArchives
@@ -59,6 +60,11 @@ def code_archives(settings: Settings, database: Database, environ: Mapping[str, 
 def _code_folder(database: Path) -> Path:
     """`costguard-code` next to `costguard.db`; it is made when it is first used."""
     return database.resolve().with_name(f"{database.stem}-code")
+
+
+def stored_stages(settings: Settings, environ: Mapping[str, str] = os.environ) -> StoredStages:
+    """Makes what deletes staged data."""
+    return StoredStages(access_of(settings, environ))
 
 
 def stored_output(settings: Settings, environ: Mapping[str, str] = os.environ) -> Callable[[str], StoredArchives]:

@@ -53,6 +53,7 @@ def features_of(settings: Settings, more: Collection[Feature] = ()) -> frozenset
     chosen |= {Feature.LAUNCH_GROUPS} if settings.jobs.guard_url and _buys_groups(settings) else set()
     chosen |= {Feature.CODE} if _bucket(settings.jobs.code) else set()
     chosen |= {Feature.OUTPUT} if _bucket(settings.jobs.logs) else set()
+    chosen |= {Feature.STAGE} if _stage_buckets(settings) else set()
     chosen |= {Feature.BILL} if settings.bill.table else set()
     chosen |= {Feature.EVENTS} if settings.feed.subscription else set()
     return frozenset(chosen)
@@ -69,6 +70,12 @@ def _bucket(place: str | None) -> str:
     return place.removeprefix("gs://").partition("/")[0] if place and place.startswith("gs://") else ""
 
 
+def _stage_buckets(settings: Settings) -> tuple[str, ...]:
+    """Returns the buckets of Cloud Storage in which data is staged, each once."""
+    places = (settings.stage.bucket, *settings.stage.regions.values())
+    return tuple(dict.fromkeys(bucket for place in places if (bucket := _bucket(place))))
+
+
 def plan_of(settings: Settings, more: Collection[Feature] = (), projects: tuple[str, ...] | None = None) -> SetupPlan:
     """Makes the plan of a set-up. `projects` are those that are watched, also those found; None: the listed ones."""
     features = features_of(settings, more)
@@ -82,6 +89,7 @@ def plan_of(settings: Settings, more: Collection[Feature] = (), projects: tuple[
         never_stopped=frozenset(settings.enforcement.protect_projects),
         code_bucket=_bucket(settings.jobs.code),
         output_bucket=_bucket(settings.jobs.logs),
+        stage_buckets=_stage_buckets(settings),
         table=table,
         billed_project=settings.bill.billed_project or table.partition(".")[0],
         subscription=settings.feed.subscription or "",

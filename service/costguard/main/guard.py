@@ -114,6 +114,7 @@ def jobs(
         heartbeat=rules.jobs.heartbeat,
         logs=rules.jobs.logs,
         profiles=rules.jobs.profiles,
+        stage=rules.jobs.stage,
         tools=vm_tools(),
     )
     holds = BudgetHolds(database, rules)

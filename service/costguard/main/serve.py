@@ -26,6 +26,7 @@ from costguard.doctor.finding import CheckState
 from costguard.errors import CostguardError
 from costguard.ledger.feed.late_answers import LateAnswers
 from costguard.main.bill import comparer, reading
+from costguard.main.checkpoints import stored_stages
 from costguard.main.feed import late_answers
 from costguard.main.guard import Guard, belonging_of, opened
 from costguard.main.history import history_of
@@ -37,6 +38,7 @@ from costguard.model.ports import Clock
 from costguard.settings import Settings
 from costguard.settings.environment import of_serving
 from costguard.spend.history.closed_days import History
+from costguard.stages.expiry import StageExpiry
 from costguard.web.memory import few_arenas, give_back
 
 log = structlog.get_logger(__name__)
@@ -48,6 +50,7 @@ _FEED_EVERY = timedelta(seconds=1)  # one turn of pulling follows the other
 _LATE_ANSWERS_EVERY = timedelta(minutes=1)
 _EVENTS_EVERY = timedelta(seconds=1)  # how often it is asked whether there are any to send
 _TIDY_EVERY = timedelta(hours=6)  # old archives of code
+_STAGES_EVERY = timedelta(minutes=1)  # how often it is asked whether staged data is to be deleted
 _BILL_EVERY = timedelta(minutes=30)  # how often it is asked whether the bill is to be read
 _COMPARED_EVERY = timedelta(minutes=10)  # how often it is asked whether days are to be compared with it
 _ARCHIVES_EVERY = timedelta(hours=6)
@@ -91,6 +94,7 @@ def daemon_of(
                 _of_the_fleet(guard, _COMPARED_EVERY), lambda lease, _: comparison.run(guard.clock.now(), lease)
             ),
             "code": SideTask(_TIDY_EVERY, guard.code.tidy),
+            "stages": SideTask(_of_the_fleet(guard, _STAGES_EVERY), stage_expiry(guard).run),
             "archives": SideTask(_ARCHIVES_EVERY, archive_turns(guard.database, retention, guard.clock, store)),
             **_history_task(guard, history, retention.folder),
             # Without receivers, once at the start: those that were taken out of the settings are forgotten.
@@ -112,6 +116,11 @@ def daemon_of(
     if guard.feed is not None:
         guard.feed.wake = daemon.ask_for_jobs
     return daemon
+
+
+def stage_expiry(guard: Guard) -> StageExpiry:
+    """Returns what deletes staged data that no job uses any more."""
+    return StageExpiry(guard.database, guard.clock, stored_stages(guard.settings), guard.rules.jobs.stage)
 
 
 def _bill_task(guard: Guard) -> dict[str, SideTask]:

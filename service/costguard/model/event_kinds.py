@@ -96,6 +96,8 @@ EVENT_KINDS = frozenset(
         "SlackResumed",
         "SlackTrouble",
         "SpanUnpriced",
+        "StageDeleted",
+        "StageDeletionAsked",
         "SweepCancelAsked",
         "SweepCancelled",
         "SweepFailed",

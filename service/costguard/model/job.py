@@ -55,6 +55,14 @@ class OnHang(StrEnum):
     RESTART = "restart"  # it is also restarted from its newest checkpoint
 
 
+class Staging(StrEnum):
+    """The way in which a job's inputs come to its VMs: by a stage where that saves transfer, always, or never."""
+
+    AUTO = "auto"
+    ON = "on"
+    OFF = "off"
+
+
 @dataclass(frozen=True, slots=True)
 class CheckpointPlan:
     """Where the command saves, how that is recognised, and what is added to the command to resume.
@@ -95,10 +103,12 @@ class JobInput:
     source: str
     path: str
     cost: Money | None = None  # of one download, on its source's bill, at list prices as it was launched; None: unknown
+    staged: bool = False  # its VMs take it by way of a stage, so that all together pay for one download
 
 
-def download_cost(inputs: Iterable[JobInput]) -> Money:
-    return sum((one.cost for one in inputs if one.cost is not None), ZERO)
+def download_cost(inputs: Iterable[JobInput], vms: int = 1) -> Money:
+    """Returns the cost of bringing these inputs to so many VMs, as far as it is known, with nothing staged before."""
+    return sum((one.cost.times(1 if one.staged else vms) for one in inputs if one.cost is not None), ZERO)
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +174,7 @@ class JobSpec:
     max_crashes: int = 0  # after progress; as in SkyPilot and dstack, a command that fails is not run again unasked
     inputs: tuple[JobInput, ...] = ()
     outputs: tuple[JobOutput, ...] = ()
+    stage: Staging = Staging.AUTO
     code: JobCode | None = None  # unpacked on the VM, and the command runs in it
     setup: str = ""  # a shell command that runs once on each VM, in the unpacked code, before the command
     aws_role: str = ""  # the role that the VM assumes at AWS with its Google identity
@@ -203,7 +214,7 @@ class JobSpec:
     @property
     def download_cost(self) -> Money:
         """Returns the cost of downloading all inputs to all of its VMs once, as far as it is known."""
-        return download_cost(self.inputs).times(self.nodes)
+        return download_cost(self.inputs, self.nodes)
 
     @property
     def tracker_runs(self) -> Mapping[Tracker, str]:

@@ -19,6 +19,7 @@ from costguard.model.instance import InstanceKey, ProvisioningModel, Shape, gpu_
 from costguard.model.lifetime import EndReason, Lifetime
 from costguard.model.money import Money, Priced, about_text, exact_text, rate_text
 from costguard.model.unseen import shown
+from costguard.model.words import size_text
 from costguard.reminders.not_stopped import StopDiagnosis
 
 _SPAN = re.compile(r"(\d) (d|h|min|s)\b")
@@ -306,4 +307,4 @@ FILTERS: dict[str, Callable[..., Any]] = {
         tick,
         ran,
     )
-} | {"age": span_text, "dollars": str, "rate": rate_text, "about": about_text}
+} | {"age": span_text, "dollars": str, "rate": rate_text, "about": about_text, "size": size_text}

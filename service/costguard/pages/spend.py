@@ -23,6 +23,8 @@ from costguard.spend.fleet import Choices
 from costguard.spend.spend import SpendRow
 from costguard.spend.spend_rows import Amounts, Grouping, UnpricedSpan, day_start
 from costguard.spend.spend_story import Month, Story, label_story, month_of, story_of
+from costguard.stages import listing as stages
+from costguard.stages.listing import StageView
 from costguard.web.memo import memo_of
 
 SERIES = 6  # distinct colours; the groups beyond them are shown together
@@ -179,6 +181,7 @@ class SpendPage:
     unpriced_count: int
     choices: Choices
     label_choices: Mapping[str, Sequence[LabelFilter]]
+    staged: Sequence[StageView]  # data near the VMs: its storage is on the bucket's bill, and in no amount above
 
 
 @router.get("/spend")
@@ -251,6 +254,7 @@ def _gathered(source: Source, wanted: SpendPageQuery, now: datetime) -> SpendPag
         else:
             story = label_story(connection, accrual, *days, wanted.by_label, wanted.scope, SERIES)
         month = month_of(connection, accrual, wanted.scope)
+        staged = [view for view in stages.views(connection, source.rules.jobs.stage, now) if _is_of(view, wanted)]
         filter_choices = choices.read(connection)
         label_choices = {
             label: choices.values_of_label(connection, label, day_start(wanted.first))
@@ -274,7 +278,19 @@ def _gathered(source: Source, wanted: SpendPageQuery, now: datetime) -> SpendPag
         unpriced_count=len(story.unpriced),
         choices=filter_choices,
         label_choices=label_choices,
+        staged=staged,
     )
+
+
+def _is_of(view: StageView, wanted: SpendPageQuery) -> bool:
+    """Says whether a job that the page's filters let through uses a stage. A stage has no preset and no labels."""
+    scope = wanted.scope
+    return any(
+        (scope.project in (None, use.project))
+        and (scope.owner in (None, use.owner))
+        and (scope.job in (None, use.job_id))
+        for use in view.uses
+    ) or not (scope.project or scope.owner or scope.job)
 
 
 def _unlisted(rows: Sequence[SpendRow]) -> UnlistedGroups | None:

@@ -30,6 +30,7 @@ from costguard.settings.retention import RetentionSection
 from costguard.settings.server import DatabaseSection, LogSection, ServerSection
 from costguard.settings.slack import SlackSection
 from costguard.settings.spend import SpendSection
+from costguard.settings.stage import StageSection
 from costguard.settings.trackers import TrackersSection
 from costguard.settings.values import Name, Section
 from costguard.settings.webhooks import WebhookSection
@@ -57,6 +58,7 @@ class Settings(Section):
     sign_in: SignInSection = SignInSection()
     checkpoints: CheckpointsSection = CheckpointsSection()
     jobs: JobsSection = JobsSection()
+    stage: StageSection = StageSection()
     teams: Mapping[Name, TeamSection] = Field(default_factory=dict)
     presets: Mapping[Name, PresetSection]
     spend: SpendSection = SpendSection()
@@ -115,7 +117,7 @@ class Settings(Section):
             protection=self.enforcement.protection,
             stop_through=frozenset(self.enforcement.stop_through),
             is_shadow=self.enforcement.shadow,
-            jobs=replace(self.jobs.rules, trackers=self.trackers.names),
+            jobs=replace(self.jobs.rules, trackers=self.trackers.names, stage=self.stage.rules),
         )
 
     def team_list(self) -> tuple[Team, ...]:

@@ -79,7 +79,8 @@ def reservations(connection: Connection, job_ids: Collection[str], now: datetime
     )
     result: dict[str, list[Reservation]] = {}
     yet_to_come = downloads.of_next_vms(connection, job_ids)
-    live = select(*wanted).where(text(LIVE_ATTEMPT))  # few are, and they have an index of their own
+    live = select(*wanted).where(text(LIVE_ATTEMPT)).order_by(columns.id)  # few, and with an index of their own
+    shared: set[str] = set()  # staged sources that one VM's reservation pays for, and no other's
     rows = (row for some in chunks(job_ids) for row in connection.execute(live.where(columns.job_id.in_(some))))
     for row in rows:
         state = AttemptState(row.state)
@@ -92,7 +93,9 @@ def reservations(connection: Connection, job_ids: Collection[str], now: datetime
             time_left = min(time_left, LEAST_RUN)
         rate = None if row.rate_nanos is None else Money(row.rate_nanos)
         has_paid = downloads.has_paid(row.heard_at) or state is AttemptState.ENDING
-        download = ZERO if has_paid else yet_to_come.get(row.job_id, ZERO)
+        ahead = None if has_paid else yet_to_come.get(row.job_id)
+        download = ZERO if ahead is None else ahead.without(shared)
+        shared.update(() if ahead is None else ahead.staged)
         result.setdefault(row.job_id, []).append(Reservation(row.job_id, rate, time_left, download))
     return result
 

@@ -12,7 +12,7 @@ from costguard.db.transaction import Database
 from costguard.jobs.rows import budget_holds
 from costguard.jobs.submit import quote as job_quote
 from costguard.jobs.submit.assess import Assessment, Assessor
-from costguard.jobs.submit.cost import offers
+from costguard.jobs.submit.cost import egress, offers
 from costguard.jobs.submit.cost.offers import PlaceOffer
 from costguard.jobs.submit.quote import JobQuote
 from costguard.jobs.submit.submission import JobRefusal, without_credentials
@@ -137,7 +137,7 @@ class SweepAssessor:
         costs = [one.first.cost if one.first is not None else None for one in quoted]
         priced = [cost for cost in costs if cost is not None]
         total = sum(priced, start=ZERO) if priced and len(priced) == len(costs) else None
-        paid = None if total is None else sum((case.download_cost for case in case.cases), total)
+        paid = None if total is None else total + _downloads(case.cases)
         capped = paid if paid is None or ceiling is None else min(paid, ceiling)
         first = job_quote.quote(self._database, self._rules, case.cases[0], hours, now) if case.cases else None
         budgets: Sequence[budget_holds.BudgetLeft] = ()
@@ -186,12 +186,18 @@ def _tracker_problems(spec: JobSpec) -> list[JobRefusal]:
 
 def _least(cases: Sequence[Assessment]) -> Money | None:
     """Returns the least cost of all members with their downloads, by how long they take; None: not known of all."""
-    total = ZERO
+    total = _downloads(cases)
     for case in cases:
         if case.recipe is None or case.spec.work is None:
             return None
         best = offers.cheapest(case.rates, models_of(case.recipe), case.spec.work)
         if best is None or best.cost is None:
             return None
-        total += best.cost + case.download_cost
+        total += best.cost
     return total
+
+
+def _downloads(cases: Sequence[Assessment]) -> Money:
+    """Returns the cost of all members' downloads; one that is staged is paid once."""
+    shares = {source: share for case in cases for source, share in case.shares.items()}
+    return egress.ahead([case.priced for case in cases], shares)

@@ -91,7 +91,7 @@ class SweepService:
             via=via,
         )
         members = [
-            NewMember(plan.number, plan.parameters, one.spec, one.recipe)
+            NewMember(plan.number, plan.parameters, one.priced, one.recipe)
             for plan, one in zip(case.plans, case.cases, strict=True)
             if one.recipe is not None
         ]

@@ -31,7 +31,7 @@ _TELLS_MORE = frozenset({"/readyz"})
 _PATIENCE_S = 2.0
 _OPEN = re.compile(r"/static/.*|/sign-in(/.*)?")
 _OF_AGENTS = re.compile(
-    r"POST /api/v1/(?:attempts/[^/]+/events|vm-claims)|GET /api/v1/attempts/[^/]+/(?:code|rclone|py-spy)"
+    r"POST /api/v1/(?:attempts/[^/]+/(?:events|stage)|vm-claims)|GET /api/v1/attempts/[^/]+/(?:code|rclone|py-spy)"
 )
 
 _THREADS = 4

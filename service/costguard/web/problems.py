@@ -105,6 +105,7 @@ KINDS: Mapping[str, str] = {
     "sweep-over": "The sweep has ended already.",
     "sweep-open": "The sweep is still being cancelled.",
     "nothing-to-resume": "No member of the sweep failed or was left over, or those that were named did not fail.",
+    "stage-in-use": "Open jobs use the staged copy of the data.",
     "no-disk": "No disk of the job is kept that could be deleted.",
     "kept-by-another": "A managed instance group or a service of Google keeps this VM, so it is never stopped.",
     "key-taken": "This Idempotency-Key came with something else before.",

@@ -682,6 +682,20 @@ def get_spend_by_label(
     )
 
 
+def list_stages() -> Call[schemas.StagesResponse]:
+    """List data stages. Lists the data that is kept near the VMs, the stage used last first, with what its
+    storage costs.
+    """
+    return Call("GET", ("api", "v1", "stages"))
+
+
+def delete_stage(digest: str, body: schemas.DeleteStageBody) -> Call[schemas.StageResponse]:
+    """Delete a data stage. Deletes a stage's objects within minutes. The next job that names its source fetches
+    that again.
+    """
+    return Call("POST", ("api", "v1", "stages", digest, "delete"), body=body)
+
+
 def quote_sweep(body: schemas.SweepQuoteBody) -> Call[schemas.SweepQuoteOut]:
     """Quote a sweep. Quotes the cost of each member and of all, and the reasons to refuse the sweep. Nothing is
     stored.

@@ -741,6 +741,11 @@ class DeleteDiskBody(TypedDict):
     """The address of the person who confirms it; default: the caller. Only admins name another."""
 
 
+class DeleteStageBody(TypedDict):
+    by: NotRequired[str | None]
+    """The requester's address; default: the caller. Only admins name another."""
+
+
 class DiagnosisResponse(TypedDict):
     achieved: AchievedSavingOut | None
     """The saving over an earlier job; null: no earlier job compares."""
@@ -1436,6 +1441,10 @@ class JobBody(TypedDict):
     """A shell command, run once on each VM before the command."""
     stacks: NotRequired[bool]
     """Whether the agent may look for 30 s at where the command's main thread stands."""
+    stage: NotRequired[Staging]
+    """Whether inputs come by way of a stage near the VMs, where each byte is fetched from its source once:
+    `auto` stages those whose transfer is charged and that are large enough, `on` all from other clouds.
+    """
     step_pattern: NotRequired[str]
     """A regular expression with a group that finds the step in the output."""
     total_steps: NotRequired[int | None]
@@ -1661,6 +1670,10 @@ class JobSpecOut(TypedDict):
     """A shell command, run once on each VM before the command."""
     stacks: bool
     """Whether the agent may look for 30 s at where the command's main thread stands."""
+    stage: Staging
+    """Whether inputs come by way of a stage near the VMs, where each byte is fetched from its source once:
+    `auto` stages those whose transfer is charged and that are large enough, `on` all from other clouds.
+    """
     step_pattern: str
     """A regular expression with a group that finds the step in the output."""
     sweep: str
@@ -2740,6 +2753,10 @@ class QuoteBody(TypedDict):
     """A shell command, run once on each VM before the command."""
     stacks: NotRequired[bool]
     """Whether the agent may look for 30 s at where the command's main thread stands."""
+    stage: NotRequired[Staging]
+    """Whether inputs come by way of a stage near the VMs, where each byte is fetched from its source once:
+    `auto` stages those whose transfer is charged and that are large enough, `on` all from other clouds.
+    """
     step_pattern: NotRequired[str]
     """A regular expression with a group that finds the step in the output."""
     total_steps: NotRequired[int | None]
@@ -3587,6 +3604,73 @@ class SpotSavingsOut(TypedDict):
     """Usage without an on-demand price, which is in neither amount."""
 
 
+class StageOut(TypedDict):
+    a_month: str | None
+    """The price of a month of its storage; null: not known."""
+    bytes: int
+    """The bytes of the source."""
+    delete_asked_by: str
+    """The person who asked for its deletion; empty: nobody."""
+    digest: str
+    error: str
+    """The error of the last write or deletion; empty: none."""
+    files: int
+    from_source: int
+    """The bytes that all VMs together fetched from the source."""
+    in_use: bool
+    """True: an open job names its source, so that it is not deleted."""
+    location: str
+    """The location of its bucket; empty: the settings do not name it."""
+    made_at: str
+    place: str
+    """The folder of its objects."""
+    shares: list[StageShareOut]
+    """The stored cost by owner and project, in equal parts for each job that used it."""
+    source: str
+    staged: int
+    """The bytes that were seen in the stage."""
+    state: Literal["filling", "whole", "deleting", "deleted"]
+    stored_cost: str | None
+    """The cost of storing its bytes since it was made, at most; null: not known."""
+    used_at: str
+    uses: list[StageUseOut]
+    whole_at: str | None
+
+
+class StageResponse(TypedDict):
+    as_of: str
+    currency: str
+    stage: StageOut
+
+
+class StageShareOut(TypedDict):
+    cost: str
+    """Exact decimal dollars, to the nano-dollar."""
+    owner: str
+    project: str
+
+
+class StageUseOut(TypedDict):
+    from_source: int
+    """The bytes that this job's VMs fetched from the source."""
+    is_open: bool
+    job: str
+    owner: str
+    project: str
+    used_at: str
+
+
+class StagesResponse(TypedDict):
+    as_of: str
+    currency: str
+    is_set: bool
+    """True: the settings name a bucket for stages."""
+    stages: list[StageOut]
+
+
+Staging = Literal["auto", "on", "off"]
+
+
 class StandstillOut(TypedDict):
     """A metric that seems to stand still: a hint, nothing acts on it."""
 
@@ -4035,6 +4119,8 @@ class TransferOut(TypedDict):
     """The reason why it is tried again, while it is running."""
     files_done: int | None
     files_total: int | None
+    from_source: int | None
+    """The bytes of a staged input that came from its source, which charges for them; null: not staged."""
     kind: str
     """input or output."""
     seconds: int | None

@@ -73,6 +73,10 @@ class TaskOptions:
     """The way in which the agent asks the running command for a save: the file that COSTGUARD_SAVE_REQUEST
     names, or a signal that the command has a handler for; null: it does not ask.
     """
+    stage: Literal["auto", "on", "off"] | None = None
+    """Whether inputs come by way of a stage near the VMs, where each byte is fetched from its source once:
+    `auto` stages those whose transfer is charged and that are large enough, `on` all from other clouds.
+    """
     mounts: Sequence[str] = ()
     """Folders of the VM in the container: /on/the/vm:/in/the/image, and :ro to protect one."""
     aws_role: str = ""
@@ -177,6 +181,7 @@ PLACES: Mapping[str, str] = {
     "uploads_itself": "checkpoint.uploads_itself",
     "save_every": "checkpoint.save_every",
     "save_on": "checkpoint.save_on",
+    "stage": "stage",
     "mounts": "mounts",
     "aws_role": "aws_role",
     "bandwidth_mib_s": "bandwidth_mib_s",

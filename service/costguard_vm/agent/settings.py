@@ -57,6 +57,10 @@ class AttemptSettings(NamedTuple):
     py_spy_machine: str = ""
     job: str = ""
     inputs: dict[str, str] = {}
+    stages: dict[str, str] = {}
+    stage_poll_s: float = 5.0
+    stage_wait_s: float = 600.0
+    stage_batch_bytes: int = 256 << 20
     outputs: dict[str, str] = {}
     publish_wait_s: float = 3600.0
     environment: dict[str, str] = {}

@@ -37,6 +37,8 @@ from costguard.model.sweep import Sweep, SweepState
 from costguard.model.tracker import TrackedRun, Tracker
 from costguard.schedules import schedule_events
 from costguard.schedules.schedule import RunOutcome, Schedule, ScheduleRun, ScheduleState
+from costguard.stages import stage_events
+from costguard.stages.stage import DataStage
 from costguard.sweeps import sweep_events
 from costguard.trackers import tracker_events
 from costguard_vm.diagnosis.kinds import BoundVerdict, Number
@@ -54,7 +56,13 @@ def record(database: Database) -> None:
             connection, state=AttemptState.RUNNING, resume_from="gs://lab/run/checkpoint-500", resume_step=500,
             gce_id="4711",
         )  # fmt: skip
-        made = [*_of_attempts(job, attempt), *_of_runs(job, attempt), *_of_checkpoints(job, attempt), *_of_jobs(job)]
+        made = [
+            *_of_attempts(job, attempt),
+            *_of_runs(job, attempt),
+            *_of_checkpoints(job, attempt),
+            *_of_jobs(job),
+            *_of_stages(),
+        ]
         audit_log.append(connection, made, NOW)
     office = JobSetup(database)
     office.it.submit(asked(name="resnet"), None, "cli")
@@ -153,6 +161,15 @@ def _of_sweeps(sweep: Sweep) -> list[Event]:
             sweep_events.over(replace(sweep, round=number), state, "all members ended", Priced(Money.of(3)), NOW)
             for number, state in enumerate(ended, 1)
         ),
+    ]
+
+
+def _of_stages() -> list[Event]:
+    stage = DataStage("4f0e19a2c7" + "0" * 54, "gs://acme-stage/costguard/stage", "s3://acme/v7", 9, 1, NOW, NOW)
+    stage = replace(stage, size=107_374_182_400, files=900, staged=107_374_182_400)
+    return [
+        stage_events.deletion_asked(stage, ADA, NOW),
+        stage_events.deleted(stage, 901, "No job had used it for 14 d.", NOW),
     ]
 
 

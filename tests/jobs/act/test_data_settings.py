@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 import pytest
 from tests.jobs.jobbed import attempt, job
 
-from costguard.jobs.act.vm_request import data_mounts, settings_for
+from costguard.jobs.act.vm_request import VmMaker, data_mounts, settings_for
+from costguard.model.data import StageRules
 from costguard.model.job import JobInput, JobOutput, JobSpec
 
 DATA = JobInput("s3://acme-data/v7", "/data")
@@ -27,6 +29,25 @@ def test_the_agent_gets_inputs_by_path_and_outputs_by_destination() -> None:
     assert given["inputs"] == {"/data": "s3://acme-data/v7"}
     assert given["outputs"] == {"s3://acme-models/run-12": "/data/model", "gs://acme-logs/run-12": "/logs"}
     assert given["job"] == "j1"
+
+
+def test_the_agent_gets_the_stage_that_is_near_its_vm() -> None:
+    """An input that is not staged has none, nor has a region for which no bucket is named."""
+    staged = replace(job(), spec=spec(inputs=(replace(DATA, staged=True), JobInput("gs://acme/v7", "/more"))))
+    rules = StageRules(regions={"us-central1": "gs://near"})
+
+    def stages(zone: str) -> object:
+        made: list[Mapping[str, object]] = []
+
+        def metadata(settings: Mapping[str, object], token: str, with_drivers: bool) -> Mapping[str, str]:
+            made.append(settings)
+            return {}
+
+        VmMaker("g1", "https://guard.example", "", str, metadata, stage=rules).request(staged, attempt(zone=zone))
+        return made[0].get("stages")
+
+    assert stages("us-central1-b") == {"/data": "gs://near/costguard/stage"}
+    assert stages("europe-west4-a") is None
 
 
 def test_a_job_without_data_has_none_of_its_settings() -> None:

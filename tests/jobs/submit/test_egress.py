@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from costguard.jobs.submit.cost import egress
-from costguard.model.data import StoredSize
-from costguard.model.job import JobInput, JobKind, JobOutput, JobSpec
+from costguard.model.data import StagedShare, StageRules, StoredSize
+from costguard.model.job import JobInput, JobKind, JobOutput, JobSpec, Staging
 from costguard.model.money import ZERO, Money
 
 GB = 1 << 30
@@ -64,8 +64,48 @@ def test_data_from_s3_costs_on_the_aws_side() -> None:
     assert str(cost) == "$110.59"
     assert text == (
         "1.2 TiB from s3://acme-data/v7: about $110.59 of transfer on the AWS side, for each VM that downloads it; "
-        "with 3 preemptions $442.37 in all."
+        "with 3 preemptions $442.37 in all, by way of a stage $110.59 ([stage] bucket in the settings)."
     )
+
+
+STAGES = StageRules("gs://acme-stage", least=GB)
+LARGE = StoredSize(100 * GB, 900, region="us-east-1")
+
+
+@pytest.mark.parametrize(
+    ("source", "size", "is_own_endpoint", "stage", "rules", "is_staged"),
+    [
+        ("s3://acme/v7", LARGE, False, Staging.AUTO, STAGES, True),
+        ("s3://acme/v7", LARGE, False, Staging.OFF, STAGES, False),
+        ("s3://acme/v7", LARGE, False, Staging.AUTO, StageRules(), False),
+        ("s3://acme/v7", replace(LARGE, bytes=GB - 1), False, Staging.AUTO, STAGES, False),
+        ("s3://acme/v7", replace(LARGE, bytes=GB - 1), False, Staging.ON, STAGES, True),
+        ("s3://acme/v7", None, False, Staging.AUTO, STAGES, False),
+        ("s3://acme/v7", LARGE, True, Staging.AUTO, STAGES, False),
+        ("s3://acme/v7", LARGE, True, Staging.ON, STAGES, True),
+        ("gs://acme/v7", LARGE, False, Staging.ON, STAGES, False),
+        ("file:///data/v7", LARGE, False, Staging.ON, STAGES, False),
+    ],
+)
+def test_what_costs_transfer_and_is_large_is_staged(
+    source: str, size: StoredSize | None, is_own_endpoint: bool, stage: Staging, rules: StageRules, is_staged: bool
+) -> None:
+    """An owner may ask for more or for nothing; without a bucket nothing is."""
+    job = replace(JOB, inputs=(JobInput(source, "/data"),), stage=stage)
+    move = egress.of_input(0, job, size, is_own_endpoint, rules)
+    assert move.staged is is_staged
+    assert ("once for all VMs: they take it from a stage near them" in move.note) is is_staged
+
+
+def test_a_staged_source_is_paid_once_by_all_jobs_and_vms() -> None:
+    """Bytes that are staged already are not paid again; an input that is not staged is paid by every VM."""
+    inputs = (JobInput("s3://a", "/a", Money.of(9), staged=True), JobInput("s3://b", "/b", Money.of(2)))
+    job = replace(JOB, inputs=inputs, nodes=3)
+    assert job.download_cost == Money.of(9 + 3 * 2)
+    assert egress.ahead([job, job], {}) == Money.of(9 + 2 * 3 * 2)
+    assert egress.ahead([job], {"s3://a": StagedShare(60, 90)}) == Money.of(3 + 3 * 2)
+    assert egress.ahead([job], {"s3://a": StagedShare(90, 90)}) == Money.of(3 * 2)
+    assert StagedShare(0, 0).left_of(Money.of(9)) == ZERO
 
 
 def test_a_count_that_stopped_at_a_limit_is_a_least_price() -> None:

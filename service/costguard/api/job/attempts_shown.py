@@ -51,6 +51,9 @@ class TransferOut(Out):
     bytes_per_s: int | None
     seconds: int | None
     error: str = Field(description="The reason why it is tried again, while it is running.")
+    from_source: int | None = Field(
+        description="The bytes of a staged input that came from its source, which charges for them; null: not staged."
+    )
     text: str = Field(examples=["downloading: 1.2 GiB of 4.0 GiB, 300 of 1,000 files, 110.0 MiB a second"])
 
 

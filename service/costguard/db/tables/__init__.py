@@ -79,6 +79,7 @@ from costguard.db.tables.spend import (
     prices,
     running_totals,
 )
+from costguard.db.tables.stages import STORED_STAGE, data_stages, stage_uses
 from costguard.db.tables.sweeps import OPEN_SWEEP, sweep_jobs, sweep_members, sweeps
 from costguard.db.tables.traffic import feed_wire, hourly_counts
 
@@ -92,6 +93,7 @@ __all__ = [
     "OPEN_SWEEP",
     "PENDING_RUN",
     "REPORTED",
+    "STORED_STAGE",
     "UNCHARGED",
     "UNKNOWN_THERE",
     "UNPRICED_RANK",
@@ -123,6 +125,7 @@ __all__ = [
     "daily_spot",
     "daily_spot_totals",
     "daily_totals",
+    "data_stages",
     "drills",
     "events",
     "feed_projects",
@@ -164,6 +167,7 @@ __all__ = [
     "sessions",
     "sign_in_links",
     "signing_keys",
+    "stage_uses",
     "stops",
     "storage_spans",
     "sweep_jobs",

@@ -69,7 +69,9 @@ def _views(
     rounds = gang_rows.rounds_of(connection, jobs)
     policies = placement_rows.of_jobs(connection, jobs)
     costs = job_costs.costs(connection, accrual, ids)
-    paid = downloads.of_jobs(connection, [job.id for job in jobs if job.spec.download_cost])
+    downloading = [job for job in jobs if job.spec.download_cost]
+    paid = downloads.of_jobs(connection, [job.id for job in downloading])
+    ahead = downloads.of_all_next(connection, downloading)
     looks = job_rows.checkpoint(connection, ids)
     open_jobs = [job for job in jobs if not job.state.is_over]
     held = holds(connection, open_jobs, now)
@@ -88,6 +90,7 @@ def _views(
             policies=tuple(policies.get(job.id, ())),
             cost=costs[job.id],
             downloads=paid.get(job.id, ZERO),
+            next_downloads=ahead.get(job.id),
             checkpoint=looks.get(job.id),
             hold=held[job.id].hold if job.id in held else "",
             pause=held[job.id].pause if job.id in held else "",

@@ -14,8 +14,9 @@ from costguard.jobs.submit.check.check_data import is_within
 from costguard.ledger.owner import OwnerRules
 from costguard.model.attempt import ATTEMPT_LABEL, GROUP_LABEL, Attempt
 from costguard.model.buying import RESERVED
+from costguard.model.data import StageRules
 from costguard.model.generation import GENERATION_LABEL, REQUEST_LABEL
-from costguard.model.instance import audience_of
+from costguard.model.instance import audience_of, region_of
 from costguard.model.job import CheckpointPlan, Job, JobKind, JobSpec
 from costguard.model.launch import NO_NOTICE, Placement, Recipe, VmRequest, policy_name
 from costguard.model.options.job import JOB_OPTIONS
@@ -53,6 +54,7 @@ class VmMaker:
     quick_crash: timedelta = timedelta(minutes=10)
     logs: str = ""  # where output is stored that has no checkpoints in a bucket next to it
     profiles: bool = False  # whether profiles are taken of jobs that do not say
+    stage: StageRules = field(default_factory=StageRules)
     tools: Mapping[str, PinnedTool] = field(default_factory=dict)  # by name: what VMs may fetch from the guard
 
     def request(self, job: Job, attempt: Attempt) -> VmRequest:
@@ -121,6 +123,8 @@ class VmMaker:
         if job.is_gang:
             least = {"least": str(job.spec.fewest)} if job.spec.is_elastic else {}
             settings["gang"] = {"node": str(attempt.node), "nodes": str(job.spec.nodes), **least}
+        if stages := self._stages(job, attempt):
+            settings["stages"] = stages
         if folder := output_folder(job.spec, attempt.name, self.logs):
             settings["logs"] = folder.rpartition("/")[0] if attempt.vm_group else folder
         if tool := self.tools.get(RCLONE):
@@ -133,6 +137,11 @@ class VmMaker:
         if attempt.vm_group:
             return self.metadata(self._shared(settings, job), "", job.recipe.installs_drivers)
         return self.metadata(settings, self.token_of(attempt.name), job.recipe.installs_drivers)
+
+    def _stages(self, job: Job, attempt: Attempt) -> dict[str, str]:
+        """Returns the folder of stages near this VM for each of its staged inputs, by the input's path."""
+        address = self.stage.address_in(region_of(attempt.zone))
+        return {one.path: address for one in job.spec.inputs if one.staged and address}
 
     def _shared(self, settings: Mapping[str, object], job: Job) -> Mapping[str, object]:
         """Returns what all VMs of a group share: each asks the guard for the rest, and proves by Google who it is."""

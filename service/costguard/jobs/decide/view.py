@@ -212,6 +212,7 @@ class JobView:
     interruptions: tuple[Interruption, ...] = ()
     cost: Priced = field(default_factory=Priced)
     downloads: Money = ZERO  # what its VMs paid so far for its inputs, on another bill
+    next_downloads: Money | None = None  # what its next VMs would pay for them together; None: as for the first ones
     checkpoint: SeenCheckpoint | None = None
     hold: str = ""
     pause: str = ""
@@ -232,6 +233,11 @@ class JobView:
     @property
     def spent(self) -> Money:
         return self.cost.amount + self.downloads
+
+    @property
+    def download_ahead(self) -> Money:
+        """Returns what its next VMs would pay for its inputs: of a staged one, for what is not staged yet."""
+        return self.job.spec.download_cost if self.next_downloads is None else self.next_downloads
 
     @property
     def held_up(self) -> str:

@@ -26,7 +26,7 @@ from costguard.jobs.submit.code import CodeArchives
 from costguard.jobs.submit.cost import egress, offers
 from costguard.jobs.submit.cost.offers import Feasibility, HourlyRates, feasibility
 from costguard.jobs.submit.cost.price_record import price_warnings
-from costguard.jobs.submit.data_look import look_at_data
+from costguard.jobs.submit.data_look import DataLook, look_at_data
 from costguard.jobs.submit.limit_look import LimitLook, look_at_limits
 from costguard.jobs.submit.submission import JobRefusal, Overrides, Submission, shown
 from costguard.jobs.submit.where.places import rates
@@ -35,13 +35,14 @@ from costguard.jobs.submit.where.targets import LaunchTargets
 from costguard.ledger.accrual import Accrual, accrual_at
 from costguard.model.access import Authority
 from costguard.model.buying import models_of
-from costguard.model.data import DataMove
+from costguard.model.data import DataMove, StagedShare
 from costguard.model.instance import ProvisioningModel, Shape, region_of
 from costguard.model.job import JobKind, JobSpec
 from costguard.model.launch import AddressChoice, Recipe
 from costguard.model.money import Money
 from costguard.model.ports import Checkpoints, Clock, DataPlaces
 from costguard.model.preset import Preset
+from costguard.spend import downloads
 from costguard_vm.model.checkpoint import Checkpoint, CheckpointLook, names_a_file, written_over
 
 
@@ -67,12 +68,18 @@ class Assessment:
     counts: Mapping[str, ZoneCounts] = field(default_factory=dict)
     waits: WaitCounts = NO_WAITS
     addresses: Mapping[str, AddressChoice] = field(default_factory=dict)  # by region
+    shares: Mapping[str, StagedShare] = field(default_factory=dict)  # of its sources: what is staged already
     save: timedelta | None = None  # how long a save on a notice took when it was last measured
 
     @property
     def download_cost(self) -> Money:
-        """Returns the cost of downloading its inputs to its VMs, as far as it is known."""
-        return egress.with_costs(self.spec, self.moves).download_cost
+        """Returns the cost of downloading its inputs to its VMs, as far as it is known and not paid already."""
+        return egress.ahead([self.priced], self.shares)
+
+    @property
+    def priced(self) -> JobSpec:
+        """Returns the job with the costs of its inputs."""
+        return egress.with_costs(self.spec, self.moves)
 
 
 class Assessor:
@@ -133,7 +140,7 @@ class Assessor:
         reserved = look_at_reservation(spec, made, submission.overrides, self._launching, self._clock.now())
         spec, made = reserved.spec, reserved.recipe
         refusals += reserved.refusals
-        data = look_at_data(spec, self._data, frozenset(refusal.where for refusal in refusals))
+        data = self._look_at_data(spec, refusals)
         priced = egress.with_costs(spec, data.moves)
         addresses = self._launching.address_choices(spec, made)
         with self._database.read() as connection:
@@ -143,7 +150,8 @@ class Assessor:
                 refusals += check_data.taken_problems(spec, job_rows.open_jobs(connection))
             seen, save = self._history.read(connection, self._clock.now()), drills.last_save(connection, spec)
             chosen = submission.overrides.zones or ()
-            refusals += self._of_money(connection, accrual, priced, made, hourly_rates, chosen)
+            shares = downloads.staged_shares(connection, {one.source for one in priced.inputs if one.staged})
+            refusals += self._of_money(connection, accrual, priced, made, hourly_rates, chosen, shares)
             refusals += (lined_up := self._of_limits(connection, spec, made, hourly_rates)).refusals
         look, unreadable = self._look(spec)
         resume = look.resume if look is not None else None
@@ -155,8 +163,13 @@ class Assessor:
         kind = VMKind.of_recipe(made)
         counts, waits = seen.counts.get(kind, {}), seen.waits.get(kind, NO_WAITS)
         warnings = (*_warnings(spec, made, look), *others)
-        assessed = Assessment(spec, made, machine, hourly_rates, resume, warnings, ahead, refused, data.moves, start)
-        return replace(assessed, counts=counts, addresses=addresses, save=save, waits=waits)
+        assessed = Assessment(spec, made, machine, hourly_rates, resume, warnings, ahead, refused)
+        assessed = replace(assessed, moves=data.moves, start=start, counts=counts, addresses=addresses, save=save)
+        return replace(assessed, waits=waits, shares=shares)
+
+    def _look_at_data(self, spec: JobSpec, refusals: Sequence[JobRefusal]) -> DataLook:
+        wrong = frozenset(refusal.where for refusal in refusals)
+        return look_at_data(spec, self._data, wrong, self._rules.jobs.stage)
 
     def advised(self, case: Assessment) -> Assessment:
         """Adds Google's advice: on requests of flex-start, Spot's prices, and zones without history for a deadline."""
@@ -221,11 +234,12 @@ class Assessor:
         made: Recipe,
         hourly_rates: HourlyRates,
         chosen: Sequence[str],
+        shares: Mapping[str, StagedShare],
     ) -> Iterator[JobRefusal]:
         models = models_of(made)
         yield from offers.price_problems(hourly_rates, models, chosen, spec.ceiling)
         best = offers.cheapest(hourly_rates, models, spec.work) if spec.work is not None else None
-        expected = None if best is None or best.cost is None else best.cost + spec.download_cost
+        expected = None if best is None or best.cost is None else best.cost + egress.ahead([spec], shares)
         if spec.queue:
             return  # for the budget's next period, as jobs do whose budget is spent while they run
         for message in budget_holds.budget_problems(connection, accrual, self._rules, spec, expected, accrual.now):

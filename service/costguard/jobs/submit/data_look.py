@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from costguard.errors import CheckpointError, CheckpointLocationMissing
 from costguard.jobs.submit.cost import egress
 from costguard.jobs.submit.submission import JobRefusal
-from costguard.model.data import DataMove, StoredSize
-from costguard.model.job import JobKind, JobSpec
+from costguard.model.data import DataMove, StageRules, StoredSize
+from costguard.model.job import JobKind, JobSpec, Staging
 from costguard.model.ports import DataPlaces
 
 # Of the command's environment, by which clients of S3 and of Cloud Storage find another endpoint than the cloud's own
@@ -29,7 +29,9 @@ class DataLook:
     warnings: tuple[str, ...] = ()
 
 
-def look_at_data(spec: JobSpec, places: DataPlaces, wrong: frozenset[str]) -> DataLook:
+def look_at_data(
+    spec: JobSpec, places: DataPlaces, wrong: frozenset[str], stages: StageRules | None = None
+) -> DataLook:
     """`wrong` are the parts of the request that are refused already, which nobody need look at.
 
     What this installation may not read its VMs may: that is a warning. A bucket that does not exist is refused, and so
@@ -40,6 +42,9 @@ def look_at_data(spec: JobSpec, places: DataPlaces, wrong: frozenset[str]) -> Da
     moves: list[DataMove] = []
     refusals: list[JobRefusal] = []
     warnings: list[str] = []
+    if spec.stage is Staging.ON and not (stages or StageRules()).is_set:
+        message = "No bucket is set for stages: name one under [stage] in the settings, or leave --stage out."
+        refusals.append(JobRefusal("stage", message))
     for number, one in enumerate(spec.inputs):
         where = f"inputs.{number}.source"
         endpoint = _endpoint(spec, one.source)
@@ -49,7 +54,7 @@ def look_at_data(spec: JobSpec, places: DataPlaces, wrong: frozenset[str]) -> Da
         if size is not None and not size.files:
             message = f"There is nothing at {one.source}: check its bucket and its path."
             refusals.append(JobRefusal(where, message))
-        moves.append(egress.of_input(number, spec, size, bool(endpoint)))
+        moves.append(egress.of_input(number, spec, size, bool(endpoint), stages))
     for number, output in enumerate(spec.outputs):
         where = f"outputs.{number}.destination"
         endpoint = _endpoint(spec, output.destination)

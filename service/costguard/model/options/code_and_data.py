@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from datetime import timedelta
 
-from costguard.model.job import ASKED_BY, AUTO, CheckpointPlan
+from costguard.model.job import ASKED_BY, AUTO, CheckpointPlan, Staging
 from costguard.model.options.option import LONGEST_TEXT, LONGEST_WORD, Flag, Input, Option, Panel, Takes
 from costguard_vm.model.checkpoint import Framework
 
@@ -310,6 +310,22 @@ DATA = (
             "Results to publish",
             "once the command has succeeded: from a path on the VM to a bucket, one per line",
             "/data/model=s3://acme-models/run-12",
+        ),
+    ),
+    Option(
+        place="stage",
+        takes=Takes.CHOICE,
+        choices=Staging,
+        default=Staging.AUTO,
+        panel=Panel.DATA,
+        description="Whether inputs come by way of a stage near the VMs, where each byte is fetched from its source "
+        "once: `auto` stages those whose transfer is charged and that are large enough, `on` all from other clouds.",
+        flag=Flag(
+            "--stage", "auto|on|off", "Fetch inputs once into a bucket near the VMs, for all VMs. Default: auto."
+        ),
+        input=Input(
+            "Stage inputs",
+            words=(("", "large ones whose transfer is charged"), ("on", "all from other clouds"), ("off", "never")),
         ),
     ),
     Option(

@@ -15,9 +15,11 @@ from costguard_vm.model.checkpoint import StoredFile
 
 from .phases import ReportedTransfer
 from .preparation import Stage
+from .staging import SourceChanged, StagedInput, StagedSource
 from .transfer import leads_out
 
 ROOM = 64 << 20  # bytes that a download leaves free
+LISTINGS = 3  # of a source that changes while it is downloaded
 
 
 def fetch_inputs(stage: Stage) -> None:
@@ -42,7 +44,7 @@ def _fetch(stage: Stage, source: str, path: str, note: str, reported: ReportedTr
         reported.end("skipped", len(files), sum(size for size, _ in files.values()))
         return
     target = on_the_vm(stage.settings, path, stage.volumes)
-    listed = stage.transfer.listing(source)
+    listed: Mapping[str, StoredFile] = stage.transfer.listing(source)
     if not listed:
         raise TransferFailed(f"there is nothing at {source}: check its bucket and its path", True)
     if wrong := next(filter(leads_out, listed), None):
@@ -52,12 +54,43 @@ def _fetch(stage: Stage, source: str, path: str, note: str, reported: ReportedTr
     target = target.rstrip("/")
     _check_room(source, target, listed)
     os.makedirs(os.path.dirname(target), exist_ok=True)
-    stage.transfer.download(source, target, reported.progress)
+    if path in stage.settings.stages and not any("\n" in name or "\r" in name for name in listed):
+        listed = _fetch_staged(stage, source, target, path, note, reported)
+    else:
+        stage.transfer.download(source, target, reported.progress)
     files = _files(target, listed)
     os.sync()  # before the note: after a power cut a file may have its size and not its contents
     os.makedirs(os.path.dirname(note), exist_ok=True)
     write_json(note, {"source": source, "target": target, "files": files})
     reported.end("done", len(files), sum(size for size, _ in files.values()))
+
+
+def _fetch_staged(
+    stage: Stage, source: str, target: str, path: str, note: str, reported: ReportedTransfer
+) -> Mapping[str, StoredFile]:
+    """Takes an input from the data stage. Returns the files by the listing that it was fetched by."""
+    for _ in range(LISTINGS):
+        chosen = _staged_source(stage, source, target)
+        try:
+            StagedInput(stage, stage.settings.stages[path], chosen, f"{note}.stage", reported).fetch()
+        except SourceChanged as changed:
+            say(f"{changed}: the source is listed again")
+            continue
+        if chosen.folder != target:
+            os.replace(os.path.join(chosen.folder, *chosen.files), target)
+            shutil.rmtree(chosen.folder)
+        return {name: StoredFile(name, file.size, "", file.modified_at) for name, file in chosen.files.items()}
+    raise TransferFailed(f"{source} changed while it was downloaded, {LISTINGS} times: launch the job once it is still")
+
+
+def _staged_source(stage: Stage, source: str, target: str) -> StagedSource:
+    """Lists a source with its own MD5s. A single object is a folder's only file, in a folder next to its target."""
+    endpoint = stage.transfer.endpoint(source)
+    parent, _, name = source.rpartition("/")
+    alone = stage.transfer.hashed_listing(parent, [name]) if parent.count("/") > 1 else {}
+    if alone:
+        return StagedSource(source, parent, f"{target}.costguard-input", alone, endpoint)
+    return StagedSource(source, source.rstrip("/"), target, stage.transfer.hashed_listing(source), endpoint)
 
 
 def _is_there(noted: Mapping[str, Any]) -> bool:

@@ -58,6 +58,10 @@ class ReportedTransfer:
         amounts = {name: getattr(so_far, name) for name in ("bytes_done", "bytes_total", "files_done", "files_total")}
         self._phases.change(self._fields, **amounts, bytes_per_s=speed, seconds=self._seconds(), error="")
 
+    def from_source(self, size: int) -> None:
+        """Notes the bytes that come from the source of a staged input, as far as they were begun."""
+        self._phases.change(self._fields, from_source=size)
+
     def trouble(self, error: str) -> None:
         """It is tried again."""
         self._phases.change(self._fields, error=error)

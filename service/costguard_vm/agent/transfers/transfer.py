@@ -26,6 +26,7 @@ from .credentials import AwsIdentity, remotes, variables
 
 TRIES = 4
 FEW_NAMES = 50  # so many are looked up one by one rather than by listing the target
+LOOKUP = "--no-traverse"
 # Measured with six files of 80 MiB, S3: 18 MB of its own memory up and 16 down; 73 and 71 resident with its program.
 # A listing of an endpoint that takes no connections ends after 66 s: twelve tries to connect.
 FLAGS = (
@@ -39,6 +40,14 @@ BY_SERVER = "--use-server-modtime"
 # Of a path no part is one of these; rclone shows dots that an object's name has as full-width ones
 # (rclone.org/overview/#encoding), and writes what has them to other places than it says, or not at all.
 _NO_PARTS = frozenset({"", ".", "..", "\uff0e", "\uff0e\uff0e"})
+
+
+class HashedFile(NamedTuple):
+    """A file's size in bytes, its server's time of change, and its MD5 in hexadecimal; "" where the server has none."""
+
+    size: int
+    modified_at: datetime
+    md5: str
 
 
 class TransferProgress(NamedTuple):
@@ -91,23 +100,38 @@ class Transfer:
         other._wait, other._is_gentle = wait, is_gentle
         return other
 
+    def endpoint(self, uri: str) -> str:
+        """Returns the address of the servers that a place is read from; "": the cloud's own."""
+        return self._environment.get(f"RCLONE_CONFIG_{uri.partition('://')[0].upper()}_ENDPOINT", "")
+
     def listing(self, uri: str) -> dict[str, StoredFile]:
         """The files below a place by their relative paths; of a single file its name. Empty where nothing is there."""
         return self._listing(uri, None)
 
     def _listing(self, uri: str, only: Only) -> dict[str, StoredFile]:
         files = {}
-        flags = ["--recursive", "--files-only", "--no-mimetype", BY_SERVER, *_filter(only)]
-        out = self._call(["lsjson", *flags, place(uri)], uri, _names(only))
-        for line in out.splitlines():
-            line = line.strip().rstrip(b",")
-            if line in (b"[", b"]", b""):
-                continue
-            entry = json.loads(line)
-            modified_at = moment(entry["ModTime"])
+        for entry in self._entries(uri, only):
             tag = f"{entry['Size']}-{entry['ModTime']}"
-            files[entry["Path"]] = StoredFile(entry["Path"], entry["Size"], tag, modified_at)
+            files[entry["Path"]] = StoredFile(entry["Path"], entry["Size"], tag, moment(entry["ModTime"]))
         return files
+
+    def hashed_listing(self, uri: str, only: Only = None) -> dict[str, HashedFile]:
+        """The files below a place, or those of these names that are there, with their MD5 as the server knows it.
+
+        S3 knows that of an object which was uploaded in one part: its ETag (docs.aws.amazon.com/AmazonS3/latest/API,
+        API_Object.html). Of each other one rclone asks for the note of its uploader, a request an object.
+        """
+        files = {}
+        for entry in self._entries(uri, only, "--hash", "--hash-type=md5") if only is None or only else ():
+            md5 = (entry.get("Hashes") or {}).get("md5", "")
+            files[entry["Path"]] = HashedFile(entry["Size"], moment(entry["ModTime"]), md5.lower())
+        return files
+
+    def _entries(self, uri: str, only: Only, *more: str) -> list[dict[str, Any]]:
+        flags = ["--recursive", "--files-only", "--no-mimetype", BY_SERVER, *more, *_filter(only)]
+        out = self._call(["lsjson", *flags, place(uri)], uri, _names(only))
+        lines = (line.strip().rstrip(b",") for line in out.splitlines())
+        return [json.loads(line) for line in lines if line not in (b"[", b"]", b"")]
 
     def read(self, uri: str, start: int, length: int) -> bytes:
         """Bytes of one file; fewer where it is shorter. Raises NothingThere where it is not there."""
@@ -135,6 +159,14 @@ class Transfer:
                 f"{uri}{'/' + absent[0] if absent else ''} does not exist: nothing was downloaded", True
             )
         return moved
+
+    def download_named(self, uri: str, path: str, names: Sequence[str], progress: Progress = _no_progress) -> None:
+        """Some files of a folder, each looked up by its name, however many they are. Raises TransferFailed."""
+        self._copy(place(uri), path, uri, progress, names, [BY_SERVER, LOOKUP])
+
+    def upload_named(self, path: str, uri: str, names: Sequence[str]) -> None:
+        """The same to a place: of a large one no listing is needed. Raises TransferFailed."""
+        self._copy(path, place(uri), uri, _no_progress, names, [LOOKUP, "--no-update-modtime"])
 
     def upload(self, path: str, uri: str, progress: Progress = _no_progress, only: Only = None) -> TransferProgress:
         """A folder or file of this VM to a place; links are followed. Raises TransferFailed where one is missing."""
@@ -187,7 +219,7 @@ class Transfer:
             progress(latest)
 
         verb = "copy" if only is not None or os.path.isdir(source) else "copyto"
-        few = ["--no-traverse"] if only is not None and len(only) <= FEW_NAMES else []
+        few = [LOOKUP] if only is not None and len(only) <= FEW_NAMES else []
         names = _names(only)
         self._call([verb, "--stats=1s", *flags, *few, *_filter(only), source, target], uri, names, note)
         return latest

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -147,6 +148,15 @@ def test_every_vms_download_counts_against_the_ceiling() -> None:
         limit = None if ceiling is None else Money.of(ceiling)
         tried = view(*lost, of_job=job(inputs=inputs, ceiling=limit), downloads=Money.of(8))
         assert decided(tried, at("12:30")).state is means
+
+
+def test_a_download_that_is_staged_already_leaves_more_of_the_ceiling() -> None:
+    """The next VM pays for what is not staged yet; $4.09 would pay for the download alone."""
+    inputs = (JobInput("s3://acme/v7", "/data", Money.of(4), staged=True),)
+    lost = [ended(Outcome.PREEMPTED, agent=agent(exit=exited(0, asked="preemption")))]
+    for staged, state in ((Money.of("0"), JobState.PROVISIONING), (Money.of("4"), JobState.FAILED)):
+        it = view(*lost, of_job=job(inputs=inputs, ceiling=Money.of("4.09")), downloads=Money.of(4))
+        assert decided(replace(it, next_downloads=staged), at("12:30")).state is state
 
 
 CANCELLED: dict[str, Any] = {"cancel_asked_at": NOW, "cancel_asked_by": ANA}

@@ -62,7 +62,7 @@ def max_run(view: JobView, rate: Money | None) -> timedelta | None:
         return longest
     if rate is None:
         return None
-    left = time_left(view, rate, view.job.spec.download_cost)
+    left = time_left(view, rate, view.download_ahead)
     if left is None:
         return longest
     return min(longest, left) if left >= LEAST_RUN else None

@@ -15,11 +15,11 @@ Read in November 2026.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from costguard.model.data import DataMove, StoredSize
-from costguard.model.job import JobSpec
+from costguard.model.data import DataMove, StagedShare, StageRules, StoredSize
+from costguard.model.job import JobSpec, Staging
 from costguard.model.money import ZERO, Money
 from costguard.model.words import size_text
 
@@ -61,16 +61,30 @@ def from_aws(size: int, region: str) -> Money | None:
     return total
 
 
-def of_input(number: int, spec: JobSpec, size: StoredSize | None, is_own_endpoint: bool) -> DataMove:
-    """Returns the cost of downloading an input to one VM.
+def of_input(
+    number: int, spec: JobSpec, size: StoredSize | None, is_own_endpoint: bool, rules: StageRules | None = None
+) -> DataMove:
+    """Returns the cost of downloading an input to one VM, or, where it is staged, once for all of them.
 
-    `is_own_endpoint`: the job names an endpoint that is not the cloud's own.
+    `is_own_endpoint`: the job names an endpoint that is not the cloud's own. `rules` name the buckets of stages.
     """
-    one = spec.inputs[number]
+    one, rules = spec.inputs[number], rules or StageRules()
     cost, note = _download(one.source, size, is_own_endpoint)
+    if _is_staged(spec, one.source, size, cost, rules):
+        note = f"{note}, once for all VMs: they take it from a stage near them."
+        return DataMove(f"inputs.{number}", one.source, one.path, size, cost, note, staged=True)
     again = f"; with {_PREEMPTIONS} preemptions {of_vms(_PREEMPTIONS + 1, cost)} in all" if cost else ""
-    note = f"{note}, for each VM that downloads it{again}."
+    less = f", by way of a stage {cost} ([stage] bucket in the settings)" if cost and not rules.is_set else ""
+    note = f"{note}, for each VM that downloads it{again}{less}."
     return DataMove(f"inputs.{number}", one.source, one.path, size, cost, note)
+
+
+def _is_staged(spec: JobSpec, source: str, size: StoredSize | None, cost: Money | None, rules: StageRules) -> bool:
+    """Decides whether an input from another cloud is staged: always, or where that saves enough."""
+    if spec.stage is Staging.OFF or not rules.is_set or not source.startswith("s3://"):
+        return False
+    is_large = size is not None and size.bytes >= rules.least
+    return spec.stage is Staging.ON or (cost is not None and cost > ZERO and is_large)
 
 
 def of_vms(number: int, cost: Money) -> Money:
@@ -89,10 +103,33 @@ def of_output(number: int, spec: JobSpec, is_own_endpoint: bool) -> DataMove:
 
 
 def with_costs(spec: JobSpec, moves: Sequence[DataMove]) -> JobSpec:
-    """The same with what a download of each input costs, which counts against its ceiling and budgets."""
-    costs = {move.where: move.cost for move in moves}
-    inputs = tuple(replace(one, cost=costs.get(f"inputs.{number}")) for number, one in enumerate(spec.inputs))
-    return replace(spec, inputs=inputs)
+    """Returns the same job with what a download of each input costs, which counts against its ceiling and budgets, and
+    with the inputs that are staged.
+    """
+    by_place = {move.where: move for move in moves}
+    inputs = []
+    for number, one in enumerate(spec.inputs):
+        move = by_place.get(f"inputs.{number}")
+        inputs.append(one if move is None else replace(one, cost=move.cost, staged=move.staged))
+    return replace(spec, inputs=tuple(inputs))
+
+
+def ahead(specs: Iterable[JobSpec], shares: Mapping[str, StagedShare]) -> Money:
+    """Returns the cost of downloading the inputs of these jobs, with their costs, to their VMs.
+
+    A source that is staged is paid once for all, and only for what is not staged yet.
+    """
+    total, staged = ZERO, dict[str, Money]()
+    for spec in specs:
+        for one in spec.inputs:
+            if one.cost is None:
+                continue
+            if one.staged:
+                share = shares.get(one.source)
+                staged[one.source] = one.cost if share is None else share.left_of(one.cost)
+            else:
+                total += one.cost.times(spec.nodes)
+    return sum(staged.values(), total)
 
 
 def notes(moves: Sequence[DataMove]) -> tuple[str, ...]:
