@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
-from typing import Annotated
+from typing import Annotated, Literal
 
 from fastapi import Depends, Path, Response
 from fastapi import Query as Parameter
@@ -37,7 +37,8 @@ from costguard.ledger.accrual import accrual_at
 from costguard.model.access import Permission
 from costguard.model.job import JobState
 from costguard.model.money import Money
-from costguard.model.sweep import MOST_MEMBERS, SweepState
+from costguard.model.progress import UNITS
+from costguard.model.sweep import MOST_MEMBERS, Halving, SweepState
 from costguard.sweeps import listing, sweep_rows
 from costguard.sweeps.members import SweepOrder
 from costguard.sweeps.quote import SweepQuote
@@ -64,6 +65,18 @@ AtOnce = Annotated[StrictInt, Field(description="The number of members that may 
 Ceiling = Annotated[Dollars, Field(description="The most that all members together may cost.")]
 
 
+class HalvingBody(Body):
+    """Stops the members that are clearly behind at equal steps, so that GPUs go to the better ones."""
+
+    eta: StrictInt = Field(description="At least one part in so many of the members is sure to go on: 3 keeps a third.")
+    metric: Text = Field(
+        "", description="An evaluation as the output calls it, such as val_loss. Empty: the job's own metric."
+    )
+    better: Literal["", "lower", "higher"] = Field(
+        "", description="The better direction. Empty: that of the job's own metric, or of a name that says it."
+    )
+
+
 class SweepBody(Body):
     """Every combination of the grid's values, or each set in the list, or each set with each combination."""
 
@@ -85,6 +98,7 @@ class SweepBody(Body):
     )
     at_once: AtOnce = 4
     ceiling: Ceiling | None = None
+    halving: HalvingBody | None = Field(None, description="Null: no member is stopped as a loser.")
     job: JobBody = Field(
         description=(
             "The job that each member launches. {name} in its texts stands for a parameter; {sweep} and "
@@ -100,6 +114,7 @@ class SweepBody(Body):
             name=self.name,
             at_once=self.at_once,
             seeds=self.seeds,
+            halving=None if (one := self.halving) is None else Halving(one.eta, one.metric, one.better),
         )
 
     @property
@@ -128,6 +143,15 @@ class ResumeSweepBody(Body):
     ceiling: Ceiling | None = Field(None, description="The new ceiling; null: unchanged.")
     at_once: AtOnce | None = Field(
         None, description="The number of members that may be open at a time; null: unchanged."
+    )
+
+
+class KeepMembersBody(Body):
+    by: Address | None = Field(
+        None, description="The address of the person who keeps them; default: the caller. Only admins name another."
+    )
+    members: Annotated[list[StrictInt], Field(max_length=MOST_MEMBERS)] = Field(
+        default_factory=list, description="The members' numbers. Empty: all of them, which ends halving."
     )
 
 
@@ -169,6 +193,30 @@ class SweepOut(Out):
     cancelled: int
 
 
+class HalvingOut(Out):
+    """What its stops save is an estimate: the rest of each at its last pace and rate."""
+
+    eta: int = read_from("halving.eta")
+    metric: str = read_from("halving.metric", description="The evaluation by its name; empty: the job's own metric.")
+    better: Annotated[str, one_of(("lower", "higher"))] = read_from("halving.better")
+    ended_at: Moment | None = Field(description="The time at which a person ended it; null: no one has.")
+    ended_by: str
+    stopped: int = Field(description="The number of members that it has stopped.")
+    unknown: int = Field(description="The number of these whose savings are not known.")
+    gpu_time: Seconds | None = Field(description="The seconds of GPUs expected to be saved; null: unknown.")
+    saved: Usd | None = Field(description="The cost expected to be saved; null: unknown.")
+    waits: str = Field(description="The reason why no member can be compared yet; empty: there is none.")
+
+
+class MemberStopOut(Out):
+    stopped_at: Moment
+    step: float = Field(description="The step at which it was compared.")
+    unit: Annotated[str, one_of(UNITS)]
+    reason: str
+    rest: Seconds | None = Field(description="The seconds that it is expected to have run still; null: unknown.")
+    saved: Usd | None = Field(description="The cost expected to be saved; null: unknown.")
+
+
 class SweepMemberOut(Out):
     number: int = read_from("member.number")
     parameters: Mapping[str, str] = read_from("member.parameters")
@@ -185,6 +233,10 @@ class SweepMemberOut(Out):
         description="The latest value of its metric; null: no value was printed yet, or it names no metric."
     )
     is_best: bool = Field(description="Whether its metric is the best of all members.")
+    kept_by: str = read_from("member.kept_by", description="The person who keeps it from halving; empty: no one.")
+    stop: MemberStopOut | None = read_from(
+        "member.stop", description="The stop of its last job by halving; null: halving has not stopped it."
+    )
 
 
 class SweepsResponse(Out):
@@ -203,6 +255,7 @@ class SweepResponse(Out):
     better: str = Field(
         description="The better direction of the metric, lower or higher; empty where there is no metric."
     )
+    halving: HalvingOut | None = Field(description="Null: no member is stopped as a loser.")
     members: Sequence[SweepMemberOut]
 
 
@@ -340,6 +393,20 @@ def resume(deps: Given, asker: Asker, sweep_id: SweepId, body: ResumeSweepBody) 
     return _detail(deps, sweep_id)
 
 
+@acting_router.post(
+    "/sweeps/{sweep_id}/keep",
+    summary="Keep members of a sweep from halving",
+    operation_id="keepSweepMembers",
+    dependencies=[CHECKED],
+    responses={409: problem("It has no halving, is over, or has stopped the member."), **NOT_FOUND, **WRITTEN},
+)
+def keep(deps: Given, asker: Asker, sweep_id: SweepId, body: KeepMembersBody) -> SweepResponse:
+    """Keeps members from being stopped as losers; with none named ends halving for the whole sweep."""
+    by = acting(asker, body.by, "by")
+    available_sweeps(deps.sweeps).keep(sweep_id, by.address, body.members, by.authority)
+    return _detail(deps, sweep_id)
+
+
 def _text(value: bool | int | float | str) -> str:
     """Formats a value for a command: true and false as in JSON."""
     return str(value).lower() if isinstance(value, bool) else str(value)
@@ -357,6 +424,7 @@ def _detail(deps: Deps, sweep_id: str) -> SweepResponse:
         parameters=detail.parameters,
         metric=detail.metric_pattern,
         better=detail.better,
+        halving=None if detail.halving is None else HalvingOut.read(detail.halving),
         members=[SweepMemberOut.read(member) for member in detail.members],
     )
 

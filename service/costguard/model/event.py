@@ -86,7 +86,8 @@ _OF_JOBS = (
     *("PlacementPolicyDeleted", "PlacementPolicyMade", "TrackerPointsGivenUp", "TrackerRunRefused"),
 )
 _OF_SWEEPS = (
-    *("SweepCancelAsked", "SweepCancelled", "SweepFailed", "SweepResumed", "SweepSubmitted", "SweepSucceeded"),
+    *("SweepCancelAsked", "SweepCancelled", "SweepFailed", "SweepMemberStopped", "SweepMembersKept"),
+    *("SweepResumed", "SweepSubmitted", "SweepSucceeded"),
 )
 _BY_KIND = (
     *("RequestMade", "RequestRefused", "SessionEnded", "SignedIn"),

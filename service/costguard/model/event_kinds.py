@@ -99,6 +99,8 @@ EVENT_KINDS = frozenset(
         "SweepCancelAsked",
         "SweepCancelled",
         "SweepFailed",
+        "SweepMemberStopped",
+        "SweepMembersKept",
         "SweepResumed",
         "SweepSubmitted",
         "SweepSucceeded",

@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from datetime import datetime
 from math import isfinite
 
 LOWER, HIGHER = "lower", "higher"
+_LOWER = re.compile(
+    r"loss|error|perplexity|ppl|\bwer\b|\bcer\b|\bm[as]e\b|rmse|\bfid\b|\bnll\b|\bbp[bd]\b", re.IGNORECASE
+)
+_HIGHER = re.compile(r"acc|f1|auc|\bmap|iou|dice|bleu|rouge|score|psnr|ssim|recall|precision|reward", re.IGNORECASE)
+
+
+def better_of(name: str) -> str | None:
+    """Returns the better direction of a metric by its usual names; None: it is not known."""
+    if _LOWER.search(name):
+        return LOWER
+    return HIGHER if _HIGHER.search(name) else None
 
 
 @dataclass(frozen=True, slots=True)

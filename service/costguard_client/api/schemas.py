@@ -1143,6 +1143,39 @@ class GpuUseOut(TypedDict):
 Grouping = Literal["day", "project", "preset", "owner", "job", "provisioning_model", "vm"]
 
 
+class HalvingBody(TypedDict):
+    """Stops the members that are clearly behind at equal steps, so that GPUs go to the better ones."""
+
+    better: NotRequired[Literal["", "lower", "higher"]]
+    """The better direction. Empty: that of the job's own metric, or of a name that says it."""
+    eta: int
+    """At least one part in so many of the members is sure to go on: 3 keeps a third."""
+    metric: NotRequired[str]
+    """An evaluation as the output calls it, such as val_loss. Empty: the job's own metric."""
+
+
+class HalvingOut(TypedDict):
+    """What its stops save is an estimate: the rest of each at its last pace and rate."""
+
+    better: Literal["lower", "higher"]
+    ended_at: str | None
+    """The time at which a person ended it; null: no one has."""
+    ended_by: str
+    eta: int
+    gpu_time: int | None
+    """The seconds of GPUs expected to be saved; null: unknown."""
+    metric: str
+    """The evaluation by its name; empty: the job's own metric."""
+    saved: str | None
+    """The cost expected to be saved; null: unknown."""
+    stopped: int
+    """The number of members that it has stopped."""
+    unknown: int
+    """The number of these whose savings are not known."""
+    waits: str
+    """The reason why no member can be compared yet; empty: there is none."""
+
+
 class HangOut(TypedDict):
     """A command that no longer makes progress."""
 
@@ -1688,6 +1721,13 @@ class KeepBody(TypedDict):
     """The start of the run that the requester saw: the request is refused if that run has ended."""
 
 
+class KeepMembersBody(TypedDict):
+    by: NotRequired[str | None]
+    """The address of the person who keeps them; default: the caller. Only admins name another."""
+    members: NotRequired[Sequence[int]]
+    """The members' numbers. Empty: all of them, which ends halving."""
+
+
 class KeepOut(TypedDict):
     at: str
     by: str
@@ -2066,6 +2106,18 @@ class MeResponse(TypedDict):
     """The id of the token; null: no token was sent."""
     via: Literal["master", "token", "link", "iap", "oidc"]
     """The way in which the caller was identified."""
+
+
+class MemberStopOut(TypedDict):
+    reason: str
+    rest: int | None
+    """The seconds that it is expected to have run still; null: unknown."""
+    saved: str | None
+    """The cost expected to be saved; null: unknown."""
+    step: float
+    """The step at which it was compared."""
+    stopped_at: str
+    unit: Literal["epoch", "batch", "step"]
 
 
 class MessageOut(TypedDict):
@@ -3671,6 +3723,8 @@ class SweepBody(TypedDict):
     """The number of members that may be open at a time."""
     ceiling: NotRequired[str | None]
     grid: NotRequired[Mapping[str, Any]]
+    halving: NotRequired[HalvingBody | None]
+    """Null: no member is stopped as a loser."""
     job: JobBody
     """The job that each member launches. {name} in its texts stands for a parameter; {sweep} and {member} for
     the sweep's id and the member's number. Its own ceiling is each member's.
@@ -3695,6 +3749,8 @@ class SweepMemberOut(TypedDict):
     """The last of its jobs; null: none has been launched yet."""
     jobs: list[str]
     """All its jobs, the oldest first."""
+    kept_by: str
+    """The person who keeps it from halving; empty: no one."""
     metric: SeenMetricOut | None
     """The latest value of its metric; null: no value was printed yet, or it names no metric."""
     number: int
@@ -3704,6 +3760,8 @@ class SweepMemberOut(TypedDict):
     """The reason for its job's state; empty before the first."""
     state: Literal["waiting", "queued", "provisioning", "running", "recovering", "succeeded", "failed", "cancelled"]
     step: int | None
+    stop: MemberStopOut | None
+    """The stop of its last job by halving; null: halving has not stopped it."""
 
 
 class SweepOut(TypedDict):
@@ -3746,6 +3804,8 @@ class SweepQuoteBody(TypedDict):
     """The number of members that may be open at a time."""
     ceiling: NotRequired[str | None]
     grid: NotRequired[Mapping[str, Any]]
+    halving: NotRequired[HalvingBody | None]
+    """Null: no member is stopped as a loser."""
     hours: NotRequired[float]
     """The running time of each member to quote for."""
     job: JobBody
@@ -3784,6 +3844,8 @@ class SweepResponse(TypedDict):
     better: str
     """The better direction of the metric, lower or higher; empty where there is no metric."""
     currency: str
+    halving: HalvingOut | None
+    """Null: no member is stopped as a loser."""
     members: list[SweepMemberOut]
     metric: str
     """The regular expression that finds it; empty: none."""

@@ -77,7 +77,7 @@ from costguard.db.tables.spend import (
     prices,
     running_totals,
 )
-from costguard.db.tables.sweeps import OPEN_SWEEP, sweep_jobs, sweep_members, sweeps
+from costguard.db.tables.sweeps import OPEN_SWEEP, sweep_jobs, sweep_members, sweep_stops, sweeps
 from costguard.db.tables.traffic import feed_wire, hourly_counts
 
 __all__ = [
@@ -164,6 +164,7 @@ __all__ = [
     "storage_spans",
     "sweep_jobs",
     "sweep_members",
+    "sweep_stops",
     "sweeps",
     "tracked_runs",
     "tracker_points",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -17,6 +16,7 @@ from costguard.model.attempt import Attempt
 from costguard.model.duration import span_text
 from costguard.model.event import Event
 from costguard.model.job import Job
+from costguard.model.metric import HIGHER, LOWER, better_of
 from costguard.model.money import Money
 from costguard.model.progress import EVALUATION, LOSS, NAMED, SeriesPoint
 from costguard.spend import burning
@@ -25,10 +25,6 @@ from costguard_vm.progress.loss import LossTrouble, loss_trouble
 from costguard_vm.progress.series import rewound
 
 _LOSS_POINTS = 100  # that are looked at, the new ones included
-_LOWER = re.compile(
-    r"loss|error|perplexity|ppl|\bwer\b|\bcer\b|\bm[as]e\b|rmse|\bfid\b|\bnll\b|\bbp[bd]\b", re.IGNORECASE
-)
-_HIGHER = re.compile(r"acc|f1|auc|\bmap|iou|dice|bleu|rouge|score|psnr|ssim|recall|precision|reward", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,9 +176,9 @@ def chosen_curve(better: str | None, series: Collection[str]) -> ChosenCurve | N
     if better is not None:
         return ChosenCurve(NAMED, "metric", better) if NAMED in series else None
     evaluations = sorted(name for name in series if name.startswith(EVALUATION))
-    for pattern, which in ((_LOWER, "lower"), (_HIGHER, "higher")):
+    for which in (LOWER, HIGHER):
         for name in evaluations:
-            if pattern.search(shown := name[len(EVALUATION) :]):
+            if better_of(shown := name[len(EVALUATION) :]) == which:
                 return ChosenCurve(name, shown, which)
     if evaluations or LOSS not in series:
         return None
