@@ -182,7 +182,7 @@ def test_job_file_is_launched_with_seeds(run: Run, tmp_path: Path) -> None:
 
 
 def test_losers_are_stopped_where_it_is_said(run: Run, file: Path) -> None:
-    """By the options, or by the file; the direction of a metric with a usual name is known."""
+    """The options say it, or the file; the direction of a metric with a usual name is known."""
     done = run("sweep", str(file), "--halving", "3", "--metric", "val_loss", **ADA)
     assert "Halving by val_loss waits: no member has reported its val_loss with a step yet." in done.stdout, done.stderr
     shown = json.loads(run("sweep", "show", "s1", "--json").stdout)
@@ -202,7 +202,7 @@ def test_halving_that_cannot_be_is_refused(run: Run, file: Path) -> None:
 
 
 def test_members_are_kept_from_halving(run: Run, office: JobSetup) -> None:
-    """One of them, and then all, which ends it."""
+    """The command keeps one of them, and then all, which ends it."""
     sweep_story.tell(office)
     assert run("sweep", "keep", sweep_story.ID, "--member", "3", **ADA).returncode == 0
     shown = json.loads(run("sweep", "show", sweep_story.ID, "--json").stdout)

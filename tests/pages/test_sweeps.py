@@ -81,7 +81,7 @@ def test_sweep_is_resumed_and_cancelled_from_its_page(story: JobSetup, client_of
 
 
 def test_member_is_kept_from_halving(story: JobSetup, client_of: ClientOf) -> None:
-    """One of the list, or all of them: then halving is ended, and there is no form for it any more."""
+    """The form keeps one of the list, or all of them: then halving is ended, and the form is gone."""
     client = client_of(ADA)
     assert "Keep members" in shown(client.get(f"/sweeps/{ID}").text)[1]
     assert client.post(f"/sweeps/{ID}/keep", data={**CSRF, "member": "3"}).status_code == 303

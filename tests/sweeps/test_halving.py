@@ -37,12 +37,12 @@ def test_members_that_are_clearly_behind_are_stopped() -> None:
 
 
 def test_later_fewer_are_sure_to_go_on() -> None:
-    """From 60 % on it is one in nine."""
+    """The share is one in nine from 60 % on."""
     assert stopped([curve(number, float(number), until=700) for number in range(1, 10)]) == list(range(2, 10))
 
 
 def test_equal_members_are_not_all_stopped() -> None:
-    """Of nine that are the same three go on: those with the lowest numbers."""
+    """Three of nine that are the same go on: those with the lowest numbers."""
     assert stopped([curve(number, 1.0) for number in range(1, 10)]) == [4, 5, 6, 7, 8, 9]
 
 
@@ -64,7 +64,7 @@ def test_reason_is_one_sentence() -> None:
 
 
 def test_noise_keeps_members_that_are_close() -> None:
-    """What they may still gain by chance is more than they are behind."""
+    """They may still gain more by chance than they are behind."""
     assert stopped([curve(number, 1 + 0.001 * number, noise=0.5) for number in range(1, 10)]) == []
 
 
@@ -85,20 +85,20 @@ def test_nobody_is_stopped_before_enough_have_come() -> None:
 
 
 def test_member_that_lags_behind_is_compared_at_its_own_step() -> None:
-    """Its values are worse than those of others now, and better than theirs were at its step."""
+    """The values of the others at its step count, not those that they have now."""
     others = [curve(number, 2.0, until=900) for number in range(1, 9)]
     assert 9 not in stopped([*others, curve(9, 1.0, until=200)])
     assert 9 in stopped([*others, curve(9, 8.0, until=200)])
 
 
 def test_member_ahead_of_a_step_is_not_compared_with_one_that_is_not_there() -> None:
-    """At step 900 it is alone: those at 100 say nothing about it."""
+    """It is alone at step 900: those at 100 say nothing about it."""
     assert stopped([curve(9, 9.0, until=900), *(curve(number, 1.0, until=100) for number in range(1, 9))]) == []
 
 
 @pytest.mark.parametrize("how", ["unknown", "few", "kept", "end", "begin"])
 def test_member_is_left_alone(how: str) -> None:
-    """One without a curve, with too few evaluations, that a person keeps, at its end, or at its beginning."""
+    """It has no curve, too few evaluations, a person who keeps it, or is at its end or its beginning."""
     others = [curve(number, float(number), until=1000) for number in range(1, 9)]
     members = {
         "unknown": MemberCurve(9, (), ()),
@@ -117,20 +117,20 @@ def test_members_that_failed_lead_nobody() -> None:
 
 
 def test_members_that_halving_stopped_take_places_and_lead_nobody() -> None:
-    """One that is worse than they were is stopped for the one that is left, and the one that is left never."""
+    """A worse member is stopped for the one that is left, and the one that is left never."""
     gone = [curve(number, float(number), leads=False, may_stop=False) for number in (2, 3, 4)]
     assert stopped([*gone, curve(1, 1.0), curve(9, 9.0)], size=9) == [9]
     assert stopped([*gone, curve(9, 9.0)], size=9) == []
 
 
 def test_unknown_length_stops_nobody() -> None:
-    """Without the number of steps there are no equal stages."""
+    """There are no equal stages without the number of steps."""
     assert stopped([curve(number, float(number)) for number in range(1, 10)], total=0) == []
 
 
 @pytest.mark.parametrize("seed", range(20))
 def test_best_of_those_that_are_farthest_always_goes_on(seed: int) -> None:
-    """Whatever the curves are, there is one that no one is ahead of."""
+    """No one is ahead of it, whatever the curves are."""
     chance = random.Random(seed)
     curves = [curve(number, chance.uniform(1, 9), until=chance.choice((200, 500, 800))) for number in range(1, 10)]
     gone = stopped(curves)
@@ -151,7 +151,7 @@ def _replayed(size: int) -> Replayed:
 
 @pytest.mark.parametrize("size", halving_replay.SIZES)
 def test_recorded_winner_is_kept(size: int) -> None:
-    """On recorded curves that no figure was chosen by: the winner, or one that ends equally well."""
+    """The winner, or one that ends equally well, goes on in sweeps that no figure was chosen by."""
     assert _replayed(size).of_all(_replayed(size).kept) >= 0.985
 
 

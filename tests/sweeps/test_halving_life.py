@@ -116,7 +116,7 @@ def test_guard_that_ends_at_any_step_stops_each_loser_once(sqlite_url: str, seed
 
 @pytest.mark.parametrize("at", [1, 2], ids=["before", "after"])
 def test_guard_that_ends_at_the_commit_of_a_stop_stops_it_once(sqlite_url: str, at: int) -> None:
-    """What was not committed is decided again; what was is not repeated."""
+    """A stop that was not committed is decided again, and one that was is not repeated."""
     with world(sqlite_url) as small_world:
         life = HalvingLife(small_world, random.Random(1))
         life.begin_halving(9, 9, BY_LOSS)
@@ -138,7 +138,7 @@ def test_guard_that_ends_at_the_commit_of_a_stop_stops_it_once(sqlite_url: str, 
 
 @pytest.mark.parametrize("missing", ["metric", "steps", "halving"])
 def test_nobody_is_stopped_by_what_is_not_known(sqlite_url: str, missing: str) -> None:
-    """Without a report of the metric, without the number of steps, and without halving all go on."""
+    """All go on without a report of the metric, without the number of steps, and without halving."""
     with world(sqlite_url) as small_world:
         life = HalvingLife(small_world, random.Random(1), reports=missing != "metric")
         life.begin_halving(6, 6, None if missing == "halving" else BY_LOSS, steps=None if missing == "steps" else STEPS)

@@ -82,7 +82,8 @@ _OF_JOBS = (
         "JobDeadlineAtRisk",
     ),
     *("GangRoundBegan", "GangRoundOver", "JobDeadlinePassed", "JobFailed"),
-    *("JobHeldByBudget", "JobStandsStill", "JobStragglerFound", "JobSubmitted", "JobSucceeded", "JobWaits"),
+    *("JobHeldByBudget", "JobStandsStill", "JobStoppedWhenFlat", "JobStragglerFound", "JobSubmitted"),
+    *("JobSucceeded", "JobWaits"),
     *("PlacementPolicyDeleted", "PlacementPolicyMade", "TrackerPointsGivenUp", "TrackerRunRefused"),
 )
 _OF_SWEEPS = (

@@ -54,6 +54,7 @@ EVENT_KINDS = frozenset(
         "JobLossWrong",
         "JobResumed",
         "JobStandsStill",
+        "JobStoppedWhenFlat",
         "JobStragglerFound",
         "JobSubmitted",
         "JobSucceeded",

@@ -43,7 +43,7 @@ _OVER = frozenset({JobState.SUCCEEDED, JobState.FAILED, JobState.CANCELLED})
 
 
 class EarlyEnd(StrEnum):
-    """Why Costguard ended a job before its command was done."""
+    """The reasons for which Costguard ends a job before its command is done."""
 
     LOSER = "halving"  # a member of a sweep that halving stopped: it is cancelled
     FLAT = "flat"  # its metric stood still, and it was to be stopped then: it has succeeded
@@ -180,6 +180,7 @@ class JobSpec:
     sweep: str = ""  # the id of the sweep that it is a member of
     schedule: str = ""  # the id of the schedule that launched it
     on_hang: OnHang = OnHang.TELL
+    stop_when_flat: bool = False  # whether it is finished early once its metric stands still
     stacks: bool = False  # whether the agent may look for 30 s at where the command's main thread stands
     drill: bool = False  # whether a save on a notice is tried once, early, while nothing is at stake
     mlflow_run: str = ""  # the id of the MLflow run that its cost is logged to

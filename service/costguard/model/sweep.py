@@ -26,7 +26,7 @@ class SweepState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Halving:
-    """How losers are stopped: at each stage one part in `eta` of the members is sure to go on.
+    """Says how losers are stopped: at each stage one part in `eta` of the members is sure to go on.
 
     `metric` is an evaluation as the output calls it, or "loss"; "" is the job's own metric.
     """

@@ -74,8 +74,8 @@ def _totals(jobs: Mapping[str, Job], tried: Mapping[str, Sequence[Attempt]], uni
     for job_id, job in jobs.items():
         seen = next((one.agent.progress for one in reversed(tried.get(job_id, ())) if one.agent.progress), None)
         total = total_of(job, seen)
-        of = seen.unit if seen is not None and seen.unit is not None else "step"
-        if total is not None and of == unit:
+        counted = seen.unit if seen is not None and seen.unit is not None else "step"
+        if total is not None and counted == unit:
             result.append(total)
     return result
 

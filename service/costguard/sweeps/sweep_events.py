@@ -60,7 +60,7 @@ def stopped(sweep: Sweep, member: SweepMember, stop: MemberStop, now: datetime) 
 
 
 def kept(sweep: Sweep, by: str, numbers: Sequence[int], now: datetime) -> Event:
-    """Without numbers halving is ended."""
+    """Makes the event of members that are kept, or, without numbers, of the end of halving."""
     which = f"keeps {'member' if len(numbers) == 1 else 'members'} {list_text([str(one) for one in numbers])}"
     what = f"{which} of sweep {sweep.title} from being stopped" if numbers else f"ended halving in sweep {sweep.title}"
     key = "kept/" + ("all" if not numbers else ",".join(map(str, numbers)))

@@ -1155,7 +1155,9 @@ class HalvingBody(TypedDict):
 
 
 class HalvingOut(TypedDict):
-    """What its stops save is an estimate: the rest of each at its last pace and rate."""
+    """Shows the halving of a sweep. What its stops save is an estimate: the rest of each at its last pace and
+    rate.
+    """
 
     better: Literal["lower", "higher"]
     ended_at: str | None
@@ -1444,6 +1446,8 @@ class JobBody(TypedDict):
     """Whether the agent may look for 30 s at where the command's main thread stands."""
     step_pattern: NotRequired[str]
     """A regular expression with a group that finds the step in the output."""
+    stop_when_flat: NotRequired[bool]
+    """Whether to finish it early once its metric, or loss, stands still. It needs checkpoints."""
     total_steps: NotRequired[int | None]
     """The number of steps that it takes in all."""
     wandb_run: NotRequired[str]
@@ -1661,6 +1665,8 @@ class JobSpecOut(TypedDict):
     """Whether the agent may look for 30 s at where the command's main thread stands."""
     step_pattern: str
     """A regular expression with a group that finds the step in the output."""
+    stop_when_flat: bool
+    """Whether to finish it early once its metric, or loss, stands still. It needs checkpoints."""
     sweep: str
     """The id of its sweep; empty: none."""
     total_steps: int | None
@@ -2688,6 +2694,8 @@ class QuoteBody(TypedDict):
     """Whether the agent may look for 30 s at where the command's main thread stands."""
     step_pattern: NotRequired[str]
     """A regular expression with a group that finds the step in the output."""
+    stop_when_flat: NotRequired[bool]
+    """Whether to finish it early once its metric, or loss, stands still. It needs checkpoints."""
     total_steps: NotRequired[int | None]
     """The number of steps that it takes in all."""
     wandb_run: NotRequired[str]

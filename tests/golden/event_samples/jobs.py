@@ -124,6 +124,7 @@ def _of_jobs(job: Job) -> list[Event]:
     run = TrackedRun(1, job.id, Tracker.MLFLOW, "run-1")
     return [
         job_events.stands_still(job, "loss", "has been 0.25 for 40 min", "1", NOW),
+        job_events.stopped_when_flat(job, "loss", "stopped when flat, as it was to be: its loss is 0.25", NOW),
         submit.cancel_asked(job, ADA, "wrong data", NOW),
         job_events.cancel_is_due(replace(job, id="j0000004"), ADA, "a checkpoint was written.", NOW),
         job_events.cancel_after(job, ADA, NOW),

@@ -15,7 +15,7 @@ from costguard.jobs.rows.reported import checkpoint_rows, progress_rows
 from costguard.model.attempt import Attempt
 from costguard.model.duration import span_text
 from costguard.model.event import Event
-from costguard.model.job import Job
+from costguard.model.job import EarlyEnd, Job
 from costguard.model.metric import HIGHER, LOWER, better_of
 from costguard.model.money import Money
 from costguard.model.progress import EVALUATION, LOSS, NAMED, SeriesPoint
@@ -94,9 +94,20 @@ def _announce(
     if trouble is not None:
         events.append(job_events.loss_wrong(job, attempt, new[trouble.place], trouble.value, trouble.usual, now))
     if still is not None and (shown := _unsilenced(job, _standstill(connection, job, attempt, still))) is not None:
-        events.append(job_events.stands_still(job, shown.name, shown.text, _mark(shown), now))
+        if job.spec.stop_when_flat:
+            events += _finished_early(connection, job, shown, now)
+        else:
+            events.append(job_events.stands_still(job, shown.name, shown.text, _mark(shown), now))
     events = [event for event in events if not burning.recorded_at(connection, [event.key])]
     audit_log.append(connection, events, now)
+
+
+def _finished_early(connection: Connection, job: Job, still: Standstill, now: datetime) -> list[Event]:
+    """Stores the wish to finish it, once; no event where it is over or a user cancels it already."""
+    reason = f"stopped when flat, as it was to be: its {still.name} {still.text}"
+    if not job_rows.end_early(connection, job.id, EarlyEnd.FLAT, reason, now):
+        return []
+    return [job_events.stopped_when_flat(job, still.name, reason, now)]
 
 
 def hint_of(connection: Connection, job: Job) -> Standstill | None:
