@@ -290,6 +290,10 @@ def show_sweep(console: Console, answer: Answer) -> None:
         Column("Why", lambda member: sentence(member["reason"]) if member["reason"] else "", prose=True, spare=2),
     )
     show_table(console, columns, answer["members"])
+    best = next((member for member in answer["members"] if member["is_best"]), None)
+    if best is not None and best["metric"]["kept"] is not None:
+        kept = best["metric"]["kept"]
+        say(console, f"Best checkpoint, of member {best['number']} at step {kept['step']:,}: {kept['place']}", "bold")
 
 
 def show_state(console: Console, answer: Answer) -> None:
