@@ -206,6 +206,16 @@ class AttemptsResponse(TypedDict):
     job: str
 
 
+class BestCheckpointOut(TypedDict):
+    """The checkpoint with the best value of the metric, which is kept next to the newest ones."""
+
+    place: str
+    """Its address."""
+    step: int
+    text: str
+    """The value of the last evaluation that was not after its step."""
+
+
 class BillDayOut(TypedDict):
     day: str
     difference: str
@@ -1270,7 +1280,15 @@ class InstanceOut(TypedDict):
     job: str
     keeper: KeeperOut
     """The keeper of the VM, with the evidence."""
-    kind: Literal["instance", "tpu_node"]
+    kind: Literal[
+        "instance",
+        "tpu_node",
+        "custom_job",
+        "persistent_resource",
+        "deployed_model",
+        "deployment_pool",
+        "colab_runtime",
+    ]
     """A VM of Compute Engine, or a node of the Cloud TPU API."""
     labels: dict[str, str]
     last_seen_at: str | None
@@ -1758,6 +1776,7 @@ KeeperKind = Literal[
     "composer",
     "workstation",
     "tpu",
+    "vertex",
     "tool",
     "job",
     "nobody",
@@ -1785,6 +1804,7 @@ class KeeperOut(TypedDict):
         "composer",
         "workstation",
         "tpu",
+        "vertex",
         "tool",
         "job",
         "nobody",
@@ -3383,6 +3403,8 @@ class SeenMetricOut(TypedDict):
     best: MetricValueOut | None
     """The best value; null: no value was finite."""
     better: Literal["lower", "higher"]
+    kept: BestCheckpointOut | None
+    """The best checkpoint; null: none is known."""
     last: MetricValueOut
 
 
