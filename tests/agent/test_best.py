@@ -104,7 +104,7 @@ PRINTS = SAVES.replace("for name in", "import time\nfor name in").replace(
 
 
 def test_best_of_a_real_run_stays_in_the_bucket(vm: Vm, guard: FakeGuard, s3: S3Server) -> None:
-    """Its agent reads the metric in the output, spares the checkpoint, and reports it."""
+    """The agent reads the metric in the output, spares the checkpoint, and reports it."""
     _train(
         vm,
         s3,
@@ -119,6 +119,6 @@ def test_best_of_a_real_run_stays_in_the_bucket(vm: Vm, guard: FakeGuard, s3: S3
     assert guard.wait_for("exit")["code"] == 0
     there = {name.split("/")[0] for name in _remote(s3) if name.startswith("step")}
     assert there == {"step-20", "step-50", "step-60"}
-    told: list[dict[str, Any]] = [event for event in guard.events if event["kind"] == "best"]
-    assert told[-1]["place"] == "s3://lab/run/step-20"
-    assert (told[-1]["of_step"], told[-1]["value"]) == (20, "1.0")
+    reports: list[dict[str, Any]] = [event for event in guard.events if event["kind"] == "best"]
+    assert reports[-1]["place"] == "s3://lab/run/step-20"
+    assert (reports[-1]["of_step"], reports[-1]["value"]) == (20, "1.0")

@@ -23,7 +23,7 @@ def test_value_is_of_the_last_evaluation_that_was_not_later() -> None:
 
 
 def test_run_that_goes_back_forgets_what_came_after() -> None:
-    """Those steps are of a model that is gone; a value that is no number is no evaluation."""
+    """The model of those steps is gone; a value that is no number is no evaluation."""
     made = evaluations((100, 3.0), (200, 2.0), (300, 1.0), (150, 2.5), (160, float("nan")))
     assert [made.at(step) for step in (120, 155, 400)] == [3.0, 2.5, 2.5]
 
@@ -37,7 +37,7 @@ def test_memory_is_bounded() -> None:
 
 @pytest.mark.parametrize(("better", "name"), [("lower", "b"), ("higher", "a")])
 def test_best_is_by_the_metrics_own_direction(better: str, name: str) -> None:
-    """Of equal values it is the earliest, and one without a value is never it."""
+    """The earliest is the best of equal values, and one without a value is never it."""
     values = KnownValues(better)
     steps = {"a": 100, "b": 200, "c": 300, "d": 10}
     assert values.best() is None
@@ -49,7 +49,7 @@ def test_best_is_by_the_metrics_own_direction(better: str, name: str) -> None:
 
 
 def test_note_brings_values_to_the_next_run() -> None:
-    """Of those that are still there, for the same direction; this run's evaluations say nothing about earlier ones."""
+    """The note counts for those that are still there, and for the same direction."""
     values = KnownValues("lower")
     values.learn({"a": 100, "b": 200}, evaluations((100, 1.0), (200, 2.0)), ("a", "b"))
     later = KnownValues("lower")
@@ -79,7 +79,7 @@ def test_note_that_cannot_be_read_says_nothing(note: bytes) -> None:
 
 @pytest.mark.parametrize("seed", range(10))
 def test_best_is_never_deleted(seed: int) -> None:
-    """Whatever the values, how many are kept, and when they become known."""
+    """The best stays, however many are kept."""
     chance = random.Random(seed)
     keep = chance.randrange(0, 4)
     names = [str(number) for number in range(20, 0, -1)]

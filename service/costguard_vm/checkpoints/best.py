@@ -78,12 +78,12 @@ class KnownValues:
         self._values.pop(name, None)
 
     def learn(self, steps: Mapping[str, int], evaluations: Evaluations, only: Collection[str]) -> bool:
-        """Learns the values of checkpoints by name. Those of earlier runs are known already: of this run are `only`.
+        """Learns the values of checkpoints, whose `steps` are by name. This run's, `only`, have its evaluations.
 
         Those that are gone are dropped. Returns whether anything changed.
         """
         before = dict(self._values)
-        self._values = {name: known for name, known in self._values.items() if name in steps}
+        self._values = {name: pair for name, pair in self._values.items() if name in steps}
         for name in only:
             if name in steps and (value := evaluations.at(steps[name])) is not None:
                 self._values[name] = (steps[name], value)

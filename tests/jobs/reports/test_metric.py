@@ -109,12 +109,12 @@ def test_of_equal_values_the_first_is_the_best() -> None:
 def test_best_checkpoint_stays_with_the_metric() -> None:
     """It is the one that was reported last, whatever values come after it, also of a later attempt."""
     first = agent(event(1, "heartbeat", metric=reported("0.5", "0.3")))
-    kept = {"place": "s3://lab/run/step-20", "of_step": 20, "value": "0.3"}
-    told = agent(event(2, "best", **kept), event(3, "heartbeat", metric=reported("0.4")), before=first.agent)
-    assert told.agent.metric is not None
-    assert told.agent.metric.kept == BestCheckpoint("s3://lab/run/step-20", 20, "0.3")
+    kept: dict[str, Any] = {"place": "s3://lab/run/step-20", "of_step": 20, "value": "0.3"}
+    after = agent(event(2, "best", **kept), event(3, "heartbeat", metric=reported("0.4")), before=first.agent)
+    assert after.agent.metric is not None
+    assert after.agent.metric.kept == BestCheckpoint("s3://lab/run/step-20", 20, "0.3")
     later = SeenMetric("lower", value("0.6"))
-    assert told.agent.metric.then(later).kept == told.agent.metric.kept
+    assert after.agent.metric.then(later).kept == after.agent.metric.kept
     for changed in ({"place": ""}, {"of_step": "20"}, {"value": "nan"}, {"value": "x"}):
         again = agent(event(4, "best", **{**kept, **changed}), before=first.agent)
         assert again.agent.metric is not None
