@@ -70,7 +70,7 @@ class MetricValueOut(Out):
 class BestCheckpointOut(Out):
     """The checkpoint with the best value of the metric, which is kept next to the newest ones."""
 
-    place: str = Field(description="Its address.")
+    place: str = Field(description="The address of the checkpoint.")
     step: int
     text: str = Field(description="The value of the last evaluation that was not after its step.", examples=["0.3417"])
 

@@ -17,7 +17,9 @@ from costguard.model.sweep import SweepState
 class HalvingBody(Body):
     """Stops the members that are clearly behind at equal steps, so that GPUs go to the better ones."""
 
-    eta: StrictInt = Field(description="At least one part in so many of the members is sure to go on: 3 keeps a third.")
+    eta: StrictInt = Field(
+        description="The divisor of the members: at least one part in so many is sure to go on, of 3 a third."
+    )
     metric: Text = Field(
         "", description="An evaluation as the output calls it, such as val_loss. Empty: the job's own metric."
     )
