@@ -210,7 +210,7 @@ class BestCheckpointOut(TypedDict):
     """The checkpoint with the best value of the metric, which is kept next to the newest ones."""
 
     place: str
-    """Its address."""
+    """The address of the checkpoint."""
     step: int
     text: str
     """The value of the last evaluation that was not after its step."""
@@ -1159,7 +1159,7 @@ class HalvingBody(TypedDict):
     better: NotRequired[Literal["", "lower", "higher"]]
     """The better direction. Empty: that of the job's own metric, or of a name that says it."""
     eta: int
-    """At least one part in so many of the members is sure to go on: 3 keeps a third."""
+    """The divisor of the members: at least one part in so many is sure to go on, of 3 a third."""
     metric: NotRequired[str]
     """An evaluation as the output calls it, such as val_loss. Empty: the job's own metric."""
 
