@@ -152,6 +152,7 @@ def test_the_description_has_no_floats_for_money(client: TestClient) -> None:
         "ExpectedCostOut",
         "JobBody",
         "MachineCostOut",
+        "MemberStopOut",
         "MetricValueOut",
         "OverridesBody",
         "PresetPriceOut",

@@ -17,7 +17,7 @@ from costguard.ledger.accrual import accrual_at
 from costguard.model.job import CheckpointPlan, EarlyEnd, JobKind, JobSpec, JobState
 from costguard.model.money import Money
 from costguard.model.sweep import Halving, Sweep, SweepState
-from costguard.sweeps import gather, listing, stopping, sweep_events, sweep_rows
+from costguard.sweeps import gather, listing, member_curves, stopping, sweep_events, sweep_rows
 from costguard.sweeps.decide import SweepView
 from costguard.sweeps.sweep_rows import NewMember
 from costguard.sweeps.turn import SweepsTurn
@@ -179,6 +179,24 @@ def test_halving_that_is_ended_stops_no_one(sqlite_url: str) -> None:
         assert not _keep(life, [])
         view = life.play()
         assert len(view.in_state(JobState.SUCCEEDED)) == 6
+
+
+def test_member_whose_curve_is_of_the_past_is_left_alone(sqlite_url: str) -> None:
+    """Two hours after its last evaluation, which came every few seconds, nothing is known of it."""
+    with world(sqlite_url) as small_world:
+        life = HalvingLife(small_world, random.Random(1))
+        life.begin_halving(3, 3, BY_LOSS)
+        for tick in range(6):
+            life.tick(tick)
+        view, now = life.view(), small_world.clock.now()
+        members = [one.member for one in view.members]
+        with small_world.database.read() as connection:
+            present = member_curves.curves_of(connection, view.sweep, members, now)
+            later = member_curves.curves_of(connection, view.sweep, members, now + timedelta(hours=2))
+        assert present is not None
+        assert later is not None
+        assert any(one.may_stop for one in present.members)
+        assert not any(one.may_stop for one in later.members)
 
 
 def test_what_was_saved_is_added_up(sqlite_url: str) -> None:
