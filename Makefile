@@ -14,7 +14,7 @@ FOCUS_PYTHON ?= python3.12
 export UV_COMPILE_BYTECODE := 1
 export UV_LINK_MODE := copy
 
-.PHONY: queues long gangs shards first-hour deploy-checks trackers soak help demo test check golden bench load audit bounds mutants trainers flyte sweep lowest pictures lock clean pipeline replay curves alive deadlines focus upgrades paths
+.PHONY: queues long gangs shards first-hour deploy-checks trackers soak help demo test check golden bench load audit bounds mutants trainers flyte sweep lowest pictures lock clean pipeline replay curves halving alive deadlines focus upgrades paths
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
 
@@ -106,6 +106,9 @@ gangs: $(TRAINERS)/installed ## disturb jobs of 2 to 8 VMs and of ranges 200 tim
 curves: $(VENV)/installed-dev ## measure the rule for metrics that stand still on recorded runs, and write it into service/docs/progress.md
 	@PYTHONPATH=service nice $(BIN)/python -m tests.progress.curves
 
+
+halving: $(VENV)/installed-dev ## replay halving of sweeps on recorded runs, and write it into service/docs/halving.md
+	@PYTHONPATH=service:. nice $(BIN)/python -m tests.sweeps.halving_replay $(ARGS)
 
 deadlines: $(VENV)/installed-dev ## run many jobs with deadlines against adversaries on the real turns: none may be late
 	@PYTHONPATH=service nice $(BIN)/python -m tests.jobs.many_deadlines $(ARGS)

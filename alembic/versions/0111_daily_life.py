@@ -19,6 +19,7 @@ def upgrade() -> None:
     _limit_waits()
     _job_profiles()
     _data_stages()
+    _early_ends()
 
 
 def _limit_waits() -> None:
@@ -96,3 +97,36 @@ def _data_stages() -> None:
     op.create_index("ix_stage_uses_digest", "stage_uses", ["digest"])
     for table in ("data_stages", "stage_uses"):
         count_changes(op.get_bind(), table)
+
+
+def _early_ends() -> None:
+    """Adds why jobs were ended early, and which members of sweeps were stopped by halving, or are kept from it."""
+    json = sa.JSON(none_as_null=True).with_variant(JSONB(none_as_null=True), "postgresql")
+    moment = sa.BigInteger()
+    for name in ("early_why", "early_reason"):
+        op.add_column("jobs", sa.Column(name, sa.Text(), server_default="", nullable=False))
+    op.add_column("sweeps", sa.Column("halving", json, nullable=True))
+    op.add_column("sweeps", sa.Column("halving_ended_at", moment, nullable=True))
+    op.add_column("sweeps", sa.Column("halving_ended_by", sa.String(), server_default="", nullable=False))
+    op.add_column("sweep_members", sa.Column("kept_at", moment, nullable=True))
+    op.add_column("sweep_members", sa.Column("kept_by", sa.String(), server_default="", nullable=False))
+    op.create_table(
+        "sweep_stops",
+        sa.Column("job_id", sa.String(), nullable=False),
+        sa.Column("sweep_id", sa.String(), nullable=False),
+        sa.Column("number", sa.Integer(), nullable=False),
+        sa.Column("stopped_at", moment, nullable=False),
+        sa.Column("step", sa.Double(), nullable=False),
+        sa.Column("unit", sa.String(), nullable=False),
+        sa.Column("reason", sa.Text(), nullable=False),
+        sa.Column("rest_s", sa.BigInteger(), nullable=True),
+        sa.Column("gpus", sa.Integer(), nullable=False),
+        sa.Column("saved_nanos", sa.BigInteger(), nullable=True),
+        sa.PrimaryKeyConstraint("job_id", name=op.f("pk_sweep_stops")),
+        sa.ForeignKeyConstraint(["job_id"], ["jobs.id"], name=op.f("fk_sweep_stops_job_id")),
+        sa.ForeignKeyConstraint(
+            ["sweep_id", "number"],
+            ["sweep_members.sweep_id", "sweep_members.number"],
+            name=op.f("fk_sweep_stops_sweep_id_number"),
+        ),
+    )

@@ -41,6 +41,7 @@ SWEEP = {
     "grid": {"lr": ["1e-4", "3e-4"], "seed": [1, 2]},
     "at_once": 2,
     "ceiling": "40",
+    "halving": {"eta": 3, "metric": "val_loss"},
     "job": {
         "preset": "t4",
         "command": ["python", "train.py", "--lr", "{lr}", "--seed", "{seed}"],
@@ -104,6 +105,7 @@ ASKED: dict[str, tuple[str, str, Any]] = {
     "quoteSweep": ("POST", "/api/v1/sweep-quotes", {**SWEEP, "hours": 12}),
     "launchSweep": ("POST", "/api/v1/sweeps", SWEEP),
     "resumeSweep": ("POST", "/api/v1/sweeps/s7k2m9q4/resume", {"ceiling": "60"}),
+    "keepSweepMembers": ("POST", "/api/v1/sweeps/s7k2m9q4/keep", {"members": [3]}),
     "cancelSweep": ("POST", "/api/v1/sweeps/s7k2m9q4/cancel", {"reason": "wrong data"}),
     "listStages": ("GET", "/api/v1/stages", None),
     "deleteStage": ("POST", f"/api/v1/stages/{'b7' * 32}/delete", {}),

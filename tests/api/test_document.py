@@ -26,6 +26,7 @@ _REPEATABLE = {
     "quoteSweep",
     "cancelSweep",
     "resumeSweep",
+    "keepSweepMembers",
     "quoteSchedule",
     "pauseSchedule",
     "resumeSchedule",

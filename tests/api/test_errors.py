@@ -154,6 +154,7 @@ def test_the_description_has_no_floats_for_money(client: TestClient) -> None:
         "HotFunctionOut",
         "JobBody",
         "MachineCostOut",
+        "MemberStopOut",
         "MetricValueOut",
         "OverridesBody",
         "PresetPriceOut",

@@ -179,3 +179,33 @@ def test_job_file_is_launched_with_seeds(run: Run, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     shown = json.loads(run("sweep", "show", "s1", "--json").stdout)
     assert [member["parameters"] for member in shown["members"]] == [{"seed": str(number)} for number in range(1, 6)]
+
+
+def test_losers_are_stopped_where_it_is_said(run: Run, file: Path) -> None:
+    """The options say it, or the file; the direction of a metric with a usual name is known."""
+    done = run("sweep", str(file), "--halving", "3", "--metric", "val_loss", **ADA)
+    assert "Halving by val_loss waits: no member has reported its val_loss with a step yet." in done.stdout, done.stderr
+    shown = json.loads(run("sweep", "show", "s1", "--json").stdout)
+    assert (shown["halving"]["eta"], shown["halving"]["better"], shown["halving"]["stopped"]) == (3, "lower", 0)
+    changed(file, "ceiling = 40", 'halving = { eta = 4, metric = "gain", goal = "max" }')
+    assert run("sweep", str(file), **ADA).returncode == 0
+    assert json.loads(run("sweep", "show", "s2", "--json").stdout)["halving"]["better"] == "higher"
+
+
+def test_halving_that_cannot_be_is_refused(run: Run, file: Path) -> None:
+    """A name does not say its direction, and a metric alone not how many go on."""
+    done = run("sweep", str(file), "--halving", "3", "--metric", "gain", **ADA)
+    assert "give the goal, min or max" in done.stderr
+    assert "Add --halving 3" in run("sweep", str(file), "--metric", "val_loss", **ADA).stderr
+    changed(file, "ceiling = 40", 'halving = { eta = 3, by = "gain" }')
+    assert "halving: by means nothing here" in run("sweep", str(file), **ADA).stderr
+
+
+def test_members_are_kept_from_halving(run: Run, office: JobSetup) -> None:
+    """The command keeps one of them, and then all, which ends it."""
+    sweep_story.tell(office)
+    assert run("sweep", "keep", sweep_story.ID, "--member", "3", **ADA).returncode == 0
+    shown = json.loads(run("sweep", "show", sweep_story.ID, "--json").stdout)
+    assert [member["kept_by"] for member in shown["members"]] == ["", "", "ada@lab.example", ""]
+    assert "which ada@lab.example ended" in run("sweep", "keep", sweep_story.ID, **ADA).stdout
+    assert "has no member 9" in run("sweep", "keep", sweep_story.ID, "--member", "9", **ADA).stderr

@@ -32,7 +32,7 @@ from costguard.jobs.rows.reported.diagnosis_rows import NewWindow
 from costguard.model.attempt import AgentState, AttemptState, Exit, Interruption, Notice, Outcome
 from costguard.model.instance import ProvisioningModel
 from costguard.model.job import Job, JobKind, JobState, SeenCheckpoint
-from costguard.model.metric import MetricValue, SeenMetric
+from costguard.model.metric import BestCheckpoint, MetricValue, SeenMetric
 from costguard.model.money import Money
 from costguard.model.progress import EVALUATION, LOSS, POSITION, SeenProgress, SeriesPoint
 from costguard_vm.diagnosis import kinds
@@ -45,7 +45,8 @@ OUTPUT = "\n".join(
     + ["\x1b[32mepoch 3\x1b[0m   1%\r 50%\r100%", "saved checkpoint-30000 <done>"]
 )
 
-METRIC = SeenMetric("lower", MetricValue("2.475", 30_600, NOW), MetricValue("2.31", 30_000, NOW))
+KEPT = BestCheckpoint("gs://lab/run/checkpoint-30000", 30_000, "2.31")
+METRIC = SeenMetric("lower", MetricValue("2.475", 30_600, NOW), MetricValue("2.31", 30_000, NOW), KEPT)
 
 
 def tell(database: Database) -> dict[str, str]:

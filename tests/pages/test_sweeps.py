@@ -80,6 +80,22 @@ def test_sweep_is_resumed_and_cancelled_from_its_page(story: JobSetup, client_of
     assert "Cancel the sweep" not in page.text
 
 
+def test_member_is_kept_from_halving(story: JobSetup, client_of: ClientOf) -> None:
+    """The form keeps one of the list, or all of them: then halving is ended, and the form is gone."""
+    client = client_of(ADA)
+    assert "Keep members" in shown(client.get(f"/sweeps/{ID}").text)[1]
+    assert client.post(f"/sweeps/{ID}/keep", data={**CSRF, "member": "3"}).status_code == 303
+    page, text = shown(client.get(f"/sweeps/{ID}").text)
+    assert "kept" in text
+    assert [attrs["value"] for tag, attrs in page.tags if tag == "option"] == ["", "1", "2", "4"]
+    assert client.post(f"/sweeps/{ID}/keep", data={**CSRF, "member": "x"}).status_code == 422
+    assert client.post(f"/sweeps/{ID}/keep", data={**CSRF, "member": ""}).status_code == 303
+    text = shown(client.get(f"/sweeps/{ID}").text)[1]
+    assert "ada@lab.example ended it" in text
+    assert "Keep members" not in text
+    assert client_of(BOB).post(f"/sweeps/{ID}/keep", data=CSRF).status_code == 403
+
+
 def test_viewer_sees_it_and_changes_nothing(story: JobSetup, client_of: ClientOf) -> None:
     """No form is shown, and none that is sent is taken."""
     client = client_of(BOB)

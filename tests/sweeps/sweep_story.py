@@ -9,11 +9,12 @@ from tests.jobs.job_service import JobSetup, asked
 from costguard.jobs.rows import job_rows
 from costguard.model.job import CheckpointPlan, JobState
 from costguard.model.money import Money
-from costguard.model.sweep import Sweep
+from costguard.model.sweep import Halving, Sweep
 from costguard.sweeps.members import SweepOrder
 from costguard.sweeps.turn import SweepsTurn
 
 ID = "s7k2m9q4"
+HALVING = Halving(3, "val_loss", "")
 
 
 def order(**changed: object) -> SweepOrder:
@@ -24,7 +25,13 @@ def order(**changed: object) -> SweepOrder:
             "gs://lab/{sweep}/{lr}-{seed}", "--from_checkpoint {checkpoint}", uploads_itself=True
         ),
     )
-    values = {"template": template, "grid": {"lr": ("1e-4", "3e-4"), "seed": ("1", "2")}, "name": "lr", "at_once": 2}
+    values = {
+        "template": template,
+        "grid": {"lr": ("1e-4", "3e-4"), "seed": ("1", "2")},
+        "name": "lr",
+        "at_once": 2,
+        "halving": HALVING,
+    }
     return SweepOrder(**{**values, **changed})  # type: ignore[arg-type]
 
 

@@ -132,7 +132,7 @@ def test_everything_wrong_with_any_member_is_told_at_once(office: JobSetup) -> N
     with pytest.raises(Invalid) as refused:
         office.sweeps.submit(wrong, FORTY, None, "api")
     assert refused.value.kind == "sweep-refused"
-    assert {where for where, _ in refused.value.fields} == {"job.preset", "job.environment"}
+    assert {where for where, _ in refused.value.fields} == {"job.preset", "job.environment", "halving"}
     with pytest.raises(Missing):
         office.sweeps.cancel("s1", ADA, "")
 

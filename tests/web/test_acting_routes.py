@@ -238,6 +238,8 @@ CASES: Mapping[tuple[str, str], tuple[Case, ...]] = {
     ("POST", "/api/v1/sweeps"): (launch_sweep,),
     ("POST", "/api/v1/sweeps/{sweep_id}/resume"): (of_job("/api/v1/sweeps/{job}-sweep/resume"),),
     ("POST", "/api/v1/sweeps/{sweep_id}/cancel"): (of_job("/api/v1/sweeps/{job}-sweep/cancel"),),
+    ("POST", "/api/v1/sweeps/{sweep_id}/keep"): (of_job("/api/v1/sweeps/{job}-sweep/keep"),),
+    ("POST", "/sweeps/{sweep_id}/keep"): (of_job("/sweeps/{job}-sweep/keep"),),
     ("POST", "/api/v1/schedules"): (create_schedule,),
     **{
         ("POST", f"{where}/schedules/{{schedule_id}}/{verb}"): (of_job(f"{where}/schedules/{{job}}-nightly/{verb}"),)

@@ -15,7 +15,6 @@ from costguard.api.deps import Deps, Given
 from costguard.api.fields import (
     CURRENCY,
     Address,
-    Amount,
     Body,
     Moment,
     Out,
@@ -23,21 +22,26 @@ from costguard.api.fields import (
     Seconds,
     Text,
     Usd,
-    one_of,
     read_from,
 )
 from costguard.api.job.bodies import JobBody
 from costguard.api.job.jobs import owner_of
 from costguard.api.job.options import Dollars, Hours, Name, whole_hours
 from costguard.api.job.quotes import OfferOut, QuotedBudgetOut, QuotedVmOut, RefusalOut, quoted_vm
-from costguard.api.job.schemas import SeenMetricOut
+from costguard.api.job.sweep_schemas import (
+    HalvingBody,
+    HalvingOut,
+    SweepMemberOut,
+    SweepOut,
+    SweepResponse,
+    SweepsResponse,
+)
 from costguard.api.route import CHECKED, WRITTEN, Client, Key, acting, routes, via_of
 from costguard.errors import Missing
 from costguard.ledger.accrual import accrual_at
 from costguard.model.access import Permission
-from costguard.model.job import JobState
 from costguard.model.money import Money
-from costguard.model.sweep import MOST_MEMBERS, SweepState
+from costguard.model.sweep import MOST_MEMBERS, Halving, SweepState
 from costguard.sweeps import listing, sweep_rows
 from costguard.sweeps.members import SweepOrder
 from costguard.sweeps.quote import SweepQuote
@@ -85,6 +89,7 @@ class SweepBody(Body):
     )
     at_once: AtOnce = 4
     ceiling: Ceiling | None = None
+    halving: HalvingBody | None = Field(None, description="Null: no member is stopped as a loser.")
     job: JobBody = Field(
         description=(
             "The job that each member launches. {name} in its texts stands for a parameter; {sweep} and "
@@ -100,6 +105,7 @@ class SweepBody(Body):
             name=self.name,
             at_once=self.at_once,
             seeds=self.seeds,
+            halving=None if (one := self.halving) is None else Halving(one.eta, one.metric, one.better),
         )
 
     @property
@@ -131,79 +137,20 @@ class ResumeSweepBody(Body):
     )
 
 
+class KeepMembersBody(Body):
+    by: Address | None = Field(
+        None, description="The address of the person who keeps them; default: the caller. Only admins name another."
+    )
+    members: Annotated[list[StrictInt], Field(max_length=MOST_MEMBERS)] = Field(
+        default_factory=list, description="The members' numbers. Empty: all of them, which ends halving."
+    )
+
+
 class SweepQuery(Query):
     state: list[SweepState] = Field(default_factory=list)
     owner: list[Text] = Field(default_factory=list, max_length=100)
     limit: int = Field(100, ge=1, le=500)
     cursor: Text | None = None
-
-
-class SweepOut(Out):
-    id: str = read_from("sweep.id")
-    name: str = read_from("sweep.name")
-    title: str = read_from("sweep.title", description="The name, or the id where it has none.")
-    state: Annotated[str, one_of(SweepState)] = read_from("sweep.state")
-    reason: str = read_from("sweep.reason", description="The reason for its state, and the next step.")
-    owner: str = read_from("sweep.owner")
-    project: str = read_from("sweep.project")
-    preset: str = read_from("sweep.preset")
-    via: Annotated[str, one_of(("api", "cli", "page"))] = read_from("sweep.via")
-    created_at: Moment = read_from("sweep.created_at")
-    settled_at: Moment | None = read_from(
-        "sweep.settled_at", description="The time at which it ended; null: it has not."
-    )
-    cancel_asked_at: Moment | None = read_from("sweep.cancel_asked_at")
-    cancel_asked_by: str = read_from("sweep.cancel_asked_by")
-    round: int = read_from("sweep.round", description="The round: 1, and one more each time that it was resumed.")
-    at_once: int = read_from("sweep.at_once")
-    ceiling: Usd | None = read_from("sweep.ceiling", description="The most that all members together may cost.")
-    cost: Amount = Field(description="The cost of all VMs of all members with their disks, so far.")
-    reserved: Usd | None = Field(
-        description="The amount that running VMs may still cost; null: unknown, or there is no ceiling."
-    )
-    members: int
-    waiting: int = Field(description="The number of members still to be launched.")
-    open: int
-    succeeded: int
-    failed: int
-    cancelled: int
-
-
-class SweepMemberOut(Out):
-    number: int = read_from("member.number")
-    parameters: Mapping[str, str] = read_from("member.parameters")
-    state: Annotated[str, one_of(("waiting", *JobState))]
-    job: str | None = read_from("job_id", description="The last of its jobs; null: none has been launched yet.")
-    jobs: Sequence[str] = read_from("member.jobs", description="All its jobs, the oldest first.")
-    reason: str = Field(description="The reason for its job's state; empty before the first.")
-    step: int | None
-    attempts: int
-    preemptions: int
-    crashes: int
-    cost: Amount = Field(description="The cost of all of its jobs, so far.")
-    metric: SeenMetricOut | None = Field(
-        description="The latest value of its metric; null: no value was printed yet, or it names no metric."
-    )
-    is_best: bool = Field(description="Whether its metric is the best of all members.")
-
-
-class SweepsResponse(Out):
-    as_of: Moment
-    currency: str = CURRENCY
-    sweeps: list[SweepOut]
-    next_cursor: str | None
-
-
-class SweepResponse(Out):
-    as_of: Moment
-    currency: str = CURRENCY
-    sweep: SweepOut
-    parameters: Sequence[str] = Field(description="The parameters' names, in order.")
-    metric: str = Field(description="The regular expression that finds it; empty: none.")
-    better: str = Field(
-        description="The better direction of the metric, lower or higher; empty where there is no metric."
-    )
-    members: Sequence[SweepMemberOut]
 
 
 class QuotedMemberOut(Out):
@@ -340,6 +287,20 @@ def resume(deps: Given, asker: Asker, sweep_id: SweepId, body: ResumeSweepBody) 
     return _detail(deps, sweep_id)
 
 
+@acting_router.post(
+    "/sweeps/{sweep_id}/keep",
+    summary="Keep members of a sweep from halving",
+    operation_id="keepSweepMembers",
+    dependencies=[CHECKED],
+    responses={409: problem("It has no halving, is over, or has stopped the member."), **NOT_FOUND, **WRITTEN},
+)
+def keep(deps: Given, asker: Asker, sweep_id: SweepId, body: KeepMembersBody) -> SweepResponse:
+    """Keeps members from being stopped as losers; with none named ends halving for the whole sweep."""
+    by = acting(asker, body.by, "by")
+    available_sweeps(deps.sweeps).keep(sweep_id, by.address, body.members, by.authority)
+    return _detail(deps, sweep_id)
+
+
 def _text(value: bool | int | float | str) -> str:
     """Formats a value for a command: true and false as in JSON."""
     return str(value).lower() if isinstance(value, bool) else str(value)
@@ -357,6 +318,7 @@ def _detail(deps: Deps, sweep_id: str) -> SweepResponse:
         parameters=detail.parameters,
         metric=detail.metric_pattern,
         better=detail.better,
+        halving=None if detail.halving is None else HalvingOut.read(detail.halving),
         members=[SweepMemberOut.read(member) for member in detail.members],
     )
 

@@ -8,12 +8,13 @@ from typing import Any
 from costguard.cli.job.file import toml_of
 from costguard.cli.server import WrongUsage
 
-_TOP = ("name", "at_once", "ceiling", "seeds", "grid", "list", "launch")
+_TOP = ("name", "at_once", "ceiling", "seeds", "halving", "grid", "list", "launch")
 _SHOWN = "`costguard sweep init` prints an example."
 EXAMPLE = r"""# sweep.toml
 name = "learning rate"
 at_once = 4              # members at a time; a member that recovers from a preemption keeps its place
 ceiling = 120            # dollars, of all members together
+# halving = 3            # stop losers at equal steps; at least the best third goes on
 
 [grid]                   # every combination: six members
 lr = [1e-4, 3e-4, 1e-3]

@@ -6,6 +6,7 @@ import secrets
 import threading
 from collections.abc import Callable
 from datetime import timedelta
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,7 +20,7 @@ from costguard.cli.job import file as job_file
 from costguard.cli.job.launch import posted, request, tell
 from costguard.cli.job.quotes import say_budgets
 from costguard.cli.options import DEFAULT_URL, AsJson, Key, Limit, Me, Reason, Url, has_filter, print_json
-from costguard.cli.server import ServerClient
+from costguard.cli.server import ServerClient, WrongUsage
 from costguard.cli.tables import (
     Answer,
     Column,
@@ -52,6 +53,16 @@ _STYLES = {"running": "green", "recovering": "yellow", "failed": "bold red", "ca
 _POLL_S = 5
 
 
+class Goal(StrEnum):
+    """The better direction of a metric, as trainers name it."""
+
+    MIN = "min"
+    MAX = "max"
+
+
+_BETTER = {Goal.MIN: "lower", Goal.MAX: "higher"}
+
+
 class _FileFirst(CommandGroupWithDefault):
     """`costguard sweep FILE` is `costguard sweep launch FILE`."""
 
@@ -74,6 +85,7 @@ def register(app: typer.Typer) -> None:
     group.command("show", epilog="Example:  costguard sweep show s7k2m9q4")(show)
     group.command("cancel", epilog="Example:  costguard sweep cancel s7k2m9q4 --reason 'wrong data'")(cancel)
     group.command("resume", epilog="Example:  costguard sweep resume s7k2m9q4 --ceiling 200")(resume)
+    group.command("keep", epilog="Example:  costguard sweep keep s7k2m9q4 --member 3")(keep)
     app.add_typer(group, name="sweep")
 
 
@@ -88,6 +100,17 @@ def launch(
     seeds: Annotated[
         int | None,
         typer.Option("--seeds", metavar="N", min=1, help="Launch each set of parameters, or a job's file, N times."),
+    ] = None,
+    halving: Annotated[
+        int | None,
+        typer.Option("--halving", metavar="ETA", min=2, help="Stop losers at equal steps: 3 keeps the best third."),
+    ] = None,
+    metric: Annotated[
+        str | None,
+        typer.Option("--metric", metavar="NAME", help="Halve by this evaluation; default: the job's own metric."),
+    ] = None,
+    goal: Annotated[
+        Goal | None, typer.Option("--goal", metavar="min|max", help="The better direction of the metric.")
     ] = None,
     hours: Annotated[
         float, typer.Option("--hours", metavar="HOURS", help="The hours that each member runs, with --dry-run.")
@@ -106,6 +129,8 @@ def launch(
     body: dict[str, Any] = {name: parts[name] for name in ("name", "at_once", "seeds", "grid", "list") if name in parts}
     if seeds is not None:
         body["seeds"] = seeds
+    if (how := _halving(parts.get("halving"), halving, metric, goal)) is not None:
+        body["halving"] = how
     if "ceiling" in parts:
         body["ceiling"] = str(parts["ceiling"])
     if dry_run:
@@ -122,6 +147,22 @@ def launch(
     render(answer, as_json, show_sweep)
     if wait and answer["sweep"]["state"] != SweepState.SUCCEEDED:
         raise typer.Exit(1)
+
+
+def _halving(of_file: Any, eta: int | None, metric: str | None, goal: Goal | None) -> dict[str, Any] | None:
+    """Reads how losers are stopped, of the file and the options over it; None: not at all. Raises WrongUsage."""
+    said: dict[str, Any] = {"eta": of_file} if isinstance(of_file, int) else dict(of_file or {})
+    said |= {name: value for name, value in (("eta", eta), ("metric", metric), ("goal", goal)) if value is not None}
+    if not said:
+        return None
+    if "eta" not in said:
+        raise WrongUsage("A metric to halve by was given, and not how many members go on.", "Add --halving 3.")
+    if unknown := sorted(set(said) - {"eta", "metric", "goal"}):
+        raise WrongUsage(f"halving: {unknown[0]} means nothing here.", "Known are eta, metric and goal.")
+    if "goal" in said and said["goal"] not in tuple(Goal):
+        raise WrongUsage(f"halving: the goal {said['goal']} is unknown.", "Write min or max.")
+    better = {"better": _BETTER[Goal(said["goal"])]} if "goal" in said else {}
+    return {"eta": said["eta"], "metric": said.get("metric", ""), **better}
 
 
 def list_(
@@ -168,6 +209,21 @@ def resume(
     body: dict[str, Any] = {"members": member or [], "ceiling": ceiling, "at_once": at_once}
     answer = ServerClient(url).post("sweeps", sweep_id, "resume", body={**body, **({"by": owner} if owner else {})})
     render(answer, as_json, show_state)
+
+
+def keep(
+    sweep_id: SweepId,
+    member: Annotated[
+        list[int] | None,
+        typer.Option("--member", metavar="NUMBER", help="Only this member; repeatable. Default: all, ending halving."),
+    ] = None,
+    owner: Me = "",
+    url: Url = DEFAULT_URL,
+    as_json: AsJson = False,
+) -> None:
+    """Keep members from being stopped by halving. Without --member no member is stopped any more."""
+    body = {"members": member or [], **({"by": owner} if owner else {})}
+    render(ServerClient(url).post("sweeps", sweep_id, "keep", body=body), as_json, show_state)
 
 
 def _followed(
@@ -234,6 +290,10 @@ def show_sweep(console: Console, answer: Answer) -> None:
         Column("Why", lambda member: sentence(member["reason"]) if member["reason"] else "", prose=True, spare=2),
     )
     show_table(console, columns, answer["members"])
+    best = next((member for member in answer["members"] if member["is_best"]), None)
+    if best is not None and best["metric"]["kept"] is not None:
+        kept = best["metric"]["kept"]
+        say(console, f"Best checkpoint, of member {best['number']} at step {kept['step']:,}: {kept['place']}", "bold")
 
 
 def show_state(console: Console, answer: Answer) -> None:
@@ -243,10 +303,27 @@ def show_state(console: Console, answer: Answer) -> None:
     limit = f" of at most {dollars(sweep['ceiling'])}" if sweep["ceiling"] is not None else ""
     reserved = f"; VMs that run may cost {dollars(sweep['reserved'])} more" if sweep["reserved"] is not None else ""
     say(console, f"Cost so far: {amount_text(sweep['cost'])}{limit}{reserved}.")
+    if (halving := answer["halving"]) is not None:
+        say(console, _halving_text(halving))
     if sweep["state"] == SweepState.RUNNING:
         say(console, f"Cancel it with: costguard sweep cancel {sweep['id']}", "dim")
     elif sweep["succeeded"] < sweep["members"]:
         say(console, f"Go on with what is left: costguard sweep resume {sweep['id']}", "dim")
+
+
+def _halving_text(halving: Answer) -> str:
+    """`Halving by val_loss has stopped 6 members, which is expected to save 41 hours of GPUs ($73.20).`"""
+    by = f"Halving by {halving['metric'] or 'its metric'}"
+    if halving["ended_at"] is not None:
+        by += f", which {halving['ended_by']} ended,"
+    if halving["waits"] and not halving["stopped"]:
+        return f"{by} waits: {halving['waits']}."
+    said = f"{by} has stopped {count_text(halving['stopped'], 'member')}"
+    if halving["gpu_time"] is None:
+        return f"{said}." if not halving["stopped"] else f"{said}; what that saves is not known."
+    cost = f" ({dollars(halving['saved'])})" if halving["saved"] is not None else ""
+    missing = f", without {halving['unknown']} of unknown pace or price" if halving["unknown"] else ""
+    return f"{said}, expected to save {span_text(timedelta(seconds=halving['gpu_time']))} of GPUs{cost}{missing}."
 
 
 def _metric(member: Answer) -> Text:

@@ -22,7 +22,7 @@ from costguard.ledger.running.burn_rates import priced
 from costguard.model import moments
 from costguard.model.attempt import Attempt, AttemptState
 from costguard.model.instance import InstanceKey, ProvisioningModel, Shape, gpu_words
-from costguard.model.job import Job, JobKind
+from costguard.model.job import Job, JobKind, JobState
 from costguard.model.message import Button, VmCard
 from costguard.model.money import Priced
 from costguard.model.person import AccountLookup
@@ -59,7 +59,7 @@ def note_of(connection: Connection, key: InstanceKey, accrual: Accrual) -> JobNo
     kept = kept_disks.of_job(job, all_attempts, job_rows.checkpoint(connection, [job.id]).get(job.id), accrual)
     if kept is None or kept.attempt.id != mine.id:
         return JobNote()
-    ended = "was cancelled" if job.cancel_asked_at is not None else job.state.value
+    ended = "was cancelled" if job.state is JobState.CANCELLED else job.state.value
     return JobNote(
         disk_note=f"Its disk is kept for job {job.title} ({job.id}), which {ended}: it holds {kept.holds}, and costs"
         f" {kept.bills}. Once you no longer need it: costguard delete-disk {job.id}"

@@ -82,11 +82,13 @@ _OF_JOBS = (
         "JobDeadlineAtRisk",
     ),
     *("GangRoundBegan", "GangRoundOver", "JobDeadlinePassed", "JobFailed"),
-    *("JobHeldByBudget", "JobStandsStill", "JobStragglerFound", "JobSubmitted", "JobSucceeded", "JobWaits"),
+    *("JobHeldByBudget", "JobStandsStill", "JobStoppedWhenFlat", "JobStragglerFound", "JobSubmitted"),
+    *("JobSucceeded", "JobWaits"),
     *("PlacementPolicyDeleted", "PlacementPolicyMade", "TrackerPointsGivenUp", "TrackerRunRefused"),
 )
 _OF_SWEEPS = (
-    *("SweepCancelAsked", "SweepCancelled", "SweepFailed", "SweepResumed", "SweepSubmitted", "SweepSucceeded"),
+    *("SweepCancelAsked", "SweepCancelled", "SweepFailed", "SweepMemberStopped", "SweepMembersKept"),
+    *("SweepResumed", "SweepSubmitted", "SweepSucceeded"),
 )
 _BY_KIND = (
     *("RequestMade", "RequestRefused", "SessionEnded", "SignedIn"),

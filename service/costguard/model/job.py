@@ -16,6 +16,7 @@ from costguard.model.tracker import Tracker
 from costguard_vm.model.checkpoint import LookFor
 
 AUTO = "auto"
+COSTGUARD = "Costguard"  # as the one that ends a job early
 ASKED_BY = ("file", "SIGUSR1", "SIGUSR2")  # what a command can be asked by for a save, without ending it
 
 
@@ -39,6 +40,13 @@ class JobState(StrEnum):
 
 
 _OVER = frozenset({JobState.SUCCEEDED, JobState.FAILED, JobState.CANCELLED})
+
+
+class EarlyEnd(StrEnum):
+    """The reasons for which Costguard ends a job before its command is done."""
+
+    LOSER = "halving"  # a member of a sweep that halving stopped: it is cancelled
+    FLAT = "flat"  # its metric stood still, and it was to be stopped then: it has succeeded
 
 
 class WhenLate(StrEnum):
@@ -183,6 +191,7 @@ class JobSpec:
     sweep: str = ""  # the id of the sweep that it is a member of
     schedule: str = ""  # the id of the schedule that launched it
     on_hang: OnHang = OnHang.TELL
+    stop_when_flat: bool = False  # whether it is finished early once its metric stands still
     stacks: bool = False  # whether the agent may look for 30 s at where the command's main thread stands
     profile: bool | None = None  # whether the agent may take profiles of the command; None: as the settings say
     drill: bool = False  # whether a save on a notice is tried once, early, while nothing is at stake
@@ -237,6 +246,8 @@ class Job:
     settled_at: datetime | None = None
     cancel_asked_at: datetime | None = None
     cancel_asked_by: str = ""
+    early: EarlyEnd | None = None  # why Costguard ends it early; then it counts as cancelled by Costguard
+    early_reason: str = ""
     cancel_after_at: datetime | None = None  # since when it is to be cancelled after its next checkpoint
     cancel_after_by: str = ""
     never_mind_at: datetime | None = None  # a standstill whose best came before is not hinted at
@@ -254,6 +265,11 @@ class Job:
     @property
     def is_gang(self) -> bool:
         return self.spec.nodes > 1
+
+    @property
+    def cancel_text(self) -> str:
+        """Says who cancels it, or why Costguard ends it early; for a job that is being cancelled."""
+        return self.early_reason or f"cancelled by {self.cancel_asked_by or 'an unknown user'}"
 
     @property
     def title(self) -> str:

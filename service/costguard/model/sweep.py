@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 
 from costguard.model.job import JobState
@@ -22,6 +22,40 @@ class SweepState(StrEnum):
     @property
     def is_over(self) -> bool:
         return self is not SweepState.RUNNING
+
+
+@dataclass(frozen=True, slots=True)
+class Halving:
+    """Says how losers are stopped: at each stage one part in `eta` of the members is sure to go on.
+
+    `metric` is an evaluation as the output calls it, or "loss"; "" is the job's own metric.
+    """
+
+    eta: int
+    metric: str
+    better: str  # "lower" or "higher"
+
+    @property
+    def metric_text(self) -> str:
+        return self.metric or "metric"
+
+
+@dataclass(frozen=True, slots=True)
+class MemberStop:
+    """The stop of a member by halving. `rest` is an estimate of how long it would have run still; None: not known."""
+
+    job_id: str
+    stopped_at: datetime
+    step: float
+    unit: str
+    reason: str
+    rest: timedelta | None
+    gpus: int  # of all its VMs
+    saved: Money | None  # `rest` at its rate, an estimate; None: not known
+
+    @property
+    def gpu_time(self) -> timedelta | None:
+        return None if self.rest is None else self.rest * self.gpus
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +77,15 @@ class Sweep:
     settled_at: datetime | None = None
     cancel_asked_at: datetime | None = None
     cancel_asked_by: str = ""
+    halving: Halving | None = None
+    halving_ended_at: datetime | None = None
+    halving_ended_by: str = ""
+
+    @property
+    def halves(self) -> bool:
+        """Says whether halving may stop a member of it now."""
+        is_open = self.state is SweepState.RUNNING and self.cancel_asked_at is None
+        return is_open and self.halving is not None and self.halving_ended_at is None
 
     @property
     def title(self) -> str:
@@ -71,6 +114,8 @@ class SweepMember:
     parameters: Mapping[str, str]  # in the order of the file
     tries: int = 1
     jobs: tuple[str, ...] = ()
+    kept_by: str = ""  # who keeps it from being stopped by halving; "": no one does
+    stop: MemberStop | None = None  # of its last job, by halving
 
     @property
     def job_id(self) -> str:

@@ -28,6 +28,7 @@ from costguard.web.permissions import Asker
 
 _PAGE_SIZE = 50
 _LONGEST_REASON = 500
+_LONGEST_NUMBER = 5  # digits
 
 router = page_router()
 acting_router = page_router(Permission.JOBS)
@@ -71,6 +72,7 @@ def show_sweep(request: Request, pages: Given, me: Asker, sweep_id: str) -> HTML
         "refusal": refusal,
         "can_cancel": not refusal and not page.row.sweep.state.is_over and page.row.sweep.cancel_asked_at is None,
         "can_resume": not refusal and _is_resumable(page.row),
+        "can_keep": not refusal and page.row.sweep.halves,
     }
     return pages.renderer.shared_page(request, "sweep.html", as_of, (sweep_id, *values.values()), view=page, **values)
 
@@ -89,6 +91,18 @@ def resume_sweep(pages: Given, me: Asker, form: Form, sweep_id: str) -> Response
     sweep, _ = available_sweeps(pages.source.sweeps).resume(
         sweep_id, by.address, ceiling=_ceiling(form), authority=by.authority
     )
+    return redirect(f"/sweeps/{sweep.id}")
+
+
+@acting_router.post("/sweeps/{sweep_id}/keep")
+def keep_members(pages: Given, me: Asker, form: Form, sweep_id: str) -> Response:
+    """Keeps the chosen member from halving; without one ends halving."""
+    by = actor_of(me, form)
+    chosen = form.get("member", "")
+    numbers = [int(chosen)] if chosen.isascii() and chosen.isdigit() and len(chosen) < _LONGEST_NUMBER else []
+    if chosen and not numbers:
+        raise Invalid(f"{chosen[:40]!r} is no number of a member.", "Choose one of the list.")
+    sweep, _ = available_sweeps(pages.source.sweeps).keep(sweep_id, by.address, numbers, by.authority)
     return redirect(f"/sweeps/{sweep.id}")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from costguard.jobs.decide.limits.ceiling import LEAST_RUN
 from costguard.model.job import JobState
@@ -11,6 +11,7 @@ from costguard.model.money import Money, Priced
 from costguard.model.sweep import MemberJob, Sweep, SweepMember, SweepState
 from costguard.model.words import count_text, list_text
 from costguard.sweeps.ceiling import CeilingUse
+from costguard.sweeps.halving import Loser, SweepCurves, losers
 
 _FEW = 3  # failed members that a reason names
 
@@ -26,12 +27,18 @@ class MemberView:
     def is_open(self) -> bool:
         return self.job is not None and not self.job.state.is_over
 
+    @property
+    def is_stopped(self) -> bool:
+        """Says whether halving has stopped its present job."""
+        return self.job is not None and self.member.stop is not None and self.member.stop.job_id == self.job.id
+
 
 @dataclass(frozen=True, slots=True)
 class SweepView:
     """Everything about one sweep. `use` is None where it has no ceiling.
 
     `rate` is the least that an hour of a VM of it has cost; None before the first, or where no price is known.
+    `curves` is None where halving stops none of its members.
     """
 
     sweep: Sweep
@@ -39,6 +46,7 @@ class SweepView:
     cost: Priced = field(default_factory=Priced)
     use: CeilingUse | None = None
     rate: Money | None = None
+    curves: SweepCurves | None = None
 
     @property
     def waiting(self) -> list[MemberView]:
@@ -54,17 +62,31 @@ class SweepView:
 
 @dataclass(frozen=True, slots=True)
 class SweepDecision:
-    """`launch` are numbers of members, `cancel` ids of jobs."""
+    """`launch` are numbers of members, `cancel` ids of jobs, `stop` members that halving ends."""
 
     state: SweepState
     reason: str
     launch: tuple[int, ...] = ()
     cancel: tuple[str, ...] = ()
+    stop: tuple[Loser, ...] = ()
     is_spent: bool = False  # its ceiling keeps members from being launched
 
 
 def decide(view: SweepView) -> SweepDecision:
     """The sweep's state and reason, and what is done now. The same view gives the same decision."""
+    decision = _going_on(view)
+    return decision if decision.state.is_over else replace(decision, stop=tuple(_losers(view)))
+
+
+def _losers(view: SweepView) -> list[Loser]:
+    """Returns the members that halving stops now; none of those that are being cancelled already."""
+    sweep, curves = view.sweep, view.curves
+    if not sweep.halves or sweep.halving is None or curves is None or curves.total is None:
+        return []
+    return losers(sweep.halving.eta, curves.members, curves.total, len(view.members))
+
+
+def _going_on(view: SweepView) -> SweepDecision:
     sweep = view.sweep
     if sweep.state.is_over:
         return SweepDecision(sweep.state, sweep.reason)
@@ -142,7 +164,10 @@ def counts_text(view: SweepView, launching: int = 0) -> str:
     opened, waiting = len(view.open) + launching, len(view.waiting) - launching
     parts += [f"{opened} {'is' if opened == 1 else 'are'} open"] if opened else []
     parts += [f"{waiting} {'waits' if waiting == 1 else 'wait'}"] if waiting else []
-    failed, cancelled = len(view.in_state(JobState.FAILED)), len(view.in_state(JobState.CANCELLED))
+    failed, cancelled = len(view.in_state(JobState.FAILED)), view.in_state(JobState.CANCELLED)
+    losing = [one for one in cancelled if one.is_stopped]
+    rest = len(cancelled) - len(losing)
     parts += [f"{failed} failed"] if failed else []
-    parts += [f"{cancelled} {'was' if cancelled == 1 else 'were'} cancelled"] if cancelled else []
+    parts += [f"{len(losing)} {'was' if len(losing) == 1 else 'were'} stopped by halving"] if losing else []
+    parts += [f"{rest} {'was' if rest == 1 else 'were'} cancelled"] if rest else []
     return ", ".join(parts)

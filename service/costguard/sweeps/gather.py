@@ -20,6 +20,7 @@ from costguard.spend import downloads, job_costs
 from costguard.sweeps import gather, sweep_rows
 from costguard.sweeps.ceiling import CeilingUse, Reservation, shares
 from costguard.sweeps.decide import MemberView, SweepView, launchable
+from costguard.sweeps.member_curves import curves_of
 
 _NOTHING = timedelta()
 # A stopped VM costs its disk alone, and that is counted as it accrues.
@@ -58,7 +59,8 @@ def views(connection: Connection, accrual: Accrual, sweep_ids: Sequence[str]) ->
             use = CeilingUse(sweep.ceiling, spent, mine)
         hourly = [rates[job_id] for job_id in ids if job_id in rates]
         lines = tuple(MemberView(member, states.get(member.job_id)) for member in members[sweep_id])
-        result[sweep_id] = SweepView(sweep, lines, cost, use, min(hourly, default=None))
+        curves = curves_of(connection, sweep, members[sweep_id], accrual.now)
+        result[sweep_id] = SweepView(sweep, lines, cost, use, min(hourly, default=None), curves)
     return result
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import reduce
 
 from sqlalchemy import Connection
@@ -14,8 +14,8 @@ from costguard.jobs.rows import job_rows
 from costguard.ledger.accrual import Accrual
 from costguard.model.job import JobState
 from costguard.model.metric import HIGHER, SeenMetric
-from costguard.model.money import Money, Priced
-from costguard.model.sweep import Sweep, SweepMember
+from costguard.model.money import ZERO, Money, Priced
+from costguard.model.sweep import Halving, MemberStop, Sweep, SweepMember
 from costguard.sweeps import gather, sweep_rows
 from costguard.sweeps.decide import SweepView
 from costguard.sweeps.sweep_rows import SweepFilters
@@ -79,6 +79,40 @@ class MemberRow:
 
 
 @dataclass(frozen=True, slots=True)
+class HalvingRow:
+    """The halving of a sweep. What its stops save is an estimate: `gpu_time` and `saved` leave out `unknown` of them.
+
+    `waits`: why nothing can be compared yet; "" where it can, or where nothing is compared any more.
+    """
+
+    halving: Halving
+    ended_at: datetime | None
+    ended_by: str
+    stops: Sequence[MemberStop]
+    waits: str
+
+    @property
+    def stopped(self) -> int:
+        return len(self.stops)
+
+    @property
+    def unknown(self) -> int:
+        return sum(stop.saved is None for stop in self.stops)
+
+    @property
+    def gpu_time(self) -> timedelta | None:
+        """Returns the time of GPUs that is expected to be saved; None: of none is it known."""
+        times = [stop.gpu_time for stop in self.stops if stop.gpu_time is not None]
+        return sum(times, timedelta()) if times else None
+
+    @property
+    def saved(self) -> Money | None:
+        """Returns the cost that is expected to be saved; None: of none is it known."""
+        amounts = [stop.saved for stop in self.stops if stop.saved is not None]
+        return sum(amounts, ZERO) if amounts else None
+
+
+@dataclass(frozen=True, slots=True)
 class SweepOverview:
     """All about one sweep. `better` is "lower" or "higher", or "" where its members name no metric."""
 
@@ -87,6 +121,7 @@ class SweepOverview:
     members: Sequence[MemberRow]
     better: str
     metric_pattern: str
+    halving: HalvingRow | None = None
 
 
 def sweeps_page(
@@ -119,7 +154,17 @@ def sweep_detail(connection: Connection, accrual: Accrual, sweep_id: str) -> Swe
         members=with_best(lines, better),
         better=better,
         metric_pattern=first.pattern if first is not None else "",
+        halving=_halving(view),
     )
+
+
+def _halving(view: SweepView) -> HalvingRow | None:
+    sweep = view.sweep
+    if sweep.halving is None:
+        return None
+    stops = [one.member.stop for one in view.members if one.member.stop is not None]
+    waits = view.curves.waits if view.curves is not None else ""
+    return HalvingRow(sweep.halving, sweep.halving_ended_at, sweep.halving_ended_by, stops, waits)
 
 
 def _member(member: SweepMember, rows: dict[str, JobRow]) -> MemberRow:

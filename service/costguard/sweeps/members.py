@@ -13,7 +13,8 @@ from costguard.jobs.submit.check.checks import LONGEST_NAME, size_problem
 from costguard.jobs.submit.placeholders import LATER, all_names_in, each_text, fill, names_in
 from costguard.jobs.submit.submission import JobRefusal, Submission, shown
 from costguard.model.job import JobKind, JobSpec
-from costguard.model.sweep import MOST_MEMBERS
+from costguard.model.metric import HIGHER, LOWER, better_of
+from costguard.model.sweep import MOST_MEMBERS, Halving
 from costguard.model.words import list_text
 
 _PARAMETER = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,39}")
@@ -21,6 +22,7 @@ _GIVEN = ("sweep", "member")  # without being parameters
 _LONGEST_VALUE = 500
 MOST_TOGETHER = 2 << 20  # characters of all members: each is looked through, which takes 1 s of a core for 4 million
 _MOST_REFUSALS = 50
+_LEAST_ETA, _MOST_ETA = 2, 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +39,7 @@ class SweepOrder:
     name: str = ""
     at_once: int = 4
     seeds: int = 0
+    halving: Halving | None = None  # `better` is empty where it was not said
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +78,46 @@ def parameter_problems(order: SweepOrder) -> Iterator[JobRefusal]:
         yield JobRefusal("name", message)
     if order.template.spec.kind is JobKind.DEV:
         yield JobRefusal("job.kind", "A sweep runs commands, and a development VM has none: launch it by itself.")
+
+
+def halving_problems(order: SweepOrder) -> Iterator[JobRefusal]:
+    """Lists what is wrong with its halving. Only where there is nothing, `with_direction` may follow."""
+    halving, metric = order.halving, order.template.spec.metric
+    if halving is None:
+        return
+    if not _LEAST_ETA <= halving.eta <= _MOST_ETA:
+        message = f"Halving keeps one part in {_LEAST_ETA} to {_MOST_ETA} of the members: 3 keeps a third."
+        yield JobRefusal("halving.eta", message)
+    if not halving.metric and metric is None:
+        yield JobRefusal("halving.metric", "Name the metric that members are compared by, such as val_loss.")
+    elif not _direction(order):
+        message = (
+            f"It is not known whether {shown(halving.metric)} is better lower or higher: give the goal, min or max."
+        )
+        yield JobRefusal("halving.better", message)
+    elif not halving.metric and metric is not None and halving.better not in ("", metric.better):
+        message = f"The job says that its metric is better {metric.better}: give the goal there, or leave it out here."
+        yield JobRefusal("halving.better", message)
+    if order.template.spec.checkpoint is None:
+        message = "A member that is stopped keeps what it has saved: name the location of checkpoints."
+        yield JobRefusal("halving", message)
+
+
+def with_direction(order: SweepOrder) -> SweepOrder:
+    """Returns the order with the better direction of the metric that it halves by."""
+    if order.halving is None:
+        return order
+    return replace(order, halving=replace(order.halving, better=_direction(order)))
+
+
+def _direction(order: SweepOrder) -> str:
+    """Returns the direction that was given, else the job's own, else that of the name; "" where none is known."""
+    halving, metric = order.halving, order.template.spec.metric
+    if halving is None or halving.better in (LOWER, HIGHER):
+        return halving.better if halving is not None else ""
+    if not halving.metric:
+        return metric.better if metric is not None else ""
+    return better_of(halving.metric) or ""
 
 
 SEED = "seed"

@@ -83,7 +83,7 @@ class SweepAssessor:
         """Everything that is wrong with it, at once, as far as members can be made of it. Raises what `go_on` does."""
         if problems := tuple(members.parameter_problems(order)):
             return SweepAssessment(order, refusals=problems)
-        order = members.seeded(order)
+        order = members.with_direction(members.seeded(order))
         if problems := tuple(members.size_problems(order)):
             return SweepAssessment(order, refusals=problems)
         order = replace(order, template=without_credentials(order.template))
@@ -91,6 +91,7 @@ class SweepAssessor:
         problems = (
             *_ceiling_problems(ceiling),
             *_tracker_problems(order.template.spec),
+            *members.halving_problems(order),
             *members.text_problems(order),
             *members.sharing_problems(plans),
         )

@@ -21,7 +21,7 @@ from costguard.model.money import Money
 from costguard.model.ports import Clock, GoOn, always
 from costguard.model.sweep import MOST_MEMBERS, Sweep, SweepState
 from costguard.model.words import count_text, list_text
-from costguard.sweeps import gather, sweep_events, sweep_rows
+from costguard.sweeps import gather, stopping, sweep_events, sweep_rows
 from costguard.sweeps.cancelling import cancel_jobs
 from costguard.sweeps.decide import SweepView
 from costguard.sweeps.members import SweepOrder
@@ -86,6 +86,7 @@ class SweepService:
             at_once=order.at_once,
             ceiling=ceiling,
             state=SweepState.RUNNING,
+            halving=case.order.halving,
             reason=f"Submitted; the first of {count_text(len(case.plans), 'member')} are launched within seconds.",
             created_at=self._clock.now(),
             via=via,
@@ -140,6 +141,22 @@ class SweepService:
             self._wake()
         return sweep, is_new
 
+    def keep(
+        self, sweep_id: str, by: str, numbers: Collection[int] = (), authority: Authority | None = None
+    ) -> tuple[Sweep, bool]:
+        """Keeps members from being stopped by halving; with no numbers ends halving.
+
+        The sweep, and whether that is new. Members that were stopped before are resumed by their number instead.
+        Raises Missing, Forbidden, Conflict, or Invalid.
+        """
+        now = self._clock.now()
+        with self._database.write() as connection:
+            sweep = self._theirs(connection, sweep_id, by, "change", authority)
+            view = gather.views(connection, accrual_at(connection, now), [sweep_id])[sweep_id]
+            _check_keep(view, numbers)
+            is_new = stopping.keep(connection, view, numbers, by, now)
+            return sweep_rows.read(connection, sweep_id) or sweep, is_new
+
     def resume(
         self,
         sweep_id: str,
@@ -168,6 +185,8 @@ class SweepService:
             _check(view, changed, again, numbers)
             words = f"{by} resumed it; {count_text(len(again), 'member')} to be launched again"
             sweep_rows.resume(connection, changed, again, words)
+            stopped = [one.member.number for one in view.members if one.member.number in again and one.is_stopped]
+            sweep_rows.keep(connection, sweep_id, stopped, by, now)  # or halving would stop them at once
             audit_log.append(connection, [sweep_events.resumed(sweep, by, again, ceiling, now)], now)
             sweep = sweep_rows.read(connection, sweep_id) or sweep
         self._wake()
@@ -183,12 +202,37 @@ class SweepService:
 
 
 def _again(view: SweepView, numbers: Collection[int]) -> list[int]:
-    """Members that get another job. Those that a person cancelled by themselves only where they are named."""
+    """Members that get another job. Those that a person cancelled by themselves, or that halving stopped, only where
+    they are named.
+    """
     wanted = {JobState.FAILED}
     if numbers or view.sweep.cancel_asked_at is not None:
         wanted = set(_ENDED_BADLY)
-    ended = [one.member.number for one in view.members if one.job is not None and one.job.state in wanted]
+    ended = [
+        one.member.number
+        for one in view.members
+        if one.job is not None and one.job.state in wanted and (numbers or not one.is_stopped)
+    ]
     return [number for number in ended if not numbers or number in numbers]
+
+
+def _check_keep(view: SweepView, numbers: Collection[int]) -> None:
+    """Raises Conflict where halving stops nothing any more, and Invalid where there is no such member."""
+    sweep = view.sweep
+    if sweep.halving is None:
+        message = f"Sweep {sweep.title} has no halving: none of its members is stopped as a loser."
+        raise Conflict(message, "There is nothing to keep a member from.", kind="no-halving")
+    if sweep.state.is_over:
+        raise Conflict(
+            f"Sweep {sweep.title} is over: it {sweep.state.value}.", "Nothing is stopped any more.", kind="sweep-over"
+        )
+    if unknown := sorted(set(numbers) - {one.member.number for one in view.members}):
+        message = f"Sweep {sweep.title} has no member {unknown[0]}: it has {len(view.members)}."
+        raise Invalid(message, "Nothing was changed.", kind="sweep-refused", fields=[("members", message)])
+    if stopped := sorted(one.member.number for one in view.members if one.member.number in numbers and one.is_stopped):
+        message = f"Member {stopped[0]} of sweep {sweep.title} was stopped by halving before."
+        again = f"Let it go on from its checkpoint: costguard sweep resume {sweep.id} --member {stopped[0]}"
+        raise Conflict(message, again, kind="member-stopped")
 
 
 def _check(view: SweepView, changed: Sweep, again: Collection[int], numbers: Collection[int]) -> None:

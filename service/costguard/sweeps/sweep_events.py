@@ -9,8 +9,8 @@ from costguard.jobs.rows import job_events
 from costguard.model.event import Event, new_event
 from costguard.model.job import Job
 from costguard.model.money import Money, Priced, priced_text
-from costguard.model.sweep import Sweep, SweepMember, SweepState
-from costguard.model.words import count_text
+from costguard.model.sweep import MemberStop, Sweep, SweepMember, SweepState
+from costguard.model.words import count_text, list_text
 from costguard.sweeps.members import words_of
 
 _OVER = {
@@ -29,7 +29,7 @@ def submitted(sweep: Sweep, members: int, warnings: Sequence[str]) -> Event:
 
 
 def launched(sweep: Sweep, member: SweepMember, job: Job, now: datetime) -> Event:
-    again = f", for the {_nth(member.tries)} time" if member.tries > 1 else ""
+    again = f", for the {_again(member.tries)} time" if member.tries > 1 else ""
     text = (
         f"A job, {job.title}, was launched for {job.spec.owner}{again}: member {member.number} of sweep {sweep.title}, "
         f"with {words_of(member.parameters)}."
@@ -51,6 +51,22 @@ def resumed(sweep: Sweep, by: str, numbers: Sequence[int], ceiling: Money | None
     return _of(sweep, "SweepResumed", now, text, what, by, members=list(numbers))
 
 
+def stopped(sweep: Sweep, member: SweepMember, stop: MemberStop, now: datetime) -> Event:
+    saves = f" About {stop.saved} is expected to be saved." if stop.saved is not None else ""
+    text = f"Member {member.number} of sweep {sweep.title} ({stop.job_id}) is {stop.reason}.{saves}"
+    named = {"member": member.number, "job": stop.job_id, "step": stop.step, "unit": stop.unit}
+    saved = None if stop.saved is None else stop.saved.nanos
+    return _of(sweep, "SweepMemberStopped", now, text, f"stopped/{stop.job_id}", "", saved_nanos=saved, **named)
+
+
+def kept(sweep: Sweep, by: str, numbers: Sequence[int], now: datetime) -> Event:
+    """Makes the event of members that are kept, or, without numbers, of the end of halving."""
+    which = f"keeps {'member' if len(numbers) == 1 else 'members'} {list_text([str(one) for one in numbers])}"
+    what = f"{which} of sweep {sweep.title} from being stopped" if numbers else f"ended halving in sweep {sweep.title}"
+    key = "kept/" + ("all" if not numbers else ",".join(map(str, numbers)))
+    return _of(sweep, "SweepMembersKept", now, f"{by} {what}.", key, by, members=list(numbers))
+
+
 def over(sweep: Sweep, state: SweepState, reason: str, cost: Priced, now: datetime) -> Event:
     kind, verb = _OVER[state]
     spent = priced_text(cost, nothing="an amount without a price")
@@ -62,8 +78,14 @@ def over(sweep: Sweep, state: SweepState, reason: str, cost: Priced, now: dateti
     return _of(sweep, kind, now, text, f"over/{sweep.round}", by, nanos=nanos)
 
 
-def _nth(number: int) -> str:
-    return {2: "second", 3: "third"}.get(number, f"{number}th")
+def _again(tries: int) -> str:
+    return {2: "second", 3: "third"}.get(tries, nth(tries))
+
+
+def nth(number: int) -> str:
+    """`2nd`, `11th`, `23rd`."""
+    last = "th" if 10 <= number % 100 <= 20 else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    return f"{number}{last}"
 
 
 def _of(sweep: Sweep, kind: str, at: datetime, text: str, what: str, actor: str = "", **data: object) -> Event:

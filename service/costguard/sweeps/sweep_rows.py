@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from pydantic import TypeAdapter
@@ -12,16 +12,17 @@ from sqlalchemy import Connection, Row, func, insert, select, text, tuple_, upda
 
 from costguard.db import named as named_rows
 from costguard.db.bulk import chunks
-from costguard.db.tables import OPEN_SWEEP, jobs, sweep_jobs, sweep_members, sweeps
+from costguard.db.tables import OPEN_SWEEP, jobs, sweep_jobs, sweep_members, sweep_stops, sweeps
 from costguard.db.types import storable
 from costguard.jobs.rows.job_rows import RECIPE, SPEC
 from costguard.model.job import JobCode, JobSpec, JobState
 from costguard.model.launch import Recipe
 from costguard.model.money import Money
-from costguard.model.sweep import MemberJob, Sweep, SweepMember, SweepState
+from costguard.model.sweep import Halving, MemberJob, MemberStop, Sweep, SweepMember, SweepState
 
 _OPEN = text(OPEN_SWEEP)
 _CODE = TypeAdapter(JobCode)
+_HALVING = TypeAdapter(Halving)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +63,7 @@ def add(
         "via": storable(sweep.via),
         "code": None if code is None else storable(_CODE.dump_python(code, mode="json")),
         "created_at": sweep.created_at,
+        "halving": None if sweep.halving is None else storable(_HALVING.dump_python(sweep.halving, mode="json")),
     }
     connection.execute(insert(sweeps).values(row))
     rows = [
@@ -125,21 +127,74 @@ def page(connection: Connection, filters: SweepFilters, after: tuple[datetime, s
 def members(connection: Connection, sweep_ids: Sequence[str]) -> dict[str, list[SweepMember]]:
     """Returns the members of each sweep, in the order of their numbers."""
     launched = jobs_of(connection, sweep_ids)
+    stops = stops_of(connection, sweep_ids)
     result: dict[str, list[SweepMember]] = {sweep_id: [] for sweep_id in sweep_ids}
     columns = sweep_members.c
     for some in chunks(set(sweep_ids)):
-        query = select(columns.sweep_id, columns.number, columns.parameters, columns.tries).where(
+        query = select(columns.sweep_id, columns.number, columns.parameters, columns.tries, columns.kept_by).where(
             sweep_members.c.sweep_id.in_(some)
         )
         for row in connection.execute(query.order_by(sweep_members.c.sweep_id, sweep_members.c.number)):
+            had = tuple(launched.get((row.sweep_id, row.number), ()))
             member = SweepMember(
                 number=row.number,
                 parameters={str(name): str(value) for name, value in row.parameters},
                 tries=row.tries,
-                jobs=tuple(launched.get((row.sweep_id, row.number), ())),
+                jobs=had,
+                kept_by=row.kept_by,
+                stop=stops.get(had[-1]) if had else None,
             )
             result[row.sweep_id].append(member)
     return result
+
+
+def stops_of(connection: Connection, sweep_ids: Collection[str]) -> dict[str, MemberStop]:
+    """Returns the stops by halving in these sweeps, by job."""
+    return {
+        row.job_id: MemberStop(
+            job_id=row.job_id,
+            stopped_at=row.stopped_at,
+            step=row.step,
+            unit=row.unit,
+            reason=row.reason,
+            rest=None if row.rest_s is None else timedelta(seconds=row.rest_s),
+            gpus=row.gpus,
+            saved=None if row.saved_nanos is None else Money(row.saved_nanos),
+        )
+        for some in chunks(set(sweep_ids))
+        for row in connection.execute(select(sweep_stops).where(sweep_stops.c.sweep_id.in_(some)))
+    }
+
+
+def add_stop(connection: Connection, sweep_id: str, number: int, stop: MemberStop) -> None:
+    """Together with the end of its job, in one transaction. A second stop of the same job breaks a constraint."""
+    row = {
+        "job_id": stop.job_id,
+        "sweep_id": sweep_id,
+        "number": number,
+        "stopped_at": stop.stopped_at,
+        "step": stop.step,
+        "unit": stop.unit,
+        "reason": storable(stop.reason),
+        "rest_s": None if stop.rest is None else round(stop.rest.total_seconds()),
+        "gpus": stop.gpus,
+        "saved_nanos": None if stop.saved is None else stop.saved.nanos,
+    }
+    connection.execute(insert(sweep_stops), row)
+
+
+def keep(connection: Connection, sweep_id: str, numbers: Collection[int], by: str, at: datetime) -> int:
+    """Notes who keeps these members from halving, and returns how many were not kept before."""
+    columns = sweep_members.c
+    mine = (columns.sweep_id == sweep_id, columns.number.in_(list(numbers)), columns.kept_at.is_(None))
+    return connection.execute(update(sweep_members).where(*mine).values(kept_at=at, kept_by=storable(by))).rowcount
+
+
+def end_halving(connection: Connection, sweep_id: str, by: str, at: datetime) -> bool:
+    """False: it was ended before, or the sweep has none."""
+    mine = (sweeps.c.id == sweep_id, sweeps.c.halving_ended_at.is_(None), sweeps.c.halving.is_not(None))
+    values = {"halving_ended_at": at, "halving_ended_by": storable(by)}
+    return connection.execute(update(sweeps).where(*mine).values(values)).rowcount == 1
 
 
 def code_of(connection: Connection, sweep_id: str) -> JobCode | None:
@@ -237,4 +292,7 @@ def _sweep(row: Row[Any]) -> Sweep:
         settled_at=row.settled_at,
         cancel_asked_at=row.cancel_asked_at,
         cancel_asked_by=row.cancel_asked_by,
+        halving=None if row.halving is None else _HALVING.validate_python(row.halving),
+        halving_ended_at=row.halving_ended_at,
+        halving_ended_by=row.halving_ended_by,
     )

@@ -19,6 +19,7 @@ from costguard.model.ports import Clock
 from costguard.sweeps import gather, sweep_events, sweep_rows
 from costguard.sweeps.cancelling import cancel_jobs
 from costguard.sweeps.decide import SweepDecision, SweepView, decide
+from costguard.sweeps.stopping import stop_losers
 
 _QUEUED = "Member {} of sweep {}; a zone for its VM is chosen within seconds."
 
@@ -31,6 +32,7 @@ class SweepReport:
 
     open: int = 0
     launched: int = 0
+    stopped: int = 0
     settled: int = 0
     troubles: list[str] = field(default_factory=list)
 
@@ -61,18 +63,21 @@ class SweepsTurn:
                     self._advance(sweep_id, accrual, fence, report)
             if failure.error is not None:
                 report.troubles.append(f"Sweep {sweep_id} could not be advanced ({failure.words}).")
-        if report.launched or report.settled or report.troubles:
-            log.info("sweeps", open=report.open, launched=report.launched, settled=report.settled)
+        if report.launched or report.stopped or report.settled or report.troubles:
+            log.info(
+                "sweeps", open=report.open, launched=report.launched, stopped=report.stopped, settled=report.settled
+            )
         return report
 
     def _advance(self, sweep_id: str, accrual: Accrual, fence: Lease | None, report: SweepReport) -> None:
         """Decides again on what is stored now: a cancel, or a resume, may have come meanwhile."""
         now = accrual.now
-        launched = settled = 0
+        launched = settled = stopped = 0
         with self._database.write(fence) as connection:
             view = gather.views(connection, accrual, [sweep_id])[sweep_id]
             decision, sweep = decide(view), view.sweep
             cancel_jobs(connection, sweep, decision.cancel, now)
+            stopped = stop_losers(connection, view, decision.stop, now)
             launched = self._launch(connection, view, decision, accrual)
             if (sweep.state, sweep.reason) != (decision.state, decision.reason):
                 sweep_rows.set_state(connection, sweep_id, decision.state, decision.reason, now)
@@ -80,6 +85,7 @@ class SweepsTurn:
                 event = sweep_events.over(sweep, decision.state, decision.reason, view.cost, now)
                 settled = audit_log.append(connection, [event], now)
         report.launched += launched
+        report.stopped += stopped
         report.settled += bool(settled)
 
     def _launch(self, connection: Connection, view: SweepView, decision: SweepDecision, accrual: Accrual) -> int:
@@ -104,4 +110,4 @@ class SweepsTurn:
 
 def _changes(view: SweepView, decision: SweepDecision) -> bool:
     is_same = (view.sweep.state, view.sweep.reason) == (decision.state, decision.reason)
-    return bool(decision.launch or decision.cancel or not is_same)
+    return bool(decision.launch or decision.cancel or decision.stop or not is_same)

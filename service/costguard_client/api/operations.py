@@ -733,6 +733,13 @@ def cancel_sweep(sweep_id: str, body: schemas.CancelSweepBody) -> Call[schemas.S
     return Call("POST", ("api", "v1", "sweeps", sweep_id, "cancel"), body=body)
 
 
+def keep_sweep_members(sweep_id: str, body: schemas.KeepMembersBody) -> Call[schemas.SweepResponse]:
+    """Keep members of a sweep from halving. Keeps members from being stopped as losers; with none named ends
+    halving for the whole sweep.
+    """
+    return Call("POST", ("api", "v1", "sweeps", sweep_id, "keep"), body=body)
+
+
 def resume_sweep(sweep_id: str, body: schemas.ResumeSweepBody) -> Call[schemas.SweepResponse]:
     """Resume a sweep. Launches another job for each member that failed, which resumes from the member's
     checkpoints.

@@ -150,6 +150,8 @@ class TaskOptions:
     """The W&B run whose summary shows its cost: ENTITY/PROJECT/RUN."""
     on_hang: Literal["tell", "restart"] | None = None
     """`restart`: a command without progress is restarted from its newest checkpoint."""
+    stop_when_flat: bool | None = None
+    """Whether to finish it early once its metric, or loss, stands still. It needs checkpoints."""
     stacks: bool | None = None
     """Whether the agent may look for 30 s at where the command's main thread stands."""
     profile: bool | None = None
@@ -213,6 +215,7 @@ PLACES: Mapping[str, str] = {
     "mlflow_run": "mlflow_run",
     "wandb_run": "wandb_run",
     "on_hang": "on_hang",
+    "stop_when_flat": "stop_when_flat",
     "stacks": "stacks",
     "profile": "profile",
     "drill": "drill",

@@ -71,8 +71,9 @@ class AgentAttempt:
         plan = settings.checkpoint
         saves_to = on_the_vm(settings, plan.get("local") or plan.get("location", ""), places.volumes)
         self._reader = ProgressReader(settings, self._log, self._step_file, saves_to)
-        self._progress = CommandProgress(settings, self._log, self._reader)
         self._travel = travelling(settings, self._folder, places.volumes, self._credentials, self._send)
+        self._progress = CommandProgress(settings, self._log, self._reader, self._travel.evaluations)
+        self._travel.read_metric = self._progress.read_metric
         self._pieces = self._pieces_of(self._state.run)
         self._checkpoints = DiskCheckpoints(settings, places.volumes, os.path.join(self._folder, "runs"))
         self._setup = SetupWatch(settings, self._state, self._log)

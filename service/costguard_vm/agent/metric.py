@@ -7,6 +7,7 @@ import re
 import threading
 from typing import Any
 
+from costguard_vm.checkpoints.best import MOST_EVALUATIONS, Evaluations
 from costguard_vm.model.log_pattern import LogPattern
 
 from .files import utc
@@ -41,6 +42,7 @@ class MetricReader:
         self._last: dict[str, Any] | None = None
         self._best: dict[str, Any] | None = None
         self._is_over = False
+        self.evaluations: Evaluations | None = None  # where each value with a step is put as well
         self._lock = threading.Lock()  # a heartbeat and the exit may look at once
 
     def look(self, step: int | None, is_final: bool = False) -> dict[str, Any]:
@@ -82,6 +84,10 @@ class MetricReader:
             return
         self._last = self._value(values[0], text, step)
         finite = [value for value in values if math.isfinite(value[0])]
+        if self.evaluations is not None:
+            for one in reversed(finite[:MOST_EVALUATIONS]):
+                if (printed := self._value(one, text, step)["step"]) is not None:
+                    self.evaluations.add(printed, one[0])
         if finite:
             best = (min if self._better == "lower" else max)(reversed(finite), key=lambda value: value[0])
             if self._best is None or self._is_better(best[0], float(self._best["value"])):

@@ -7,6 +7,7 @@ import os
 import shutil
 from typing import Any, BinaryIO
 
+from costguard_vm.checkpoints.best import Evaluations
 from costguard_vm.model.log_pattern import LogPattern
 
 from .files import say, spare, utc
@@ -21,12 +22,16 @@ NO_PROGRESS: dict[str, Any] = {"step": None, "step_at": None, "output": []}  # o
 class CommandProgress:
     """The step that the command printed last, or wrote to its step file, and its last lines."""
 
-    def __init__(self, settings: AttemptSettings, log: str, reader: ProgressReader) -> None:
+    def __init__(
+        self, settings: AttemptSettings, log: str, reader: ProgressReader, evaluations: Evaluations | None = None
+    ) -> None:
         self._settings, self._log, self._reader = settings, log, reader
         self._pattern = LogPattern(settings.step_pattern) if settings.step_pattern else None
         self._step: int | None = None
         self._step_at: str | None = None
         self._metric = MetricReader(settings, log) if settings.metric_pattern else None
+        if self._metric is not None:
+            self._metric.evaluations = evaluations
 
     def now(self) -> dict[str, Any]:
         settings = self._settings
@@ -39,6 +44,10 @@ class CommandProgress:
     def points(self, is_final: bool = False) -> list[dict[str, Any]]:
         """Returns the points of the next event `progress`, after `now` or `final`; none where it is not due."""
         return self._reader.points(self._metric.known() if self._metric is not None else {}, is_final)
+
+    def read_metric(self) -> None:
+        """Reads what was printed of the job's metric since the last look, for those who judge by its values."""
+        self._measured()
 
     def _measured(self, is_final: bool = False) -> dict[str, Any]:
         return {} if self._metric is None else self._metric.look(self._step, is_final)

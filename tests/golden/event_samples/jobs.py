@@ -33,7 +33,7 @@ from costguard.model.instance import InstanceKey, ProvisioningModel, Status
 from costguard.model.job import Job, JobState, SeenCheckpoint
 from costguard.model.money import Money, Priced
 from costguard.model.progress import SeriesPoint
-from costguard.model.sweep import Sweep, SweepState
+from costguard.model.sweep import MemberStop, Sweep, SweepMember, SweepState
 from costguard.model.tracker import TrackedRun, Tracker
 from costguard.schedules import schedule_events
 from costguard.schedules.schedule import RunOutcome, Schedule, ScheduleRun, ScheduleState
@@ -132,6 +132,7 @@ def _of_jobs(job: Job) -> list[Event]:
     run = TrackedRun(1, job.id, Tracker.MLFLOW, "run-1")
     return [
         job_events.stands_still(job, "loss", "has been 0.25 for 40 min", "1", NOW),
+        job_events.stopped_when_flat(job, "loss", "stopped when flat, as it was to be: its loss is 0.25", NOW),
         submit.cancel_asked(job, ADA, "wrong data", NOW),
         job_events.cancel_is_due(replace(job, id="j0000004"), ADA, "a checkpoint was written.", NOW),
         job_events.cancel_after(job, ADA, NOW),
@@ -154,9 +155,14 @@ def _of_jobs(job: Job) -> list[Event]:
 def _of_sweeps(sweep: Sweep) -> list[Event]:
     """Makes the events after the submission, which the story records."""
     ended = [SweepState.SUCCEEDED, SweepState.FAILED, SweepState.CANCELLED]
+    why = "stopped at step 3,000 by halving: its val_loss of 2.31 is 7th of 9, and the best 3 go on"
+    stop = MemberStop("sm2", NOW, 3000, "step", why, 90 * _MINUTE, 1, Money.of("1.20"))
+    member = SweepMember(2, {"lr": "1e-4", "seed": "2"}, jobs=("sm2",))
     return [
         sweep_events.cancel_asked(sweep, ADA, "wrong data", NOW),
         sweep_events.resumed(sweep, ADA, [2], None, NOW),
+        sweep_events.stopped(sweep, member, stop, NOW),
+        sweep_events.kept(sweep, ADA, [3], NOW),
         *(
             sweep_events.over(replace(sweep, round=number), state, "all members ended", Priced(Money.of(3)), NOW)
             for number, state in enumerate(ended, 1)

@@ -10,7 +10,7 @@ from tests.jobs.world import World, world
 from costguard.jobs.reports.curve_news import Standstill, hint_of
 from costguard.jobs.rows import job_rows
 from costguard.jobs.rows.reported import checkpoint_rows
-from costguard.model.job import JobMetric
+from costguard.model.job import CheckpointPlan, EarlyEnd, JobMetric, JobState
 
 
 def at_work(w: World, **given: Any) -> None:
@@ -159,3 +159,72 @@ def test_an_evaluation_of_which_nobody_knows_the_better_way_gives_no_hint(sqlite
         for begin in range(0, 60, 10):
             evaluations(w, begin, *[2.0] * 10, name="eval_temperature")
         assert w.events("JobStandsStill") == []
+
+
+FLAT = {"checkpoint": CheckpointPlan("gs://runs/train", "--resume {checkpoint}"), "stop_when_flat": True}
+
+
+def test_a_job_that_is_to_stop_when_flat_is_finished_early(sqlite_url: str) -> None:
+    """It has succeeded, with the reason: its command may save, and its owner gets the end in place of a hint."""
+    with world(sqlite_url) as w:
+        at_work(w, **FLAT)
+        standing(w)
+        assert w.events("JobStandsStill") == []
+        (event,) = w.events("JobStoppedWhenFlat")
+        assert event.text.startswith("Job bert is stopped when flat, as it was to be: its eval_loss gained 0.0% of all")
+        assert w.job().early is EarlyEnd.FLAT
+        assert w.beat("cg-j1-1")
+        w.exit("cg-j1-1", code=143, stop_request="cancel")
+        w.settle()
+        assert w.job().state is JobState.SUCCEEDED
+        assert w.job().reason.startswith(
+            "stopped when flat, as it was to be: its eval_loss gained 0.0% of all its gain"
+        )
+        assert len(w.attempts()) == 1
+        assert len(w.events("JobSucceeded")) == 1
+
+
+def test_a_flat_job_whose_vm_is_lost_is_not_launched_again(sqlite_url: str) -> None:
+    """It was to end, and its last checkpoint is what it leaves."""
+    with world(sqlite_url) as w:
+        at_work(w, **FLAT)
+        standing(w)
+        w.cloud.preempt(w.vm())
+        w.settle()
+        assert w.job().state is JobState.SUCCEEDED
+        assert len(w.attempts()) == 1
+
+
+def test_a_job_whose_curve_is_noise_goes_on(sqlite_url: str) -> None:
+    """Noise that hides the curve is no standstill."""
+    with world(sqlite_url) as w:
+        at_work(w, **FLAT)
+        for begin in range(0, 60, 10):
+            evaluations(w, begin, *(5 + (place * 7 % 11) / 10 for place in range(begin, begin + 10)))
+        assert w.job().early is None
+        assert not w.beat("cg-j1-1")
+
+
+def test_a_standstill_that_a_user_silenced_ends_nothing(sqlite_url: str) -> None:
+    """The job goes on until it has a new best value."""
+    with world(sqlite_url) as w:
+        at_work(w, **FLAT)
+        for begin in range(0, 30, 10):
+            evaluations(w, begin, *map(falling, range(begin, begin + 10)))
+        evaluations(w, 30, 1.3)
+        never_mind(w)
+        for begin in range(31, 91, 10):
+            evaluations(w, begin, *[1.304] * 10)
+        assert w.job().early is None
+        assert not w.beat("cg-j1-1")
+
+
+def test_a_cancel_of_a_user_stays_one(sqlite_url: str) -> None:
+    """Where it stands still while it is being cancelled, it is cancelled."""
+    with world(sqlite_url) as w:
+        at_work(w, **FLAT)
+        with w.database.write() as connection:
+            assert job_rows.ask_cancel(connection, "j1", "ana@example.com", "why", w.clock.now())
+        standing(w)
+        assert w.job().early is None
+        assert w.events("JobStoppedWhenFlat") == []

@@ -14,7 +14,7 @@ from costguard.db.transaction import Database
 from costguard.jobs.decide.measures.pace import metric_of
 from costguard.jobs.rows import agent_rows, attempts
 from costguard.model.attempt import AgentState
-from costguard.model.metric import MetricValue, SeenMetric
+from costguard.model.metric import BestCheckpoint, MetricValue, SeenMetric
 
 MINUTE = timedelta(minutes=1)
 
@@ -104,3 +104,18 @@ def test_of_equal_values_the_first_is_the_best() -> None:
     best = first.then(second).best
     assert best is not None
     assert best.step == 1
+
+
+def test_best_checkpoint_stays_with_the_metric() -> None:
+    """It is the one that was reported last, whatever values come after it, also of a later attempt."""
+    first = agent(event(1, "heartbeat", metric=reported("0.5", "0.3")))
+    kept: dict[str, Any] = {"place": "s3://lab/run/step-20", "of_step": 20, "value": "0.3"}
+    after = agent(event(2, "best", **kept), event(3, "heartbeat", metric=reported("0.4")), before=first.agent)
+    assert after.agent.metric is not None
+    assert after.agent.metric.kept == BestCheckpoint("s3://lab/run/step-20", 20, "0.3")
+    later = SeenMetric("lower", value("0.6"))
+    assert after.agent.metric.then(later).kept == after.agent.metric.kept
+    for changed in ({"place": ""}, {"of_step": "20"}, {"value": "nan"}, {"value": "x"}):
+        again = agent(event(4, "best", **{**kept, **changed}), before=first.agent)
+        assert again.agent.metric is not None
+        assert again.agent.metric.kept is None, changed

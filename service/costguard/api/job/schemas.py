@@ -67,12 +67,21 @@ class MetricValueOut(Out):
     at: Moment = Field(description="The time at which the agent read it.")
 
 
+class BestCheckpointOut(Out):
+    """The checkpoint with the best value of the metric, which is kept next to the newest ones."""
+
+    place: str = Field(description="The address of the checkpoint.")
+    step: int
+    text: str = Field(description="The value of the last evaluation that was not after its step.", examples=["0.3417"])
+
+
 class SeenMetricOut(Out):
     """The values that the command has printed on all VMs."""
 
     better: Annotated[str, one_of(("lower", "higher"))]
     last: MetricValueOut
     best: MetricValueOut | None = Field(description="The best value; null: no value was finite.")
+    kept: BestCheckpointOut | None = Field(description="The best checkpoint; null: none is known.")
 
 
 class JobOut(Out):

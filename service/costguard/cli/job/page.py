@@ -138,6 +138,8 @@ def _values(answer: Answer) -> Iterator[tuple[str, str]]:
         yield "step", _progress(answer)
     if (metric := job.get("metric")) is not None:
         yield "metric", _metric(metric)
+        if (kept := metric["kept"]) is not None:
+            yield "best checkpoint", f"step {kept['step']:,}, metric {kept['text']}: {kept['place']}"
     if spec["checkpoint"]:
         yield "checkpoint", _checkpoint(answer)
     if (on_notice := answer.get("on_notice")) is not None and on_notice["text"]:

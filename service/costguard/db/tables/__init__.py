@@ -80,7 +80,7 @@ from costguard.db.tables.spend import (
     running_totals,
 )
 from costguard.db.tables.stages import STORED_STAGE, data_stages, stage_uses
-from costguard.db.tables.sweeps import OPEN_SWEEP, sweep_jobs, sweep_members, sweeps
+from costguard.db.tables.sweeps import OPEN_SWEEP, sweep_jobs, sweep_members, sweep_stops, sweeps
 from costguard.db.tables.traffic import feed_wire, hourly_counts
 
 __all__ = [
@@ -172,6 +172,7 @@ __all__ = [
     "storage_spans",
     "sweep_jobs",
     "sweep_members",
+    "sweep_stops",
     "sweeps",
     "tracked_runs",
     "tracker_points",

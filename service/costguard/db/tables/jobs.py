@@ -53,6 +53,8 @@ jobs = Table(
     Column("settled_at", Timestamp),
     Column("cancel_asked_at", Timestamp),
     Column("cancel_asked_by", String, nullable=False, server_default=""),
+    Column("early_why", Text, nullable=False, server_default=""),  # why Costguard ended it early; "": it did not
+    Column("early_reason", Text, nullable=False, server_default=""),
     Column("next_at", Timestamp),
     # It is to be cancelled once a checkpoint was written after this.
     Column("cancel_after_at", Timestamp),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from sqlalchemy import (
     BigInteger,
     Column,
+    Double,
     ForeignKey,
     ForeignKeyConstraint,
     Index,
@@ -16,7 +17,7 @@ from sqlalchemy import (
     text,
 )
 
-from costguard.db.tables.base import Json, metadata
+from costguard.db.tables.base import Json, JsonOrNull, metadata
 from costguard.db.types import Timestamp
 
 # Queries say this in the very same words, so that both databases use the small index.
@@ -43,6 +44,9 @@ sweeps = Table(
     Column("settled_at", Timestamp),
     Column("cancel_asked_at", Timestamp),
     Column("cancel_asked_by", String, nullable=False, server_default=""),
+    Column("halving", JsonOrNull),  # NULL: no member is stopped as a loser
+    Column("halving_ended_at", Timestamp),
+    Column("halving_ended_by", String, nullable=False, server_default=""),
 )
 Index("ix_sweeps_created_at", sweeps.c.created_at, sweeps.c.id)
 Index("ix_sweeps_open", sweeps.c.id, sqlite_where=text(OPEN_SWEEP), postgresql_where=text(OPEN_SWEEP))
@@ -56,6 +60,8 @@ sweep_members = Table(
     Column("spec", Json, nullable=False),
     Column("recipe", Json, nullable=False),
     Column("tries", Integer, nullable=False, server_default=text("1")),
+    Column("kept_at", Timestamp),  # since when halving does not stop it
+    Column("kept_by", String, nullable=False, server_default=""),
 )
 
 sweep_jobs = Table(
@@ -67,4 +73,21 @@ sweep_jobs = Table(
     Column("try", Integer, nullable=False),
     ForeignKeyConstraint(["sweep_id", "number"], ["sweep_members.sweep_id", "sweep_members.number"]),
     UniqueConstraint("sweep_id", "number", "try"),  # a try is launched once
+)
+
+# The members that halving has stopped, with what is expected to be saved by it.
+sweep_stops = Table(
+    "sweep_stops",
+    metadata,
+    Column("job_id", String, ForeignKey("jobs.id"), primary_key=True),
+    Column("sweep_id", String, nullable=False),
+    Column("number", Integer, nullable=False),
+    Column("stopped_at", Timestamp, nullable=False),
+    Column("step", Double, nullable=False),  # at which it was compared
+    Column("unit", String, nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("rest_s", BigInteger),  # what it would have run for still; NULL: its pace is not known
+    Column("gpus", Integer, nullable=False),  # of all its VMs
+    Column("saved_nanos", BigInteger),  # NULL: its pace or its rate is not known
+    ForeignKeyConstraint(["sweep_id", "number"], ["sweep_members.sweep_id", "sweep_members.number"]),
 )

@@ -16,7 +16,7 @@ from costguard.jobs.rows.reported import agent_fields
 from costguard.jobs.rows.reported.agent_fields import DrillReport, MeasuredMinute, drill_report
 from costguard.model.attempt import STANDING_BY, AgentState, AttemptState, EndedRound, Exit
 from costguard.model.job import SeenCheckpoint
-from costguard.model.metric import HIGHER, LOWER, MetricValue, SeenMetric
+from costguard.model.metric import HIGHER, LOWER, BestCheckpoint, MetricValue, SeenMetric
 from costguard.model.progress import SeriesPoint
 from costguard_vm.model.checkpoint import MOST_PASSED_OVER
 
@@ -143,6 +143,8 @@ def _take(update: AgentUpdate, event: AgentEvent, now: datetime, shift: timedelt
             update = replace(update, started_run=True)
         case "image":
             agent = replace(agent, image_digest=_digest(fields.get("digest")) or agent.image_digest)
+        case "best" if agent.metric is not None and (kept := _best_checkpoint(fields)) is not None:
+            agent = replace(agent, metric=replace(agent.metric, kept=kept))
         case "notice" if fields.get("what") == "preemption":
             agent = replace(agent, noticed_at=agent.noticed_at or moment(event.at))
         case "notice" if fields.get("what") == "maintenance":
@@ -320,11 +322,18 @@ def _metric(seen: object, moment: Callable[[object], datetime]) -> SeenMetric | 
     if not isinstance(seen, Mapping) or (better := seen.get("better")) not in (LOWER, HIGHER):
         return None
     last, best = _measured(seen.get("last"), moment), _measured(seen.get("best"), moment)
-    return (
-        None
-        if last is None
-        else SeenMetric(better, last, best if best is not None and best.value is not None else None)
-    )
+    finite = best if best is not None and best.value is not None else None
+    return None if last is None else SeenMetric(better, last, finite)
+
+
+def _best_checkpoint(fields: Mapping[str, object]) -> BestCheckpoint | None:
+    """Reads the best checkpoint; None where something of it is missing."""
+    place, step, text = _text(fields.get("place"), _MOST_ERROR), _number(fields.get("of_step")), fields.get("value")
+    try:
+        number = float(_text(text, _SHORT))
+    except ValueError:
+        return None
+    return BestCheckpoint(place, step, repr(number)) if place and step is not None and isfinite(number) else None
 
 
 def _measured(seen: object, moment: Callable[[object], datetime]) -> MetricValue | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -16,7 +15,8 @@ from costguard.jobs.rows.reported import checkpoint_rows, progress_rows
 from costguard.model.attempt import Attempt
 from costguard.model.duration import span_text
 from costguard.model.event import Event
-from costguard.model.job import Job
+from costguard.model.job import EarlyEnd, Job
+from costguard.model.metric import HIGHER, LOWER, better_of
 from costguard.model.money import Money
 from costguard.model.progress import EVALUATION, LOSS, NAMED, SeriesPoint
 from costguard.spend import burning
@@ -25,10 +25,6 @@ from costguard_vm.progress.loss import LossTrouble, loss_trouble
 from costguard_vm.progress.series import rewound
 
 _LOSS_POINTS = 100  # that are looked at, the new ones included
-_LOWER = re.compile(
-    r"loss|error|perplexity|ppl|\bwer\b|\bcer\b|\bm[as]e\b|rmse|\bfid\b|\bnll\b|\bbp[bd]\b", re.IGNORECASE
-)
-_HIGHER = re.compile(r"acc|f1|auc|\bmap|iou|dice|bleu|rouge|score|psnr|ssim|recall|precision|reward", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,9 +94,20 @@ def _announce(
     if trouble is not None:
         events.append(job_events.loss_wrong(job, attempt, new[trouble.place], trouble.value, trouble.usual, now))
     if still is not None and (shown := _unsilenced(job, _standstill(connection, job, attempt, still))) is not None:
-        events.append(job_events.stands_still(job, shown.name, shown.text, _mark(shown), now))
+        if job.spec.stop_when_flat:
+            events += _finished_early(connection, job, shown, now)
+        else:
+            events.append(job_events.stands_still(job, shown.name, shown.text, _mark(shown), now))
     events = [event for event in events if not burning.recorded_at(connection, [event.key])]
     audit_log.append(connection, events, now)
+
+
+def _finished_early(connection: Connection, job: Job, still: Standstill, now: datetime) -> list[Event]:
+    """Stores the wish to finish it, once; no event where it is over or a user cancels it already."""
+    reason = f"stopped when flat, as it was to be: its {still.name} {still.text}"
+    if not job_rows.end_early(connection, job.id, EarlyEnd.FLAT, reason, now):
+        return []
+    return [job_events.stopped_when_flat(job, still.name, reason, now)]
 
 
 def hint_of(connection: Connection, job: Job) -> Standstill | None:
@@ -180,9 +187,9 @@ def chosen_curve(better: str | None, series: Collection[str]) -> ChosenCurve | N
     if better is not None:
         return ChosenCurve(NAMED, "metric", better) if NAMED in series else None
     evaluations = sorted(name for name in series if name.startswith(EVALUATION))
-    for pattern, which in ((_LOWER, "lower"), (_HIGHER, "higher")):
+    for which in (LOWER, HIGHER):
         for name in evaluations:
-            if pattern.search(shown := name[len(EVALUATION) :]):
+            if better_of(shown := name[len(EVALUATION) :]) == which:
                 return ChosenCurve(name, shown, which)
     if evaluations or LOSS not in series:
         return None

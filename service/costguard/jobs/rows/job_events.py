@@ -219,6 +219,11 @@ def cancel_after(job: Job, by: str, now: datetime) -> Event:
     return of_job("CancelAfterAsked", job, now, text, f"cancel_after_asked/{now:%Y%m%dT%H%M%S%f}", actor=by)
 
 
+def stopped_when_flat(job: Job, metric: str, reason: str, now: datetime) -> Event:
+    text = f"Job {job.title} is {_closed(reason)}"
+    return of_job("JobStoppedWhenFlat", job, now, text, "stopped_when_flat", metric=metric)
+
+
 def never_mind(job: Job, by: str, now: datetime) -> Event:
     taken_back = " It is not cancelled after its next checkpoint." if job.cancel_after_at is not None else ""
     text = f"{by} wants no hint about job {job.title} before it has a new best value.{taken_back}"

@@ -30,7 +30,7 @@ from costguard.db.tables import LIVE_ATTEMPT, OPEN_JOB, attempts, jobs, tracked_
 from costguard.db.types import storable
 from costguard.jobs.rows.reported import checkpoint_rows
 from costguard.model.attempt import AttemptState
-from costguard.model.job import Job, JobKind, JobSpec, JobState, SeenCheckpoint
+from costguard.model.job import COSTGUARD, EarlyEnd, Job, JobKind, JobSpec, JobState, SeenCheckpoint
 from costguard.model.launch import Recipe
 
 # Keys that a later version wrote are passed over, and fields that an earlier one lacked have their defaults.
@@ -209,6 +209,15 @@ def ask_cancel(connection: Connection, job_id: str, by: str, reason: str, at: da
     return connection.execute(mine.values(values)).rowcount == 1
 
 
+def end_early(connection: Connection, job_id: str, why: EarlyEnd, reason: str, at: datetime) -> bool:
+    """Write down why Costguard ends it now, as a cancel would. False: it is over, or a cancel was asked before."""
+    values = {"early_why": why.value, "early_reason": storable(reason)}
+    mine = update(jobs).where(jobs.c.id == job_id, jobs.c.cancel_asked_at.is_(None), _OPEN)
+    if connection.execute(mine.values(values)).rowcount != 1:
+        return False
+    return ask_cancel(connection, job_id, COSTGUARD, f"{reason}; its command gets time to save first.", at)
+
+
 def ask_cancel_after(connection: Connection, job_id: str, by: str, at: datetime) -> bool:
     """Write down who wants it cancelled after its next checkpoint. False: it is over, or a cancel was asked before."""
     values = {"cancel_after_at": at, "cancel_after_by": storable(by), "next_at": None}
@@ -343,6 +352,8 @@ def _job(row: Row[Any]) -> Job:
         settled_at=row.settled_at,
         cancel_asked_at=row.cancel_asked_at,
         cancel_asked_by=row.cancel_asked_by,
+        early=EarlyEnd(row.early_why) if row.early_why else None,
+        early_reason=row.early_reason,
         cancel_after_at=row.cancel_after_at,
         cancel_after_by=row.cancel_after_by,
         never_mind_at=row.never_mind_at,

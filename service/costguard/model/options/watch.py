@@ -1,4 +1,4 @@
-"""The options of what is watched in a job's output, and of what its agent may look at."""
+"""The options of what is watched in a job's output, of what follows from it, and of what its agent may look at."""
 
 from __future__ import annotations
 
@@ -111,6 +111,19 @@ WATCH = (
             "Without progress",
             words=(("", "its owner is notified"), ("restart", "it is also restarted from its newest checkpoint")),
         ),
+    ),
+    Option(
+        place="stop_when_flat",
+        takes=Takes.SWITCH,
+        default=False,
+        panel=Panel.WATCH,
+        description="Whether to finish it early once its metric, or loss, stands still. It needs checkpoints.",
+        flag=Flag("--stop-when-flat", "", "Finish early, as succeeded, once the metric or loss stands still."),
+        input=Input(
+            "When its metric stands still",
+            words=(("", "its owner gets a hint"), ("yes", "it is finished early, as succeeded")),
+        ),
+        details=("When its metric stands still", "it is finished early"),
     ),
     Option(
         place="stacks",

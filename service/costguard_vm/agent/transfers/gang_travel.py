@@ -343,7 +343,7 @@ class GangTravel(TravellingCheckpoints):
         self._trouble = ""
         self._report_saved(one, time.monotonic() - started_at)
         if not self._is_hurried:
-            self._remote.trim(transfer)
+            self._trim(transfer)
         return True
 
     def _names_wanted(self, earlier: Listing | None = None) -> list[str]:

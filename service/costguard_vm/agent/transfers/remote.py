@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 from collections.abc import Mapping
@@ -10,6 +11,7 @@ from datetime import datetime, timezone
 from typing import Callable, NamedTuple, Sequence, TypeVar
 
 from costguard_vm.agent.failures import NothingThere, TransferFailed
+from costguard_vm.checkpoints.best import Best, Evaluations, KnownValues, to_delete
 from costguard_vm.checkpoints.judge import age, candidates
 from costguard_vm.checkpoints.layouts.base import CandidateCheckpoint, FileChanged, join
 from costguard_vm.checkpoints.layouts.megatron import TRACKER
@@ -18,6 +20,9 @@ from costguard_vm.checkpoints.uploads import OURS, SLOTS, UPLOADING, in_order, i
 from costguard_vm.model.checkpoint import Framework, Listing, LookFor, StoredFile, names_a_file
 
 from .transfer import Progress, Transfer
+
+BEST = f"{OURS}best.json"  # the note of checkpoints' values
+_LARGEST_NOTE = 1 << 20  # bytes
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -133,7 +138,9 @@ def _stands(
 class RemoteCheckpoints:
     """`keep` is how many complete ones stay; 0: all. Used by one thread."""
 
-    def __init__(self, location: str, look_for: LookFor, keep: int) -> None:
+    def __init__(self, location: str, look_for: LookFor, keep: int, better: str = "") -> None:
+        self._values, self.evaluations = KnownValues(better), Evaluations()
+        self._own: set[str] = set()  # the names of those that this run has uploaded
         self.location, self._look_for, self._keep = location.rstrip("/"), look_for, keep
         self._held: dict[str, Held] = {}
         self._unfinished: list[str] = []
@@ -156,7 +163,11 @@ class RemoteCheckpoints:
             groups = in_order(one, markers(one, slots.get(slot, plain), self._look_for), self._look_for.marker)
             named = pointer(replace(one, name=one.name[len(slot) :]))
             self._held[one.name] = Held(one.name, step_of(one.step), age(one)[1], groups, named)
-        self._there = files
+        self._there, self._own = files, set()
+        if self._values.is_wanted and BEST in files:
+            with contextlib.suppress(NothingThere):
+                note = transfer.read(join(self.location, BEST), 0, min(files[BEST].size, _LARGEST_NOTE))
+                self._values.read(note, self._held)
         self._unfinished = [path for path in files if path.startswith(UPLOADING)]
         return whole
 
@@ -236,6 +247,7 @@ class RemoteCheckpoints:
         placed = in_slot(prefix, one) if prefix else one
         paths = [prefix + path for path in upload.paths]
         before = self._held.pop(placed.name, None)
+        self._values.forget(placed.name)
         groups = [[prefix + path for path in group] for group in upload.groups]
         if upload.is_one_file:
             put(target, upload.paths)
@@ -266,14 +278,36 @@ class RemoteCheckpoints:
             del self._begun[placed.name]
         now = datetime.now(timezone.utc)
         self._held[placed.name] = Held(placed.name, step_of(one.step), now, groups, upload.written)
+        self._own.add(placed.name)
         return placed.name
 
-    def trim(self, transfer: Transfer) -> None:
-        """Deletes all but the newest; what the run resumed from stays, and so does the newest of all."""
+    def best_of(self, names: Sequence[tuple[str, int]]) -> str:
+        """Returns which of these checkpoints of this run is the best, by name and step; "" where that is not known."""
+        values = KnownValues(self._values.better)
+        values.learn(dict(names), self.evaluations, [name for name, step in names if step >= 0])
+        best = values.best()
+        return best.name if best is not None else ""
+
+    def best(self, transfer: Transfer) -> Best | None:
+        """Returns the best by the job's metric, as far as its values are known, and notes them for the next run."""
+        if not self._values.is_wanted or self.is_file:
+            return None
+        steps = {one.name: one.step for one in self._held.values() if one.step >= 0}
+        if self._values.learn(steps, self.evaluations, self._own):
+            transfer.write(join(self.location, BEST), self._values.note())
+        return self._values.best()
+
+    def trim(self, transfer: Transfer) -> Best | None:
+        """Deletes all but the newest. What the run resumed from stays, and so does the best, which is returned.
+
+        Its note is written before anything is deleted: the agent of the next VM spares it, too.
+        """
+        best = self.best(transfer)
         newest = sorted(self._held.values(), key=lambda one: (one.step, one.written_at), reverse=True)
-        for old in newest[self._keep :] if self._keep else ():
-            if old.name != self._resumed:
-                self._delete(transfer, old)
+        always = {self._resumed, best.name if best is not None else ""}
+        for name in to_delete([one.name for one in newest], self._keep, always):
+            self._delete(transfer, self._held[name])
+        return best
 
     def _delete(self, transfer: Transfer, old: Held) -> None:
         sign = note_of(old.name)

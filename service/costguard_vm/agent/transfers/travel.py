@@ -19,13 +19,14 @@ from costguard_vm.agent.failures import TransferFailed
 from costguard_vm.agent.files import read_json, say, utc, write, write_json
 from costguard_vm.agent.processes import Gentle
 from costguard_vm.agent.settings import AttemptSettings, NotStarted
+from costguard_vm.checkpoints.best import Best, Evaluations
 from costguard_vm.checkpoints.folder import Folder
 from costguard_vm.checkpoints.judge import age, candidates, judge, verdict_on
 from costguard_vm.checkpoints.layouts.base import CandidateCheckpoint, join
 from costguard_vm.model.checkpoint import CheckpointState, Framework, Listing, LookFor, filled
 
 from .preparation import CommandSecrets, Stage
-from .remote import RemoteCheckpoints, Upload, fingerprint, planned, pointer, slot_of
+from .remote import RemoteCheckpoints, Upload, fingerprint, planned, pointer, slot_of, step_of
 from .transfer import Transfer, TransferProgress
 from .upload_pace import UploadPace
 
@@ -59,7 +60,9 @@ class TravellingCheckpoints:
         self._tells = settings.gang.get("node", "0") == "0"  # of several VMs, the first says what became of checkpoints
         self._uploads = self._tells
         self._path = on_the_vm(settings, self._local, volumes)
-        self._remote = RemoteCheckpoints(plan.get("location", ""), self._look_for, int(plan.get("keep", "3")))
+        self._remote = RemoteCheckpoints(
+            plan.get("location", ""), self._look_for, int(plan.get("keep", "3")), self._better()
+        )
         self._noted = os.path.join(folder, "uploaded.json")
         self._uploaded: dict[str, str] = read_json(self._noted)  # fingerprints by name
         self._every = min(settings.look_s, LOOK_S)
@@ -73,8 +76,19 @@ class TravellingCheckpoints:
         self._saved: list[str] = []
         self.uploaded_at: dict[str, float] = {}  # by this process, by name
         self._trouble, self._is_warned = "", False
+        self._best: Best | None = None  # as it was reported last
+        self.read_metric: Callable[[], object] = lambda: None  # puts what was printed since into the evaluations
         self.progress = TransferProgress()
         self._pace = UploadPace()
+
+    def _better(self) -> str:
+        """Returns the better direction of the job's metric; "" where it names none."""
+        return self._settings.metric_better if self._settings.metric_pattern else ""
+
+    @property
+    def evaluations(self) -> Evaluations:
+        """Returns what the metric's values are put into as they are printed."""
+        return self._remote.evaluations
 
     @property
     def is_wanted(self) -> bool:
@@ -240,6 +254,9 @@ class TravellingCheckpoints:
         self._note_look(listing)
         if not wanted:
             self._warn_of_unrecognised(listing)
+            if self._better() and not self._is_hurried:  # an evaluation is often printed after its step was saved
+                self.read_metric()
+                self._tell_best(self._remote.best(self._secrets.transfer(self._wait, self._gentle)))
             return False
         self._upload(wanted[0], listing)
         return True
@@ -261,15 +278,20 @@ class TravellingCheckpoints:
             self._send("unrecognised", text=text)
 
     def _wanted(self, listing: Listing, earlier: Listing | None) -> list[Upload]:
-        """The complete checkpoints that are not at the location, the newest first; of many, as many as are kept."""
+        """The complete checkpoints that are not at the location, the newest first; of many, as many as are kept.
+
+        The best by the job's metric is one of them, however many newer ones there are.
+        """
         if earlier is None and not self._is_final:
             return []
         folder = Folder(self._path, self._local)
         chosen: list[Upload] = []
         rank, most = 0, int(self._settings.checkpoint.get("keep", "3"))
-        for one in sorted(candidates(listing, self._look_for, folder), key=age, reverse=True):
-            if most and rank >= most:
-                break
+        newest = sorted(candidates(listing, self._look_for, folder), key=age, reverse=True)
+        best = self._remote.best_of([(one.name, step_of(one.step)) for one in newest])
+        for one in newest:
+            if most and rank >= most and one.name != best:
+                continue
             if self._uploaded.get(one.name) == fingerprint(one, listing):
                 rank += 1
                 continue
@@ -304,7 +326,7 @@ class TravellingCheckpoints:
         self._trouble = ""
         self._report_saved(one, time.monotonic() - started_at)
         if not self._is_hurried:
-            self._remote.trim(transfer)
+            self._trim(transfer)
 
     @property
     def _gentle(self) -> Gentle:
@@ -319,6 +341,17 @@ class TravellingCheckpoints:
         size = sum(file.size for file in one.files.values())
         seconds = round(took_s, 1)
         self._send("saved", is_urgent=False, name=one.name, step=one.step, bytes=size, seconds=seconds, saved_at=utc())
+
+    def _trim(self, transfer: Transfer) -> None:
+        """Deletes old checkpoints, by what the metric was up to now."""
+        self.read_metric()
+        self._tell_best(self._remote.trim(transfer))
+
+    def _tell_best(self, best: Best | None) -> None:
+        """Reports the best checkpoint by the job's metric, whenever it is another one or has another value."""
+        if best is not None and best != self._best:
+            self._best, place = best, join(self._remote.location, best.name)
+            self._send("best", is_urgent=False, place=place, of_step=best.step, value=repr(best.value))
 
     def _note(self, progress: TransferProgress) -> None:
         self.progress = progress

@@ -141,8 +141,7 @@ def _stop(view: JobView, run: PresentRun, context: JobContext) -> EndAttempt | T
     """The stop that a user or a limit requires now, or the moment from which one will."""
     attempt, job = run.attempt, view.job
     if job.cancel_asked_at is not None:
-        reason = f"cancelled by {job.cancel_asked_by or 'an unknown user'}"
-        return notice_or_end(run, job.spec.kind, "cancel", Outcome.CANCELLED, reason)
+        return notice_or_end(run, job.spec.kind, "cancel", Outcome.CANCELLED, job.cancel_text)
     at = stop_at(view, attempt, context.terms.cancel_grace + _ALLOWANCE, context.now)
     if at is not None and at <= context.now:
         reason = f"{ceiling_text(view)} is reached: {view.spent} are spent"

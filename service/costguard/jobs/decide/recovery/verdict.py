@@ -20,7 +20,7 @@ from costguard.jobs.decide.view import NEVER_A_VM, NO_ROOM, JobContext, JobView
 from costguard.model.attempt import SETUP_FAILED, Attempt, AttemptState, Outcome
 from costguard.model.buying import longest_run
 from costguard.model.duration import span_text
-from costguard.model.job import JobKind, JobState, OnHang, Terms
+from costguard.model.job import EarlyEnd, JobKind, JobState, OnHang, Terms
 from costguard.model.words import count_text
 
 _IN_VAIN = 3  # VMs in a row that were lost before anything new was saved
@@ -36,7 +36,8 @@ def verdict(view: JobView, context: JobContext) -> Verdict | None:
     if last is not None and last.attempt.outcome is Outcome.SUCCEEDED:
         return JobState.SUCCEEDED, f"{last.attempt.reason}{_after(view)}"
     if job.cancel_asked_at is not None:
-        return JobState.CANCELLED, f"cancelled by {job.cancel_asked_by or 'an unknown user'}{_after(view)}"
+        state = JobState.SUCCEEDED if job.early is EarlyEnd.FLAT else JobState.CANCELLED
+        return state, f"{job.cancel_text}{_after(view)}"
     if is_stopped_by_deadline(job, context.now):
         saved = f"; what it saved stays at {job.spec.checkpoint.location}" if job.spec.checkpoint is not None else ""
         return JobState.FAILED, f"stopped because its deadline has passed{saved}{_after(view)}"

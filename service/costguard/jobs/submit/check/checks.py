@@ -258,6 +258,9 @@ def _all(spec: JobSpec, guard_url: str, now: datetime) -> Iterator[JobRefusal]:
     yield from gang_problems(spec)
     if spec.drill and (why := drill_refusal(spec)):
         yield JobRefusal("drill", f"There is nothing to drill: {why}")
+    if spec.stop_when_flat and spec.checkpoint is None and spec.kind is not JobKind.DEV:
+        message = "A job that is finished early leaves its newest checkpoint: name the location of checkpoints."
+        yield JobRefusal("stop_when_flat", message)
     yield from option_problems(spec)
     yield from _of_variables(spec)
     yield from _of_credentials(spec)
