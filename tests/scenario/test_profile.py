@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -14,10 +15,11 @@ def test_profile_of_a_training_reaches_the_guard(tmp_path: Path) -> None:
     with ground(tmp_path, more_settings="profile = true") as place:
         job = place.launch("--steps", "100000", "--step-seconds", "0.05")
 
-        for minutes in (1, 2, 3):
-            place.wait(
-                lambda minutes=minutes: place.ask(f"jobs/{job}/diagnosis")["minutes"] >= minutes, f"minute {minutes}"
-            )
+        def has_minutes(count: int) -> bool:
+            return bool(place.ask(f"jobs/{job}/diagnosis")["minutes"] >= count)
+
+        for count in (1, 2, 3):
+            place.wait(partial(has_minutes, count), f"{count} minutes were reported")
         place.wait(lambda: place.ask(f"jobs/{job}/profile")["windows"], "a window has come")
 
         answer = place.ask(f"jobs/{job}/profile")
