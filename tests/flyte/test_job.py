@@ -36,6 +36,7 @@ EVERYTHING = CostguardJob(
     keep=2,
     uploads_itself=False,
     ceiling="60",
+    max_vm_hours=40,
     deadline="2026-12-01T00:00:00Z",
     deadline_in_hours=18,
     work_hours=8,

@@ -155,6 +155,7 @@ class JobSpec:
     checkpoint: CheckpointPlan | None = None
     step_pattern: str = ""  # "" is the agent's own
     ceiling: Money | None = None  # of all attempts together
+    max_vm_time: timedelta | None = None  # that the VMs of all attempts may run, added up
     deadline: datetime | None = None  # when it must be finished
     deadline_in: timedelta | None = None  # the same from its launch on; `deadline` is worked out from it
     work: timedelta | None = None  # how long it takes on its preset without interruptions, as its owner thinks

@@ -338,6 +338,15 @@ def drill_job(job_id: str, body: schemas.DrillBody) -> Call[schemas.JobResponse]
     return Call("POST", ("api", "v1", "jobs", job_id, "drill"), body=body)
 
 
+def read_lineage(job_id: str) -> Call[schemas.LineageResponse]:
+    """Add up the cost of a job's lineage. Lists the jobs that it started from, such as a pretraining, and those
+    that started from it, such as fine-tunings. A job starts from another where its location held a checkpoint,
+    or where an input, its command or its environment names an address in the place where the other stores its
+    checkpoints or outputs. It is written down as the job is submitted.
+    """
+    return Call("GET", ("api", "v1", "jobs", job_id, "lineage"))
+
+
 def never_mind(job_id: str, body: schemas.NeverMindBody) -> Call[schemas.JobResponse]:
     """Silence the hint about a job. Silences the hint at its metric's standstill until a new best value, and
     undoes a cancel after a checkpoint.

@@ -95,7 +95,7 @@ class ArchiveOut(TypedDict):
 
 
 class AtRiskOfDeadlineOut(TypedDict):
-    risk: Literal["work", "stock", "no_on_demand", "ceiling", "failures", "held", "unsaved"]
+    risk: Literal["work", "stock", "no_on_demand", "ceiling", "vm_hours", "failures", "held", "unsaved"]
     text: str
     """Explains why, when the job is expected to finish, and what would help."""
 
@@ -1374,6 +1374,10 @@ class JobBody(TypedDict):
     """
     max_preemptions: NotRequired[int]
     """The number of preemptions that it survives."""
+    max_vm_hours: NotRequired[float | None]
+    """The most hours that its VMs may run, added up over all of them and all attempts: four VMs use four an
+    hour.
+    """
     metric: NotRequired[MetricBody | None]
     """A number in the output, such as a validation loss."""
     mlflow_run: NotRequired[str]
@@ -1426,6 +1430,18 @@ class JobBody(TypedDict):
 
 
 JobKind = Literal["training", "dev"]
+
+
+class JobOriginOut(TypedDict):
+    """An address from which a job starts."""
+
+    address: str
+    parent: str | None
+    """The id of the job that stored what lies there; null: not known."""
+    uses: Literal["checkpoint", "input", "command"]
+    """`checkpoint`: it lay at the job's own location when the job was submitted; `input`: one of its inputs;
+    `command`: its command, setup or environment names it.
+    """
 
 
 class JobOut(TypedDict):
@@ -1487,10 +1503,14 @@ class JobOutlookOut(TypedDict):
     """The expected end if its VM starts within 20 minutes; null: the duration is not known."""
     least: OfferOut | None
     """The cost in the cheapest zone that it may use."""
+    max_vm_seconds: int | None
+    """The limit on the time of its VMs; null: none."""
     meets_deadline: Literal["yes", "at_risk", "no", "unknown"]
     most: OfferOut | None
     """The cost in the most expensive zone that it may use."""
     within_ceiling: Literal["yes", "at_risk", "no", "unknown"]
+    within_vm_hours: Literal["yes", "at_risk", "no", "unknown"]
+    """Whether its VMs may run for as long as its work takes; `at_risk`: not with another start."""
 
 
 class JobPlanOut(TypedDict):
@@ -1573,6 +1593,8 @@ class JobResponse(TypedDict):
     """
     trackers: list[TrackedRunOut]
     """The runs of experiment trackers that it names."""
+    vm_seconds: int
+    """The time for which its VMs have run, added up over all of them and all attempts."""
     work_at_risk: AtRiskOut | None
     """The work since the newest checkpoint; null: no command is running."""
 
@@ -1601,6 +1623,8 @@ class JobSpecOut(TypedDict):
     """
     max_preemptions: int
     """The number of preemptions that it survives."""
+    max_vm_seconds: int | None
+    """The most seconds that its VMs may run, added up over all of them."""
     metric: MetricOut | None
     mlflow_run: str
     """The MLflow run that its cost is logged to; empty: none."""
@@ -1937,6 +1961,52 @@ class LifetimesResponse(TypedDict):
     currency: str
     lifetimes: list[LifetimeOut]
     next_cursor: str | None
+
+
+class LineageJobOut(TypedDict):
+    cost: Amount
+    """The cost of the job itself so far."""
+    created_at: str
+    depth: int
+    """The distance from the job: below zero for what it started from."""
+    id: str
+    origins: list[JobOriginOut]
+    others: list[str]
+    """The ids of further jobs on its way to the job; it is listed once."""
+    owner: str
+    parent: str | None
+    """The id of the job under which it stands in the tree; null: none."""
+    preset: str
+    state: Literal["queued", "provisioning", "running", "recovering", "succeeded", "failed", "cancelled"]
+    title: str
+    with_below: Amount
+    """The cost of it and of all that started from it; each job counts once."""
+
+
+class LineageResponse(TypedDict):
+    ancestors: list[LineageJobOut]
+    """The jobs that it started from, the oldest first."""
+    as_of: str
+    currency: str
+    descendants: list[LineageJobOut]
+    """The jobs that started from it, each below its parent."""
+    downward: Amount
+    """The cost of the job with all that started from it."""
+    is_whole: bool
+    """False: jobs were left out, since there are more than 500."""
+    job: LineageJobOut
+    price_note: str | None
+    """The age of the prices behind these figures, where they came with Costguard: after 60 days they are an
+    estimate. null: they were read from Google's catalogue.
+    """
+    total: Amount
+    """The cost of all of these jobs; each counts once."""
+    unknown: list[JobOriginOut]
+    """Checkpoints that lay at the location of one of these jobs when it was submitted, and that no known job
+    saved: their cost is in none of the sums.
+    """
+    upward: Amount
+    """The cost of the job with all that it started from: what its result came to."""
 
 
 class LinksOut(TypedDict):
@@ -2599,6 +2669,10 @@ class QuoteBody(TypedDict):
     """
     max_preemptions: NotRequired[int]
     """The number of preemptions that it survives."""
+    max_vm_hours: NotRequired[float | None]
+    """The most hours that its VMs may run, added up over all of them and all attempts: four VMs use four an
+    hour.
+    """
     metric: NotRequired[MetricBody | None]
     """A number in the output, such as a validation loss."""
     mlflow_run: NotRequired[str]

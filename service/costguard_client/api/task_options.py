@@ -109,6 +109,10 @@ class TaskOptions:
     """The hours that each VM may run; then Google ends it."""
     ceiling: str | None = None
     """The most that all its VMs together may cost."""
+    max_vm_hours: float | None = None
+    """The most hours that its VMs may run, added up over all of them and all attempts: four VMs use four an
+    hour.
+    """
     deadline: str | None = None
     """The time by which it must be finished."""
     deadline_in_hours: float | None = None
@@ -182,6 +186,7 @@ PLACES: Mapping[str, str] = {
     "disk_gib": "overrides.disk_gib",
     "max_run_hours": "overrides.max_run_hours",
     "ceiling": "ceiling",
+    "max_vm_hours": "max_vm_hours",
     "deadline": "deadline",
     "deadline_in_hours": "deadline_in_hours",
     "work_hours": "work_hours",

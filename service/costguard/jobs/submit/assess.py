@@ -67,6 +67,7 @@ class Assessment:
     waits: WaitCounts = NO_WAITS
     addresses: Mapping[str, AddressChoice] = field(default_factory=dict)  # by region
     save: timedelta | None = None  # how long a save on a notice took when it was last measured
+    is_looked_at: bool = False  # its checkpoints' location, so that `resume` is all that is there
 
     @property
     def download_cost(self) -> Money:
@@ -154,7 +155,7 @@ class Assessor:
         counts, waits = seen.counts.get(kind, {}), seen.waits.get(kind, NO_WAITS)
         assessed = Assessment(spec, made, machine, hourly_rates, resume, warnings, ahead, refused)
         assessed = replace(assessed, moves=data.moves, start=start, counts=counts, addresses=addresses, save=save)
-        return replace(assessed, waits=waits)
+        return replace(assessed, waits=waits, is_looked_at=look is not None)
 
     def advised(self, case: Assessment) -> Assessment:
         """Adds Google's advice: on requests of flex-start, Spot's prices, and zones without history for a deadline."""

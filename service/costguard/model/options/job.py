@@ -6,7 +6,8 @@ A new option is a row here, a field of `JobSpec`, and, where its VM needs it, a 
 from __future__ import annotations
 
 from costguard.model.options.code_and_data import CHECKPOINTS, CODE, DATA
+from costguard.model.options.cost_and_time import COST
 from costguard.model.options.option import Option
-from costguard.model.options.vm_and_limits import COST, VM, WATCH
+from costguard.model.options.vm_and_limits import VM, WATCH
 
 JOB_OPTIONS: tuple[Option, ...] = (*CODE, *CHECKPOINTS, *DATA, *VM, *COST, *WATCH)
