@@ -23,7 +23,7 @@ def upgrade() -> None:
 
 
 def _lineages() -> None:
-    """Where jobs store and from what they start, and the same of the jobs that are there, the oldest first."""
+    """Where jobs store, from what they start and their labels; the first two also of jobs that are there."""
     op.create_table(
         "job_places",
         sa.Column("job_id", sa.String(), nullable=False),
@@ -45,6 +45,16 @@ def _lineages() -> None:
     )
     op.create_index("ix_job_origins_parent", "job_origins", ["parent_id"])
     connection = op.get_bind()
+    op.create_table(
+        "job_labels",
+        sa.Column("job_id", sa.String(), nullable=False),
+        sa.Column("label", sa.String(), nullable=False),
+        sa.Column("value", sa.String(), nullable=False),
+        sa.ForeignKeyConstraint(["job_id"], ["jobs.id"], name=op.f("fk_job_labels_job_id_jobs")),
+        sa.PrimaryKeyConstraint("job_id", "label", name=op.f("pk_job_labels")),
+    )
+    op.create_index("ix_job_labels_value", "job_labels", ["label", "value"])
+    count_changes(connection, "job_labels")
     count_changes(connection, "job_places")
     count_changes(connection, "job_origins")
     first = {row.job_id: row.resume_from for row in connection.execute(sa.text(_FIRST_VMS))}

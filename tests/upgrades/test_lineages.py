@@ -28,7 +28,7 @@ def spec(location: str, **given: Any) -> str:
 
 
 def test_jobs_of_before_get_their_places_and_parents(empty_database_url: str) -> None:
-    """The migration goes by the addresses in their requests, the oldest first, and by what their first VM resumed from."""
+    """The migration goes by the addresses in their requests, the oldest first, and what their first VM resumed from."""
     upgrade_to(empty_database_url, "0110")
     jobs = {
         "base": spec("gs://lab/base/"),

@@ -149,6 +149,7 @@ class JobSpec:
     image: str = ""  # a container image: tag or digest; "" runs on the VM itself
     pull: bool = False  # each VM asks for the tag again; otherwise the digest of the first pull stays
     environment: Mapping[str, str] = field(default_factory=dict)
+    labels: Mapping[str, str] = field(default_factory=dict)  # of its VMs, next to those of its preset
     secrets: Mapping[str, str] = field(default_factory=dict)
     workdir: str = ""
     mounts: tuple[str, ...] = ()
@@ -237,6 +238,11 @@ class Job:
     def comes_by_group(self) -> bool:
         """Says whether it may buy several VMs by flex-start: by a group, which makes all of them or none."""
         return self.spec.may_come_at_once and has_group_identity(self.recipe)
+
+    @property
+    def labels(self) -> Mapping[str, str]:
+        """Returns the labels that its VMs are launched with, but for those that Costguard adds: its preset's stay."""
+        return {**self.spec.labels, **self.recipe.labels}
 
     @property
     def is_gang(self) -> bool:

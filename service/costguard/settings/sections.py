@@ -105,6 +105,7 @@ class Settings(Section):
             teams=self.team_list(),
             budgets=self.budget_list(),
             spend_labels=self.spend.labels,
+            workflow_labels=self.spend.workflow_labels,
             access=replace(self.access.access, team_operators=team_operators),
             protection=self.enforcement.protection,
             stop_through=frozenset(self.enforcement.stop_through),

@@ -70,7 +70,7 @@ def since(connection: Connection, first: date, label: LabelFilter | None) -> lis
     return [
         Download(Whose(row.project, row.preset, row.owner, row.id), row.paid_at.date(), cost)
         for row in connection.execute(_paid(recent, begin <= _PAID_AT))
-        if (cost := _cost(row)) and (label is None or label.holds(row.labels or {}))
+        if (cost := _cost(row)) and (label is None or label.holds({**(row.own_labels or {}), **(row.labels or {})}))
     ]
 
 
@@ -82,6 +82,7 @@ def _paid(*conditions: ColumnElement[bool]) -> Select[Any]:
             *(columns.id, columns.project, columns.preset, columns.owner, _PAID_AT.label("paid_at")),
             columns.spec["inputs"].label("inputs"),
             columns.recipe["labels"].label("labels"),
+            columns.spec["labels"].label("own_labels"),
         )
         .join_from(attempts, jobs, jobs.c.id == attempts.c.job_id)
         .where(_HAS_INPUTS, attempts.c.heard_at.is_not(None), *conditions)

@@ -107,6 +107,16 @@ def list_events(
     )
 
 
+def list_executions(
+    *, label: str | None = None, value: str | None = None, limit: int | None = None
+) -> Call[schemas.ExecutionsResponse]:
+    """Add up executions of workflows. Lists executions of workflows, such as Flyte's, with the cost of all of
+    their jobs and VMs. An execution is known by the value of a label on jobs or VMs; the settings name the
+    labels. The cost is of all time.
+    """
+    return Call("GET", ("api", "v1", "executions"), {"label": label, "value": value, "limit": limit})
+
+
 def get_forecast(
     *,
     period: Literal["day", "week", "month"] | None = None,

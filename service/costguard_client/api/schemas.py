@@ -914,6 +914,54 @@ class EventsResponse(TypedDict):
     """
 
 
+class ExecutionJobOut(TypedDict):
+    created_at: str
+    id: str
+    settled_at: str | None
+    """The time at which it ended; null: it has not."""
+    state: Literal["queued", "provisioning", "running", "recovering", "succeeded", "failed", "cancelled"]
+
+
+class ExecutionOut(TypedDict):
+    """An execution of a workflow: the jobs and VMs whose label has the same value."""
+
+    cost: Amount
+    """The cost of its jobs, and of VMs with its label that are of none of them."""
+    first_at: str
+    """The time at which its first job was submitted, or its first VM created."""
+    jobs: list[ExecutionJobOut]
+    """Its jobs, the oldest first."""
+    label: str
+    labels: dict[str, str]
+    """The other labels of its first job, such as the workflow's."""
+    last_at: str | None
+    """The time at which the last of it ended; null: it runs, or not known."""
+    running_vms: int
+    state: Literal["running", "succeeded", "failed", "cancelled", "ended"]
+    """By the jobs and VMs that are known of it: `running` while a job is open or a VM runs; `ended`: it has VMs
+    alone, and how it ended is not known.
+    """
+    value: str
+    """The id of the execution, as its label has it."""
+    vms: int
+    """The number of VMs that had its label."""
+
+
+class ExecutionsResponse(TypedDict):
+    as_of: str
+    count: int
+    """The number of executions that are known."""
+    currency: str
+    executions: list[ExecutionOut]
+    """Those that began last, the newest first."""
+    labels: list[str]
+    """The labels that name executions: [spend] workflow_labels."""
+    price_note: str | None
+    """The age of the prices behind these figures, where they came with Costguard: after 60 days they are an
+    estimate. null: they were read from Google's catalogue.
+    """
+
+
 class ExitOut(TypedDict):
     """The agent's final report of a run."""
 
@@ -1368,6 +1416,8 @@ class JobBody(TypedDict):
     """Data that is downloaded before the command starts."""
     kind: NotRequired[JobKind]
     """`dev`: a VM to work on, without a command; it is not replaced when it ends."""
+    labels: NotRequired[Mapping[str, str]]
+    """Labels on its VMs, in Google's characters, such as the execution of a workflow that it is a part of."""
     max_crashes: NotRequired[int]
     """The number of times that a command that failed after progress is run again. A command that fails at its
     start is never run again.
@@ -1617,6 +1667,8 @@ class JobSpecOut(TypedDict):
     """Environment variables. They are not secret: do not put passwords here."""
     inputs: list[InputOut]
     """Data that is downloaded before the command starts."""
+    labels: dict[str, str]
+    """The labels that were asked for on its VMs, next to those of its preset."""
     max_crashes: int
     """The number of times that a command that failed after progress is run again. A command that fails at its
     start is never run again.
@@ -2663,6 +2715,8 @@ class QuoteBody(TypedDict):
     """Data that is downloaded before the command starts."""
     kind: NotRequired[JobKind]
     """`dev`: a VM to work on, without a command; it is not replaced when it ends."""
+    labels: NotRequired[Mapping[str, str]]
+    """Labels on its VMs, in Google's characters, such as the execution of a workflow that it is a part of."""
     max_crashes: NotRequired[int]
     """The number of times that a command that failed after progress is run again. A command that fails at its
     start is never run again.

@@ -87,6 +87,9 @@ class TaskOptions:
     """The number of VMs that run the command together, all in one zone; 1: a job of one VM. A range such as
     "2..8" runs with what can be had: its launcher must take any number of them.
     """
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """Labels on its VMs, in Google's characters, such as the execution of a workflow that it is a part of.
+    """
     placement: Literal["any", "compact"] | None = None
     """`compact`: Google places its VMs close together in their zone, which takes a machine series that has
     compact placement policies; fewer places may have room for them.
@@ -176,6 +179,7 @@ PLACES: Mapping[str, str] = {
     "project": "project",
     "owner": "owner",
     "nodes": "nodes",
+    "labels": "labels",
     "placement": "placement",
     "zones": "overrides.zones",
     "buy": "overrides.buy",
@@ -211,6 +215,7 @@ FILLED = frozenset(
         "environment",
         "checkpoint",
         "resume",
+        "labels",
         "mlflow_run",
         "wandb_run",
     }

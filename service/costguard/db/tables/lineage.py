@@ -1,4 +1,4 @@
-"""The tables of lineages: where jobs store, and from what jobs of others they start."""
+"""The tables of how jobs hang together: where they store, from what they start, and the labels they were given."""
 
 from __future__ import annotations
 
@@ -26,3 +26,13 @@ job_origins = Table(
     Column("parent_id", String, ForeignKey("jobs.id")),  # NULL: not known
 )
 Index("ix_job_origins_parent", job_origins.c.parent_id)
+
+# The labels that jobs asked for on their VMs, by which executions of workflows are added up.
+job_labels = Table(
+    "job_labels",
+    metadata,
+    Column("job_id", String, ForeignKey("jobs.id"), primary_key=True),
+    Column("label", String, primary_key=True),
+    Column("value", String, nullable=False),
+)
+Index("ix_job_labels_value", job_labels.c.label, job_labels.c.value)

@@ -22,6 +22,7 @@ from costguard.jobs.rows.history.zone_history import VMKind
 from costguard.jobs.submit import submission as recipe
 from costguard.jobs.submit import submission as roles
 from costguard.jobs.submit.check import check_data, check_gang, checks
+from costguard.jobs.submit.check.check_labels import label_problems
 from costguard.jobs.submit.code import CodeArchives
 from costguard.jobs.submit.cost import egress, offers
 from costguard.jobs.submit.cost.offers import Feasibility, HourlyRates, feasibility
@@ -130,6 +131,7 @@ class Assessor:
             )
         made = recipe.with_overrides(base, submission.overrides, machine)
         refusals += _of_recipe(spec, made, submission.overrides)
+        refusals += label_problems(spec.labels, base.labels, self._rules.owner_label)
         reserved = look_at_reservation(spec, made, submission.overrides, self._launching, self._clock.now())
         spec, made = reserved.spec, reserved.recipe
         refusals += reserved.refusals

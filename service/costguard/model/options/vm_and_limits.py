@@ -76,6 +76,20 @@ VM = (
         details=("VMs together", "{}"),
     ),
     Option(
+        place="labels",
+        takes=Takes.PAIRS,
+        panel=Panel.VM,
+        description="Labels on its VMs, in Google's characters, such as the execution of a workflow that it is a "
+        "part of.",
+        description_in_job="The labels that were asked for on its VMs, next to those of its preset.",
+        examples=({"flyte-execution": "f3b1c7d2"},),
+        flag=Flag("--label", "KEY=VALUE", "A label on its VMs, such as the execution of a workflow; repeatable."),
+        input=Input("Labels of its VMs", "KEY=VALUE, one per line", "flyte-execution=f3b1c7d2"),
+        filled=True,
+        of_dev=True,
+        holds_text=False,
+    ),
+    Option(
         place="placement",
         takes=Takes.CHOICE,
         choices=Placement,

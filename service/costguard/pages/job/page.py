@@ -42,6 +42,7 @@ from costguard.pages.job.lineage import lineage_of_job
 from costguard.pages.job.plan import plan_of_job
 from costguard.pages.job.progress import progress_of_job
 from costguard.pages.job.short_sections import (
+    executions_of_job,
     save_interval_of_job,
     standstill_of_job,
     trackers_of_job,
@@ -63,6 +64,7 @@ _STYLING = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")  # colours and cursor moves 
 _SECTIONS: Mapping[str, Callable[[Source, str, datetime], object]] = {
     "alike": alike_of_job,
     "diagnosis": diagnosis_of_job,
+    "executions": executions_of_job,
     "goodput": goodput_of_job,
     "lineage": lineage_of_job,
     "plan": plan_of_job,
