@@ -43,6 +43,7 @@ from costguard.api.job import (
     progress,
     quotes,
     schedules,
+    tips,
     vm_claims,
 )
 from costguard.web import problems
@@ -95,6 +96,7 @@ _ROUTERS = (
     comparison.router,
     commitments.router,
     savings.router,
+    tips.router,
     loose.router,
     goodput.router,
     diagnosis.router,

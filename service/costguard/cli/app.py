@@ -37,7 +37,18 @@ from costguard.cli import (
 )
 from costguard.cli.command_line import CommandLine
 from costguard.cli.demo import command as demo
-from costguard.cli.job import alike, checkpoints, diagnosis, executions, jobs, launch, lineage, progress, quotes
+from costguard.cli.job import (
+    alike,
+    checkpoints,
+    diagnosis,
+    executions,
+    jobs,
+    launch,
+    lineage,
+    progress,
+    quotes,
+    tips,
+)
 from costguard.cli.server import WrongUsage
 from costguard.cli.setup import backups, config, doctor, google_feed, google_role, init, samples
 from costguard.cli.tables import clean_lines
@@ -73,8 +84,8 @@ def _root(
 _PANELS: Mapping[str, Sequence[Any]] = {
     "Try it": (demo,),
     "VMs": (fleet, projects, requests, reminders, report, events),
-    "Jobs": (launch, quotes, jobs, sweeps, schedules, diagnosis, alike, lineage, executions, goodput, places, traces),
-    "Money": (spend, budgets, loose, bill, commitments, ledger),
+    "Jobs": (launch, quotes, jobs, sweeps, schedules, diagnosis, alike, lineage, goodput, places, traces),
+    "Money": (spend, executions, tips, budgets, loose, bill, commitments, ledger),
     "Files of a training, without a server": (checkpoints, progress, read, replay),
     "Access and agents": (access,),
     "Where the server runs": (google_role, google_feed, init, doctor, samples, config, serve, backups),

@@ -563,6 +563,14 @@ def get_savings(
     )
 
 
+def get_tips(*, quarter: str | None = None) -> Call[schemas.TipsResponse]:
+    """Account for the tips of a quarter. Says how many reminders, hints and diagnoses a quarter had, how many
+    were followed, and what that saved. A tip is followed by evidence alone: a user stopped the VM, cancelled
+    the job, or the next run's steps cost less.
+    """
+    return Call("GET", ("api", "v1", "savings", "tips"), {"quarter": quarter})
+
+
 def quote_schedule(body: schemas.ScheduleQuoteBody) -> Call[schemas.ScheduleQuoteOut]:
     """Quote a schedule. Quotes one run and a month of them, with the next due times. Nothing is stored."""
     return Call("POST", ("api", "v1", "schedule-quotes"), body=body)

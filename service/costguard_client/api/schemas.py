@@ -3953,6 +3953,50 @@ class TimeLeftOut(TypedDict):
     seconds_low: int
 
 
+class TipCountOut(TypedDict):
+    followed: int
+    given: int
+    kind: Literal["reminder", "standstill", "diagnosis"]
+    method: str
+    """The evidence that counts, and how the saving is measured."""
+    not_followed: int
+    pending: int
+    """The number that may still be followed."""
+    saved: Amount
+    unknown: int
+    """The number of those of which it is not known whether a user followed them."""
+
+
+class TipOut(TypedDict):
+    at: str
+    evidence: str
+    kind: Literal["reminder", "standstill", "diagnosis"]
+    outcome: Literal["followed", "not_followed", "pending", "unknown"]
+    owner: str
+    saved: Amount | None
+    """The saving so far; null: none."""
+    subject: str
+    """The name of the VM, or the id of the job."""
+
+
+TipsResponse = TypedDict(
+    "TipsResponse",
+    {
+        "as_of": "str",
+        "counts": "list[TipCountOut]",
+        "currency": "str",
+        "followed": "int",
+        "from": "str",
+        "given": "int",
+        "quarter": "str",
+        "saved": "Amount",
+        "time_zone": "str",
+        "tips": "list[TipOut]",
+        "to": "str",
+    },
+)
+
+
 class TokenBody(TypedDict):
     days: NotRequired[int | None]
     """The number of days that it lasts; null: for ever, or as long as the caller's token."""
