@@ -10,11 +10,14 @@ from starlette.routing import Route
 
 from costguard_sandbox.clock import ManualClock, ScaledClock
 from costguard_sandbox.faults import BadFault
+from costguard_sandbox.gce.catalogue import vertex_prices
 from costguard_sandbox.gce.catalogue.skus import SERVICE, skus_page
+from costguard_sandbox.gce.catalogue.vertex_prices import VertexPrices
 from costguard_sandbox.gce.cloud import Cloud
 from costguard_sandbox.gce.errors import Refused, bad_request, not_found
 from costguard_sandbox.gce.filters import BadFilter
 from costguard_sandbox.gce.meter import bills, disk_bills, node_bills
+from costguard_sandbox.gce.meter.vertex import thing_bills
 from costguard_sandbox.gce.routes.call import ApiCall, compute, control
 from costguard_sandbox.gce.system_events import EVENTS, Reclaim
 from costguard_sandbox.gce.vm import Load
@@ -23,6 +26,7 @@ from costguard_sandbox.gce.vm import Load
 def routes(cloud: Cloud) -> list[Route]:
     return [
         compute(f"/services/{SERVICE}/skus", _skus, cloud, root="/v1"),
+        compute(f"/services/{vertex_prices.SERVICE}/skus", _vertex_skus, cloud, root="/v1"),
         control("/sandbox/clock", _clock, cloud, ("GET", "POST")),
         control("/sandbox/projects", _projects, cloud),
         control("/sandbox/meter", _meter, cloud),
@@ -39,6 +43,10 @@ def _skus(call: ApiCall) -> Any:
         raise bad_request(f"pageSize must be a number, not {size!r}")
     cloud = call.cloud
     return skus_page(cloud.faults.shown(cloud.prices), cloud.timeline.now, int(size), call.query.get("pageToken"))
+
+
+def _vertex_skus(call: ApiCall) -> Any:
+    return {"skus": vertex_prices.vertex_skus(VertexPrices(call.cloud.prices), call.cloud.timeline.now)}
 
 
 def _clock(call: ApiCall) -> Any:
@@ -82,12 +90,14 @@ def _meter(call: ApiCall) -> Any:
     disks = [disk for disk in cloud.storage.ever if project in (None, disk.project)]
     unattached = disk_bills(disks, vms, cloud.prices, until)
     nodes = node_bills([one for one in cloud.tpus.ever if project in (None, one.project)], cloud.prices, until)
+    managed = thing_bills([one for one in cloud.vertex.ever if project in (None, one.project)], cloud.prices, until)
     return {
         "until": until.isoformat(timespec="milliseconds"),
-        "nanos": sum(one.nanos for one in (*vm_bills, *unattached, *nodes)),
+        "nanos": sum(one.nanos for one in (*vm_bills, *unattached, *nodes, *managed)),
         "instances": [one.shown() for one in vm_bills],
         "disks": [one.shown() for one in unattached],
         "tpu_nodes": [one.shown() for one in nodes],
+        "vertex": [one.shown() for one in managed],
     }
 
 

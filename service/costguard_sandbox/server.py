@@ -32,6 +32,7 @@ from costguard_sandbox.gce.routes import (
     rights,
     templates,
     tpus,
+    vertex,
     workbench,
 )
 from costguard_sandbox.gce.routes.call import refusal
@@ -60,6 +61,7 @@ def create_app(world: World) -> Starlette:
         *disks.routes(world),
         *groups.routes(world),
         *templates.routes(world),
+        *vertex.routes(world),
         *workbench.routes(world),
         *tpus.routes(world),
         *places.routes(world),

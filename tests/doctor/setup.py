@@ -45,7 +45,7 @@ code = "gs://acme-code/code"
 logs = "gs://acme-logs"
 [enforcement]
 shadow = false
-stop_through = ["group", "workbench", "workstation"]
+stop_through = ["group", "workbench", "workstation", "vertex"]
 [access]
 viewers = ["@example.com"]
 [presets.t4]

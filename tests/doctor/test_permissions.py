@@ -35,17 +35,21 @@ from costguard.doctor.permissions import (
 )
 from costguard.errors import NotFound
 from costguard.gce.client import ComputeCloud
-from costguard.model.instance import InstanceKey, ProvisioningModel
+from costguard.gce.vertex.look import VertexRegions
+from costguard.gce.vertex.resources import LISTS
+from costguard.model.instance import InstanceKey, InstanceKind, ProvisioningModel, vertex_id
 from costguard.model.launch import GroupAddress, ResizeRequest
 from costguard_sandbox.clock import ManualClock
 from costguard_sandbox.server import running
 from costguard_sandbox.world import World
 
 DEPLOY = Path(__file__).resolve().parents[2] / "deploy"
+REGION = "us-central1"
 START = datetime(2026, 11, 2, 8, tzinfo=UTC)
 CUSTOM = [role for role in ROLES if role.file]
 # The section "IAM Permissions" of each method's page below
 # https://docs.cloud.google.com/compute/docs/reference/rest/v1, and of projects.timeSeries.list of Cloud Monitoring.
+_OF_VERTEX = "|".join((*(kind.collection for kind in InstanceKind if kind.collection), "hyperparameterTuningJobs"))
 _P, _Z, _N = r"/compute/v1/projects/[^/]+", r"/zones/[^/]+", r"/[^/]+"
 OF_GOOGLE: Mapping[str, tuple[str, ...]] = {
     rf"GET {_P}/aggregated/(instances|disks|addresses|reservations|futureReservations)": ("compute.{0}.list",),
@@ -87,6 +91,11 @@ OF_GOOGLE: Mapping[str, tuple[str, ...]] = {
     rf"GET /v2/projects/[^/]+/locations{_N}/(?:nodes|queuedResources)": ("tpu.nodes.list",),
     rf"GET /v2/projects/[^/]+/locations{_N}/nodes{_N}": ("tpu.nodes.get",),
     rf"GET /v2/projects/[^/]+/locations{_N}/operations": ("tpu.operations.list",),
+    rf"GET /v1/projects/[^/]+/locations{_N}/({_OF_VERTEX})": ("aiplatform.{}.list",),
+    rf"GET /v1/projects/[^/]+/locations{_N}/({_OF_VERTEX}){_N}": ("aiplatform.{}.get",),
+    rf"POST /v1/projects/[^/]+/locations{_N}/customJobs{_N}:cancel": ("aiplatform.customJobs.cancel",),
+    rf"POST /v1/projects/[^/]+/locations{_N}/notebookRuntimes{_N}:stop": ("aiplatform.notebookRuntimes.update",),
+    rf"POST /v1/projects/[^/]+/locations{_N}/endpoints{_N}:undeployModel": ("aiplatform.endpoints.undeploy",),
     r"GET /v3/projects/[^/]+/timeSeries": ("monitoring.timeSeries.list",),
 }
 # Asked by `costguard doctor`, whose own tests take each of them away.
@@ -135,7 +144,15 @@ def asking() -> Iterator[Asking]:
     clock, calls = ManualClock(START), Calls()
     world = World(clock)
     with running(world) as url:
-        cloud = ComputeCloud(url, clock, wait=Waits(), adapter=calls, tpu_nodes=True)
+        cloud = ComputeCloud(
+            url,
+            clock,
+            wait=Waits(),
+            monotonic=lambda: clock.now().timestamp(),
+            adapter=calls,
+            tpu_nodes=True,
+            vertex=VertexRegions((REGION,)),
+        )
         yield Asking(world, cloud, calls)
         cloud.close()
 
@@ -150,9 +167,15 @@ def test_reading_takes_what_the_role_for_reading_holds(asking: Asking) -> None:
     cloud.launcher.insert("demo", ZONE, SPOT, str(UUID(int=1)))
     asking.world.tpus.enabled.add("demo")
     asking.world.tpus.create("demo", ZONE, "tpu", {"acceleratorType": "v6e-8"})
+    asking.world.vertex.enabled.add("demo")
     asking.world.advance(timedelta(minutes=5))
     asking.calls.made.clear()
-    cloud.observe("demo", None)
+    for _ in LISTS:  # of those of Vertex AI one a minute is read
+        cloud.observe("demo", None)
+        asking.world.advance(timedelta(minutes=2))
+    for kind in InstanceKind:
+        if kind.is_of_vertex:
+            cloud.presence(InstanceKey("demo", vertex_id(kind, REGION, "1", "2")), REGION, "any")
     cloud.loose("demo")
     cloud.usage("demo", START, START + timedelta(hours=1))
     with suppress(NotFound):
@@ -256,8 +279,7 @@ def test_each_permission_has_a_reason_and_is_listed_once_a_feature_and_place() -
 
 def test_watching_changes_nothing() -> None:
     """The features that are not about stopping, launching or buckets only get, list and read advice."""
-    names = [
-        one.name for one in needed({Feature.WATCH, Feature.IDLE, Feature.LOOSE, Feature.TPU_NODES}, GrantedOn.PROJECT)
-    ]
+    watching = {Feature.WATCH, Feature.IDLE, Feature.LOOSE, Feature.TPU_NODES, Feature.VERTEX}
+    names = [one.name for one in needed(watching, GrantedOn.PROJECT)]
     assert names
     assert all(re.fullmatch(r"[a-z]+\.[A-Za-z]+\.(get|list)", name) for name in names)

@@ -35,7 +35,8 @@ def test_all_problems_at_once(tmp_path: Path) -> None:
         'costguard.toml:2: watch.projects[1]: given "ML", expected a Google Cloud project id such as ml-training-prod '
         "(the id, not the name or the number)",
         "costguard.toml:3: watch.evry: no such key (did you mean every?); "
-        "expected one of every, exclude, folders, organization, parallel, projects, tpu_nodes, vms_without_gpu",
+        "expected one of every, exclude, folders, organization, parallel, projects, tpu_nodes, vertex, "
+        "vertex_regions, vms_without_gpu",
         "costguard.toml:4: watch.parallel: given true, expected a whole number",
         'costguard.toml:6: presets.t4.limit: given "8 hours", expected a time with its unit, such as 90s, 15m, 8h, 3d, '
         '1w or 1h30m (did you mean 8h?), or "never"',

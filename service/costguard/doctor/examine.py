@@ -28,6 +28,9 @@ CATALOGUE = "cloudbilling.googleapis.com"
 _ASK_APIS = "serviceusage.services.get"
 _READS_TOPIC = "pubsub.subscriptions.get"
 TPU_API = "tpu.googleapis.com"
+VERTEX_API = "aiplatform.googleapis.com"
+OPTIONAL_APIS = {Feature.TPU_NODES: TPU_API, Feature.VERTEX: VERTEX_API, Feature.STOP_VERTEX: VERTEX_API}
+"""The APIs that a watched project may be without: then it has nothing of them, and needs no permission for them."""
 Granted = frozenset[str] | NotAnswered
 
 _OF_JOBS = frozenset({Feature.LAUNCH, Feature.LAUNCH_GROUPS})
@@ -60,7 +63,10 @@ class SetupPlan:
     def apis(self, *, launches: bool) -> set[str]:
         """Returns those of a watched project. Service Usage answers for itself."""
         features = self.features - (set() if launches else _OF_JOBS)
-        return {one.api for one in needed(features, GrantedOn.PROJECT)} - {"serviceusage.googleapis.com", TPU_API}
+        return {one.api for one in needed(features, GrantedOn.PROJECT)} - {
+            "serviceusage.googleapis.com",
+            *OPTIONAL_APIS.values(),
+        }
 
     @property
     def regions(self) -> list[str]:
@@ -159,9 +165,12 @@ def google(plan: SetupPlan, answers: GoogleAnswers) -> Iterator[Finding]:
 def _project(
     plan: SetupPlan, project: str, one: ProjectAnswers, granted: Granted, who: Caller, *, launches: bool
 ) -> Iterator[Finding]:
-    has_tpus = not isinstance(one.apis, NotAnswered) and one.apis.get(TPU_API) is True
-    wanted = plan.wanted(project, launches=launches)
-    wanted = [right for right in wanted if has_tpus or right.feature is not Feature.TPU_NODES]
+    enabled = {} if isinstance(one.apis, NotAnswered) else one.apis
+    wanted = [
+        right
+        for right in plan.wanted(project, launches=launches)
+        if right.feature not in OPTIONAL_APIS or enabled.get(OPTIONAL_APIS[right.feature]) is True
+    ]
     yield from judged.in_project(project, wanted, granted, who)
     if isinstance(granted, NotAnswered) or _ASK_APIS in granted:
         yield from judged.enabled(project, plan.apis(launches=launches), one.apis)

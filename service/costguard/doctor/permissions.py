@@ -20,10 +20,12 @@ class Feature(StrEnum):
     IDLE = "idle"
     LOOSE = "loose"
     TPU_NODES = "tpu-nodes"  # of projects that have enabled the Cloud TPU API, and no others
+    VERTEX = "vertex"  # of projects that have enabled the Vertex AI API, and no others
     STOP = "stop"
     STOP_GROUPS = "stop-groups"
     STOP_WORKBENCH = "stop-workbench"
     STOP_WORKSTATIONS = "stop-workstations"
+    STOP_VERTEX = "stop-vertex"
     LAUNCH = "launch"
     LAUNCH_GROUPS = "launch-groups"  # jobs of several VMs by flex-start, which groups make
     CODE = "code"  # archives of code in a bucket
@@ -87,7 +89,7 @@ READ_ROLE = GoogleRole(
     "costguard",
     "iam-role.yaml",
     "Costguard",
-    "Reads VMs, TPU nodes, disks, operations, utilisation and what nothing uses, to account for what they cost.",
+    "Reads VMs, TPU nodes, Vertex AI, disks, operations, utilisation and what nothing uses, to account for their cost.",
 )
 STOP_ROLE = GoogleRole(
     "costguardStop",
@@ -99,7 +101,7 @@ STOP_KEPT_ROLE = GoogleRole(
     "costguardStopKept",
     "iam-role-stop-kept.yaml",
     "Costguard, stopping VMs by their keepers",
-    "Stops VMs of managed instance groups, Workbench and Cloud Workstations by their own APIs.",
+    "Stops VMs of managed groups, Workbench, Workstations and Vertex AI by their own APIs.",
 )
 LAUNCH_ROLE = GoogleRole(
     "costguardLaunch",
@@ -177,6 +179,24 @@ PERMISSIONS: tuple[GooglePermission, ...] = (
             "tpu.operations.list": "when TPU nodes were ready and when they ended",
         },
     ),
+    *_each(
+        Feature.VERTEX,
+        GrantedOn.PROJECT,
+        READ_ROLE,
+        {
+            "aiplatform.customJobs.list": "custom jobs of Vertex AI",
+            "aiplatform.customJobs.get": "when a custom job ended, and whether one is over",
+            "aiplatform.hyperparameterTuningJobs.list": "the trials of tuning jobs",
+            "aiplatform.persistentResources.list": "persistent resources, which bill while they wait",
+            "aiplatform.persistentResources.get": "whether one is gone",
+            "aiplatform.notebookRuntimes.list": "runtimes of Colab Enterprise",
+            "aiplatform.notebookRuntimes.get": "whether one is gone",
+            "aiplatform.endpoints.list": "models that are deployed on endpoints",
+            "aiplatform.endpoints.get": "whether one is undeployed",
+            "aiplatform.deploymentResourcePools.list": "machines that deployed models share",
+            "aiplatform.deploymentResourcePools.get": "whether they are gone",
+        },
+    ),
     *_each(Feature.STOP, GrantedOn.PROJECT, STOP_ROLE, {"compute.instances.stop": "to stop"}),
     *_each(
         Feature.STOP_GROUPS,
@@ -207,6 +227,18 @@ PERMISSIONS: tuple[GooglePermission, ...] = (
             "workstations.workstations.get": "whether the workstation has this very VM",
             "workstations.workstations.stop": "to stop it",
             "workstations.operations.get": _WHETHER_IT_FAILED,
+        },
+    ),
+    # Of runtimes Google's reference of permissions has assign, delete, get, list, start, update and upgrade, and none
+    # to stop one. Which of them `notebookRuntimes.stop` takes it does not say.
+    *_each(
+        Feature.STOP_VERTEX,
+        GrantedOn.PROJECT,
+        STOP_KEPT_ROLE,
+        {
+            "aiplatform.customJobs.cancel": "to cancel a custom job",
+            "aiplatform.notebookRuntimes.update": "to stop a runtime of Colab Enterprise",
+            "aiplatform.endpoints.undeploy": "to undeploy a model",
         },
     ),
     *_each(

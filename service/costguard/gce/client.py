@@ -41,6 +41,14 @@ from costguard.gce.session import Deadline, Http
 from costguard.gce.tpu_nodes import TpuLook, TpuMemory, look_at_nodes
 from costguard.gce.tpu_nodes import presence as node_presence
 from costguard.gce.tpu_queue import with_tpus
+from costguard.gce.vertex.look import (
+    NOWHERE,
+    VertexAsking,
+    VertexMemory,
+    VertexRegions,
+    look_at_vertex,
+    vertex_presence,
+)
 from costguard.gce.vm_groups import ComputeGroups
 from costguard.model.instance import InstanceKey, InstanceKind, ProvisioningModel, Shape
 from costguard.model.keeper import Keeper
@@ -63,6 +71,7 @@ if TYPE_CHECKING:
 _USAGE_BUDGET_S = 60.0
 _LOOSE_BUDGET_S = 30.0  # a user waits for it
 _TPU_BUDGET_S = 30.0
+_VERTEX_BUDGET_S = 60.0  # some tens of regions
 _HISTORY_BUDGET_S = 60.0
 
 log = logging.getLogger(__name__)
@@ -89,6 +98,7 @@ class _LastLook:
     order_holds: bool = False
     settled: Mapping[int, SettledPage] = field(default_factory=dict)  # pages of operations
     tpu: TpuMemory = field(default_factory=TpuMemory)
+    vertex: VertexMemory = field(default_factory=VertexMemory)
 
 
 class Patience(NamedTuple):
@@ -106,7 +116,8 @@ class ComputeCloud:
 
     Without an endpoint it is Google, with the machine's default credentials; with one it is another
     server, reached without credentials unless some are given. With `tpu_nodes`, the nodes and queued resources of the
-    Cloud TPU API are read, too. An `adapter` carries requests in the place of sockets.
+    Cloud TPU API are read, too, and what bills of Vertex AI where `vertex` has regions. An `adapter` carries requests
+    in the place of sockets.
     """
 
     def __init__(
@@ -120,8 +131,10 @@ class ComputeCloud:
         monotonic: Callable[[], float] = time.monotonic,
         adapter: BaseAdapter | None = None,
         tpu_nodes: bool = False,
+        vertex: VertexRegions = NOWHERE,
     ) -> None:
         self._clock = clock
+        self._vertex_regions = vertex
         self._tpu_nodes = tpu_nodes
         self._closing = threading.Event()
         http = partial(
@@ -180,8 +193,11 @@ class ComputeCloud:
         of_nodes = Deadline(min(_TPU_BUDGET_S, self._budget_s), self._monotonic) if self._tpu_nodes else None
         read_at = self._clock.now()
         early: list[Future[DiskListing]] = []
-        with ThreadPoolExecutor(2, thread_name_prefix="disks") as pool:
+        of_vertex = Deadline(min(_VERTEX_BUDGET_S, self._budget_s), self._monotonic)
+        with ThreadPoolExecutor(3, thread_name_prefix="disks") as pool:
             nodes_later = pool.submit(self._nodes, project, of_nodes, memory.tpu) if of_nodes is not None else None
+            asking = VertexAsking(self._services, project, of_vertex, since, read_at, self._monotonic())
+            vertex_later = pool.submit(look_at_vertex, asking, self._vertex_regions, memory.vertex)
 
             def begun() -> None:
                 # A first look needs all disks: they are asked for along with the instances.
@@ -202,6 +218,7 @@ class ComputeCloud:
             )
             disks = disks_later.result()
             nodes = nodes_later.result() if nodes_later is not None else TpuLook()
+            vertex = vertex_later.result()
         memory.order_holds, memory.settled = done.order_holds, done.settled
         others = of_other_disks(listing, disks.details) if disks is not memory.joined_disks else []
         if others and not is_second:
@@ -222,14 +239,14 @@ class ComputeCloud:
         return Observation(
             project=project,
             read_at=read_at,
-            instances=(*fleet.seen.values(), *nodes.nodes),
+            instances=(*fleet.seen.values(), *nodes.nodes, *vertex.resources),
             unchanged=fleet.unchanged,
             instances_complete=not listing.incomplete and "" not in garbled_zones,
             unread_zones=frozenset(listing.unread_zones) | garbled_zones - {""},
-            operations=(*done.operations.values(), *nodes.operations),
+            operations=(*done.operations.values(), *nodes.operations, *vertex.operations),
             operations_through_at=None if done.unread else operations_asked_at,
-            unread=(*unread_parts, *nodes.unread),
-            requests=deadline.requests + (of_nodes.requests if of_nodes is not None else 0),
+            unread=(*unread_parts, *nodes.unread, *vertex.unread),
+            requests=deadline.requests + (of_nodes.requests if of_nodes is not None else 0) + of_vertex.requests,
         )
 
     def shape(self, project: str, zone: str, machine_type: str) -> Shape | None:
@@ -307,6 +324,8 @@ class ComputeCloud:
 
     def presence(self, key: InstanceKey, zone: str, name: str) -> Presence:
         """Ask for this one VM by its address and compare ids."""
+        if key.kind.is_of_vertex:
+            return vertex_presence(self._services, key, Deadline(_VERTEX_BUDGET_S, self._monotonic))
         if key.kind is InstanceKind.TPU_NODE:
             return node_presence(self._services, key, zone, name, Deadline(_TPU_BUDGET_S, self._monotonic))
         try:

@@ -1,4 +1,4 @@
-"""The stops of keepers: of managed instance groups, Workbench and Cloud Workstations, each by its own API.
+"""The stops of keepers: of managed instance groups, Workbench, Cloud Workstations and Vertex AI, each by its own API.
 
 They name a VM by its name or by their own, not by its id. So each is asked first which VM it has now, and no stop is
 asked for where that is another. Between that look and the stop, a fraction of a second, a keeper may put a new VM in
@@ -15,6 +15,7 @@ from costguard.gce.actions import answer_of
 from costguard.gce.errors import GROUPS, WORKBENCH, WORKSTATIONS, NoAnswer, Service
 from costguard.gce.official import Official
 from costguard.gce.session import Deadline, Http
+from costguard.gce.vertex.stops import stop_progress, stop_resource
 from costguard.model.keeper import Keeper, KeeperKind
 from costguard.model.launch import OperationAnswer
 
@@ -43,6 +44,9 @@ class KeptStops:
                 return self._of_workbench(keeper, address, gce_id)
             if keeper.kind is KeeperKind.WORKSTATION:
                 return self._of_workstation(keeper, address, gce_id)
+            if keeper.kind is KeeperKind.VERTEX and keeper.has_own_stop:
+                deadline = Deadline(_BUDGET_S, self._monotonic)
+                return stop_resource(self._http, keeper, address[0], gce_id, deadline)
         except PermissionDenied as error:
             advice = keeper.advice(address[2], address[0])
             raise PermissionDenied(error.message, f"{error.what_next} Or {advice}.") from error
@@ -54,6 +58,9 @@ class KeptStops:
         try:
             if keeper.kind is KeeperKind.GROUP:
                 return self._operation_of_group(keeper, project, operation)
+            if keeper.kind is KeeperKind.VERTEX:
+                deadline = Deadline(_BUDGET_S, self._monotonic)
+                return stop_progress(self._http, keeper, project, operation, deadline)
             service, version = (WORKBENCH, "v2") if keeper.kind is KeeperKind.WORKBENCH else (WORKSTATIONS, "v1")
             path = f"/{version}/projects/{project}/locations/{keeper.place}/operations/{operation}"
             deadline = Deadline(_BUDGET_S, self._monotonic)

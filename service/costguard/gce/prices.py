@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
@@ -24,6 +25,8 @@ from pathlib import Path
 from costguard.model.instance import ProvisioningModel
 from costguard.model.money import Money
 from costguard.model.price import Unit
+
+log = logging.getLogger(__name__)
 
 ESTIMATED: Final = "estimated"
 
@@ -71,6 +74,7 @@ def _prices(figure: dict[str, Any], snapshot: dict[str, Any]) -> Iterator[Price]
 GOOGLE: Final = "https://cloudbilling.googleapis.com"
 _HOST = GOOGLE.removeprefix("https://")
 _COMPUTE_ENGINE: Final = "6F81-5844-456A"
+_VERTEX_AI: Final = "C7E2-9256-1C43"
 _SCOPE: Final = "https://www.googleapis.com/auth/cloud-billing.readonly"
 _PAGE_SIZE: Final = 5000  # the most that Google gives; Compute Engine has some tens of thousands of SKUs
 _MOST_PAGES: Final = 100  # a catalogue that never ends is broken
@@ -79,15 +83,21 @@ _OK: Final = 200
 
 
 class CatalogPrices:
-    """Reads Compute Engine's list prices of every region, on-demand and Spot.
+    """Reads Compute Engine's list prices of every region, on-demand and Spot, and `with_vertex` those of Vertex AI.
 
     Google is asked with `api_key`, or with the application default credentials; a server named by
     `endpoint` is asked without any.
     """
 
     def __init__(
-        self, endpoint: str | None = None, api_key: str | None = None, adapter: BaseAdapter | None = None
+        self,
+        endpoint: str | None = None,
+        api_key: str | None = None,
+        adapter: BaseAdapter | None = None,
+        *,
+        with_vertex: bool = False,
     ) -> None:
+        self._with_vertex = with_vertex
         self._base = (endpoint or GOOGLE).rstrip("/")
         self._api_key = api_key
         self._adapter = adapter  # carries requests in the place of sockets
@@ -111,11 +121,20 @@ class CatalogPrices:
         return (*prices.values(), *estimates(prices.values()))
 
     def _skus(self) -> Iterator[Any]:
-        for page in walk(self._page, self._failure, _MOST_PAGES):
+        yield from self._skus_of(_COMPUTE_ENGINE)
+        if not self._with_vertex:
+            return
+        try:
+            yield from self._skus_of(_VERTEX_AI)
+        except PriceSourceError as error:
+            log.warning("the prices of Vertex AI could not be read, so the last good ones stay in force: %s", error)
+
+    def _skus_of(self, service: str) -> Iterator[Any]:
+        for page in walk(lambda token: self._page(service, token), self._failure, _MOST_PAGES):
             yield from page.get("skus") or ()
 
-    def _page(self, token: str) -> dict[str, Any]:
-        url = f"{self._base}/v1/services/{_COMPUTE_ENGINE}/skus"
+    def _page(self, service: str, token: str) -> dict[str, Any]:
+        url = f"{self._base}/v1/services/{service}/skus"
         wanted = {"currencyCode": "USD", "pageSize": str(_PAGE_SIZE)}
         if token:
             wanted["pageToken"] = token

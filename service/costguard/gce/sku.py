@@ -1,4 +1,4 @@
-"""The meaning of a SKU of Compute Engine: which resource it prices.
+"""The meaning of a SKU of Compute Engine or Vertex AI: which resource it prices.
 
 The machine type appears in no structured field: only the description tells, so the whole of it must match.
 Regions come from `serviceRegions`, never from the place that the description names.
@@ -11,8 +11,9 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any, Final
 
+from costguard.gce.vertex.sku import vertex_resource
 from costguard.model.instance import ProvisioningModel
-from costguard.model.price import EVERYWHERE, Price, PriceKey, Unit, committed, is_address
+from costguard.model.price import EVERYWHERE, Price, PriceKey, Unit, committed, costs_the_same_everywhere, is_address
 
 # Sold at other terms, or on top of something else: Google says OnDemand of most of these too.
 _OTHER_TERMS: Final = re.compile(
@@ -237,6 +238,8 @@ def _prices(sku: Mapping[str, Any]) -> Iterator[Price]:
     priced = subject(words, usage_type)
     if priced is None and (promised := commitment(words, usage_type)) is not None:
         priced = promised, ProvisioningModel.STANDARD
+    if priced is None and usage_type == "OnDemand" and (managed := vertex_resource(" ".join(words.lower().split()))):
+        priced = managed, ProvisioningModel.STANDARD
     if priced is None:
         return
     pricing = sku["pricingInfo"][-1]  # the newest, where there are several
@@ -247,7 +250,7 @@ def _prices(sku: Mapping[str, Any]) -> Iterator[Price]:
     if in_force_from.tzinfo is None:
         raise ValueError(f"{pricing['effectiveTime']} has no time zone")
     for region in _regions(sku):
-        if region != EVERYWHERE or is_address(priced[0]):
+        if region != EVERYWHERE or costs_the_same_everywhere(priced[0]):
             key = PriceKey(priced[0], region, priced[1])
             yield Price(key, unit, rate_nanos, in_force_from, "catalog", sku["skuId"])
 
@@ -256,7 +259,10 @@ def _regions(sku: Mapping[str, Any]) -> list[str]:
     """The regions that it covers; of snapshots that lie in several at once, the word that `storageLocations` has."""
     stored = _STORED.fullmatch(" ".join(sku["description"].lower().split()))
     continent = _CONTINENTS.get(stored["place"] or "") if stored else None
-    return [continent] if continent else list(sku["serviceRegions"])
+    if continent:
+        return [continent]
+    is_managed_disk = " on ssd backed pd capacity" in f" {sku['description']}".lower()
+    return [EVERYWHERE] if is_managed_disk else list(sku["serviceRegions"])
 
 
 def _rate_nanos(tiers: list[Mapping[str, Any]]) -> int:

@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from costguard.keepers.origin import CREATED_BY, TPU_NODE
+from costguard.keepers.origin import CREATED_BY, TPU_NODE, VERTEX
 from costguard.keepers.services import RULES, VmSigns, group_of
 from costguard.keepers.tools import tool_of
 from costguard.model.attempt import ATTEMPT_LABEL, GROUP_LABEL, is_group_name
+from costguard.model.instance import kind_of_collection
 from costguard.model.keeper import TPU_SLICE, Keeper, KeeperKind
 
 _MAKERS = {  # labels that say who made a VM, and keep nothing
@@ -48,6 +49,8 @@ def read_keeper(facts: VmFacts) -> Keeper:
     if TPU_NODE in signs.origin:
         product = TPU_SLICE if signs.origin[TPU_NODE] == "slice" else ""
         return Keeper(KeeperKind.TPU, place=facts.zone, product=product, evidence=(TPU_NODE,))
+    if VERTEX in signs.origin:
+        return _of_vertex(signs)
     if own := own_group(facts.labels, signs.origin):
         return Keeper(KeeperKind.JOB, signs.name(own), evidence=(GROUP_LABEL, CREATED_BY))
     group, name, place = group_of(signs.origin)
@@ -66,6 +69,21 @@ def read_keeper(facts: VmFacts) -> Keeper:
         return Keeper(KeeperKind.UNKNOWN, evidence=("metadata",), doubt=doubt)
     makers = [label for label in _MAKERS if label in facts.labels]
     return Keeper(KeeperKind.NOBODY, product=_MAKERS[makers[0]] if makers else "", evidence=tuple(makers))
+
+
+def _of_vertex(signs: VmSigns) -> Keeper:
+    """Vertex AI keeps what its lists show: the end of the resource's name is `customJobs/4567`, say."""
+    collection, _, rest = signs.origin[VERTEX].partition("/")
+    name, _, part = rest.partition("/")
+    kind = kind_of_collection(collection)
+    return Keeper(
+        KeeperKind.VERTEX,
+        signs.name(name),
+        signs.name(signs.zone),
+        pool=signs.name(part),
+        product=kind.in_words if kind is not None else "",
+        evidence=(VERTEX,),
+    )
 
 
 def keeper_of(labels: Mapping[str, str], origin: Mapping[str, str], zone: str = "") -> Keeper | None:

@@ -15,6 +15,7 @@ from costguard.keepers.origin import (
     KUBE_LABELS,
     WORKBENCH_ITEMS,
 )
+from costguard.model.instance import region_of
 from costguard.model.keeper import USER_MANAGED, Keeper, KeeperKind
 
 _GROUP = re.compile(r"projects/[^/]+/(zones|regions)/([a-z0-9-]+)/instanceGroupManagers/([a-z0-9-]+)$")
@@ -34,7 +35,7 @@ class VmSigns:
 
     @property
     def region(self) -> str:
-        return self.zone.rpartition("-")[0]
+        return region_of(self.zone)
 
     def marks(self, *prefixes: str) -> list[str]:
         return [key for key in self.labels if key.startswith(prefixes) and _IS_LABEL.fullmatch(key)]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
-from functools import lru_cache
 from typing import Any, TypeAlias, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -27,7 +26,7 @@ from costguard.ledger.pricing import (
     storage_rate_per_hour,
 )
 from costguard.model.budget import Scope
-from costguard.model.instance import InstanceKey, ProvisioningModel, Shape
+from costguard.model.instance import InstanceKey, ProvisioningModel, Shape, region_of
 from costguard.model.lifetime import Attribution, Lifetime, StorageSpan
 from costguard.model.money import Money
 from costguard.model.price import OF_A_RUN, Price
@@ -264,8 +263,3 @@ def book_of(connection: Connection) -> PriceBook:
     if kept is None or kept[0] is not loaded:
         kept = _books[connection.engine] = loaded, PriceBook(loaded)
     return kept[1]
-
-
-@lru_cache(maxsize=1024)  # few zones, many VMs
-def region_of(zone: str) -> str:
-    return zone.rsplit("-", 1)[0]

@@ -35,10 +35,10 @@ from costguard.ledger import projects
 from costguard.ledger.labels.label_history import label_value
 from costguard.ledger.projects import ProjectLook
 from costguard.ledger.rows import shape_of
-from costguard.model.instance import InstanceKey, InstanceKind, ProvisioningModel, Shape, Status, is_id
+from costguard.model.instance import InstanceKey, ProvisioningModel, Shape, Status, is_id
 from costguard.model.keeper import KEEPER_LABEL, Keeper, KeeperKind, label_of_cluster
 from costguard.model.money import Money
-from costguard.model.observation import TPU_NODES, Unread
+from costguard.model.observation import Unread, scopes_of
 
 BEYOND = 2**62  # above every real rate and time, as a rank
 Place: TypeAlias = tuple[int, str, int]  # of an instance in an order: its rank, and among equals its name and id
@@ -375,6 +375,5 @@ def _known(row: Row[Any], look: ProjectLook | None) -> FleetInstance:
 
 
 def _unread(unread: Sequence[Unread], row: Row[Any]) -> str:
-    is_tpu_node = InstanceKey(row.project, row.gce_id).kind is InstanceKind.TPU_NODE
-    scopes = {"project", TPU_NODES} if is_tpu_node else {row.zone, "instances", "project"}
+    scopes = scopes_of(InstanceKey(row.project, row.gce_id), row.zone)
     return next((part.reason for part in unread if part.scope in scopes), "")

@@ -12,7 +12,7 @@ from statistics import median
 
 from costguard.model.instance import ProvisioningModel
 from costguard.model.money import Money
-from costguard.model.price import Price, Unit, is_address, without_commitment
+from costguard.model.price import FEE, Price, Unit, is_address, without_commitment
 
 FURTHEST_AHEAD = timedelta(days=31)
 
@@ -87,7 +87,7 @@ def _wild(new: Price, previous: Price | None, now: datetime) -> str | None:
 
 def units_of(resource: str) -> tuple[Unit, ...]:
     """The units that a resource is priced in."""
-    resource, _ = without_commitment(resource)
+    resource = without_commitment(resource)[0].removesuffix(FEE)
     kind = resource.rsplit(":", 1)[-1]
     if kind in ("core", "whole") or is_address(resource) or kind == "static-ip" or resource.startswith("gpu:"):
         return (Unit.HOUR,)

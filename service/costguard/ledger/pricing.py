@@ -18,10 +18,11 @@ from itertools import pairwise
 
 from costguard.ledger.billed.machine_parts import BilledPart, parts_of_shape
 from costguard.ledger.price_book import PriceBook
-from costguard.model.instance import InstanceKind, ProvisioningModel, Shape
+from costguard.model.instance import InstanceKind, ProvisioningModel, Shape, region_of
 from costguard.model.lifetime import Charge, EndReason, Lifetime, StorageSpan
+from costguard.model.managed.machines import UNKNOWN_TYPE, ManagedMachines
 from costguard.model.money import Money, rounded
-from costguard.model.price import EVERYWHERE, Price, PriceAge, PriceKey, is_address
+from costguard.model.price import EVERYWHERE, FEE, Price, PriceAge, PriceKey, costs_the_same_everywhere, is_address
 
 MINIMUM = timedelta(seconds=60)
 """The least that a run is billed, and the time within which a preempted Spot VM is free."""
@@ -96,6 +97,8 @@ def bill_lifetime(lifetime: Lifetime, book: PriceBook, until: datetime, since: d
         return Bill()
     if not lifetime.shape.machine_type:
         return Bill((), "It came and went between two looks: nothing tells what it was made of, nor what it cost.")
+    if not lifetime.shape.is_known and lifetime.key.kind.is_of_vertex:
+        return Bill((), _managed_unknown(lifetime))
     if not lifetime.shape.is_known and lifetime.key.kind is InstanceKind.TPU_NODE:
         return Bill((), f"How many TPU chips of which kind {lifetime.shape.machine_type} has is not known.")
     if not lifetime.shape.is_known:
@@ -106,12 +109,22 @@ def bill_lifetime(lifetime: Lifetime, book: PriceBook, until: datetime, since: d
             "The server's log says which.",
         )
     end = min(until, _billed_end(lifetime)) if lifetime.ended_at is not None else until
-    region = _region(lifetime.zone)
+    region = region_of(lifetime.zone)
     keyed = [
-        (part, PriceKey(part.resource, region, lifetime.provisioning_model)) for part in parts_of_shape(lifetime.shape)
+        (part, _run_key(part.resource, region, lifetime.provisioning_model)) for part in parts_of_shape(lifetime.shape)
     ]
     exact = end if lifetime.ended_at is None else min(end, lifetime.ended_at)
     return _bill(keyed, book, _later(lifetime.started_at, since), end, exact)
+
+
+def _managed_unknown(lifetime: Lifetime) -> str:
+    machines = ManagedMachines.read(lifetime.shape.machine_type)
+    if machines is None or machines.machine_type == UNKNOWN_TYPE:
+        return f"Google does not say which machines this {lifetime.key.kind.in_words} runs on: see Google's bill."
+    return (
+        f"The vCPUs and memory of {machines.machine_type} are not known to Costguard, so what this "
+        f"{lifetime.key.kind.in_words} costs is not known: see Google's bill."
+    )
 
 
 def bill_storage(span: StorageSpan, book: PriceBook, until: datetime, since: datetime | None = None) -> Bill:
@@ -123,7 +136,7 @@ def bill_storage(span: StorageSpan, book: PriceBook, until: datetime, since: dat
             "(compute.disks.list, compute.machineTypes.get).",
         )
     end = until if span.ended_at is None else min(until, span.ended_at)
-    key = _storage_key(span.resource, _region(span.zone))
+    key = _storage_key(span.resource, region_of(span.zone))
     return _bill(
         [(BilledPart(span.resource, Fraction(span.size_mib, 1024)), key)], book, _later(span.started_at, since), end
     )
@@ -142,14 +155,14 @@ def rate_per_hour(
     parts = parts_of_shape(shape)
     if not parts:
         return None
-    return _rate([(part, PriceKey(part.resource, region, provisioning_model)) for part in parts], book, at)
+    return _rate([(part, _run_key(part.resource, region, provisioning_model)) for part in parts], book, at)
 
 
 def price_age(
     shape: Shape, region: str, provisioning_model: ProvisioningModel, book: PriceBook, at: datetime
 ) -> PriceAge | None:
     """Returns the age of the prices behind `rate_per_hour`; None where none of them ships with Costguard."""
-    return book.age([PriceKey(part.resource, region, provisioning_model) for part in parts_of_shape(shape)], at)
+    return book.age([_run_key(part.resource, region, provisioning_model) for part in parts_of_shape(shape)], at)
 
 
 def gpu_rate_per_hour(
@@ -157,7 +170,7 @@ def gpu_rate_per_hour(
 ) -> Money | None:
     """The part of the same that is billed as GPUs; None when a GPU has no price."""
     parts = [part for part in parts_of_shape(shape) if part.resource.startswith("gpu:")]
-    return _rate([(part, PriceKey(part.resource, region, provisioning_model)) for part in parts], book, at)
+    return _rate([(part, _run_key(part.resource, region, provisioning_model)) for part in parts], book, at)
 
 
 def storage_rate_per_hour(
@@ -168,6 +181,13 @@ def storage_rate_per_hour(
         return None
     key = _storage_key(resource, region)
     return _rate([(BilledPart(resource, Fraction(size_mib, 1024)), key)], book, at)
+
+
+def _run_key(resource: str, region: str, provisioning_model: ProvisioningModel) -> PriceKey:
+    """A managed service's fee, and its boot disks, cost the same however the machine is bought."""
+    if costs_the_same_everywhere(resource):
+        return PriceKey(resource, EVERYWHERE, ProvisioningModel.STANDARD)
+    return PriceKey(resource, region, ProvisioningModel.STANDARD if resource.endswith(FEE) else provisioning_model)
 
 
 def _storage_key(resource: str, region: str) -> PriceKey:
@@ -284,7 +304,3 @@ def _is_free(lifetime: Lifetime) -> bool:
 
 def _later(moment: datetime, other: datetime | None) -> datetime:
     return moment if other is None else max(moment, other)
-
-
-def _region(zone: str) -> str:
-    return zone.rsplit("-", 1)[0]

@@ -1,4 +1,4 @@
-"""Finds when a TPU node last started, which its list does not say. Pure."""
+"""Finds when a TPU node or a Colab Enterprise runtime last started, which their lists do not say. Pure."""
 
 from __future__ import annotations
 
@@ -11,17 +11,18 @@ from costguard.model.observation import OperationStatus, SeenOperation
 from costguard.model.record import KnownInstance
 
 _STARTS = frozenset({"insert", "start"})
+_WITHOUT_STAMPS = frozenset({InstanceKind.TPU_NODE, InstanceKind.COLAB_RUNTIME})
 
 
 def stamped(
     seen: SeenInstance | None, stored: KnownInstance | None, operations: Sequence[SeenOperation], read_at: datetime
 ) -> SeenInstance | None:
-    """Gives a TPU node the stamp of its last start: from an operation, or else from the looks.
+    """Gives a TPU node or a runtime the stamp of its last start: from an operation, or else from the looks.
 
-    A node that was seen coming up, repaired or off, and is ready now, started by this look. One that nobody saw before
+    One that was seen coming up, repaired or off, and is ready now, started by this look. One that nobody saw before
     and no operation tells of counts from its creation.
     """
-    if seen is None or seen.key.kind is not InstanceKind.TPU_NODE:
+    if seen is None or seen.key.kind not in _WITHOUT_STAMPS:
         return seen
     started_at = stored.record.last_started_at if stored is not None else None
     done = [op.ended_at for op in operations if op.kind in _STARTS and _is_done(op) and op.ended_at is not None]

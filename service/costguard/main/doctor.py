@@ -36,6 +36,7 @@ _KEEPERS = {
     "group": Feature.STOP_GROUPS,
     "workbench": Feature.STOP_WORKBENCH,
     "workstation": Feature.STOP_WORKSTATIONS,
+    "vertex": Feature.STOP_VERTEX,
 }
 
 
@@ -44,6 +45,7 @@ def features_of(settings: Settings, more: Collection[Feature] = ()) -> frozenset
     chosen = {Feature.WATCH, Feature.LOOSE, *more}
     chosen |= {Feature.DISCOVERY} if settings.watch.scope.places else set()
     chosen |= {Feature.TPU_NODES} if settings.watch.tpu_nodes == "watch" else set()
+    chosen |= {Feature.VERTEX} if settings.watch.vertex == "watch" else set()
     chosen |= {Feature.IDLE} if settings.idle.enabled else set()
     chosen |= {Feature.STOP} if not settings.enforcement.shadow else set()
     chosen |= {_KEEPERS[keeper] for keeper in settings.enforcement.stop_through}

@@ -13,7 +13,15 @@ from typing import Any, Self, TypeVar
 import structlog
 
 from costguard.doctor import examine
-from costguard.doctor.examine import CATALOGUE, DEFAULT, TPU_API, GoogleAnswers, Granted, ProjectAnswers, SetupPlan
+from costguard.doctor.examine import (
+    CATALOGUE,
+    DEFAULT,
+    OPTIONAL_APIS,
+    GoogleAnswers,
+    Granted,
+    ProjectAnswers,
+    SetupPlan,
+)
 from costguard.doctor.finding import Finding, NotAnswered
 from costguard.doctor.google_checks import Caller, PresetAnswer, QuotaAnswers, launches_in
 from costguard.doctor.permissions import Feature, GrantedOn, needed
@@ -178,7 +186,8 @@ class GoogleSetup:
         granted = attempt(partial(google.granted_in_project, project, names))
         if isinstance(granted, NotAnswered) and granted.code in _SILENT:
             return _Basics(granted, granted)  # it would only cost the same time again
-        apis = plan.apis(launches=plan.launches) | ({TPU_API} if Feature.TPU_NODES in plan.features else set())
+        optional = {api for feature, api in OPTIONAL_APIS.items() if feature in plan.features}
+        apis = plan.apis(launches=plan.launches) | optional
         basics = _Basics(granted, attempt(partial(google.enabled, project, apis)))
         if plan.launches and basics.has_quotas:
             self._questions.put(("project", project), partial(google.project, project))

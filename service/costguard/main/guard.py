@@ -36,6 +36,7 @@ from costguard.errors import LeaseLost, PriceSourceError
 from costguard.gce.boot import metadata_items
 from costguard.gce.client import ComputeCloud
 from costguard.gce.prices import CatalogPrices, snapshot_prices
+from costguard.gce.vertex.look import regions_to_watch
 from costguard.jobs.act.planning import Planning
 from costguard.jobs.act.turn import JobsTurn, TurnReport
 from costguard.jobs.act.vm_request import VmMaker
@@ -176,7 +177,7 @@ class Guard:
 
     def fetch_prices(self) -> Sequence[Price]:
         """Reads the catalogue's prices. Raises PriceSourceError."""
-        return CatalogPrices(self.settings.prices.endpoint).fetch()
+        return CatalogPrices(self.settings.prices.endpoint, with_vertex=self.settings.watch.vertex == "watch").fetch()
 
     def store_prices(self, fetched: Sequence[Price], fence: Lease | None) -> None:
         price_refresh.record(self.database, fetched, self.clock.now(), fence)
@@ -288,7 +289,10 @@ def opened(
     clock = clock or SystemClock()
     url = settings.database.url.get_secret_value()
     bring_up_to_date(url)
-    google = ComputeCloud(settings.compute.endpoint, clock, wait=wait, tpu_nodes=settings.watch.tpu_nodes == "watch")
+    watch = settings.watch
+    regions = regions_to_watch(watch.vertex_regions, is_watched=watch.vertex == "watch")
+    tpus = watch.tpu_nodes == "watch"
+    google = ComputeCloud(settings.compute.endpoint, clock, wait=wait, tpu_nodes=tpus, vertex=regions)
     with closing(google) as cloud, closing(Database.open(url)) as database:
         price_refresh.seed_snapshot(database, snapshot_prices(), clock.now())
         stored: Checkpoints = checkpoints(settings, os.environ)

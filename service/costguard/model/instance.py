@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import NamedTuple
+
+from costguard.model.managed.machines import ManagedMachines
 
 
 class Status(StrEnum):
@@ -62,29 +65,99 @@ LIST_PRICED = (ProvisioningModel.STANDARD, ProvisioningModel.SPOT, ProvisioningM
 
 
 class InstanceKind(StrEnum):
+    """The kind of a thing that bills as VMs do. All but the first run in projects of Google's."""
+
     INSTANCE = "instance"  # of Compute Engine
-    TPU_NODE = "tpu_node"  # of the Cloud TPU API, whose VMs are in a project of Google's
+    TPU_NODE = "tpu_node"  # of the Cloud TPU API
+    CUSTOM_JOB = "custom_job"  # of Vertex AI, the trials of its tuning jobs among them
+    PERSISTENT_RESOURCE = "persistent_resource"  # of Vertex AI: machines that wait for its jobs
+    DEPLOYED_MODEL = "deployed_model"  # on an endpoint of Vertex AI
+    DEPLOYMENT_POOL = "deployment_pool"  # of Vertex AI: machines that several deployed models share
+    COLAB_RUNTIME = "colab_runtime"  # of Colab Enterprise
+
+    @property
+    def is_of_vertex(self) -> bool:
+        """Says whether the API of Vertex AI lists it."""
+        return self in _COLLECTIONS
+
+    @property
+    def collection(self) -> str:
+        """Returns the name of its list in the API of Vertex AI; "" of any other."""
+        return _COLLECTIONS.get(self, "")
+
+    @property
+    def in_words(self) -> str:
+        """`VM`, `custom job`"""
+        return _KINDS.get(self, self.value.replace("_", " "))
+
+
+_KINDS = {
+    InstanceKind.INSTANCE: "VM",
+    InstanceKind.TPU_NODE: "TPU node",
+    InstanceKind.COLAB_RUNTIME: "Colab Enterprise runtime",
+}
+_COLLECTIONS = {
+    InstanceKind.CUSTOM_JOB: "customJobs",
+    InstanceKind.PERSISTENT_RESOURCE: "persistentResources",
+    InstanceKind.DEPLOYED_MODEL: "endpoints",
+    InstanceKind.DEPLOYMENT_POOL: "deploymentResourcePools",
+    InstanceKind.COLAB_RUNTIME: "notebookRuntimes",
+}
+_OF_COLLECTION = {collection: kind for kind, collection in _COLLECTIONS.items()}
+
+
+def kind_of_collection(collection: str) -> InstanceKind | None:
+    """Returns the kind of what a list of the API of Vertex AI holds; None of a list that no kind has."""
+    return _OF_COLLECTION.get(collection)
 
 
 TPU_NODE_ID = "tpu."
 """Begins the id of a TPU node, which Google numbers by itself. The name of no VM has a dot."""
+_VERTEX_ID = "vertex."
+_IS_VERTEX_ID = re.compile(rf"vertex\.({'|'.join(_OF_COLLECTION)})\.[a-z0-9-]+\.[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)?")
+
+
+def vertex_id(kind: InstanceKind, region: str, resource: str, part: str = "") -> str:
+    """Returns the id of a resource of Vertex AI, whose own ids are unique in one list of one region alone.
+
+    `part` tells apart what is billed by itself: a deployed model of an endpoint, or the second kind of machine of a
+    job. `vertex.endpoints.us-central1.4567.89`
+    """
+    return ".".join(filter(None, (_VERTEX_ID[:-1], kind.collection, region, resource, part)))
+
+
+def vertex_path(gce_id: str) -> str:
+    """Returns the end of the name of a resource of Vertex AI, by its id here: `customJobs/4567`."""
+    _, collection, _, resource, *_ = gce_id.split(".")
+    return f"{collection}/{resource}"
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class InstanceKey:
-    """The permanent identity of a VM or TPU node. Names and zones are an address, and are reused."""
+    """The permanent identity of a VM, or of what bills as VMs do. Names and zones are an address, and are reused."""
 
     project: str
     gce_id: str
 
     @property
     def kind(self) -> InstanceKind:
+        if self.gce_id.startswith(_VERTEX_ID):
+            return _OF_COLLECTION[self.gce_id.split(".", 2)[1]]
         return InstanceKind.TPU_NODE if self.gce_id.startswith(TPU_NODE_ID) else InstanceKind.INSTANCE
 
 
 def is_id(named: str) -> bool:
-    """Says whether this is the id of a VM or TPU node, and not its name."""
-    return named.removeprefix(TPU_NODE_ID).isdecimal()
+    """Says whether this is the id of a VM, TPU node or resource of Vertex AI, and not its name."""
+    return named.removeprefix(TPU_NODE_ID).isdecimal() or _IS_VERTEX_ID.fullmatch(named) is not None
+
+
+def region_of(place: str) -> str:
+    """Returns the region of a zone (`us-central1` of `us-central1-a`), or of what has no zone: its region itself.
+
+    A zone is its region with one part more (cloud.google.com/compute/docs/regions-zones), and a region has two.
+    """
+    region, _, last = place.rpartition("-")
+    return region if "-" in region or not last else place
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +188,8 @@ class Shape:
     @property
     def family(self) -> str:
         """`a2` of `a2-highgpu-1g`; custom types without a family are N1 (`custom-4-5120`)."""
-        first = self.machine_type.split("-", 1)[0]
+        managed = ManagedMachines.read(self.machine_type)
+        first = (managed.machine_type if managed is not None else self.machine_type).split("-", 1)[0]
         return "n1" if first in {"custom", "f1", "g1"} else first
 
 
@@ -183,7 +257,7 @@ class SeenInstance:
 
     @property
     def region(self) -> str:
-        return self.zone.rsplit("-", 1)[0]
+        return region_of(self.zone)
 
 
 class ProvenVm(NamedTuple):

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from shlex import quote
-from typing import Any
+from typing import Any, NamedTuple
 
 # What the ledger calls a keeper among labels: spend, budgets and filters take it as they take labels.
 KEEPER_LABEL, CLUSTER_LABEL, POOL_LABEL = "costguard-keeper", "costguard-cluster", "costguard-pool"
@@ -28,6 +28,7 @@ class KeeperKind(StrEnum):
     COMPOSER = "composer"
     WORKSTATION = "workstation"
     TPU = "tpu"  # the Cloud TPU API, of the VMs of its nodes
+    VERTEX = "vertex"  # Vertex AI and Colab Enterprise, of the machines of their jobs, endpoints and runtimes
     TOOL = "tool"  # SkyPilot, dstack, Slurm, the Cluster Toolkit, Ray
     JOB = "job"  # an attempt of ours
     NOBODY = "nobody"  # it was read, and nothing keeps it
@@ -44,7 +45,10 @@ class KeeperKind(StrEnum):
         return _KINDS_IN_WORDS.get(self, self.value)
 
 
-STOPPED_THROUGH = (KeeperKind.GROUP, KeeperKind.WORKBENCH, KeeperKind.WORKSTATION)  # which have a stop for one VM
+STOPPED_THROUGH = (  # which have a stop for one VM
+    *(KeeperKind.GROUP, KeeperKind.WORKBENCH, KeeperKind.WORKSTATION),
+    KeeperKind.VERTEX,
+)
 _KEEPS_NOTHING = frozenset({KeeperKind.JOB, KeeperKind.NOBODY, KeeperKind.UNKNOWN})
 
 
@@ -72,7 +76,7 @@ class Keeper:
     @property
     def whose(self) -> str:
         """`GKE cluster train (node pool t4)`"""
-        if self.kind is KeeperKind.TPU:
+        if self.kind in (KeeperKind.TPU, KeeperKind.VERTEX):
             return _SERVICES[self.kind]
         pool = f" (node pool {self.pool})" if self.pool and self.kind in _OF_GKE else ""
         return f"{self.product or _TITLES[self.kind]}{f' {self.name}' if self.name else ''}{pool}"
@@ -96,6 +100,8 @@ class Keeper:
             return "its group would recreate it on a fresh boot disk, so its data would be lost while it bills on"
         if self.kind is KeeperKind.TPU:
             return "its VMs are in a project of Google's, and only the Cloud TPU API stops or deletes them"
+        if self.kind is KeeperKind.VERTEX:
+            return "its machines are in a project of Google's, and only the API of Vertex AI gives them back"
         if self.kind in (KeeperKind.WORKBENCH, KeeperKind.WORKSTATION):
             return f"{_SERVICES[self.kind]} has a stop of its own, and would not know of another"
         return f"only {self._service} knows what runs on it, and may replace it on a fresh boot disk"
@@ -114,6 +120,8 @@ class Keeper:
             return False
         if self.kind is KeeperKind.WORKSTATION:
             return bool(self.cluster and self.pool)
+        if self.kind is KeeperKind.VERTEX:
+            return self.product in _VERTEX_STOPS
         return self.kind is KeeperKind.GROUP or (self.kind is KeeperKind.WORKBENCH and self.product != USER_MANAGED)
 
     def is_stopped_by(self, through: Collection[KeeperKind]) -> bool:
@@ -125,6 +133,8 @@ class Keeper:
 
         Whether a group has an autoscaler is read when the stop is asked for; Slack shows 300 characters.
         """
+        if self.kind is KeeperKind.VERTEX:
+            return f"{vm}: {_VERTEX_STOPS[self.product].effect}"
         by = _SERVICES.get(self.kind) or (
             f"its group {self.name}, whose size falls by one; if it has an autoscaler, nothing is stopped"
         )
@@ -156,6 +166,8 @@ class Keeper:
             case KeeperKind.TPU:
                 verb = "delete" if self.product == TPU_SLICE else "stop"
                 command = f"compute tpus tpu-vm {verb} {quote(name or vm)} --zone {place or 'ZONE'}"
+            case KeeperKind.VERTEX:
+                command = _of_vertex(self)
             case KeeperKind.GROUP:
                 at = f"--zone {place}" if place.count("-") > 1 else f"--region {place or 'REGION'}"
                 command = (
@@ -185,6 +197,7 @@ class Keeper:
 
     def _belonging(self, vm: str) -> str:
         is_itself = self.kind in (KeeperKind.WORKBENCH, KeeperKind.TPU) and self.name in ("", vm)
+        is_itself = is_itself or self.kind is KeeperKind.VERTEX
         return f"{vm} is a {self.product or _TITLES[self.kind]}" if is_itself else f"{vm} belongs to {self.whose}"
 
     def advice(self, vm: str, project: str) -> str:
@@ -198,6 +211,8 @@ class Keeper:
             f' (or let Costguard do so by enforcement.stop_through = ["{self.kind}"])' if self.has_own_stop else ""
         )
         verb = "delete" if self.product == TPU_SLICE else "stop"
+        if self.kind is KeeperKind.VERTEX:
+            verb = _VERTEX_STOPS[self.product].verb if self.product in _VERTEX_STOPS else "delete"
         return f"{verb} {what} with `{self.instead(vm, project)}`{allowing}"
 
     def stored(self) -> dict[str, Any]:
@@ -259,6 +274,7 @@ _TITLES = {
     KeeperKind.COMPOSER: "Composer environment",
     KeeperKind.WORKSTATION: "workstation",
     KeeperKind.TPU: "TPU node",
+    KeeperKind.VERTEX: "resource of Vertex AI",
     KeeperKind.TOOL: "another tool",
     KeeperKind.JOB: "job",
     KeeperKind.NOBODY: "nobody",
@@ -278,6 +294,7 @@ _SERVICES = {
     KeeperKind.COMPOSER: "Composer",
     KeeperKind.WORKSTATION: "Cloud Workstations",
     KeeperKind.TPU: "Cloud TPU",
+    KeeperKind.VERTEX: "Vertex AI",
 }
 _KINDS_IN_WORDS = {
     **_SERVICES,
@@ -286,6 +303,43 @@ _KINDS_IN_WORDS = {
     KeeperKind.JOB: "a job",
     KeeperKind.UNKNOWN: "not known",
 }
+
+
+class _VertexStop(NamedTuple):
+    """The request that gives a resource's machines back, as a person says it, and its effect."""
+
+    verb: str
+    effect: str
+
+
+CUSTOM_JOB, COLAB_RUNTIME, DEPLOYED_MODEL = "custom job", "Colab Enterprise runtime", "deployed model"
+_VERTEX_STOPS = {
+    CUSTOM_JOB: _VertexStop(
+        "cancel",
+        "the custom job will be cancelled, for good; what it has not written to a bucket is lost.",
+    ),
+    COLAB_RUNTIME: _VertexStop(
+        "stop",
+        "the Colab Enterprise runtime will be stopped; its data disk stays, and what is in memory is lost.",
+    ),
+    DEPLOYED_MODEL: _VertexStop(
+        "undeploy",
+        "the model will be undeployed from its endpoint, which then answers no requests with it; the model stays.",
+    ),
+}
+
+
+def _of_vertex(keeper: Keeper) -> str:
+    """The command that gives the machines back; of a persistent resource and of a pool there is a deletion alone."""
+    name, region = keeper.name or "NAME", f"--region {keeper.place or 'REGION'}"
+    if keeper.product == CUSTOM_JOB:
+        return f"ai custom-jobs cancel {name} {region}"
+    if keeper.product == COLAB_RUNTIME:
+        return f"colab runtimes stop {name} {region}"
+    if keeper.product == DEPLOYED_MODEL:
+        return f"ai endpoints undeploy-model {name} --deployed-model-id {keeper.pool or 'ID'} {region}"
+    kind = "persistent-resources" if keeper.product == "persistent resource" else "deployment-resource-pools"
+    return f"ai {kind} delete {name} {region}"
 
 
 def _of_tool(keeper: Keeper, vm: str) -> str:

@@ -9,7 +9,7 @@ from enum import StrEnum
 from fractions import Fraction
 from typing import Any
 
-from costguard.model.instance import ProvisioningModel, SeenInstance, Shape, Status
+from costguard.model.instance import InstanceKey, InstanceKind, ProvisioningModel, SeenInstance, Shape, Status
 
 
 class OperationStatus(StrEnum):
@@ -69,13 +69,28 @@ class FeedBacklog:
 
 
 TPU_NODES = "TPU nodes"
+VERTEX = "Vertex AI"
+
+
+def vertex_scope(region: str) -> str:
+    """Returns the part of a project that holds what of Vertex AI runs in a region."""
+    return f"{VERTEX} in {region}"
+
+
+def scopes_of(key: InstanceKey, zone: str) -> frozenset[str]:
+    """Returns the parts of a project of which any that is unread leaves this VM, or what bills as one, unknown."""
+    if key.kind.is_of_vertex:
+        return frozenset({"project", VERTEX, vertex_scope(zone)})
+    if key.kind is InstanceKind.TPU_NODE:
+        return frozenset({"project", TPU_NODES})
+    return frozenset({"project", "instances", zone})
 
 
 @dataclass(frozen=True, slots=True)
 class Unread:
     """A part of a project that could not be read. Unread is not absent."""
 
-    scope: str  # a zone, "instances", "disks", "operations", TPU_NODES, or "project" for all of it
+    scope: str  # a zone, "instances", "disks", "operations", TPU_NODES, VERTEX, a `vertex_scope`, or "project" for all
     reason: str  # a sentence for people, with what to do next
     code: str  # short and stable, for counting: "unreachable", "permission", "rate_limit", ...
 

@@ -35,6 +35,9 @@ OF_A_RUN = (":core", ":whole")
 """The suffixes of resources of which every running VM has one kind: their seconds are the run's."""
 
 
+FEE = "-fee"
+"""Ends the name of what a managed service charges for a part that Compute Engine bills."""
+
 EVERYWHERE = "global"
 """The region of what costs the same in all of them: external addresses in use."""
 
@@ -43,6 +46,13 @@ def is_address(resource: str) -> bool:
     """Says whether the resource is an external address in use."""
     return resource.startswith("external-ip")
 
+
+def costs_the_same_everywhere(resource: str) -> bool:
+    """Says whether the resource is priced without a region: addresses in use, and boot disks of managed services."""
+    return is_address(resource) or resource.startswith(_MANAGED_DISKS)
+
+
+_MANAGED_DISKS = ("disk:vertex-", "disk:colab-")
 
 TERMS = (1, 3)
 """The years for which Google sells commitments."""

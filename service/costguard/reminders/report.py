@@ -11,7 +11,7 @@ from enum import StrEnum
 from costguard.access.rules import Rules
 from costguard.ledger.price_book import PriceBook
 from costguard.ledger.pricing import bill_lifetime, rate_per_hour
-from costguard.model.instance import InstanceKey
+from costguard.model.instance import InstanceKey, region_of
 from costguard.model.lifetime import Lifetime
 from costguard.model.money import Money, Priced
 from costguard.model.person import AccountLookup
@@ -206,7 +206,7 @@ class ReportMaker:
             assert due is not None  # else it was left alone above
             due_at, stop_at, why = due.at, self._stop_at(one.vm, due, context), due.why
         would_stop = stop_at is not None and stop_at < end
-        region = one.run.zone.rpartition("-")[0]
+        region = region_of(one.run.zone)
         return ReportedVm(
             key=one.vm.key,
             name=one.vm.name,

@@ -12,7 +12,7 @@ from costguard.model.action import Action, StopOutcome
 from costguard.model.instance import InstanceKey, InstanceKind, Status
 from costguard.model.keeper import Keeper
 from costguard.model.money import Money
-from costguard.model.observation import TPU_NODES
+from costguard.model.observation import TPU_NODES, scopes_of, vertex_scope
 from costguard.model.reminder import Claim, Keep, Ownership, Request, Sent, Subject, SubjectKind
 from costguard.model.utilisation import Evidence
 
@@ -61,11 +61,13 @@ class WatchedVm:
 
     def is_unread(self, unread: Collection[str]) -> bool:
         """Says whether its list is among these zones and parts of its project that could not be read; "*": all."""
-        return self.part in unread or "*" in unread
+        return not scopes_of(self.key, self.zone).isdisjoint(unread) or "*" in unread
 
     @property
     def part(self) -> str:
-        """Returns the part of its project that it is listed in: its zone, or all TPU nodes."""
+        """Returns the part of its project that it is listed in: its zone, all TPU nodes, or Vertex AI in its region."""
+        if self.key.kind.is_of_vertex:
+            return vertex_scope(self.zone)
         return TPU_NODES if self.key.kind is InstanceKind.TPU_NODE else self.zone
 
     @property

@@ -95,8 +95,7 @@ def seen_fleet(looks: Iterable[FirstLook], book: PriceBook, now: datetime) -> Se
 
 
 def _seen(vm: SeenInstance, book: PriceBook, now: datetime) -> PricedVm:
-    region = vm.zone.rpartition("-")[0]
-    rate = rate_per_hour(vm.shape, region, vm.provisioning_model, book, now) if vm.status.bills_machine else ZERO
+    rate = rate_per_hour(vm.shape, vm.region, vm.provisioning_model, book, now) if vm.status.bills_machine else ZERO
     return PricedVm(vm, keeper_of(vm.labels, vm.origin, vm.zone), rate)
 
 

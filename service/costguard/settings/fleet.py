@@ -24,6 +24,7 @@ from costguard.settings.values import (
     Organization,
     ProjectId,
     ProjectPattern,
+    RegionName,
     Section,
     between,
 )
@@ -52,6 +53,8 @@ class WatchSection(Section):
     exclude: Annotated[tuple[ProjectPattern, ...], Listed, _distinct("project")] = ()
     vms_without_gpu: Literal["watch", "ignore"] = "watch"
     tpu_nodes: Literal["watch", "ignore"] = "watch"
+    vertex: Literal["watch", "ignore"] = "watch"
+    vertex_regions: Annotated[tuple[RegionName, ...], Listed, _distinct("region")] = ()
     every: Annotated[Duration, between(timedelta(seconds=10), timedelta(hours=1))] = timedelta(minutes=1)
     parallel: Annotated[int, Field(ge=1, le=64)] = 8
 

@@ -36,6 +36,7 @@ _DOMAIN = re.compile(r"(?=.{4,253}$)(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)+[
 _NAME = re.compile(r"[a-z][a-z0-9-]{0,62}")
 _PERCENT = re.compile(r"([0-9]{1,3})%")
 _DOLLARS = re.compile(r"\d{1,9}(?:\.\d{1,9})?")
+_REGION = re.compile(r"[a-z]+-[a-z]+[0-9]{1,2}")
 _CHANNEL = re.compile(r"#[\w-]{1,80}")
 _CHANNEL_ID = re.compile(r"[CG][A-Z0-9]{4,20}")
 
@@ -267,6 +268,13 @@ def endpoint(value: str) -> str:
     return shown
 
 
+def region_name(value: str) -> str:
+    """`us-central1`"""
+    if not _REGION.fullmatch(value):
+        raise ValueError("a region of Google Cloud, such as us-central1 or europe-west4")
+    return value
+
+
 def is_loopback(host: str) -> bool:
     return host == "localhost" or ipaddress.ip_address(host).is_loopback
 
@@ -286,6 +294,7 @@ def listed(value: object) -> object:
 Listed = BeforeValidator(listed)
 Duration = Annotated[timedelta, BeforeValidator(duration)]
 DurationOrNever = Annotated[timedelta | None, BeforeValidator(or_never(duration))]
+RegionName = Annotated[str, AfterValidator(region_name)]
 ProjectId = Annotated[str, AfterValidator(project_id)]
 ProjectPattern = Annotated[str, AfterValidator(project_pattern)]
 Organization = Annotated[str, AfterValidator(organization)]

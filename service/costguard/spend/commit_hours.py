@@ -14,10 +14,9 @@ from costguard.db.remembered import remembers
 from costguard.db.tables import lifetimes
 from costguard.db.types import EPOCH
 from costguard.ledger import projects
-from costguard.ledger.accrual import region_of
 from costguard.ledger.billed.machine_parts import parts_of_shape
 from costguard.ledger.rows import shape_from
-from costguard.model.instance import ProvisioningModel
+from costguard.model.instance import ProvisioningModel, region_of
 from costguard.spend.commit_advice import SCALE, UseKey
 
 _HOUR = timedelta(hours=1)

@@ -12,13 +12,12 @@ from sqlalchemy import Connection, Row, select
 
 from costguard.db.bulk import chunks
 from costguard.db.tables import instances, lifetimes, messages, requests, stops
-from costguard.ledger.accrual import region_of
 from costguard.ledger.billed.storage import MEMORY_RESOURCE
 from costguard.ledger.price_book import PriceBook
 from costguard.ledger.pricing import rate_per_hour, storage_rate_per_hour
 from costguard.ledger.rows import lifetime_of
 from costguard.model.action import StopOutcome
-from costguard.model.instance import InstanceKey
+from costguard.model.instance import InstanceKey, region_of
 from costguard.model.lifetime import EndReason, Lifetime
 from costguard.model.money import Money, Priced
 from costguard.model.reminder import Subject

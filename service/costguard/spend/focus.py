@@ -16,9 +16,9 @@ from typing import Final, TypeAlias
 
 from costguard.ledger.billed.machine_parts import accelerator_kind
 from costguard.model.billing_month import billing_month
-from costguard.model.instance import InstanceKey, ProvisioningModel
+from costguard.model.instance import InstanceKey, ProvisioningModel, region_of, vertex_path
 from costguard.model.lifetime import Attribution, Charge
-from costguard.model.price import OF_A_RUN, Price, Unit, is_address
+from costguard.model.price import FEE, OF_A_RUN, Price, Unit, is_address
 
 VERSION: Final = "1.2"
 CURRENCY: Final = "USD"
@@ -85,17 +85,20 @@ def focus_row(charged: FocusCharge, billing_account: str = UNKNOWN) -> tuple[Val
     charge is a part of a UTC day, and a month of Google's ends at 07:00 or 08:00 UTC.
     """
     charge, price = charged.charge, charged.price
-    region = charged.zone.rpartition("-")[0]
+    region = region_of(charged.zone)
     period_start, period_end = billing_month(charge.started_at)
     unit, quantity = _pricing(charge, price)
     cost, rate = charge.amount.dollars, Decimal(price.rate_nanos).scaleb(-9)
     used_unit, used = _consumed(charge)
     sku = price.sku_id or _own_sku(price)
     key = charged.key
+    is_managed = key.kind.is_of_vertex
     of_vm = f"//compute.googleapis.com/projects/{key.project}/zones/{charged.zone}/instances/{key.gce_id}"
+    if is_managed:
+        of_vm = f"//aiplatform.googleapis.com/projects/{key.project}/locations/{region}/{vertex_path(key.gce_id)}"
     disk = "" if (of_address := is_address(charge.resource)) else charged.disk
     values: dict[str, Value] = {
-        "AvailabilityZone": charged.zone,
+        "AvailabilityZone": None if is_managed else charged.zone,
         "BillingAccountId": billing_account,
         "BillingAccountType": "Billing account",
         "BillingCurrency": CURRENCY,
@@ -122,10 +125,10 @@ def focus_row(charged: FocusCharge, billing_account: str = UNKNOWN) -> tuple[Val
         # A disk is known by its VM and name; an address has neither.
         "ResourceId": f"{of_vm}/disks/{disk}" if disk else of_vm,
         "ResourceName": disk or charged.name,
-        "ResourceType": "External address" if of_address else "Disk" if disk else "Virtual machine",
-        "ServiceCategory": "Compute",
-        "ServiceName": "Compute Engine",
-        "ServiceSubcategory": "Virtual Machines",
+        "ResourceType": "External address" if of_address else "Disk" if disk else _type_of(key),
+        "ServiceCategory": "AI and Machine Learning" if is_managed else "Compute",
+        "ServiceName": "Vertex AI" if is_managed else "Compute Engine",
+        "ServiceSubcategory": "AI Platforms" if is_managed else "Virtual Machines",
         "SkuId": sku,
         "SkuMeter": charge.resource,
         "SkuPriceDetails": json.dumps({"x_PriceSource": price.source}, ensure_ascii=False),
@@ -138,6 +141,11 @@ def focus_row(charged: FocusCharge, billing_account: str = UNKNOWN) -> tuple[Val
         **dict.fromkeys(("BilledCost", "ContractedCost", "EffectiveCost", "ListCost"), cost),
     }
     return tuple(values.get(name) for name in COLUMNS)
+
+
+def _type_of(key: InstanceKey) -> str:
+    words = key.kind.in_words
+    return f"{words[0].upper()}{words[1:]}" if key.kind.is_of_vertex else "Virtual machine"
 
 
 def text_of(value: Value) -> str:
@@ -167,6 +175,8 @@ def _hours_of(resource: str) -> str:
         return f"{kind}-Hours"
     if is_address(resource):
         return "Address-Hours"
+    if resource.endswith(FEE):
+        return "Fee-Hours"
     if resource.endswith(OF_A_RUN):
         return "vCPU-Hours" if resource.endswith(":core") else "Instance-Hours"
     return "GiB-Hours"
@@ -175,7 +185,9 @@ def _hours_of(resource: str) -> str:
 def _description(charged: FocusCharge, region: str) -> str:
     price = charged.price
     model = price.key.provisioning_model.in_words
-    return f"{charged.charge.resource} of a {charged.machine_type or UNKNOWN} VM, {model}, in {region}"
+    what = charged.machine_type or UNKNOWN
+    vm = what if charged.key.kind.is_of_vertex else f"a {what} VM"
+    return f"{charged.charge.resource} of {vm}, {model}, in {region}"
 
 
 def _own_sku(price: Price) -> str:

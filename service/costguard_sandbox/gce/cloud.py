@@ -33,6 +33,7 @@ from costguard_sandbox.gce.rights import Rights
 from costguard_sandbox.gce.system_events import EVENTS, PREEMPT_IN_START, Reclaim, SystemEvents
 from costguard_sandbox.gce.timeline import Timeline
 from costguard_sandbox.gce.tpus import Tpus
+from costguard_sandbox.gce.vertex import Vertex
 from costguard_sandbox.gce.vm import VM, Disk, Load, Status
 from costguard_sandbox.gce.workbench import Workbench, Workstations
 
@@ -117,6 +118,7 @@ class Cloud:
         self.workbench = Workbench(self.timeline, seed, self.request, self.faults)
         self.workstations = Workstations(self.timeline, seed, self.request, self.faults)
         self.tpus = Tpus(self.timeline, seed)
+        self.vertex = Vertex(self.timeline, seed)
         held = (self.timeline, self._lifecycle, self.operations, self._factory, self.usage, self.guests)
         self.storage = Storage(*held, self.settled, self._disk_changed)
 

@@ -43,6 +43,9 @@ _DURATIONS: Mapping[str, tuple[tuple[float, float], ...]] = {
     "flex grant": ((0, 20), (0.5, 240), (1, 1500)),
     "late": ((0, 0), (1, 29)),
     "guest shutdown": ((0, 5), (0.5, 25), (1, 85)),
+    # Of Vertex AI. Ours: no recording says them.
+    "vertex start": ((0, 60), (0.5, 180), (1, 400)),
+    "vertex stop": ((0, 5), (0.5, 40), (1, 120)),
     # Of TPU nodes. Ours: no recording says them.
     "tpu create": ((0, 60), (0.5, 120), (1, 400)),
     "tpu start": ((0, 40), (1, 200)),

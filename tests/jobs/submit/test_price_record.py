@@ -7,7 +7,7 @@ from tests.jobs.jobbed import ON_DEMAND, SPOT, A
 
 from costguard.jobs.submit.cost.offers import HourlyRate
 from costguard.jobs.submit.cost.price_record import price_warnings
-from costguard.ledger.accrual import region_of
+from costguard.model.instance import region_of
 from costguard.model.money import Money
 
 REGION = region_of(A)

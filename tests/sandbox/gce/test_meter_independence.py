@@ -208,6 +208,9 @@ def test_meter_reads_nothing_of_the_cloud_but_prices_time_and_vms() -> None:
         "costguard_sandbox.clock",
         "costguard_sandbox.gce.vm",
         "costguard_sandbox.gce.tpus",
+        "costguard_sandbox.gce.vertex.resources",
+        "costguard_sandbox.gce.catalogue.machine_types",
+        "costguard_sandbox.gce.catalogue.vertex_prices",
     }
     for file, tree in sources(CLOUD / "gce" / "meter"):
         for node in ast.walk(tree):

@@ -22,7 +22,6 @@ from costguard.jobs.decide.buy.placement import (
     LaunchPlace,
     PlaceEvent,
     lost_zone,
-    region_of,
     with_advice,
 )
 from costguard.jobs.decide.buy.plan import PlanBasis, plan, shadow_of
@@ -40,7 +39,7 @@ from costguard.jobs.rows.history.zone_advice import RegionAdvice, ZoneAdvice
 from costguard.jobs.rows.history.zone_history import VMKind
 from costguard.jobs.rows.reported import checkpoint_rows, progress_rows
 from costguard.jobs.submit.where.places import may_launch
-from costguard.model.instance import ProvisioningModel
+from costguard.model.instance import ProvisioningModel, region_of
 from costguard.model.job import Job, JobKind
 from costguard.model.progress import POSITION, SeriesPoint
 

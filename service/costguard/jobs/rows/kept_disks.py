@@ -10,9 +10,9 @@ from sqlalchemy import Connection
 
 from costguard.jobs.decide.checkpoints.disk import saves_on_disk
 from costguard.jobs.rows import attempts, job_rows
-from costguard.ledger.accrual import Accrual, accrual_at, region_of
+from costguard.ledger.accrual import Accrual, accrual_at
 from costguard.model.attempt import Attempt, AttemptState
-from costguard.model.instance import ProvisioningModel
+from costguard.model.instance import ProvisioningModel, region_of
 from costguard.model.job import Job, JobState, SeenCheckpoint
 from costguard.model.money import ZERO, Money, Priced, about_text
 from costguard.model.price import PriceKey, Unit

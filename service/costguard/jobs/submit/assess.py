@@ -32,11 +32,11 @@ from costguard.jobs.submit.submission import JobRefusal, Overrides, Submission, 
 from costguard.jobs.submit.where.places import rates
 from costguard.jobs.submit.where.reserved import look_at_reservation
 from costguard.jobs.submit.where.targets import LaunchTargets
-from costguard.ledger.accrual import Accrual, accrual_at, region_of
+from costguard.ledger.accrual import Accrual, accrual_at
 from costguard.model.access import Authority
 from costguard.model.buying import models_of
 from costguard.model.data import DataMove
-from costguard.model.instance import ProvisioningModel, Shape
+from costguard.model.instance import ProvisioningModel, Shape, region_of
 from costguard.model.job import JobKind, JobSpec
 from costguard.model.launch import AddressChoice, Recipe
 from costguard.model.money import Money

@@ -25,11 +25,11 @@ from costguard.jobs.submit.machine_prices import preset_prices
 from costguard.jobs.submit.submission import JobRefusal
 from costguard.jobs.submit.where import places
 from costguard.jobs.submit.where.targets import LaunchTargets
-from costguard.ledger.accrual import Accrual, accrual_at, region_of
+from costguard.ledger.accrual import Accrual, accrual_at
 from costguard.model import buying
 from costguard.model.buying import models_of
 from costguard.model.data import DataMove
-from costguard.model.instance import ProvisioningModel, Shape
+from costguard.model.instance import ProvisioningModel, Shape, region_of
 from costguard.model.job import JobKind, JobSpec
 from costguard.model.launch import AddressChoice, Recipe
 

@@ -11,13 +11,14 @@ local SSD.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
 from typing import Final
 
 from costguard.model.instance import CAPACITY_OPTIMIZED, TPUS, Shape, gpu_words
-from costguard.model.price import without_commitment
+from costguard.model.managed.machines import ManagedMachines, Seller
+from costguard.model.price import FEE, without_commitment
 from costguard.model.words import count_text
 
 # cloud.google.com/compute/docs/general-purpose-machines: these show two vCPUs and bill a share of one. Of the custom
@@ -62,6 +63,9 @@ def parts_of_shape(shape: Shape) -> tuple[BilledPart, ...]:
     """Returns the billed parts of a running VM of this shape; empty when its machine type is not known."""
     if not shape.is_known:
         return ()
+    managed = ManagedMachines.read(shape.machine_type)
+    if managed is not None:
+        return _of_service(shape, managed)
     whole = _as_a_whole(shape)
     if whole is not None:
         return (whole,)
@@ -76,6 +80,47 @@ def parts_of_shape(shape: Shape) -> tuple[BilledPart, ...]:
     if shape.local_ssd_gib > 0:
         parts.append(BilledPart("local-ssd", Fraction(shape.local_ssd_gib), has_minimum=False))
     return tuple(parts)
+
+
+def _of_service(shape: Shape, machines: ManagedMachines) -> tuple[BilledPart, ...]:
+    """The parts of all machines of a service: by its own SKUs, or by Compute Engine's and a fee for most of them.
+
+    Bills of August 2025 show both (a3-highgpu-8g, custom training and prediction, on demand and flex-start): SKUs of
+    the service's own for GPUs, vCPUs and memory, and none for local SSD; with a fee, Compute Engine's four and a fee
+    for GPUs, vCPUs and memory; in both the service's own SKU for boot disks of custom training. Of a minimum neither
+    these nor Google's page of prices say anything: each second is billed.
+    """
+    count, mark = machines.count, machines.seller.mark
+    one = replace(
+        shape,
+        machine_type=machines.machine_type,
+        vcpus=shape.vcpus // count,
+        memory_mib=shape.memory_mib // count,
+        gpu_count=shape.gpu_count // count,
+        local_ssd_gib=shape.local_ssd_gib // count,
+    )
+    bare = [BilledPart(part.resource, part.quantity * count, has_minimum=False) for part in parts_of_shape(one)]
+    managed = [part for part in bare if part.resource != "local-ssd"]
+    parts = [
+        *(bare if machines.pays_fee else ()),
+        *(replace(part, resource=sold_by(part.resource, mark, is_fee=machines.pays_fee)) for part in managed),
+    ]
+    if machines.disk_gib:
+        resource = f"disk:{mark}-{machines.disk_type}"
+        parts.append(BilledPart(resource, Fraction(machines.disk_gib * count), has_minimum=False))
+    return tuple(parts)
+
+
+def sold_by(resource: str, mark: str, *, is_fee: bool = False) -> str:
+    """Returns the resource of a service for one of Compute Engine's: `gpu:nvidia-l4:vertex-training`,
+    `vertex-training-a3:core`, `vertex-training-a3:core-fee`.
+
+    The fee's name ends otherwise than that of the vCPUs, whose seconds are the run's.
+    """
+    fee = FEE if is_fee else ""
+    if resource.startswith("gpu:"):
+        return f"{resource.removesuffix(':whole')}:{mark}{fee}"
+    return f"{mark}-{resource}{fee}"
 
 
 def _memory(shape: Shape, family: str) -> list[BilledPart]:
@@ -121,18 +166,24 @@ def _price_family(shape: Shape) -> str:
 def accelerator_kind(resource: str) -> str | None:
     """`GPU` or `TPU`; None for a resource that is no accelerator."""
     family, _, part = without_commitment(resource)[0].partition(":")
-    if family != "gpu":
+    if family != "gpu" or resource.endswith(FEE):
         return None
     return "TPU" if part.partition(":")[0] in TPUS else "GPU"
 
 
 def resource_words(resource: str) -> str:
     """`T4 GPU`, `v6e TPU chip with its share of the VM`, `N1 vCPU`, `N1 memory`, `f1-micro VM`, `pd-ssd disk`, and
-    `N1 vCPU, committed for 1 year`
+    `N1 vCPU, committed for 1 year`, `A3 vCPU of Vertex training`, `Fee of Vertex training for H100 80GB GPU`
     """
     resource, years = without_commitment(resource)
     if years:
         return f"{resource_words(resource)}, committed for {count_text(years, 'year')}"
+    for seller in Seller:
+        if seller.mark in resource:
+            bare = resource_words(
+                resource.removesuffix(FEE).replace(f"{seller.mark}-", "").replace(f":{seller.mark}", "")
+            )
+            return f"Fee of {seller} for {bare}" if resource.endswith(FEE) else f"{bare} of {seller}"
     family, _, part = resource.partition(":")
     part, _, whole = part.partition(":")
     if family == "gpu":

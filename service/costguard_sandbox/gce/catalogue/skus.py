@@ -39,7 +39,7 @@ _NEWER_GPUS = frozenset(
         "nvidia-rtx-pro-6000",
     }
 )
-_MACHINES = {
+MACHINES = {
     "n1": "N1 Predefined Instance",
     "n1-custom": "Custom Instance",
     "n1-custom-extended": "Custom Extended Instance",
@@ -251,7 +251,7 @@ def describe(resource: str, place: str, *, spot: bool) -> tuple[str, str, str]:
     part = tail.capitalize()
     # N1 keeps the group of the time when it was the only machine series.
     group = "N1Standard" if head == "n1" else {"core": "CPU", "ram": "RAM"}[tail]
-    return f"{'Spot Preemptible ' if spot else ''}{_MACHINES[head]} {part} running in {place}", "Compute", group
+    return f"{'Spot Preemptible ' if spot else ''}{MACHINES[head]} {part} running in {place}", "Compute", group
 
 
 def _scheduled(model: str, resource: str, place: str) -> tuple[str, str, str]:

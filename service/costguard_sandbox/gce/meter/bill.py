@@ -92,8 +92,8 @@ class ResourceBill:
 
 
 @dataclass(slots=True)
-class _Sums:
-    """`unpriced` names the resources that are not sold where they were used."""
+class PricedSums:
+    """The charges of one thing. `unpriced` names the resources that are not sold where they were used."""
 
     resources: dict[str, ResourceBill] = field(default_factory=dict)
     unpriced: list[str] = field(default_factory=list)
@@ -133,7 +133,7 @@ class _Sums:
 
 
 @dataclass(slots=True, kw_only=True)
-class Bill(_Sums):
+class Bill(PricedSums):
     """The bill of a VM, with its disks while they were attached."""
 
     vm: VM
@@ -141,11 +141,11 @@ class Bill(_Sums):
     def shown(self) -> dict[str, Any]:
         vm = self.vm
         who = {"project": vm.project, "zone": vm.zone, "id": str(vm.id), "name": vm.name}
-        return {**who, "created": pacific(vm.created_at), **_Sums.shown(self)}
+        return {**who, "created": pacific(vm.created_at), **PricedSums.shown(self)}
 
 
 @dataclass(slots=True, kw_only=True)
-class DiskBill(_Sums):
+class DiskBill(PricedSums):
     """The cost of a disk while it was unattached."""
 
     disk: Disk
@@ -153,11 +153,11 @@ class DiskBill(_Sums):
     def shown(self) -> dict[str, Any]:
         disk = self.disk
         who = {"project": disk.project, "zone": disk.zone, "id": str(disk.id), "name": disk.name}
-        return {**who, "created": pacific(disk.created_at), **_Sums.shown(self)}
+        return {**who, "created": pacific(disk.created_at), **PricedSums.shown(self)}
 
 
 @dataclass(slots=True, kw_only=True)
-class NodeBill(_Sums):
+class NodeBill(PricedSums):
     """The bill of a TPU node."""
 
     node: TpuNode
@@ -165,7 +165,7 @@ class NodeBill(_Sums):
     def shown(self) -> dict[str, Any]:
         node = self.node
         who = {"project": node.project, "zone": node.zone, "id": str(node.id), "name": node.name}
-        return {**who, "created": pacific(node.created_at), **_Sums.shown(self)}
+        return {**who, "created": pacific(node.created_at), **PricedSums.shown(self)}
 
 
 def node_bills(nodes: Iterable[TpuNode], prices: PriceList, until: datetime) -> list[NodeBill]:

@@ -12,11 +12,11 @@ from costguard.jobs.decide.buy.placement import (
     PlaceEvent,
     lost_zone,
     places,
-    region_of,
     scores,
     with_advice,
 )
 from costguard.model.attempt import Outcome
+from costguard.model.instance import region_of
 from costguard.model.launch import Quota, Recipe
 from costguard.model.money import Money
 

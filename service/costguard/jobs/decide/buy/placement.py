@@ -10,14 +10,10 @@ from fractions import Fraction
 from costguard.jobs.decide.view import JobView, an_hour
 from costguard.model.attempt import Outcome
 from costguard.model.buying import RESERVED, models_of
-from costguard.model.instance import ProvisioningModel
+from costguard.model.instance import ProvisioningModel, region_of
 from costguard.model.launch import AddressChoice, Quota, Recipe, gpu_metrics
 from costguard.model.money import ZERO, Money
 from costguard.model.words import count_text
-
-
-def region_of(zone: str) -> str:
-    return zone.rsplit("-", 1)[0]
 
 
 def used_up(

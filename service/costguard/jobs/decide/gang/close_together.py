@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from costguard.jobs.decide.actions import LaunchAttempt, MakePlacementPolicy, Proposal
-from costguard.jobs.decide.buy.placement import region_of
 from costguard.jobs.decide.view import JobContext, JobView, earliest, is_due, without_vm
+from costguard.model.instance import region_of
 from costguard.model.job import JobState
 from costguard.model.launch import Placement, policy_name
 

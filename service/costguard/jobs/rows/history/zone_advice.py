@@ -13,8 +13,7 @@ from costguard.deadlines.history import counts_of_rates
 from costguard.deadlines.waits import WaitCounts
 from costguard.errors import CloudError
 from costguard.isolation import Isolated
-from costguard.jobs.decide.buy.placement import region_of
-from costguard.model.instance import ProvisioningModel
+from costguard.model.instance import ProvisioningModel, region_of
 from costguard.model.launch import ADVISED_MODELS, CapacityAdvice, Recipe, SpotListPrice, is_advised
 from costguard.model.money import Money
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from costguard.jobs.submit.cost.offers import HourlyRates
-from costguard.ledger.accrual import region_of
-from costguard.model.instance import ProvisioningModel
+from costguard.model.instance import ProvisioningModel, region_of
 from costguard.model.money import Money
 
 _SAME_PERCENT = 2  # prices of a day before and after a change, and rounding

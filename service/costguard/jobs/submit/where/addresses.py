@@ -11,7 +11,7 @@ import structlog
 
 from costguard.errors import CloudError
 from costguard.jobs.decide.buy.addresses import choice_of, is_open
-from costguard.ledger.accrual import region_of
+from costguard.model.instance import region_of
 from costguard.model.job import JobSpec
 from costguard.model.launch import AddressChoice, Recipe, WayOut
 from costguard.model.ports import Clock

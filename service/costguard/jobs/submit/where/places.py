@@ -29,12 +29,12 @@ from costguard.jobs.decide.view import JobView
 from costguard.jobs.rows.history import place_rows
 from costguard.jobs.submit.cost.offers import HourlyRate
 from costguard.jobs.submit.where.addresses import AddressFinder
-from costguard.ledger.accrual import Accrual, region_of
+from costguard.ledger.accrual import Accrual
 from costguard.ledger.billed.addresses import address_in_use
 from costguard.ledger.billed.machine_parts import is_billed_as_gpus
 from costguard.model.attempt import Outcome
 from costguard.model.buying import RESERVED, models_of
-from costguard.model.instance import LIST_PRICED, ProvisioningModel, Shape
+from costguard.model.instance import LIST_PRICED, ProvisioningModel, Shape, region_of
 from costguard.model.launch import AddressChoice, Quota, Recipe
 from costguard.model.lifetime import ONE_ADDRESS
 from costguard.model.money import Money

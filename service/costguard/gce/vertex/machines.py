@@ -1,0 +1,72 @@
+"""Reads what machines a resource of Vertex AI has: their type, their number, and how they are sold."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from costguard.gce.fields import Garbled, short
+from costguard.gce.machine_types import by_rule
+from costguard.model.instance import ProvisioningModel, Shape
+from costguard.model.managed.machines import UNKNOWN_TYPE, ManagedMachines, Seller
+
+# Vertex AI names GPUs as Compute Engine does, in capitals: NVIDIA_TESLA_T4, NVIDIA_H100_MEGA_80GB.
+_GPU = "NVIDIA_"
+# aiplatform.v1 of Google's API discovery (revision 20261106), DiskSpec: "For non-A3U machines, the default value is
+# pd-ssd, for A3U machines, the default value is hyperdisk-balanced", and "default is 100GB".
+_DISK_GIB = 100
+# The same, Scheduling.strategy: LOW_COST is "low cost by making potential use of spot resources", and deprecated.
+_STRATEGIES = {
+    "SPOT": ProvisioningModel.SPOT,
+    "LOW_COST": ProvisioningModel.SPOT,
+    "FLEX_START": ProvisioningModel.FLEX_START,
+}
+
+
+def model_of_strategy(strategy: Any) -> ProvisioningModel:
+    return _STRATEGIES.get(strategy, ProvisioningModel.STANDARD)
+
+
+def count_of(value: Any) -> int:
+    """A number that the API writes as text or number; 0 where there is none. Raises Garbled."""
+    try:
+        count = int(value or 0)
+    except (TypeError, ValueError):
+        count = -1
+    if count < 0:
+        raise Garbled(f"{short(value)} is not a number of machines")
+    return count
+
+
+def shape_of(
+    seller: Seller, spec: Mapping[str, Any], count: int, model: ProvisioningModel, disk: Mapping[str, Any] | None = None
+) -> Shape:
+    """The shape of all `count` machines of one spec together. `disk`: the spec of boot disks that the service bills.
+
+    Spot, flex-start and a reservation that is named are billed by Compute Engine with a fee (Google's page of prices of
+    Vertex AI, "custom-trained models"). Machines that may use any reservation that fits are taken for bought on demand.
+    """
+    machine_type = str(spec.get("machineType") or UNKNOWN_TYPE)
+    reserved = (spec.get("reservationAffinity") or {}).get("reservationAffinityType") == "SPECIFIC_RESERVATION"
+    gib, kind = 0, ""
+    if disk is not None:
+        gib = count_of(disk.get("bootDiskSizeGb")) or _DISK_GIB
+        default = "hyperdisk-balanced" if machine_type.startswith("a3-ultragpu") else "pd-ssd"
+        kind = str(disk.get("bootDiskType") or default)
+    pays_fee = model is not ProvisioningModel.STANDARD or reserved
+    written = str(ManagedMachines(seller, machine_type, count, pays_fee, gib, kind))
+    machine = by_rule(machine_type)
+    if machine is None:
+        return Shape(written, 0, 0, *_gpus(spec, count))
+    gpu_type, gpus = (machine.gpu_type, machine.gpu_count * count) if machine.gpu_type else _gpus(spec, count)
+    return Shape(
+        written, machine.vcpus * count, machine.memory_mib * count, gpu_type, gpus, machine.local_ssd_gib * count
+    )
+
+
+def _gpus(spec: Mapping[str, Any], count: int) -> tuple[str | None, int]:
+    kind = str(spec.get("acceleratorType") or "")
+    each = count_of(spec.get("acceleratorCount"))
+    if not kind.startswith(_GPU) or not each:
+        return None, 0
+    return kind.lower().replace("_", "-"), each * count

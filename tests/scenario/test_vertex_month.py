@@ -1,0 +1,140 @@
+"""A month of Vertex AI and Colab Enterprise in the ledger: to the cent what the meter says, region by region."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import Any
+
+from sqlalchemy import select
+from tests.gce.conftest import Waits
+from tests.scenario.books import assert_consistent, total_spend
+from tests.within import charge_due
+
+from costguard.access.rules import Rules
+from costguard.daemon.looker import LookPace
+from costguard.daemon.reconcile import Reconciler
+from costguard.db.tables import instances, lifetimes
+from costguard.db.transaction import Database
+from costguard.gce.client import ComputeCloud
+from costguard.gce.prices import CatalogPrices
+from costguard.gce.vertex.look import VertexRegions
+from costguard.ledger.observe import Belonging
+from costguard.ledger.owner import OwnerRules
+from costguard.ledger.price_refresh import refresh
+from costguard.model.preset import Match, Preset
+from costguard_sandbox.clock import ManualClock
+from costguard_sandbox.gce.catalogue.prices import PriceList
+from costguard_sandbox.gce.meter.vertex import thing_bills
+from costguard_sandbox.gce.vertex import ManagedThing
+from costguard_sandbox.server import running
+from costguard_sandbox.world import World
+
+START = datetime(2026, 10, 30, 17, tzinfo=UTC)
+LOOK, CENT = timedelta(minutes=30), 10_000_000
+PROJECT = "acme-training"
+REGIONS = ("us-central1", "europe-west4")
+T4 = {"machineType": "n1-standard-8", "acceleratorType": "NVIDIA_TESLA_T4", "acceleratorCount": 1}
+L4, A100, H100 = ({"machineType": name} for name in ("g2-standard-8", "a2-highgpu-1g", "a3-highgpu-8g"))
+
+
+class _Monotonic:
+    """The seconds of the world's clock, by which regions are asked in turn."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    def __call__(self) -> float:
+        return (self._world.clock.now() - START).total_seconds()
+
+
+def spec(machine: dict[str, Any], replicas: int = 1, strategy: str = "STANDARD") -> dict[str, Any]:
+    pool = {"machineSpec": machine, "replicaCount": str(replicas), "diskSpec": {"bootDiskSizeGb": 200}}
+    return {"workerPoolSpecs": [pool], "scheduling": {"strategy": strategy}}
+
+
+@contextmanager
+def guarded(database: Database, world: World) -> Iterator[Reconciler]:
+    presets = (Preset("h100-fleet", Match(gpu_types=frozenset({"nvidia-h100-80gb"})), limit=None),)
+    belonging = Belonging(presets, OwnerRules(domain="example.com"))
+    with (
+        running(world) as url,
+        closing(
+            ComputeCloud(url, world.clock, wait=Waits(), monotonic=_Monotonic(world), vertex=VertexRegions(REGIONS))
+        ) as cloud,
+    ):
+        refresh(database, CatalogPrices(url, with_vertex=True), world.now)
+        yield Reconciler(database, cloud, world.clock, lambda: (PROJECT,), Rules({}), belonging, LookPace(1))
+
+
+def made_world() -> World:
+    world = World(ManualClock(START), projects=[PROJECT])
+    world.prices = PriceList(REGIONS)
+    world.vertex.enabled.add(PROJECT)
+    return world
+
+
+def id_of(thing: ManagedThing) -> str:
+    return ".".join(filter(None, ("vertex", thing.collection, thing.region, thing.id, thing.part)))
+
+
+def _act(begin: Callable[[], object]) -> None:
+    begin()
+
+
+def _jobs(world: World, chance: random.Random, until: datetime) -> None:
+    """Jobs of all ways to buy, of minutes to days, some shorter than the time between two looks."""
+    moment = START + timedelta(hours=2)
+    number = 0
+    while moment < until:
+        number += 1
+        machine, replicas, strategy = chance.choice(
+            (
+                (T4, 1, "STANDARD"),
+                (H100, 1, "FLEX_START"),
+                (A100, 2, "SPOT"),
+                (L4, 1, "STANDARD"),
+                (H100, 2, "STANDARD"),
+            )
+        )
+        lasts = timedelta(seconds=chance.choice((200, 1_000, 9_000, 90_000)) + chance.uniform(0, 500))
+        region = chance.choice(REGIONS)
+        begin = partial(
+            world.vertex.custom_job, PROJECT, region, f"Train {number}", spec(machine, replicas, strategy), lasts=lasts
+        )
+        world.at(moment, partial(_act, begin))
+        moment += timedelta(hours=chance.uniform(0.3, 3))
+
+
+def test_a_month_of_jobs_costs_what_the_meter_says(sqlite_database: Database) -> None:
+    """To the second and the nano-dollar's rounding, though most jobs come and go between two looks or nearly so."""
+    world = made_world()
+    _jobs(world, random.Random(7), START + timedelta(days=4))
+    with guarded(sqlite_database, world) as guard:
+        for number in range(4 * 48):
+            world.advance(LOOK)
+            if 100 < number < 110:
+                world.vertex.refusing.add("europe-west4")
+            else:
+                world.vertex.refusing.clear()
+            guard.run()
+    with sqlite_database.write() as connection:
+        assert charge_due(connection, world.now).charges == 0
+        assert_consistent(connection)
+        rows = connection.execute(
+            select(instances.c.gce_id, lifetimes).join(lifetimes, lifetimes.c.instance_id == instances.c.id)
+        ).all()
+        spent = total_spend(connection, START.date(), world.now)
+    recorded = {row.gce_id: row for row in rows}
+    metered = [bill for bill in thing_bills(world.vertex.ever, world.prices, world.now) if bill.thing.runs]
+    assert not any(bill.unpriced for bill in metered)
+    assert len(metered) > 40
+    for bill in metered:
+        row, run = recorded[id_of(bill.thing)], bill.thing.runs[0]
+        assert (row.started_at, row.ended_at) == (run.began, run.ended), bill.thing.shown
+        assert (row.end_is_estimate, row.unpriced) == (False, "")
+    assert len(rows) == len(metered)
+    assert abs(spent - sum(bill.nanos for bill in metered)) < CENT // 2
