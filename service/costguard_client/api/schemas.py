@@ -930,7 +930,7 @@ class ExecutionOut(TypedDict):
     first_at: str
     """The time at which its first job was submitted, or its first VM created."""
     jobs: list[ExecutionJobOut]
-    """Its jobs, the oldest first."""
+    """The jobs of it, the oldest first."""
     label: str
     labels: dict[str, str]
     """The other labels of its first job, such as the workflow's."""
@@ -938,8 +938,8 @@ class ExecutionOut(TypedDict):
     """The time at which the last of it ended; null: it runs, or not known."""
     running_vms: int
     state: Literal["running", "succeeded", "failed", "cancelled", "ended"]
-    """By the jobs and VMs that are known of it: `running` while a job is open or a VM runs; `ended`: it has VMs
-    alone, and how it ended is not known.
+    """The state of the jobs and VMs that are known of it: `running` while a job is open or a VM runs; `ended`:
+    it has VMs alone, and how it ended is not known.
     """
     value: str
     """The id of the execution, as its label has it."""
@@ -953,7 +953,7 @@ class ExecutionsResponse(TypedDict):
     """The number of executions that are known."""
     currency: str
     executions: list[ExecutionOut]
-    """Those that began last, the newest first."""
+    """The executions that began last, the newest first."""
     labels: list[str]
     """The labels that name executions: [spend] workflow_labels."""
     price_note: str | None
@@ -1283,7 +1283,15 @@ class InstanceOut(TypedDict):
     job: str
     keeper: KeeperOut
     """The keeper of the VM, with the evidence."""
-    kind: Literal["instance", "tpu_node"]
+    kind: Literal[
+        "instance",
+        "tpu_node",
+        "custom_job",
+        "persistent_resource",
+        "deployed_model",
+        "deployment_pool",
+        "colab_runtime",
+    ]
     """A VM of Compute Engine, or a node of the Cloud TPU API."""
     labels: dict[str, str]
     last_seen_at: str | None
@@ -1788,6 +1796,7 @@ KeeperKind = Literal[
     "composer",
     "workstation",
     "tpu",
+    "vertex",
     "tool",
     "job",
     "nobody",
@@ -1815,6 +1824,7 @@ class KeeperOut(TypedDict):
         "composer",
         "workstation",
         "tpu",
+        "vertex",
         "tool",
         "job",
         "nobody",

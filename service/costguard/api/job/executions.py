@@ -31,12 +31,12 @@ class ExecutionOut(Out):
     label: str = read_from("name.label")
     value: str = read_from("name.value", description="The id of the execution, as its label has it.")
     state: Annotated[str, one_of(ExecutionState)] = Field(
-        description="By the jobs and VMs that are known of it: `running` while a job is open or a VM runs; `ended`: it "
-        "has VMs alone, and how it ended is not known."
+        description="The state of the jobs and VMs that are known of it: `running` while a job is open or a VM runs; "
+        "`ended`: it has VMs alone, and how it ended is not known."
     )
     labels: Mapping[str, str] = Field(description="The other labels of its first job, such as the workflow's.")
     cost: Amount = Field(description="The cost of its jobs, and of VMs with its label that are of none of them.")
-    jobs: Sequence[ExecutionJobOut] = Field(description="Its jobs, the oldest first.")
+    jobs: Sequence[ExecutionJobOut] = Field(description="The jobs of it, the oldest first.")
     vms: Annotated[int, BeforeValidator(len)] = Field(description="The number of VMs that had its label.")
     running_vms: int
     first_at: Moment = Field(description="The time at which its first job was submitted, or its first VM created.")
@@ -49,16 +49,16 @@ class ExecutionsResponse(Out):
     price_note: PriceNote
     labels: Sequence[str] = Field(description="The labels that name executions: [spend] workflow_labels.")
     count: int = Field(description="The number of executions that are known.")
-    executions: Sequence[ExecutionOut] = Field(description="Those that began last, the newest first.")
+    executions: Sequence[ExecutionOut] = Field(description="The executions that began last, the newest first.")
 
 
 @router.get("/executions", summary="Add up executions of workflows", operation_id="listExecutions")
 def list_executions(
     deps: Given,
     label: Annotated[
-        str, Query(max_length=63, description="Only executions by this label; empty: by all workflow labels.")
+        str, Query(max_length=63, description="The label that names the executions; empty: all workflow labels.")
     ] = "",
-    value: Annotated[str, Query(max_length=63, description="Only this execution; it takes a label too.")] = "",
+    value: Annotated[str, Query(max_length=63, description="The one execution to show; it takes a label too.")] = "",
     limit: Annotated[int, Query(ge=1, le=500, description="The most executions in the answer.")] = 100,
 ) -> ExecutionsResponse:
     """Lists executions of workflows, such as Flyte's, with the cost of all of their jobs and VMs.
