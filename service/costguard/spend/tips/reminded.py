@@ -10,11 +10,11 @@ from sqlalchemy import Connection, Row, select
 
 from costguard.db.bulk import chunks
 from costguard.db.tables import instances, lifetimes, messages, requests, stops
-from costguard.ledger.accrual import Accrual, region_of
+from costguard.ledger.accrual import Accrual
 from costguard.ledger.pricing import rate_per_hour
 from costguard.ledger.rows import lifetime_of
 from costguard.model.action import StopOutcome
-from costguard.model.instance import InstanceKey
+from costguard.model.instance import InstanceKey, region_of
 from costguard.model.lifetime import EndReason
 from costguard.model.money import Money
 from costguard.model.reminder import Subject, SubjectKind

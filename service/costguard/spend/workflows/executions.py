@@ -9,7 +9,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Row, or_, select
+from sqlalchemy import Connection, Row, func, literal_column, or_, select
 
 from costguard.db.bulk import chunks
 from costguard.db.remembered import remembers
@@ -106,12 +106,35 @@ def executions(
     that its label names now.
     """
     wanted = tuple(labels) if only is None else (only.label,)
-    of_jobs, of_vms = _jobs(connection, wanted, only), _vms(connection, wanted)
-    names = of_jobs.keys() | {name for name in of_vms if only is None or name == only}
-    every = [Execution(name, tuple(of_jobs.get(name, ())), tuple(of_vms.get(name, ()))) for name in names]
-    every.sort(key=lambda one: (one.first_at, one.name), reverse=True)
-    shown = every[:limit]
-    return _with_costs(connection, accrual, shown), len(every)
+    alone, began = _vms_alone(connection, wanted), _began(connection, wanted)
+    for name, vms in alone.items():
+        began[name] = min([vm.created_at for vm in vms] + ([began[name]] if name in began else []))
+    names = [name for name in began if only is None or name == only]
+    names.sort(key=lambda name: (began[name], name), reverse=True)
+    return _with_costs(connection, accrual, _read(connection, names[:limit], alone)), len(names)
+
+
+def _began(connection: Connection, labels: Sequence[str]) -> dict[ExecutionName, datetime]:
+    """Returns when the first job of each execution was submitted."""
+    columns = job_labels.c
+    query = select(columns.label, columns.value, func.min(jobs.c.created_at).label("first_at"))
+    query = query.join_from(job_labels, jobs, jobs.c.id == columns.job_id).where(columns.label.in_(labels))
+    rows = connection.execute(query.group_by(columns.label, columns.value))
+    return {ExecutionName(row.label, row.value): row.first_at for row in rows}
+
+
+def _read(
+    connection: Connection, names: Sequence[ExecutionName], alone: Mapping[ExecutionName, list[ExecutionVm]]
+) -> list[Execution]:
+    """Reads these executions, in the same order, still without their cost."""
+    of_jobs = _jobs(connection, names)
+    of_vms = _vms_of_jobs(connection, {job.id for some in of_jobs.values() for job in some})
+    every = []
+    for name in names:
+        mine = of_jobs.get(name, [])
+        vms = [vm for job in mine for vm in of_vms.get(job.id, ())]
+        every.append(Execution(name, tuple(mine), (*vms, *alone.get(name, ()))))
+    return every
 
 
 def _with_costs(connection: Connection, accrual: Accrual, shown: Sequence[Execution]) -> list[Execution]:
@@ -136,27 +159,42 @@ def names_of_job(connection: Connection, job_id: str, labels: Collection[str]) -
     return [ExecutionName(label, given[label]) for label in labels if label in given]
 
 
-def _jobs(
-    connection: Connection, labels: Sequence[str], only: ExecutionName | None
-) -> dict[ExecutionName, list[ExecutionJob]]:
+def _jobs(connection: Connection, names: Sequence[ExecutionName]) -> dict[ExecutionName, list[ExecutionJob]]:
     columns, job = job_labels.c, jobs.c
     query = select(columns.label, columns.value, job.id, job.state, job.created_at, job.settled_at)
-    query = query.join_from(job_labels, jobs, job.id == columns.job_id).where(columns.label.in_(labels))
-    if only is not None:
-        query = query.where(columns.value == only.value)
-    found_jobs: defaultdict[ExecutionName, list[ExecutionJob]] = defaultdict(list)
-    for row in connection.execute(query):
-        of_execution = ExecutionJob(row.id, JobState(row.state), row.created_at, row.settled_at)
-        found_jobs[ExecutionName(row.label, row.value)].append(of_execution)
-    for some in found_jobs.values():
-        some.sort(key=lambda one: (one.created_at, one.id))
-    return found_jobs
+    query = query.join_from(job_labels, jobs, job.id == columns.job_id)
+    values: defaultdict[str, list[str]] = defaultdict(list)
+    for name in names:
+        values[name.label].append(name.value)
+    of_execution: defaultdict[ExecutionName, list[ExecutionJob]] = defaultdict(list)
+    for label, those in values.items():
+        for some in chunks(those):
+            for row in connection.execute(query.where(columns.label == label, columns.value.in_(some))):
+                one = ExecutionJob(row.id, JobState(row.state), row.created_at, row.settled_at)
+                of_execution[ExecutionName(row.label, row.value)].append(one)
+    for jobs_of_it in of_execution.values():
+        jobs_of_it.sort(key=lambda one: (one.created_at, one.id))
+    return of_execution
 
 
-@remembers(instances)
-def _vms(connection: Connection, labels: tuple[str, ...]) -> Mapping[ExecutionName, list[ExecutionVm]]:
+def _vms_of_jobs(connection: Connection, job_ids: Collection[str]) -> dict[str, list[ExecutionVm]]:
+    """Returns the VMs that ran for each job, by the index of their runs."""
+    vms: defaultdict[str, list[ExecutionVm]] = defaultdict(list)
+    runs = lifetimes.c
+    query = select(runs.job, *(instances.c[name] for name in _COLUMNS if name != "job")).distinct()
+    query = query.join_from(lifetimes, instances, instances.c.id == runs.instance_id)
+    for some in chunks(job_ids):
+        for row in connection.execute(query.where(runs.job != literal_column("''"), runs.job.in_(some))):
+            vms[row.job].append(ExecutionVm(row.id, row.created_at, row.gone_at, _runs(row), row.job))
+    return vms
+
+
+@remembers(instances, job_labels)
+def _vms_alone(connection: Connection, labels: tuple[str, ...]) -> Mapping[ExecutionName, list[ExecutionVm]]:
+    """Returns VMs with one of these labels that are of no job that has any: few, so that few labels are read."""
     values = [label_value(label).label(f"label_{number}") for number, label in enumerate(labels)]
-    query = select(*(instances.c[name] for name in _COLUMNS), *values)
+    of_labelled_job = instances.c.job.in_(select(job_labels.c.job_id).where(job_labels.c.label.in_(labels)))
+    query = select(*(instances.c[name] for name in _COLUMNS), *values).where(~of_labelled_job)
     grouped: defaultdict[ExecutionName, list[ExecutionVm]] = defaultdict(list)
     for row in connection.execute(query.where(or_(*(label_value(label).is_not(None) for label in labels)))):
         vm = ExecutionVm(row.id, row.created_at, row.gone_at, _runs(row), row.job)
