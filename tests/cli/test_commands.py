@@ -329,7 +329,7 @@ def test_savings_of_a_quarter_say_which_tips_were_followed(sqlite_database: Data
     assert "train-7" in shown
     assert "stopped by ada@lab.example" in shown
     assert "saved by tips $12.72" in shown
-    assert run("savings", "--quarter", "2026-Q9").returncode == 1
+    assert "--quarter: '2026-Q9' is no quarter: write 2026-Q4." in run("savings", "--quarter", "2026-Q9").stderr
 
 
 def test_show_says_first_why_a_vm_was_not_stopped(fleet: Database, run: Run) -> None:

@@ -75,7 +75,7 @@ def tips(
     try:
         wanted = Quarter.parse(quarter) if quarter else Quarter.at(now, zone)
     except ValueError as wrong:
-        raise Invalid(str(wrong), "Give a quarter such as 2026-Q4.", fields=[("query.quarter", str(wrong))]) from None
+        raise Invalid(str(wrong), "Give a quarter such as 2026-Q4.", fields=[("quarter", str(wrong))]) from None
     with deps.database.read() as connection:
         answer = tips_of_quarter(connection, accrual_at(connection, now), wanted, zone)
     first, last = wanted.days

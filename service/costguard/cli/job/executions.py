@@ -34,7 +34,7 @@ def executions(
 ) -> None:
     """Show executions of workflows, such as Flyte's, with the cost of all of their jobs and VMs.
 
-    An execution is known by the value of a label; [spend] workflow_labels in the settings names the labels.
+    An execution is known by the value of a label; the settings name the labels, as spend.workflow_labels.
     """
     key, sign, value = label.partition("=")
     if sign and not (key and value):
