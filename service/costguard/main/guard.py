@@ -292,7 +292,7 @@ def opened(
     watch = settings.watch
     regions = regions_to_watch(watch.vertex_regions, is_watched=watch.vertex == "watch")
     tpus = watch.tpu_nodes == "watch"
-    google = ComputeCloud(settings.compute.endpoint, clock, wait=wait, tpu_nodes=tpus, vertex=regions)
+    google = ComputeCloud(settings.compute.endpoint, clock, wait=wait, tpu_nodes=tpus).watch_vertex(regions)
     with closing(google) as cloud, closing(Database.open(url)) as database:
         price_refresh.seed_snapshot(database, snapshot_prices(), clock.now())
         stored: Checkpoints = checkpoints(settings, os.environ)

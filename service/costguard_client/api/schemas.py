@@ -1271,7 +1271,9 @@ class InstanceOut(TypedDict):
     """The time of the preset's limit; null: no limit, or not running."""
     first_seen_at: str
     gce_id: str
-    """Google's numeric id, of a TPU node after `tpu.`; names are reused."""
+    """Google's numeric id, of a TPU node after `tpu.`, of what Vertex AI runs after `vertex.`, its list and its
+    region.
+    """
     gone_at: str | None
     """The time of its deletion, as far as known."""
     gpu_count: int
@@ -1292,7 +1294,7 @@ class InstanceOut(TypedDict):
         "deployment_pool",
         "colab_runtime",
     ]
-    """A VM of Compute Engine, or a node of the Cloud TPU API."""
+    """A VM of Compute Engine, a node of the Cloud TPU API, or what Vertex AI runs."""
     labels: dict[str, str]
     last_seen_at: str | None
     """The last time it was surely there; null: its project was never read."""
