@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
+import re
+from typing import Any
+
 import sqlalchemy as sa
 from alembic import op
 from sqlalchemy.dialects.postgresql import JSONB
@@ -20,6 +25,7 @@ def upgrade() -> None:
     _job_profiles()
     _data_stages()
     _early_ends()
+    _lineages()
 
 
 def _limit_waits() -> None:
@@ -36,7 +42,7 @@ def _limit_waits() -> None:
 
 
 def _job_profiles() -> None:
-    json = sa.JSON().with_variant(JSONB(), "postgresql")
+    as_json = sa.JSON().with_variant(JSONB(), "postgresql")
     op.create_table(
         "job_profiles",
         sa.Column("job_id", sa.String(), nullable=False),
@@ -46,8 +52,8 @@ def _job_profiles() -> None:
         sa.Column("windows", sa.Integer(), nullable=False),
         sa.Column("since", sa.BigInteger(), nullable=True),
         sa.Column("until", sa.BigInteger(), nullable=True),
-        sa.Column("rereads", json, nullable=False),
-        sa.Column("profile", json, nullable=False),
+        sa.Column("rereads", as_json, nullable=False),
+        sa.Column("profile", as_json, nullable=False),
         sa.ForeignKeyConstraint(["job_id"], ["jobs.id"], name=op.f("fk_job_profiles_job_id_jobs")),
         sa.ForeignKeyConstraint(["attempt_id"], ["attempts.id"], name=op.f("fk_job_profiles_attempt_id_attempts")),
         sa.PrimaryKeyConstraint("job_id", name=op.f("pk_job_profiles")),
@@ -101,11 +107,11 @@ def _data_stages() -> None:
 
 def _early_ends() -> None:
     """Adds why jobs were ended early, and which members of sweeps were stopped by halving, or are kept from it."""
-    json = sa.JSON(none_as_null=True).with_variant(JSONB(none_as_null=True), "postgresql")
+    as_json = sa.JSON(none_as_null=True).with_variant(JSONB(none_as_null=True), "postgresql")
     moment = sa.BigInteger()
     for name in ("early_why", "early_reason"):
         op.add_column("jobs", sa.Column(name, sa.Text(), server_default="", nullable=False))
-    op.add_column("sweeps", sa.Column("halving", json, nullable=True))
+    op.add_column("sweeps", sa.Column("halving", as_json, nullable=True))
     op.add_column("sweeps", sa.Column("halving_ended_at", moment, nullable=True))
     op.add_column("sweeps", sa.Column("halving_ended_by", sa.String(), server_default="", nullable=False))
     op.add_column("sweep_members", sa.Column("kept_at", moment, nullable=True))
@@ -130,3 +136,93 @@ def _early_ends() -> None:
             name=op.f("fk_sweep_stops_sweep_id_number"),
         ),
     )
+
+
+def _lineages() -> None:
+    """Where jobs store, from what they start and their labels; the first two also of jobs that are there."""
+    op.create_table(
+        "job_places",
+        sa.Column("job_id", sa.String(), nullable=False),
+        sa.Column("place_key", sa.String(), nullable=False),
+        sa.ForeignKeyConstraint(["job_id"], ["jobs.id"], name=op.f("fk_job_places_job_id_jobs")),
+        sa.PrimaryKeyConstraint("job_id", "place_key", name=op.f("pk_job_places")),
+    )
+    op.create_index("ix_job_places_key", "job_places", ["place_key"])
+    op.create_table(
+        "job_origins",
+        sa.Column("job_id", sa.String(), nullable=False),
+        sa.Column("address_key", sa.String(), nullable=False),
+        sa.Column("address", sa.Text(), nullable=False),
+        sa.Column("uses", sa.String(), nullable=False),
+        sa.Column("parent_id", sa.String(), nullable=True),
+        sa.ForeignKeyConstraint(["job_id"], ["jobs.id"], name=op.f("fk_job_origins_job_id_jobs")),
+        sa.ForeignKeyConstraint(["parent_id"], ["jobs.id"], name=op.f("fk_job_origins_parent_id_jobs")),
+        sa.PrimaryKeyConstraint("job_id", "address_key", name=op.f("pk_job_origins")),
+    )
+    op.create_index("ix_job_origins_parent", "job_origins", ["parent_id"])
+    connection = op.get_bind()
+    op.create_table(
+        "job_labels",
+        sa.Column("job_id", sa.String(), nullable=False),
+        sa.Column("label", sa.String(), nullable=False),
+        sa.Column("value", sa.String(), nullable=False),
+        sa.ForeignKeyConstraint(["job_id"], ["jobs.id"], name=op.f("fk_job_labels_job_id_jobs")),
+        sa.PrimaryKeyConstraint("job_id", "label", name=op.f("pk_job_labels")),
+    )
+    op.create_index("ix_job_labels_value", "job_labels", ["label", "value"])
+    count_changes(connection, "job_labels")
+    count_changes(connection, "job_places")
+    count_changes(connection, "job_origins")
+    first = {row.job_id: row.resume_from for row in connection.execute(sa.text(_FIRST_VMS))}
+    newest: dict[str, str] = {}
+    for row in connection.execute(sa.text("SELECT id, spec FROM jobs ORDER BY created_at, id")).all():
+        spec = json.loads(row.spec) if isinstance(row.spec, str) else row.spec
+        own, origins = _own_places(spec), _origins_of(spec, first.get(row.id, ""))
+        rows = []
+        for address, uses in origins.items():
+            parent = next((newest[folder] for folder in _folders(address) if folder in newest), None)
+            if parent is not None or uses == "checkpoint":
+                rows.append((row.id, _key(address), address, uses, parent))
+        _insert(connection, "job_origins", ("job_id", "address_key", "address", "uses", "parent_id"), rows)
+        _insert(connection, "job_places", ("job_id", "place_key"), [(row.id, _key(place)) for place in own])
+        newest |= dict.fromkeys(own, row.id)
+
+
+_FIRST_VMS = "SELECT job_id, resume_from FROM attempts WHERE number = 1 AND resume_from <> ''"
+_ADDRESS = re.compile(r"(?:gs|s3|file)://[^\s'\"`,;|<>(){}\\]+")
+
+
+def _key(address: str) -> str:
+    return hashlib.sha256(address.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+
+def _folders(address: str) -> list[str]:
+    scheme, sign, path = address.rstrip("/").partition("://")
+    parts = path.split("/")
+    return [f"{scheme}{sign}{'/'.join(parts[:count])}" for count in range(len(parts), 1, -1)] if sign else []
+
+
+def _own_places(spec: dict[str, Any]) -> list[str]:
+    places = [(spec.get("checkpoint") or {}).get("location", "")]
+    places += [one["destination"] for one in spec.get("outputs") or ()]
+    return list(dict.fromkeys(place.rstrip("/") for place in places if _folders(place)))
+
+
+def _origins_of(spec: dict[str, Any], resume_from: str) -> dict[str, str]:
+    own, origins = set(_own_places(spec)), {}
+    if _folders(resume_from):
+        origins[resume_from.rstrip("/")] = "checkpoint"
+    named = [(one["source"], "input") for one in spec.get("inputs") or ()]
+    texts = [*(spec.get("command") or ()), spec.get("setup") or "", *(spec.get("environment") or {}).values()]
+    named += [(match.rstrip(".:]"), "command") for text in texts for match in _ADDRESS.findall(text)]
+    for address, uses in named:
+        folders = _folders(address)
+        if folders and own.isdisjoint(folders):
+            origins.setdefault(folders[0], uses)
+    return dict(list(origins.items())[:100])
+
+
+def _insert(connection: sa.Connection, table: str, columns: tuple[str, ...], rows: list[tuple[Any, ...]]) -> None:
+    if rows:
+        made = sa.table(table, *(sa.column(name) for name in columns))
+        connection.execute(sa.insert(made), [dict(zip(columns, row, strict=True)) for row in rows])

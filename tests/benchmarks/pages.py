@@ -46,6 +46,7 @@ _ADDRESSES = {
     "/api/v1/instances/{project}/{gce_id}": (f"/api/v1/instances/{_RUNNING}",),
     "/api/v1/jobs/{job_id}": ("/api/v1/jobs/j5",),
     "/api/v1/jobs/{job_id}/alike": ("/api/v1/jobs/j5/alike",),
+    "/api/v1/jobs/{job_id}/lineage": ("/api/v1/jobs/j5/lineage",),
     "/api/v1/jobs/{job_id}/attempts": ("/api/v1/jobs/j5/attempts",),
     "/api/v1/jobs/{job_id}/diagnosis": ("/api/v1/jobs/j5/diagnosis",),
     "/api/v1/jobs/{job_id}/output": ("/api/v1/jobs/j5/output",),

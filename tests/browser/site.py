@@ -158,6 +158,7 @@ def tell(database: Database, authenticator: RequestAuthenticator | None = None) 
         "spend-label": "/spend?group_by=label:experiment",
         "spend-of-label": "/spend?label=experiment%3Dwarm-up",
         "savings": "/savings",
+        "executions": "/executions",
         "loose": "/loose",
         "bill": "/bill",
         "budgets": "/budgets",

@@ -99,6 +99,7 @@ def test_every_page_of_an_empty_ledger(context: BrowserContext, sqlite_database:
             "jobs",
             "spend",
             "savings",
+            "executions",
             "bill",
             "budgets",
             "presets",

@@ -12,7 +12,10 @@ import pytest
 from tests.api import rows
 from tests.api.rows import NOW
 from tests.cli.conftest import Run, serving
+from tests.jobs.listing.test_tips import reminded
+from tests.jobs.rows.test_lineage import family
 from tests.pages.job_story import tell
+from tests.spend.test_executions import launched
 
 from costguard.db.transaction import Database
 from costguard.model.keeper import Keeper, KeeperKind
@@ -321,6 +324,34 @@ def test_alike_compares_the_machines_of_a_jobs_script(sqlite_database: Database,
     assert "30,600" in shown
     assert "costguard launch --like j7k2m9q4 PRESET" in " ".join(shown.split())
     assert run("alike", "nothing1").returncode == 1
+
+
+def test_lineage_and_executions_add_jobs_up(sqlite_database: Database, run: Run) -> None:
+    """The tree with its sums, and each execution with its jobs; what is not there is an error, or is said."""
+    with sqlite_database.write() as connection:
+        family(connection)
+        launched(connection, "j1", 1, "f1")
+    shown = run("lineage", "tune1").stdout
+    assert "(this job)" in shown
+    assert "with what it started from" in shown
+    assert run("lineage", "nothing1").returncode == 1
+    assert "f1" in run("executions").stdout
+    assert "j1" in run("executions", "--label", "flyte-execution=f1").stdout
+    assert "No job and no VM has a label" in run("executions", "--label", "argo-workflow").stdout
+    assert run("executions", "--label", "=f1").returncode == 2
+
+
+def test_savings_of_a_quarter_say_which_tips_were_followed(sqlite_database: Database, run: Run) -> None:
+    """The count, each followed tip with its evidence, and what Spot and stops saved; no quarter is an error."""
+    with sqlite_database.write() as connection:
+        rows.prices(connection)
+        reminded(connection, "train-7", 5)
+    shown = " ".join(run("savings", "--quarter", "2026-Q4").stdout.split())
+    assert "2026-Q4 (UTC): 1 of 1 tips were followed." in shown
+    assert "train-7" in shown
+    assert "stopped by ada@lab.example" in shown
+    assert "saved by tips $12.72" in shown
+    assert "--quarter: '2026-Q9' is no quarter: write 2026-Q4." in run("savings", "--quarter", "2026-Q9").stderr
 
 
 def test_show_says_first_why_a_vm_was_not_stopped(fleet: Database, run: Run) -> None:

@@ -34,6 +34,10 @@ GUIDES = [
 # What another test runs, by how it begins; the test's file names the command's last word.
 RUN_BY: Mapping[str, str] = {
     "costguard alike": "tests/cli/test_commands.py",
+    "costguard executions": "tests/cli/test_commands.py",
+    "costguard launch a100 --label": "tests/cli/test_commands.py",
+    "costguard lineage": "tests/cli/test_commands.py",
+    "costguard savings": "tests/cli/test_commands.py",
     "costguard bill read ": "tests/cli/test_bill.py",
     "costguard checkpoints ": "tests/cli/test_checkpoints.py",
     "costguard config check": "tests/cli/test_init.py",

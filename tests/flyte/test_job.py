@@ -14,7 +14,7 @@ from google.protobuf.struct_pb2 import Struct
 from costguard.api.job.bodies import JobBody
 from costguard.errors import Invalid
 from costguard_client.flyte import CostguardJob
-from costguard_client.flyte.job import JobRequest, Place, request_of
+from costguard_client.flyte.job import JobRequest, Place, execution_labels, request_of, with_labels
 
 EVERYTHING = CostguardJob(
     preset="a100",
@@ -36,6 +36,7 @@ EVERYTHING = CostguardJob(
     keep=2,
     uploads_itself=False,
     ceiling="60",
+    max_vm_hours=40,
     deadline="2026-12-01T00:00:00Z",
     deadline_in_hours=18,
     work_hours=8,
@@ -53,6 +54,7 @@ EVERYTHING = CostguardJob(
     code={"sha256": "0" * 64, "size": 10, "files": 1},
     workdir="src",
     mounts=("/data:/data",),
+    labels={"experiment": "{run}"},
     aws_role="arn:aws:iam::123456789012:role/training",
     bandwidth_mib_s=50,
     stage="on",
@@ -109,6 +111,24 @@ def test_a_configuration_survives_the_trip_through_protobuf() -> None:
     assert carried["keep"] == 2.0
     assert request_of(CostguardJob.of_custom(carried), INPUTS, ("model",), "s3://x").body == made().body | {}
     assert isinstance(CostguardJob.of_custom(carried).keep, int)
+
+
+def test_a_job_of_an_execution_has_its_labels() -> None:
+    """The execution, its workflow, project and domain, in Google's characters; what the task says counts more."""
+    labels = execution_labels("Lab", "development", "f3b1c7d2", {"workflow-name": "train.Pipeline_v2"})
+    assert labels == {
+        "flyte-execution": "f3b1c7d2",
+        "flyte-workflow": "train-pipeline_v2",
+        "flyte-project": "lab",
+        "flyte-domain": "development",
+    }
+    assert execution_labels("lab", "dev", "x" * 80)["flyte-execution"] == "x" * 63
+    plain = request_of(CostguardJob(preset="t4", command=("true",)), {}, (), "s3://x")
+    assert with_labels(plain, labels).body["labels"] == labels
+    own = CostguardJob(preset="t4", command=("true",), labels={"flyte-project": "mine", "experiment": "a"})
+    body = with_labels(request_of(own, {}, (), "s3://x"), labels).body
+    assert body["labels"] == {**labels, "flyte-project": "mine", "experiment": "a"}
+    assert with_labels(plain, {}) == plain
 
 
 def test_outputs_lie_where_flyte_says_unless_the_task_says_otherwise() -> None:

@@ -33,6 +33,7 @@ _EMPTY = (
     "launch",
     "spend",
     "savings",
+    "executions",
     "loose",
     "bill",
     "budgets",

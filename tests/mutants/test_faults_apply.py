@@ -12,6 +12,7 @@ from tests.mutants.planting import Caught, caught_by
 from tests.simulation import invariants
 
 ROOMS = {
+    "accounts",
     "diagnosis",
     "access",
     "bill",

@@ -15,6 +15,17 @@ from costguard.model.preset import Preset
 from costguard.model.reminder import QuietRule, StorageRule, Team
 from costguard.model.tracker import Tracker
 
+# The labels whose value names one execution of a workflow. The last is Vertex AI Pipelines' own, which it attaches to a
+# run and to what that makes (docs.cloud.google.com, "Understand pipeline run costs"); the others are Costguard's names,
+# since those of Flyte's, Argo's, Kubeflow's and Airflow's own labels of pods have characters that no label of a VM has.
+WORKFLOW_LABELS = (
+    "flyte-execution",
+    "argo-workflow",
+    "kubeflow-run",
+    "airflow-run",
+    "vertex-ai-pipelines-run-billing-id",
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Protection:
@@ -71,6 +82,7 @@ class Rules:
     budgets: tuple[Budget, ...] = ()
     fleet_limits: tuple[FleetLimit, ...] = ()
     spend_labels: tuple[str, ...] = ()  # VM labels that spend is added up by, day by day
+    workflow_labels: tuple[str, ...] = WORKFLOW_LABELS  # those whose value names one execution of a workflow
     access: Access = field(default_factory=Access)
     protection: Protection = field(default_factory=Protection)
     stop_through: frozenset[KeeperKind] = frozenset()  # keepers whose VMs are stopped by the keeper's own stop

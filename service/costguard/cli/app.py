@@ -37,7 +37,21 @@ from costguard.cli import (
 )
 from costguard.cli.command_line import CommandLine
 from costguard.cli.demo import command as demo
-from costguard.cli.job import alike, checkpoints, diagnosis, jobs, launch, limits, profile, progress, quotes, stages
+from costguard.cli.job import (
+    alike,
+    checkpoints,
+    diagnosis,
+    executions,
+    jobs,
+    launch,
+    limits,
+    lineage,
+    profile,
+    progress,
+    quotes,
+    stages,
+    tips,
+)
 from costguard.cli.server import WrongUsage
 from costguard.cli.setup import backups, config, doctor, google_feed, google_role, init, samples
 from costguard.cli.tables import clean_lines
@@ -73,8 +87,22 @@ def _root(
 _PANELS: Mapping[str, Sequence[Any]] = {
     "Try it": (demo,),
     "VMs": (fleet, projects, requests, reminders, report, events),
-    "Jobs": (launch, quotes, jobs, limits, sweeps, schedules, diagnosis, profile, alike, goodput, places, traces),
-    "Money": (spend, budgets, loose, stages, bill, commitments, ledger),
+    "Jobs": (
+        launch,
+        quotes,
+        jobs,
+        limits,
+        sweeps,
+        schedules,
+        diagnosis,
+        profile,
+        alike,
+        lineage,
+        goodput,
+        places,
+        traces,
+    ),
+    "Money": (spend, executions, tips, budgets, loose, stages, bill, commitments, ledger),
     "Files of a training, without a server": (checkpoints, progress, read, replay),
     "Access and agents": (access,),
     "Where the server runs": (google_role, google_feed, init, doctor, samples, config, serve, backups),

@@ -20,8 +20,10 @@ from costguard.model.progress import SeenProgress
 
 PUBLISHING = "publishing"
 STANDING_BY = "standing_by"
+VM_HOURS = "vm_hours"  # why a command is stopped whose VMs have run for as long as they may
 HUNG = "hang"  # why a command is stopped that makes no progress and is to run again
 SETUP_FAILED = "setup_failed"  # the reason of an exit: the command never started
+FINAL_STOPS = frozenset({"ceiling", VM_HOURS, "deadline"})  # a limit of the job itself, after which none is launched
 # What an agent does for the command before and after it runs; see `phase` in agent/PROTOCOL.md.
 PHASES = {
     "downloading": "downloading its data",
@@ -205,7 +207,7 @@ class Attempt:
     gce_id: str = ""
     made_at: datetime | None = None  # when its VM was known to be there
     stop_asked_at: datetime | None = None  # since when its agent has to give the command its notice
-    stop_why: str = ""  # "cancel", "pause", "ceiling", "deadline", "limit", "move" or "hang"
+    stop_why: str = ""  # "cancel", "pause", "ceiling", "vm_hours", "deadline", "limit", "move" or "hang"
     ended_at: datetime | None = None  # when its outcome was known
     zones_available: tuple[str, ...] = ()  # of a stockout: where Google said then that there was room
     delete_asked_at: datetime | None = None

@@ -32,6 +32,18 @@ def span_text(span: timedelta, *, tenths: bool = False) -> str:
     return f"{seconds} s"
 
 
+def hours_text(span: timedelta) -> str:
+    """`40 VM hours`, `1 VM hour`, `2.5 VM hours`: a time that VMs ran, added up, rounded down."""
+    number = hours_number(span)
+    return f"{number} VM {'hour' if number == '1' else 'hours'}"
+
+
+def hours_number(span: timedelta) -> str:
+    """`40`, `2.5`: to a tenth of an hour, rounded down."""
+    tenths = max(0, span // _SECOND) * 10 // 3600
+    return f"{tenths // 10:,}" if tenths % 10 == 0 else f"{tenths / 10:,.1f}"
+
+
 def read_span(text: str) -> timedelta | None:
     """`90s`, `15m`, `8h`, `3d`, `1w`, or several from large to small: `1h30m`. None where it is none of these."""
     match = _SPAN.fullmatch(text) if text else None

@@ -167,12 +167,14 @@ class JobSpec:
     image: str = ""  # a container image: tag or digest; "" runs on the VM itself
     pull: bool = False  # each VM asks for the tag again; otherwise the digest of the first pull stays
     environment: Mapping[str, str] = field(default_factory=dict)
+    labels: Mapping[str, str] = field(default_factory=dict)  # of its VMs, next to those of its preset
     secrets: Mapping[str, str] = field(default_factory=dict)
     workdir: str = ""
     mounts: tuple[str, ...] = ()
     checkpoint: CheckpointPlan | None = None
     step_pattern: str = ""  # "" is the agent's own
     ceiling: Money | None = None  # of all attempts together
+    max_vm_time: timedelta | None = None  # that the VMs of all attempts may run, added up
     deadline: datetime | None = None  # when it must be finished
     deadline_in: timedelta | None = None  # the same from its launch on; `deadline` is worked out from it
     work: timedelta | None = None  # how long it takes on its preset without interruptions, as its owner thinks
@@ -261,6 +263,11 @@ class Job:
     def comes_by_group(self) -> bool:
         """Says whether it may buy several VMs by flex-start: by a group, which makes all of them or none."""
         return self.spec.may_come_at_once and has_group_identity(self.recipe)
+
+    @property
+    def labels(self) -> Mapping[str, str]:
+        """Returns the labels that its VMs are launched with, but for those that Costguard adds: its preset's stay."""
+        return {**self.spec.labels, **self.recipe.labels}
 
     @property
     def is_gang(self) -> bool:

@@ -14,7 +14,7 @@ from markupsafe import Markup, escape
 
 from costguard.ledger.narrate import ended_text, sentence
 from costguard.messages.message_log import LogEntry
-from costguard.model.duration import span_text
+from costguard.model.duration import hours_number, span_text
 from costguard.model.instance import InstanceKey, ProvisioningModel, Shape, gpu_words
 from costguard.model.lifetime import EndReason, Lifetime
 from costguard.model.money import Money, Priced, about_text, exact_text, rate_text
@@ -307,4 +307,11 @@ FILTERS: dict[str, Callable[..., Any]] = {
         tick,
         ran,
     )
-} | {"age": span_text, "dollars": str, "rate": rate_text, "about": about_text, "size": size_text}
+} | {
+    "age": span_text,
+    "vm_hours": hours_number,
+    "dollars": str,
+    "rate": rate_text,
+    "about": about_text,
+    "size": size_text,
+}

@@ -113,6 +113,7 @@ class Settings(Section):
             budgets=self.budget_list(),
             fleet_limits=self.limit_list(),
             spend_labels=self.spend.labels,
+            workflow_labels=self.spend.workflow_labels,
             access=replace(self.access.access, team_operators=team_operators),
             protection=self.enforcement.protection,
             stop_through=frozenset(self.enforcement.stop_through),

@@ -7,6 +7,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator
 
+from costguard.access.rules import WORKFLOW_LABELS
 from costguard.settings.values import LabelKey, Listed, Section
 
 MOST_LABELS = 8  # each is rolled up by its own values, day by day
@@ -22,6 +23,10 @@ def _few_and_different(labels: Sequence[str]) -> tuple[str, ...]:
 
 
 class SpendSection(Section):
-    """The labels whose values are added up day by day, as presets are. Other labels are read from charges, slower."""
+    """The labels whose values are added up day by day, as presets are. Other labels are read from charges, slower.
+
+    `workflow_labels` are those whose value names one execution of a workflow.
+    """
 
     labels: Annotated[tuple[LabelKey, ...], Listed, AfterValidator(_few_and_different)] = ()
+    workflow_labels: Annotated[tuple[LabelKey, ...], Listed, AfterValidator(_few_and_different)] = WORKFLOW_LABELS

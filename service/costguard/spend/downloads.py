@@ -125,7 +125,7 @@ def since(connection: Connection, first: date, label: LabelFilter | None) -> lis
     return [
         Download(Whose(row.project, row.preset, row.owner, row.id), row.paid_at.date(), cost)
         for row, cost in _costs(connection, _paid(recent, begin <= _PAID_AT))
-        if cost and (label is None or label.holds(row.labels or {}))
+        if cost and (label is None or label.holds({**(row.own_labels or {}), **(row.labels or {})}))
     ]
 
 
@@ -138,6 +138,7 @@ def _paid(*conditions: ColumnElement[bool]) -> Select[Any]:
             *(attempts.c.name.label("attempt"), attempts.c.started_at),
             columns.spec["inputs"].label("inputs"),
             columns.recipe["labels"].label("labels"),
+            columns.spec["labels"].label("own_labels"),
         )
         .join_from(attempts, jobs, jobs.c.id == attempts.c.job_id)
         .where(_HAS_INPUTS, attempts.c.heard_at.is_not(None), *conditions)

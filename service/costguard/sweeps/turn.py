@@ -12,7 +12,7 @@ from costguard.db.lease import Lease
 from costguard.db.transaction import Database
 from costguard.events import audit_log
 from costguard.isolation import Isolated
-from costguard.jobs.rows import job_rows
+from costguard.jobs.rows import job_rows, lineage_rows
 from costguard.ledger.accrual import Accrual, accrual_at
 from costguard.model.job import Job, JobState
 from costguard.model.ports import Clock
@@ -103,6 +103,7 @@ class SweepsTurn:
                 via=sweep.via,
             )
             job_rows.add(connection, job, None, "")
+            lineage_rows.record(connection, job, None)
             sweep_rows.add_job(connection, sweep.id, new.number, member.tries, job.id)
             audit_log.append(connection, [sweep_events.launched(sweep, member, job, now)], now)
         return len(decision.launch)

@@ -107,6 +107,16 @@ def list_events(
     )
 
 
+def list_executions(
+    *, label: str | None = None, value: str | None = None, limit: int | None = None
+) -> Call[schemas.ExecutionsResponse]:
+    """Add up executions of workflows. Lists executions of workflows, such as Flyte's, with the cost of all of
+    their jobs and VMs. An execution is known by the value of a label on jobs or VMs; the settings name the
+    labels. The cost is of all time.
+    """
+    return Call("GET", ("api", "v1", "executions"), {"label": label, "value": value, "limit": limit})
+
+
 def get_forecast(
     *,
     period: Literal["day", "week", "month"] | None = None,
@@ -338,6 +348,15 @@ def drill_job(job_id: str, body: schemas.DrillBody) -> Call[schemas.JobResponse]
     return Call("POST", ("api", "v1", "jobs", job_id, "drill"), body=body)
 
 
+def read_lineage(job_id: str) -> Call[schemas.LineageResponse]:
+    """Add up the cost of a job's lineage. Lists the jobs that it started from, such as a pretraining, and those
+    that started from it, such as fine-tunings. A job starts from another where its location held a checkpoint,
+    or where an input, its command or its environment names an address in the place where the other stores its
+    checkpoints or outputs. It is written down as the job is submitted.
+    """
+    return Call("GET", ("api", "v1", "jobs", job_id, "lineage"))
+
+
 def never_mind(job_id: str, body: schemas.NeverMindBody) -> Call[schemas.JobResponse]:
     """Silence the hint about a job. Silences the hint at its metric's standstill until a new best value, and
     undoes a cancel after a checkpoint.
@@ -556,6 +575,14 @@ def get_savings(
     return Call(
         "GET", ("api", "v1", "savings"), {"from": from_, "to": to, "project": project, "preset": preset, "owner": owner}
     )
+
+
+def get_tips(*, quarter: str | None = None) -> Call[schemas.TipsResponse]:
+    """Account for the tips of a quarter. Says how many reminders, hints and diagnoses a quarter had, how many
+    were followed, and what that saved. A tip is followed by evidence alone: a user stopped the VM, cancelled
+    the job, or the next run's steps cost less.
+    """
+    return Call("GET", ("api", "v1", "savings", "tips"), {"quarter": quarter})
 
 
 def quote_schedule(body: schemas.ScheduleQuoteBody) -> Call[schemas.ScheduleQuoteOut]:

@@ -91,6 +91,9 @@ class TaskOptions:
     """The number of VMs that run the command together, all in one zone; 1: a job of one VM. A range such as
     "2..8" runs with what can be had: its launcher must take any number of them.
     """
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """Labels on its VMs, in Google's characters, such as the execution of a workflow that it is a part of.
+    """
     placement: Literal["any", "compact"] | None = None
     """`compact`: Google places its VMs close together in their zone, which takes a machine series that has
     compact placement policies; fewer places may have room for them.
@@ -113,6 +116,10 @@ class TaskOptions:
     """The hours that each VM may run; then Google ends it."""
     ceiling: str | None = None
     """The most that all its VMs together may cost."""
+    max_vm_hours: float | None = None
+    """The most hours that its VMs may run, added up over all of them and all attempts: four VMs use four an
+    hour.
+    """
     deadline: str | None = None
     """The time by which it must be finished."""
     deadline_in_hours: float | None = None
@@ -190,6 +197,7 @@ PLACES: Mapping[str, str] = {
     "project": "project",
     "owner": "owner",
     "nodes": "nodes",
+    "labels": "labels",
     "placement": "placement",
     "zones": "overrides.zones",
     "buy": "overrides.buy",
@@ -200,6 +208,7 @@ PLACES: Mapping[str, str] = {
     "disk_gib": "overrides.disk_gib",
     "max_run_hours": "overrides.max_run_hours",
     "ceiling": "ceiling",
+    "max_vm_hours": "max_vm_hours",
     "deadline": "deadline",
     "deadline_in_hours": "deadline_in_hours",
     "work_hours": "work_hours",
@@ -228,6 +237,7 @@ FILLED = frozenset(
         "environment",
         "checkpoint",
         "resume",
+        "labels",
         "mlflow_run",
         "wandb_run",
     }

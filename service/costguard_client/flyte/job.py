@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from costguard.errors import Invalid
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 TASK_TYPE = "costguard"
 DATA = "/data"  # where inputs and outputs lie on the VM, unless the task says otherwise
 _PLACEHOLDER = re.compile(r"\{(\w+)\}")
+_NO_LABEL = re.compile(r"[^a-z0-9_-]")  # what Google takes in no value of a label
 _BUCKETS = ("s3://", "gs://", "file://")
 
 
@@ -102,6 +103,24 @@ def request_of(
         body["outputs"] = [{"path": results[key], "destination": uri} for key, uri in published.items()]
     made: Any = body
     return JobRequest(made, published)
+
+
+def with_labels(request: JobRequest, labels: Mapping[str, str]) -> JobRequest:
+    """Returns the same request with these labels on its VMs; what the task itself says counts more."""
+    if not labels:
+        return request
+    body: Any = dict(request.body)
+    body["labels"] = {**labels, **body.get("labels", {})}
+    return replace(request, body=body)
+
+
+def execution_labels(project: str, domain: str, name: str, of_pod: Mapping[str, str] = {}) -> dict[str, str]:
+    """Returns the labels that name an execution of Flyte's, in the characters that Google takes.
+
+    `of_pod` are the labels that Flyte gives the execution's pods: `workflow-name` of them names the workflow.
+    """
+    named = {"execution": name, "workflow": of_pod.get("workflow-name", ""), "project": project, "domain": domain}
+    return {f"flyte-{part}": _NO_LABEL.sub("-", text.lower())[:63] for part, text in named.items() if text}
 
 
 def _body_of(job: CostguardJob, filled: Callable[[str], str]) -> dict[str, Any]:

@@ -30,7 +30,7 @@ from flytekit.models.literals import Blob, BlobMetadata, Literal, LiteralMap, Pr
 
 from costguard.errors import Invalid
 from costguard_client.flyte import connection
-from costguard_client.flyte.job import TASK_TYPE, CostguardJob, Place, request_of
+from costguard_client.flyte.job import TASK_TYPE, CostguardJob, Place, execution_labels, request_of, with_labels
 
 
 class CostguardTask(AsyncConnectorExecutorMixin, PythonTask[CostguardJob]):
@@ -127,6 +127,7 @@ class CostguardConnector(AsyncConnectorBase):
             container_image=container.image if container else "",
             container_environment=container.env or {} if container else {},
         )
+        request = with_labels(request, _labels(task_execution_metadata))
         job_id = await connection.create(request, output_prefix, *_execution(task_execution_metadata))
         files = [name for name, blob in blobs.items() if blob.dimensionality == BlobType.BlobDimensionality.SINGLE]
         formats = {name: blob.format for name, blob in blobs.items() if blob.format}
@@ -200,6 +201,14 @@ def _outputs(meta: CostguardMeta) -> LiteralMap:
         kind = BlobType(meta.formats.get(name, ""), kinds.SINGLE if name in meta.files else kinds.MULTIPART)
         literals[name] = Literal(scalar=Scalar(blob=Blob(BlobMetadata(kind), uri)))
     return LiteralMap(literals)
+
+
+def _labels(metadata: Any) -> dict[str, str]:
+    """Returns the labels that name the execution; none in a local one."""
+    if metadata is None or metadata.task_execution_id is None:
+        return {}
+    run = metadata.task_execution_id.node_execution_id.execution_id
+    return execution_labels(run.project, run.domain, run.name, getattr(metadata, "labels", None) or {})
 
 
 def _execution(metadata: Any) -> tuple[str, ...]:

@@ -23,7 +23,7 @@ from google.protobuf import json_format
 
 from costguard.errors import Invalid
 from costguard_client.flyte import connection
-from costguard_client.flyte.job import TASK_TYPE, CostguardJob, Place, request_of
+from costguard_client.flyte.job import TASK_TYPE, CostguardJob, Place, execution_labels, request_of, with_labels
 
 
 class CostguardSdkTask(AsyncConnectorExecutorMixin, TaskTemplate):
@@ -89,6 +89,7 @@ class CostguardSdkConnector(AsyncConnector[CostguardSdkMeta]):
             f"{output_prefix.rstrip('/')}/{execution}",
             name=task_template.id.name,
         )
+        request = with_labels(request, _labels(task_execution_metadata))
         job_id = await connection.create(request, output_prefix, execution)
         files = [key for key, kind in kinds.items() if kind == "file"]
         return CostguardSdkMeta(job_id, job.owner, dict(request.outputs), files)
@@ -116,6 +117,14 @@ class CostguardSdkConnector(AsyncConnector[CostguardSdkMeta]):
         yield GetTaskLogsResponse(
             body=GetTaskLogsResponseBody(results=await connection.last_lines(resource_meta.job_id))
         )
+
+
+def _labels(metadata: Any) -> dict[str, str]:
+    """Returns the labels that name the run; none in a local one."""
+    if metadata is None or not metadata.HasField("task_execution_id"):
+        return {}
+    run = metadata.task_execution_id.node_execution_id.execution_id
+    return execution_labels(run.project, run.domain, run.name, getattr(metadata, "labels", None) or {})
 
 
 def _execution(metadata: Any) -> str:

@@ -34,7 +34,7 @@ STARVED = Minute(
 BUSY = STARVED._replace(gpus=(GpuSignals(kernel_active=0.98),))
 
 
-def _minutes(w: World, count: int, minute: Minute = STARVED, name: str = "cg-j1-1", pace: int = 60) -> None:
+def minutes_of(w: World, count: int, minute: Minute = STARVED, name: str = "cg-j1-1", pace: int = 60) -> None:
     """Makes minutes of a training that makes `pace` steps in each."""
     for _ in range(count):
         w.clock.advance(MINUTE)
@@ -54,7 +54,7 @@ def _diagnosis(w: World, job_id: str = "j1") -> JobDiagnosis:
     return answer
 
 
-def _running(w: World, job_id: str = "j1", **given: Any) -> None:
+def running_job(w: World, job_id: str = "j1", **given: Any) -> None:
     w.submit(job_id, **given)
     w.until_up(f"cg-{job_id}-1")
     w.start(f"cg-{job_id}-1")
@@ -64,7 +64,7 @@ def _running(w: World, job_id: str = "j1", **given: Any) -> None:
 def test_diagnosis_of_a_command_that_ended_awaits_no_activity(sqlite_url: str) -> None:
     """While it runs, a report is due within a minute; after it, none comes any more."""
     with world(sqlite_url) as w:
-        _running(w)
+        running_job(w)
         assert "has reported no activity yet" in _diagnosis(w).why_none
         w.exit()
         w.settle()
@@ -74,24 +74,24 @@ def test_diagnosis_of_a_command_that_ended_awaits_no_activity(sqlite_url: str) -
 def test_two_equal_windows_are_needed_before_a_verdict_holds(sqlite_url: str) -> None:
     """The first two minutes are warm-up, each window is of five: eleven minutes say nothing, twelve do, once."""
     with world(sqlite_url) as w:
-        _running(w)
-        _minutes(w, 11)
+        running_job(w)
+        minutes_of(w, 11)
         assert _diagnosis(w).held is None
         assert w.events("JobBoundFound") == []
-        _minutes(w, 1)
+        minutes_of(w, 1)
         held = _diagnosis(w).held
         assert held is not None
         assert (held.verdict.bound, held.verdict.cause, held.windows) == (kinds.INPUT, kinds.WORKERS, 2)
-        _minutes(w, 10)
+        minutes_of(w, 10)
         assert len(w.events("JobBoundFound")) == 1
 
 
 def test_a_verdict_that_comes_and_goes_is_announced_once(sqlite_url: str) -> None:
     """The owner is notified the first time; a busy GPU is no news at all."""
     with world(sqlite_url) as w:
-        _running(w)
+        running_job(w)
         for minute in (STARVED, BUSY, STARVED):
-            _minutes(w, 13, minute)
+            minutes_of(w, 13, minute)
         assert [event.data["bound"] for event in w.events("JobBoundFound")] == ["input"]
         assert {one.verdict.bound for one in _diagnosis(w).stretches} >= {kinds.INPUT, kinds.GPU}
 
@@ -99,8 +99,8 @@ def test_a_verdict_that_comes_and_goes_is_announced_once(sqlite_url: str) -> Non
 def test_what_is_saved_is_up_to_the_waiting_of_what_is_left(sqlite_url: str) -> None:
     """60 % of the hours that its steps still take at their present pace, at the price of its VM."""
     with world(sqlite_url) as w:
-        _running(w, total_steps=60 * 13 + 3600)
-        _minutes(w, 13)
+        running_job(w, total_steps=60 * 13 + 3600)
+        minutes_of(w, 13)
         saving, rate = _diagnosis(w).saving, w.attempts()[-1].rate
         assert saving is not None
         assert rate is not None
@@ -114,8 +114,8 @@ def test_what_is_saved_is_up_to_the_waiting_of_what_is_left(sqlite_url: str) -> 
 def test_nothing_is_promised_where_the_time_left_is_unknown(sqlite_url: str) -> None:
     """The saving of an hour alone is known."""
     with world(sqlite_url) as w:
-        _running(w)
-        _minutes(w, 13)
+        running_job(w)
+        minutes_of(w, 13)
         saving = _diagnosis(w).saving
         assert saving is not None
         assert saving.total is None
@@ -125,10 +125,10 @@ def test_nothing_is_promised_where_the_time_left_is_unknown(sqlite_url: str) -> 
 def test_minutes_of_a_warm_up_are_not_judged(sqlite_url: str) -> None:
     """The first two of a run with steps: loading and compiling look like waiting for data, and are over soon."""
     with world(sqlite_url) as w:
-        _running(w)
+        running_job(w)
         began = w.clock.now()
-        _minutes(w, 2, STARVED)
-        _minutes(w, 15, BUSY)
+        minutes_of(w, 2, STARVED)
+        minutes_of(w, 15, BUSY)
         [stretch] = _diagnosis(w).stretches
         assert stretch.since >= began + 2 * MINUTE
         assert (stretch.verdict.bound, stretch.windows) == (kinds.GPU, 3)
@@ -137,7 +137,7 @@ def test_minutes_of_a_warm_up_are_not_judged(sqlite_url: str) -> None:
 def test_an_hour_of_minutes_is_kept(sqlite_url: str) -> None:
     """A run of months must not fill the database."""
     with world(sqlite_url) as w:
-        _running(w)
+        running_job(w)
         minutes = [MeasuredMinute(1, w.clock.now() + number * MINUTE, BUSY) for number in range(MOST_MINUTES + 15)]
         with w.database.write() as connection:
             diagnosis_rows.add_minutes(connection, {w.attempts()[-1].id: minutes})
@@ -147,19 +147,19 @@ def test_an_hour_of_minutes_is_kept(sqlite_url: str) -> None:
 def test_a_window_has_no_gap(sqlite_url: str) -> None:
     """Minutes before and after an hour without reports are of different times."""
     with world(sqlite_url) as w:
-        _running(w)
-        _minutes(w, 6)
+        running_job(w)
+        minutes_of(w, 6)
         w.clock.advance(timedelta(hours=1))
-        _minutes(w, 4)
+        minutes_of(w, 4)
         assert _diagnosis(w).stretches == []
-        _minutes(w, 1)
+        minutes_of(w, 1)
         assert len(_diagnosis(w).stretches) == 1
 
 
 def test_verdicts_that_take_turns_do_not_fill_the_database(sqlite_url: str) -> None:
     """A job keeps its newest stretches alone."""
     with world(sqlite_url) as w:
-        _running(w)
+        running_job(w)
         with w.database.write() as connection:
             attempt = w.attempts()[-1]
             for number in range(diagnosis_rows.MOST_STRETCHES + 7):
@@ -174,7 +174,7 @@ def test_windows_that_come_together_are_as_those_that_come_one_by_one(sqlite_url
     lot = random.Random(seed)
     with world(sqlite_url) as w:
         for job_id in ("j1", "j2", "j3", "j4"):
-            _running(w, job_id)
+            running_job(w, job_id)
         ids = {job_id: w.attempts(job_id)[-1].id for job_id in ("j1", "j2", "j3", "j4")}
         for _ in range(6):
             drawn = [(lot.choice((1, 2)), _window(w, lot.choice((kinds.INPUT, kinds.HOST)))) for _ in range(12)]
@@ -197,7 +197,7 @@ def test_each_of_many_jobs_is_told_of_its_bound(sqlite_url: str) -> None:
     with world(sqlite_url) as w:
         reports = []
         for job_id in ("j1", "j2", "j3"):
-            _running(w, job_id)
+            running_job(w, job_id)
             attempt = w.attempts(job_id)[-1]
             started_at = attempt.agent.started_at
             assert started_at is not None
@@ -224,12 +224,12 @@ def _window(w: World, bound: str) -> JudgedWindow:
 def test_an_achieved_saving_is_measured_by_the_cost_of_a_step(sqlite_url: str) -> None:
     """The same script launched again makes twice the steps: each costs half, next to the 60 % that were promised."""
     with world(sqlite_url) as w:
-        _running(w, command=("python", "train.py", "--workers", "2"))
-        _minutes(w, 13, pace=60)
+        running_job(w, command=("python", "train.py", "--workers", "2"))
+        minutes_of(w, 13, pace=60)
         w.exit("cg-j1-1")
         w.settle()
-        _running(w, "j2", command=("python", "train.py", "--workers", "8"))
-        _minutes(w, 13, BUSY, "cg-j2-1", pace=120)
+        running_job(w, "j2", command=("python", "train.py", "--workers", "8"))
+        minutes_of(w, 13, BUSY, "cg-j2-1", pace=120)
         saved = _diagnosis(w, "j2").achieved
         assert saved is not None
         assert (saved.job_id, saved.bound) == ("j1", "input")
@@ -240,19 +240,19 @@ def test_an_achieved_saving_is_measured_by_the_cost_of_a_step(sqlite_url: str) -
 def test_another_script_says_nothing_of_a_saving(sqlite_url: str) -> None:
     """The steps of another script are other steps."""
     with world(sqlite_url) as w:
-        _running(w, command=("python", "train.py"))
-        _minutes(w, 13)
+        running_job(w, command=("python", "train.py"))
+        minutes_of(w, 13)
         w.exit("cg-j1-1")
         w.settle()
-        _running(w, "j2", command=("python", "evaluate.py"))
-        _minutes(w, 13, name="cg-j2-1")
+        running_job(w, "j2", command=("python", "evaluate.py"))
+        minutes_of(w, 13, name="cg-j2-1")
         assert _diagnosis(w, "j2").achieved is None
 
 
 def test_hostile_minutes_are_dropped(sqlite_url: str) -> None:
     """A job goes on whatever its VM sends, and nothing is judged."""
     with world(sqlite_url) as w:
-        _running(w)
+        running_job(w)
         hostile: tuple[object, ...] = (
             {"seconds": 1e300},
             [],

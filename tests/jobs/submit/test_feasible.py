@@ -117,3 +117,36 @@ def test_without_a_price_a_ceiling_is_unknown() -> None:
     """A cost without a price is unknown, never zero."""
     verdict = result(rates={(A, SPOT): HourlyRate()}, ceiling=Money.of(5))
     assert (verdict.least, verdict.most, verdict.within_ceiling) == (None, None, Chance.UNKNOWN)
+
+
+@pytest.mark.parametrize(
+    ("hours", "nodes", "chance"),
+    [
+        (9.9, 1, Chance.NO),
+        (10, 1, Chance.AT_RISK),
+        (10.3, 1, Chance.AT_RISK),
+        (10.5, 1, Chance.YES),
+        (39.9, 4, Chance.NO),
+        (40, 4, Chance.AT_RISK),
+        (41.4, 4, Chance.YES),
+    ],
+)
+def test_vm_hours_are_held_against_the_work_of_all_vms(hours: float, nodes: int, chance: Chance) -> None:
+    """Ten hours on four VMs are 40 VM hours; without another start's 20 minutes for each it is a risk."""
+    verdict = result(max_vm_time=hours * HOUR, nodes=nodes)
+    assert verdict.within_vm_hours is chance
+    assert [refusal.where for refusal in verdict.refusals] == (["max_vm_hours"] if chance is Chance.NO else [])
+    assert len(verdict.warnings) == (chance is Chance.AT_RISK)
+
+
+def test_vm_hours_that_are_too_few_name_the_figures() -> None:
+    """The limit, and what the work takes."""
+    (refusal,) = result(max_vm_time=30 * HOUR, nodes=4).refusals
+    assert refusal.message == (
+        "30 VM hours are less than the 40 VM hours that 10 h of work on 4 VMs takes. Give more than that, or none."
+    )
+    (warning,) = result(max_vm_time=10 * HOUR + 12 * MINUTE).warnings
+    assert warning == (
+        "Its limit of 10.2 VM hours leaves 12 min beyond 10 h of work, and a start takes up to 20 min: one preemption "
+        "may end it before its work is done."
+    )

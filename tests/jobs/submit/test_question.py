@@ -31,6 +31,8 @@ BARE = replace(SPEC, ceiling=None, work=None)
         (replace(BARE, work=16 * HOUR), OFFER, EXPECTED, "It may cost about $120.00 by its deadline."),
         (replace(BARE, ceiling=Money.of(110)), OFFER, None, "It may cost up to its ceiling of $110.00."),
         (replace(BARE, ceiling=Money.of(60)), OFFER, None, ""),
+        (replace(BARE, max_vm_time=5 * HOUR), OFFER, None, ""),
+        (replace(BARE, max_vm_time=5.5 * HOUR), OFFER, None, "It may cost $107.25: 5 h 30 min at $19.50 an hour."),
         (BARE, replace(OFFER, rate=None), None, "What it may cost is not known: it has no price."),
         (replace(BARE, ceiling=Money.of(60)), None, None, ""),
     ],

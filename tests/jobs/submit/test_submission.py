@@ -127,6 +127,7 @@ def test_what_is_sound_is_taken(changed: dict[str, Any]) -> None:
         ({"deadline": NOW}, "deadline", "2026-11-20 12:00 UTC has passed"),
         ({"ceiling": Money(0)}, "ceiling", "more than nothing"),
         ({"work": timedelta()}, "work_hours", "more than nothing"),
+        ({"max_vm_time": timedelta(minutes=9)}, "max_vm_hours", "at least 10 min, and at most a year"),
         ({"kind": JobKind.DEV}, "command", "runs nothing by itself"),
         ({"kind": JobKind.DEV, "command": (), "image": "i"}, "image", "overrides.image"),
     ],

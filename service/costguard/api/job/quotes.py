@@ -107,6 +107,10 @@ class JobOutlookOut(Out):
     most: OfferOut | None = Field(description="The cost in the most expensive zone that it may use.")
     ceiling: Usd | None
     within_ceiling: Annotated[str, one_of(Chance)]
+    max_vm_seconds: Seconds | None = Field(description="The limit on the time of its VMs; null: none.")
+    within_vm_hours: Annotated[str, one_of(Chance)] = Field(
+        description="Whether its VMs may run for as long as its work takes; `at_risk`: not with another start."
+    )
 
 
 class ExpectedCostOut(Out):
@@ -232,7 +236,9 @@ def quote(deps: Given, asker: Asker, body: QuoteBody) -> QuoteOut:
 
 def quote_out(job_quote: JobQuote, hours: float) -> QuoteOut:
     spec = job_quote.spec
-    outlook = JobOutlookOut.read(job_quote.feasibility, deadline=spec.deadline, ceiling=spec.ceiling)
+    outlook = JobOutlookOut.read(
+        job_quote.feasibility, deadline=spec.deadline, ceiling=spec.ceiling, max_vm_seconds=spec.max_vm_time
+    )
     return QuoteOut.read(job_quote, hours=f"{hours:g}", machine=quoted_vm(job_quote), outlook=outlook)
 
 

@@ -340,6 +340,9 @@ class JobResponse(Out):
         description="The work since the newest checkpoint; null: no command is running."
     )
     lost: LostOut
+    vm_seconds: Seconds = read_from(
+        "vm_time", description="The time for which its VMs have run, added up over all of them and all attempts."
+    )
     rounds: Sequence[RoundOut] = Field(
         description="The rounds of a job of several VMs, the oldest first; empty for a job of one VM."
     )

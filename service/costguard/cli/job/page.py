@@ -27,7 +27,7 @@ from costguard.cli.tables import (
     when,
 )
 from costguard.ledger.narrate import sentence
-from costguard.model.duration import span_text
+from costguard.model.duration import hours_text, span_text
 from costguard.model.instance import ProvisioningModel
 from costguard.model.money import about_text
 from costguard.model.tracker import Tracker
@@ -166,6 +166,9 @@ def _values(answer: Answer) -> Iterator[tuple[str, str]]:
         if plan["at_risk"] is not None:
             yield "deadline", plan["at_risk"]["text"]
     yield from _data(answer)
+    if (most := answer["spec"].get("max_vm_seconds")) is not None:
+        hours = [hours_text(timedelta(seconds=seconds)) for seconds in (answer["vm_seconds"], most)]
+        yield "vm hours", f"{hours[0]} of {hours[1]} at most"
     yield "limits", _limits(answer)
 
 

@@ -62,7 +62,7 @@ def quoted(server: ServerClient, job: JobOptions, given: Mapping[str, Any], hour
     body = dict(given)
     if job.workdir:
         body.pop("workdir", None)  # a folder in the code
-    if {"ceiling", "deadline", "deadline_in_hours"} & set(body):
+    if {"ceiling", "max_vm_hours", "deadline", "deadline_in_hours"} & set(body):
         body.setdefault("work_hours", hours or 1)
     answer: Answer = server.post("quotes", body={**body, "hours": hours or job["work"] or 1})
     return answer

@@ -62,6 +62,7 @@ from costguard.db.tables.ledger import (
     utilisation,
     watched_projects,
 )
+from costguard.db.tables.lineage import job_labels, job_origins, job_places
 from costguard.db.tables.people import WAITING, claims, keeps, messages, people, requests, stops
 from costguard.db.tables.schedules import LIVE_SCHEDULE, PENDING_RUN, schedule_runs, schedules
 from costguard.db.tables.spend import (
@@ -138,6 +139,9 @@ __all__ = [
     "instances",
     "interruptions",
     "job_bounds",
+    "job_labels",
+    "job_origins",
+    "job_places",
     "job_plans",
     "job_profiles",
     "jobs",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import structlog
 from sqlalchemy import Connection
@@ -21,7 +21,7 @@ from costguard.model.attempt import Attempt, AttemptState
 from costguard.model.instance import InstanceKey
 from costguard.model.job import Job
 from costguard.model.money import ZERO
-from costguard.spend import downloads, job_costs
+from costguard.spend import downloads, job_costs, vm_time
 
 Ceilings = Callable[[Connection, Accrual, Sequence[Job], datetime], Mapping[str, CommonCeiling]]
 Holds = Callable[[Connection, Sequence[Job], datetime], Mapping[str, BudgetHold]]
@@ -72,6 +72,7 @@ def _views(
     downloading = [job for job in jobs if job.spec.download_cost]
     paid = downloads.of_jobs(connection, [job.id for job in downloading])
     ahead = downloads.of_all_next(connection, downloading)
+    ran = vm_time.of_jobs(connection, [job.id for job in jobs if job.spec.max_vm_time is not None], now)
     looks = job_rows.checkpoint(connection, ids)
     open_jobs = [job for job in jobs if not job.state.is_over]
     held = holds(connection, open_jobs, now)
@@ -89,6 +90,7 @@ def _views(
             rounds=tuple(rounds.get(job.id, ())),
             policies=tuple(policies.get(job.id, ())),
             cost=costs[job.id],
+            vm_time=ran.get(job.id, timedelta()),
             downloads=paid.get(job.id, ZERO),
             next_downloads=ahead.get(job.id),
             checkpoint=looks.get(job.id),

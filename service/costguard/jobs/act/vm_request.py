@@ -84,7 +84,7 @@ class VmMaker:
         return named and labels.get(REQUEST_LABEL, attempt.request_uuid) == attempt.request_uuid
 
     def _labels(self, job: Job, attempt: Attempt) -> dict[str, str]:
-        labels = dict(job.recipe.labels)
+        labels = dict(job.labels)
         owner = label_of(job.spec.owner, self.owners)
         if owner:
             labels[self.owners.label] = owner

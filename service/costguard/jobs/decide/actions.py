@@ -117,7 +117,7 @@ class TellCommandToStop:
     """Ask the command to stop: the agent gets this in the answer to its next report."""
 
     attempt_id: int
-    why: str  # "cancel", "pause", "ceiling", "deadline", "limit", "move" or "hang"
+    why: str  # "cancel", "pause", "ceiling", "vm_hours", "deadline", "limit", "move" or "hang"
     reason: str
 
 

@@ -41,6 +41,7 @@ class Risk(StrEnum):
     STOCK = "stock"  # no on-demand VM is to be had
     NO_ON_DEMAND = "no_on_demand"  # the job may not use any
     CEILING = "ceiling"
+    VM_HOURS = "vm_hours"  # its VMs may not run for as long as its work takes
     FAILURES = "failures"
     HELD = "held"  # a budget holds it up, or what runs for it is not known
     UNSAVED = "unsaved"

@@ -211,6 +211,8 @@ class JobView:
     attempts: tuple[AttemptView, ...] = ()
     interruptions: tuple[Interruption, ...] = ()
     cost: Priced = field(default_factory=Priced)
+    vm_time: timedelta = timedelta()  # for which VMs of it ran so far, added up; read where it has a limit of that
+    vms_at_once: int = 1  # that run for it in the attempt that is looked at: in a gang all of its VMs
     downloads: Money = ZERO  # what its VMs paid so far for its inputs, on another bill
     next_downloads: Money | None = None  # what its next VMs would pay for them together; None: as for the first ones
     checkpoint: SeenCheckpoint | None = None

@@ -29,7 +29,7 @@ from costguard.model.job import Job, JobKind, JobState, SeenCheckpoint
 from costguard.model.metric import SeenMetric
 from costguard.model.moments import clock_text
 from costguard.model.money import Money, Priced
-from costguard.spend import job_costs
+from costguard.spend import job_costs, vm_time
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +116,7 @@ class JobOverview:
     pace: TrainingPace
     risk: WorkAtRisk | None
     lost: LostWork
+    vm_time: timedelta  # for which its VMs ran so far, added up
     drills: tuple[Drill, ...]  # the newest first
     on_notice: SavedOnNotice
     rounds: tuple[GangRound, ...]  # of a gang, the oldest first; the last one may go on
@@ -178,6 +179,7 @@ def job_detail(connection: Connection, accrual: Accrual, job_id: str) -> JobOver
         rounds=tuple(with_present(over, tried, ended)),
         risk=risk,
         lost=sum_lost(ended),
+        vm_time=vm_time.of_jobs(connection, [job_id], accrual.now).get(job_id, timedelta()),
         drills=tuple(held := drills.of_job(connection, job_id)),
         on_notice=replace(drills.saved_on_notice(held, ended), save=_save(job, row.last, held)),
         next=_next(row, checkpoint, risk, accrual.now),

@@ -289,7 +289,7 @@ def _shape(connection: Connection, attempt: Attempt) -> Shape | None:
 
 def _achieved(connection: Connection, job: Job, tried: Sequence[Attempt]) -> AchievedSaving | None:
     """Compares it with the last earlier job with the same script that was bound by something."""
-    mine = _paced(job, diagnosis_rows.of_jobs(connection, [job.id]).get(job.id, []), tried)
+    mine = paced(job, diagnosis_rows.of_jobs(connection, [job.id]).get(job.id, []), tried)
     if mine is None:
         return None
     filters = job_rows.JobFilters(owner=(job.spec.owner,), preset=(job.spec.preset,), project=(job.spec.project,))
@@ -298,13 +298,13 @@ def _achieved(connection: Connection, job: Job, tried: Sequence[Attempt]) -> Ach
     stretches = diagnosis_rows.of_jobs(connection, [one.id for one in earlier])
     before = attempts.of_jobs(connection, [one.id for one in earlier])
     for one in earlier:
-        paced = _paced(one, stretches.get(one.id, []), before.get(one.id, []))
-        if paced is not None and paced.promised is not None:
-            return achieved(paced, mine)
+        earlier_run = paced(one, stretches.get(one.id, []), before.get(one.id, []))
+        if earlier_run is not None and earlier_run.promised is not None:
+            return achieved(earlier_run, mine)
     return None
 
 
-def _paced(job: Job, stretches: Sequence[BoundStretch], tried: Sequence[Attempt]) -> PacedJob | None:
+def paced(job: Job, stretches: Sequence[BoundStretch], tried: Sequence[Attempt]) -> PacedJob | None:
     """Returns its pace by its last verdict that held; None where its pace or its price is not known."""
     for one in stretches:
         attempt = next((attempt for attempt in tried if attempt.id == one.attempt_id), None)

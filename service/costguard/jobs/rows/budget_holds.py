@@ -95,9 +95,7 @@ class BudgetHolds:
             if not spent and job.spec.deadline is None:
                 continue
             mine = tuple(
-                use
-                for use in spent
-                if policy.counts(use.budget, job.spec, job.id, job.recipe.labels, self._rules.teams)
+                use for use in spent if policy.counts(use.budget, job.spec, job.id, job.labels, self._rules.teams)
             )
             if not mine and job.spec.deadline is not None and (least := self._least(job)) is not None:
                 budget_holds[job.id] = BudgetHold(left=least.left, left_of=least.budget.name)
@@ -114,7 +112,7 @@ class BudgetHolds:
     def _least(self, job: Job) -> BudgetUse | None:
         """The budget that leaves it the least: only jobs with a deadline may have two VMs at once."""
         teams = self._rules.teams
-        mine = [use for use in self._standings if policy.counts(use.budget, job.spec, job.id, job.recipe.labels, teams)]
+        mine = [use for use in self._standings if policy.counts(use.budget, job.spec, job.id, job.labels, teams)]
         return min(mine, key=lambda use: use.left, default=None)
 
     def tell(self, fence: Lease | None, now: datetime) -> list[Event]:

@@ -26,7 +26,7 @@ from sqlalchemy import (
 from costguard.db import named as named_rows
 from costguard.db.bulk import chunks
 from costguard.db.prepared import prepared
-from costguard.db.tables import LIVE_ATTEMPT, OPEN_JOB, attempts, jobs, tracked_runs
+from costguard.db.tables import LIVE_ATTEMPT, OPEN_JOB, attempts, job_labels, jobs, tracked_runs
 from costguard.db.types import storable
 from costguard.jobs.rows.reported import checkpoint_rows
 from costguard.model.attempt import AttemptState
@@ -86,6 +86,8 @@ def add(connection: Connection, job: Job, idempotency_key: str | None, digest: s
         {"job_id": job.id, "tracker": tracker.value, "run": storable(run)} for tracker, run in spec.tracker_runs.items()
     ]:
         connection.execute(insert(tracked_runs), runs)
+    if labels := [{"job_id": job.id, "label": key, "value": value} for key, value in spec.labels.items()]:
+        connection.execute(insert(job_labels), labels)
     return made, True
 
 

@@ -22,6 +22,7 @@ from costguard.jobs.rows.history.zone_history import VMKind
 from costguard.jobs.submit import submission as recipe
 from costguard.jobs.submit import submission as roles
 from costguard.jobs.submit.check import check_data, check_gang, checks
+from costguard.jobs.submit.check.check_labels import label_problems
 from costguard.jobs.submit.code import CodeArchives
 from costguard.jobs.submit.cost import egress, offers
 from costguard.jobs.submit.cost.offers import Feasibility, HourlyRates, feasibility
@@ -70,6 +71,7 @@ class Assessment:
     addresses: Mapping[str, AddressChoice] = field(default_factory=dict)  # by region
     shares: Mapping[str, StagedShare] = field(default_factory=dict)  # of its sources: what is staged already
     save: timedelta | None = None  # how long a save on a notice took when it was last measured
+    is_looked_at: bool = False  # its checkpoints' location, so that `resume` is all that is there
 
     @property
     def download_cost(self) -> Money:
@@ -137,6 +139,7 @@ class Assessor:
             refusals += roles.priority_problems(spec, access, teams, authority)
         made = recipe.with_overrides(base, submission.overrides, machine)
         refusals += _of_recipe(spec, made, submission.overrides)
+        refusals += label_problems(spec.labels, base.labels, self._rules.owner_label)
         reserved = look_at_reservation(spec, made, submission.overrides, self._launching, self._clock.now())
         spec, made = reserved.spec, reserved.recipe
         refusals += reserved.refusals
@@ -165,7 +168,7 @@ class Assessor:
         warnings = (*_warnings(spec, made, look), *others)
         assessed = Assessment(spec, made, machine, hourly_rates, resume, warnings, ahead, refused)
         assessed = replace(assessed, moves=data.moves, start=start, counts=counts, addresses=addresses, save=save)
-        return replace(assessed, waits=waits, shares=shares)
+        return replace(assessed, waits=waits, shares=shares, is_looked_at=look is not None)
 
     def _look_at_data(self, spec: JobSpec, refusals: Sequence[JobRefusal]) -> DataLook:
         wrong = frozenset(refusal.where for refusal in refusals)

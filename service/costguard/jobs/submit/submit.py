@@ -15,7 +15,7 @@ from costguard.errors import Conflict, Unavailable
 from costguard.events import audit_log
 from costguard.jobs.decide.checkpoints.disk import saves_on_disk
 from costguard.jobs.reports.diagnosis import JobDiagnosis
-from costguard.jobs.rows import attempts, drills, job_events, job_rows, kept_disks
+from costguard.jobs.rows import attempts, drills, job_events, job_rows, kept_disks, lineage_rows
 from costguard.jobs.submit import intake, submission, wishes
 from costguard.jobs.submit.assess import Assessment, Assessor
 from costguard.jobs.submit.code import CodeArchives
@@ -27,6 +27,7 @@ from costguard.jobs.submit.where.targets import LaunchTargets
 from costguard.ledger.accrual import Accrual
 from costguard.model.access import Authority
 from costguard.model.drill import Drill
+from costguard.model.duration import hours_text
 from costguard.model.event import Event
 from costguard.model.job import Job, JobKind, JobState
 from costguard.model.ports import Checkpoints, Clock, DataPlaces
@@ -92,6 +93,7 @@ class JobService:
             if earlier is not None:
                 return earlier, False
             made, _ = job_rows.add(connection, job, idempotency_key, digest)
+            lineage_rows.record(connection, made, _resumes_from(case))
             if made.spec.drill:
                 drills.add(connection, made, made.spec.owner, now)
             audit_log.append(connection, [_submitted(made, case)], now)
@@ -209,11 +211,20 @@ def _of_key(connection: Connection, key: str, digest: str) -> Job | None:
     return job_rows.of_key(connection, key)
 
 
+def _resumes_from(case: Assessment) -> str | None:
+    """Returns the checkpoint at its location; "" where there is none, and None where nobody could look."""
+    if case.resume is not None:
+        return case.resume.resume_from
+    return "" if case.is_looked_at else None
+
+
 def _submitted(job: Job, case: Assessment) -> Event:
     spec, made = job.spec, job.recipe
     what = "A development VM" if spec.kind is JobKind.DEV else "A job"
     model = "cheapest" if made.buys_cheapest else made.provisioning_model.in_words
-    limit = f", for at most {spec.ceiling}" if spec.ceiling is not None else ""
+    limits = [str(spec.ceiling)] if spec.ceiling is not None else []
+    limits += [hours_text(spec.max_vm_time)] if spec.max_vm_time is not None else []
+    limit = f", for at most {' and '.join(limits)}" if limits else ""
     resume = f"; it resumes from {case.resume.resume_from}, which is there already" if case.resume is not None else ""
     kind = f"{spec.preset} ({model} {made.machine_type})"
     warnings = "".join(f" {warning}" for warning in (*case.warnings, *egress.notes(case.moves)))

@@ -6,9 +6,10 @@ A new option is a row here, a field of `JobSpec`, and, where its VM needs it, a 
 from __future__ import annotations
 
 from costguard.model.options.code_and_data import CHECKPOINTS, CODE, DATA
+from costguard.model.options.cost_and_time import COST
 from costguard.model.options.option import Option
 from costguard.model.options.queueing import QUEUE
-from costguard.model.options.vm_and_limits import COST, VM
+from costguard.model.options.vm_and_limits import VM
 from costguard.model.options.watch import WATCH
 
 JOB_OPTIONS: tuple[Option, ...] = (*CODE, *CHECKPOINTS, *DATA, *VM, *COST, *QUEUE, *WATCH)

@@ -1,9 +1,9 @@
-"""The options of a job's VM, and of its cost and time."""
+"""The options of a job's VM."""
 
 from __future__ import annotations
 
 from costguard.model import buying
-from costguard.model.job import JobKind, WhenLate
+from costguard.model.job import JobKind
 from costguard.model.launch import NOTICES, Placement
 from costguard.model.options.node_count import EXAMPLE
 from costguard.model.options.option import Flag, Input, Option, Panel, Takes
@@ -48,6 +48,20 @@ VM = (
         ),
         input=Input("VMs together", "1: a job of one VM; 2..8: what can be had", EXAMPLE),
         details=("VMs together", "{}"),
+    ),
+    Option(
+        place="labels",
+        takes=Takes.PAIRS,
+        panel=Panel.VM,
+        description="Labels on its VMs, in Google's characters, such as the execution of a workflow that it is a "
+        "part of.",
+        description_in_job="The labels that were asked for on its VMs, next to those of its preset.",
+        examples=({"flyte-execution": "f3b1c7d2"},),
+        flag=Flag("--label", "KEY=VALUE", "A label on its VMs, such as the execution of a workflow; repeatable."),
+        input=Input("Labels of its VMs", "KEY=VALUE, one per line", "flyte-execution=f3b1c7d2"),
+        filled=True,
+        of_dev=True,
+        holds_text=False,
     ),
     Option(
         place="placement",
@@ -172,97 +186,5 @@ VM = (
         task=None,
         of_dev=True,
         in_job=False,
-    ),
-)
-
-COST = (
-    Option(
-        place="ceiling",
-        takes=Takes.DOLLARS,
-        panel=Panel.COST,
-        description="The most that all its VMs together may cost.",
-        flag=Flag("--ceiling", "USD", "The most that the whole job may cost."),
-        of_dev=True,
-        in_job=False,
-    ),
-    Option(
-        place="deadline",
-        takes=Takes.MOMENT,
-        panel=Panel.COST,
-        description="The time by which it must be finished.",
-        flag=Flag(
-            "--deadline", "TIME|SPAN", "The time by which it must be finished: 2026-11-22T08:00Z, or 18h from now."
-        ),
-        input=Input("Deadline", "UTC"),
-        of_dev=True,
-        in_job=False,
-    ),
-    Option(
-        place="deadline_in_hours",
-        attribute="deadline_in",
-        takes=Takes.HOURS,
-        panel=Panel.COST,
-        description="The deadline in hours from its launch; give one of the two.",
-        description_in_job="The deadline, in seconds from its launch.",
-        input=Input("or hours from now", "finish within", "18"),
-    ),
-    Option(
-        place="work_hours",
-        attribute="work",
-        takes=Takes.HOURS,
-        panel=Panel.COST,
-        description="The hours that it takes on its preset without interruptions.",
-        description_in_job="The seconds that it takes on its preset without interruptions.",
-        flag=Flag("--work", "SPAN", "The time that it takes without interruptions, such as 16h."),
-        input=Input("Expected hours", "without interruptions", "10"),
-    ),
-    Option(
-        place="total_steps",
-        takes=Takes.COUNT,
-        least=1,
-        most=10**12,
-        panel=Panel.COST,
-        description="The number of steps that it takes in all.",
-        flag=Flag("--steps", "N", "The total number of steps."),
-        input=Input("Steps", "in all; the speed is then measured", "30000"),
-    ),
-    Option(
-        place="when_late",
-        takes=Takes.CHOICE,
-        choices=WhenLate,
-        default=WhenLate.FINISH,
-        panel=Panel.COST,
-        description="finish: it goes on past the deadline, within its ceiling; stop: it stops at the deadline, after "
-        "a checkpoint.",
-        flag=Flag(
-            "--when-late",
-            "finish|stop",
-            "finish: go on past the deadline, within the ceiling; stop: stop at the deadline, after a checkpoint.",
-        ),
-        input=Input(
-            "If the deadline cannot be met",
-            words=(("", "finish late, within the ceiling"), ("stop", "stop at the deadline, after a checkpoint")),
-        ),
-    ),
-    Option(
-        place="max_preemptions",
-        takes=Takes.COUNT,
-        most=10_000,
-        default=100,
-        panel=Panel.COST,
-        description="The number of preemptions that it survives.",
-        flag=Flag("--max-preemptions", "N", "The preemptions that it survives. Default: 100."),
-        input=Input("Preemptions allowed", "", "100"),
-    ),
-    Option(
-        place="max_crashes",
-        takes=Takes.COUNT,
-        most=10_000,
-        default=0,
-        panel=Panel.COST,
-        description="The number of times that a command that failed after progress is run again. A command that fails "
-        "at its start is never run again.",
-        flag=Flag("--max-crashes", "N", "The crashes after progress that it survives. Default: 0."),
-        input=Input("Crashes allowed", "", "0"),
     ),
 )

@@ -38,9 +38,11 @@ from costguard.pages.job import timeline
 from costguard.pages.job.alike import alike_of_job
 from costguard.pages.job.diagnosis import diagnosis_of_job
 from costguard.pages.job.drill_rows import DrillTable, drill_table
+from costguard.pages.job.lineage import lineage_of_job
 from costguard.pages.job.plan import plan_of_job
 from costguard.pages.job.progress import progress_of_job
 from costguard.pages.job.short_sections import (
+    executions_of_job,
     save_interval_of_job,
     standstill_of_job,
     trackers_of_job,
@@ -62,7 +64,9 @@ _STYLING = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")  # colours and cursor moves 
 _SECTIONS: Mapping[str, Callable[[Source, str, datetime], object]] = {
     "alike": alike_of_job,
     "diagnosis": diagnosis_of_job,
+    "executions": executions_of_job,
     "goodput": goodput_of_job,
+    "lineage": lineage_of_job,
     "plan": plan_of_job,
     "progress": progress_of_job,
     "save_interval": save_interval_of_job,
@@ -103,6 +107,7 @@ class JobPage:
     cost: Priced
     price_note: str | None  # how old prices are that came with Costguard
     rate: Money
+    vm_time: timedelta
     step: int | None
     metric: SeenMetric | None
     per_hour: str
@@ -260,6 +265,7 @@ def _page(detail: JobOverview, accrual: Accrual, logs: str) -> JobPage:
         cost=row.cost,
         price_note=accrual.price_note,
         rate=rate_now(row.attempts),
+        vm_time=detail.vm_time,
         step=row.step,
         metric=row.metric,
         per_hour=steps_per_hour(row),

@@ -1,5 +1,5 @@
-"""Four sections of a job's page: hints at a standstill, at unknown checkpoints and at its checkpoint interval, and its
-runs in trackers.
+"""Five sections of a job's page: hints at a standstill, at unknown checkpoints and at its checkpoint interval, its runs
+in trackers, and executions of workflows.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from costguard.jobs.reports.curve_news import Standstill, hint_of
 from costguard.jobs.rows import attempts, job_rows
 from costguard.model.tracker import TrackedRun
 from costguard.pages.page import Source
+from costguard.spend.workflows.executions import ExecutionName, names_of_job
 from costguard.trackers import rows
 
 
@@ -49,3 +50,13 @@ def save_interval_of_job(source: Source, job_id: str, now: datetime) -> SaveAdvi
     """Returns the checkpoint interval in use next to the best; None where there is nothing to say."""
     with source.database.read() as connection:
         return save_interval.advice_of(connection, now, job_id)
+
+
+def executions_of_job(
+    source: Source,
+    job_id: str,
+    now: datetime,  # noqa: ARG001 as all sections
+) -> Sequence[ExecutionName]:
+    """Returns the executions of workflows that it is a part of."""
+    with source.database.read() as connection:
+        return names_of_job(connection, job_id, source.rules.workflow_labels)

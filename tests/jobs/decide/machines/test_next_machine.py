@@ -7,7 +7,7 @@ from datetime import timedelta
 from fractions import Fraction
 
 import pytest
-from tests.jobs.reports.test_diagnosis import BUSY, _minutes, _running
+from tests.jobs.reports.test_diagnosis import BUSY, minutes_of, running_job
 from tests.jobs.world import RECIPE, World, world
 
 from costguard.gce.machine_types import by_rule
@@ -178,8 +178,8 @@ def test_a_preset_is_named_and_where_none_is_a_priced_machine_type(sqlite_url: s
     """A run on a T4 that its tensor cores bound; only the A100 has a price."""
     with world(sqlite_url) as w:
         _with_prices(w, *A2_PRICES)
-        _running(w)
-        _minutes(w, 14, TENSOR_BUSY)
+        running_job(w)
+        minutes_of(w, 14, TENSOR_BUSY)
         presets = [Preset("t4", Match(), None, launch=RECIPE)]
         presets += [Preset("a100", Match(), None, launch=A2)] if with_preset else []
         with w.database.read() as connection:
@@ -200,8 +200,8 @@ def test_a_preset_is_named_and_where_none_is_a_priced_machine_type(sqlite_url: s
 def test_nothing_is_named_where_nothing_faster_has_a_price(sqlite_url: str) -> None:
     """The ledger has prices of the T4 alone."""
     with world(sqlite_url) as w:
-        _running(w)
-        _minutes(w, 14, TENSOR_BUSY)
+        running_job(w)
+        minutes_of(w, 14, TENSOR_BUSY)
         with w.database.read() as connection:
             accrual = accrual_at(connection, w.clock.now())
             answer = diagnosis_of(connection, accrual, "j1")

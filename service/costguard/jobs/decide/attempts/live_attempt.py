@@ -14,6 +14,7 @@ from costguard.jobs.decide.actions import (
     StopVm,
     TellCommandToStop,
 )
+from costguard.jobs.decide.attempts.resting import can_start, goes_down_by, is_up_still
 from costguard.jobs.decide.attempts.waiting import given_up_at, look_at_waiting, wait_of, waits_text
 from costguard.jobs.decide.checkpoints.disk import nothing_saved, saves_on_disk
 from costguard.jobs.decide.limits.ceiling import (
@@ -21,9 +22,12 @@ from costguard.jobs.decide.limits.ceiling import (
     LEAST_RUN,
     ceiling_text,
     is_held_by_sweep,
+    is_short_of_vm_time,
     is_stopped_by_deadline,
+    out_of_vm_time_at,
     stop_at,
     time_left,
+    vm_hours_text,
 )
 from costguard.jobs.decide.limits.on_reservation import is_last_run, limit_of, limit_text
 from costguard.jobs.decide.recovery.ending import RunEnd, ending, is_unheard
@@ -36,19 +40,27 @@ from costguard.jobs.decide.view import (
     JobContext,
     JobView,
     PresentRun,
-    VmState,
     earliest,
     has_ended,
     is_due,
-    of_attempt,
     place_of,
     present_run,
     wait_stably,
     without_vm,
 )
-from costguard.model.attempt import HUNG, PHASES, PUBLISHING, Attempt, AttemptState, Interruption, Notice, Outcome
-from costguard.model.duration import span_text
-from costguard.model.instance import ProvisioningModel, Status
+from costguard.model.attempt import (
+    HUNG,
+    PHASES,
+    PUBLISHING,
+    VM_HOURS,
+    Attempt,
+    AttemptState,
+    Interruption,
+    Notice,
+    Outcome,
+)
+from costguard.model.duration import hours_text, span_text
+from costguard.model.instance import ProvisioningModel
 from costguard.model.job import JobKind, JobState, OnHang, WhenLate
 from costguard.model.moments import clock_text
 
@@ -146,6 +158,10 @@ def _stop(view: JobView, run: PresentRun, context: JobContext) -> EndAttempt | T
     if at is not None and at <= context.now:
         reason = f"{ceiling_text(view)} is reached: {view.spent} are spent"
         return notice_or_end(run, job.spec.kind, "ceiling", Outcome.TIME_LIMIT, reason)
+    used = out_of_vm_time_at(view, context.terms.cancel_grace + _ALLOWANCE, context.now)
+    if used is not None and used <= context.now:
+        reason = f"{vm_hours_text(view)} is reached: its VMs ran for {hours_text(view.vm_time)}"
+        return notice_or_end(run, job.spec.kind, VM_HOURS, Outcome.TIME_LIMIT, reason)
     late = job.spec.deadline if job.spec.when_late is WhenLate.STOP else None
     if late is not None and is_stopped_by_deadline(job, context.now):
         reason = f"its deadline of {clock_text(late, context.now)} has come"
@@ -160,7 +176,7 @@ def _stop(view: JobView, run: PresentRun, context: JobContext) -> EndAttempt | T
         since = clock_text(run.agent.hang.since, context.now)
         reason = f"its command in {place_of(attempt)} has made no progress since {since}, and is stopped to run again"
         return TellCommandToStop(attempt.id, HUNG, reason)
-    return earliest(at, pause, limit, late - DEADLINE_NOTICE if late is not None else None)
+    return earliest(at, used, pause, limit, late - DEADLINE_NOTICE if late is not None else None)
 
 
 def notice_or_end(
@@ -236,11 +252,6 @@ def _late(view: JobView, context: JobContext) -> str:
     return f"; its deadline of {clock_text(deadline, context.now)} has passed"
 
 
-_DOWN = frozenset({Status.STOPPED, Status.SUSPENDED, Status.STOPPING, Status.SUSPENDING, Status.DEPROVISIONING})
-_GOOGLES = frozenset({Outcome.PREEMPTED, Outcome.HOST_ERROR, Outcome.TIME_LIMIT})
-_GOES_DOWN = timedelta(minutes=3)
-
-
 def live_run(view: JobView, seen: AttemptView, context: JobContext) -> Proposal:
     """The unknown is settled before anything else."""
     attempt = seen.attempt
@@ -308,9 +319,11 @@ def _resting(view: JobView, seen: AttemptView, context: JobContext) -> Proposal:
     may_grow = is_held_by_sweep(view) and view.common is not None and view.common.may_grow
     if left is not None and left < LEAST_RUN and not may_grow:
         return _end(view, attempt, Outcome.TIME_LIMIT, f"{ceiling_text(view)} is reached")
+    if is_short_of_vm_time(view):
+        return _end(view, attempt, Outcome.TIME_LIMIT, f"{vm_hours_text(view)} is reached")
     if is_stopped_by_deadline(view.job, context.now):
         return _end(view, attempt, Outcome.TIME_LIMIT, "its deadline has come")
-    if _is_up_still(seen, view, context):
+    if is_up_still(seen, view, context):
         reason = f"its VM in {place} is stopped first, and then restarted with its checkpoints on its disk"
         if not is_due(attempt.try_after, context.now):
             return Proposal(JobState.RECOVERING, reason, next_at=attempt.try_after)
@@ -329,56 +342,12 @@ def _resting(view: JobView, seen: AttemptView, context: JobContext) -> Proposal:
             f"its VM in {place} will be restarted at {clock_text(after, context.now)}, with its checkpoints on its disk"
         )
         return Proposal(JobState.RECOVERING, reason, next_at=after)
-    if not _can_start(seen, view):
-        looked_at = _goes_down_by(seen, view)
+    if not can_start(seen, view):
+        looked_at = goes_down_by(seen, view)
         reason = f"its VM in {place} will be restarted once it has stopped"
         return Proposal(JobState.RECOVERING, reason, next_at=looked_at if looked_at > context.now else None)
     reason = f"its VM in {place} is being restarted, with its checkpoints on its disk"
     return Proposal(JobState.RECOVERING, reason, (RestartVm(attempt.id, reason),))
-
-
-def _is_up_still(seen: AttemptView, view: JobView, context: JobContext) -> bool:
-    """Says whether the VM of the run that ended may be up and will not go down by itself, as those that Google
-    ends do.
-    """
-    ended = of_attempt(seen.attempt, view.interruptions)
-    if not ended or seen.attempt.rested_at is not None or context.now < _goes_down_by(seen, view):
-        return False
-    vm = _of_last_run(seen, view)
-    if vm is None:
-        return True  # the ledger has not seen it yet: a look will tell
-    is_new = vm.started_at is not None and vm.started_at > ended[-1].happened_at
-    return vm.is_known and vm.status not in _DOWN and not is_new
-
-
-def _goes_down_by(seen: AttemptView, view: JobView) -> datetime:
-    """Returns when a VM that Google ends is down; at once where it was not Google."""
-    last = of_attempt(seen.attempt, view.interruptions)[-1:]
-    if not last:
-        return seen.attempt.intended_at
-    return last[0].happened_at + (_GOES_DOWN if last[0].outcome in _GOOGLES else timedelta())
-
-
-def _can_start(seen: AttemptView, view: JobView) -> bool:
-    """Says whether it can start: once it has stopped.
-
-    A VM that a user started meanwhile is started again, which Google accepts as done.
-    """
-    vm, ended = _of_last_run(seen, view), of_attempt(seen.attempt, view.interruptions)
-    if seen.attempt.rested_at is not None and (vm is None or vm.is_known):
-        return True
-    if vm is None or not vm.is_known:
-        return False
-    is_new = bool(ended) and vm.started_at is not None and vm.started_at > ended[-1].happened_at
-    return vm.status is Status.STOPPED or (vm.status is Status.RUNNING and is_new)
-
-
-def _of_last_run(seen: AttemptView, view: JobView) -> VmState | None:
-    """Returns the ledger's state of it, unless that is older than the run that ended last."""
-    vm, before = seen.vm, of_attempt(seen.attempt, view.interruptions)[-2:-1]
-    if vm is None or not before or vm.gone_at is not None:
-        return vm
-    return vm if vm.started_at is not None and vm.started_at > before[0].happened_at else None
 
 
 def _end(view: JobView, attempt: Attempt, outcome: Outcome, reason: str) -> Proposal:

@@ -17,7 +17,7 @@ from costguard.jobs.decide.attempts.waiting import look_at_waiting
 from costguard.jobs.decide.buy.choice import Chosen, WaitForPlace, choose
 from costguard.jobs.decide.buy.placement import LaunchPlace
 from costguard.jobs.decide.buy.plan import FRESH, is_request, may_be_moved, may_move
-from costguard.jobs.decide.limits.ceiling import ceiling_text, remaining
+from costguard.jobs.decide.limits.ceiling import ceiling_text, remaining, vm_hours_text, vm_time_left
 from costguard.jobs.decide.measures.work_left import unsaved
 from costguard.jobs.decide.planned import JobPlan
 from costguard.jobs.decide.recovery.ending import ending
@@ -297,18 +297,22 @@ def _longest(view: JobView, run: PresentRun, plan: JobPlan, chosen: Chosen, now:
     price = rate.over(together) if rate is not None else ZERO
     if view.budget_left is not None and (rate is None or price > view.budget_left):
         return f"budget {view.budget_name} leaves {view.budget_left}, and two VMs at once would take {price} more"
-    left = remaining(view)
-    if left is None:
-        return chosen.max_run
-    if rate is None or attempt.rate is None or rate <= ZERO:
+    left, hours = remaining(view), vm_time_left(view)
+    if left is not None and (rate is None or attempt.rate is None or rate <= ZERO):
         return "the price of a VM is not known, and the job has a ceiling"
-    pays = left - attempt.rate.over(max(_end_of(run) - now, timedelta()))
-    longest = _span(pays, rate)
+    runs_on = max(_end_of(run) - now, timedelta())
     work = plan.work_left.most if plan.work_left is not None else timedelta()
     needed = min(view.job.recipe.max_run, work + (overhead.whole if overhead is not None else timedelta()))
-    if longest < min(needed, chosen.max_run):
-        return f"{ceiling_text(view)} does not pay for two VMs at once"
-    return min(chosen.max_run, longest)
+    longest = chosen.max_run
+    if left is not None and rate is not None and attempt.rate is not None:
+        longest = min(longest, _span(left - attempt.rate.over(runs_on), rate))
+        if longest < min(needed, chosen.max_run):
+            return f"{ceiling_text(view)} does not pay for two VMs at once"
+    if hours is not None:
+        longest = min(longest, max(hours - runs_on, timedelta()))
+        if longest < min(needed, chosen.max_run):
+            return f"{vm_hours_text(view)} does not last for two VMs at once"
+    return longest
 
 
 def _span(amount: Money, rate: Money) -> timedelta:

@@ -9,7 +9,16 @@ from datetime import datetime, timedelta
 from costguard.deadlines.situation import Act
 from costguard.jobs.decide.buy.placement import LaunchPlace
 from costguard.jobs.decide.buy.rounds import Key, Round, rounds_of, waited_for
-from costguard.jobs.decide.limits.ceiling import LEAST_RUN, ceiling_text, is_held_by_sweep, max_run, remaining
+from costguard.jobs.decide.limits.ceiling import (
+    LEAST_RUN,
+    ceiling_text,
+    is_held_by_sweep,
+    is_short_of_vm_time,
+    max_run,
+    remaining,
+    vm_hours_text,
+    vm_time_left,
+)
 from costguard.jobs.decide.limits.on_reservation import is_over, over_text, within
 from costguard.jobs.decide.planned import JobPlan
 from costguard.jobs.decide.recovery.waits import wait
@@ -117,6 +126,8 @@ def _not_payable(view: JobView, places: Sequence[LaunchPlace], context: JobConte
     rates = [place.rate for place in places if place.rate is not None]
     if not places:
         return Hopeless("its recipe names no zone")
+    if is_short_of_vm_time(view):
+        return Hopeless(_out_of_vm_time(view))
     if not rates:
         return Hopeless(
             f"no price is known in {_zones(places)}, so its ceiling could not be held; set none, or the price"
@@ -129,6 +140,15 @@ def _not_payable(view: JobView, places: Sequence[LaunchPlace], context: JobConte
     if view.common is not None and view.common.may_grow:
         return _until(view, context, context.now + _SHARES_AGAIN, f"waits for other members of its sweep: {reason}")
     return Hopeless(f"{reason}; resume its sweep with a higher one")
+
+
+def _out_of_vm_time(view: JobView) -> str:
+    nodes, left = view.job.spec.nodes, vm_time_left(view) or timedelta()
+    share = f" for each of its {count_text(nodes, 'VM')}" if nodes > 1 else ""
+    return (
+        f"{vm_hours_text(view)} leaves {span_text(left)}, which is less than {span_text(LEAST_RUN)}{share}; submit it "
+        "again with a higher one"
+    )
 
 
 def _what_failed(tried: Round) -> str:

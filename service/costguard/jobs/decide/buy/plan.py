@@ -25,10 +25,10 @@ from costguard.jobs.decide.buy.placement import LaunchPlace, PlaceEvent
 from costguard.jobs.decide.buy.plan_words import at_risk_text, reason_text
 from costguard.jobs.decide.buy.rounds import Key, waited_for
 from costguard.jobs.decide.buy.ways import flex_offer
-from costguard.jobs.decide.limits.ceiling import max_run, remaining
+from costguard.jobs.decide.limits.ceiling import max_run, remaining, vm_time_left
 from costguard.jobs.decide.measures.work_left import ENDS, INTERVAL, overspent, unsaved
 from costguard.jobs.decide.planned import AtRisk, JobPlan, Overhead, Risk, ShadowChoice, WorkLeft
-from costguard.jobs.decide.view import NO_ROOM, JobContext, JobView
+from costguard.jobs.decide.view import NO_ROOM, JobContext, JobView, width_of
 from costguard.model.attempt import Attempt, AttemptState, Outcome
 from costguard.model.buying import models_of
 from costguard.model.instance import ProvisioningModel
@@ -234,6 +234,11 @@ def _risk(view: JobView, situation: Situation, choice: Choice, cost: Overhead, n
         loses = _hours(unsaved(view, now))
         if loses > 0 and slack - loses < _hours(cost.start) - situation.interval_h:
             return Risk.UNSAVED
+    hours = vm_time_left(view)
+    if hours is not None and situation.work_left_h * width_of(
+        view.job, (seen.attempt for seen in view.attempts)
+    ) > _hours(hours):
+        return Risk.VM_HOURS
     if choice.why in (Why.GUARD, Why.TOO_LATE) and held is not None and held.kind == "spot" and _found_no_room(view):
         return Risk.STOCK  # it runs on where it is, until a VM on demand is ready
     if choice.why in (Why.GUARD, Why.TOO_LATE) and situation.on_demand_price is not None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from costguard.deadlines.situation import Act, Choice, Situation, Why
+from costguard.jobs.decide.limits.ceiling import vm_hours_text, vm_time_left
 from costguard.jobs.decide.planned import Risk, WorkLeft
-from costguard.jobs.decide.view import JobView
+from costguard.jobs.decide.view import JobView, width_of
 from costguard.model.duration import span_text
 from costguard.model.moments import clock_text
+from costguard.model.words import count_text
 
 _HOUR = timedelta(hours=1)
 _HELD = {"spot": "on Spot", "on_demand": "on demand", "flex": "on flex-start"}
@@ -139,6 +141,9 @@ def _because(risk: Risk, view: JobView, work: WorkLeft, situation: Situation) ->
             return (
                 f"It needs an on-demand VM now, and {_ceiling(view)} does not pay for the {span_text(work.most)} left"
             )
+        case Risk.VM_HOURS:
+            left = span_text(vm_time_left(view) or timedelta())
+            return f"{span_text(work.most)} of work are left on {_vms(view)}, and {vm_hours_text(view)} leaves {left}"
         case Risk.FAILURES:
             reason = view.last.attempt.reason if view.last is not None else "it fails"
             return f"Failures have used up its time: {reason}"
@@ -157,6 +162,8 @@ def _help(risk: Risk, view: JobView) -> str:
             return f"The fallback to on-demand would help: launch another one like it with --fallback. {then}"
         case Risk.CEILING:
             return f"A higher ceiling would help: launch another one like it, from its checkpoint. {then}"
+        case Risk.VM_HOURS:
+            return "More VM hours would help: launch another one like it, from its checkpoint. It stops at its limit."
         case Risk.FAILURES:
             return f"See its last output: costguard output {view.job.id}. {then}"
         case Risk.HELD:
@@ -165,6 +172,10 @@ def _help(risk: Risk, view: JobView) -> str:
             return f"Save more often. {then}"
         case _:
             return f"A faster machine type or less work would help. {then}"
+
+
+def _vms(view: JobView) -> str:
+    return count_text(width_of(view.job, (seen.attempt for seen in view.attempts)), "VM")
 
 
 def _ceiling(view: JobView) -> str:

@@ -118,7 +118,7 @@ class Gang:
     def seen_alone(self, seen: AttemptView) -> JobView:
         """Returns the job as if this member were its only VM, at the price of all."""
         alone = replace(seen, attempt=replace(seen.attempt, rate=self.rate))
-        return replace(self.view, attempts=(alone,))
+        return replace(self.view, attempts=(alone,), vms_at_once=len(self.open))
 
     def with_last(self, last: AttemptView) -> JobView:
         """Returns the job as if this attempt of it were the last."""

@@ -1,4 +1,4 @@
-"""Computes what a job's ceiling, its sweep's and its deadline leave it: money, and time for its VMs."""
+"""Computes what a job's ceiling, its sweep's, its VM hours and its deadline leave it: money, and time for its VMs."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 
 from costguard.jobs.decide.view import JobView
 from costguard.model.attempt import Attempt
+from costguard.model.duration import hours_text
 from costguard.model.job import Job, WhenLate
 from costguard.model.money import ZERO, Money
 
@@ -53,11 +54,35 @@ def time_left(view: JobView, rate: Money, first: Money = ZERO) -> timedelta | No
     return timedelta(seconds=left.nanos * 3600 // rate.nanos)
 
 
+def vm_time_left(view: JobView) -> timedelta | None:
+    """Returns the time that its VMs may still run, added up over all of them; None where nothing limits it."""
+    limit = view.job.spec.max_vm_time
+    return None if limit is None else max(limit - view.vm_time, timedelta())
+
+
+def is_short_of_vm_time(view: JobView) -> bool:
+    """Says whether its VM hours are used up, or leave too little for all of its VMs to do anything."""
+    left = vm_time_left(view)
+    return left is not None and left < LEAST_RUN * view.job.spec.nodes
+
+
+def vm_hours_text(view: JobView) -> str:
+    """`its limit of 40 VM hours`."""
+    return f"its limit of {hours_text(view.job.spec.max_vm_time or timedelta())}"
+
+
 def max_run(view: JobView, rate: Money | None) -> timedelta | None:
     """Returns the time that its next VM may run at this rate; None where that is too short, or the ceiling could not be
     held.
+
+    Of a gang, all VMs of which are launched together, each may use its part of the VM hours.
     """
-    longest = view.job.recipe.max_run // _WHOLE_SECOND * _WHOLE_SECOND
+    if is_short_of_vm_time(view):
+        return None
+    longest, hours = view.job.recipe.max_run, vm_time_left(view)
+    if hours is not None:
+        longest = min(longest, hours / view.job.spec.nodes)
+    longest = longest // _WHOLE_SECOND * _WHOLE_SECOND
     if remaining(view) is None:
         return longest
     if rate is None:
@@ -72,3 +97,15 @@ def stop_at(view: JobView, attempt: Attempt, notice: timedelta, now: datetime) -
     """When the command must be asked to stop, so that it has saved by the time its ceiling is reached."""
     left = time_left(view, attempt.rate) if attempt.rate is not None else None
     return None if left is None else now + left - notice
+
+
+def out_of_vm_time_at(view: JobView, notice: timedelta, now: datetime) -> datetime | None:
+    """When the command must be asked to stop, so that it has saved by the time its VM hours are used up.
+
+    A VM that is made ready to take over uses them too.
+    """
+    left, standby = vm_time_left(view), view.standby
+    if left is None:
+        return None
+    vms = view.vms_at_once + (standby is not None and standby.attempt.made_at is not None)
+    return now + left / vms - notice

@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 
 from costguard.jobs.decide.limits.ceiling import LEAST_RUN
 from costguard.jobs.decide.view import JobView, PresentRun
+from costguard.model.attempt import FINAL_STOPS
 from costguard.model.buying import RESERVED
 from costguard.model.duration import span_text
 from costguard.model.instance import ProvisioningModel
@@ -22,7 +23,7 @@ def is_over(recipe: Recipe, now: datetime) -> bool:
 
 def is_last_run(view: JobView, run: PresentRun, now: datetime) -> bool:
     """Says whether a run that came to a limit is the job's last one on this VM: nothing is left to run it again."""
-    return run.attempt.stop_why in ("ceiling", "deadline") or is_over(view.job.recipe, now)
+    return run.attempt.stop_why in FINAL_STOPS or is_over(view.job.recipe, now)
 
 
 def over_text(recipe: Recipe, now: datetime) -> str:

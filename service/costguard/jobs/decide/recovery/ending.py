@@ -14,7 +14,7 @@ from costguard.jobs.decide.checkpoints.disk import filled
 from costguard.jobs.decide.recovery.log_ends import said_by
 from costguard.jobs.decide.view import JobContext, PresentRun, VmState, dies_within, has_ended, place_of
 from costguard.ledger.owner import is_person
-from costguard.model.attempt import HUNG, SETUP_FAILED, Attempt, Exit, Notice, Outcome
+from costguard.model.attempt import HUNG, SETUP_FAILED, VM_HOURS, Attempt, Exit, Notice, Outcome
 from costguard.model.duration import span_text
 from costguard.model.instance import ProvisioningModel
 from costguard.model.job import Job, JobKind, Terms
@@ -368,6 +368,7 @@ _STOPPED_FOR = {
     "cancel": (Outcome.CANCELLED, "the command was asked to stop"),
     "pause": (Outcome.PAUSED, "stopped because a budget is spent"),
     "ceiling": (Outcome.TIME_LIMIT, "stopped because its ceiling is reached"),
+    VM_HOURS: (Outcome.TIME_LIMIT, "stopped because its VM hours are used up"),
     HUNG: (Outcome.CRASHED, "the command made no progress, and was stopped to run again"),
     "limit": (Outcome.TIME_LIMIT, "stopped because its time on its reservation is over"),
     "deadline": (Outcome.TIME_LIMIT, "stopped because its deadline has come"),

@@ -17,7 +17,7 @@ from costguard.jobs.decide.recovery.ended_runs import (
 )
 from costguard.jobs.decide.recovery.failures import Failure
 from costguard.jobs.decide.view import NEVER_A_VM, NO_ROOM, JobContext, JobView
-from costguard.model.attempt import SETUP_FAILED, Attempt, AttemptState, Outcome
+from costguard.model.attempt import FINAL_STOPS, SETUP_FAILED, Attempt, AttemptState, Outcome
 from costguard.model.buying import longest_run
 from costguard.model.duration import span_text
 from costguard.model.job import EarlyEnd, JobKind, JobState, OnHang, Terms
@@ -71,7 +71,7 @@ def came_to_its_limit_in_vain(view: JobView) -> bool:
         return False
     attempt = view.last.attempt
     longest = longest_run(view.job.recipe, attempt.provisioning_model)
-    is_recipes = attempt.stop_why not in ("ceiling", "deadline") and attempt.max_run >= longest
+    is_recipes = attempt.stop_why not in FINAL_STOPS and attempt.max_run >= longest
     # A member of a sweep had its share, and another VM would use up what is left to others.
     return (is_recipes or view.common is not None) and not (has_saved(view, attempt) or saves_unseen(view))
 

@@ -17,7 +17,8 @@ from costguard.jobs.submit.check.check_code import code_problems
 from costguard.jobs.submit.check.check_gang import gang_problems
 from costguard.jobs.submit.check.check_travel import travel_problems
 from costguard.jobs.submit.check.options import free_texts, option_problems, unused_by_dev
-from costguard.jobs.submit.submission import JobRefusal, drill_refusal, shown
+from costguard.jobs.submit.submission import SHORTEST_RUN, JobRefusal, drill_refusal, shown
+from costguard.model.duration import span_text
 from costguard.model.job import CheckpointPlan, JobKind, JobSpec
 from costguard.model.moments import utc_text
 from costguard_vm.model.checkpoint import Framework, names_a_file
@@ -313,6 +314,11 @@ def _of_limits(spec: JobSpec, now: datetime) -> Iterator[JobRefusal]:
         yield JobRefusal("deadline", f"{utc_text(spec.deadline)} has passed: give a later one, or none.")
     if spec.ceiling is not None and spec.ceiling.nanos <= 0:
         yield JobRefusal("ceiling", "It must be more than nothing: give an amount of dollars, or none.")
+    least_time, most_time = SHORTEST_RUN * spec.nodes, LONGEST_EXPECTED * spec.nodes
+    if spec.max_vm_time is not None and not least_time <= spec.max_vm_time <= most_time:
+        share = f" for each of its {spec.nodes} VMs" if spec.nodes > 1 else ""
+        message = f"This must be at least {span_text(SHORTEST_RUN)}{share}, and at most a year{share}."
+        yield JobRefusal("max_vm_hours", message)
     if spec.work is not None and not timedelta() < spec.work <= LONGEST_EXPECTED:
         message = "This must be more than nothing and at most a year: say how long it runs without interruptions."
         yield JobRefusal("work_hours", message)

@@ -11,11 +11,12 @@ from operator import itemgetter
 from costguard.jobs.decide.measures.work_left import ENDS, START
 from costguard.jobs.decide.view import an_hour
 from costguard.jobs.submit.submission import SHORTEST_RUN, JobRefusal
-from costguard.model.duration import span_text
+from costguard.model.duration import hours_text, span_text
 from costguard.model.instance import ProvisioningModel
 from costguard.model.job import JobKind, JobSpec
 from costguard.model.moments import moment_text
 from costguard.model.money import Money
+from costguard.model.words import count_text
 
 
 class Chance(StrEnum):
@@ -40,6 +41,7 @@ class Feasibility:
     least: PlaceOffer | None = None
     most: PlaceOffer | None = None
     within_ceiling: Chance = Chance.UNKNOWN
+    within_vm_hours: Chance = Chance.UNKNOWN
     refusals: tuple[JobRefusal, ...] = ()
     warnings: tuple[str, ...] = ()
 
@@ -60,9 +62,45 @@ def feasibility(
     certain += [*_short(spec, least)] if within is Chance.NO else []
     likely = [*_perhaps_late(spec, start, now)] if meets is Chance.AT_RISK else []
     likely += [*_perhaps_short(spec, most)] if within is Chance.AT_RISK else []
+    hours = vm_hours_chance(spec, start)
+    certain += [*_short_of_hours(spec)] if hours is Chance.NO else []
+    likely += [*_barely_enough_hours(spec, start)] if hours is Chance.AT_RISK else []
     if is_resumed:
         likely, certain = [*(f"{refusal.message} Unless it resumes beyond that." for refusal in certain), *likely], []
-    return Feasibility(now + start + spec.work, meets, least, most, within, tuple(certain), tuple(likely))
+    return Feasibility(now + start + spec.work, meets, least, most, within, hours, tuple(certain), tuple(likely))
+
+
+def vm_hours_chance(spec: JobSpec, start: timedelta) -> Chance:
+    """Says whether its VMs may run for as long as its work takes, and for one start besides."""
+    if spec.max_vm_time is None or spec.work is None or spec.max_vm_time <= timedelta():
+        return Chance.UNKNOWN
+    if spec.work * spec.nodes > spec.max_vm_time:
+        return Chance.NO
+    return Chance.AT_RISK if (spec.work + start) * spec.nodes > spec.max_vm_time else Chance.YES
+
+
+def _short_of_hours(spec: JobSpec) -> Iterator[JobRefusal]:
+    if spec.work is not None and spec.max_vm_time is not None:
+        message = (
+            f"{hours_text(spec.max_vm_time)} are less than the {hours_text(spec.work * spec.nodes)} that "
+            f"{_work_on_vms(spec)} takes"
+        )
+        yield JobRefusal("max_vm_hours", f"{message}. Give more than that, or none.")
+
+
+def _barely_enough_hours(spec: JobSpec, start: timedelta) -> Iterator[str]:
+    if spec.work is not None and spec.max_vm_time is not None:
+        spare = span_text(spec.max_vm_time - spec.work * spec.nodes)
+        where = " on each of its VMs" if spec.nodes > 1 else ""
+        yield (
+            f"Its limit of {hours_text(spec.max_vm_time)} leaves {spare} beyond {_work_on_vms(spec)}, and a start "
+            f"takes up to {span_text(start)}{where}: one preemption may end it before its work is done."
+        )
+
+
+def _work_on_vms(spec: JobSpec) -> str:
+    vms = f" on {count_text(spec.nodes, 'VM')}" if spec.nodes > 1 else ""
+    return f"{span_text(spec.work or timedelta())} of work{vms}"
 
 
 def _deadline(spec: JobSpec, models: Sequence[ProvisioningModel], start: timedelta, now: datetime) -> Chance:

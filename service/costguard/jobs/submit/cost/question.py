@@ -21,11 +21,13 @@ def question_of(
 ) -> str:
     """Asks about a cost above `above`, or one that is not known; "" where nothing has to be confirmed.
 
-    A ceiling bounds it. Without a length of its work it counts as long as one VM may run.
+    A ceiling bounds it, and so do VM hours. Without a length of its work it counts as long as one VM may run.
     """
     if recipe is None or above is None:
         return ""
     span = spec.work or recipe.max_run
+    if spec.max_vm_time is not None:
+        span = min(span, spec.max_vm_time / spec.nodes)
     text, cost = _likely(first, expected, span)
     if spec.ceiling is not None and (cost is None or spec.ceiling < cost):
         text, cost = f"It may cost up to its ceiling of {money_text(spec.ceiling)}.", spec.ceiling

@@ -1,0 +1,1 @@
+"""Judges which tips were followed, by what happened after each, and adds up what that saved."""

@@ -1,0 +1,1 @@
+"""Adds up what executions of workflows cost, by the labels of their jobs and VMs."""
