@@ -14,7 +14,7 @@ FOCUS_PYTHON ?= python3.12
 export UV_COMPILE_BYTECODE := 1
 export UV_LINK_MODE := copy
 
-.PHONY: long gangs shards first-hour deploy-checks trackers soak help demo test check golden bench load audit bounds mutants trainers flyte sweep lowest pictures lock clean pipeline replay curves halving alive deadlines focus upgrades paths
+.PHONY: queues long gangs shards first-hour deploy-checks trackers soak help demo test check golden bench load audit bounds mutants trainers flyte sweep lowest pictures lock clean pipeline replay curves halving alive deadlines focus upgrades paths
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
 
@@ -54,6 +54,9 @@ check: test
 
 golden: $(VENV)/installed-dev ## rewrite the golden files and the reference after a change that is meant
 	@$(BIN)/python -m tests.golden $(ARGS)
+
+queues: $(VENV)/installed-dev ## play 10,000 random queues under limits, with replicas that are killed, and recount every VM
+	@$(BIN)/python -m tests.jobs.decide.limits.run_queues $(ARGS)
 
 bench: $(VENV)/installed-dev ## measure, print a table and write bench.json
 	@$(BIN)/python -m tests.benchmarks

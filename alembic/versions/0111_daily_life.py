@@ -13,8 +13,22 @@ depends_on = None
 
 
 def upgrade() -> None:
-    """Each piece is a function of its own."""
+    """Adds what each piece needs."""
+    add_limit_waits()
     _early_ends()
+
+
+def add_limit_waits() -> None:
+    """Adds the jobs that wait for a limit on what is in use at once."""
+    op.create_table(
+        "limit_waits",
+        sa.Column("job_id", sa.String, sa.ForeignKey("jobs.id"), primary_key=True),
+        sa.Column("since", sa.BigInteger, nullable=False),
+        sa.Column("most", sa.Integer, nullable=False),
+        sa.Column("least", sa.Integer, nullable=False),
+        sa.Column("rate_nanos", sa.BigInteger),
+        sa.Column("takes_s", sa.BigInteger),
+    )
 
 
 def _early_ends() -> None:

@@ -15,7 +15,7 @@ from tests.waiting import until
 from costguard.main.vm_tools import vm_tools
 
 KEY, SECRET = "AKIAEXAMPLEKEY", "an-example-of-a-secret-key"
-# The server writes an upload under such a name beside its object, and renames it when it is whole.
+# The server writes an upload under such a name next to its object, and renames it when it is whole.
 UPLOADING = ".rclone_temp_put_"
 
 

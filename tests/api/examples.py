@@ -131,6 +131,7 @@ ASKED: dict[str, tuple[str, str, Any]] = {
     "getEnforcement": ("GET", "/api/v1/enforcement", None),
     "getReport": ("GET", "/api/v1/report?days=7", None),
     "listPresets": ("GET", "/api/v1/presets", None),
+    "listLimits": ("GET", "/api/v1/limits", None),
     "listProjects": ("GET", "/api/v1/projects", None),
     "getProblem": ("GET", "/problems/job-over", None),
     "getMe": ("GET", "/api/v1/me", None),

@@ -31,7 +31,7 @@ from costguard.db.transaction import Database
 from costguard.jobs.reports.agent_events import AgentEvents, AgentTokens
 from costguard.jobs.submit.code import CodeArchives
 from costguard.model.access import Role, Via
-from costguard.model.budget import Budget, Period, Scope
+from costguard.model.budget import Budget, FleetLimit, Period, Scope
 from costguard.model.money import Money
 from costguard.model.reminder import Team
 
@@ -129,4 +129,5 @@ def _with_people(rules: Rules) -> Rules:
         teams=(Team("vision", members=frozenset({ADA})),),
         access=Access(viewers=frozenset({VIC}), operators=frozenset({ADA}), admins=frozenset({ROOT})),
         budgets=(Budget("all", Scope(), Money.of("5000"), Period.MONTH, contact=ROOT),),
+        fleet_limits=(FleetLimit("gpus", Scope(), gpus=64, dollars_per_hour=Money.of(400)),),
     )

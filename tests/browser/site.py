@@ -32,7 +32,7 @@ from costguard.jobs.listing.output import OpenFolder
 from costguard.ledger import prices as price_rows
 from costguard.messages.slack_health import OutboxTrouble
 from costguard.model.access import Role, Via
-from costguard.model.budget import AtLimit, Budget, Period, Scope
+from costguard.model.budget import AtLimit, Budget, FleetLimit, LimitPart, Period, Scope
 from costguard.model.instance import ProvisioningModel
 from costguard.model.launch import Recipe
 from costguard.model.money import Money
@@ -103,6 +103,7 @@ RULES = Rules(
             Preset("other", Match(), None),
         ]
     ),
+    fleet_limits=(FleetLimit("gpus-each", Scope(), for_each=LimitPart.OWNER, gpus=64),),
     budgets=(
         Budget("everything", Scope(), Money.of(1500), Period.MONTH, (50, 80, 100), contact="cfo@lab.example"),
         Budget("vision", Scope(preset="t4"), Money.of(60), Period.WEEK, at_limit=AtLimit.STOP_SPOT),
@@ -159,6 +160,7 @@ def tell(database: Database, authenticator: RequestAuthenticator | None = None) 
         "loose": "/loose",
         "bill": "/bill",
         "budgets": "/budgets",
+        "limits": "/limits",
         "presets": "/presets",
         "prices": "/prices",
         "audit-log": "/events",

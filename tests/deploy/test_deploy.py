@@ -15,6 +15,7 @@ import pytest
 import trove_classifiers
 
 from costguard.gce import actions, kept, networks, placement_policies
+from costguard.gce.vertex import stops
 from costguard.settings import example, load
 from costguard.settings.environment import CONFIG, DATABASE, VARIABLES, WEBHOOK_SECRET
 
@@ -177,6 +178,9 @@ def test_role_for_stops_of_keepers_holds_what_the_code_asks_for() -> None:
     services = ("notebooks.instances", "workstations.workstations")
     wanted += [f"{name}.{verb}" for name in services for verb in ("get", "stop")]
     wanted += [f"{name.partition('.')[0]}.operations.get" for name in services]
+    verbs = re.findall(r"{path}:(\w+)", inspect.getsource(stops))
+    assert verbs == ["cancel", "stop", "undeployModel"]
+    wanted += ["aiplatform.customJobs.cancel", "aiplatform.notebookRuntimes.update", "aiplatform.endpoints.undeploy"]
     assert role["includedPermissions"] == sorted(wanted)
     assert role["stage"] == "GA"
 

@@ -145,14 +145,8 @@ def asking() -> Iterator[Asking]:
     world = World(clock)
     with running(world) as url:
         cloud = ComputeCloud(
-            url,
-            clock,
-            wait=Waits(),
-            monotonic=lambda: clock.now().timestamp(),
-            adapter=calls,
-            tpu_nodes=True,
-            vertex=VertexRegions((REGION,)),
-        )
+            url, clock, wait=Waits(), monotonic=lambda: clock.now().timestamp(), adapter=calls, tpu_nodes=True
+        ).watch_vertex(VertexRegions((REGION,)))
         yield Asking(world, cloud, calls)
         cloud.close()
 

@@ -1,118 +1,32 @@
-"""Resources of Vertex AI become things of the ledger; what cannot be read is unknown, and never gone."""
+"""Resources of Vertex AI become things of the ledger, read as Google describes them."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
-from contextlib import closing
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
-from typing import Any
 
 import pytest
-from requests.adapters import HTTPAdapter
-from tests.gce.conftest import Waits
+from tests.gce.vertex import (
+    CPU,
+    DISCOVERED,
+    H100,
+    OTHER,
+    PROJECT,
+    REGION,
+    T4,
+    Watched,
+    job,
+    raw_job,
+    read,
+    seen_of,
+    watched,
+)
 
-from costguard.errors import CloudError, CloudUnavailable, PermissionDenied
-from costguard.gce.client import ComputeCloud
-from costguard.gce.errors import NoAnswer
-from costguard.gce.vertex.look import REGIONS, VertexRegions, regions_to_watch
-from costguard.gce.vertex.resources import LISTS, VertexList, read_member
+from costguard.gce.vertex.resources import LISTS, VertexList
 from costguard.keepers.reading import keeper_of
-from costguard.model.instance import InstanceKey, InstanceKind, ProvisioningModel, SeenInstance, Status, is_id
+from costguard.model.instance import InstanceKey, InstanceKind, ProvisioningModel, Status, is_id
 from costguard.model.keeper import KeeperKind
-from costguard.model.observation import VERTEX, Observation, Presence, scopes_of, vertex_scope
-from costguard_sandbox.clock import ManualClock
-from costguard_sandbox.gce.vertex import ManagedThing
-from costguard_sandbox.server import running
-from costguard_sandbox.world import World
 
-DISCOVERED: dict[str, Any] = json.loads((Path(__file__).parent / "data/aiplatform_v1.json").read_text("utf-8"))
-START, PROJECT, REGION, OTHER = datetime(2026, 11, 20, 12, tzinfo=UTC), "demo", "us-central1", "europe-west4"
-T4 = {"machineType": "n1-standard-8", "acceleratorType": "NVIDIA_TESLA_T4", "acceleratorCount": 1}
-H100 = {"machineType": "a3-highgpu-8g", "acceleratorType": "NVIDIA_H100_80GB", "acceleratorCount": 8}
-CPU = {"machineType": "n1-highmem-8"}
-BY_NAME = {one.collection: one for one in LISTS}
-
-
-class Calls(HTTPAdapter):
-    """Notes the paths that are asked for."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.paths: list[str] = []
-
-    def send(self, request: Any, *args: Any, **kwargs: Any) -> Any:
-        self.paths.append(request.path_url.partition("?")[0])
-        return super().send(request, *args, **kwargs)
-
-
-@dataclass
-class Watched:
-    world: World
-    cloud: ComputeCloud
-    calls: Calls
-
-    def look(self, since: datetime | None = None, *, minutes: int = 1) -> Observation:
-        self.world.advance(timedelta(minutes=minutes))
-        return self.cloud.observe(PROJECT, since)
-
-    def all_lists(self, since: datetime | None = None) -> Observation:
-        """The last of as many looks as there are lists: then each list was read."""
-        for _ in LISTS[1:]:
-            self.look(since)
-        return self.look(since)
-
-    @property
-    def asked(self) -> list[str]:
-        return [path for path in self.calls.paths if "/locations/" in path]
-
-
-@pytest.fixture
-def watched() -> Iterator[Watched]:
-    clock, calls = ManualClock(START), Calls()
-    world = World(clock)
-    world.vertex.enabled.add(PROJECT)
-    with (
-        running(world) as url,
-        closing(
-            ComputeCloud(
-                url,
-                clock,
-                wait=Waits(),
-                monotonic=lambda: clock.now().timestamp(),
-                adapter=calls,
-                vertex=VertexRegions((REGION, OTHER)),
-            )
-        ) as cloud,
-    ):
-        yield Watched(world, cloud, calls)
-
-
-def seen_of(observation: Observation) -> dict[str, SeenInstance]:
-    return {one.name: one for one in observation.instances}
-
-
-def job(*pools: tuple[dict[str, Any], int], **more: Any) -> dict[str, Any]:
-    return {"workerPoolSpecs": [{"machineSpec": spec, "replicaCount": str(count)} for spec, count in pools], **more}
-
-
-def raw_job(spec: dict[str, Any], state: str = "JOB_STATE_RUNNING", **more: Any) -> dict[str, Any]:
-    return {
-        "name": f"projects/123/locations/{REGION}/customJobs/4567",
-        "displayName": "Fine-tune Löwe #3",
-        "state": state,
-        "createTime": "2026-11-20T11:00:00.123Z",
-        "startTime": "2026-11-20T11:04:00Z",
-        "labels": {"owner": "ana"},
-        "jobSpec": spec,
-        **more,
-    }
-
-
-def read(collection: str, raw: Any) -> list[SeenInstance]:
-    return read_member(BY_NAME[collection], PROJECT, REGION, raw)
+__all__ = ["watched"]
 
 
 def test_a_job_is_one_thing_for_each_kind_of_machine() -> None:
@@ -150,7 +64,7 @@ def test_a_job_on_a_persistent_resource_and_one_that_never_ran_bill_nothing() ->
 
 
 def test_a_reservation_that_is_named_pays_compute_engine_and_a_fee() -> None:
-    """One that may use any reservation is taken for bought on demand."""
+    """A job that may use any reservation is taken for bought on demand."""
     named = {**H100, "reservationAffinity": {"reservationAffinityType": "SPECIFIC_RESERVATION", "values": ["r"]}}
     either = {**H100, "reservationAffinity": {"reservationAffinityType": "ANY_RESERVATION"}}
     (one,) = read("customJobs", raw_job(job((named, 1))))
@@ -208,177 +122,6 @@ def test_every_kind_is_in_the_ledger_with_its_owner_and_its_way_out(watched: Wat
         f"--region {REGION} --project {PROJECT}"
     )
     assert commands["warm-pool"].startswith("gcloud ai persistent-resources delete warm-pool")
-
-
-def test_a_project_without_anything_costs_one_request_a_minute_and_region(watched: Watched) -> None:
-    """However often it is looked at; each list has its turn."""
-    for _ in range(36):
-        watched.world.advance(timedelta(seconds=20))
-        watched.cloud.observe(PROJECT, None)
-    for region in (REGION, OTHER):
-        asked = [path.rpartition("/")[2] for path in watched.asked if f"/{region}/" in path]
-        assert asked == [one.collection for one in LISTS] * 2
-
-
-def test_regions_that_nobody_named_are_learnt() -> None:
-    """All of Google's are looked at; one where nothing has ever been is asked every five minutes once all was read."""
-    clock, calls = ManualClock(START), Calls()
-    world = World(clock)
-    world.vertex.enabled.add(PROJECT)
-    regions = regions_to_watch((), is_watched=True)
-    assert regions == VertexRegions(REGIONS, are_learnt=True)
-    learning = VertexRegions((REGION, OTHER), are_learnt=True)
-    world.vertex.runtime(PROJECT, OTHER, "notes", "ben@example.com", T4)
-    with (
-        running(world) as url,
-        closing(
-            ComputeCloud(
-                url, clock, wait=Waits(), monotonic=lambda: clock.now().timestamp(), adapter=calls, vertex=learning
-            )
-        ) as cloud,
-    ):
-        for _ in range(60):
-            world.advance(timedelta(minutes=1))
-            cloud.observe(PROJECT, None)
-    empty = [path for path in calls.paths if f"/{REGION}/" in path]
-    used = [path for path in calls.paths if f"/{OTHER}/" in path]
-    assert len(empty) == len(LISTS) + (60 - len(LISTS)) // 5
-    assert len(used) > 100  # the list of runtimes at each look, and another a minute
-
-
-def test_a_project_without_the_api_has_none_and_is_asked_again_after_ten_minutes(watched: Watched) -> None:
-    """Nothing is said of it: most projects do not use it."""
-    watched.world.vertex.enabled.clear()
-    for _ in range(20):
-        assert watched.look().unread == ()
-    assert len(watched.asked) == 2
-
-
-def test_a_region_that_fails_leaves_the_others_as_they_are(watched: Watched) -> None:
-    """What runs in it is unknown, and said to be; what runs elsewhere is seen."""
-    vertex = watched.world.vertex
-    vertex.custom_job(PROJECT, REGION, "here", job((T4, 1)))
-    vertex.custom_job(PROJECT, OTHER, "there", job((T4, 1)))
-    watched.look(minutes=20)
-    vertex.refusing.add(OTHER)
-    observation = watched.look()
-    assert seen_of(observation).keys() == {"here"}
-    (unread,) = observation.unread
-    assert unread.scope == vertex_scope(OTHER)
-    assert "What of Vertex AI runs in europe-west4 of demo is not known." in unread.reason
-    (there,) = (one for one in vertex.ever if one.region == OTHER)
-    key = InstanceKey(PROJECT, f"vertex.customJobs.{OTHER}.{there.id}")
-    assert unread.scope in scopes_of(key, OTHER)
-    assert watched.cloud.presence(key, OTHER, "there") is Presence.NOT_KNOWN
-
-
-def test_losing_the_api_or_the_right_is_said_once_and_takes_nothing_away(watched: Watched) -> None:
-    """One line for the project, not one for each region."""
-    watched.world.vertex.custom_job(PROJECT, REGION, "here", job((T4, 1)))
-    watched.look(minutes=20)
-    watched.world.vertex.enabled.clear()
-    (unread,) = watched.look().unread
-    assert unread.scope == VERTEX
-    assert "aiplatform.googleapis.com" in unread.reason
-
-
-def _id(thing: ManagedThing) -> InstanceKey:
-    parts = filter(None, ("vertex", thing.collection, thing.region, thing.id, thing.part))
-    return InstanceKey(PROJECT, ".".join(parts))
-
-
-def test_only_what_google_says_is_over_is_gone(watched: Watched) -> None:
-    """A 404 alone proves nothing: the list that the resource would be in has to answer."""
-    vertex = watched.world.vertex
-    one = vertex.custom_job(PROJECT, REGION, "job", job((T4, 1)))
-    model = vertex.deploy(PROJECT, REGION, "chat", "llama", T4)
-    pool = vertex.persistent_resource(PROJECT, REGION, "pool", {"machineSpec": T4, "replicaCount": "1"})
-    watched.world.advance(timedelta(minutes=20))
-
-    def presences() -> list[Presence]:
-        return [watched.cloud.presence(_id(thing), REGION, "any") for thing in (one, model, pool)]
-
-    assert presences() == [Presence.THERE] * 3
-    vertex.ask(PROJECT, REGION, "customJobs", one.id, "cancel", {})
-    vertex.ask(PROJECT, REGION, "endpoints", model.id, "undeployModel", {"deployedModelId": model.part})
-    vertex.ask(PROJECT, REGION, "persistentResources", pool.id, "delete", {})
-    watched.world.advance(timedelta(minutes=20))
-    watched.world.faults.add("server_error", code=404, path="/persistentResources")
-    assert presences() == [Presence.GONE, Presence.GONE, Presence.NOT_KNOWN]
-    watched.world.faults.clear(None)
-    assert presences()[2] is Presence.GONE
-
-
-def test_each_kind_is_stopped_by_its_own_request_and_its_end_is_read(watched: Watched) -> None:
-    """A job is cancelled, a runtime stopped, a model undeployed; a second request is not made."""
-    vertex = watched.world.vertex
-    things = (
-        vertex.custom_job(PROJECT, REGION, "job", job((T4, 1))),
-        vertex.runtime(PROJECT, REGION, "notes", "ben@example.com", T4),
-        vertex.deploy(PROJECT, REGION, "chat", "llama", T4),
-    )
-    watched.world.advance(timedelta(minutes=20))
-    seen = {one.key: one for one in watched.all_lists().instances}
-    for thing in things:
-        one = seen[_id(thing)]
-        keeper = keeper_of(one.labels, one.origin, one.zone)
-        assert keeper is not None
-        address = (PROJECT, REGION, one.name)
-        operation = watched.cloud.stop_kept(keeper, address, one.key.gce_id, "request")
-        progress = watched.cloud.kept_operation(keeper, address, operation)
-        assert progress is not None
-        assert not progress.is_done
-        watched.world.advance(timedelta(minutes=5))
-        progress = watched.cloud.kept_operation(keeper, address, operation)
-        assert progress is not None
-        assert progress.is_done
-        assert thing.runs[-1].ended is not None
-        with pytest.raises(NoAnswer):
-            watched.cloud.stop_kept(keeper, address, one.key.gce_id, "request")
-        with pytest.raises(CloudError, match="so Costguard does not stop it"):
-            watched.cloud.stop_kept(keeper, address, "vertex.customJobs.us-central1.1", "request")
-
-
-@pytest.mark.parametrize("refused", [403, 503])
-def test_a_stop_that_is_refused_says_what_a_person_does(watched: Watched, refused: int) -> None:
-    """A 403 names the command; a 503 may have begun."""
-    watched.world.vertex.custom_job(PROJECT, REGION, "job", job((T4, 1)))
-    (one,) = watched.look(minutes=20).instances
-    keeper = keeper_of(one.labels, one.origin, one.zone)
-    assert keeper is not None
-    watched.world.faults.add("server_error", code=refused, path=":cancel")
-    expected = PermissionDenied if refused == 403 else CloudUnavailable
-    with pytest.raises(expected) as caught:
-        watched.cloud.stop_kept(keeper, (PROJECT, REGION, one.name), one.key.gce_id, "request")
-    if refused == 403:
-        assert "gcloud ai custom-jobs cancel" in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    "raw",
-    [
-        None,
-        7,
-        {},
-        {"name": "x"},
-        raw_job(job((T4, 1)), createTime="yesterday"),
-        raw_job({"workerPoolSpecs": [{"machineSpec": T4, "replicaCount": "-1"}]}),
-        raw_job({"workerPoolSpecs": 5}),
-        raw_job(job((T4, 1)), name="projects/1/locations/x/customJobs/a b"),
-    ],
-    ids=["null", "number", "empty", "name", "time", "count", "pools", "id"],
-)
-def test_a_member_that_makes_no_sense_harms_no_other(watched: Watched, raw: Any) -> None:
-    """It is said, and what is beside it is read."""
-    watched.world.vertex.custom_job(PROJECT, REGION, "good", job((T4, 1)))
-    watched.world.advance(timedelta(minutes=20))
-    held = next(watched.world.vertex.listed(PROJECT, REGION, "customJobs"))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(watched.world.vertex, "listed", lambda *_: iter([raw, held]))
-        patch.setattr("costguard_sandbox.gce.routes.vertex.matching", lambda _: lambda _: True)
-        observation = watched.look()
-    assert "good" in seen_of(observation)
-    assert {part.scope for part in observation.unread} == {vertex_scope(REGION), vertex_scope(OTHER)}
 
 
 def test_what_is_asked_for_and_read_is_what_google_describes() -> None:

@@ -139,7 +139,7 @@ def test_words_of_the_catalogue(words: str, resource: str | None) -> None:
 
 
 def test_machines_are_written_and_read_alike() -> None:
-    """What stands in the place of a machine type says all that prices need."""
+    """The text in the place of a machine type says all that prices need."""
     for machines in (
         ManagedMachines(Seller.TRAINING, "a3-highgpu-8g", 4, True, 100, "pd-ssd"),
         ManagedMachines(Seller.PREDICTION, "g2-standard-8"),
@@ -153,7 +153,7 @@ def test_machines_are_written_and_read_alike() -> None:
 
 
 def test_four_machines_cost_four_times_one_and_a_part_of_a_gpu_is_one(book: PriceBook) -> None:
-    """Whatever the ledger writes of all together is taken apart to one machine and multiplied."""
+    """The ledger writes all machines together; one is taken out, priced, and multiplied."""
     one, four = (shape_of(Seller.TRAINING, A3, count, STANDARD) for count in (1, 4))
     rates = [rate_per_hour(shape, "us-central1", STANDARD, book, NOW) for shape in (one, four)]
     assert rates[0] is not None
@@ -165,7 +165,7 @@ def test_four_machines_cost_four_times_one_and_a_part_of_a_gpu_is_one(book: Pric
 
 
 def test_the_price_gate_takes_recorded_prices() -> None:
-    """None is refused, and a fee has no Spot price that could be too dear."""
+    """The gate refuses none, and a fee has no Spot price that could be too dear."""
     rows = [row(words, "OnDemand", unit, dollars, sku_id=sku_id) for sku_id, words, unit, dollars in (*ROWS, DISKS)]
     with served(pages(rows)) as (url, _):
         prices = CatalogPrices(url).fetch()

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from tests.jobs.world import World
 
-from costguard.jobs.reports.agent_events import EventsAnswer
+from costguard.errors import Forbidden
+from costguard.jobs.reports.agent_events import AgentEvent, AgentReport, EventsAnswer
 from costguard.model.attempt import STANDING_BY
 
 
@@ -27,6 +29,23 @@ class Member:
     rank: int = -1  # its place in the round that it began last
     saves: list[int] = field(default_factory=list)  # the rounds in which it was asked for a save
     began: list[tuple[int, str, tuple[str, ...], str]] = field(default_factory=list)  # round, resumed from, addresses
+
+
+def all_answers(world: World | Any, words: Mapping[str, tuple[str, dict[str, Any]]]) -> list[EventsAnswer]:
+    """Reports one event of each of these VMs at once, as a server hears those that come together."""
+    if not isinstance(world, World):  # its agents have tokens of their own
+        return [world.answer(name, event) for name, event in words.items()]
+    reports = []
+    for name, (kind, fields) in words.items():
+        world.hearing.check(name, world.tokens.of(name))
+        event = AgentEvent(world.outside.seq.get(name, 0) + 1, kind, world.clock.now(), fields)
+        reports.append(AgentReport(name, (event,)))
+    answers = [answer for answer in world.hearing.hear_all(reports) if not isinstance(answer, Forbidden)]
+    for name, answer in zip(words, answers, strict=True):
+        world.outside.seq[name] = answer.accepted_through
+        if answer.go is not None:
+            world.outside.go[name] = answer.go
+    return answers
 
 
 class GangAgents:
@@ -49,9 +68,10 @@ class GangAgents:
     def step(self, seconds: float = 10, passing: bool = True) -> None:
         """The guard takes a turn, and then every agent reports once."""
         self.world.step(seconds, passing=passing)
-        for member in list(self.running().values()):
-            if not member.is_over:
-                self.beat(member)
+        members = [member for member in self.running().values() if not member.is_over]
+        answers = all_answers(self.world, {member.name: self._beat(member) for member in members})
+        for member, answer in zip(members, answers, strict=True):
+            self._take(member, answer)
 
     def until_running(self, count: int, turns: int = 60) -> list[Member]:
         """Goes on until the commands of so many members run together, by node."""
@@ -72,14 +92,14 @@ class GangAgents:
         raise AssertionError(f"they never ran together: {self.world.job(self.job_id).reason}")
 
     def beat(self, member: Member) -> None:
+        self._take(member, self.world.answer(member.name, self._beat(member)))
+
+    def _beat(self, member: Member) -> tuple[str, dict[str, Any]]:
         if member.is_running:
             member.beats += 1
             step = 1000 * member.round if self.at_step is None else self.at_step
-            self._take(member, self._say(member, "heartbeat", is_running=True, step=step))
-        elif member.waits:
-            self._take(member, self._say(member, "heartbeat", phase="round_ended"))
-        else:
-            self._take(member, self._say(member, "heartbeat", phase=STANDING_BY))
+            return self._words(member, "heartbeat", is_running=True, step=step)
+        return self._words(member, "heartbeat", phase="round_ended" if member.waits else STANDING_BY)
 
     def fail(self, member: Member, code: int = 1, output: str = "ValueError: wrong", **more: Any) -> None:
         """Ends its command by itself."""
@@ -95,8 +115,11 @@ class GangAgents:
         self._take(member, self._say(member, "notice", what="preemption", value="TRUE"))
 
     def _say(self, member: Member, kind: str, **fields: Any) -> EventsAnswer:
-        shared = {"run": member.run, "round": member.round, "address": member.address}
-        return self.world.answer(member.name, (kind, {**shared, **fields}))
+        return self.world.answer(member.name, self._words(member, kind, **fields))
+
+    @staticmethod
+    def _words(member: Member, kind: str, **fields: Any) -> tuple[str, dict[str, Any]]:
+        return kind, {"run": member.run, "round": member.round, "address": member.address, **fields}
 
     def _take(self, member: Member, answer: EventsAnswer) -> None:
         if answer.cancel:

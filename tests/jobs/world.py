@@ -23,6 +23,7 @@ from costguard.db.transaction import Database
 from costguard.deadlines.situation import Policy
 from costguard.errors import CheckpointError
 from costguard.events import audit_log
+from costguard.jobs.act.admission import Admission, LaunchBounds
 from costguard.jobs.act.planning import Planning
 from costguard.jobs.act.turn import JobsTurn, TurnReport
 from costguard.jobs.act.vm_request import VmMaker
@@ -36,6 +37,7 @@ from costguard.ledger.observe import Belonging
 from costguard.ledger.owner import OwnerRules
 from costguard.ledger.record import record
 from costguard.model.attempt import STANDING_BY, Attempt
+from costguard.model.budget import FleetLimit
 from costguard.model.event import Event
 from costguard.model.instance import Shape
 from costguard.model.job import CheckpointPlan, Job, JobKind, JobSpec, JobState, Terms
@@ -216,6 +218,7 @@ class World:
     outside: Outside = field(default_factory=Outside)
     terms: Terms = field(default_factory=Terms)
     held: dict[str, BudgetHold] = field(default_factory=dict)
+    limits: tuple[FleetLimit, ...] = ()
     has_looks: bool = True
     listening: Listening | None = None  # of the guard's machine; None: nothing interrupts it
 
@@ -234,15 +237,13 @@ class World:
 
     def guard(self, fuse: CrashPoint | None = None) -> JobsTurn:
         """A new process on what is stored: it takes turns and hears agents. With a fuse it may end at any step."""
-        fuse = fuse or CrashPoint()
-        database = self.database.of_process(fuse)
+        database = self.database.of_process(fuse := fuse or CrashPoint())
         self.shelf.fuse = fuse
         self.hearing = AgentEvents(database, self.clock, self.tokens, lambda: None)
-        launcher = FragileLauncher(self.cloud, fuse)
         self.turn = JobsTurn(
             database,
             self.clock,
-            launcher,
+            FragileLauncher(self.cloud, fuse),
             self.maker(),
             self.shelf if self.has_looks else None,
             self.terms,
@@ -250,7 +251,7 @@ class World:
             lambda connection, some, now: self.held,
             restoring.begin,
             workers=1,
-            ceilings=common_ceilings,
+            bounds=LaunchBounds(common_ceilings, Admission(self.limits)),
             planning=Planning(self.outside.policy),
             listening=self.listening,
         )

@@ -28,6 +28,7 @@ ROOMS = {
     "lease",
     "limits",
     "prices",
+    "queues",
     "recovery",
     "refusals",
     "report",
@@ -38,6 +39,7 @@ ROOMS = {
     "sweeps",
     "timeline",
     "trackers",
+    "vertex",
 }
 
 

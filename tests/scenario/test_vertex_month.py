@@ -63,7 +63,9 @@ def guarded(database: Database, world: World) -> Iterator[Reconciler]:
     with (
         running(world) as url,
         closing(
-            ComputeCloud(url, world.clock, wait=Waits(), monotonic=_Monotonic(world), vertex=VertexRegions(REGIONS))
+            ComputeCloud(url, world.clock, wait=Waits(), monotonic=_Monotonic(world)).watch_vertex(
+                VertexRegions(REGIONS)
+            )
         ) as cloud,
     ):
         refresh(database, CatalogPrices(url, with_vertex=True), world.now)
@@ -110,7 +112,7 @@ def _jobs(world: World, chance: random.Random, until: datetime) -> None:
 
 
 def test_a_month_of_jobs_costs_what_the_meter_says(sqlite_database: Database) -> None:
-    """To the second and the nano-dollar's rounding, though most jobs come and go between two looks or nearly so."""
+    """Each run agrees to the second and the sum to the cent, though most jobs come and go between two looks."""
     world = made_world()
     _jobs(world, random.Random(7), START + timedelta(days=4))
     with guarded(sqlite_database, world) as guard:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 
-from costguard.model.budget import Budget
+from costguard.model.budget import Budget, FleetLimit
 from costguard.model.job import Terms
 from costguard.model.keeper import KeeperKind
 from costguard.model.money import Money
@@ -66,6 +66,7 @@ class Rules:
     contact: str = ""  # who is asked last where no budget names anybody
     teams: tuple[Team, ...] = ()
     budgets: tuple[Budget, ...] = ()
+    fleet_limits: tuple[FleetLimit, ...] = ()
     spend_labels: tuple[str, ...] = ()  # VM labels that spend is added up by, day by day
     access: Access = field(default_factory=Access)
     protection: Protection = field(default_factory=Protection)

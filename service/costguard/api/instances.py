@@ -63,10 +63,12 @@ _LATEST = 2**53  # microseconds since 1970: the year 2255
 class InstanceOut(Out):
     project: str = read_from("instance.key.project")
     gce_id: str = read_from(
-        "instance.key.gce_id", description="Google's numeric id, of a TPU node after `tpu.`; names are reused."
+        "instance.key.gce_id",
+        description="Google's numeric id, of a TPU node after `tpu.`, of what Vertex AI runs after `vertex.`, "
+        "its list and its region.",
     )
     kind: Annotated[str, one_of(InstanceKind)] = read_from(
-        "instance.key.kind", description="A VM of Compute Engine, or a node of the Cloud TPU API."
+        "instance.key.kind", description="A VM of Compute Engine, a node of the Cloud TPU API, or what Vertex AI runs."
     )
     name: str = read_from("instance.name")
     zone: str = read_from("instance.zone")

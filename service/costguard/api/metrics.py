@@ -22,6 +22,7 @@ from costguard.daemon.meters import summed
 from costguard.daemon.metric_projects import dearest, gathered, troubled
 from costguard.daemon.metrics import MONTH, Figures, InterruptionCounts, figures
 from costguard.db.health_rows import holders, is_held_by
+from costguard.jobs.listing.limits import LimitUse
 from costguard.model.access import Permission
 from costguard.model.action import StopOutcome
 from costguard.model.attempt import Outcome
@@ -87,6 +88,7 @@ def families(figures: Figures, hooks: Sequence[WebhookState], *, is_acting: bool
     yield from families_of_watch(figures.watch)
     yield from _money(figures)
     yield from _work(figures)
+    yield from _limits(figures.limits)
     yield from _webhooks(hooks, figures)
 
 
@@ -171,6 +173,29 @@ def _work(figures: Figures) -> Iterator[Metric]:
     yield _counter("events", "Events recorded since this process was first scraped.", events, "kind")
     waiting = {(kind,): float(count) for kind, count in figures.waiting_messages.items()}
     yield _gauge("messages_waiting", "Messages that Slack has not accepted yet.", waiting, "kind")
+
+
+def _limits(uses: Sequence[LimitUse]) -> Iterator[Metric]:
+    """Measures limits; where each owner, team, project or preset has one, the value that uses the most counts."""
+    most: dict[tuple[str, ...], float] = {}
+    used: dict[tuple[str, ...], float] = {}
+    waiting: dict[tuple[str, ...], float] = {}
+    for use in uses:
+        limit, dollars = use.limit, use.limit.dollars_per_hour
+        waiting[limit.name,] = waiting.get((limit.name,), 0) + len(use.waiting)
+        amounts: tuple[tuple[str, float | None, float], ...] = (
+            ("vms", limit.vms, use.used.vms),
+            ("gpus", limit.gpus, use.used.gpus),
+            ("dollars_per_hour", None if dollars is None else _dollars(dollars), _dollars(use.used.rate)),
+        )
+        for resource, allowed, taken in amounts:
+            if allowed is not None:
+                most[limit.name, resource] = float(allowed)
+                used[limit.name, resource] = max(float(taken), used.get((limit.name, resource), 0.0))
+    yield _gauge("limit_most", "The most that may be in use at once under a limit.", most, "limit", "resource")
+    text = "The amount in use under a limit; of one that is kept by value, the most that a value uses."
+    yield _gauge("limit_used", text, used, "limit", "resource")
+    yield _gauge("limit_waiting_jobs", "Jobs that wait for a limit.", waiting, "limit")
 
 
 def _interruptions(interrupted: InterruptionCounts) -> Iterator[Metric]:

@@ -1,4 +1,4 @@
-"""The `costguard` command. Each module registers its own commands; importing this stays cheap."""
+"""The `costguard` command. LimitPart module registers its own commands; importing this stays cheap."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from costguard.cli import (
 )
 from costguard.cli.command_line import CommandLine
 from costguard.cli.demo import command as demo
-from costguard.cli.job import alike, checkpoints, diagnosis, jobs, launch, progress, quotes
+from costguard.cli.job import alike, checkpoints, diagnosis, jobs, launch, limits, progress, quotes
 from costguard.cli.server import WrongUsage
 from costguard.cli.setup import backups, config, doctor, google_feed, google_role, init, samples
 from costguard.cli.tables import clean_lines
@@ -73,7 +73,7 @@ def _root(
 _PANELS: Mapping[str, Sequence[Any]] = {
     "Try it": (demo,),
     "VMs": (fleet, projects, requests, reminders, report, events),
-    "Jobs": (launch, quotes, jobs, sweeps, schedules, diagnosis, alike, goodput, places, traces),
+    "Jobs": (launch, quotes, jobs, limits, sweeps, schedules, diagnosis, alike, goodput, places, traces),
     "Money": (spend, budgets, loose, bill, commitments, ledger),
     "Files of a training, without a server": (checkpoints, progress, read, replay),
     "Access and agents": (access,),

@@ -18,6 +18,7 @@ from costguard.db import health_rows
 from costguard.db.remembered import remembers
 from costguard.db.tables import OPEN_JOB, WAITING, events, interruptions, jobs, messages, stops
 from costguard.events import stream
+from costguard.jobs.listing.limits import LimitUse, limit_uses
 from costguard.ledger import projects
 from costguard.ledger.accrual import accrual_at
 from costguard.ledger.fleet_rows import Burning
@@ -112,6 +113,7 @@ class Figures:
     interrupted: InterruptionCounts
     events: Mapping[str, int]
     watch: WatchFigures = field(default_factory=WatchFigures)
+    limits: Sequence[LimitUse] = ()
 
 
 class EventCounts:
@@ -153,4 +155,5 @@ def figures(
         interrupted=count_interruptions(connection),
         events=event_counts.read(connection),
         watch=watch_report.read(connection, looks, now, rhythm),
+        limits=limit_uses(connection, rules, now),
     )

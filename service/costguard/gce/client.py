@@ -7,10 +7,10 @@ import threading
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
 
 from costguard.errors import CloudError, CredentialsRefused, NotFound, PermissionDenied
 from costguard.gce.actions import ComputeActuator, ComputeLauncher
@@ -46,6 +46,7 @@ from costguard.gce.vertex.look import (
     VertexAsking,
     VertexMemory,
     VertexRegions,
+    look_at_one,
     look_at_vertex,
     vertex_presence,
 )
@@ -116,8 +117,7 @@ class ComputeCloud:
 
     Without an endpoint it is Google, with the machine's default credentials; with one it is another
     server, reached without credentials unless some are given. With `tpu_nodes`, the nodes and queued resources of the
-    Cloud TPU API are read, too, and what bills of Vertex AI where `vertex` has regions. An `adapter` carries requests
-    in the place of sockets.
+    Cloud TPU API are read, too. An `adapter` carries requests in the place of sockets.
     """
 
     def __init__(
@@ -131,10 +131,9 @@ class ComputeCloud:
         monotonic: Callable[[], float] = time.monotonic,
         adapter: BaseAdapter | None = None,
         tpu_nodes: bool = False,
-        vertex: VertexRegions = NOWHERE,
     ) -> None:
         self._clock = clock
-        self._vertex_regions = vertex
+        self._vertex_regions = NOWHERE
         self._tpu_nodes = tpu_nodes
         self._closing = threading.Event()
         http = partial(
@@ -157,6 +156,11 @@ class ComputeCloud:
         self._memories: dict[str, _LastLook] = {}
         self._lock = threading.Lock()
 
+    def watch_vertex(self, regions: VertexRegions) -> Self:
+        """Has looks read what bills of Vertex AI in these regions, too."""
+        self._vertex_regions = regions
+        return self
+
     def prepare(self) -> None:
         """Loads what the first change of a VM would wait for."""
         self._official.load()
@@ -176,7 +180,23 @@ class ComputeCloud:
         with self._lock:
             memory = self._memories.setdefault(project, _LastLook())
         with memory.lock, not_searched():
-            return self._look(project, operations_since, memory)
+            observation = self._look(project, operations_since, memory)
+            return self._with_vertex(observation, operations_since, memory.vertex)
+
+    def _with_vertex(self, seen: Observation, since: datetime | None, memory: VertexMemory) -> Observation:
+        """Where nothing of the project could be read, nothing of Vertex AI is asked: what ended would be lost."""
+        if any(part.is_whole for part in seen.unread):
+            return seen
+        deadline = Deadline(min(_VERTEX_BUDGET_S, self._budget_s), self._monotonic)
+        asking = VertexAsking(self._services, seen.project, deadline, since, seen.read_at, self._monotonic())
+        vertex = look_at_vertex(asking, self._vertex_regions, memory)
+        return replace(
+            seen,
+            instances=(*seen.instances, *vertex.resources),
+            operations=(*seen.operations, *vertex.operations),
+            unread=(*seen.unread, *vertex.unread),
+            requests=seen.requests + deadline.requests,
+        )
 
     def forget(self, project: str, gce_ids: Collection[str]) -> None:
         """Have the next look show these VMs whole, though they may be unchanged since the last one."""
@@ -193,11 +213,8 @@ class ComputeCloud:
         of_nodes = Deadline(min(_TPU_BUDGET_S, self._budget_s), self._monotonic) if self._tpu_nodes else None
         read_at = self._clock.now()
         early: list[Future[DiskListing]] = []
-        of_vertex = Deadline(min(_VERTEX_BUDGET_S, self._budget_s), self._monotonic)
-        with ThreadPoolExecutor(3, thread_name_prefix="disks") as pool:
+        with ThreadPoolExecutor(2, thread_name_prefix="disks") as pool:
             nodes_later = pool.submit(self._nodes, project, of_nodes, memory.tpu) if of_nodes is not None else None
-            asking = VertexAsking(self._services, project, of_vertex, since, read_at, self._monotonic())
-            vertex_later = pool.submit(look_at_vertex, asking, self._vertex_regions, memory.vertex)
 
             def begun() -> None:
                 # A first look needs all disks: they are asked for along with the instances.
@@ -218,7 +235,6 @@ class ComputeCloud:
             )
             disks = disks_later.result()
             nodes = nodes_later.result() if nodes_later is not None else TpuLook()
-            vertex = vertex_later.result()
         memory.order_holds, memory.settled = done.order_holds, done.settled
         others = of_other_disks(listing, disks.details) if disks is not memory.joined_disks else []
         if others and not is_second:
@@ -239,14 +255,14 @@ class ComputeCloud:
         return Observation(
             project=project,
             read_at=read_at,
-            instances=(*fleet.seen.values(), *nodes.nodes, *vertex.resources),
+            instances=(*fleet.seen.values(), *nodes.nodes),
             unchanged=fleet.unchanged,
             instances_complete=not listing.incomplete and "" not in garbled_zones,
             unread_zones=frozenset(listing.unread_zones) | garbled_zones - {""},
-            operations=(*done.operations.values(), *nodes.operations, *vertex.operations),
+            operations=(*done.operations.values(), *nodes.operations),
             operations_through_at=None if done.unread else operations_asked_at,
-            unread=(*unread_parts, *nodes.unread, *vertex.unread),
-            requests=deadline.requests + (of_nodes.requests if of_nodes is not None else 0) + of_vertex.requests,
+            unread=(*unread_parts, *nodes.unread),
+            requests=deadline.requests + (of_nodes.requests if of_nodes is not None else 0),
         )
 
     def shape(self, project: str, zone: str, machine_type: str) -> Shape | None:
@@ -338,6 +354,10 @@ class ComputeCloud:
     def look(self, project: str, zone: str, name: str) -> Sighting | None:
         """The VM at this address now; None where there is none. See `ComputeActuator`."""
         return self._actuator.look(project, zone, name)
+
+    def look_at_resource(self, key: InstanceKey) -> Sighting | None:
+        """The resource of Vertex AI of this id now; None where there is none. See `ComputeActuator`."""
+        return look_at_one(self._services, key, Deadline(_VERTEX_BUDGET_S, self._monotonic))
 
     def stop(self, project: str, zone: str, instance: str, request_id: str) -> str:
         return self._actuator.stop(project, zone, instance, request_id)

@@ -37,6 +37,7 @@ from costguard.gce.boot import metadata_items
 from costguard.gce.client import ComputeCloud
 from costguard.gce.prices import CatalogPrices, snapshot_prices
 from costguard.gce.vertex.look import regions_to_watch
+from costguard.jobs.act.admission import Admission, LaunchBounds
 from costguard.jobs.act.planning import Planning
 from costguard.jobs.act.turn import JobsTurn, TurnReport
 from costguard.jobs.act.vm_request import VmMaker
@@ -125,7 +126,7 @@ def jobs(
         cloud.shape,
         holds,
         restoring.begin,
-        ceilings=common_ceilings,
+        bounds=LaunchBounds(common_ceilings, Admission(rules.fleet_limits, rules.teams)),
         planning=Planning(
             Planner(explains=True, waiting_saves=rules.jobs.terms.waiting_saves / 100),
             advice=ZoneAdvice(cloud.preemption_rate),
@@ -292,7 +293,7 @@ def opened(
     watch = settings.watch
     regions = regions_to_watch(watch.vertex_regions, is_watched=watch.vertex == "watch")
     tpus = watch.tpu_nodes == "watch"
-    google = ComputeCloud(settings.compute.endpoint, clock, wait=wait, tpu_nodes=tpus, vertex=regions)
+    google = ComputeCloud(settings.compute.endpoint, clock, wait=wait, tpu_nodes=tpus).watch_vertex(regions)
     with closing(google) as cloud, closing(Database.open(url)) as database:
         price_refresh.seed_snapshot(database, snapshot_prices(), clock.now())
         stored: Checkpoints = checkpoints(settings, os.environ)

@@ -19,7 +19,7 @@ class Period(StrEnum):
 
 
 class AtLimit(StrEnum):
-    """The action once a budget is spent, until its period ends. Each includes the actions of those before it."""
+    """The action once a budget is spent, until its period ends. LimitPart includes the actions of those before it."""
 
     TELL = "tell"
     REFUSE = "refuse"  # no VM is launched for a job that counts against it
@@ -95,3 +95,28 @@ class Budget:
     forecast_thresholds: tuple[int, ...] = (100,)  # on what will have been spent at the period's end
     contact: str = ""  # the address of who answers for it
     at_limit: AtLimit = AtLimit.TELL
+
+
+class LimitPart(StrEnum):
+    """The part by which a fleet limit is kept for each value apart, such as for each owner."""
+
+    OWNER = "owner"
+    TEAM = "team"
+    PROJECT = "project"
+    PRESET = "preset"
+
+
+@dataclass(frozen=True, slots=True)
+class FleetLimit:
+    """The most VMs, GPUs or dollars an hour at once in a scope, or in it for each owner, team, project or preset.
+
+    The scope names no job. Other VMs than jobs' count too where `counts_others` says so; none of them is ever stopped.
+    """
+
+    name: str
+    scope: Scope
+    for_each: LimitPart | None = None
+    vms: int | None = None
+    gpus: int | None = None
+    dollars_per_hour: Money | None = None
+    counts_others: bool = True

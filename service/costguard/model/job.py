@@ -185,6 +185,8 @@ class JobSpec:
     drill: bool = False  # whether a save on a notice is tried once, early, while nothing is at stake
     mlflow_run: str = ""  # the id of the MLflow run that its cost is logged to
     wandb_run: str = ""  # the same of W&B: ENTITY/PROJECT/RUN
+    priority: int = 0  # its place before others where a limit has them wait: higher ones first
+    queue: bool | None = None  # whether it waits in line over a limit or a budget; None: over a limit alone
 
     @property
     def fewest(self) -> int:

@@ -109,9 +109,8 @@ class Actuator(Protocol):
         """The VM at this address; None where there is none."""
         ...
 
-    def stop(self, project: str, zone: str, instance: str, request_id: str) -> str:
-        """Begin to stop it. The operation's id."""
-        ...
+    def look_at_resource(self, key: InstanceKey) -> Sighting | None: ...
+    def stop(self, project: str, zone: str, instance: str, request_id: str) -> str: ...  # the operation's id, as below
 
     def stop_kept(self, keeper: Keeper, address: tuple[str, str, str], gce_id: str, request_id: str) -> str:
         """Begin to stop the VM of this id by its keeper's own API. The operation's id.
@@ -121,7 +120,7 @@ class Actuator(Protocol):
         ...
 
     def kept_operation(self, keeper: Keeper, address: tuple[str, str, str], operation: str) -> OperationAnswer | None:
-        """Returns the progress of an operation that `stop_kept` began; None where Google does not know it any more."""
+        """Returns the progress of what `stop_kept` began; None where Google does not know it any more."""
         ...
 
 

@@ -30,7 +30,7 @@ from costguard.pages import (
     sweeps,
     vm,
 )
-from costguard.pages.job import output
+from costguard.pages.job import limits, output
 from costguard.pages.job import page as job
 from costguard.pages.page import HEADERS, Pages, Renderer, Source, answer_unknown_pages
 from costguard.web.routing import add_routes
@@ -51,6 +51,7 @@ _PAGES = (
     loose,
     bill,
     budgets,
+    limits,
     presets,
     prices,
     audit_log,

@@ -25,7 +25,7 @@ _ONE_HOUR = timedelta(hours=1)
 _MOST_COUNT = 999_999
 _AMOUNT = re.compile(r"\$?([0-9]{1,9}(?:\.[0-9]{1,9})?)")
 _NUMBER = re.compile(r"[0-9]{1,6}(?:\.[0-9]{1,6})?")
-_WHOLE = re.compile(r"[0-9]{1,15}")
+_WHOLE = re.compile(r"-?[0-9]{1,15}")
 _CONTINUED = re.compile(r"\\\n")
 _YES_NO = {"yes": True, "no": False}
 _ROOM = "This is too long: put it into a file in the image or a bucket."

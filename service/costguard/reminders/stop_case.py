@@ -157,7 +157,9 @@ def is_our_end(case: StopCase, life: Lifetime) -> bool:
     if life.ended_at is None or life.ended_at < case.stop.intended_at - _SKEW:
         return False
     if life.end_reason is EndReason.UNKNOWN:
-        return case.vm.record.status in _REST
+        record = case.vm.record
+        # A model that is undeployed is not there any more, and no operation is listed that says so.
+        return record.status in _REST or (record.key.kind.is_of_vertex and record.gone_at is not None)
     return life.end_reason in (EndReason.STOPPED, EndReason.SUSPENDED)
 
 

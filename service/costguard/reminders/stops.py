@@ -142,7 +142,11 @@ class LookStep(StepDefaults):
 
     def call(self) -> None:
         case = _loaded(self.case)
-        self.sighting = self.actuator.look(*case.address, case.name)
+        key = case.vm.record.key
+        if key.kind.is_of_vertex:
+            self.sighting = self.actuator.look_at_resource(key)
+        else:
+            self.sighting = self.actuator.look(*case.address, case.name)
 
     def settle(self, connection: Connection, now: datetime, error: CloudError | None) -> bool:
         """Every VM is addressed by its numeric id, so that no namesake can be stopped in its place."""

@@ -10,11 +10,11 @@ from typing import Any, Self, get_args, get_origin
 from pydantic import BaseModel, Field, PrivateAttr, SecretStr
 
 from costguard.access.rules import Rules, by_name
-from costguard.model.budget import Budget
+from costguard.model.budget import Budget, FleetLimit
 from costguard.model.preset import OTHER, Preset
 from costguard.model.reminder import Team
 from costguard.model.webhook import Webhook
-from costguard.settings import access, budgets, fleet, presets, reminders, server, slack, trackers, webhooks
+from costguard.settings import access, budgets, fleet, limits, presets, reminders, server, slack, trackers, webhooks
 from costguard.settings.access import AccessSection, SignInSection
 from costguard.settings.bill import BillSection
 from costguard.settings.budgets import BudgetSection
@@ -22,6 +22,7 @@ from costguard.settings.feed import FeedSection
 from costguard.settings.fleet import ComputeSection, IdleSection, OwnersSection, PricesSection, WatchSection
 from costguard.settings.history import HistorySection
 from costguard.settings.jobs import CheckpointsSection, JobsSection
+from costguard.settings.limits import LimitSection
 from costguard.settings.presets import PresetSection
 from costguard.settings.problems import Raw, SettingProblem
 from costguard.settings.reminders import Digests, EnforcementSection, RemindersSection, TeamSection
@@ -60,6 +61,7 @@ class Settings(Section):
     presets: Mapping[Name, PresetSection]
     spend: SpendSection = SpendSection()
     budgets: Mapping[Name, BudgetSection] = Field(default_factory=dict)
+    limits: Mapping[Name, LimitSection] = Field(default_factory=dict)
     webhooks: Mapping[Name, WebhookSection] = Field(default_factory=dict)
     trackers: TrackersSection = TrackersSection()
     retention: RetentionSection = RetentionSection()
@@ -88,6 +90,9 @@ class Settings(Section):
     def budget_list(self) -> tuple[Budget, ...]:
         return tuple(section.budget(name) for name, section in self.budgets.items())
 
+    def limit_list(self) -> tuple[FleetLimit, ...]:
+        return tuple(section.limit(name) for name, section in self.limits.items())
+
     def webhook_list(self) -> tuple[Webhook, ...]:
         return tuple(section.webhook(name) for name, section in self.webhooks.items())
 
@@ -104,6 +109,7 @@ class Settings(Section):
             owner_label=self.owners.label,
             teams=self.team_list(),
             budgets=self.budget_list(),
+            fleet_limits=self.limit_list(),
             spend_labels=self.spend.labels,
             access=replace(self.access.access, team_operators=team_operators),
             protection=self.enforcement.protection,
@@ -150,6 +156,7 @@ def check_all(raw: Raw, secrets: Mapping[str, str], shipped: tuple[str, ...]) ->
         *access.check(raw, secrets),
         *presets.check(raw),
         *budgets.check(raw, shipped),
+        *limits.check(raw, shipped),
         *webhooks.check(raw, secrets),
         *trackers.check(raw, secrets),
     ]

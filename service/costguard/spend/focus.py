@@ -78,6 +78,18 @@ class FocusCharge:
     price: Price
 
 
+_OF_COMPUTE = {
+    "ServiceCategory": "Compute",
+    "ServiceName": "Compute Engine",
+    "ServiceSubcategory": "Virtual Machines",
+}
+_OF_VERTEX = {
+    "ServiceCategory": "AI and Machine Learning",
+    "ServiceName": "Vertex AI",
+    "ServiceSubcategory": "AI Platforms",
+}
+
+
 def focus_row(charged: FocusCharge, billing_account: str = UNKNOWN) -> tuple[Value, ...]:
     """The values of COLUMNS. Times are whole seconds, as seconds are billed.
 
@@ -92,10 +104,7 @@ def focus_row(charged: FocusCharge, billing_account: str = UNKNOWN) -> tuple[Val
     used_unit, used = _consumed(charge)
     sku = price.sku_id or _own_sku(price)
     key = charged.key
-    is_managed = key.kind.is_of_vertex
-    of_vm = f"//compute.googleapis.com/projects/{key.project}/zones/{charged.zone}/instances/{key.gce_id}"
-    if is_managed:
-        of_vm = f"//aiplatform.googleapis.com/projects/{key.project}/locations/{region}/{vertex_path(key.gce_id)}"
+    is_managed, of_vm = key.kind.is_of_vertex, _resource_id(key, charged.zone)
     disk = "" if (of_address := is_address(charge.resource)) else charged.disk
     values: dict[str, Value] = {
         "AvailabilityZone": None if is_managed else charged.zone,
@@ -126,9 +135,7 @@ def focus_row(charged: FocusCharge, billing_account: str = UNKNOWN) -> tuple[Val
         "ResourceId": f"{of_vm}/disks/{disk}" if disk else of_vm,
         "ResourceName": disk or charged.name,
         "ResourceType": "External address" if of_address else "Disk" if disk else _type_of(key),
-        "ServiceCategory": "AI and Machine Learning" if is_managed else "Compute",
-        "ServiceName": "Vertex AI" if is_managed else "Compute Engine",
-        "ServiceSubcategory": "AI Platforms" if is_managed else "Virtual Machines",
+        **(_OF_VERTEX if is_managed else _OF_COMPUTE),
         "SkuId": sku,
         "SkuMeter": charge.resource,
         "SkuPriceDetails": json.dumps({"x_PriceSource": price.source}, ensure_ascii=False),
@@ -141,6 +148,12 @@ def focus_row(charged: FocusCharge, billing_account: str = UNKNOWN) -> tuple[Val
         **dict.fromkeys(("BilledCost", "ContractedCost", "EffectiveCost", "ListCost"), cost),
     }
     return tuple(values.get(name) for name in COLUMNS)
+
+
+def _resource_id(key: InstanceKey, zone: str) -> str:
+    if key.kind.is_of_vertex:
+        return f"//aiplatform.googleapis.com/projects/{key.project}/locations/{zone}/{vertex_path(key.gce_id)}"
+    return f"//compute.googleapis.com/projects/{key.project}/zones/{zone}/instances/{key.gce_id}"
 
 
 def _type_of(key: InstanceKey) -> str:

@@ -404,6 +404,13 @@ def list_lifetimes(
     )
 
 
+def list_limits() -> Call[schemas.LimitsResponse]:
+    """List limits and their queues. Lists the limits on VMs, GPUs and dollars an hour at once: their use, who
+    uses them, and who waits for them.
+    """
+    return Call("GET", ("api", "v1", "limits"))
+
+
 def list_loose(*, project: str | None = None, fresh: bool | None = None) -> Call[schemas.LooseResponse]:
     """List what bills or holds quota, and nothing uses. Lists disks, addresses, snapshots, images and
     reservations that nothing uses, and queued resources of TPUs that are dead, with the command that removes

@@ -1246,6 +1246,15 @@ class IdleRuleOut(TypedDict):
     """The time that a VM must stay below the thresholds."""
 
 
+class InUseOut(TypedDict):
+    dollars_per_hour: str
+    """The hourly cost, without VMs whose price is not known."""
+    gpus: int
+    unpriced: int
+    """The number of VMs whose price is not known."""
+    vms: int
+
+
 class InputBody(TypedDict):
     path: str
     """A path on the VM."""
@@ -1268,7 +1277,9 @@ class InstanceOut(TypedDict):
     """The time of the preset's limit; null: no limit, or not running."""
     first_seen_at: str
     gce_id: str
-    """Google's numeric id, of a TPU node after `tpu.`; names are reused."""
+    """Google's numeric id, of a TPU node after `tpu.`, of what Vertex AI runs after `vertex.`, its list and its
+    region.
+    """
     gone_at: str | None
     """The time of its deletion, as far as known."""
     gpu_count: int
@@ -1289,7 +1300,7 @@ class InstanceOut(TypedDict):
         "deployment_pool",
         "colab_runtime",
     ]
-    """A VM of Compute Engine, or a node of the Cloud TPU API."""
+    """A VM of Compute Engine, a node of the Cloud TPU API, or what Vertex AI runs."""
     labels: dict[str, str]
     last_seen_at: str | None
     """The last time it was surely there; null: its project was never read."""
@@ -1452,10 +1463,18 @@ class JobBody(TypedDict):
     compact placement policies; fewer places may have room for them.
     """
     preset: str
+    priority: NotRequired[int]
+    """The priority where a limit has jobs wait: higher ones first, from -100 to 100. Only operators of its
+    owner's team and admins go above 0.
+    """
     project: NotRequired[str]
     """The project's id; empty: the watched project, where there is only one."""
     pull: NotRequired[bool]
     """Whether to resolve the tag on each VM; by default all run the digest that the first one pulled."""
+    queue: NotRequired[bool | None]
+    """Whether it waits in line where it is over a limit or a budget, or is refused; null: it waits for limits,
+    and a spent budget refuses it.
+    """
     secrets: NotRequired[Mapping[str, str]]
     """References to Secret Manager; the VM reads the values itself."""
     setup: NotRequired[str]
@@ -1673,8 +1692,16 @@ class JobSpecOut(TypedDict):
     """`compact`: Google places its VMs close together in their zone, which takes a machine series that has
     compact placement policies; fewer places may have room for them.
     """
+    priority: int
+    """The priority where a limit has jobs wait: higher ones first, from -100 to 100. Only operators of its
+    owner's team and admins go above 0.
+    """
     pull: bool
     """Whether each VM resolves the image's tag again."""
+    queue: bool | None
+    """Whether it waits in line where it is over a limit or a budget, or is refused; null: it waits for limits,
+    and a spent budget refuses it.
+    """
     secrets: dict[str, str]
     """References to secrets, never their values."""
     setup: str
@@ -2003,6 +2030,51 @@ class LifetimesResponse(TypedDict):
     currency: str
     lifetimes: list[LifetimeOut]
     next_cursor: str | None
+
+
+class LimitOut(TypedDict):
+    """A limit, or its part for one value of `for_each`."""
+
+    counts_others: bool
+    """Whether VMs count that no job launched."""
+    dollars_per_hour: str | None
+    """The most dollars an hour at once; null: any amount."""
+    for_each: Literal["owner", "team", "project", "preset"] | None
+    """The part whose values have the limit each; null: all together."""
+    gpus: int | None
+    """The most GPUs at once; null: any number."""
+    name: str
+    owner: str | None
+    preset: str | None
+    project: str | None
+    team: str | None
+    used: InUseOut
+    users: list[LimitUserOut]
+    """The users of the limit, the one with the most first."""
+    value: str
+    """The owner, team, project or preset of this part; empty without `for_each`."""
+    vms: int | None
+    """The most VMs at once; null: any number."""
+    waiting: list[QueuedJobOut]
+    """The jobs that wait for it, in the order in which they start."""
+
+
+class LimitUserOut(TypedDict):
+    ends_at: str | None
+    """The expected end of the job; null: not known."""
+    job: str
+    """The job's id; empty: VMs that no job launched."""
+    owner: str
+    preset: str
+    project: str
+    title: str
+    used: InUseOut
+
+
+class LimitsResponse(TypedDict):
+    as_of: str
+    currency: str
+    limits: list[LimitOut]
 
 
 class LinksOut(TypedDict):
@@ -2642,6 +2714,22 @@ class PromisedSavingOut(TypedDict):
     """The saving on the rest of the run; null: its length is not known."""
 
 
+class QueuedJobOut(TypedDict):
+    job: str
+    needs: InUseOut
+    owner: str
+    place: int
+    """The place in line, from 1; 0: the job exceeds the limit also alone."""
+    priority: int
+    since: str
+    """The time since when it waits."""
+    starts_at: str | None
+    """The expected start; null: not known."""
+    title: str
+    why: str
+    """The reason in one sentence: the limit, those ahead, and the expected start."""
+
+
 class QuoteBody(TypedDict):
     aws_role: NotRequired[str]
     """The role that the VM assumes at AWS with its Google identity, instead of keys."""
@@ -2702,10 +2790,18 @@ class QuoteBody(TypedDict):
     compact placement policies; fewer places may have room for them.
     """
     preset: str
+    priority: NotRequired[int]
+    """The priority where a limit has jobs wait: higher ones first, from -100 to 100. Only operators of its
+    owner's team and admins go above 0.
+    """
     project: NotRequired[str]
     """The project's id; empty: the watched project, where there is only one."""
     pull: NotRequired[bool]
     """Whether to resolve the tag on each VM; by default all run the digest that the first one pulled."""
+    queue: NotRequired[bool | None]
+    """Whether it waits in line where it is over a limit or a budget, or is refused; null: it waits for limits,
+    and a spent budget refuses it.
+    """
     secrets: NotRequired[Mapping[str, str]]
     """References to Secret Manager; the VM reads the values itself."""
     setup: NotRequired[str]

@@ -127,6 +127,14 @@ class TaskOptions:
     """The number of times that a command that failed after progress is run again. A command that fails at its
     start is never run again.
     """
+    priority: int | None = None
+    """The priority where a limit has jobs wait: higher ones first, from -100 to 100. Only operators of its
+    owner's team and admins go above 0.
+    """
+    queue: bool | None = None
+    """Whether it waits in line where it is over a limit or a budget, or is refused; null: it waits for limits,
+    and a spent budget refuses it.
+    """
     step_pattern: str = ""
     """A regular expression with a group that finds the step in the output."""
     metric: str = ""
@@ -191,6 +199,8 @@ PLACES: Mapping[str, str] = {
     "when_late": "when_late",
     "max_preemptions": "max_preemptions",
     "max_crashes": "max_crashes",
+    "priority": "priority",
+    "queue": "queue",
     "step_pattern": "step_pattern",
     "metric": "metric.pattern",
     "better": "metric.better",

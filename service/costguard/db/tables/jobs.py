@@ -235,6 +235,18 @@ Index(
     postgresql_where=text(OPEN_POLICY),
 )
 
+# Jobs whose next VMs a fleet limit held back when they were last decided on; see `Wanted`.
+limit_waits = Table(
+    "limit_waits",
+    metadata,
+    Column("job_id", String, ForeignKey("jobs.id"), primary_key=True),
+    Column("since", Timestamp, nullable=False),
+    Column("most", Integer, nullable=False),  # VMs
+    Column("least", Integer, nullable=False),
+    Column("rate_nanos", BigInteger),  # an hour of one VM; NULL: not known
+    Column("takes_s", BigInteger),  # how long it is expected to run; NULL: not known
+)
+
 # Complete checkpoints that were seen, for the job's timeline.
 seen_checkpoints = Table(
     "seen_checkpoints",

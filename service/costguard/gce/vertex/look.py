@@ -22,7 +22,7 @@ from costguard.gce.pages import pages_of
 from costguard.gce.session import Deadline, Http
 from costguard.gce.vertex.resources import LISTS, OVER, VertexList, operations_of, read_member
 from costguard.model.instance import InstanceKey, InstanceKind, SeenInstance, Status
-from costguard.model.observation import VERTEX, Presence, SeenOperation, Unread, vertex_scope
+from costguard.model.observation import VERTEX, Presence, SeenOperation, Sighting, Unread, vertex_scope
 
 log = logging.getLogger(__name__)
 
@@ -104,7 +104,7 @@ def regions_to_watch(names: Sequence[str], *, is_watched: bool) -> VertexRegions
 
 @dataclass(slots=True)
 class _Region:
-    """What earlier looks at a region have shown: by list, the ids of what was alive in it."""
+    """Remembers earlier looks at a region. `alive` has, by list, the ids of what was alive in it."""
 
     alive: dict[str, set[str]] = field(default_factory=dict)
     is_learnt: bool = False
@@ -319,6 +319,24 @@ def _get(http: Http, project: str, path: str, deadline: Deadline) -> dict[str, A
         deadline=deadline,
         service=service_of(region),
     )
+
+
+def look_at_one(http: Http, key: InstanceKey, deadline: Deadline) -> Sighting | None:
+    """Reads what of a resource bills under this id; None where it is not there. Raises CloudError."""
+    try:
+        raw = _get(http, key.project, _path_of(key.gce_id), deadline)
+    except NotFound:
+        return None
+    _, collection, region, *_ = key.gce_id.split(".")
+    which = next(one for one in LISTS if one.collection == collection)
+    try:
+        read = read_member(which, key.project, region, raw)
+    except Garbled as error:
+        raise BadAnswer(f"Reading {key.gce_id} of project {key.project}: {error}.") from None
+    one = next((one for one in read if one.key == key), None)
+    if one is None:
+        return None
+    return Sighting(key.gce_id, one.status, one.last_started_at, one.labels, one.origin)
 
 
 def vertex_presence(http: Http, key: InstanceKey, deadline: Deadline) -> Presence:

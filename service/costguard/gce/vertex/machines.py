@@ -66,7 +66,7 @@ def shape_of(
 
 def _gpus(spec: Mapping[str, Any], count: int) -> tuple[str | None, int]:
     kind = str(spec.get("acceleratorType") or "")
-    each = count_of(spec.get("acceleratorCount"))
-    if not kind.startswith(_GPU) or not each:
+    per_machine = count_of(spec.get("acceleratorCount"))
+    if not kind.startswith(_GPU) or not per_machine:
         return None, 0
-    return kind.lower().replace("_", "-"), each * count
+    return kind.lower().replace("_", "-"), per_machine * count

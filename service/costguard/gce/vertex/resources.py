@@ -74,8 +74,20 @@ _ID = re.compile(r"[A-Za-z0-9_-]{1,128}")
 
 
 @dataclass(frozen=True, slots=True)
+class _More:
+    """Holds what some resources have, and others do not. `part` is billed by itself."""
+
+    part: str = ""
+    name: object = None
+    created_at: datetime | None = None
+    started_at: datetime | None = None
+    stopped_at: datetime | None = None
+    user: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class _Resource:
-    """What all resources have. `path` is the end of its name, as commands and requests take it: `customJobs/45`."""
+    """Holds what all resources have; `raw` is as a list shows it."""
 
     project: str
     region: str
@@ -84,42 +96,34 @@ class _Resource:
 
     @property
     def id(self) -> str:
-        found = last_part(word(self.raw["name"]))
-        if not _ID.fullmatch(found):
-            raise Garbled(f"{short(found)} is not the id of a resource")
-        return found
+        last = last_part(word(self.raw["name"]))
+        if not _ID.fullmatch(last):
+            raise Garbled(f"{short(last)} is not the id of a resource")
+        return last
 
-    def seen(
-        self,
-        shape: Shape,
-        status: Status,
-        model: ProvisioningModel,
-        *,
-        part: str = "",
-        path: str = "",
-        name: object = None,
-        created_at: datetime | None = None,
-        started_at: datetime | None = None,
-        stopped_at: datetime | None = None,
-        user: str = "",
-    ) -> SeenInstance:
-        origin = {VERTEX: path or f"{self.kind.collection}/{self.id}"}
+    def seen(self, shape: Shape, status: Status, model: ProvisioningModel, more: _More) -> SeenInstance:
+        origin = {VERTEX: f"{self.kind.collection}/{self.id}{f'/{more.part}' if self._has_parts else ''}"}
         return fingerprinted(
             SeenInstance(
-                key=InstanceKey(self.project, vertex_id(self.kind, self.region, self.id, part)),
-                name=_name(name or self.raw.get("displayName"), self.id),
+                key=InstanceKey(self.project, vertex_id(self.kind, self.region, self.id, more.part)),
+                name=_name(more.name or self.raw.get("displayName"), self.id),
                 zone=self.region,
                 status=status,
-                created_at=created_at or moment(self.raw["createTime"]),
+                created_at=more.created_at or moment(self.raw["createTime"]),
                 shape=shape,
                 provisioning_model=model,
                 fingerprint="",
-                last_started_at=started_at,
-                last_stopped_at=stopped_at,
+                last_started_at=more.started_at,
+                last_stopped_at=more.stopped_at,
                 labels={key: str(value) for key, value in (self.raw.get("labels") or {}).items()},
-                origin=origin | ({VERTEX_USER: user} if user else {}),
+                origin=origin | ({VERTEX_USER: more.user} if more.user else {}),
             )
         )
+
+    @property
+    def _has_parts(self) -> bool:
+        """Says whether requests name a part of it: a deployed model of an endpoint."""
+        return self.kind is InstanceKind.DEPLOYED_MODEL
 
 
 def _name(shown: object, fallback: str) -> str:
@@ -154,9 +158,7 @@ def _of_spec(one: _Resource, spec: Mapping[str, Any], times: Mapping[str, Any]) 
             shape_of(Seller.TRAINING, machine, count, model, disk),
             status,
             model,
-            part=str(number) if number else "",
-            started_at=started_at,
-            stopped_at=ended_at,
+            _More(str(number) if number else "", started_at=started_at, stopped_at=ended_at),
         )
 
 
@@ -187,8 +189,7 @@ def _persistent(one: _Resource) -> Iterator[SeenInstance]:
             shape_of(Seller.TRAINING, machine, count or 1, ProvisioningModel.STANDARD, disk),
             status,
             ProvisioningModel.STANDARD,
-            part=str(pool.get("id") or number) if number else "",
-            started_at=moment_or_none(one.raw.get("startTime")),
+            _More(str(pool.get("id") or number) if number else "", started_at=moment_or_none(one.raw.get("startTime"))),
         )
 
 
@@ -197,7 +198,7 @@ def _runtime(one: _Resource) -> Iterator[SeenInstance]:
         shape_of(Seller.COLAB, one.raw.get("machineSpec") or {}, 1, ProvisioningModel.STANDARD),
         _OF_RUNTIME.get(word(one.raw["runtimeState"]), Status.UNKNOWN),
         ProvisioningModel.STANDARD,
-        user=str(one.raw.get("runtimeUser") or ""),
+        _More(user=str(one.raw.get("runtimeUser") or "")),
     )
 
 
@@ -217,11 +218,7 @@ def _endpoint(one: _Resource) -> Iterator[SeenInstance]:
             shape,
             Status.RUNNING,
             provisioning,
-            part=number,
-            path=f"{one.kind.collection}/{one.id}/{number}",
-            name=model.get("displayName") or one.raw.get("displayName"),
-            created_at=created_at,
-            started_at=created_at,
+            _More(number, model.get("displayName"), created_at, created_at),
         )
 
 
@@ -237,11 +234,11 @@ def _dedicated(dedicated: Mapping[str, Any], status: Mapping[str, Any]) -> tuple
 def _pool(one: _Resource) -> Iterator[SeenInstance]:
     shape, provisioning = _dedicated(one.raw.get("dedicatedResources") or {}, {})
     created_at = moment(one.raw["createTime"])
-    yield one.seen(shape, Status.RUNNING, provisioning, name=one.id, started_at=created_at)
+    yield one.seen(shape, Status.RUNNING, provisioning, _More(name=one.id, started_at=created_at))
 
 
 def operations_of(one: SeenInstance) -> Iterator[SeenOperation]:
-    """What a list of Vertex AI tells of a resource that Compute Engine tells by operations: who it is for, its end."""
+    """Makes operations of what a list tells of a resource: who it is for, and its end."""
     if user := one.origin.get(VERTEX_USER):
         yield _operation(one, "insert", one.created_at, user)
     if one.status is Status.STOPPED and one.last_stopped_at is not None:

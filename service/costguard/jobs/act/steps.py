@@ -322,6 +322,6 @@ def _episode(view: JobView, decision: JobDecision) -> int | None:
         return None
     last = view.last.attempt if view.last is not None else None
     is_full = last is not None and (last.outcome in _NO_ROOM or (last.state is AttemptState.RESTING and last.error))
-    if not is_full and not view.hold:
+    if not is_full and not view.hold and not view.over_limit:
         return None
     return sum(1 + seen.attempt.restarts for seen in view.attempts if seen.attempt.made_at is not None)

@@ -19,6 +19,7 @@ from costguard.db.transaction import Database
 from costguard.errors import CheckpointError
 from costguard.isolation import Isolated
 from costguard.jobs.act import gather, job_vms, steps, unknown_vms
+from costguard.jobs.act.admission import LaunchBounds
 from costguard.jobs.act.delete import DeleteOrphanStep, DeleteStep
 from costguard.jobs.act.group_delete import GroupDeleteStep
 from costguard.jobs.act.group_insert import GroupInsertStep
@@ -85,7 +86,7 @@ class JobsTurn:
         begin_generation: unknown_vms.BeginGeneration,
         workers: int = WORKERS,
         monotonic: Callable[[], float] = time.monotonic,
-        ceilings: gather.Ceilings = lambda *_: {},
+        bounds: LaunchBounds | None = None,
         planning: Planning | None = None,
         listening: Listening | None = None,
     ) -> None:
@@ -96,7 +97,7 @@ class JobsTurn:
         self._checkpoints = checkpoints
         self._terms = terms
         self._holds = holds
-        self._ceilings = ceilings
+        self._bounds = bounds or LaunchBounds()
         self._begin_generation = begin_generation
         self._workers = workers
         self._place_finder = PlaceFinder(self._paced, shapes, clock)
@@ -119,11 +120,12 @@ class JobsTurn:
         self._compare(fence, now)
         with self._database.read() as connection:
             news = agenda.read_news(connection)
+            admissible = self._bounds.admission.due(connection, now)
         self._progress.forget(news.marks.keys())
         self._planning.forget(news.marks.keys())
         report = TurnReport(open=len(news.marks))
         more = self._orphans(now)
-        due = self._agenda.due(news, now)
+        due = self._agenda.due(news, now) | (admissible & news.marks.keys())
         for _ in range(_ROUNDS):
             if not (due or more) or (stop is not None and stop.is_set()):
                 break
@@ -148,13 +150,14 @@ class JobsTurn:
         now = self._clock.now()
         with self._database.read() as connection:
             accrual = accrual_at(connection, now)
-            views, unreadable = gather.views(connection, accrual, job_ids, self._holds, now, self._ceilings)
+            views, unreadable = gather.views(connection, accrual, job_ids, self._holds, now, self._bounds.ceilings)
             life = generation.read(connection)
             unread = self._unread(connection)
             planned = self._planning.wanted(views, now)
             materials = self._planning.read(connection, planned, now)
             asking = [view for view in views if may_launch(view) or view in planned or renews(view, now)]
             place_scores = recent_scores(connection, now) if asking else {}
+            queue = self._bounds.admission.read(connection, now)
         report.troubles += unreadable
         views = [self._held_up(_unseen(view, unread), now) for view in views]
         places = self._planning.advised(asking, self._place_finder.places(asking, accrual, place_scores), now)
@@ -169,8 +172,11 @@ class JobsTurn:
         views = [replace(view, plan=plans.get(view.job.id)) for view in views]
         views = self._planning.with_rests(views, materials, now)
         decided = [(view, decision) for view in views if (decision := self._decide(view, places, context, report))]
-        decided, points = self._prepared(decided, places, context, report)
-        notes: list[Note] = [*plan_notes]
+        admitted = self._bounds.admission.admitted(
+            decided, queue, lambda view: self._decide(view, places, context, report), now
+        )
+        decided, points = self._prepared(admitted.decided, places, context, report)
+        notes: list[Note] = [*plan_notes, *admitted.notes]
         todo: list[Step] = list(more)
         for view, decision in decided:
             written, more_steps = steps.of_decision(view, decision, points, self._launch_context, now)
@@ -188,7 +194,7 @@ class JobsTurn:
         report.deleted += sum(isinstance(step, ends) and step.is_asked for step in todo)
         report.launched += sum(isinstance(step, InsertStep) and step.inserted is not None for step in todo)
         report.launched += sum(len(step.attempts) for step in todo if isinstance(step, GroupInsertStep))
-        return done.changed & news.marks.keys()
+        return (done.changed | admitted.woken) & news.marks.keys()
 
     def _decide(
         self, view: JobView, places: dict[str, list[LaunchPlace]], context: JobContext, report: TurnReport

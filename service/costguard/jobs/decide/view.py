@@ -227,6 +227,7 @@ class JobView:
     budget_name: str = ""
     policies: tuple[PlacementPolicy, ...] = ()  # of its VMs, where they are to stand close together
     rounds: tuple[GangRound, ...] = ()  # of a gang, those that are over, the oldest first
+    over_limit: str = ""  # why a limit on what is in use at once lets it have no more VMs now
 
     @property
     def spent(self) -> Money:
@@ -235,6 +236,11 @@ class JobView:
     @property
     def held_up(self) -> str:
         """Explains why no VM of it may begin now; "" where nothing speaks against it."""
+        return self.no_work or self.over_limit
+
+    @property
+    def no_work(self) -> str:
+        """Explains why its command may not begin now, also on VMs that it has; "" where nothing speaks against it."""
         return self.unknown or self.hold or self.pause
 
     @property

@@ -27,6 +27,7 @@ from costguard.jobs.submit.cost import egress, offers
 from costguard.jobs.submit.cost.offers import Feasibility, HourlyRates, feasibility
 from costguard.jobs.submit.cost.price_record import price_warnings
 from costguard.jobs.submit.data_look import look_at_data
+from costguard.jobs.submit.limit_look import LimitLook, look_at_limits
 from costguard.jobs.submit.submission import JobRefusal, Overrides, Submission, shown
 from costguard.jobs.submit.where.places import rates
 from costguard.jobs.submit.where.reserved import look_at_reservation
@@ -111,8 +112,7 @@ class Assessor:
         if preset is None or preset.launch is None:
             return Assessment(spec, refusals=(self._no_recipe(spec.preset, preset), *refusals))
         base = preset.launch
-        if spec.kind is JobKind.DEV and preset.dev_image:
-            base = replace(base, image=preset.dev_image)
+        base = replace(base, image=preset.dev_image) if spec.kind is JobKind.DEV and preset.dev_image else base
         machine, unknown = self._machine(spec.project, base, submission.overrides)
         checkable = submission.overrides
         if unknown is not None:
@@ -127,6 +127,7 @@ class Assessor:
             refusals += roles.launch_problems(
                 preset.name, base, submission.overrides, spec.owner, access, teams, preset.may_override, authority
             )
+            refusals += roles.priority_problems(spec, access, teams, authority)
         made = recipe.with_overrides(base, submission.overrides, machine)
         refusals += _of_recipe(spec, made, submission.overrides)
         reserved = look_at_reservation(spec, made, submission.overrides, self._launching, self._clock.now())
@@ -143,18 +144,19 @@ class Assessor:
             seen, save = self._history.read(connection, self._clock.now()), drills.last_save(connection, spec)
             chosen = submission.overrides.zones or ()
             refusals += self._of_money(connection, accrual, priced, made, hourly_rates, chosen)
+            refusals += (lined_up := self._of_limits(connection, spec, made, hourly_rates)).refusals
         look, unreadable = self._look(spec)
         resume = look.resume if look is not None else None
         start = planned_start(seen.starts, preset.name, made.zones) or START
         ahead = feasibility(spec, hourly_rates, models_of(made), resume is not None, self._clock.now(), start)
         refusals += _others(ahead.refusals, refusals)
-        warnings = (*_warnings(spec, made, look), *reserved.warnings, *ahead.warnings, *data.warnings)
+        others = (*reserved.warnings, *ahead.warnings, *data.warnings, *lined_up.warnings)
         refused = (*refusals, *unreadable, *_others(data.refusals, refusals))
         kind = VMKind.of_recipe(made)
         counts, waits = seen.counts.get(kind, {}), seen.waits.get(kind, NO_WAITS)
-        assessed = Assessment(spec, made, machine, hourly_rates, resume, warnings, ahead, refused)
-        assessed = replace(assessed, moves=data.moves, start=start, counts=counts, addresses=addresses, save=save)
-        return replace(assessed, waits=waits)
+        warnings = (*_warnings(spec, made, look), *others)
+        assessed = Assessment(spec, made, machine, hourly_rates, resume, warnings, ahead, refused, data.moves, start)
+        return replace(assessed, counts=counts, addresses=addresses, save=save, waits=waits)
 
     def advised(self, case: Assessment) -> Assessment:
         """Adds Google's advice: on requests of flex-start, Spot's prices, and zones without history for a deadline."""
@@ -224,8 +226,15 @@ class Assessor:
         yield from offers.price_problems(hourly_rates, models, chosen, spec.ceiling)
         best = offers.cheapest(hourly_rates, models, spec.work) if spec.work is not None else None
         expected = None if best is None or best.cost is None else best.cost + spec.download_cost
+        if spec.queue:
+            return  # for the budget's next period, as jobs do whose budget is spent while they run
         for message in budget_holds.budget_problems(connection, accrual, self._rules, spec, expected, accrual.now):
             yield JobRefusal("budget", message)
+
+    def _of_limits(self, connection: Connection, spec: JobSpec, made: Recipe, hourly_rates: HourlyRates) -> LimitLook:
+        models = models_of(made)
+        totals = [rate.total for (_, model), rate in hourly_rates.items() if model in models]
+        return look_at_limits(connection, self._rules, spec, made, totals, self._clock.now())
 
     def _look(self, spec: JobSpec) -> tuple[CheckpointLook | None, list[JobRefusal]]:
         """Looks at the location of its checkpoints: a location that cannot be read now could not be resumed

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from costguard.errors import Conflict, Invalid
 from costguard.jobs.submit.submission import JobRefusal
@@ -24,8 +24,16 @@ def check_same(stored_digest: str, digest: str, noun: str) -> None:
         raise Conflict(TAKEN, what_next, kind="key-taken")
 
 
+def refused_job(refusals: Sequence[JobRefusal]) -> Conflict | Invalid:
+    """Returns the error of a job that was refused: a conflict where it could start now but for a limit."""
+    if [refusal.where for refusal in refusals] == ["queue"]:
+        what_next = "Launch it without --no-queue (leave `queue` out) to have it wait in line, or try again later."
+        return Conflict(f"The job is refused: {refusals[0].message}", what_next, kind="over-limit")
+    return refused("job", refusals, "Nothing was launched.")
+
+
 def refused(noun: str, refusals: Iterable[JobRefusal], what_next: str) -> Invalid:
-    """Returns the error of a request that was refused. Each refusal is one sentence with what to change."""
+    """Returns the error of a request that was refused. LimitPart refusal is one sentence with what to change."""
     refusals = tuple(refusals)
     message = f"The {noun} is refused: {' '.join(refusal.message for refusal in refusals)}"
     fields = [(refusal.where, refusal.message) for refusal in refusals]

@@ -47,6 +47,21 @@ def launch_problems(
             yield JobRefusal(f"overrides.{name}", f"{message} {name} to overrides under [presets.{preset}.launch].")
 
 
+def priority_problems(
+    spec: JobSpec, access: Access, teams: Collection[Team], authority: Authority | None = None
+) -> Iterator[JobRefusal]:
+    """Priorities above 0 are for admins and operators of the owner's team; where nobody has a role, for everybody."""
+    by = spec.owner if authority is None or not authority.address else authority.address
+    if spec.priority <= 0 or not (access.viewers or access.operators or access.admins):
+        return
+    is_master = authority is not None and not authority.address and authority.role is Role.ADMIN
+    team = team_of(spec.project, spec.owner, teams)
+    if is_master or role_for(by, access, authority) is Role.ADMIN or (team is not None and by in team.operators):
+        return
+    whom = f"an operator of team {team.name} or an admin" if team is not None else "an admin"
+    yield JobRefusal("priority", f"Only {whom} may give a priority above 0: leave it out, or ask one to launch it.")
+
+
 def tracker_problems(spec: JobSpec, trackers: Collection[Tracker]) -> Iterator[JobRefusal]:
     """Runs of trackers that this guard cannot log to."""
     for tracker in spec.tracker_runs:

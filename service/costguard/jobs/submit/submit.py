@@ -75,7 +75,7 @@ class JobService:
                 return earlier, False
         case = self._assessor.assess(without_credentials(submission), authority)
         if case.refusals or case.recipe is None:
-            raise intake.refused("job", case.refusals, "Nothing was launched.")
+            raise intake.refused_job(case.refusals)
         now = self._clock.now()
         job = Job(
             id=self._new_id(),

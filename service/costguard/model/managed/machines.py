@@ -37,7 +37,7 @@ _WRITTEN = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class ManagedMachines:
-    """So many alike machines of a service, which are bought and given back together.
+    """Holds how many alike machines of a service are bought and given back together.
 
     With `pays_fee` they are billed by Compute Engine's SKUs, and the service adds a management fee; else by SKUs of the
     service. `disk_gib` is the boot disk of each, in GiB; 0: it is not billed, or not known.

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from costguard.model.options.code_and_data import CHECKPOINTS, CODE, DATA
 from costguard.model.options.option import Option
+from costguard.model.options.queueing import QUEUE
 from costguard.model.options.vm_and_limits import COST, VM
 from costguard.model.options.watch import WATCH
 
-JOB_OPTIONS: tuple[Option, ...] = (*CODE, *CHECKPOINTS, *DATA, *VM, *COST, *WATCH)
+JOB_OPTIONS: tuple[Option, ...] = (*CODE, *CHECKPOINTS, *DATA, *VM, *COST, *QUEUE, *WATCH)

@@ -73,7 +73,7 @@ def _skus(prices: VertexPrices, at: datetime) -> Iterator[dict[str, Any]]:
 
 
 def _words(seller: str, head: str, tail: str, place: str) -> str:
-    """As recorded: the two services write the same things in other words."""
+    """Returns the words of a SKU, as recorded: the two services write the same things in other words."""
     what = GPUS[tail] if head == "gpu" else f"{MACHINES[head]} {'RAM' if tail == 'ram' else 'Core'}"
     if seller == "colab":
         part = {"core": "CPU", "ram": "RAM"}.get(tail)

@@ -151,7 +151,7 @@ def _onward(gang: Gang, over: datetime | None, alone: Sequence[Proposal], contex
 def _begun(gang: Gang, action: LetRoundBegin, context: JobContext) -> Proposal:
     """All stand by. What holds up their job is waited for, though not for long: all VMs of it bill."""
     view = gang.view
-    held = view.held_up
+    held = view.no_work
     if not held:
         return Proposal(_state(gang), action.reason, (action,))
     members = [seen.attempt for seen in gang.open if seen.attempt.id in action.attempt_ids]
