@@ -105,19 +105,6 @@ def _data_stages() -> None:
         count_changes(op.get_bind(), table)
 
 
-def add_limit_waits() -> None:
-    """Adds the jobs that wait for a limit on what is in use at once."""
-    op.create_table(
-        "limit_waits",
-        sa.Column("job_id", sa.String, sa.ForeignKey("jobs.id"), primary_key=True),
-        sa.Column("since", sa.BigInteger, nullable=False),
-        sa.Column("most", sa.Integer, nullable=False),
-        sa.Column("least", sa.Integer, nullable=False),
-        sa.Column("rate_nanos", sa.BigInteger),
-        sa.Column("takes_s", sa.BigInteger),
-    )
-
-
 def _early_ends() -> None:
     """Adds why jobs were ended early, and which members of sweeps were stopped by halving, or are kept from it."""
     as_json = sa.JSON(none_as_null=True).with_variant(JSONB(none_as_null=True), "postgresql")

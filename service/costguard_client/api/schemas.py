@@ -95,7 +95,7 @@ class ArchiveOut(TypedDict):
 
 
 class AtRiskOfDeadlineOut(TypedDict):
-    risk: Literal["work", "stock", "no_on_demand", "ceiling", "failures", "held", "unsaved"]
+    risk: Literal["work", "stock", "no_on_demand", "ceiling", "vm_hours", "failures", "held", "unsaved"]
     text: str
     """Explains why, when the job is expected to finish, and what would help."""
 
@@ -204,6 +204,16 @@ class AttemptsResponse(TypedDict):
     as_of: str
     attempts: list[AttemptOut]
     job: str
+
+
+class BestCheckpointOut(TypedDict):
+    """The checkpoint with the best value of the metric, which is kept next to the newest ones."""
+
+    place: str
+    """The address of the checkpoint."""
+    step: int
+    text: str
+    """The value of the last evaluation that was not after its step."""
 
 
 class BillDayOut(TypedDict):
@@ -704,6 +714,19 @@ class CoveredPlaceOut(TypedDict):
     use: CoveredOut
 
 
+class CureOut(TypedDict):
+    """A known pattern of slow data, and what to do about it."""
+
+    file: str
+    function: str
+    is_in_workers: bool
+    line: int
+    pattern: Literal["rows", "once", "validation", "reads"]
+    share: float
+    """The share of the training's time that it takes."""
+    text: str
+
+
 class CurveOut(TypedDict):
     kind: Literal["loss", "metric", "evaluation", "speed"]
     name: str
@@ -916,6 +939,54 @@ class EventsResponse(TypedDict):
     searched_to: str | None
     """The time back to which a search with few matches got; `next_cursor` continues it. null: the page is full,
     or this is the end.
+    """
+
+
+class ExecutionJobOut(TypedDict):
+    created_at: str
+    id: str
+    settled_at: str | None
+    """The time at which it ended; null: it has not."""
+    state: Literal["queued", "provisioning", "running", "recovering", "succeeded", "failed", "cancelled"]
+
+
+class ExecutionOut(TypedDict):
+    """An execution of a workflow: the jobs and VMs whose label has the same value."""
+
+    cost: Amount
+    """The cost of its jobs, and of VMs with its label that are of none of them."""
+    first_at: str
+    """The time at which its first job was submitted, or its first VM created."""
+    jobs: list[ExecutionJobOut]
+    """The jobs of it, the oldest first."""
+    label: str
+    labels: dict[str, str]
+    """The other labels of its first job, such as the workflow's."""
+    last_at: str | None
+    """The time at which the last of it ended; null: it runs, or not known."""
+    running_vms: int
+    state: Literal["running", "succeeded", "failed", "cancelled", "ended"]
+    """The state of the jobs and VMs that are known of it: `running` while a job is open or a VM runs; `ended`:
+    it has VMs alone, and how it ended is not known.
+    """
+    value: str
+    """The id of the execution, as its label has it."""
+    vms: int
+    """The number of VMs that had its label."""
+
+
+class ExecutionsResponse(TypedDict):
+    as_of: str
+    count: int
+    """The number of executions that are known."""
+    currency: str
+    executions: list[ExecutionOut]
+    """The executions that began last, the newest first."""
+    labels: list[str]
+    """The labels that name executions: [spend] workflow_labels."""
+    price_note: str | None
+    """The age of the prices behind these figures, where they came with Costguard: after 60 days they are an
+    estimate. null: they were read from Google's catalogue.
     """
 
 
@@ -1148,6 +1219,41 @@ class GpuUseOut(TypedDict):
 Grouping = Literal["day", "project", "preset", "owner", "job", "provisioning_model", "vm"]
 
 
+class HalvingBody(TypedDict):
+    """Stops the members that are clearly behind at equal steps, so that GPUs go to the better ones."""
+
+    better: NotRequired[Literal["", "lower", "higher"]]
+    """The better direction. Empty: that of the job's own metric, or of a name that says it."""
+    eta: int
+    """The divisor of the members: at least one part in so many is sure to go on, of 3 a third."""
+    metric: NotRequired[str]
+    """An evaluation as the output calls it, such as val_loss. Empty: the job's own metric."""
+
+
+class HalvingOut(TypedDict):
+    """Shows the halving of a sweep. What its stops save is an estimate: the rest of each at its last pace and
+    rate.
+    """
+
+    better: Literal["lower", "higher"]
+    ended_at: str | None
+    """The time at which a person ended it; null: no one has."""
+    ended_by: str
+    eta: int
+    gpu_time: int | None
+    """The seconds of GPUs expected to be saved; null: unknown."""
+    metric: str
+    """The evaluation by its name; empty: the job's own metric."""
+    saved: str | None
+    """The cost expected to be saved; null: unknown."""
+    stopped: int
+    """The number of members that it has stopped."""
+    unknown: int
+    """The number of these whose savings are not known."""
+    waits: str
+    """The reason why no member can be compared yet; empty: there is none."""
+
+
 class HangOut(TypedDict):
     """A command that no longer makes progress."""
 
@@ -1165,6 +1271,24 @@ class HangOut(TypedDict):
     """The evidence, and the pace of its steps before."""
     where: str
     """The stacks of its threads where reading them was permitted, else the calls that they wait in."""
+
+
+class HotFunctionOut(TypedDict):
+    """A function and its shares of all looks at the group, from 0 to 1."""
+
+    file: str
+    """The file, in the project or its package."""
+    function: str
+    is_own: bool
+    """True: it is the project's own, of no library."""
+    line: int
+    """The line where it begins; 0: not known."""
+    own: float
+    """The share in which it was the innermost function."""
+    own_before: float | None
+    """The share of its own in the earlier job's profile; null: there is none to compare with."""
+    total: float
+    """The share in which it was anywhere in the stack."""
 
 
 class HourOfDayOut(TypedDict):
@@ -1392,12 +1516,18 @@ class JobBody(TypedDict):
     """Data that is downloaded before the command starts."""
     kind: NotRequired[JobKind]
     """`dev`: a VM to work on, without a command; it is not replaced when it ends."""
+    labels: NotRequired[Mapping[str, str]]
+    """Labels on its VMs, in Google's characters, such as the execution of a workflow that it is a part of."""
     max_crashes: NotRequired[int]
     """The number of times that a command that failed after progress is run again. A command that fails at its
     start is never run again.
     """
     max_preemptions: NotRequired[int]
     """The number of preemptions that it survives."""
+    max_vm_hours: NotRequired[float | None]
+    """The most hours that its VMs may run, added up over all of them and all attempts: four VMs use four an
+    hour.
+    """
     metric: NotRequired[MetricBody | None]
     """A number in the output, such as a validation loss."""
     mlflow_run: NotRequired[str]
@@ -1427,6 +1557,8 @@ class JobBody(TypedDict):
     """The priority where a limit has jobs wait: higher ones first, from -100 to 100. Only operators of its
     owner's team and admins go above 0.
     """
+    profile: NotRequired[bool | None]
+    """Whether the agent may take profiles of the command, now and then for 10 s; null: as the settings say."""
     project: NotRequired[str]
     """The project's id; empty: the watched project, where there is only one."""
     pull: NotRequired[bool]
@@ -1447,6 +1579,8 @@ class JobBody(TypedDict):
     """
     step_pattern: NotRequired[str]
     """A regular expression with a group that finds the step in the output."""
+    stop_when_flat: NotRequired[bool]
+    """Whether to finish it early once its metric, or loss, stands still. It needs checkpoints."""
     total_steps: NotRequired[int | None]
     """The number of steps that it takes in all."""
     wandb_run: NotRequired[str]
@@ -1462,6 +1596,18 @@ class JobBody(TypedDict):
 
 
 JobKind = Literal["training", "dev"]
+
+
+class JobOriginOut(TypedDict):
+    """An address from which a job starts."""
+
+    address: str
+    parent: str | None
+    """The id of the job that stored what lies there; null: not known."""
+    uses: Literal["checkpoint", "input", "command"]
+    """`checkpoint`: it lay at the job's own location when the job was submitted; `input`: one of its inputs;
+    `command`: its command, setup or environment names it.
+    """
 
 
 class JobOut(TypedDict):
@@ -1523,10 +1669,14 @@ class JobOutlookOut(TypedDict):
     """The expected end if its VM starts within 20 minutes; null: the duration is not known."""
     least: OfferOut | None
     """The cost in the cheapest zone that it may use."""
+    max_vm_seconds: int | None
+    """The limit on the time of its VMs; null: none."""
     meets_deadline: Literal["yes", "at_risk", "no", "unknown"]
     most: OfferOut | None
     """The cost in the most expensive zone that it may use."""
     within_ceiling: Literal["yes", "at_risk", "no", "unknown"]
+    within_vm_hours: Literal["yes", "at_risk", "no", "unknown"]
+    """Whether its VMs may run for as long as its work takes; `at_risk`: not with another start."""
 
 
 class JobPlanOut(TypedDict):
@@ -1609,6 +1759,8 @@ class JobResponse(TypedDict):
     """
     trackers: list[TrackedRunOut]
     """The runs of experiment trackers that it names."""
+    vm_seconds: int
+    """The time for which its VMs have run, added up over all of them and all attempts."""
     work_at_risk: AtRiskOut | None
     """The work since the newest checkpoint; null: no command is running."""
 
@@ -1631,12 +1783,16 @@ class JobSpecOut(TypedDict):
     """Environment variables. They are not secret: do not put passwords here."""
     inputs: list[InputOut]
     """Data that is downloaded before the command starts."""
+    labels: dict[str, str]
+    """The labels that were asked for on its VMs, next to those of its preset."""
     max_crashes: int
     """The number of times that a command that failed after progress is run again. A command that fails at its
     start is never run again.
     """
     max_preemptions: int
     """The number of preemptions that it survives."""
+    max_vm_seconds: int | None
+    """The most seconds that its VMs may run, added up over all of them."""
     metric: MetricOut | None
     mlflow_run: str
     """The MLflow run that its cost is logged to; empty: none."""
@@ -1658,6 +1814,8 @@ class JobSpecOut(TypedDict):
     """The priority where a limit has jobs wait: higher ones first, from -100 to 100. Only operators of its
     owner's team and admins go above 0.
     """
+    profile: bool | None
+    """Whether the agent may take profiles of the command, now and then for 10 s; null: as the settings say."""
     pull: bool
     """Whether each VM resolves the image's tag again."""
     queue: bool | None
@@ -1676,6 +1834,8 @@ class JobSpecOut(TypedDict):
     """
     step_pattern: str
     """A regular expression with a group that finds the step in the output."""
+    stop_when_flat: bool
+    """Whether to finish it early once its metric, or loss, stands still. It needs checkpoints."""
     sweep: str
     """The id of its sweep; empty: none."""
     total_steps: int | None
@@ -1734,6 +1894,13 @@ class KeepBody(TypedDict):
     """The reason, shown in the audit log and in notifications."""
     started_at: NotRequired[datetime | str | None]
     """The start of the run that the requester saw: the request is refused if that run has ended."""
+
+
+class KeepMembersBody(TypedDict):
+    by: NotRequired[str | None]
+    """The address of the person who keeps them; default: the caller. Only admins name another."""
+    members: NotRequired[Sequence[int]]
+    """The members' numbers. Empty: all of them, which ends halving."""
 
 
 class KeepOut(TypedDict):
@@ -2034,6 +2201,52 @@ class LimitsResponse(TypedDict):
     limits: list[LimitOut]
 
 
+class LineageJobOut(TypedDict):
+    cost: Amount
+    """The cost of the job itself so far."""
+    created_at: str
+    depth: int
+    """The distance from the job: below zero for what it started from."""
+    id: str
+    origins: list[JobOriginOut]
+    others: list[str]
+    """The ids of further jobs on its way to the job; it is listed once."""
+    owner: str
+    parent: str | None
+    """The id of the job under which it stands in the tree; null: none."""
+    preset: str
+    state: Literal["queued", "provisioning", "running", "recovering", "succeeded", "failed", "cancelled"]
+    title: str
+    with_below: Amount
+    """The cost of it and of all that started from it; each job counts once."""
+
+
+class LineageResponse(TypedDict):
+    ancestors: list[LineageJobOut]
+    """The jobs that it started from, the oldest first."""
+    as_of: str
+    currency: str
+    descendants: list[LineageJobOut]
+    """The jobs that started from it, each below its parent."""
+    downward: Amount
+    """The cost of the job with all that started from it."""
+    is_whole: bool
+    """False: jobs were left out, since there are more than 500."""
+    job: LineageJobOut
+    price_note: str | None
+    """The age of the prices behind these figures, where they came with Costguard: after 60 days they are an
+    estimate. null: they were read from Google's catalogue.
+    """
+    total: Amount
+    """The cost of all of these jobs; each counts once."""
+    unknown: list[JobOriginOut]
+    """Checkpoints that lay at the location of one of these jobs when it was submitted, and that no known job
+    saved: their cost is in none of the sums.
+    """
+    upward: Amount
+    """The cost of the job with all that it started from: what its result came to."""
+
+
 class LinksOut(TypedDict):
     instance: str
     """The address of the VM."""
@@ -2161,6 +2374,18 @@ class MeResponse(TypedDict):
     """The id of the token; null: no token was sent."""
     via: Literal["master", "token", "link", "iap", "oidc"]
     """The way in which the caller was identified."""
+
+
+class MemberStopOut(TypedDict):
+    reason: str
+    rest: int | None
+    """The seconds that it is expected to have run still; null: unknown."""
+    saved: str | None
+    """The cost expected to be saved; null: unknown."""
+    step: float
+    """The step at which it was compared."""
+    stopped_at: str
+    unit: Literal["epoch", "batch", "step"]
 
 
 class MessageOut(TypedDict):
@@ -2561,6 +2786,42 @@ class ProblemKindOut(TypedDict):
     type: str
 
 
+class ProfileResponse(TypedDict):
+    """The profile of a job. Stacks hold the names of functions and files, and no values."""
+
+    as_of: str
+    compared_with: str | None
+    """The earlier job; null: none has a profile."""
+    cpu_seconds: float
+    """The processor time that these looks took, over all windows."""
+    cures: list[CureOut]
+    """The cures for known patterns that the stacks show, where data is late."""
+    data_share: float
+    """The share of the main thread's time in which it waited for data, or prepared it."""
+    groups: list[ProfiledGroupOut]
+    job: str
+    seconds: float
+    """The time in which stacks were looked at."""
+    since: str | None
+    until: str | None
+    why_none: str
+    """The reason why it holds no stacks; empty: it holds some."""
+    windows: int
+    """The windows of ten seconds that it is of."""
+
+
+class ProfiledGroupOut(TypedDict):
+    """The main thread, or the loader's workers."""
+
+    functions: list[HotFunctionOut]
+    """The hottest functions, by their own share."""
+    looks: int
+    """The looks at its stacks."""
+    name: Literal["main", "workers"]
+    other: int
+    """The looks at stacks that are too rare to be kept."""
+
+
 class ProgressOut(TypedDict):
     done: float | None
     epoch: float | None
@@ -2704,12 +2965,18 @@ class QuoteBody(TypedDict):
     """Data that is downloaded before the command starts."""
     kind: NotRequired[JobKind]
     """`dev`: a VM to work on, without a command; it is not replaced when it ends."""
+    labels: NotRequired[Mapping[str, str]]
+    """Labels on its VMs, in Google's characters, such as the execution of a workflow that it is a part of."""
     max_crashes: NotRequired[int]
     """The number of times that a command that failed after progress is run again. A command that fails at its
     start is never run again.
     """
     max_preemptions: NotRequired[int]
     """The number of preemptions that it survives."""
+    max_vm_hours: NotRequired[float | None]
+    """The most hours that its VMs may run, added up over all of them and all attempts: four VMs use four an
+    hour.
+    """
     metric: NotRequired[MetricBody | None]
     """A number in the output, such as a validation loss."""
     mlflow_run: NotRequired[str]
@@ -2739,6 +3006,8 @@ class QuoteBody(TypedDict):
     """The priority where a limit has jobs wait: higher ones first, from -100 to 100. Only operators of its
     owner's team and admins go above 0.
     """
+    profile: NotRequired[bool | None]
+    """Whether the agent may take profiles of the command, now and then for 10 s; null: as the settings say."""
     project: NotRequired[str]
     """The project's id; empty: the watched project, where there is only one."""
     pull: NotRequired[bool]
@@ -2759,6 +3028,8 @@ class QuoteBody(TypedDict):
     """
     step_pattern: NotRequired[str]
     """A regular expression with a group that finds the step in the output."""
+    stop_when_flat: NotRequired[bool]
+    """Whether to finish it early once its metric, or loss, stands still. It needs checkpoints."""
     total_steps: NotRequired[int | None]
     """The number of steps that it takes in all."""
     wandb_run: NotRequired[str]
@@ -3446,6 +3717,8 @@ class SeenMetricOut(TypedDict):
     best: MetricValueOut | None
     """The best value; null: no value was finite."""
     better: Literal["lower", "higher"]
+    kept: BestCheckpointOut | None
+    """The best checkpoint; null: none is known."""
     last: MetricValueOut
 
 
@@ -3861,6 +4134,8 @@ class SweepBody(TypedDict):
     """The number of members that may be open at a time."""
     ceiling: NotRequired[str | None]
     grid: NotRequired[Mapping[str, Any]]
+    halving: NotRequired[HalvingBody | None]
+    """Null: no member is stopped as a loser."""
     job: JobBody
     """The job that each member launches. {name} in its texts stands for a parameter; {sweep} and {member} for
     the sweep's id and the member's number. Its own ceiling is each member's.
@@ -3885,6 +4160,8 @@ class SweepMemberOut(TypedDict):
     """The last of its jobs; null: none has been launched yet."""
     jobs: list[str]
     """All its jobs, the oldest first."""
+    kept_by: str
+    """The person who keeps it from halving; empty: no one."""
     metric: SeenMetricOut | None
     """The latest value of its metric; null: no value was printed yet, or it names no metric."""
     number: int
@@ -3894,6 +4171,8 @@ class SweepMemberOut(TypedDict):
     """The reason for its job's state; empty before the first."""
     state: Literal["waiting", "queued", "provisioning", "running", "recovering", "succeeded", "failed", "cancelled"]
     step: int | None
+    stop: MemberStopOut | None
+    """The stop of its last job by halving; null: halving has not stopped it."""
 
 
 class SweepOut(TypedDict):
@@ -3936,6 +4215,8 @@ class SweepQuoteBody(TypedDict):
     """The number of members that may be open at a time."""
     ceiling: NotRequired[str | None]
     grid: NotRequired[Mapping[str, Any]]
+    halving: NotRequired[HalvingBody | None]
+    """Null: no member is stopped as a loser."""
     hours: NotRequired[float]
     """The running time of each member to quote for."""
     job: JobBody
@@ -3974,6 +4255,8 @@ class SweepResponse(TypedDict):
     better: str
     """The better direction of the metric, lower or higher; empty where there is no metric."""
     currency: str
+    halving: HalvingOut | None
+    """Null: no member is stopped as a loser."""
     members: list[SweepMemberOut]
     metric: str
     """The regular expression that finds it; empty: none."""
@@ -4013,6 +4296,50 @@ class TimeLeftOut(TypedDict):
     seconds_high: int
     seconds_likely: int
     seconds_low: int
+
+
+class TipCountOut(TypedDict):
+    followed: int
+    given: int
+    kind: Literal["reminder", "standstill", "diagnosis"]
+    method: str
+    """The evidence that counts, and how the saving is measured."""
+    not_followed: int
+    pending: int
+    """The number that may still be followed."""
+    saved: Amount
+    unknown: int
+    """The number of those of which it is not known whether a user followed them."""
+
+
+class TipOut(TypedDict):
+    at: str
+    evidence: str
+    kind: Literal["reminder", "standstill", "diagnosis"]
+    outcome: Literal["followed", "not_followed", "pending", "unknown"]
+    owner: str
+    saved: Amount | None
+    """The saving so far; null: none."""
+    subject: str
+    """The name of the VM, or the id of the job."""
+
+
+TipsResponse = TypedDict(
+    "TipsResponse",
+    {
+        "as_of": "str",
+        "counts": "list[TipCountOut]",
+        "currency": "str",
+        "followed": "int",
+        "from": "str",
+        "given": "int",
+        "quarter": "str",
+        "saved": "Amount",
+        "time_zone": "str",
+        "tips": "list[TipOut]",
+        "to": "str",
+    },
+)
 
 
 class TokenBody(TypedDict):
