@@ -292,10 +292,8 @@ def opened(
     clock = clock or SystemClock()
     url = settings.database.url.get_secret_value()
     bring_up_to_date(url)
-    watch = settings.watch
-    regions = regions_to_watch(watch.vertex_regions, is_watched=watch.vertex == "watch")
-    tpus = watch.tpu_nodes == "watch"
-    google = ComputeCloud(settings.compute.endpoint, clock, wait=wait, tpu_nodes=tpus).watch_vertex(regions)
+    google = ComputeCloud(settings.compute.endpoint, clock, wait=wait, tpu_nodes=settings.watch.tpu_nodes == "watch")
+    google.watch_vertex(regions_to_watch(settings.watch.vertex_regions, is_watched=settings.watch.vertex == "watch"))
     with closing(google) as cloud, closing(Database.open(url)) as database:
         price_refresh.seed_snapshot(database, snapshot_prices(), clock.now())
         stored: Checkpoints = checkpoints(settings, os.environ)

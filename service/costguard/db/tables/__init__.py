@@ -32,7 +32,6 @@ from costguard.db.tables.jobs import (
     interruptions,
     job_bounds,
     job_plans,
-    job_profiles,
     jobs,
     limit_waits,
     placement_policies,
@@ -64,6 +63,7 @@ from costguard.db.tables.ledger import (
 )
 from costguard.db.tables.lineage import job_labels, job_origins, job_places
 from costguard.db.tables.people import WAITING, claims, keeps, messages, people, requests, stops
+from costguard.db.tables.profiles import job_profiles
 from costguard.db.tables.schedules import LIVE_SCHEDULE, PENDING_RUN, schedule_runs, schedules
 from costguard.db.tables.spend import (
     changes,

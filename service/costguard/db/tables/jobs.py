@@ -388,18 +388,3 @@ job_bounds = Table(
     Column("step_ms", BigInteger),
 )
 Index("ix_job_bounds_job", job_bounds.c.job_id, job_bounds.c.id)
-
-# One row for each job whose stacks were read: all windows of all its attempts, added up.
-job_profiles = Table(
-    "job_profiles",
-    metadata,
-    Column("job_id", String, ForeignKey("jobs.id"), primary_key=True),
-    Column("attempt_id", Id, ForeignKey("attempts.id"), nullable=False),  # of the last window, as are run and number
-    Column("run", Integer, nullable=False),
-    Column("number", BigInteger, nullable=False),
-    Column("windows", Integer, nullable=False),
-    Column("since", Timestamp),  # NULL: no window has held a stack
-    Column("until", Timestamp),
-    Column("rereads", Json, nullable=False),
-    Column("profile", Json, nullable=False),
-)

@@ -12,6 +12,7 @@ from math import isfinite
 
 from costguard.jobs.decide.profile.job_profile import ProfileWindow
 from costguard.jobs.decide.recovery.log_ends import last_line, lost_peer, retry_of
+from costguard.jobs.reports.figures import plain_figures
 from costguard.jobs.rows.reported import agent_fields
 from costguard.jobs.rows.reported.agent_fields import DrillReport, MeasuredMinute, drill_report
 from costguard.model.attempt import STANDING_BY, AgentState, AttemptState, EndedRound, Exit
@@ -21,7 +22,6 @@ from costguard.model.progress import SeriesPoint
 from costguard_vm.model.checkpoint import MOST_PASSED_OVER
 
 MOST_OUTPUT = 32 << 10  # bytes; the end of it counts
-MOST_MACHINE = 16 << 10  # characters
 _MOST_NUMBER = 2**63 - 1  # what the database holds
 _MOST_ERROR = 2000  # characters
 _SHORT = 100
@@ -220,7 +220,7 @@ def _at_work(agent: AgentState, event: AgentEvent, moment: Callable[[object], da
     if (output := _printed(event.fields.get("output"))) is not None:
         agent = replace(agent, output=_end_of(output))
     if isinstance(machine := event.fields.get("machine"), Mapping):
-        agent = replace(agent, machine=_machine(machine))
+        agent = replace(agent, machine=plain_figures(machine))
     if event.kind not in ("heartbeat", "exit"):
         return agent
     transfers = agent_fields.transfers_of(agent.transfers, event.fields.get("transfers"))
@@ -383,23 +383,3 @@ def _end_of(output: str) -> str:
     """A character of which only a part would fit is left out."""
     encoded = output.encode("utf-8", "replace")
     return encoded[-MOST_OUTPUT:].decode("utf-8", "ignore")
-
-
-def _machine(figures: Mapping[str, object]) -> dict[str, object]:
-    """Figures, and lists of things with figures, as for GPUs. What is nested deeper, or too much, is left out."""
-    kept: dict[str, object] = {}
-    size = 0
-    for name, value in figures.items():
-        plain = [_flat(part) for part in value if isinstance(part, Mapping)] if isinstance(value, list) else value
-        size += len(name) + len(repr(plain))
-        if size <= MOST_MACHINE and (isinstance(plain, list) or _is_plain(plain)):
-            kept[name] = plain
-    return kept
-
-
-def _flat(figures: Mapping[str, object]) -> dict[str, object]:
-    return {name: value for name, value in figures.items() if _is_plain(value)}
-
-
-def _is_plain(value: object) -> bool:
-    return value is None or isinstance(value, str | int) or (isinstance(value, float) and isfinite(value))

@@ -389,10 +389,7 @@ def _conditions(filters: JobFilters) -> list[ColumnElement[bool]]:
 
 
 def _disk_kept() -> ColumnElement[bool]:
-    """Selects jobs with a kept disk, as `kept_disks.attempt_of` has it.
-
-    Few attempts are live, and they have an index of their own.
-    """
+    """Selects jobs with a kept disk, as `kept_disks.attempt_of` has it: live attempts have an index of their own."""
     state = attempts.c.state.in_([AttemptState.ENDING.value, AttemptState.KEPT.value])
     held = select(attempts.c.job_id).where(text(LIVE_ATTEMPT), state)
     is_on_disk = jobs.c.spec[("checkpoint", "location")].as_string().startswith("/")

@@ -131,12 +131,7 @@ class Assessor:
         if spec.secrets and not base.service_account:
             refusals.append(_no_account(preset.name))
         refusals += recipe.tracker_problems(spec, self._rules.jobs.trackers)
-        if spec.owner:
-            access, teams = self._rules.access, self._rules.teams
-            refusals += roles.launch_problems(
-                preset.name, base, submission.overrides, spec.owner, access, teams, preset.may_override, authority
-            )
-            refusals += roles.priority_problems(spec, access, teams, authority)
+        refusals += self._of_rights(spec, preset, base, submission.overrides, authority)
         made = recipe.with_overrides(base, submission.overrides, machine)
         refusals += _of_recipe(spec, made, submission.overrides)
         refusals += label_problems(spec.labels, base.labels, self._rules.owner_label)
@@ -169,6 +164,17 @@ class Assessor:
         assessed = Assessment(spec, made, machine, hourly_rates, resume, warnings, ahead, refused)
         assessed = replace(assessed, moves=data.moves, start=start, counts=counts, addresses=addresses, save=save)
         return replace(assessed, waits=waits, shares=shares, is_looked_at=look is not None)
+
+    def _of_rights(
+        self, spec: JobSpec, preset: Preset, base: Recipe, overrides: Overrides, authority: Authority | None
+    ) -> list[JobRefusal]:
+        if not spec.owner:
+            return []
+        access, teams = self._rules.access, self._rules.teams
+        of_launch = roles.launch_problems(
+            preset.name, base, overrides, spec.owner, access, teams, preset.may_override, authority
+        )
+        return [*of_launch, *roles.priority_problems(spec, access, teams, authority)]
 
     def _look_at_data(self, spec: JobSpec, refusals: Sequence[JobRefusal]) -> DataLook:
         wrong = frozenset(refusal.where for refusal in refusals)
