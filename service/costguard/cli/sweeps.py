@@ -291,8 +291,7 @@ def show_sweep(console: Console, answer: Answer) -> None:
     )
     show_table(console, columns, answer["members"])
     best = next((member for member in answer["members"] if member["is_best"]), None)
-    if best is not None and best["metric"]["kept"] is not None:
-        kept = best["metric"]["kept"]
+    if best is not None and (kept := best["metric"].get("kept")) is not None:
         say(console, f"Best checkpoint, of member {best['number']} at step {kept['step']:,}: {kept['place']}", "bold")
 
 
