@@ -169,7 +169,7 @@ def test_shared_tables_are_those_listed() -> None:
 
 
 def test_each_side_of_a_shared_fact_names_its_own_source() -> None:
-    """Except durations and ordinal numbers, which are no facts of the outside world: the file of each side says where it has it from."""
+    """Except durations and ordinals, no facts of the outside world: each side's file says where it has it from."""
     of_words = {shared.constants for shared in SHARED_TABLES[-2:]}
     places = [place for held, locations in shared_tables().items() if held not in of_words for place in locations]
     assert [f"{file.name}:{line}" for file, line in places if not names_a_source(file)] == []
