@@ -53,12 +53,15 @@ def counting_proxy(target: str) -> Iterator[CountingProxy]:
 
         def _pass_on(self) -> None:
             body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-            server = http.client.HTTPConnection(host, timeout=60)
-            server.putrequest(self.command, self.path, skip_host=True, skip_accept_encoding=True)
-            for name, value in self.headers.items():
-                server.putheader(name, value)
-            server.endheaders(body)
-            answer = server.getresponse()
+            with contextlib.closing(http.client.HTTPConnection(host, timeout=60)) as server:
+                server.putrequest(self.command, self.path, skip_host=True, skip_accept_encoding=True)
+                for name, value in self.headers.items():
+                    server.putheader(name, value)
+                server.endheaders(body)
+                with server.getresponse() as answer:
+                    self._answer(answer)
+
+        def _answer(self, answer: http.client.HTTPResponse) -> None:
             parts = urlsplit(self.path)
             is_object = self.command == "GET" and parts.path.strip("/").count("/") > 0 and answer.status < 300
             length = answer.getheader("Content-Length")
@@ -76,7 +79,6 @@ def counting_proxy(target: str) -> Iterator[CountingProxy]:
                     if proxy.bytes_per_s is not None:
                         over.wait(len(piece) / proxy.bytes_per_s)
                 self.wfile.write(piece)
-            server.close()
 
         do_GET = do_HEAD = do_PUT = do_POST = do_DELETE = _pass_on
 

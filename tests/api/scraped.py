@@ -31,6 +31,7 @@ from costguard.ledger.record import Recorded
 from costguard.main.wire import families_of, metrics_of
 from costguard.model.access import Via
 from costguard.model.attempt import Interruption, Notice, Outcome
+from costguard.model.budget import FleetLimit, Scope
 from costguard.model.job import JobState
 from costguard.model.money import Money
 from costguard.model.observation import Unread
@@ -154,8 +155,10 @@ def full(database: Database) -> Deps:
     hooks = [WebhookState("pager", 3, NOW - HOUR, "It answered 500.", NOW)]
     lease.acquire(database, "daemon", "guard-1:4242", HOUR)
     counted = families_of(watched.registry.collect())  # as they come from the process that watches
+    deps = deps_of(database)
     return replace(
-        deps_of(database),
+        deps,
+        rules=replace(deps.rules, fleet_limits=(FleetLimit("gpus", Scope(), gpus=64),)),
         meters=meters,
         other_metrics=lambda: metrics_of(counted),
         webhook_states=lambda _connection: hooks,
