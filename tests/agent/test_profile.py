@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -55,11 +57,13 @@ WINDOW = StackProfile(10.0, 0.0, group_of({(Frame("f", "a.py", 1, is_own=True),)
 def _training(folder: Path) -> Iterator[subprocess.Popen[bytes]]:
     (folder / "train.py").write_text(TRAINS)
     command = [sys.executable, "train.py", "--token", "s3cret"]
-    with subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE) as training:
-        assert training.stdout is not None
-        assert training.stdout.readline() == b"begun\n"
-        yield training
-        training.kill()
+    with subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, start_new_session=True) as training:
+        try:
+            assert training.stdout is not None
+            assert training.stdout.readline() == b"begun\n"
+            yield training
+        finally:
+            os.killpg(training.pid, signal.SIGKILL)  # its worker too, which computes on
 
 
 def test_window_has_the_main_thread_and_the_workers_apart(tmp_path: Path) -> None:

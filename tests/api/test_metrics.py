@@ -142,7 +142,7 @@ def test_nobody_who_uses_a_vm_can_make_series(sqlite_database: Database) -> None
         "route",
     }
     allowed |= {"rule", "state", "status", "tracker", "version", "via", "webhook"}
-    allowed |= {"holder", "mode", "quantile", "why"}
+    allowed |= {"holder", "limit", "mode", "quantile", "resource", "why"}
     assert set().union(*scraped.labels.values()) == allowed
 
 
