@@ -99,7 +99,10 @@ def read(text: str, path: Path) -> Scenario:
     groups = [read_group(one, projects) for one in keys.tables("group")]
     groups += [read_pool(one, projects) for one in keys.tables("pool")]
     loose = tuple(read_belonging(one, projects) for one in keys.tables("belonging"))
-    belongings = (*loose, *(read_resource(one, projects) for one in keys.tables("vertex")))
+    belongings: tuple[ScenarioBelonging | ScenarioResource, ...] = (
+        *loose,
+        *(read_resource(one, projects) for one in keys.tables("vertex")),
+    )
     events = tuple(_read_event(one, projects, fleet) for one in keys.tables("event"))
     runs_vms, local_vms = read_local_vms(keys.table("local_vms")) if keys.has("local_vms") else (False, None)
     title, seed = keys.text("title", path.stem), keys.whole("seed", 1)
