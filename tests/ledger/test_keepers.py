@@ -20,7 +20,7 @@ from costguard.ledger.fleet_rows import Filters, Sort
 from costguard.ledger.labels.label_history import with_keeper
 from costguard.model.budget import LabelFilter, Scope
 from costguard.model.instance import InstanceKey
-from costguard.model.keeper import CLUSTER_LABEL, KEEPER_LABEL, POOL_LABEL, Keeper, KeeperKind
+from costguard.model.keeper import CLUSTER_LABEL, KEEPER_LABEL, KIND_LABEL, POOL_LABEL, Keeper, KeeperKind
 from costguard.spend.label_spend import spend_by_label
 from costguard.spend.spend import spend
 
@@ -77,6 +77,12 @@ def test_a_users_label_of_the_ledgers_name_counts_for_nothing() -> None:
     assert with_keeper({"a": "b", CLUSTER_LABEL: "train"}, stored) == {"a": "b", KEEPER_LABEL: "nobody"}
 
 
+def test_what_vertex_ai_runs_has_its_kind_as_a_label() -> None:
+    """Spend can be grouped by it, apart from the VMs' of other keepers."""
+    stored = Keeper(KeeperKind.VERTEX, "45", "us-central1", product="custom job").stored()
+    assert with_keeper({}, stored) == {KEEPER_LABEL: "vertex", KIND_LABEL: "custom job"}
+
+
 def _kept(connection: Connection, number: int, labels: dict[str, str]) -> None:
     keeper = read_keeper(VmFacts(labels)).stored()
     vm = rows.instance(connection, f"vm-{number}", gce_id=str(number), labels=labels, keeper=keeper)
@@ -87,8 +93,8 @@ def _kept(connection: Connection, number: int, labels: dict[str, str]) -> None:
     rows.storage(connection, vm, NOW - (30 + number) * _HOUR, ended_at=ends, charged_to=None)
 
 
-@pytest.mark.parametrize("label", [KEEPER_LABEL, CLUSTER_LABEL, POOL_LABEL])
-def test_spend_by_keeper_cluster_and_pool_adds_up_to_spend(database: Database, label: str) -> None:
+@pytest.mark.parametrize("label", [KEEPER_LABEL, CLUSTER_LABEL, POOL_LABEL, KIND_LABEL])
+def test_spend_by_keeper_cluster_pool_and_kind_adds_up_to_spend(database: Database, label: str) -> None:
     """Charged days do to the nano-dollar; what accrues today may differ by the rounding of rates, by one for a VM."""
     first, today = (NOW - timedelta(days=4)).date(), NOW.date()
     fleet = [node(), node(), node("v100"), node("t4", "eval"), {"skypilot-cluster-name": "sky-a"}, {"team": "a"}, {}]
@@ -113,5 +119,6 @@ def test_spend_by_keeper_cluster_and_pool_adds_up_to_spend(database: Database, l
         KEEPER_LABEL: {"gke", "tool", "nobody"},
         CLUSTER_LABEL: {"train", "eval", "sky-a", None},
         POOL_LABEL: {"train/t4", "train/v100", "eval/t4", None},
+        KIND_LABEL: {"SkyPilot cluster", None},
     }
     assert values == expected[label]

@@ -14,6 +14,7 @@ from datetime import date
 from fractions import Fraction
 from typing import TypeVar
 
+from costguard.bill import vertex
 from costguard.bill.commitments import is_fee, names_use, offset_nanos, saved_nanos
 from costguard.bill.lines import (
     BilledThing,
@@ -26,7 +27,7 @@ from costguard.bill.lines import (
     Reason,
     Savings,
 )
-from costguard.bill.sums import BillSum, RateKey, SkuNames, used_of, usual_rate_of, usual_rates
+from costguard.bill.sums import BillSum, RateKey, SkuNames, SoldAs, used_of, usual_rate_of, usual_rates
 from costguard.model.bill import COMPUTE_ENGINE, BilledKind, BillRow, CostType
 
 _SECONDS = 1
@@ -64,7 +65,7 @@ def compare_day(day: date, uses: Iterable[LedgerUse], rows: Iterable[BillRow], c
     """Every line of the UTC day, the largest difference first."""
     of_day = [row for row in rows if row.utc_day == day]
     rates = context.rates if context.rates is not None else usual_rates(of_day)
-    sides = _Sides({(use.thing, use.resource): use for use in uses})
+    sides = _Sides({(use.thing, use.resource): use for use in vertex.pooled(uses)})
     for row in of_day:
         sides.add(row, context.skus, rates)
     lines = [_line(day, pair, sides, context) for pair in _paired(sides)]
@@ -97,7 +98,7 @@ class _Sides:
             if thing.kind is BilledKind.INSTANCE:
                 self.vms[thing.id] = thing
                 self._names[thing.project, use.vm_name].add(thing.id)
-            else:
+            elif thing.kind is BilledKind.DISK:
                 self._disks[thing.id] = thing
 
     def add(self, row: BillRow, skus: SkuNames, rates: Mapping[RateKey, Fraction]) -> None:
@@ -107,7 +108,7 @@ class _Sides:
             return
         sold = skus(row.sku_id, row.sku_text)
         used = used_of(row)
-        thing = self._thing(row)
+        thing = self._thing(row) or self._of_vertex(row, sold)
         is_use = row.cost_type in (CostType.REGULAR, CostType.ADJUSTMENT)
         if sold is None or used is None or thing is None or not is_use:
             key = OutsideKey(row.project_id, row.sku_id, _words(row), is_fee(row))
@@ -118,6 +119,12 @@ class _Sides:
                 self.saved_outside[row.project_id] += saved
             return
         self.billed.setdefault((thing, sold.resource), BillSum()).add(row, sold, used, usual_rate_of(row, rates))
+
+    def _of_vertex(self, row: BillRow, sold: SoldAs | None) -> BilledThing | None:
+        """Returns the project's Vertex AI for a row of it that the ledger has charges to compare with; else None."""
+        thing = vertex.thing_of(row.project_id)
+        is_charged = sold is not None and (thing, sold.resource) in self.uses
+        return thing if is_charged and vertex.is_row(row) else None
 
     def has_gpu(self, thing: BilledThing) -> bool:
         """Says whether the bill has a GPU of this VM."""
@@ -238,8 +245,14 @@ def _name(thing: BilledThing, billed: BillSum | None) -> str:
 
 
 def _finding(pair: _Pair, sides: _Sides, context: Context) -> tuple[Reason, int | None]:
-    """Returns the reason why the line differs, and the ledger's price of the billed usage."""
+    """Returns the reason why the line differs, and the ledger's price of the billed usage.
+
+    Usage of Vertex AI that the ledger does not hold, such as a batch prediction, is billed by the same SKUs: a
+    difference of its sums is no error of either side.
+    """
     thing, use, billed = pair.thing, pair.use, pair.billed
+    if vertex.is_thing(thing):
+        return _of_vertex(pair)
     if billed is None:
         assert use is not None
         return (Reason.MISSING if use.used and use.nanos else Reason.NONE), None
@@ -251,6 +264,14 @@ def _finding(pair: _Pair, sides: _Sides, context: Context) -> tuple[Reason, int 
     if pair.is_other_sku:
         return Reason.OTHER_SKU, round(expected)
     return _difference(thing, use, billed, expected), round(expected)
+
+
+def _of_vertex(pair: _Pair) -> tuple[Reason, int | None]:
+    use, billed = pair.use, pair.billed
+    if use is None or billed is None or not use.used:
+        return (Reason.VERTEX if use is None or use.nanos else Reason.NONE), None
+    expected = Fraction(use.nanos) * billed.used / use.used
+    return (Reason.VERTEX if _difference(pair.thing, use, billed, expected) else Reason.NONE), round(expected)
 
 
 def _unknown(thing: BilledThing, billed: BillSum, sides: _Sides, context: Context) -> Reason:

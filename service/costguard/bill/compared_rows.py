@@ -33,6 +33,8 @@ MOST_DIFFERENCES = 200
 """The most rows of one day, the largest first; sums count all."""
 NOT_HELD = frozenset({Reason.NOT_WATCHED, Reason.UNKNOWN_DISK})
 """Differences of what the ledger never holds: they are shown, and are in no total of the comparison."""
+NOT_TOTALLED = NOT_HELD | {Reason.VERTEX}
+"""Differences that are in no total: NOT_HELD, and sums of Vertex AI, which show no error of either side."""
 OUTSIDE, RESERVATION, COMMITMENT = "outside", "reservation", "commitment"
 OFFSET = "commitment_offset"
 """The kind of an amount that use took off a fee that says so, zero or less: `commitment` has the whole fee."""
@@ -106,7 +108,7 @@ def _days(comparison: DayComparison, standings: Mapping[str, BillStanding], now:
 
 
 def _sums(lines: Iterable[BillLine]) -> dict[str, int]:
-    held = [line for line in lines if line.reason not in NOT_HELD]
+    held = [line for line in lines if line.reason not in NOT_TOTALLED]
     savings = sum((line.savings for line in held), Savings())
     explained = [line.difference for line in held if line.is_explained]
     others = [line.difference for line in held if not line.is_explained and line.is_compared]
@@ -126,16 +128,19 @@ def _sums(lines: Iterable[BillLine]) -> dict[str, int]:
 
 
 def _costs(day: date, lines: Sequence[BillLine]) -> list[dict[str, Any]]:
-    """Each line is shared out as the ledger's charges of it are; what the ledger lacks is unowned."""
+    """Each line is shared out as the ledger's charges of it are; what the ledger lacks is unowned.
+
+    Vertex AI without rows that can be compared was not free: it counts as the ledger has it.
+    """
     sums: dict[_CostKey, dict[str, int]] = defaultdict(lambda: defaultdict(int))
     for line in lines:
         if line.reason in NOT_HELD:
             continue
         shares = line.shares or (_unowned(line),)
         parts = {
-            _part(line): line.effective_nanos or 0,
+            _part(line): _billed_or_charged(line, line.effective_nanos),
             "ledger_nanos": line.ledger_nanos or 0,
-            "list_nanos": line.list_nanos or 0,
+            "list_nanos": _billed_or_charged(line, line.list_nanos),
             **{f"{name}_nanos": getattr(line.savings, name) for name in _SAVED[:3]},
             "other_savings_nanos": line.savings.other,
         }
@@ -160,6 +165,12 @@ def _costs(day: date, lines: Sequence[BillLine]) -> list[dict[str, Any]]:
         }
         for (project, gce_id, name, whose, model), figures in sorted(sums.items(), key=str)
     ]
+
+
+def _billed_or_charged(line: BillLine, billed: int | None) -> int:
+    if billed is None and line.reason is Reason.VERTEX:
+        return line.ledger_nanos or 0
+    return billed or 0
 
 
 def shared_out(nanos: int, weights: Sequence[int]) -> list[int]:
@@ -234,7 +245,7 @@ def _others(comparison: DayComparison) -> list[dict[str, Any]]:
     ]
     saved_by = Counter(dict(comparison.saved_outside))
     for line in comparison.lines:
-        if line.reason in NOT_HELD and line.savings.committed:
+        if line.reason in NOT_TOTALLED and line.savings.committed:
             saved_by[_project(line)] += line.savings.committed
     saved = [(project, SAVED_OUTSIDE, "", "", nanos) for project, nanos in saved_by.items()]
     unused = [

@@ -46,12 +46,13 @@ class Reason(StrEnum):
     UNKNOWN_DISK = "unknown_disk"
     NOT_WATCHED = "not_watched"
     UNPRICED = "unpriced"
+    VERTEX = "vertex"
 
 
 EXPLAINED = frozenset(
     {
         *(Reason.GPU_AND_HOST, Reason.DISK_HOURS, Reason.SHARED_DISK, Reason.UNKNOWN_DISK),
-        *(Reason.NOT_WATCHED, Reason.UNPRICED),
+        *(Reason.NOT_WATCHED, Reason.UNPRICED, Reason.VERTEX),
     }
 )
 """Differences that are neither's error: recorded bills have them, or the ledger does not hold such a resource."""

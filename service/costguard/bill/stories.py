@@ -173,6 +173,16 @@ def _unpriced(line: BillLine) -> str:
     return f"The ledger has no price for {_part(line)}; Google billed {_money(line.list_nanos)}."
 
 
+def _vertex(line: BillLine) -> str:
+    charged = f"The ledger charges {_money(line.ledger_nanos)} for {_part(line)} of Vertex AI in this project"
+    if line.list_nanos is None:
+        return f"{charged}, and the bill has no row that can be compared with it."
+    return (
+        f"{charged}, Google billed {_money(line.list_nanos)}. Rows of Vertex AI name no job, endpoint or runtime, so a "
+        "day's sums are all that can be compared, and such a difference raises no alarm."
+    )
+
+
 _STORIES: Mapping[Reason, Callable[[BillLine], str]] = {
     Reason.MISSING: _missing,
     Reason.UNKNOWN_VM: _unknown_vm,
@@ -191,4 +201,5 @@ _STORIES: Mapping[Reason, Callable[[BillLine], str]] = {
     Reason.UNKNOWN_DISK: _unknown_disk,
     Reason.NOT_WATCHED: _not_watched,
     Reason.UNPRICED: _unpriced,
+    Reason.VERTEX: _vertex,
 }

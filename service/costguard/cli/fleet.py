@@ -51,7 +51,7 @@ from costguard.cli.tables import (
 )
 from costguard.errors import CostguardError, ServerUnreachable
 from costguard.model.duration import span_text
-from costguard.model.instance import Status, is_id
+from costguard.model.instance import InstanceKind, Status, is_id
 from costguard.model.words import count_text
 
 _PS_EXAMPLES = """Examples:
@@ -63,6 +63,7 @@ _PS_EXAMPLES = """Examples:
   costguard ps --watch 5                refreshed every five seconds
 """
 _MOST_REASONS, _MOST_NAMES = 5, 3
+_OF_VERTEX = {kind.value: kind.in_words for kind in InstanceKind if kind.is_of_vertex}
 _MOST_NAMESAKES = 20
 _OWNER_SOURCES = {"job": "job", "label": "label", "cluster": "cluster", "claim": "claimed it", "creator": "made it"}
 _NAMED = 3  # of projects that are not read
@@ -168,10 +169,12 @@ def show_fleet(console: Console, fleet: Answer, is_filtered: bool = False) -> No
         hint = "`costguard ps --all` shows every VM, with its owner, preset and status."
         say(console, nothing_fits("VM", is_filtered, hint))
     totals, shown = fleet["totals"], len(fleet["instances"])
+    others = " and resources of Vertex AI" if any(map(_kind, fleet["instances"])) else ""
     console.print()
     say(
         console,
-        f"{count_text(totals['instances'], 'VM')}, {totals['running']} running, {rate(totals['rate_per_hour'])} an hour"
+        f"{count_text(totals['instances'], 'VM')}{others}, {totals['running']} running"
+        f", {rate(totals['rate_per_hour'])} an hour"
         + (" plus what the unpriced VMs cost" if totals["unpriced"] else ""),
         "bold",
     )
@@ -232,7 +235,7 @@ def _columns(as_of: str, is_narrow: bool) -> tuple[Column, ...]:
     The limit and the money always stay.
     """
     return (
-        Column("VM", "name"),
+        Column("VM", _name),
         Column("Project / zone", lambda vm: f"{vm['project']} / {vm['zone']}", spare=1),
         Column("Preset", "preset", spare=2),
         Column("GPU, TPU", gpu, spare=3),
@@ -244,6 +247,19 @@ def _columns(as_of: str, is_narrow: bool) -> tuple[Column, ...]:
         Column("$/h", _rate, right=True),
         Column("So far", lambda vm: amount_text(vm["total_cost"], dollars), right=True),
     )
+
+
+def _name(vm: Answer) -> Text:
+    """The name; of what Vertex AI runs with its kind, as `train (custom job)`."""
+    name = cell(vm["name"])
+    if words := _kind(vm):
+        name.append(f" ({words})", "dim")
+    return name
+
+
+def _kind(vm: Answer) -> str:
+    """`custom job`; "" of VMs, of TPU nodes, and of what a server of an earlier version sends."""
+    return _OF_VERTEX.get(vm.get("kind", ""), "")
 
 
 def owner(vm: Answer) -> Text:
@@ -312,6 +328,7 @@ def show_vm(console: Console, answer: Answer) -> None:
         console,
         (
             ("status", f"gone since {when(vm['gone_at'])}" if vm["gone_at"] else vm["status"]),
+            *((("kind", _kind(vm)),) if _kind(vm) else ()),
             ("preset", vm["preset"]),
             ("machine", f"{vm['machine_type']}, {gpu(vm)}"),
             ("owner", owner(vm).plain),

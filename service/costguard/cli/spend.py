@@ -31,7 +31,14 @@ from costguard.cli.server import ServerClient
 from costguard.cli.tables import Answer, Column, cell, dollars, render, say, say_price_note, show_table
 from costguard.errors import CostguardError
 from costguard.model.budget import LabelFilter
-from costguard.model.keeper import CLUSTER_LABEL, KEEPER_LABEL, POOL_LABEL, KeeperKind, label_of_cluster
+from costguard.model.keeper import (
+    CLUSTER_LABEL,
+    KEEPER_LABEL,
+    KIND_LABEL,
+    POOL_LABEL,
+    KeeperKind,
+    label_of_cluster,
+)
 from costguard.model.words import count_text
 
 _EXAMPLES = """Examples:
@@ -63,7 +70,7 @@ _OF_LABEL = "label:"
 _MOST_UNPRICED = 5
 
 
-_OF_KEEPER = {"keeper": KEEPER_LABEL, "cluster": CLUSTER_LABEL, "pool": POOL_LABEL}
+_OF_KEEPER = {"keeper": KEEPER_LABEL, "cluster": CLUSTER_LABEL, "pool": POOL_LABEL, "kind": KIND_LABEL}
 
 
 def _groupings(given: list[str] | None) -> list[str] | None:
@@ -122,7 +129,7 @@ _By = Annotated[
         "--by",
         metavar="NAME",
         callback=_groupings,
-        help=f"{', '.join(_GROUPINGS)}; several with commas. Or keeper, cluster, pool or label:KEY alone.",
+        help=f"{', '.join(_GROUPINGS)}; several with commas. Or keeper, cluster, pool, kind or label:KEY alone.",
     ),
 ]
 

@@ -51,7 +51,7 @@ from costguard.gce.vertex.look import (
     vertex_presence,
 )
 from costguard.gce.vm_groups import ComputeGroups
-from costguard.model.instance import InstanceKey, InstanceKind, ProvisioningModel, Shape
+from costguard.model.instance import InstanceKey, InstanceKind, ProvisioningModel, Shape, Status
 from costguard.model.keeper import Keeper
 from costguard.model.launch import CapacityAdvice, OperationAnswer, ReservedVms, SpotListPrice
 from costguard.model.observation import (
@@ -190,10 +190,12 @@ class ComputeCloud:
         deadline = Deadline(min(_VERTEX_BUDGET_S, self._budget_s), self._monotonic)
         asking = VertexAsking(self._services, seen.project, deadline, since, seen.read_at, self._monotonic())
         vertex = look_at_vertex(asking, self._vertex_regions, memory)
+        running = {one.key.gce_id for one in vertex.resources if one.status is not Status.STOPPED}
+        stopped = self._kept.of_vertex.ended(self._services, seen.project, running, deadline)
         return replace(
             seen,
             instances=(*seen.instances, *vertex.resources),
-            operations=(*seen.operations, *vertex.operations),
+            operations=(*seen.operations, *vertex.operations, *stopped),
             unread=(*seen.unread, *vertex.unread),
             requests=seen.requests + deadline.requests,
         )

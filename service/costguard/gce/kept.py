@@ -15,7 +15,7 @@ from costguard.gce.actions import answer_of
 from costguard.gce.errors import GROUPS, WORKBENCH, WORKSTATIONS, NoAnswer, Service
 from costguard.gce.official import Official
 from costguard.gce.session import Deadline, Http
-from costguard.gce.vertex.stops import stop_progress, stop_resource
+from costguard.gce.vertex.stops import AskedStops, stop_progress, stop_resource
 from costguard.model.keeper import Keeper, KeeperKind
 from costguard.model.launch import OperationAnswer
 
@@ -34,6 +34,7 @@ class KeptStops:
         self._official = official
         self._http = http
         self._monotonic = monotonic
+        self.of_vertex = AskedStops()
 
     def stop(self, keeper: Keeper, address: tuple[str, str, str], gce_id: str, request_id: str) -> str:
         """Begin to stop the VM of this id. `address` is its project, zone and name. The operation's id."""
@@ -46,7 +47,9 @@ class KeptStops:
                 return self._of_workstation(keeper, address, gce_id)
             if keeper.kind is KeeperKind.VERTEX and keeper.has_own_stop:
                 deadline = Deadline(_BUDGET_S, self._monotonic)
-                return stop_resource(self._http, keeper, address[0], gce_id, deadline)
+                operation = stop_resource(self._http, keeper, address[0], gce_id, deadline)
+                self.of_vertex.note(address[0], gce_id, address[2], keeper.place, operation)
+                return operation
         except PermissionDenied as error:
             advice = keeper.advice(address[2], address[0])
             raise PermissionDenied(error.message, f"{error.what_next} Or {advice}.") from error

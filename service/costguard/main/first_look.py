@@ -8,6 +8,7 @@ from contextlib import closing
 
 from costguard.gce.client import ComputeCloud, Patience
 from costguard.gce.prices import snapshot_prices
+from costguard.gce.vertex.look import EVERYWHERE_AT_ONCE
 from costguard.ledger.price_book import PriceBook
 from costguard.model.mending import with_command
 from costguard.model.ports import Clock
@@ -17,11 +18,14 @@ _AT_ONCE, _LOOK_S = 8, 60.0
 
 
 def first_look(projects: Sequence[str], endpoint: str | None, clock: Clock) -> SeenFleet:
-    """The VMs of all projects, at the prices that ship with Costguard. What could not be read is in each look.
+    """The VMs of all projects, and what Vertex AI runs, at the prices that ship with Costguard.
+
+    What could not be read is in each look.
 
     `endpoint`: another Compute Engine, such as the simulated cloud; None: Google's.
     """
-    with closing(ComputeCloud(endpoint, clock, patience=Patience(look_s=_LOOK_S), tpu_nodes=True)) as cloud:
+    google = ComputeCloud(endpoint, clock, patience=Patience(look_s=_LOOK_S), tpu_nodes=True)
+    with closing(google.watch_vertex(EVERYWHERE_AT_ONCE)) as cloud:
 
         def look(project: str) -> FirstLook:
             seen = cloud.observe(project, None)

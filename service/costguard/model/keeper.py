@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 # What the ledger calls a keeper among labels: spend, budgets and filters take it as they take labels.
 KEEPER_LABEL, CLUSTER_LABEL, POOL_LABEL = "costguard-keeper", "costguard-cluster", "costguard-pool"
+KIND_LABEL = "costguard-kind"  # `custom job`, `deployed model`, `SkyPilot cluster`; not of a plain VM
 
 
 def label_of_cluster(cluster: str) -> str:

@@ -34,6 +34,7 @@ _NAMES = {
     Reason.UNKNOWN_DISK: "unattached disk",
     Reason.NOT_WATCHED: "not watched",
     Reason.UNPRICED: "no price",
+    Reason.VERTEX: "Vertex AI",
 }
 _PARTS = {PartKind.HOST: "vCPUs and memory", PartKind.GPU: "GPUs", PartKind.SSD: "local SSD"}
 

@@ -36,12 +36,18 @@ def figures(card: VmCard) -> list[tuple[str, str]]:
     runs = _word(card, "This run", "These runs")
     return [
         (runs if is_run else "Storage since it stopped", f"*{amount(card.cost)}*"),
-        ("Per hour", _lines(rate(card.rate), "plus its disks" if is_run else "", line(card.price_note, 200))),
+        ("Per hour", _lines(rate(card.rate), _besides(card), line(card.price_note, 200))),
         ("By Monday", f"{amount(card.by_monday)} if nothing changes\nuntil {moment(card.monday_at)}"),
         ("Running since" if is_run else "Not running since", f"{moment(card.since)}\n{ago(card.since)}"),
         ("Owner", owner(card)),
         ("Machine type", line(card.what, 300) or "not known"),
     ]
+
+
+def _besides(card: VmCard) -> str:
+    """Names what the rate leaves out. Boot disks of Vertex AI are in it: they bill while their machines run."""
+    has_own_disks = card.subject.kind is SubjectKind.RUN and not card.key.kind.is_of_vertex
+    return "plus its disks" if has_own_disks else ""
 
 
 def _word(card: VmCard, one: str, many: str) -> str:
@@ -165,11 +171,11 @@ def _lead(content: ReminderContent) -> str:
     if not card.owner:
         lead = _word(
             card,
-            "This VM has no known owner. If it is yours, claim it.",
+            f"This {card.key.kind.in_words} has no known owner. If it is yours, claim it.",
             "These VMs have no known owner. If they are yours, claim them.",
         )
     elif content.target is Target.OWNER:
-        lead = f"Costguard counts {_word(card, 'this VM', 'these VMs')} as yours."
+        lead = f"Costguard counts {_word(card, f'this {card.key.kind.in_words}', 'these VMs')} as yours."
     elif not card.owner_id:
         lead = f"{_word(card, 'Its', 'Their')} owner {who} has no account in this Slack workspace."
     else:

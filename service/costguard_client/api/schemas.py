@@ -4578,6 +4578,7 @@ class WorstVmOut(TypedDict):
             "unknown_disk",
             "not_watched",
             "unpriced",
+            "vertex",
         ]
     ]
     stories: list[str]

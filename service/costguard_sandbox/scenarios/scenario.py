@@ -23,6 +23,7 @@ from costguard_sandbox.scenarios.belongings import ScenarioBelonging, read_belon
 from costguard_sandbox.scenarios.bill import ScenarioBill, read_bill
 from costguard_sandbox.scenarios.kept import ScenarioGroup, read_group, read_notebook, read_pool
 from costguard_sandbox.scenarios.keys import Keys, ScenarioError
+from costguard_sandbox.scenarios.vertex import ScenarioResource, read_resource
 from costguard_sandbox.scenarios.vms import ScenarioVM, read_load, read_local_vms, read_vm
 from costguard_sandbox.slack.clicks import PlannedClick
 from costguard_sandbox.slack.model import DEFAULT_PEOPLE
@@ -56,7 +57,7 @@ class Scenario:
     projects: tuple[str, ...]
     fleet: tuple[ScenarioVM, ...]
     groups: tuple[ScenarioGroup, ...]
-    belongings: tuple[ScenarioBelonging, ...]
+    belongings: tuple[ScenarioBelonging | ScenarioResource, ...]
     events: tuple[ScenarioEvent, ...]
     local_vms: LocalGuestSettings | None = None
     runs_vms: bool = False
@@ -97,7 +98,11 @@ def read(text: str, path: Path) -> Scenario:
     fleet = (*plain, *(read_notebook(one, projects) for one in keys.tables("notebook")))
     groups = [read_group(one, projects) for one in keys.tables("group")]
     groups += [read_pool(one, projects) for one in keys.tables("pool")]
-    belongings = tuple(read_belonging(one, projects) for one in keys.tables("belonging"))
+    loose = tuple(read_belonging(one, projects) for one in keys.tables("belonging"))
+    belongings: tuple[ScenarioBelonging | ScenarioResource, ...] = (
+        *loose,
+        *(read_resource(one, projects) for one in keys.tables("vertex")),
+    )
     events = tuple(_read_event(one, projects, fleet) for one in keys.tables("event"))
     runs_vms, local_vms = read_local_vms(keys.table("local_vms")) if keys.has("local_vms") else (False, None)
     title, seed = keys.text("title", path.stem), keys.whole("seed", 1)
@@ -111,7 +116,7 @@ def read(text: str, path: Path) -> Scenario:
 def build(scenario: Scenario, clock: WorldClock, *, wait_moves_clock: bool = False) -> World:
     """A world at the clock's time, after the fleet's history and with the events planned."""
     start = clock.now()
-    made: tuple[ScenarioGroup | ScenarioBelonging, ...] = (*scenario.groups, *scenario.belongings)
+    made: tuple[ScenarioGroup | ScenarioBelonging | ScenarioResource, ...] = (*scenario.groups, *scenario.belongings)
     ages = [*(vm.started_ago for vm in scenario.fleet), *(one.made_ago for one in made)]
     oldest = max(ages, default=timedelta(0))
     world = World(

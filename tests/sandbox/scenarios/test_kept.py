@@ -1,4 +1,4 @@
-"""Scenario files may hold groups, node pools and notebooks, each with what keeps it."""
+"""Scenario files may hold groups, node pools, notebooks and resources of Vertex AI, each with what keeps it."""
 
 from __future__ import annotations
 
@@ -27,6 +27,16 @@ POOL = (
     f'[[pool]]\nproject = "{PROJECT}"\ncluster = "train"\nname = "l4"\nzone = "us-central1-a"\nsize = 2\n'
     f'made = "2d ago"\nload = "idle"\n{MACHINE}'
 )
+VERTEX = (
+    f'[[vertex]]\nproject = "{PROJECT}"\nregion = "us-central1"\nname = "thing"\nmade = "2d ago"\n{MACHINE}'
+    'kind = "{kind}"\n{more}\n'
+)
+KINDS = {
+    "custom_job": 'strategy = "SPOT"',
+    "deployed_model": 'endpoint = "chat"',
+    "colab_runtime": 'user = "ana@example.com"',
+    "persistent_resource": "replicas = 2",
+}
 BOOK = f'[[notebook]]\nproject = "{PROJECT}"\nname = "ana-book"\nzone = "us-west1-a"\nstarted = "1h ago"\n{MACHINE}'
 
 
@@ -104,6 +114,9 @@ def test_a_notebook_is_an_instance_of_workbench() -> None:
         (POOL.replace("size = 2", 'size = "two"'), "pool[1].size: expected a whole number"),
         (GROUP.replace("g2-standard-4", "g9-standard-4"), "group[1].machine_type: expected a VM that Compute Engine"),
         (f"{POOL}repairs = true\n", "pool[1].repairs"),
+        (VERTEX.format(kind="tpu", more=""), "vertex[1].kind: expected one of custom_job"),
+        (VERTEX.format(kind="colab_runtime", more=""), "vertex[1].user: expected a text, but it is missing"),
+        (VERTEX.format(kind="deployed_model", more='user = "a"'), "vertex[1].user"),
     ],
 )
 def test_an_invalid_key_is_named(text: str, said: str) -> None:
@@ -111,6 +124,26 @@ def test_an_invalid_key_is_named(text: str, said: str) -> None:
     with pytest.raises(ScenarioError) as caught:
         read(HEAD + text, Path("test.toml"))
     assert said in str(caught.value)
+
+
+def test_resources_of_vertex_ai_have_lived_before_the_start() -> None:
+    """Each of the four kinds bills since it was made, in a project that has the API; a runtime names its user."""
+    world = play("".join(VERTEX.format(kind=kind, more=more) for kind, more in KINDS.items()))
+    assert world.vertex.enabled == {PROJECT}
+    things = {one.collection: one for one in world.vertex.ever}
+    assert set(things) == {"customJobs", "endpoints", "notebookRuntimes", "persistentResources"}
+    for thing in things.values():
+        assert thing.shown["labels"] == {"owner": "ana"}
+        assert timedelta(0) <= thing.runs[-1].began - (START - timedelta(days=2)) < HOUR
+        assert thing.runs[-1].ended is None
+    assert things["notebookRuntimes"].shown["runtimeUser"] == "ana@example.com"
+    assert things["customJobs"].machines[0].way == "SPOT"
+
+
+def test_the_demo_has_one_of_each_kind_of_vertex_ai() -> None:
+    """They are there for the demo's reminders to find."""
+    world = build(load("demo"), ManualClock(START))
+    assert len({one.collection for one in world.vertex.ever if one.runs}) == 4
 
 
 def test_the_demo_has_a_pool_that_idles_and_a_notebook() -> None:

@@ -44,6 +44,7 @@ ADMIN = "chiara@example.com"  # a user of the simulated workspace
 _EVERY = timedelta(seconds=10)  # the shortest interval between passes that the settings allow
 _DIGEST_AFTER = timedelta(minutes=100)
 _WATCHED = timedelta(days=9)  # longer than the scenario's oldest VM has run
+_VERTEX_REGIONS = ["us-central1", "europe-west4"]  # in which the scenario has something
 # The forgotten T4 is stopped when its owner has not answered twice; about other VMs reminders are sent.
 _PRESETS = {
     "t4": {"remind_every": "20m", "when_unanswered": "stop", "stop_after": 2, "grace": "10m"},
@@ -247,7 +248,7 @@ def demo_settings(
     from costguard.settings import validate
 
     wanted = {
-        "watch": {"projects": projects, "every": f"{_EVERY.seconds}s"},
+        "watch": {"projects": projects, "every": f"{_EVERY.seconds}s", "vertex_regions": _VERTEX_REGIONS},
         "idle": {"every": f"{_EVERY.seconds}s"},
         "database": {"url": f"sqlite:///{folder / 'costguard.db'}"},
         "server": {"listen": listen},
@@ -261,7 +262,7 @@ def demo_settings(
             "contact": ADMIN,
             "daily_digest": f"{now + _DIGEST_AFTER:%H:%M}",
         },
-        "enforcement": {"shadow": False},
+        "enforcement": {"shadow": False, "stop_through": ["vertex"]},
         "log": {"level": "error"},  # the terminal shows the fleet, not the log
         "access": {"admins": [ADMIN], "operators": ["dana@example.com"], "viewers": ["@example.com"]},
         "presets": _PRESETS,

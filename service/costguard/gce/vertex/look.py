@@ -86,20 +86,26 @@ def service_of(region: str) -> Service:
 
 @dataclass(frozen=True, slots=True)
 class VertexRegions:
-    """The regions to look at. Where they `are_learnt`, those in which nothing has ever been are asked less often."""
+    """The regions to look at. Where they `are_learnt`, those in which nothing has ever been are asked less often.
+
+    With `all_at_first` the first look at a region reads all its lists, at the price of a burst of requests.
+    """
 
     names: tuple[str, ...] = ()
     are_learnt: bool = False
+    all_at_first: bool = False
 
 
 NOWHERE = VertexRegions()
+EVERYWHERE_AT_ONCE = VertexRegions(REGIONS, are_learnt=True, all_at_first=True)
+"""All lists of all regions, for a look that no other follows."""
 
 
 def regions_to_watch(names: Sequence[str], *, is_watched: bool) -> VertexRegions:
-    """Returns the regions that settings name; all of Vertex AI where they name none."""
+    """Returns the regions that settings name, read whole at first; all of Vertex AI where they name none."""
     if not is_watched:
         return NOWHERE
-    return VertexRegions(tuple(names)) if names else VertexRegions(REGIONS, are_learnt=True)
+    return VertexRegions(tuple(names), all_at_first=True) if names else VertexRegions(REGIONS, are_learnt=True)
 
 
 @dataclass(slots=True)
@@ -108,6 +114,7 @@ class _Region:
 
     alive: dict[str, set[str]] = field(default_factory=dict)
     is_learnt: bool = False
+    reads_all: bool = False  # at its next look
     next_list: int = 0
     asked_s: float = float("-inf")
     read_at: dict[str, datetime] = field(default_factory=dict)  # when this process last read a list
@@ -150,7 +157,7 @@ def look_at_vertex(asking: VertexAsking, regions: VertexRegions, memory: VertexM
     if asking.now_s < memory.off_until_s or not regions.names:
         return look
     for region in regions.names:
-        memory.regions.setdefault(region, _Region(is_learnt=regions.are_learnt))
+        memory.regions.setdefault(region, _Region(is_learnt=regions.are_learnt, reads_all=regions.all_at_first))
     first, *others = regions.names
     try:
         looks = [_region(asking, first, memory.regions[first])]
@@ -217,6 +224,9 @@ def _region(asking: VertexAsking, region: str, memory: _Region) -> VertexLook:
 
 def _due(memory: _Region, now_s: float) -> list[VertexList]:
     """The lists to read now: those that have shown something, and once a minute the next of the others."""
+    if memory.reads_all:
+        memory.reads_all, memory.asked_s = False, now_s
+        return list(LISTS)
     due = [which for which in LISTS if which.collection in memory.alive]
     if now_s - memory.asked_s >= memory.every_s and len(due) < len(LISTS):
         while LISTS[memory.next_list % len(LISTS)] in due:

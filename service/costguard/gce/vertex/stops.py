@@ -6,18 +6,24 @@ is read first, and none is asked for that does not run.
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Collection
+from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote
 
-from costguard.errors import BadAnswer, KeptByAnother
+from costguard.errors import BadAnswer, CloudError, KeptByAnother, NotFound
 from costguard.gce.errors import NoAnswer, Service
+from costguard.gce.fields import Garbled, moment
 from costguard.gce.session import Deadline, Http
 from costguard.gce.vertex.look import service_of
 from costguard.gce.vertex.resources import OVER
 from costguard.model.instance import kind_of_collection, vertex_id
 from costguard.model.keeper import COLAB_RUNTIME, CUSTOM_JOB, DEPLOYED_MODEL, Keeper
 from costguard.model.launch import OperationAnswer
+from costguard.model.observation import OperationStatus, SeenOperation
 
+_MOST_ASKED = 20  # operations that one look reads
 _CANCEL = "cancel."  # begins our name for a cancellation, which Google answers without an operation
 _COLLECTIONS = {CUSTOM_JOB: "customJobs", COLAB_RUNTIME: "notebookRuntimes", DEPLOYED_MODEL: "endpoints"}
 _ROLE_FILE = "deploy/iam-role-stop-kept.yaml"
@@ -61,14 +67,92 @@ def stop_progress(http: Http, keeper: Keeper, project: str, operation: str, dead
             _path(keeper, project), {}, project=project, what=what, deadline=deadline, service=service
         )
         return OperationAnswer(is_done=shown.get("state") in OVER, error_code="", error_message="")
-    path = f"/v1/projects/{quote(project, safe=':')}/locations/{keeper.place}/operations/{quote(operation)}"
-    what = f"Reading operation {operation}"
-    shown = http.get_json(path, {}, project=project, what=what, deadline=deadline, service=service)
+    shown = _read_operation(http, project, keeper.place, operation, deadline, service)
     error = shown.get("error") or {}
     return OperationAnswer(
         is_done=shown.get("done") is True,
         error_code=str(error.get("code") or ""),
         error_message=str(error.get("message") or ""),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    gce_id: str
+    name: str
+    region: str
+    operation: str
+
+
+@dataclass(slots=True)
+class AskedStops:
+    """Remembers the stops of runtimes and models that this process asked for, until Google says when they ended.
+
+    No list says when a runtime stopped or a model was undeployed; the operation does. Of a job its list does.
+    """
+
+    _asked: dict[str, list[_Asked]] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def note(self, project: str, gce_id: str, name: str, region: str, operation: str) -> None:
+        if not operation.startswith(_CANCEL):
+            with self._lock:
+                self._asked.setdefault(project, []).append(_Asked(gce_id, name, region, operation))
+
+    def ended(self, http: Http, project: str, running: Collection[str], deadline: Deadline) -> list[SeenOperation]:
+        """Returns those that are done. What still shows as running is asked about again at the next look."""
+        with self._lock:
+            pending = [one for one in self._asked.get(project, ()) if one.gce_id not in running]
+        seen: list[SeenOperation] = []
+        for one in pending[:_MOST_ASKED]:
+            try:
+                shown = _read_operation(http, project, one.region, one.operation, deadline, service_of(one.region))
+                if shown.get("done") is not True:
+                    continue
+                if "error" not in shown:
+                    seen.append(_stop_of(project, one, shown))
+            except (Garbled, NotFound):  # nothing more will be known of it
+                pass
+            except CloudError:
+                continue
+            with self._lock:
+                self._asked[project].remove(one)
+        return seen
+
+
+def _stop_of(project: str, one: _Asked, shown: dict[str, Any]) -> SeenOperation:
+    """Makes an operation at the end of the stop: until then machines may bill. Raises Garbled.
+
+    "If the operation has finished (successfully or not), this is the finish time" (updateTime of
+    GenericOperationMetadata, aiplatform.v1 of Google's API discovery).
+    """
+    metadata = (shown.get("metadata") or {}).get("genericMetadata") or {}
+    ended_at = moment(metadata.get("updateTime"))
+    return SeenOperation(
+        project=project,
+        operation_id=f"stop.{one.gce_id}.{one.operation}",
+        kind="stop",
+        target_id=one.gce_id,
+        target_name=one.name,
+        zone=one.region,
+        user="",
+        status=OperationStatus.DONE,
+        inserted_at=ended_at,
+        started_at=ended_at,
+        ended_at=ended_at,
+    )
+
+
+def _read_operation(
+    http: Http, project: str, region: str, operation: str, deadline: Deadline, service: Service
+) -> dict[str, Any]:
+    return http.get_json(
+        f"/v1/projects/{quote(project, safe=':')}/locations/{region}/operations/{quote(operation)}",
+        {},
+        project=project,
+        what=f"Reading operation {operation}",
+        deadline=deadline,
+        service=service,
     )
 
 

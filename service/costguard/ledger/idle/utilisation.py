@@ -53,10 +53,11 @@ class Measured:
 
 
 def running(connection: Connection, project: str) -> list[Running]:
-    """The project's VMs that run, in no order."""
+    """The project's VMs that run and may be measured, in no order: nothing measures what Vertex AI runs."""
     return [
-        Running(row.id, InstanceKey(project, row.gce_id), row.name, row.preset, shape_of(row), row.started_at)
+        Running(row.id, key, row.name, row.preset, shape_of(row), row.started_at)
         for row in connection.execute(*_running(project))
+        if not (key := InstanceKey(project, row.gce_id)).kind.is_of_vertex
     ]
 
 

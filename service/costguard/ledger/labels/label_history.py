@@ -19,7 +19,7 @@ from costguard.db.bulk import chunks
 from costguard.db.tables import instances, label_changes, label_days
 from costguard.db.types import storable
 from costguard.ledger.archived.history_days import outdate_since
-from costguard.model.keeper import CLUSTER_LABEL, KEEPER_LABEL, POOL_LABEL
+from costguard.model.keeper import CLUSTER_LABEL, KEEPER_LABEL, KIND_LABEL, POOL_LABEL
 from costguard.model.observation import SeenOperation
 
 _SETS_LABELS = frozenset({"setLabels", "update"})
@@ -152,7 +152,7 @@ def _with_later_changes(connection: Connection, changed: dict[tuple[int, str], d
     }
 
 
-_PARTS = {KEEPER_LABEL: "keeper", CLUSTER_LABEL: "cluster", POOL_LABEL: "cluster_pool"}
+_PARTS = {KEEPER_LABEL: "keeper", CLUSTER_LABEL: "cluster", POOL_LABEL: "cluster_pool", KIND_LABEL: "product"}
 
 
 def label_value(label: str) -> ColumnElement[str]:

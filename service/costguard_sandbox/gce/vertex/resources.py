@@ -212,13 +212,18 @@ class Vertex:
     def _operation(self, project: str, region: str, things: list[ManagedThing], done: Any) -> dict[str, Any]:
         """Machines bill until the operation is done. Ours: no recording says when their billing ends."""
         number = stable_id(f"vertex operation/{project}/{len(self._operations)}")
-        operation: dict[str, Any] = {"name": f"projects/{project}/locations/{region}/operations/{number}"}
+        metadata = {"createTime": zulu(self._timeline.now), "updateTime": zulu(self._timeline.now)}
+        operation: dict[str, Any] = {
+            "name": f"projects/{project}/locations/{region}/operations/{number}",
+            "metadata": {"genericMetadata": metadata},
+        }
         self._operations[operation["name"]] = operation
 
         def finish() -> None:
             for thing in things:
                 thing.end(self._timeline.now)
             done()
+            metadata["updateTime"] = zulu(self._timeline.now)
             operation.update(done=True, response={})
 
         self._later("vertex stop", number, finish)
