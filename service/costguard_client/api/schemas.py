@@ -449,6 +449,14 @@ class CheckpointBody(TypedDict):
     """The name of the file that is written last."""
     pattern: NotRequired[str]
     """The path of plain files, with {step} in it."""
+    publish: NotRequired[Literal["best", "latest"] | None]
+    """The checkpoint that is published: the `best` by the job's metric, or the `latest`; null: the best where
+    the job names a metric, else the latest.
+    """
+    publish_to: NotRequired[str]
+    """The folder, with the provider of the location, to which one complete checkpoint is copied as the job's
+    result once it has succeeded.
+    """
     resume: NotRequired[str]
     """The arguments added to the command to resume. {checkpoint}, {location} and {step} in it are replaced."""
     save_every: NotRequired[str]
@@ -514,6 +522,12 @@ class CheckpointPlanOut(TypedDict):
     """The name of the file that is written last."""
     pattern: str
     """The path of plain files, with {step} in it."""
+    publish: Literal["best", "latest"] | None
+    """The checkpoint that is published: the `best` by the job's metric, or the `latest`; null: the best where
+    the job names a metric, else the latest.
+    """
+    publish_to: str
+    """The folder to which one checkpoint is copied as the job's result; empty: none is."""
     resume: str
     """The arguments added to the command to resume. {checkpoint}, {location} and {step} in it are replaced."""
     save_every: str
@@ -4449,7 +4463,9 @@ class TransferOut(TypedDict):
     from_source: int | None
     """The bytes of a staged input that came from its source, which charges for them; null: not staged."""
     kind: str
-    """input or output."""
+    """input, output, or result: a checkpoint that is published."""
+    note: str
+    """For a result: which checkpoint it is; else empty."""
     seconds: int | None
     source: str
     state: Literal["running", "done", "skipped", "failed"]
