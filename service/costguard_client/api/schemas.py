@@ -4272,11 +4272,34 @@ class SweepResponse(TypedDict):
     halving: HalvingOut | None
     """Null: no member is stopped as a loser."""
     members: list[SweepMemberOut]
+    """Those with the best values come first."""
     metric: str
     """The regular expression that finds it; empty: none."""
     parameters: list[str]
     """The parameters' names, in order."""
+    result: SweepResultOut | None
+    """Null: no value of the metric is known."""
     sweep: SweepOut
+
+
+class SweepResultOut(TypedDict):
+    """The best checkpoint of the member with the best value of all."""
+
+    checkpoint: BestCheckpointOut | None
+    """Its best checkpoint; null: none is known."""
+    is_final: bool
+    """Whether all members are over, so that none may become better."""
+    job: str
+    member: int
+    """Its number."""
+    note: str
+    """Which checkpoint was copied; empty: none was."""
+    published_to: str
+    """The folder to which it was copied as the result; empty: to none."""
+    text: str
+    """All of that in words, and why nothing is published."""
+    value: str
+    """The best value of its metric."""
 
 
 SweepState = Literal["running", "succeeded", "failed", "cancelled"]
@@ -4465,7 +4488,7 @@ class TransferOut(TypedDict):
     kind: str
     """input, output, or result: a checkpoint that is published."""
     note: str
-    """For a result: which checkpoint it is; else empty."""
+    """Says which checkpoint a result is; empty for inputs and outputs."""
     seconds: int | None
     source: str
     state: Literal["running", "done", "skipped", "failed"]

@@ -108,14 +108,14 @@ class SweepMemberOut(Out):
 class SweepResultOut(Out):
     """The best checkpoint of the member with the best value of all."""
 
-    member: int = Field(description="Its number.")
+    member: int = Field(description="The number of the member.")
     job: str = read_from("job_id")
     value: str = Field(description="The best value of its metric.", examples=["0.3417"])
-    checkpoint: BestCheckpointOut | None = Field(description="Its best checkpoint; null: none is known.")
+    checkpoint: BestCheckpointOut | None = Field(description="The best checkpoint of the member; null: none is known.")
     published_to: str = Field(description="The folder to which it was copied as the result; empty: to none.")
-    note: str = Field(description="Which checkpoint was copied; empty: none was.")
+    note: str = Field(description="The words of its job about the checkpoint that was copied; empty: none was.")
     is_final: bool = Field(description="Whether all members are over, so that none may become better.")
-    text: str = Field(description="All of that in words, and why nothing is published.")
+    text: str = Field(description="A sentence with all of that, and with the reason why nothing is published.")
 
 
 class SweepsResponse(Out):
@@ -136,4 +136,4 @@ class SweepResponse(Out):
     )
     halving: HalvingOut | None = Field(description="Null: no member is stopped as a loser.")
     result: SweepResultOut | None = Field(description="Null: no value of the metric is known.")
-    members: Sequence[SweepMemberOut] = Field(description="Those with the best values come first.")
+    members: Sequence[SweepMemberOut] = Field(description="The members; those with the best values come first.")
