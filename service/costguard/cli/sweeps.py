@@ -290,7 +290,7 @@ def show_sweep(console: Console, answer: Answer) -> None:
         Column("Why", lambda member: sentence(member["reason"]) if member["reason"] else "", prose=True, spare=2),
     )
     show_table(console, columns, answer["members"])
-    if answer["result"] is not None:
+    if answer.get("result") is not None:
         say(console, answer["result"]["text"], "bold")
 
 

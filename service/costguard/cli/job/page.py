@@ -138,7 +138,7 @@ def _values(answer: Answer) -> Iterator[tuple[str, str]]:
         yield "step", _progress(answer)
     if (metric := job.get("metric")) is not None:
         yield "metric", _metric(metric)
-        if (kept := metric["kept"]) is not None:
+        if (kept := metric.get("kept")) is not None:
             yield "best checkpoint", f"step {kept['step']:,}, metric {kept['text']}: {kept['place']}"
     if spec["checkpoint"]:
         yield "checkpoint", _checkpoint(answer)
@@ -245,7 +245,7 @@ def _data(answer: Answer) -> Iterator[tuple[str, str]]:
     for one in spec["outputs"]:
         text = reported.get(("output", one["path"], one["destination"]), "")
         yield "output", f"{one['path']} to {one['destination']}{f'; {text}' if text else ''}"
-    if (plan := spec["checkpoint"]) is not None and (to := plan["publish_to"]):
+    if (plan := spec["checkpoint"]) is not None and (to := plan.get("publish_to")):
         which = {"best": "the best", "latest": "the newest"}.get(plan["publish"] or "", "a")
         text = reported.get(("result", plan["location"], to), f"{which} checkpoint, where it succeeds")
         yield "result", f"{to}; {text}"
