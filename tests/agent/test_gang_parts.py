@@ -201,7 +201,7 @@ def test_only_as_many_as_are_kept_stay_anywhere(tmp_path: Path) -> None:
 
 
 def test_best_checkpoint_of_all_nodes_stays_through_rounds(tmp_path: Path) -> None:
-    """By the same rule as on one VM, whole with the parts of all, also once the first node is another VM."""
+    """The rule is that of one VM; it is whole with the parts of all, also once the first node is another VM."""
     gang = PartsGang(tmp_path, 2, recorded_layout("dcp-nodes", 2), metric=r"val_loss (\S+)")
     values = {5: 3.0, 10: 1.0, 15: 2.0, 20: 4.0, 25: 1.5, 30: 5.0}
     gang.ready()

@@ -1,4 +1,4 @@
-"""One complete checkpoint is published as a job's result, whole or not at all, wherever an agent or a VM ends."""
+"""The agent publishes one complete checkpoint as a job's result, whole or not at all, wherever it or the VM ends."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ PLAIN = KINDS["marker"]
 
 
 def location(kind: Kind, values: Mapping[int, float | None]) -> dict[str, bytes]:
-    """Whole checkpoints of these steps, and the note of their values, as the agent leaves them."""
+    """Returns whole checkpoints of these steps, and the note of their values, as the agent leaves them."""
     objects: dict[str, bytes] = {}
     noted: dict[str, list[float]] = {}
     for step, value in values.items():
@@ -69,7 +69,7 @@ def publish(at_work: Stage) -> dict[str, Any]:
 
 @pytest.mark.parametrize("name", sorted(KINDS))
 def test_best_of_each_layout_is_published_whole_wherever_the_agent_ends(tmp_path: Path, name: str) -> None:
-    """Between every two objects: a reader sees all of it or nothing, and the agent that comes back ends it."""
+    """A reader sees all of it or nothing between every two objects, and the agent that comes back ends it."""
     kind = KINDS[name]
     if kind.is_mute:
         pytest.skip("names alone do not tell that it is whole")
@@ -149,7 +149,7 @@ def test_file_that_names_the_newest_checkpoint_names_the_published_one(tmp_path:
 
 
 def test_where_no_value_is_known_the_newest_is_published_and_it_says_so(tmp_path: Path) -> None:
-    """The same place, and the report says that nothing was compared."""
+    """The report says that nothing was compared."""
     store = MemoryStore(location(PLAIN, {100: None, 200: None}))
     at_work = stage(tmp_path, store)
     publish(at_work)
@@ -160,7 +160,7 @@ def test_where_no_value_is_known_the_newest_is_published_and_it_says_so(tmp_path
 
 
 def test_newest_is_published_where_that_is_asked_for(tmp_path: Path) -> None:
-    """However good an older one was; the marker has its own value."""
+    """It counts for nothing how good an older one was; the marker has its own value."""
     store = MemoryStore(location(PLAIN, {100: 1.0, 200: 2.0}))
     at_work = stage(tmp_path, store, publish={"to": f"{TO}/", "which": "latest"})
     publish(at_work)
@@ -266,7 +266,7 @@ wait("never")
 
 @pytest.mark.parametrize("code", [0, 3])
 def test_command_that_is_ended_when_flat_publishes(vm: Vm, guard: FakeGuard, s3: S3Server, code: int) -> None:
-    """Its result in any case, its outputs where it ended well; the exit says why it was asked."""
+    """The result is published in any case, outputs where it ended well; the exit says why it was asked."""
     model = str(vm.folder / "model")
     script = STOPS.replace("CODE", str(code))
     _train(

@@ -271,7 +271,7 @@ def test_runs_of_trackers_come_with_how_they_stand() -> None:
 
 
 def test_result_says_which_checkpoint_it_is() -> None:
-    """As the VM reported it, and before that what will be published."""
+    """The page has what the VM reported, and before that what will be published."""
     plan = {**DETAIL["spec"]["checkpoint"], "publish_to": "gs://lab/models/bert", "publish": "best"}
     before = {**DETAIL, "spec": {**DETAIL["spec"], "checkpoint": plan}}
     assert "gs://lab/models/bert; the best checkpoint, where it succeeds" in " ".join(shown(show_job, before).split())

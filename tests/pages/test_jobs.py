@@ -282,7 +282,7 @@ def test_data_that_no_vm_has_reported_on_is_shown(database: Database, client: Te
 def test_result_of_a_job_is_shown(
     database: Database, client: TestClient, state: JobState, sent: str | None, words: str
 ) -> None:
-    """Which checkpoint is published where, what became of it, and that none was."""
+    """The page says which checkpoint is published where, what became of it, and that none was."""
     plan = CheckpointPlan("s3://runs/12", "--from {checkpoint}", local="/out", publish_to="s3://models/bert")
     with database.write() as connection:
         job_rows.added(connection, state=state, checkpoint=plan)

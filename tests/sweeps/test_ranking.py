@@ -48,7 +48,7 @@ def test_members_are_ranked_by_their_best_values() -> None:
 
 
 def test_result_is_what_the_winner_published() -> None:
-    """With its checkpoint at the location, and in words."""
+    """The text has its checkpoint at the location, too."""
     result = result_of(with_best([line(1, "0.5"), line(2, "0.2")], "lower"), SENT)
     assert result is not None
     assert (result.member, result.published_to, result.is_final) == (2, TO, True)
@@ -73,7 +73,7 @@ def test_result_is_what_the_winner_published() -> None:
     ],
 )
 def test_what_is_not_published_says_why(winner: MemberRow, sent: DataTransfer | None, words: str) -> None:
-    """What is under way, or failed, is no publication."""
+    """A copy that is under way, or failed, is no publication."""
     result = result_of(with_best([line(1, "0.5"), winner], "lower"), sent)
     assert result is not None
     assert result.published_to == ""
@@ -81,7 +81,7 @@ def test_what_is_not_published_says_why(winner: MemberRow, sent: DataTransfer | 
 
 
 def test_result_is_final_once_all_members_are_over() -> None:
-    """One that waits may still become better."""
+    """A member that waits may still become better."""
     lines = with_best([line(1, "0.5"), line(2, "0.2"), line(3, None, None), line(4, "0.9", JobState.RUNNING)], "lower")
     result = result_of(lines, SENT)
     assert result is not None
@@ -91,7 +91,7 @@ def test_result_is_final_once_all_members_are_over() -> None:
 
 
 def test_last_vms_report_of_the_result_is_read(sqlite_url: str) -> None:
-    """As its agent sent it, with what it says of the checkpoint."""
+    """The report comes as its agent sent it, with what it says of the checkpoint."""
     with world(sqlite_url) as w:
         w.submit(checkpoint=PLAN)
         w.until_up("cg-j1-1")

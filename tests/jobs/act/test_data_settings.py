@@ -77,7 +77,7 @@ def test_without_a_container_nothing_is_mounted() -> None:
 
 @pytest.mark.parametrize(("metric", "which"), [(None, "latest"), (JobMetric("loss (.*)"), "best")])
 def test_the_agent_gets_the_place_of_the_result(metric: JobMetric | None, which: str) -> None:
-    """With it the job's id, by which it knows what earlier attempts left."""
+    """The job's id comes with it, by which it knows what earlier attempts left."""
     plan = CheckpointPlan("gs://acme/run", local="/out", publish_to="gs://acme/models/bert")
     training = replace(job(), spec=spec(outputs=(), checkpoint=plan, metric=metric))
     given = settings_for(training, attempt(), (), "https://guard.example")

@@ -152,7 +152,7 @@ def with_result(publish_to: str) -> JobSpec:
 
 
 def test_place_of_the_result_is_checked_as_those_of_outputs_are() -> None:
-    """Its address, and what it would be mixed with: inputs, outputs, the checkpoints."""
+    """The address is, and what it would be mixed with: inputs, outputs, the checkpoints."""
     assert refused(with_result("s3://acme/models/bert")) == []
     for place in ("models/bert", "s3://acme/.costguard/x", "s3://acme/run", "s3://acme/run/best", "s3://acme"):
         assert "checkpoint.publish_to" in [where for where, _ in refused(with_result(place))], place
@@ -163,7 +163,7 @@ def test_place_of_the_result_is_checked_as_those_of_outputs_are() -> None:
 
 
 def test_place_that_an_open_job_publishes_to_is_taken() -> None:
-    """Its outputs and its result alike."""
+    """Outputs and results are alike."""
     result, output = with_result("s3://acme/m"), with_output("/model", "s3://acme/m/final")
     for mine, other, where in (
         (result, output, "checkpoint.publish_to"),

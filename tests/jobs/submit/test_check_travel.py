@@ -121,7 +121,7 @@ def test_best_of_one_file_that_is_overwritten_is_refused() -> None:
 def test_published_is_the_best_where_the_job_names_a_metric(
     publish: str | None, metric: JobMetric | None, which: str
 ) -> None:
-    """Where it says nothing else."""
+    """The default is that, where it says nothing else."""
     spec = replace(SPEC, checkpoint=replace(RESULT, publish=publish), metric=metric)
     assert _parts(spec) == []
     assert published(spec) == which

@@ -71,8 +71,8 @@ class ReportedTransfer:
         amounts = {"bytes_done": size, "bytes_total": size, "files_done": files, "files_total": files}
         seconds = self._seconds()
         speed = round(size / seconds) if state == "done" and seconds else None
-        about = {"seconds": seconds, "bytes_per_s": speed, "error": error, **({"note": note} if note else {})}
-        self._phases.change(self._fields, state=state, **amounts, **about)
+        fields = {"seconds": seconds, "bytes_per_s": speed, "error": error, **({"note": note} if note else {})}
+        self._phases.change(self._fields, state=state, **amounts, **fields)
 
     def fail(self, error: str) -> None:
         self._phases.change(self._fields, state="failed", error=error)

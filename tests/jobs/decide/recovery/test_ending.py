@@ -209,7 +209,7 @@ def test_a_command_that_ignores_its_notice_is_not_waited_for() -> None:
 
 
 def test_agent_that_publishes_for_a_flat_job_is_waited_for() -> None:
-    """As long as it reports that it does, for an hour; not for a job that a user cancelled."""
+    """The guard waits while it reports that it does, for an hour; not for a job that a user cancelled."""
     flat = replace(job(), early=EarlyEnd.FLAT, cancel_asked_at=at("11:50"))
     stopped: dict[str, Any] = {"stop_asked_at": at("11:50"), "stop_why": "cancel"}
     for phase, of_job, ended in (

@@ -323,9 +323,9 @@ def _stop_ignored(run: PresentRun, job: Job, context: JobContext) -> RunEnd | No
     attempt, patience = run.attempt, context.terms.cancel_grace + _TO_HEAR
     if attempt.stop_asked_at is None:
         return None
-    due = asked = _since(attempt.stop_asked_at, context) + patience
+    due = latest = _since(attempt.stop_asked_at, context) + patience
     if job.early is EarlyEnd.FLAT and run.agent.phase in _BRINGS_AWAY and run.agent.at is not None:
-        due = max(asked, min(_since(run.agent.at, context) + patience, asked + _PUBLISHES))
+        due = max(latest, min(_since(run.agent.at, context) + patience, latest + _PUBLISHES))
     outcome, reason = _STOPPED_FOR.get(attempt.stop_why, _STOPPED_FOR["cancel"])
     return RunEnd(outcome, f"{reason}; its end was not reported", due, Notice.SILENCE, due)
 
