@@ -46,7 +46,7 @@ def _job_profiles() -> None:
     op.create_table(
         "job_profiles",
         sa.Column("job_id", sa.String(), nullable=False),
-        sa.Column("attempt_id", sa.BigInteger(), nullable=False),
+        sa.Column("attempt_id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
         sa.Column("run", sa.Integer(), nullable=False),
         sa.Column("number", sa.BigInteger(), nullable=False),
         sa.Column("windows", sa.Integer(), nullable=False),

@@ -3,6 +3,7 @@
 locals {
   keepers = {
     group       = "compute."
+    vertex      = "aiplatform."
     workbench   = "notebooks."
     workstation = "workstations."
   }

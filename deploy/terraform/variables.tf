@@ -41,12 +41,12 @@ variable "stop" {
 }
 
 variable "stop_through" {
-  description = "Keepers through whose own APIs VMs may be stopped: \"group\", \"workbench\", \"workstation\". Needs stop."
+  description = "Keepers through whose own APIs VMs may be stopped: \"group\", \"vertex\", \"workbench\", \"workstation\". Needs stop."
   type        = set(string)
   default     = []
   validation {
-    condition     = length(setsubtract(var.stop_through, ["group", "workbench", "workstation"])) == 0
-    error_message = "Expected group, workbench or workstation."
+    condition     = length(setsubtract(var.stop_through, ["group", "vertex", "workbench", "workstation"])) == 0
+    error_message = "Expected group, vertex, workbench or workstation."
   }
   validation {
     condition     = var.stop || length(var.stop_through) == 0

@@ -39,9 +39,6 @@ ELSEWHERE: Mapping[str, str] = {
     "costguard launch --like fb12": "needs an earlier job of that name; tests/cli/test_like.py runs it",
     "costguard alike": "needs runs of one script on several machines; tests/cli/test_commands.py runs it",
     "costguard lineage": "needs jobs that started from another; tests/cli/test_commands.py runs it",
-    "costguard savings": "needs tips that users followed; tests/cli/test_commands.py runs it",
-    "costguard executions": "needs executions of a workflow; tests/cli/test_commands.py runs it",
-    "costguard launch a100 --label": "needs an execution of a workflow; tests/cli/test_commands.py runs it",
     "costguard launch a100 --save-every": "needs a bucket; tests/agent/test_saving.py has an agent ask for saves",
     "costguard checkpoints gs://": "needs a bucket of Google's",
 }

@@ -37,6 +37,7 @@ RUN_BY: Mapping[str, str] = {
     "costguard executions": "tests/cli/test_commands.py",
     "costguard launch a100 --label": "tests/cli/test_commands.py",
     "costguard lineage": "tests/cli/test_commands.py",
+    "costguard profile j7k2m9q4": "tests/cli/test_commands.py",
     "costguard savings": "tests/cli/test_commands.py",
     "costguard bill read ": "tests/cli/test_bill.py",
     "costguard checkpoints ": "tests/cli/test_checkpoints.py",
@@ -94,6 +95,7 @@ RUN_BY: Mapping[str, str] = {
 ELSEWHERE: Mapping[str, str] = {
     **NOT_IN_THE_JOURNEY,
     "costguard launch --workdir": "the option's name; the journey launches with it",
+    "costguard launch --profile ...": "the option's name; tests/scenario/test_profile.py launches with it",
     "costguard launch a100x8 --nodes ": "needs PyTorch on each VM; tests/scenario/test_gang.py launches several",
     "costguard launch a100 --stage ": "needs a bucket; tests/agent/test_staging.py stages with a real S3 server",
     "costguard launch a100 --input ": "needs a bucket; tests/agent/test_data.py brings data from a real S3 server",

@@ -104,5 +104,5 @@ def test_names_of_functions_are_text(client: TestClient) -> None:
 def _boxes(client: TestClient, address: str) -> dict[str, str]:
     """Returns the label of each box by its address."""
     html = client.get(address).text
-    parts = [part for part in html.split("<a href=") if "aria-label=" in part and "% of the time" in part]
-    return {part.split('"')[1].replace("&amp;", "&"): part.split('aria-label="')[1].split('"')[0] for part in parts}
+    parts = [part for part in html.split("<a href=") if "<title>" in part and "% of the time" in part]
+    return {part.split('"')[1].replace("&amp;", "&"): part.split("<title>")[1].split("</title>")[0] for part in parts}

@@ -196,7 +196,8 @@ def put_back(connection: Connection) -> None:
     connection.execute(text("ALTER TABLE utilisation DROP COLUMN counted_to"))
     connection.execute(text("DROP TABLE gpu_use"))
     of_jobs = ("gang_rounds", "placement_policies", "schedule_runs", "schedules", "data_stages", "stage_uses")
-    for table in ("watched_projects", "searched_places", *of_jobs):
+    of_daily_life = ("limit_waits", "job_profiles", "job_places", "job_origins", "job_labels", "sweep_stops")
+    for table in ("watched_projects", "searched_places", *of_jobs, *of_daily_life):
         connection.execute(text(f"DROP TABLE {table}"))
         connection.execute(text("DELETE FROM changes WHERE table_name = :table"), {"table": table})
     connection.execute(text("DROP TABLE bill_commitment_hours"))
@@ -210,7 +211,12 @@ def put_back(connection: Connection) -> None:
         connection.execute(text(f"DROP TRIGGER count_{event}_attempts"))
     if connection.dialect.name != "sqlite":
         connection.execute(text("DROP TRIGGER count_change ON attempts"))
-    connection.execute(text("ALTER TABLE jobs DROP COLUMN gang_round"))
+    for column in ("gang_round", "early_why", "early_reason"):
+        connection.execute(text(f"ALTER TABLE jobs DROP COLUMN {column}"))
+    for column in ("halving", "halving_ended_at", "halving_ended_by"):
+        connection.execute(text(f"ALTER TABLE sweeps DROP COLUMN {column}"))
+    for column in ("kept_at", "kept_by"):
+        connection.execute(text(f"ALTER TABLE sweep_members DROP COLUMN {column}"))
     of_gangs = ("node", "formation", "round", "ready_round", "internal_address", "ended_round")
     of_groups = ("vm_group", "resize_request", "claimed_by")
     for column in ("address", "notice_s", *of_gangs, *of_groups):

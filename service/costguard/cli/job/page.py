@@ -138,7 +138,7 @@ def _values(answer: Answer) -> Iterator[tuple[str, str]]:
         yield "step", _progress(answer)
     if (metric := job.get("metric")) is not None:
         yield "metric", _metric(metric)
-        if (kept := metric.get("kept")) is not None:
+        if (kept := metric.get("kept")) is not None:  # an earlier server does not say it
             yield "best checkpoint", f"step {kept['step']:,}, metric {kept['text']}: {kept['place']}"
     if spec["checkpoint"]:
         yield "checkpoint", _checkpoint(answer)
