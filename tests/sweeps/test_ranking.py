@@ -34,9 +34,7 @@ def line(number: int, text: str | None, state: JobState | None = JobState.SUCCEE
     if state is not None:
         of_member = replace(job(**{"checkpoint": PLAN, **given}), state=state, reason="it ended")
         row = JobRow(of_member, Priced(), (), 0, 0, 20, metric=metric)
-    return MemberRow(
-        SweepMember(number, {"lr": "1"}, ("j1",) if row else (), "j1" if row else None), row, Priced(), metric
-    )
+    return MemberRow(SweepMember(number, {"lr": "1"}, jobs=("j1",) if row else ()), row, Priced(), metric)
 
 
 def test_members_are_ranked_by_their_best_values() -> None:

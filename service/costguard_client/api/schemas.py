@@ -4272,7 +4272,7 @@ class SweepResponse(TypedDict):
     halving: HalvingOut | None
     """Null: no member is stopped as a loser."""
     members: list[SweepMemberOut]
-    """Those with the best values come first."""
+    """The members; those with the best values come first."""
     metric: str
     """The regular expression that finds it; empty: none."""
     parameters: list[str]
@@ -4286,18 +4286,18 @@ class SweepResultOut(TypedDict):
     """The best checkpoint of the member with the best value of all."""
 
     checkpoint: BestCheckpointOut | None
-    """Its best checkpoint; null: none is known."""
+    """The best checkpoint of the member; null: none is known."""
     is_final: bool
     """Whether all members are over, so that none may become better."""
     job: str
     member: int
-    """Its number."""
+    """The number of the member."""
     note: str
-    """Which checkpoint was copied; empty: none was."""
+    """The words of its job about the checkpoint that was copied; empty: none was."""
     published_to: str
     """The folder to which it was copied as the result; empty: to none."""
     text: str
-    """All of that in words, and why nothing is published."""
+    """A sentence with all of that, and with the reason why nothing is published."""
     value: str
     """The best value of its metric."""
 
