@@ -63,9 +63,15 @@ class PartsGang:
     """`layout` gives the files of each node of a save, as a framework wrote them."""
 
     def __init__(
-        self, folder: Path, nodes: int, layout: Callable[[int], Sequence[Files]], plan: Mapping[str, str] | None = None
+        self,
+        folder: Path,
+        nodes: int,
+        layout: Callable[[int], Sequence[Files]],
+        plan: Mapping[str, str] | None = None,
+        metric: str = "",
     ) -> None:
         self._folder, self._layout, self._plan = folder, layout, {"keep": "2", **(plan or {})}
+        self._metric = metric
         self.bucket, self.round = SharedBucket(), 0
         self.events: list[list[dict[str, Any]]] = [[] for _ in range(nodes)]
         self._homes = itertools.count()
@@ -80,7 +86,7 @@ class PartsGang:
         plan = {"location": LOCATION, "local": str(home / "saved"), **self._plan}
         settings = AttemptSettings(
             attempt=f"a-{node}", job="one", checkpoint=plan, look_s=0.0, parts_s=0.0, resume_arguments=["{checkpoint}"],
-            gang={"node": str(node), "nodes": str(nodes)},
+            gang={"node": str(node), "nodes": str(nodes)}, metric_pattern=self._metric,
         )  # fmt: skip
         return Node(home, settings, self._agent(node, home, settings))
 

@@ -200,6 +200,27 @@ def test_only_as_many_as_are_kept_stay_anywhere(tmp_path: Path) -> None:
     assert not gang.left_over
 
 
+def test_best_checkpoint_of_all_nodes_stays_through_rounds(tmp_path: Path) -> None:
+    """The rule is that of one VM; it is whole with the parts of all, also once the first node is another VM."""
+    gang = PartsGang(tmp_path, 2, recorded_layout("dcp-nodes", 2), metric=r"val_loss (\S+)")
+    values = {5: 3.0, 10: 1.0, 15: 2.0, 20: 4.0, 25: 1.5, 30: 5.0}
+    gang.ready()
+    gang.begin()
+    for step, value in values.items():
+        if step == 20:
+            gang.lose(0)
+            gang.ready()
+            gang.begin()
+        gang.nodes[0].travel.evaluations.add(step, value)
+        gang.save(step)
+        gang.run()
+        best = min((one for one in values if one <= step), key=values.__getitem__)
+        assert {best, step} <= {one.step for one in gang.look()}
+    assert {one.step for one in gang.look()} == {30, 25, 15, 10}  # from 15 the second round resumed
+    reports = [event for event in gang.events[0] if event["kind"] == "best"]
+    assert (reports[-1]["of_step"], reports[-1]["value"]) == (10, "1.0")
+
+
 def test_an_older_checkpoint_that_is_whole_comes_after_the_newest(tmp_path: Path) -> None:
     """DeepSpeed's `latest` names the newest, and the older one is whole by its files."""
     gang = PartsGang(tmp_path, 2, recorded_layout("deepspeed-1", 2))

@@ -268,3 +268,14 @@ def test_runs_of_trackers_come_with_how_they_stand() -> None:
     text = shown(show_job, {**DETAIL, "trackers": runs}, width=300)
     assert "run abc has 3 points to come: MLflow cannot be reached." in text
     assert "run lab/bert/1, to which nothing was logged yet" in text
+
+
+def test_result_says_which_checkpoint_it_is() -> None:
+    """The page has what the VM reported, and before that what will be published."""
+    plan = {**DETAIL["spec"]["checkpoint"], "publish_to": "gs://lab/models/bert", "publish": "best"}
+    before = {**DETAIL, "spec": {**DETAIL["spec"], "checkpoint": plan}}
+    assert "gs://lab/models/bert; the best checkpoint, where it succeeds" in " ".join(shown(show_job, before).split())
+    text = "step 20, the best: its metric is 0.3; published: 1.0 GiB, 4 files"
+    sent = {"kind": "result", "source": plan["location"], "target": plan["publish_to"], "text": text}
+    after = {**before, "attempts": [ATTEMPT, {**SECOND, "transfers": [sent]}]}
+    assert f"gs://lab/models/bert; {text}" in " ".join(shown(show_job, after).split())

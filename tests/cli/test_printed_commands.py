@@ -99,6 +99,7 @@ ELSEWHERE: Mapping[str, str] = {
     "costguard launch a100x8 --nodes ": "needs PyTorch on each VM; tests/scenario/test_gang.py launches several",
     "costguard launch a100 --stage ": "needs a bucket; tests/agent/test_staging.py stages with a real S3 server",
     "costguard launch a100 --input ": "needs a bucket; tests/agent/test_data.py brings data from a real S3 server",
+    "costguard launch a100 --checkpoint ": "needs a bucket; tests/agent/test_result.py publishes to a real S3 server",
     "costguard launch a100 --mlflow-run ": "needs a server of MLflow; `make trackers` runs it",
     "curl ": "asks a server of the reader's own; tests/api asks the same address",
     "docker ": "needs Docker and a registry; tests/deploy reads the file that it builds from",

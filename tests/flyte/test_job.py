@@ -35,6 +35,8 @@ EVERYTHING = CostguardJob(
     marker="DONE",
     keep=2,
     uploads_itself=False,
+    publish_to="s3://models/best/{run}",
+    publish="latest",
     ceiling="60",
     max_vm_hours=40,
     deadline="2026-12-01T00:00:00Z",
@@ -89,6 +91,7 @@ def test_every_part_of_a_task_reaches_the_job() -> None:
     assert body.environment == {"RUN": "r7", "PLAIN": "{nothing}"}
     assert body.checkpoint is not None
     assert (body.checkpoint.location, body.checkpoint.resume) == ("s3://runs/r7", "--from {checkpoint} --seed 0.1")
+    assert (body.checkpoint.publish_to, body.checkpoint.publish) == ("s3://models/best/r7", "latest")
     assert (body.checkpoint.pattern, body.checkpoint.local, body.checkpoint.keep) == ("step-{step}.pt", "/data/out", 2)
     assert [(one.source, one.path) for one in body.inputs] == [("s3://acme-data/v7", "/data/in")]
     assert [(one.path, one.destination) for one in body.outputs] == [("/data/model", "s3://models/r7")]

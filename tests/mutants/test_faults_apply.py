@@ -35,6 +35,7 @@ ROOMS = {
     "refusals",
     "report",
     "restores",
+    "results",
     "retention",
     "schedules",
     "signatures",

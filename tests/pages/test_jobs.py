@@ -21,6 +21,7 @@ from costguard.db.transaction import Database
 from costguard.jobs.rows import agent_rows
 from costguard.jobs.rows import job_rows as jobs
 from costguard.model.attempt import AgentState, AttemptState
+from costguard.model.data import DataTransfer, TransferState
 from costguard.model.job import CheckpointPlan, JobInput, JobOutput, JobState, SeenCheckpoint
 from costguard.model.money import Money
 from costguard.trackers import rows as tracker_rows
@@ -268,6 +269,30 @@ def test_data_that_no_vm_has_reported_on_is_shown(database: Database, client: Te
     text = tidy(page_of(client, "/jobs/j7k2m9q4").text)
     assert "Input s3://acme-data/v7 in /data Output s3://acme-models/12 from /model" in text
     assert "Checkpoints s3://acme-runs/12 from /out, the newest 3 kept" in text
+
+
+@pytest.mark.parametrize(
+    ("state", "sent", "words"),
+    [
+        (JobState.RUNNING, None, "the newest checkpoint, once it has succeeded"),
+        (JobState.CANCELLED, None, "no checkpoint was published"),
+        (JobState.SUCCEEDED, "step 20, the newest", "step 20, the newest; published: 1.0 KiB"),
+    ],
+)
+def test_result_of_a_job_is_shown(
+    database: Database, client: TestClient, state: JobState, sent: str | None, words: str
+) -> None:
+    """The page says which checkpoint is published where, what became of it, and that none was."""
+    plan = CheckpointPlan("s3://runs/12", "--from {checkpoint}", local="/out", publish_to="s3://models/bert")
+    with database.write() as connection:
+        job_rows.added(connection, state=state, checkpoint=plan)
+        made = job_rows.attempt(connection, number=1)
+        done = DataTransfer(
+            "result", plan.location, plan.publish_to, TransferState.DONE, bytes_done=1024, note=sent or ""
+        )
+        agent = AgentState(NOW, 1, started_at=NOW, transfers=(done,) if sent else ())
+        agent_rows.hear(connection, made.id, agent)
+    assert f"Result s3://models/bert {words}" in tidy(page_of(client, "/jobs/j7k2m9q4").text)
 
 
 def test_a_hundred_preemptions_fit_one_page(database: Database, client: TestClient) -> None:

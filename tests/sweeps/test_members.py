@@ -214,7 +214,7 @@ def test_unchanged_job_runs_with_seeds_in_places_of_their_own() -> None:
     """A script without {seed} reads SEED; its checkpoints and outputs would otherwise be written over one another."""
     template = asked(
         command=("python", "train.py"),
-        checkpoint=CheckpointPlan("gs://lab/run/", uploads_itself=True),
+        checkpoint=CheckpointPlan("gs://lab/run/", local="/out", publish_to="gs://lab/best"),
         outputs=(JobOutput("/data/model", "gs://lab/models/{member}"), JobOutput("/data/log", "gs://lab/log")),
     )
     plans = planned(seeded(SweepOrder(template, {}, seeds=2)), "s1")
@@ -222,6 +222,7 @@ def test_unchanged_job_runs_with_seeds_in_places_of_their_own() -> None:
     assert (first.environment, second.environment) == ({"SEED": "1"}, {"SEED": "2"})
     assert first.checkpoint is not None
     assert first.checkpoint.location == "gs://lab/run/seed-1"
+    assert first.checkpoint.publish_to == "gs://lab/best/seed-1"
     assert [output.destination for output in second.outputs] == ["gs://lab/models/2", "gs://lab/log/seed-2"]
     assert not list(sharing_problems(plans))
     assert not list(parameter_problems(SweepOrder(template, {}, seeds=2)))

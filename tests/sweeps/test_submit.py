@@ -25,7 +25,7 @@ from costguard.model.job import CheckpointPlan, JobCode, JobInput, JobState
 from costguard.model.metric import MetricValue, SeenMetric
 from costguard.model.money import Money, Priced
 from costguard.model.sweep import SweepMember, SweepState
-from costguard.sweeps import listing, sweep_rows
+from costguard.sweeps import listing, ranking, sweep_rows
 from costguard.sweeps.turn import SweepsTurn
 
 ADA, BEN = "ada@lab.example", "ben@lab.example"
@@ -332,15 +332,15 @@ def test_oddity_of_one_sweep_keeps_no_other_waiting(office: JobSetup) -> None:
 def test_best_metric_of_all_members_is_marked() -> None:
     """The least or the greatest; what is not finite, or was not printed yet, is best of nothing."""
     lines = [_line(number, text) for number, text in enumerate(("0.5", "0.2", "nan", None), 1)]
-    assert [line.is_best for line in listing.with_best(lines, "lower")] == [False, True, False, False]
-    assert [line.is_best for line in listing.with_best(lines, "higher")] == [True, False, False, False]
+    assert [line.is_best for line in ranking.with_best(lines, "lower")] == [False, True, False, False]
+    assert [line.is_best for line in ranking.with_best(lines, "higher")] == [True, False, False, False]
 
 
-def _line(number: int, text: str | None) -> listing.MemberRow:
+def _line(number: int, text: str | None) -> ranking.MemberRow:
     value = None if text is None else MetricValue(text, 1, NOW)
     finite = value if value is not None and value.value is not None else None
     metric = None if value is None else SeenMetric("lower", value, finite)
-    return listing.MemberRow(SweepMember(number, {"lr": "1"}), None, Priced(), metric)
+    return ranking.MemberRow(SweepMember(number, {"lr": "1"}), None, Priced(), metric)
 
 
 def test_list_of_sweeps_has_the_newest_first(office: JobSetup) -> None:

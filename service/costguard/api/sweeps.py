@@ -34,6 +34,7 @@ from costguard.api.job.sweep_schemas import (
     SweepMemberOut,
     SweepOut,
     SweepResponse,
+    SweepResultOut,
     SweepsResponse,
 )
 from costguard.api.route import CHECKED, WRITTEN, Client, Key, acting, routes, via_of
@@ -319,6 +320,7 @@ def _detail(deps: Deps, sweep_id: str) -> SweepResponse:
         metric=detail.metric_pattern,
         better=detail.better,
         halving=None if detail.halving is None else HalvingOut.read(detail.halving),
+        result=None if detail.result is None else SweepResultOut.read(detail.result),
         members=[SweepMemberOut.read(member) for member in detail.members],
     )
 

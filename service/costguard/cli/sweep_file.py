@@ -28,6 +28,7 @@ checkpoint = "s3://lab/sweep/{lr}-{seed}"
 local = "/data/out"
 resume = "--resume_from_checkpoint {checkpoint}"
 output = ["/data/out/model=s3://lab/models/{sweep}/{member}"]
+publish-to = "s3://lab/best/{sweep}/{member}"   # the member's best checkpoint
 metric = 'val_loss (\S+)'
 work = "2h"              # how long each takes: then the quote and the ceiling can be compared
 """

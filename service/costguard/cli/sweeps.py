@@ -271,7 +271,7 @@ def show_sweeps(console: Console, answer: Answer, is_filtered: bool) -> None:
 
 
 def show_sweep(console: Console, answer: Answer) -> None:
-    """Prints its state and the table of its members; the best by its metric is marked."""
+    """Prints its state and the table of its members, the best by its metric first, and the sweep's result."""
     show_state(console, answer)
     parameters = [
         Column(name, lambda member, name=name: member["parameters"][name])  # type: ignore[misc]
@@ -290,9 +290,8 @@ def show_sweep(console: Console, answer: Answer) -> None:
         Column("Why", lambda member: sentence(member["reason"]) if member["reason"] else "", prose=True, spare=2),
     )
     show_table(console, columns, answer["members"])
-    best = next((member for member in answer["members"] if member["is_best"]), None)
-    if best is not None and (kept := best["metric"].get("kept")) is not None:
-        say(console, f"Best checkpoint, of member {best['number']} at step {kept['step']:,}: {kept['place']}", "bold")
+    if answer.get("result") is not None:
+        say(console, answer["result"]["text"], "bold")
 
 
 def show_state(console: Console, answer: Answer) -> None:

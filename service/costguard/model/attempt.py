@@ -19,6 +19,7 @@ from costguard.model.money import Money
 from costguard.model.progress import SeenProgress
 
 PUBLISHING = "publishing"
+SAVING = "saving"
 STANDING_BY = "standing_by"
 VM_HOURS = "vm_hours"  # why a command is stopped whose VMs have run for as long as they may
 HUNG = "hang"  # why a command is stopped that makes no progress and is to run again
@@ -28,7 +29,7 @@ FINAL_STOPS = frozenset({"ceiling", VM_HOURS, "deadline"})  # a limit of the job
 PHASES = {
     "downloading": "downloading its data",
     "setup": "running its setup",
-    "saving": "saving its checkpoints",
+    SAVING: "saving its checkpoints",
     PUBLISHING: "publishing its outputs",
     STANDING_BY: "ready, and waits for the VM before it to stop",
 }

@@ -112,7 +112,10 @@ class TransferState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class DataTransfer:
-    """A transfer on a VM, as its agent reported it last. `kind` is "input" or "output". None: not known."""
+    """A transfer on a VM, as its agent reported it last. `kind` is "input", "output" or "result". None: not known.
+
+    `note` says in words what a result is.
+    """
 
     kind: str
     source: str
@@ -125,6 +128,7 @@ class DataTransfer:
     bytes_per_s: int | None = None
     seconds: int | None = None
     error: str = ""
+    note: str = ""
     from_source: int | None = None  # bytes of a staged input that came from its source; None: it is not staged
 
     @property
@@ -140,7 +144,8 @@ class DataTransfer:
         speed = f", {size_text(self.bytes_per_s)} a second" if self.bytes_per_s else ""
         trouble = f"; {self.error}" if self.error else ""
         staged = "" if self.from_source is None else f", {size_text(self.from_source)} of it from its source"
-        return f"{verb}{self._amount()}{speed}{staged}{trouble}"
+        note = f"{self.note}; " if self.note and self.state is TransferState.DONE else ""
+        return f"{note}{verb}{self._amount()}{speed}{staged}{trouble}"
 
     def _amount(self) -> str:
         parts = [

@@ -17,6 +17,8 @@ from costguard_vm.model.checkpoint import LookFor
 
 AUTO = "auto"
 COSTGUARD = "Costguard"  # as the one that ends a job early
+BEST, LATEST = "best", "latest"
+PUBLISHED = (BEST, LATEST)  # which checkpoint is the job's result
 ASKED_BY = ("file", "SIGUSR1", "SIGUSR2")  # what a command can be asked by for a save, without ending it
 
 
@@ -87,6 +89,8 @@ class CheckpointPlan:
     keep: int = 3  # how many complete checkpoints the agent leaves at `location`; 0: all
     uploads_itself: bool = False  # the command writes to `location` by itself
     save_on: str | None = None  # how the running command is asked for a save: "file" or a signal's name; None: not
+    publish_to: str = ""  # the folder in a bucket to which the agent copies the result; "" publishes no checkpoint
+    publish: str | None = None  # which one that is; None: the best where the job names a metric, else the newest
     save_every: str = ""  # "auto", or a span such as 20min; "" leaves saving to the command
 
     @property
@@ -232,6 +236,21 @@ class JobSpec:
         """The runs of experiment trackers that it names."""
         runs = {Tracker.MLFLOW: self.mlflow_run, Tracker.WANDB: self.wandb_run}
         return {tracker: run for tracker, run in runs.items() if run}
+
+
+def published(spec: JobSpec) -> str:
+    """Returns which checkpoint a job publishes, BEST or LATEST; "" where it publishes none."""
+    plan = spec.checkpoint
+    if plan is None or not plan.publish_to:
+        return ""
+    return plan.publish or (BEST if spec.metric is not None else LATEST)
+
+
+def destinations_of(spec: JobSpec) -> dict[str, str]:
+    """Returns where a job publishes, by the part of the request that says so."""
+    places = {f"outputs.{number}.destination": one.destination for number, one in enumerate(spec.outputs)}
+    plan = spec.checkpoint
+    return {**places, **({"checkpoint.publish_to": plan.publish_to} if plan is not None and plan.publish_to else {})}
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from costguard.jobs.submit.check.checks import LONGEST_NAME
 from costguard.jobs.submit.placeholders import LATER, all_names_in, each_text, fill
 from costguard.jobs.submit.submission import JobRefusal, Submission
 from costguard.model.duration import span_text
-from costguard.model.job import JobKind
+from costguard.model.job import JobKind, destinations_of
 from costguard.model.moments import utc_text
 from costguard.schedules.schedule import Recurrence
 
@@ -90,7 +90,7 @@ def warnings(order: ScheduleOrder, following: Sequence[Submission]) -> Iterator[
                 yield "Runs that overlap would save to that place at the same time."
             break
     for one, other in pairwise(made.spec for made in following):
-        both = {output.destination for output in one.outputs} & {output.destination for output in other.outputs}
+        both = set(destinations_of(one).values()) & set(destinations_of(other).values())
         if both:
             yield f"Runs publish to the same place, {min(both)}, each over what the last published: {hint}."
             break

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import reduce
 
@@ -13,14 +13,13 @@ from costguard.jobs.listing.jobs import JobRow, rows_of
 from costguard.jobs.rows import job_rows
 from costguard.ledger.accrual import Accrual
 from costguard.model.job import JobState
-from costguard.model.metric import HIGHER, SeenMetric
+from costguard.model.metric import SeenMetric
 from costguard.model.money import ZERO, Money, Priced
 from costguard.model.sweep import Halving, MemberStop, Sweep, SweepMember
 from costguard.sweeps import gather, sweep_rows
 from costguard.sweeps.decide import SweepView
+from costguard.sweeps.ranking import MemberRow, SweepResult, ranked, result_of, sent_by, winner_of, with_best
 from costguard.sweeps.sweep_rows import SweepFilters
-
-WAITING = "waiting"  # the state of a member before its launch
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,46 +35,6 @@ class SweepRow:
     failed: int
     cancelled: int
     reserved: Money | None
-
-
-@dataclass(frozen=True, slots=True)
-class MemberRow:
-    """A member with its present job. `cost` is of all jobs that it has had. `row` is None before the first."""
-
-    member: SweepMember
-    row: JobRow | None
-    cost: Priced
-    metric: SeenMetric | None
-    is_best: bool = False
-
-    @property
-    def state(self) -> str:
-        return self.row.job.state.value if self.row is not None and self.member.job_id else WAITING
-
-    @property
-    def reason(self) -> str:
-        return self.row.job.reason if self.row is not None else ""
-
-    @property
-    def step(self) -> int | None:
-        return self.row.step if self.row is not None else None
-
-    @property
-    def attempts(self) -> int:
-        return len(self.row.attempts) if self.row is not None else 0
-
-    @property
-    def preemptions(self) -> int:
-        return self.row.preemptions if self.row is not None else 0
-
-    @property
-    def crashes(self) -> int:
-        return self.row.crashes if self.row is not None else 0
-
-    @property
-    def job_id(self) -> str | None:
-        """Returns its last job, which may have failed while the next is to be launched; None: it has had none."""
-        return self.row.job.id if self.row is not None else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +73,10 @@ class HalvingRow:
 
 @dataclass(frozen=True, slots=True)
 class SweepOverview:
-    """All about one sweep. `better` is "lower" or "higher", or "" where its members name no metric."""
+    """All about one sweep. `better` is "lower" or "higher", or "" where its members name no metric.
+
+    The members with the best values come first.
+    """
 
     row: SweepRow
     parameters: Sequence[str]
@@ -122,6 +84,7 @@ class SweepOverview:
     better: str
     metric_pattern: str
     halving: HalvingRow | None = None
+    result: SweepResult | None = None
 
 
 def sweeps_page(
@@ -147,11 +110,14 @@ def sweep_detail(connection: Connection, accrual: Accrual, sweep_id: str) -> Swe
     rows = {row.job.id: row for row in rows_of(connection, accrual, list(job_rows.of_ids(connection, every).values()))}
     first = sweep_rows.new_members(connection, sweep_id, [members[0].number])[0].spec.metric
     better = first.better if first is not None else ""
-    lines = [_member(member, rows) for member in members]
+    lines = with_best([_member(member, rows) for member in members], better)
+    winner = winner_of(lines)
+    sent = sent_by(connection, winner.row) if winner is not None and winner.row is not None else None
     return SweepOverview(
         row=_row(view),
         parameters=tuple(members[0].parameters),
-        members=with_best(lines, better),
+        members=ranked(lines, better),
+        result=result_of(lines, sent),
         better=better,
         metric_pattern=first.pattern if first is not None else "",
         halving=_halving(view),
@@ -173,19 +139,6 @@ def _member(member: SweepMember, rows: dict[str, JobRow]) -> MemberRow:
     measured = [row.metric for row in mine if row.metric is not None]  # a later job resumes from the one before
     metric = reduce(SeenMetric.then, measured) if measured else None
     return MemberRow(member, mine[-1] if mine else None, cost, metric)
-
-
-def with_best(lines: Sequence[MemberRow], better: str) -> list[MemberRow]:
-    """The same, with the best of all marked. A value that is not finite is best of nothing."""
-    values = {line.member.number: number for line in lines if (number := _number(line)) is not None}
-    if not better or not values:
-        return list(lines)
-    best = (max if better == HIGHER else min)(values, key=values.__getitem__)
-    return [replace(line, is_best=line.member.number == best) for line in lines]
-
-
-def _number(line: MemberRow) -> float | None:
-    return line.metric.best.value if line.metric is not None and line.metric.best is not None else None
 
 
 def _row(view: SweepView) -> SweepRow:

@@ -12,7 +12,7 @@ from math import prod
 from costguard.jobs.submit.check.checks import LONGEST_NAME, size_problem
 from costguard.jobs.submit.placeholders import LATER, all_names_in, each_text, fill, names_in
 from costguard.jobs.submit.submission import JobRefusal, Submission, shown
-from costguard.model.job import JobKind, JobSpec
+from costguard.model.job import JobKind, JobSpec, destinations_of
 from costguard.model.metric import HIGHER, LOWER, better_of
 from costguard.model.sweep import MOST_MEMBERS, Halving
 from costguard.model.words import list_text
@@ -136,7 +136,8 @@ def seeded(order: SweepOrder) -> SweepOrder:
     is_used = SEED in all_names_in(replace(spec, name=""))
     plan = spec.checkpoint
     if plan is not None and not plan.is_on_disk:
-        plan = replace(plan, location=_by_seed(plan.location))
+        result = _by_seed(plan.publish_to) if plan.publish_to else ""
+        plan = replace(plan, location=_by_seed(plan.location), publish_to=result)
     outputs = tuple(replace(output, destination=_by_seed(output.destination)) for output in spec.outputs)
     environment = spec.environment if is_used else {_SEED_VARIABLE: f"{{{SEED}}}", **spec.environment}
     spec = replace(spec, environment=environment, checkpoint=plan, outputs=outputs)
@@ -283,8 +284,8 @@ def _written_by(spec: JobSpec) -> Iterator[tuple[str, str]]:
     """
     if spec.checkpoint is not None and not spec.checkpoint.is_on_disk:
         yield "checkpoint.location", spec.checkpoint.location.rstrip("/") + "/"
-    for output in spec.outputs:
-        yield "outputs", output.destination.rstrip("/") + "/"
+    for where, destination in destinations_of(spec).items():
+        yield "outputs" if where.startswith("outputs.") else where, destination.rstrip("/") + "/"
 
 
 def described(refusals: Sequence[tuple[int, JobRefusal]], count: int) -> list[JobRefusal]:

@@ -449,6 +449,14 @@ class CheckpointBody(TypedDict):
     """The name of the file that is written last."""
     pattern: NotRequired[str]
     """The path of plain files, with {step} in it."""
+    publish: NotRequired[Literal["best", "latest"] | None]
+    """The checkpoint that is published: the `best` by the job's metric, or the `latest`; null: the best where
+    the job names a metric, else the latest.
+    """
+    publish_to: NotRequired[str]
+    """The folder, with the provider of the location, to which one complete checkpoint is copied as the job's
+    result once it has succeeded.
+    """
     resume: NotRequired[str]
     """The arguments added to the command to resume. {checkpoint}, {location} and {step} in it are replaced."""
     save_every: NotRequired[str]
@@ -514,6 +522,12 @@ class CheckpointPlanOut(TypedDict):
     """The name of the file that is written last."""
     pattern: str
     """The path of plain files, with {step} in it."""
+    publish: Literal["best", "latest"] | None
+    """The checkpoint that is published: the `best` by the job's metric, or the `latest`; null: the best where
+    the job names a metric, else the latest.
+    """
+    publish_to: str
+    """The folder to which one checkpoint is copied as the job's result; empty: none is."""
     resume: str
     """The arguments added to the command to resume. {checkpoint}, {location} and {step} in it are replaced."""
     save_every: str
@@ -4258,11 +4272,34 @@ class SweepResponse(TypedDict):
     halving: HalvingOut | None
     """Null: no member is stopped as a loser."""
     members: list[SweepMemberOut]
+    """The members; those with the best values come first."""
     metric: str
     """The regular expression that finds it; empty: none."""
     parameters: list[str]
     """The parameters' names, in order."""
+    result: SweepResultOut | None
+    """Null: no value of the metric is known."""
     sweep: SweepOut
+
+
+class SweepResultOut(TypedDict):
+    """The best checkpoint of the member with the best value of all."""
+
+    checkpoint: BestCheckpointOut | None
+    """The best checkpoint of the member; null: none is known."""
+    is_final: bool
+    """Whether all members are over, so that none may become better."""
+    job: str
+    member: int
+    """The number of the member."""
+    note: str
+    """The words of its job about the checkpoint that was copied; empty: none was."""
+    published_to: str
+    """The folder to which it was copied as the result; empty: to none."""
+    text: str
+    """A sentence with all of that, and with the reason why nothing is published."""
+    value: str
+    """The best value of its metric."""
 
 
 SweepState = Literal["running", "succeeded", "failed", "cancelled"]
@@ -4449,7 +4486,9 @@ class TransferOut(TypedDict):
     from_source: int | None
     """The bytes of a staged input that came from its source, which charges for them; null: not staged."""
     kind: str
-    """input or output."""
+    """input, output, or result: a checkpoint that is published."""
+    note: str
+    """Says which checkpoint a result is; empty for inputs and outputs."""
     seconds: int | None
     source: str
     state: Literal["running", "done", "skipped", "failed"]

@@ -63,6 +63,14 @@ class TaskOptions:
     """
     keep: int | None = None
     """The number of complete checkpoints that stay at the location, with `local`; 0: all."""
+    publish_to: str = ""
+    """The folder, with the provider of the location, to which one complete checkpoint is copied as the job's
+    result once it has succeeded.
+    """
+    publish: Literal["best", "latest"] | None = None
+    """The checkpoint that is published: the `best` by the job's metric, or the `latest`; null: the best where
+    the job names a metric, else the latest.
+    """
     uploads_itself: bool | None = None
     """True: the command itself writes to the location."""
     save_every: str = ""
@@ -187,6 +195,8 @@ PLACES: Mapping[str, str] = {
     "marker": "checkpoint.marker",
     "local": "checkpoint.local",
     "keep": "checkpoint.keep",
+    "publish_to": "checkpoint.publish_to",
+    "publish": "checkpoint.publish",
     "uploads_itself": "checkpoint.uploads_itself",
     "save_every": "checkpoint.save_every",
     "save_on": "checkpoint.save_on",
@@ -237,6 +247,7 @@ FILLED = frozenset(
         "environment",
         "checkpoint",
         "resume",
+        "publish_to",
         "labels",
         "mlflow_run",
         "wandb_run",

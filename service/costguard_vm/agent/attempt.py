@@ -282,15 +282,15 @@ class AgentAttempt:
 
     def _finish(self, ended: dict[str, Any]) -> None:
         """Brings away what must outlast the VM, then reports the exit; first of all where the VM ends in seconds."""
-        stop = self._state.stop
+        why = self._state.stop.get("why", "")
         if self._stop.ends_in_seconds:
             self._report_exit(ended)
         self._stop.in_last_seconds.append(lambda: self._report_exit(ended))
-        is_success = ended.get("reason") == "exited" and ended.get("code") == 0 and not stop
-        if is_success:  # also if it is asked to stop while its outputs are published
-            ended["asked"] = None
-        self._bring_away(ended, lambda: self._travel.finish(self._stop.carry_on, stop.get("why", "")))
-        self._bring_away(ended, lambda: finish_stage(self._stage(self._stop.carry_on), ended, is_success))
+        if not why and (ended.get("reason"), ended.get("code")) == ("exited", 0):
+            ended["asked"] = None  # also if it is asked to stop while its outputs are published
+        with self._phases.phase("saving"):
+            self._bring_away(ended, lambda: self._travel.finish(self._stop.carry_on, why))
+        self._bring_away(ended, lambda: finish_stage(self._stage(self._stop.carry_on), ended, why))
         self._bring_away({}, lambda: self._pieces.save(self._stop.carry_on, is_last=True))
         self._report_exit(ended)
 

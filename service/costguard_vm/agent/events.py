@@ -13,7 +13,7 @@ from typing import Any
 from .calls import HttpCalls
 from .failures import Trouble
 from .files import make_folder, names_in, read, remove, say, utc, write
-from .settings import AttemptSettings
+from .settings import FLAT, AttemptSettings
 
 MOST_BYTES = 512 << 10  # in one request
 DROPPED = ("heartbeat", "profile", "activity", "progress")  # where too many events wait, in this order; no others
@@ -151,7 +151,7 @@ class EventSender(threading.Thread):
             body, _ = self._http(self._url, self._headers, json.dumps({"sent_at": utc(), "events": events}).encode())
             answer = json.loads(body)
             if answer.get("cancel") is True:
-                self._on_cancel("hang" if answer.get("why") == "hang" else "cancel")
+                self._on_cancel(answer["why"] if answer.get("why") in ("hang", FLAT) else "cancel")
             if type(answer.get("drill")) is int:
                 self._on_drill(answer["drill"])
             if type(answer.get("save_every_s")) in (int, float):

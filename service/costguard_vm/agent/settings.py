@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from costguard_vm.model.log_pattern import LogPattern
 
 LOOKS_IN_A_MINUTE = 10  # at least
+FLAT = "flat"  # why a command is ended: its metric stands still, and what it saved is its result
 HANG_LOOKS = 4  # heartbeats without a step, at least, before a command counts as hung
 
 
@@ -62,6 +63,7 @@ class AttemptSettings(NamedTuple):
     stage_wait_s: float = 600.0
     stage_batch_bytes: int = 256 << 20
     outputs: dict[str, str] = {}
+    publish: dict[str, str] = {}
     publish_wait_s: float = 3600.0
     environment: dict[str, str] = {}
     secrets: dict[str, str] = {}
@@ -159,7 +161,7 @@ def read_settings(text: str) -> tuple[AttemptSettings, list[str]]:
     try:
         place = place_of(fitting.get("gang", {}))
         if place is not None and place.node and not place.is_elastic:  # what all have made is published by the first
-            fitting["outputs"] = {}
+            fitting["outputs"], fitting["publish"] = {}, {}
     except ValueError as error:
         wrong.append(f"gang: {error}")
         del fitting["gang"]

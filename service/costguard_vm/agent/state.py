@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from .files import boot_id, read_json, say, write_json
+from .settings import FLAT
 
 VM_ENDS = ("preemption", "maintenance", "shutdown")  # these do not come from the guard
 
@@ -63,7 +64,7 @@ class SavedState:
         if self.boot == before:
             return
         has_run = bool(self.of_runner("begun.json")) or "exit" in self.sent
-        if has_run and not self._has_succeeded() and self.stop.get("why") != "cancel":
+        if has_run and not self._has_succeeded() and self.stop.get("why") not in ("cancel", FLAT):
             self.run += 1
             self.sent, self.stop = [], {}
             if self.gang:  # the others cannot go on with that round either

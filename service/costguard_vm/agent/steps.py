@@ -3,8 +3,8 @@
 Those of BEFORE_COMMAND run at once, each as soon as those that it comes after have ended. A step may add to
 `stage.changes`, `stage.arguments` and `stage.environment`; it raises NotStarted, Trouble or TransferFailed where the
 command cannot be started. A step of AFTER_SUCCESS runs when the command ended by itself with code 0, before the exit is
-reported, and may change the report; a step of BEFORE_EXIT runs after every end. All must bear to be run again after the
-agent was killed.
+reported, and may change the report, and one of AFTER_FLAT where it was ended because its metric stood still; a step of
+BEFORE_EXIT runs after every end. All must bear to be run again after the agent was killed.
 """
 
 from __future__ import annotations
@@ -18,11 +18,12 @@ from typing import Any, Callable, Dict, NamedTuple, Tuple
 from .checkpoints import on_the_vm
 from .containers import AUTH_VARIABLE, pull_image
 from .runner import config_of
-from .settings import AttemptSettings, NotStarted, Unwanted
+from .settings import FLAT, AttemptSettings, NotStarted, Unwanted
 from .transfers.code import put_code
 from .transfers.inputs import fetch_inputs
 from .transfers.outputs import check_outputs, publish_outputs
 from .transfers.preparation import Stage
+from .transfers.result import check_result, publish_result
 from .watch.usage import gpus
 
 LOOK_S = 0.5  # until a step that waits sees that another one failed
@@ -81,16 +82,18 @@ BEFORE_COMMAND: Mapping[str, StepBefore] = {
     "secrets": StepBefore(read_secrets),
     "image": StepBefore(pull, ("secrets",)),
     "outputs": StepBefore(check_outputs, ("secrets",)),
+    "result": StepBefore(check_result, ("secrets",)),
     "inputs": StepBefore(fetch_inputs, ("outputs",)),
     "checkpoint": StepBefore(download_checkpoint, ("outputs",)),
     "peers": StepBefore(reach_peers),
 }
-AFTER_SUCCESS: tuple[AfterCommand, ...] = (publish_outputs,)
+AFTER_SUCCESS: tuple[AfterCommand, ...] = (publish_outputs, publish_result)
+AFTER_FLAT: tuple[AfterCommand, ...] = (publish_result,)
 BEFORE_EXIT: tuple[AfterCommand, ...] = ()  # the rest of the log
 
 
 # While another VM of the job trains, nothing is touched where that one writes.
-AFTER_GO = ("outputs", "checkpoint", "peers")
+AFTER_GO = ("outputs", "result", "checkpoint", "peers")
 
 
 def prepare_stage(stage: Stage) -> None:
@@ -168,7 +171,13 @@ def _is_checkpoint_among_inputs(stage: Stage) -> bool:
     return any(os.path.commonpath([saved, place]) in (saved, place) for place in places)
 
 
-def finish_stage(stage: Stage, ended: dict[str, Any], is_success: bool) -> None:
-    """`ended` is the report of the command's end, which steps may change."""
-    for step in (*(AFTER_SUCCESS if is_success else ()), *BEFORE_EXIT):
+def finish_stage(stage: Stage, ended: dict[str, Any], why: str) -> None:
+    """`ended` is the report of the command's end, which steps may change; `why` says why it had to stop, if it had.
+
+    A command that was ended because its metric stood still has saved its result. Its outputs are taken for whole only
+    where it then ended with code 0.
+    """
+    is_whole = ended.get("reason") == "exited" and ended.get("code") == 0
+    steps = AFTER_SUCCESS if is_whole and why in ("", FLAT) else AFTER_FLAT if why == FLAT else ()
+    for step in (*steps, *BEFORE_EXIT):
         step(stage, ended)

@@ -11,7 +11,7 @@ from .containers import kill_container
 from .events import EventSender
 from .files import utc
 from .runner import container, signal_group
-from .settings import AttemptSettings, NotStarted, Unwanted
+from .settings import FLAT, AttemptSettings, NotStarted, Unwanted
 from .state import VM_ENDS, SavedState
 from .watch.ranks import descendants, kill_tree
 
@@ -140,11 +140,20 @@ class CommandStop:
             stop = self._state.stop
             if stop and self._deadline == NEVER:
                 self._deadline = time.monotonic() + stop["grace_s"]
-            if stop and time.monotonic() >= self._deadline + (POWER_OFF_S if stop["why"] in VM_ENDS else 0):
+            if stop and time.monotonic() >= self._deadline + self._patience_s():
                 raise Unwanted(f"{self._state.stop['why']} came before all was brought away")
             if time.monotonic() >= latest:
                 return
             self.wait(min(seconds, self._settings.poll_s))
+
+    def _patience_s(self) -> float:
+        """Returns the seconds from the command's deadline on in which what it left may still be brought away.
+
+        One that was ended because its metric stands still has made its result, unless the VM ends as well.
+        """
+        if set(self._state.stop["reasons"]) == {FLAT}:
+            return self._settings.publish_wait_s
+        return POWER_OFF_S if self._state.stop["why"] in VM_ENDS else 0
 
     def hold(self, seconds: float) -> None:
         """Waits for something that the command needs. Raises where the command is not wanted any more."""

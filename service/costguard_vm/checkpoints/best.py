@@ -89,6 +89,11 @@ class KnownValues:
                 self._values[name] = (steps[name], value)
         return self._values != before
 
+    def of(self, name: str) -> float | None:
+        """Returns the value of one checkpoint; None where it is not known."""
+        pair = self._values.get(name)
+        return pair[1] if pair is not None else None
+
     def best(self) -> Best | None:
         """Returns the best; of equal values the earliest. None where no value is known."""
         if not self._values or not self.better:

@@ -11,7 +11,7 @@ from tests.jobs.jobbed import attempt, job
 
 from costguard.jobs.act.vm_request import VmMaker, data_mounts, settings_for
 from costguard.model.data import StageRules
-from costguard.model.job import JobInput, JobOutput, JobSpec
+from costguard.model.job import CheckpointPlan, JobInput, JobMetric, JobOutput, JobSpec
 
 DATA = JobInput("s3://acme-data/v7", "/data")
 MODEL = JobOutput("/data/model", "s3://acme-models/run-12")
@@ -73,3 +73,15 @@ def test_a_container_has_the_folders_of_its_data(mounts: tuple[str, ...], expect
 def test_without_a_container_nothing_is_mounted() -> None:
     """The command sees the VM's own folders."""
     assert data_mounts(spec(image="")) == []
+
+
+@pytest.mark.parametrize(("metric", "which"), [(None, "latest"), (JobMetric("loss (.*)"), "best")])
+def test_the_agent_gets_the_place_of_the_result(metric: JobMetric | None, which: str) -> None:
+    """The job's id comes with it, by which it knows what earlier attempts left."""
+    plan = CheckpointPlan("gs://acme/run", local="/out", publish_to="gs://acme/models/bert")
+    training = replace(job(), spec=spec(outputs=(), checkpoint=plan, metric=metric))
+    given = settings_for(training, attempt(), (), "https://guard.example")
+    assert given["publish"] == {"to": "gs://acme/models/bert", "which": which}
+    assert given["job"] == "j1"
+    plain = replace(job(), spec=spec(outputs=(), checkpoint=replace(plan, publish_to="")))
+    assert {"publish", "job"}.isdisjoint(settings_for(plain, attempt(), (), "https://guard.example"))

@@ -173,8 +173,9 @@ def test_a_job_that_is_to_stop_when_flat_is_finished_early(sqlite_url: str) -> N
         (event,) = w.events("JobStoppedWhenFlat")
         assert event.text.startswith("Job bert is stopped when flat, as it was to be: its eval_loss gained 0.0% of all")
         assert w.job().early is EarlyEnd.FLAT
-        assert w.beat("cg-j1-1")
-        w.exit("cg-j1-1", code=143, stop_request="cancel")
+        answer = w.answer("cg-j1-1", ("heartbeat", {"is_running": True, "step": 60}))
+        assert (answer.cancel, answer.why) == (True, "flat")
+        w.exit("cg-j1-1", code=143, stop_request="flat")
         w.settle()
         assert w.job().state is JobState.SUCCEEDED
         assert w.job().reason.startswith(
@@ -182,6 +183,20 @@ def test_a_job_that_is_to_stop_when_flat_is_finished_early(sqlite_url: str) -> N
         )
         assert len(w.attempts()) == 1
         assert len(w.events("JobSucceeded")) == 1
+
+
+def test_flat_job_whose_result_was_not_published_says_so(sqlite_url: str) -> None:
+    """It has succeeded all the same, and no other VM is launched for that."""
+    with world(sqlite_url) as w:
+        at_work(w, **FLAT)
+        standing(w)
+        w.beat("cg-j1-1")
+        ended = {"run": 1, "reason": "not_published", "code": 0, "asked": "flat", "error": "no permission"}
+        w.say("cg-j1-1", ("exit", ended))
+        w.settle()
+        assert w.job().state is JobState.SUCCEEDED
+        assert "could not be published: no permission" in w.job().reason
+        assert len(w.attempts()) == 1
 
 
 def test_a_flat_job_whose_vm_is_lost_is_not_launched_again(sqlite_url: str) -> None:

@@ -6,8 +6,10 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
+from tests.jobs.jobbed import job
 
 from costguard.jobs.submit.check import checks
+from costguard.jobs.submit.check.check_data import taken_problems
 from costguard.model.job import CheckpointPlan, JobInput, JobKind, JobOutput, JobSpec
 
 NOW = datetime(2026, 11, 22, tzinfo=UTC)
@@ -142,3 +144,33 @@ def test_a_development_vm_takes_no_data() -> None:
     """Nothing runs on it by itself, so nothing would be downloaded or published."""
     spec = replace(with_input("s3://acme-data/v7"), kind=JobKind.DEV, command=())
     assert [where for where, _ in refused(spec)] == ["inputs"]
+
+
+def with_result(publish_to: str) -> JobSpec:
+    plan = CheckpointPlan("s3://acme/run", "--from {checkpoint}", local="/out", publish_to=publish_to)
+    return replace(JOB, checkpoint=plan)
+
+
+def test_place_of_the_result_is_checked_as_those_of_outputs_are() -> None:
+    """The address is, and what it would be mixed with: inputs, outputs, the checkpoints."""
+    assert refused(with_result("s3://acme/models/bert")) == []
+    for place in ("models/bert", "s3://acme/.costguard/x", "s3://acme/run", "s3://acme/run/best", "s3://acme"):
+        assert "checkpoint.publish_to" in [where for where, _ in refused(with_result(place))], place
+    spec = replace(with_result("s3://acme/m"), outputs=(JobOutput("/model", "s3://acme/m/final"),))
+    assert [where for where, _ in refused(spec)] == ["checkpoint.publish_to"]
+    spec = replace(with_result("s3://acme/v7/m"), inputs=(JobInput("s3://acme/v7", "/data"),))
+    assert [where for where, _ in refused(spec)] == ["checkpoint.publish_to"]
+
+
+def test_place_that_an_open_job_publishes_to_is_taken() -> None:
+    """Outputs and results are alike."""
+    result, output = with_result("s3://acme/m"), with_output("/model", "s3://acme/m/final")
+    for mine, other, where in (
+        (result, output, "checkpoint.publish_to"),
+        (output, result, "outputs.0.destination"),
+        (result, result, "checkpoint.publish_to"),
+    ):
+        (refusal,) = taken_problems(mine, [job(**{name: getattr(other, name) for name in ("checkpoint", "outputs")})])
+        assert refusal.where == where
+        assert "publishes there too" in refusal.message
+    assert not list(taken_problems(result, [job(checkpoint=with_result("s3://acme/m2").checkpoint)]))

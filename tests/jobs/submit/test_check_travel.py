@@ -8,7 +8,7 @@ import pytest
 
 from costguard.jobs.submit.check.check_travel import travel_problems
 from costguard.jobs.submit.check.options import option_problems
-from costguard.model.job import CheckpointPlan, JobInput, JobKind, JobSpec
+from costguard.model.job import CheckpointPlan, JobInput, JobKind, JobMetric, JobSpec, published
 
 PLAN = CheckpointPlan("s3://lab/run", "--resume {checkpoint}")
 SPEC = JobSpec(JobKind.TRAINING, "t4", "demo", "ana@example.com", command=("python", "train.py"), checkpoint=PLAN)
@@ -81,3 +81,48 @@ def test_a_role_is_an_arn_and_no_key_is_given_with_it() -> None:
     assert _parts(spec) == []
     assert [refusal.where for refusal in option_problems(replace(spec, aws_role="training"))] == ["aws_role"]
     assert _parts(replace(spec, secrets={"AWS_ACCESS_KEY_ID": "projects/p/secrets/s"})) == ["aws_role"]
+
+
+RESULT = replace(PLAN, local="/data/out", publish_to="s3://lab/models/bert")
+
+
+@pytest.mark.parametrize(
+    ("plan", "where", "words"),
+    [
+        (replace(RESULT, local=""), "checkpoint.publish_to", "The agent publishes what it uploads"),
+        (replace(RESULT, publish_to="gs://lab/models"), "checkpoint.publish_to", "not with the provider"),
+        (replace(RESULT, publish_to="s3://lab/bert.pt"), "checkpoint.publish_to", "name a folder"),
+        (replace(RESULT, publish_to="", publish="best"), "checkpoint.publish_to", "add --publish-to"),
+        (replace(RESULT, publish="best"), "checkpoint.publish", "--metric"),
+    ],
+)
+def test_result_that_the_agent_could_not_publish_is_refused(plan: CheckpointPlan, where: str, words: str) -> None:
+    """Each with what to change."""
+    refusals = {one.where: one.message for one in travel_problems(replace(SPEC, checkpoint=plan))}
+    assert words in refusals[where]
+
+
+def test_best_of_one_file_that_is_overwritten_is_refused() -> None:
+    """It holds the newest alone, which may be published."""
+    plan = replace(RESULT, location="s3://lab/last.pt", local="/data/last.pt", publish="best")
+    spec = replace(SPEC, checkpoint=plan, metric=JobMetric("loss (.*)"))
+    assert _parts(spec) == ["checkpoint.publish"]
+    assert _parts(replace(spec, checkpoint=replace(plan, publish="latest"))) == []
+
+
+@pytest.mark.parametrize(
+    ("publish", "metric", "which"),
+    [
+        (None, None, "latest"),
+        (None, JobMetric("loss (.*)"), "best"),
+        ("latest", JobMetric("loss (.*)"), "latest"),
+    ],
+)
+def test_published_is_the_best_where_the_job_names_a_metric(
+    publish: str | None, metric: JobMetric | None, which: str
+) -> None:
+    """The default is that, where it says nothing else."""
+    spec = replace(SPEC, checkpoint=replace(RESULT, publish=publish), metric=metric)
+    assert _parts(spec) == []
+    assert published(spec) == which
+    assert published(replace(spec, checkpoint=replace(RESULT, publish_to=""))) == ""

@@ -109,7 +109,10 @@ class RegroupResponse(RoundResponse):
 class AgentEventsResponse(Out):
     cancel: bool = Field(description="True: the agent must notify the command and end it.")
     accepted_through: int = Field(description="Every event up to this number is stored.")
-    why: str = Field(description="`hang`: the command is cancelled to be restarted; else empty.")
+    why: str = Field(
+        description="`hang`: the command is cancelled to be restarted; `flat`: its metric stands still, and its result "
+        "is published; else empty."
+    )
     drill: int | None = Field(description="The preemption drill that the agent is to hold; null: none.")
     save_every_s: float | None = Field(description="The interval for saves, in seconds; null: not asked, or unknown.")
     go: GoResponse | None = Field(

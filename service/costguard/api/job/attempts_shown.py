@@ -40,7 +40,7 @@ class DiskOut(Out):
 class TransferOut(Out):
     """A download or upload of a VM, by its agent's last report."""
 
-    kind: str = Field(description="input or output.")
+    kind: str = Field(description="input, output, or result: a checkpoint that is published.")
     source: str
     target: str
     state: Annotated[str, one_of(TransferState)] = Field(description="`skipped`: all of it was there already.")
@@ -51,6 +51,10 @@ class TransferOut(Out):
     bytes_per_s: int | None
     seconds: int | None
     error: str = Field(description="The reason why it is tried again, while it is running.")
+    note: str = Field(
+        description="Says which checkpoint a result is; empty for inputs and outputs.",
+        examples=["step 20, the best: its metric is 1.0"],
+    )
     from_source: int | None = Field(
         description="The bytes of a staged input that came from its source, which charges for them; null: not staged."
     )

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from pydantic import Field, StrictInt
 
 from costguard.api.fields import CURRENCY, Amount, Body, Moment, Out, Seconds, Text, Usd, one_of, read_from
-from costguard.api.job.schemas import SeenMetricOut
+from costguard.api.job.schemas import BestCheckpointOut, SeenMetricOut
 from costguard.model.job import JobState
 from costguard.model.progress import UNITS
 from costguard.model.sweep import SweepState
@@ -105,6 +105,19 @@ class SweepMemberOut(Out):
     )
 
 
+class SweepResultOut(Out):
+    """The best checkpoint of the member with the best value of all."""
+
+    member: int = Field(description="The number of the member.")
+    job: str = read_from("job_id")
+    value: str = Field(description="The best value of its metric.", examples=["0.3417"])
+    checkpoint: BestCheckpointOut | None = Field(description="The best checkpoint of the member; null: none is known.")
+    published_to: str = Field(description="The folder to which it was copied as the result; empty: to none.")
+    note: str = Field(description="The words of its job about the checkpoint that was copied; empty: none was.")
+    is_final: bool = Field(description="Whether all members are over, so that none may become better.")
+    text: str = Field(description="A sentence with all of that, and with the reason why nothing is published.")
+
+
 class SweepsResponse(Out):
     as_of: Moment
     currency: str = CURRENCY
@@ -122,4 +135,5 @@ class SweepResponse(Out):
         description="The better direction of the metric, lower or higher; empty where there is no metric."
     )
     halving: HalvingOut | None = Field(description="Null: no member is stopped as a loser.")
-    members: Sequence[SweepMemberOut]
+    result: SweepResultOut | None = Field(description="Null: no value of the metric is known.")
+    members: Sequence[SweepMemberOut] = Field(description="The members; those with the best values come first.")

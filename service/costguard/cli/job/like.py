@@ -144,6 +144,9 @@ def _new_places(
         yield f"its checkpoints go to {new}"
         if _move(body, old, new):
             yield f"{new} stands for {old} in what it runs, too"
+    if (result := body.get("checkpoint", {}).get("publish_to")) and "publish_to" not in typed.get("checkpoint", {}):
+        body["checkpoint"]["publish_to"] = renamed(result, suffix)
+        yield f"its result goes to {body['checkpoint']['publish_to']}"
     if "outputs" in body and "outputs" not in typed:
         moved = [{**one, "destination": renamed(one["destination"], suffix)} for one in body["outputs"]]
         body["outputs"] = moved

@@ -245,6 +245,10 @@ def _data(answer: Answer) -> Iterator[tuple[str, str]]:
     for one in spec["outputs"]:
         text = reported.get(("output", one["path"], one["destination"]), "")
         yield "output", f"{one['path']} to {one['destination']}{f'; {text}' if text else ''}"
+    if (plan := spec["checkpoint"]) is not None and (to := plan.get("publish_to")):
+        which = {"best": "the best", "latest": "the newest"}.get(plan["publish"] or "", "a")
+        text = reported.get(("result", plan["location"], to), f"{which} checkpoint, where it succeeds")
+        yield "result", f"{to}; {text}"
     if (code := spec["code"]) is not None:
         branch = f" of {code['branch']}" if code["branch"] else ""
         commit = f"commit {code['commit'][:12]}{branch}" if code["commit"] else "in no repository"

@@ -17,7 +17,7 @@ from costguard.model.buying import RESERVED
 from costguard.model.data import StageRules
 from costguard.model.generation import GENERATION_LABEL, REQUEST_LABEL
 from costguard.model.instance import audience_of, region_of
-from costguard.model.job import CheckpointPlan, Job, JobKind, JobSpec
+from costguard.model.job import CheckpointPlan, Job, JobKind, JobSpec, destinations_of, published
 from costguard.model.launch import NO_NOTICE, Placement, Recipe, VmRequest, policy_name
 from costguard.model.options.job import JOB_OPTIONS
 from costguard.model.output import output_folder
@@ -207,11 +207,12 @@ def settings_for(
 
 
 def _data(job: Job) -> dict[str, object]:
-    spec = job.spec
+    spec, plan = job.spec, job.spec.checkpoint
     return {
-        "job": job.id if spec.outputs else "",
+        "job": job.id if destinations_of(spec) else "",
         "inputs": {one.path: one.source for one in spec.inputs},
         "outputs": {output.destination: output.path for output in spec.outputs},
+        "publish": {"to": plan.publish_to, "which": published(spec)} if plan is not None and plan.publish_to else {},
     }
 
 

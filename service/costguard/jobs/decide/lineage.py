@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from costguard.model.job import JobSpec
+from costguard.model.job import JobSpec, destinations_of
 
 MOST_JOBS = 500  # of a lineage that is shown
 _MOST_ORIGINS = 100  # addresses of one job
@@ -56,10 +56,10 @@ def folders_of(address: str) -> list[str]:
 
 
 def places_of(spec: JobSpec) -> list[str]:
-    """Returns the locations in buckets where the job stores: its checkpoints, then its outputs."""
+    """Returns the locations in buckets where the job stores: its checkpoints, then its outputs and its result."""
     plan = spec.checkpoint
     places = [plan.location] if plan is not None else []
-    places += [output.destination for output in spec.outputs]
+    places += destinations_of(spec).values()
     return list(dict.fromkeys(place.rstrip("/") for place in places if folders_of(place)))
 
 

@@ -30,7 +30,7 @@ from costguard.jobs.rows import (
 )
 from costguard.model.attempt import HUNG, STANDING_BY, Attempt
 from costguard.model.drill import Drill
-from costguard.model.job import Job, SeenCheckpoint
+from costguard.model.job import EarlyEnd, Job, SeenCheckpoint
 from costguard.model.ports import Clock
 from costguard.spend import burning
 
@@ -107,7 +107,7 @@ class EventsAnswer:
 
     cancel: bool
     accepted_through: int
-    why: str = ""  # "hang": it is to run again
+    why: str = ""  # "hang": it is to run again; "flat": what it saved is its result
     drill: int | None = None  # the number of the drill that the agent is to hold
     go: GoAhead | None = None  # for a VM that stands by
     regroup: RoundWord | None = None  # the round that a gang's VM is to get ready for
@@ -200,6 +200,7 @@ class _Heard:
 
     attempt: Attempt
     is_job_cancelled: bool
+    early: EarlyEnd | None  # why Costguard ends its job before its command is done
     update: AgentUpdate
 
     @property
@@ -306,6 +307,8 @@ def _answer(one: _Heard, drill: Drill | None, go: GoAhead | None) -> EventsAnswe
     attempt, is_open = one.attempt, one.attempt.is_open
     stop = one.is_job_cancelled or attempt.stop_asked_at is not None or not is_open
     why = HUNG if attempt.stop_why == HUNG and is_open and not one.is_job_cancelled else ""
+    if one.early is EarlyEnd.FLAT and is_open:
+        why = EarlyEnd.FLAT.value
     is_its = drill is not None and drill.attempt_id in (None, attempt.id) and is_open and not stop
     is_its = is_its and not attempt.stands_by
     number = drill.number if is_its and drill else None

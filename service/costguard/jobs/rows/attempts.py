@@ -20,6 +20,7 @@ from costguard.jobs.rows.reported import agent_fields
 from costguard.model.attempt import AgentState, Attempt, AttemptState, EndedRound, Exit, Outcome
 from costguard.model.generation import FIRST
 from costguard.model.instance import ProvisioningModel
+from costguard.model.job import EarlyEnd
 from costguard.model.launch import AddressChoice
 from costguard.model.metric import SeenMetric
 from costguard.model.money import Money
@@ -300,15 +301,17 @@ def called(connection: Connection, name: str) -> tuple[Attempt, bool] | None:
 
     Without the output, which is long and about to be replaced.
     """
-    return all_called(connection, [name]).get(name)
+    row = all_called(connection, [name]).get(name)
+    return row[:2] if row is not None else None
 
 
-def all_called(connection: Connection, names: Collection[str]) -> dict[str, tuple[Attempt, bool]]:
-    """The same of many, by their names; one that there is not is left out."""
-    rows: dict[str, tuple[Attempt, bool]] = {}
+def all_called(connection: Connection, names: Collection[str]) -> dict[str, tuple[Attempt, bool, EarlyEnd | None]]:
+    """Reads attempts by their names, whether their jobs are cancelled, and why Costguard ends them early."""
+    rows: dict[str, tuple[Attempt, bool, EarlyEnd | None]] = {}
     for some in chunks({str(storable(name)) for name in names}):
         for row in connection.execute(_CALLED, {"called": some}):
-            rows.setdefault(row.name, (attempt_of(row), row.cancel_asked_at is not None))
+            early = EarlyEnd(row.early_why) if row.early_why else None
+            rows.setdefault(row.name, (attempt_of(row), row.cancel_asked_at is not None, early))
     return rows
 
 
@@ -352,7 +355,7 @@ def _of_instances(column: ColumnElement[str], project: str, values: list[str]) -
 _LIVE = select(*WITHOUT_TEXTS).where(text(LIVE_ATTEMPT))
 # Made once: a thousand agents are heard every few seconds, and making a statement takes longer than running it.
 _CALLED = (
-    select(*WITHOUT_TEXTS, attempts.c.transfers, jobs.c.cancel_asked_at)
+    select(*WITHOUT_TEXTS, attempts.c.transfers, jobs.c.cancel_asked_at, jobs.c.early_why)
     .join_from(attempts, jobs, jobs.c.id == attempts.c.job_id)
     .where(attempts.c.name.in_(bindparam("called", expanding=True)))
 )

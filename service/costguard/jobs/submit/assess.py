@@ -38,7 +38,7 @@ from costguard.model.access import Authority
 from costguard.model.buying import models_of
 from costguard.model.data import DataMove, StagedShare
 from costguard.model.instance import ProvisioningModel, Shape, region_of
-from costguard.model.job import JobKind, JobSpec
+from costguard.model.job import JobKind, JobSpec, destinations_of
 from costguard.model.launch import AddressChoice, Recipe
 from costguard.model.money import Money
 from costguard.model.ports import Checkpoints, Clock, DataPlaces
@@ -144,7 +144,7 @@ class Assessor:
         with self._database.read() as connection:
             accrual = accrual_at(connection, self._clock.now())
             hourly_rates = _of_all(rates(made, machine, made.zones, accrual, addresses), spec.nodes)
-            if spec.outputs:
+            if destinations_of(spec):
                 refusals += check_data.taken_problems(spec, job_rows.open_jobs(connection))
             seen, save = self._history.read(connection, self._clock.now()), drills.last_save(connection, spec)
             chosen = submission.overrides.zones or ()

@@ -9,7 +9,7 @@ from costguard.errors import CheckpointError, CheckpointLocationMissing
 from costguard.jobs.submit.cost import egress
 from costguard.jobs.submit.submission import JobRefusal
 from costguard.model.data import DataMove, StageRules, StoredSize
-from costguard.model.job import JobKind, JobSpec, Staging
+from costguard.model.job import JobKind, JobSpec, Staging, destinations_of
 from costguard.model.ports import DataPlaces
 
 # Of the command's environment, by which clients of S3 and of Cloud Storage find another endpoint than the cloud's own
@@ -62,6 +62,10 @@ def look_at_data(
             size = _size(where, output.destination, endpoint, places, refusals, warnings)
             _check_destination(where, output.destination, size, refusals, warnings)
         moves.append(egress.of_output(number, spec, bool(endpoint)))
+    result, where = destinations_of(spec).get("checkpoint.publish_to"), "checkpoint.publish_to"
+    if result and where not in wrong:
+        size = _size(where, result, _endpoint(spec, result), places, refusals, warnings)
+        _check_destination(where, result, size, refusals, warnings)
     return DataLook(tuple(moves), tuple(refusals), tuple(warnings))
 
 

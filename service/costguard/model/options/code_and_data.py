@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from datetime import timedelta
 
-from costguard.model.job import ASKED_BY, AUTO, CheckpointPlan, Staging
+from costguard.model.job import ASKED_BY, AUTO, PUBLISHED, CheckpointPlan, Staging
 from costguard.model.options.option import LONGEST_TEXT, LONGEST_WORD, Flag, Input, Option, Panel, Takes
 from costguard_vm.model.checkpoint import Framework
 
@@ -238,6 +238,35 @@ CHECKPOINTS = (
         description="The number of complete checkpoints that stay at the location, with `local`; 0: all.",
         flag=Flag("--keep", "N", "Checkpoints that stay at --checkpoint; 0: all. Default: 3."),
         input=Input("How many to keep in the bucket", "3 if left empty; 0 keeps all", "3"),
+    ),
+    Option(
+        place="checkpoint.publish_to",
+        takes=Takes.TEXT,
+        panel=Panel.CHECKPOINTS,
+        description="The folder, with the provider of the location, to which one complete checkpoint is copied as the "
+        "job's result once it has succeeded.",
+        description_in_job="The folder to which one checkpoint is copied as the job's result; empty: none is.",
+        examples=("gs://lab/models/bert",),
+        flag=Flag("--publish-to", "URI", "The folder to which a checkpoint is copied as the result on success."),
+        input=Input("Publish a checkpoint to", "as the result, once the job has succeeded", "gs://lab/models/bert"),
+        filled=True,
+    ),
+    Option(
+        place="checkpoint.publish",
+        takes=Takes.CHOICE,
+        choices=PUBLISHED,
+        panel=Panel.CHECKPOINTS,
+        description="The checkpoint that is published: the `best` by the job's metric, or the `latest`; null: the best "
+        "where the job names a metric, else the latest.",
+        flag=Flag(
+            "--publish",
+            "|".join(PUBLISHED),
+            "Publish the best checkpoint by --metric, or the latest. Default: the best, if there is a metric.",
+        ),
+        input=Input(
+            "Which one",
+            words=(("", "the best if there is a metric"), ("best", "the best"), ("latest", "the newest")),
+        ),
     ),
     Option(
         place="checkpoint.uploads_itself",

@@ -26,7 +26,7 @@ from costguard.model.access import Permission, Principal
 from costguard.model.attempt import Attempt, AttemptState, GangRound, Interruption
 from costguard.model.data import DataTransfer
 from costguard.model.instance import InstanceKey, gpu_words
-from costguard.model.job import Job, JobKind, JobState, SeenCheckpoint
+from costguard.model.job import BEST, Job, JobKind, JobState, SeenCheckpoint, published
 from costguard.model.metric import SeenMetric
 from costguard.model.money import ZERO, Money, Priced
 from costguard.model.options.job import JOB_OPTIONS
@@ -139,6 +139,18 @@ class JobPage:
     rounds: Sequence[GangRound]
     drills: DrillTable
     transfers: Mapping[tuple[str, str, str], DataTransfer]  # of the latest VM, by kind, source and target
+
+    @property
+    def result(self) -> str:
+        """Returns words about the checkpoint that it publishes as its result; "" where it publishes none."""
+        plan, which = self.job.spec.checkpoint, published(self.job.spec)
+        if plan is None or not which:
+            return ""
+        if (sent := self.transfers.get(("result", plan.location, plan.publish_to))) is not None:
+            return sent.text
+        if self.job.state.is_over:
+            return "no checkpoint was published"
+        return f"{'the best' if which == BEST else 'the newest'} checkpoint, once it has succeeded"
 
     @property
     def options(self) -> list[tuple[str, str, bool]]:

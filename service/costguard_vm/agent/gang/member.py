@@ -118,9 +118,9 @@ class GangMember:
             stage.reach_peers = lambda: self._reach_peers(stage, os.path.dirname(step_file))
 
     def _leave_outputs(self, stage: Stage) -> None:
-        """Leaves the outputs, which all have made, to the first of the round."""
+        """Leaves outputs and result, which all have made, to the first of the round."""
         if self._rounds.rank:
-            stage.settings = stage.settings._replace(outputs={})
+            stage.settings = stage.settings._replace(outputs={}, publish={})
 
     def _stand_by(self, stage: Stage) -> Mapping[str, Any]:
         if ROUND_ENDED in self._state.sent:  # the check failed, and then the agent was killed

@@ -82,14 +82,14 @@ class Publisher:
                 text = f"there is nothing at {output.path}"
                 reported.fail(text)
                 raise TransferFailed(text, True)
-            self._patiently(reported, partial(self._upload, output, reported))
+            with_patience(self._stage, reported, partial(self._upload, output, reported))
         return transfers
 
     def publish_all(self, transfers: dict[str, ReportedTransfer]) -> None:
         """All of it waits: from here to the last marker nothing is uploaded any more. Raises TransferFailed."""
         for output in self._outputs:
             reported = transfers[output.destination]
-            self._patiently(reported, partial(self._publish, output))
+            with_patience(self._stage, reported, partial(self._publish, output))
             reported.end("done", *amount(output.local))
 
     def forget(self) -> None:
@@ -113,7 +113,7 @@ class Publisher:
             delete(transfer, f"{folder}/{name}")
             return
         if MARKER in transfer.listing(destination):
-            if not self._is_ours(destination):
+            if not marker_of(transfer, destination, self._job):
                 raise TransferFailed(f"another job published at {destination} meanwhile, and its output is kept", True)
         else:
             names = names_in(output.local)
@@ -131,30 +131,7 @@ class Publisher:
         return json.dumps({**named, "published_at": utc(), "files": files, "bytes": size}).encode()
 
     def _clean_up(self, output: Output) -> None:
-        """Removes leftovers of earlier runs of this job: half of an output without its marker, and waiting files."""
-        transfer = self._stage.transfer
-        below = transfer.listing(output.waiting)
-        left = {name for name in below if name.startswith(f"cg-{self._job}-") and self._job}
-        others = {_run_of(name) for name in left} - {self._own}
-        torn: set[str] = set()
-        for other in others:
-            if f"{other}.json" in below:
-                with contextlib.suppress(ValueError, NothingThere):
-                    torn.update(json.loads(transfer.read(f"{output.waiting}/{other}.json", 0, 1 << 30)))
-        if torn and MARKER not in transfer.listing(output.destination):
-            say(f"removing {len(torn)} files of an output that was published in part at {output.destination}")
-            delete(transfer, output.destination, sorted(torn))
-        for other in sorted(others):
-            delete(transfer, f"{output.waiting}/{other}")
-            delete(transfer, f"{output.waiting}/{other}.json")
-
-    def _is_ours(self, destination: str) -> bool:
-        """Says whether a run of this job has published, and ended before it could report that."""
-        try:
-            marker = json.loads(self._stage.transfer.read(f"{destination}/{MARKER}", 0, 4096))
-        except (ValueError, NothingThere):
-            return False
-        return isinstance(marker, dict) and bool(self._job) and marker.get("job") == self._job
+        clean_up(self._stage.transfer, output.waiting, output.destination, self._job, self._own)
 
     def _make_folder(self, output: Output) -> None:
         """Makes the folder that the command writes into.
@@ -167,23 +144,6 @@ class Publisher:
             os.makedirs(folder)
             if self._stage.settings.image:
                 os.chmod(folder, 0o1777)  # noqa: S103
-
-    def _patiently(self, reported: ReportedTransfer, work: Callable[[], None]) -> None:
-        """Hours of work may depend on it: trouble that may pass gets time to."""
-        settings = self._stage.settings
-        until, pause = time.monotonic() + settings.publish_wait_s, settings.retry_s
-        while True:
-            try:
-                work()
-                return
-            except TransferFailed as problem:
-                if problem.repeats or time.monotonic() >= until:
-                    reported.fail(str(problem))
-                    raise
-                reported.trouble(str(problem))
-                say(f"not published yet: {problem}")
-                self._stage.wait(pause)
-                pause = min(2 * pause, settings.retry_most_s)
 
 
 def check_outputs(stage: Stage) -> None:
@@ -211,6 +171,57 @@ def publish_outputs(stage: Stage, ended: dict[str, Any]) -> None:
             publisher.forget()
         except Exception as left:
             say(f"what waited to be published is left: {left}")
+
+
+def clean_up(transfer: Transfer, waiting: str, destination: str, job: str, own: str) -> None:
+    """Removes leftovers of earlier runs of this job: half of an output without its marker, and waiting files.
+
+    `own` is the present run, whose files stay. Raises TransferFailed.
+    """
+    below = transfer.listing(waiting)
+    left = {name for name in below if name.startswith(f"cg-{job}-") and job}
+    others = {_run_of(name) for name in left} - {own}
+    torn: set[str] = set()
+    for other in others:
+        if f"{other}.json" in below:
+            with contextlib.suppress(ValueError, NothingThere):
+                torn.update(json.loads(transfer.read(f"{waiting}/{other}.json", 0, 1 << 30)))
+    if torn and MARKER not in transfer.listing(destination):
+        say(f"removing {len(torn)} files of an output that was published in part at {destination}")
+        delete(transfer, destination, sorted(torn))
+    for other in sorted(others):
+        delete(transfer, f"{waiting}/{other}")
+        delete(transfer, f"{waiting}/{other}.json")
+
+
+def marker_of(transfer: Transfer, destination: str, job: str) -> dict[str, Any]:
+    """Returns the marker of a run of this job, which may have ended before it could report that it has published.
+
+    Empty where there is none, or that of another job.
+    """
+    try:
+        marker = json.loads(transfer.read(f"{destination}/{MARKER}", 0, 1 << 16))
+    except (ValueError, NothingThere):
+        return {}
+    return marker if isinstance(marker, dict) and job and marker.get("job") == job else {}
+
+
+def with_patience(stage: Stage, reported: ReportedTransfer, work: Callable[[], None]) -> None:
+    """Gives trouble that may pass time to, since hours of work may depend on it. Raises TransferFailed."""
+    settings = stage.settings
+    until, pause = time.monotonic() + settings.publish_wait_s, settings.retry_s
+    while True:
+        try:
+            work()
+            return
+        except TransferFailed as problem:
+            if problem.repeats or time.monotonic() >= until:
+                reported.fail(str(problem))
+                raise
+            reported.trouble(str(problem))
+            say(f"not published yet: {problem}")
+            stage.wait(pause)
+            pause = min(2 * pause, settings.retry_most_s)
 
 
 def names_in(local: str) -> list[str]:

@@ -66,12 +66,13 @@ class ReportedTransfer:
         """It is tried again."""
         self._phases.change(self._fields, error=error)
 
-    def end(self, state: str, files: int, size: int, error: str = "") -> None:
-        """`state` is done or skipped; what was moved is all of it, also what was there before."""
+    def end(self, state: str, files: int, size: int, error: str = "", note: str = "") -> None:
+        """`state` is done or skipped; what was moved is all of it, also what was there before. `note` is for people."""
         amounts = {"bytes_done": size, "bytes_total": size, "files_done": files, "files_total": files}
         seconds = self._seconds()
         speed = round(size / seconds) if state == "done" and seconds else None
-        self._phases.change(self._fields, state=state, **amounts, seconds=seconds, bytes_per_s=speed, error=error)
+        fields = {"seconds": seconds, "bytes_per_s": speed, "error": error, **({"note": note} if note else {})}
+        self._phases.change(self._fields, state=state, **amounts, **fields)
 
     def fail(self, error: str) -> None:
         self._phases.change(self._fields, state="failed", error=error)

@@ -8,7 +8,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime, timezone
-from typing import Callable, NamedTuple, Sequence, TypeVar
+from typing import Callable, NamedTuple, Optional, Sequence, TypeVar
 
 from costguard_vm.agent.failures import NothingThere, TransferFailed
 from costguard_vm.checkpoints.best import Best, Evaluations, KnownValues, to_delete
@@ -41,6 +41,14 @@ class Held(NamedTuple):
     @property
     def paths(self) -> list[str]:
         return [path for group in self.groups for path in group]
+
+
+class Chosen(NamedTuple):
+    """A checkpoint to publish. `value` is the metric's; None: it is not known. `is_best`: it was chosen by that."""
+
+    held: Held
+    value: Optional[float]  # noqa: UP045  evaluated by Python 3.8
+    is_best: bool
 
 
 class RemoteReader:
@@ -296,6 +304,14 @@ class RemoteCheckpoints:
         if self._values.learn(steps, self.evaluations, self._own):
             transfer.write(join(self.location, BEST), self._values.note())
         return self._values.best()
+
+    def chosen(self, is_best: bool) -> Chosen | None:
+        """Returns what to publish of those that were read in: the best by the values noted there, else the newest."""
+        best = self._values.best() if is_best else None
+        if best is not None:
+            return Chosen(self._held[best.name], best.value, True)
+        newest = max(self._held.values(), key=lambda one: (one.step, one.written_at), default=None)
+        return Chosen(newest, self._values.of(newest.name), False) if newest is not None else None
 
     def trim(self, transfer: Transfer) -> Best | None:
         """Deletes all but the newest. What the run resumed from stays, and so does the best, which is returned.

@@ -111,7 +111,9 @@ class TravellingCheckpoints:
         if not wanted:
             self._make_ready(None)
             return
-        seen = [one for one in whole if join(self._remote.location, one.resume_path) == wanted]
+        # Of a folder that it shares with its VMs the guard names the path alone.
+        address = f"file://{wanted}" if wanted.startswith("/") else wanted
+        seen = [one for one in whole if join(self._remote.location, one.resume_path) == address]
         if not seen:
             raise NotStarted(f"{wanted}, which the job was to resume from, is not complete there any more")
         best = seen[0]

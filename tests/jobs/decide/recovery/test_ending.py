@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -28,7 +29,7 @@ from costguard.jobs.decide.recovery.ending import RunEnd, all_silent, ending
 from costguard.jobs.decide.view import AttemptView, JobContext, VmState, present_run
 from costguard.model.attempt import AttemptState, Exit, Interruption, Notice, Outcome
 from costguard.model.instance import Status
-from costguard.model.job import Job, JobKind
+from costguard.model.job import EarlyEnd, Job, JobKind
 from costguard.model.lifetime import EndReason
 
 ROBOT = "guard@acme.iam.gserviceaccount.com"
@@ -205,6 +206,23 @@ def test_a_command_that_ignores_its_notice_is_not_waited_for() -> None:
     stopped: dict[str, Any] = {"stop_asked_at": at("11:58:30"), "stop_why": "cancel"}
     assert outcome(**stopped) is Outcome.CANCELLED
     assert outcome(**stopped, now=at("11:59:59")) is None
+
+
+def test_agent_that_publishes_for_a_flat_job_is_waited_for() -> None:
+    """The guard waits while it reports that it does, for an hour; not for a job that a user cancelled."""
+    flat = replace(job(), early=EarlyEnd.FLAT, cancel_asked_at=at("11:50"))
+    stopped: dict[str, Any] = {"stop_asked_at": at("11:50"), "stop_why": "cancel"}
+    for phase, of_job, ended in (
+        ("publishing", flat, None),
+        ("saving", flat, None),
+        ("", flat, Outcome.CANCELLED),
+        ("publishing", job(), Outcome.CANCELLED),
+    ):
+        assert outcome(**stopped, of_job=of_job, agent=agent(at("11:59"), phase=phase)) is ended
+    silent = agent(at("11:58"), phase="publishing")
+    assert outcome(**stopped, of_job=flat, agent=silent) is Outcome.CANCELLED
+    late = agent(at("12:52"), phase="publishing")
+    assert outcome(**stopped, of_job=flat, now=at("12:53"), agent=late) is Outcome.CANCELLED
 
 
 def test_what_was_told_of_an_earlier_run_is_not_told_of_this_one() -> None:

@@ -14,10 +14,20 @@ from costguard.jobs.decide.checkpoints.disk import filled
 from costguard.jobs.decide.recovery.log_ends import said_by
 from costguard.jobs.decide.view import JobContext, PresentRun, VmState, dies_within, has_ended, place_of
 from costguard.ledger.owner import is_person
-from costguard.model.attempt import HUNG, SETUP_FAILED, VM_HOURS, Attempt, Exit, Notice, Outcome
+from costguard.model.attempt import (
+    HUNG,
+    PUBLISHING,
+    SAVING,
+    SETUP_FAILED,
+    VM_HOURS,
+    Attempt,
+    Exit,
+    Notice,
+    Outcome,
+)
 from costguard.model.duration import span_text
 from costguard.model.instance import ProvisioningModel
-from costguard.model.job import Job, JobKind, Terms
+from costguard.model.job import EarlyEnd, Job, JobKind, Terms
 from costguard.model.launch import OperationAnswer
 from costguard.model.lifetime import EndReason
 from costguard.model.moments import clock_text
@@ -157,6 +167,8 @@ def vm_end(vm: VmState, attempt: Attempt, now: datetime) -> tuple[Outcome, str]:
 
 _FACTS_ARRIVE = timedelta(minutes=2)  # until a pass has read why a VM is shut down
 _TO_HEAR = timedelta(seconds=30)  # from asking for a stop until the agent has heard of it
+_PUBLISHES = timedelta(hours=1)  # in which the agent may publish after a command that was ended since it was flat
+_BRINGS_AWAY = frozenset({SAVING, PUBLISHING})
 _RETURNS = timedelta(seconds=90)  # until an agent that nobody heard has tried again: a call, and a minute of backoff
 _SAME_CAUSE = timedelta(minutes=5)  # a command that fails so soon after a notice failed because of it
 _JUST_BEFORE = timedelta(seconds=5)  # the notice is read every now and then
@@ -185,7 +197,7 @@ def ending(run: PresentRun, job: Job, context: JobContext) -> RunEnd | None:
     last_word = _by_report(run, job, seen, context)
     if last_word is not None or seen is not None:
         return last_word or seen
-    ends = (_noticed(run, context), _stop_ignored(run, context), _silent(run, context))
+    ends = (_noticed(run, context), _stop_ignored(run, job, context), _silent(run, context))
     return min((end for end in ends if end is not None), key=lambda end: end.due_at, default=None)
 
 
@@ -227,7 +239,7 @@ def _by_report(run: PresentRun, job: Job, seen: RunEnd | None, context: JobConte
         return _now(Outcome.NOT_PUBLISHED, f"{reason}{_filled(end)}", end, context)
     if end.asked == "maintenance":
         return _now(Outcome.HOST_ERROR, f"stopped for maintenance of its host in {place}", end, context)
-    if end.asked in ("cancel", HUNG):
+    if end.asked in ("cancel", HUNG, EarlyEnd.FLAT):
         return _asked(run, job, end, context)
     if end.asked == "shutdown" or end.reason == "cut_off" or _may_be_shutdown(run, end):
         is_explained = seen is not None and (seen.outcome is not Outcome.LOST or seen.noticed_by is Notice.OPERATION)
@@ -307,11 +319,13 @@ def _noticed(run: PresentRun, context: JobContext) -> RunEnd | None:
     return RunEnd(Outcome.PREEMPTED, f"preempted in {place_of(run.attempt)}", noticed, Notice.NOTICE, due)
 
 
-def _stop_ignored(run: PresentRun, context: JobContext) -> RunEnd | None:
-    attempt = run.attempt
+def _stop_ignored(run: PresentRun, job: Job, context: JobContext) -> RunEnd | None:
+    attempt, patience = run.attempt, context.terms.cancel_grace + _TO_HEAR
     if attempt.stop_asked_at is None:
         return None
-    due = _since(attempt.stop_asked_at, context) + context.terms.cancel_grace + _TO_HEAR
+    due = latest = _since(attempt.stop_asked_at, context) + patience
+    if job.early is EarlyEnd.FLAT and run.agent.phase in _BRINGS_AWAY and run.agent.at is not None:
+        due = max(latest, min(_since(run.agent.at, context) + patience, latest + _PUBLISHES))
     outcome, reason = _STOPPED_FOR.get(attempt.stop_why, _STOPPED_FOR["cancel"])
     return RunEnd(outcome, f"{reason}; its end was not reported", due, Notice.SILENCE, due)
 

@@ -37,7 +37,9 @@ def verdict(view: JobView, context: JobContext) -> Verdict | None:
         return JobState.SUCCEEDED, f"{last.attempt.reason}{_after(view)}"
     if job.cancel_asked_at is not None:
         state = JobState.SUCCEEDED if job.early is EarlyEnd.FLAT else JobState.CANCELLED
-        return state, f"{job.cancel_text}{_after(view)}"
+        is_lost = last is not None and last.attempt.outcome is Outcome.NOT_PUBLISHED
+        lost = f"; {last.attempt.reason}" if last is not None and is_lost else ""
+        return state, f"{job.cancel_text}{lost}{_after(view)}"
     if is_stopped_by_deadline(job, context.now):
         saved = f"; what it saved stays at {job.spec.checkpoint.location}" if job.spec.checkpoint is not None else ""
         return JobState.FAILED, f"stopped because its deadline has passed{saved}{_after(view)}"

@@ -364,6 +364,7 @@ def _transfer(fields: Mapping[object, object]) -> DataTransfer | None:
         bytes_per_s=_floor(fields.get("bytes_per_s")),
         seconds=_floor(fields.get("seconds")),
         error=_text(fields.get("error"), _LONGEST_ADDRESS),
+        note=_text(fields.get("note"), _LONGEST_ADDRESS),
         from_source=_floor(fields.get("from_source")),
     )
 

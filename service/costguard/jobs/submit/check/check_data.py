@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import combinations, product
 from urllib.parse import urlsplit
 
 from costguard import credentials
 from costguard.jobs.submit.submission import JobRefusal, shown
-from costguard.model.job import Job, JobSpec
+from costguard.model.job import Job, JobSpec, destinations_of
 from costguard_vm.model.checkpoint import names_a_file
 
 SCHEMES = ("s3", "gs", "file")
@@ -29,8 +29,9 @@ def data_problems(spec: JobSpec, guard_url: str) -> Iterator[JobRefusal]:
     for number, one in enumerate(spec.inputs):
         yield from _of_address(f"inputs.{number}.source", one.source, guard_url)
         yield from path_problems(f"inputs.{number}.path", one.path)
+    for where, destination in destinations_of(spec).items():
+        yield from _of_address(where, destination, guard_url)
     for number, output in enumerate(spec.outputs):
-        yield from _of_address(f"outputs.{number}.destination", output.destination, guard_url)
         yield from path_problems(f"outputs.{number}.path", output.path)
         if spec.image and names_a_file(output.path) and not any(_mounts(mount, output.path) for mount in spec.mounts):
             message = f"{shown(output.path)} would be written in the container and go with it: name its folder, which"
@@ -40,14 +41,19 @@ def data_problems(spec: JobSpec, guard_url: str) -> Iterator[JobRefusal]:
 
 def taken_problems(spec: JobSpec, open_jobs: Iterable[Job]) -> Iterator[JobRefusal]:
     """Destinations that a job publishes to which is not over: two outputs in one place would be mixed."""
-    places = [(job, output.destination) for job in open_jobs for output in job.spec.outputs]
-    for number, output in enumerate(spec.outputs):
-        other = next((job for job, place in places if _touch(output.destination, place)), None)
+    places = [(job, place) for job in open_jobs for place in destinations_of(job.spec).values()]
+    for where, destination in destinations_of(spec).items():
+        other = next((job for job, place in places if _touch(destination, place)), None)
         if other is not None:
             message = (
                 f"Job {other.title}, which is not over, publishes there too: name another place, or cancel that job."
             )
-            yield JobRefusal(f"outputs.{number}.destination", message)
+            yield JobRefusal(where, message)
+
+
+def other_provider(one: str, two: str) -> bool:
+    """Says whether two addresses are with different providers, whose servers copy nothing to each other."""
+    return one.partition("://")[0] != two.partition("://")[0]
 
 
 def is_within(place: str, folder: str) -> bool:
@@ -96,22 +102,22 @@ def _of_overlaps(spec: JobSpec) -> Iterator[JobRefusal]:
         if is_within(one_input.path, output.path):
             message = f"It holds the input {one_input.path}, which would be published with it: name another folder."
             yield JobRefusal(f"outputs.{number}.path", message)
-        if _touch(output.destination, one_input.source):
+    for (where, destination), one_input in product(destinations_of(spec).items(), spec.inputs):
+        if _touch(destination, one_input.source):
             message = f"It overlaps {shown(one_input.source)}, which is an input: the next VM would read both."
-            yield JobRefusal(f"outputs.{number}.destination", f"{message} Publish to another place.")
-    yield from _of_destinations([output.destination for output in spec.outputs])
+            yield JobRefusal(where, f"{message} Publish to another place.")
+    yield from _of_destinations(destinations_of(spec))
     plan = spec.checkpoint
-    for number, output in enumerate(spec.outputs):
-        if plan is not None and "://" in plan.location and _touch(output.destination, plan.location):
-            message = "It overlaps the location of the checkpoints: publish to another place."
-            yield JobRefusal(f"outputs.{number}.destination", message)
+    for where, destination in destinations_of(spec).items():
+        if plan is not None and "://" in plan.location and _touch(destination, plan.location):
+            yield JobRefusal(where, "It overlaps the location of the checkpoints: publish to another place.")
 
 
-def _of_destinations(destinations: Sequence[str]) -> Iterator[JobRefusal]:
-    for (one, first), (two, second) in combinations(enumerate(destinations), 2):
+def _of_destinations(destinations: Mapping[str, str]) -> Iterator[JobRefusal]:
+    for (one, first), (two, second) in combinations(destinations.items(), 2):
         if _touch(first, second):
-            message = f"It overlaps outputs.{one}: give each output a place of its own."
-            yield JobRefusal(f"outputs.{two}.destination", message)
+            other = one.removesuffix(".destination")
+            yield JobRefusal(two, f"It overlaps {other}: give each output a place of its own.")
 
 
 def _is_plain(path: str) -> bool:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from costguard.jobs.submit.check.check_data import is_within, path_problems
+from costguard.jobs.submit.check.check_data import is_within, other_provider, path_problems
 from costguard.jobs.submit.submission import JobRefusal, shown
-from costguard.model.job import CheckpointPlan, JobSpec
+from costguard.model.job import BEST, CheckpointPlan, JobSpec
 from costguard_vm.model.checkpoint import names_a_file
 
 _KEYS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
@@ -24,6 +24,7 @@ def travel_problems(spec: JobSpec) -> Iterator[JobRefusal]:
         yield JobRefusal("checkpoint.local", f"{message} say that the command uploads by itself (--uploads-itself).")
     if plan is not None:
         yield from _of_requests(plan)
+        yield from _of_result(spec, plan)
     yield from _of_role(spec)
 
 
@@ -37,6 +38,30 @@ def _of_requests(plan: CheckpointPlan) -> Iterator[JobRefusal]:
     if plan.save_on and not plan.save_every:
         message = "Nothing says how often the command is asked for a save: add --save-every auto, or a span"
         yield JobRefusal("checkpoint.save_every", f"{message} such as 20min.")
+
+
+def _of_result(spec: JobSpec, plan: CheckpointPlan) -> Iterator[JobRefusal]:
+    """Refuses a checkpoint as the result that the agent would not know, or could not copy."""
+    where = "checkpoint.publish_to"
+    if plan.publish and not plan.publish_to:
+        message = "Nothing says where the checkpoint is published: add --publish-to gs://bucket/path, or leave"
+        yield JobRefusal(where, f"{message} --publish out.")
+    if not plan.publish_to:
+        return
+    if not plan.local:
+        message = "The agent publishes what it uploads: give the folder where the command saves (--local /data/out),"
+        yield JobRefusal(where, f"{message} or publish what the command writes itself by --output.")
+    elif "://" in plan.publish_to and "://" in plan.location and other_provider(plan.publish_to, plan.location):
+        message = f"{shown(plan.publish_to)} is not with the provider of {shown(plan.location)}, whose servers copy the"
+        yield JobRefusal(where, f"{message} result: name a folder there.")
+    if names_a_file(plan.publish_to):
+        yield JobRefusal(where, f"{shown(plan.publish_to)} names a file: a checkpoint may have many, so name a folder.")
+    if plan.publish == BEST and spec.metric is None:
+        message = "Nothing says which checkpoint is the best: name the metric in the output (--metric), or publish the"
+        yield JobRefusal("checkpoint.publish", f"{message} latest.")
+    if plan.publish == BEST and names_a_file(plan.location):
+        message = f"{shown(plan.location)} is one file, which holds the newest checkpoint alone: publish the latest, or"
+        yield JobRefusal("checkpoint.publish", f"{message} save to a folder.")
 
 
 def _is_written_to(spec: JobSpec, plan: CheckpointPlan) -> bool:

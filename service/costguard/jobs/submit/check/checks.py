@@ -344,6 +344,6 @@ def _size(spec: JobSpec) -> int:
         [[one.source, one.path] for one in spec.inputs],
         [[one.path, one.destination] for one in spec.outputs],
         # A later run on the same disk has its own command in addition to the first.
-        [*spec.command, plan.resume, plan.location] if plan is not None else [],
+        [*spec.command, plan.resume, plan.location, plan.publish_to] if plan is not None else [],
     ]
     return len(json.dumps(texts))
