@@ -256,9 +256,8 @@ class TravellingCheckpoints:
         self._note_look(listing)
         if not wanted:
             self._warn_of_unrecognised(listing)
-            if self._better() and not self._is_hurried:  # an evaluation is often printed after its step was saved
-                self.read_metric()
-                self._tell_best(self._remote.best(self._secrets.transfer(self._wait, self._gentle)))
+            if self._better():  # an evaluation is often printed after its step was saved
+                self._note_best(self._secrets.transfer(self._wait, self._gentle))
             return False
         self._upload(wanted[0], listing)
         return True
@@ -327,7 +326,9 @@ class TravellingCheckpoints:
         self.uploaded_at[one.name] = time.time()
         self._trouble = ""
         self._report_saved(one, time.monotonic() - started_at)
-        if not self._is_hurried:
+        if self._is_hurried:
+            self._note_best(transfer)
+        else:
             self._trim(transfer)
 
     @property
@@ -348,6 +349,11 @@ class TravellingCheckpoints:
         """Deletes old checkpoints, by what the metric was up to now."""
         self.read_metric()
         self._tell_best(self._remote.trim(transfer))
+
+    def _note_best(self, transfer: Transfer) -> None:
+        """Notes the best by what the metric was up to now, which the agent of the next VM spares; deletes nothing."""
+        self.read_metric()
+        self._tell_best(self._remote.best(transfer))
 
     def _tell_best(self, best: Best | None) -> None:
         """Reports the best checkpoint by the job's metric, whenever it is another one or has another value."""
