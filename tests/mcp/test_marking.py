@@ -23,8 +23,8 @@ from costguard_client.mcp.marking import (
 
 _DOCUMENT = Path(__file__).parents[1] / "golden/files/openapi/openapi.json"
 _SCHEMAS: dict[str, Any] = json.loads(_DOCUMENT.read_text("utf-8"))["components"]["schemas"]
-# Fields of these names hold a fixed word in some answers and a sentence, or a name from outside, in others.
-_MOSTLY_FIXED = {"kind", "status", "outcome", "currency"}
+# Fields of these names hold a fixed word in some answers and a sentence, a name from outside or an object in others.
+_MOSTLY_FIXED = {"kind", "status", "outcome", "currency", "result"}
 # Mappings whose keys the API chooses: outcomes, phases of a start, uses of time, what noticed a preemption, groupings.
 _KEYED_BY_US = {
     *("by_outcome", "cost_by_use", "group", "machine", "noticed_first", "percent", "phase_seconds", "seconds"),

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import signal
 import subprocess
 import sys
 import threading
+import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
@@ -110,8 +112,13 @@ class TrainingWorld:
         request.add_header("Authorization", f"Bearer {guard_process.TOKEN}")
         for name, value in headers.items():
             request.add_header(name.replace("_", "-"), value)
-        with urllib.request.urlopen(request, timeout=30) as answer:
-            return json.load(answer)
+        try:
+            with urllib.request.urlopen(request, timeout=30) as answer:
+                return json.load(answer)
+        except urllib.error.HTTPError as error:
+            said = error.read()
+            text = f"{error.reason}: {said.decode('utf-8', 'replace')}"
+            raise urllib.error.HTTPError(error.url, error.code, text, error.headers, io.BytesIO(said)) from None
 
     def launch(self, *more: str, key: str = "key-1", home: str = "", **body: Any) -> str:
         """The id of a job that trains; `more` are options of the training, `home` the folder of what it writes."""

@@ -45,9 +45,15 @@ class Words(StrEnum):
 FIXED_FIELDS = frozenset(
     {
         *("act", "action", "at_limit", "end_reason", "framework", "group_by", "meets_deadline", "noticed_by", "on"),
-        *("on_hang", "owner_source", "period", "permissions", "provisioning_model", "result", "risk", "role", "state"),
+        *("on_hang", "owner_source", "period", "permissions", "provisioning_model", "risk", "role", "state"),
         *("tracker", "via", "when_late", "when_unanswered", "within_ceiling"),
-        *("kind", "status", "outcome", "currency"),  # mostly fixed; a sentence in one is no word, and is marked
+        *(
+            "kind",
+            "status",
+            "outcome",
+            "currency",
+            "result",
+        ),  # mostly fixed; a sentence in one is no word, and is marked
     }
 )
 _WORD = re.compile(r"[a-zA-Z][a-zA-Z_-]{0,29}")
