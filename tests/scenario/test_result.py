@@ -6,6 +6,7 @@ import json
 import sys
 from pathlib import Path
 
+import pytest
 from tests.scenario.training_ground import OWNER, ground
 
 # Saves three checkpoints from where it resumes, of which step 20 is the best, and waits for a word between two.
@@ -27,6 +28,7 @@ while not (words / f"go-{begin}").exists():
 """
 
 
+@pytest.mark.long
 def test_best_checkpoint_of_two_vms_is_published_once(tmp_path: Path) -> None:
     """The first VM saved it and was preempted; the second publishes it, while the guard is killed."""
     words, run, to = tmp_path / "words", tmp_path / "run", tmp_path / "models/bert"
