@@ -23,15 +23,16 @@ from costguard.db.transaction import Database
 from costguard.deadlines.situation import Policy
 from costguard.errors import CheckpointError
 from costguard.events import audit_log
-from costguard.jobs.act.admission import Admission, LaunchBounds
+from costguard.jobs.act.attempts.vm_request import VmMaker
+from costguard.jobs.act.limits.admission import Admission, LaunchBounds
 from costguard.jobs.act.planning import Planning
 from costguard.jobs.act.turn import JobsTurn, TurnReport
-from costguard.jobs.act.vm_request import VmMaker
 from costguard.jobs.decide.limits.holds import BudgetHold
 from costguard.jobs.reports.agent_events import AgentEvent, AgentEvents, AgentTokens, EventsAnswer
-from costguard.jobs.reports.gang_words import GoAhead
+from costguard.jobs.reports.gang.gang_words import GoAhead
 from costguard.jobs.reports.listening import Listening
-from costguard.jobs.rows import attempts, interruptions, job_rows
+from costguard.jobs.rows import attempts, job_rows
+from costguard.jobs.rows.recovery import interruptions
 from costguard.ledger import prices
 from costguard.ledger.observe import Belonging
 from costguard.ledger.owner import OwnerRules
