@@ -102,8 +102,7 @@ class FragileDatabase(Database):
     fuse = CrashPoint()
 
     def of_process(self, fuse: CrashPoint) -> FragileDatabase:
-        process = copy(self)
-        process.fuse = fuse
+        (process := copy(self)).fuse = fuse
         return process
 
     @contextmanager
@@ -190,11 +189,11 @@ class Shelf:
         self.looks += 1
         if self.trouble is not None:
             raise self.trouble
-        result = [_checkpoint(location, *one, torn=False) for one in self.saved.get(location, [])]
-        result += [_checkpoint(location, *one, torn=True) for one in self.torn.get(location, [])]
-        result.sort(key=lambda one: one.step or 0, reverse=True)
-        best = next((one for one in result if one.is_complete), None)
-        return CheckpointLook(location, Listing(location, {}), tuple(result), best)
+        whole = [_checkpoint(location, *one, torn=False) for one in self.saved.get(location, [])]
+        torn = [_checkpoint(location, *one, torn=True) for one in self.torn.get(location, [])]
+        newest_first = sorted(whole + torn, key=lambda one: one.step or 0, reverse=True)
+        best = next((one for one in newest_first if one.is_complete), None)
+        return CheckpointLook(location, self.listing(location), tuple(newest_first), best)
 
 
 @dataclass
