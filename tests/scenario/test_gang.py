@@ -28,10 +28,11 @@ def test_gang_goes_on_after_a_lost_vm_a_killed_rank_and_a_killed_guard(tmp_path:
         others = {vm.id for vm in job.up if node_of(vm) != 1}
         place.world.preempt(PROJECT, _vm(job, 1).name)
         place.kill()
-        place.wait(lambda: job.runs_in(2), "the second round runs")
+        place.wait(lambda: job.runs_after(1), "the next round runs")
         place.wait(lambda: job.processes(_vm(job, 0)).command, "the first VM's rank runs")
+        killed_in = job.round
         os.kill(job.processes(_vm(job, 0)).command[-1], signal.SIGKILL)
-        place.wait(lambda: job.runs_in(3), "the third round runs")
+        place.wait(lambda: job.runs_after(killed_in), "the round after that runs")
         _finish(job)
         assert {vm.id for vm in job.vms if node_of(vm) != 1} == others
         assert sorted(node_of(vm) for vm in job.vms) == [0, 1, 1, 2]
