@@ -122,7 +122,7 @@ def test_an_agent_that_asks_again_is_answered() -> None:
 
 
 def test_an_answer_that_is_lost_holds_up_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One VM has passed then, and its command is at the rendezvous port: the other one hears of that at the high one."""
+    """One VM has passed then, and its command is at the rendezvous port: the other hears of that at the high port."""
     where, lost = addresses(2), threading.Lock()
     write = peers._write
 
