@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import threading
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -97,3 +98,19 @@ def test_a_gentle_process_gets_its_share_once_it_falls_behind(tmp_path: Path) ->
     words = noted.read_text().split("\n")
     assert words[0].startswith(f"{os.SCHED_IDLE} ")
     assert words[-2] == f"{os.SCHED_OTHER} {processes.FLOOR}"
+
+
+def test_a_process_with_a_larger_share_keeps_it() -> None:
+    """It is only ever hastened: neither its nice value nor that of its autogroup is raised."""
+    with subprocess.Popen(["sleep", "600"], start_new_session=True) as process:
+        before = _priority(process.pid)
+        processes.hasten(process.pid)
+        after = _priority(process.pid)
+        process.kill()
+    assert after == before
+    assert before[0] == os.getpriority(os.PRIO_PROCESS, 0)
+
+
+def _priority(pid: int) -> tuple[int, str]:
+    group = Path(f"/proc/{pid}/autogroup")
+    return os.getpriority(os.PRIO_PROCESS, pid), group.read_text() if group.exists() else ""
