@@ -98,7 +98,7 @@ def hasten(pid: int) -> None:
             if int(group.read().split()[-1]) > FLOOR:
                 group.seek(0)
                 group.write(str(FLOOR))
-    except (AttributeError, OSError, LookupError):  # no Linux, no such process, no right, or a kernel without autogroups
+    except (AttributeError, OSError, LookupError):  # no Linux, no such process, no right, or no autogroups
         pass
 
 
