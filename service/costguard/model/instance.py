@@ -96,6 +96,16 @@ _KINDS = {
     InstanceKind.TPU_NODE: "TPU node",
     InstanceKind.COLAB_RUNTIME: "Colab Enterprise runtime",
 }
+
+
+def noun_of(kinds: Iterable[InstanceKind]) -> str:
+    """`VM` or another kind's own word where all are of that kind; `resource` of several; `VM` where there are none."""
+    distinct = set(kinds)
+    if len(distinct) > 1:
+        return "resource"
+    return next(iter(distinct), InstanceKind.INSTANCE).in_words
+
+
 _COLLECTIONS = {
     InstanceKind.CUSTOM_JOB: "customJobs",
     InstanceKind.PERSISTENT_RESOURCE: "persistentResources",
