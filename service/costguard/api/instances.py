@@ -82,7 +82,7 @@ class InstanceOut(Out):
     )
     job: str = read_from("instance.job")
     created_by: str = read_from("instance.created_by", description="The creator's account; empty when unknown.")
-    keeper: KeeperOut = read_from("instance.kept", description="Its keeper, with the evidence.")
+    keeper: KeeperOut = read_from("instance.kept", description="The keeper, with the evidence.")
     never_stopped: str = Field(
         description="The reason why nothing stops it, and what to do instead; empty: it can be stopped."
     )

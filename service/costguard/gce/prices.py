@@ -11,6 +11,7 @@ import orjson
 from costguard.errors import PriceSourceError
 from costguard.gce.pages import walk
 from costguard.gce.sku import prices_of_sku
+from costguard.gce.vertex.estimates import vertex_estimates
 from costguard.model.price import Price, PriceKey
 from costguard.refusals.reader import explain
 
@@ -47,15 +48,25 @@ def estimates(prices: Iterable[Price]) -> Iterator[Price]:
 
 
 _FILE = Path(__file__).with_name("price_snapshot.toml")
+_VERTEX_FILE = _FILE.parent / "vertex" / _FILE.name
 _REGIONS = {"us": ("us-central1", "us-east1", "us-west1")}
 
 
-def snapshot_prices(file: Path = _FILE) -> tuple[Price, ...]:
-    """Every price of the snapshot, and estimates. Its file names the source of each figure, and of each correction."""
-    with file.open("rb") as opened:
-        snapshot = tomllib.load(opened)
-    given = [price for figure in snapshot["figures"] for price in _prices(figure, snapshot)]
-    return (*given, *estimates(given))
+def snapshot_prices() -> tuple[Price, ...]:
+    """Every shipped price, and estimates. Their files name the source of each figure, and of each correction."""
+    given, of_vertex = _figures(_FILE), _figures(_VERTEX_FILE)
+    known = {price.key for price in of_vertex}
+    estimated = (
+        replace(price, key=key, rate_nanos=nanos, source=f"{price.source}, {ESTIMATED}")
+        for key, nanos, price in vertex_estimates(given)
+        if key not in known
+    )
+    return (*given, *estimates(given), *of_vertex, *estimated)
+
+
+def _figures(file: Path) -> list[Price]:
+    snapshot = tomllib.loads(file.read_text("utf-8"))
+    return [price for figure in snapshot["figures"] for price in _prices(figure, snapshot)]
 
 
 def _prices(figure: dict[str, Any], snapshot: dict[str, Any]) -> Iterator[Price]:

@@ -1388,7 +1388,7 @@ class InstanceOut(TypedDict):
     """The measured use; null: not running, or not measured recently."""
     job: str
     keeper: KeeperOut
-    """Its keeper, with the evidence."""
+    """The keeper, with the evidence."""
     kind: Literal[
         "instance",
         "tpu_node",
