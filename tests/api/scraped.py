@@ -25,7 +25,7 @@ from costguard.daemon.reconcile import PassReport
 from costguard.db import lease, project_leases, tables
 from costguard.db.lease import database_time
 from costguard.db.transaction import Database
-from costguard.jobs.rows import interruptions
+from costguard.jobs.rows.recovery import interruptions
 from costguard.ledger.charging import Charged
 from costguard.ledger.record import Recorded
 from costguard.main.wire import families_of, metrics_of

@@ -18,8 +18,9 @@ from tests.jobs.job_service import RULES
 from costguard.api.app import create_app
 from costguard.api.job.schemas import DrillOut
 from costguard.db.transaction import Database
-from costguard.jobs.rows import agent_rows, interruptions
+from costguard.jobs.rows import agent_rows
 from costguard.jobs.rows import job_rows as jobs
+from costguard.jobs.rows.recovery import interruptions
 from costguard.model.attempt import AgentState, AttemptState, Exit, Interruption, Notice, Outcome
 from costguard.model.drill import Drill, DrillResult, DrillState
 from costguard.model.instance import ProvisioningModel

@@ -17,7 +17,8 @@ from tests.sweeps import sweep_story
 from costguard.access.rules import Rules
 from costguard.db.transaction import Database
 from costguard.events import audit_log
-from costguard.jobs.rows import agent_rows, interruptions
+from costguard.jobs.rows import agent_rows
+from costguard.jobs.rows.recovery import interruptions
 from costguard.ledger.accrual import accrual_at
 from costguard.messages import job_update, notification, sweep_update
 from costguard.messages.announcing import JobEvent

@@ -15,8 +15,9 @@ from tests.jobs import job_rows
 from costguard.access.rules import Rules
 from costguard.db.transaction import Database
 from costguard.events import audit_log
-from costguard.jobs.rows import agent_rows, attempts, interruptions
+from costguard.jobs.rows import agent_rows, attempts
 from costguard.jobs.rows import job_rows as jobs
+from costguard.jobs.rows.recovery import interruptions
 from costguard.messages import message_log
 from costguard.messages.job_update import CardComposer
 from costguard.messages.message_log import MessageFilters

@@ -13,7 +13,8 @@ from costguard.access import teams
 from costguard.access.rules import Rules
 from costguard.jobs.decide.checkpoints.disk import DiskReading, disk_of
 from costguard.jobs.listing.jobs import heard_last
-from costguard.jobs.rows import attempts, interruptions, job_rows, kept_disks
+from costguard.jobs.rows import attempts, job_rows, kept_disks
+from costguard.jobs.rows.recovery import interruptions
 from costguard.ledger.accrual import Accrual, accrual_at
 from costguard.ledger.narrate import sentence
 from costguard.messages import hint

@@ -11,9 +11,9 @@ from statistics import median
 
 from sqlalchemy import Connection
 
-from costguard.jobs.reports.progress import total_of
+from costguard.jobs.reports.progress.progress import total_of
 from costguard.jobs.rows import attempts, job_rows
-from costguard.jobs.rows.reported import progress_rows
+from costguard.jobs.rows.progress import progress_rows
 from costguard.model.attempt import Attempt
 from costguard.model.job import EarlyEnd, Job, JobState
 from costguard.model.metric import HIGHER

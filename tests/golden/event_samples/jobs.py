@@ -22,7 +22,7 @@ from costguard.jobs.decide.checkpoints.work_at_risk import WorkAtRisk
 from costguard.jobs.decide.gang.straggler import Straggler
 from costguard.jobs.decide.planned import AtRisk, Risk
 from costguard.jobs.rows import job_events
-from costguard.jobs.rows.reported.agent_fields import BoundStretch
+from costguard.jobs.rows.agent_fields import BoundStretch
 from costguard.jobs.submit import submit
 from costguard.ledger.unknown_vms import UnknownVm
 from costguard.model.attempt import Attempt, AttemptState, Outcome

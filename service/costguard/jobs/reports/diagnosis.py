@@ -31,11 +31,14 @@ from costguard.jobs.decide.machines.chip_prices import MachinePrice
 from costguard.jobs.decide.machines.chips import peak_of
 from costguard.jobs.decide.machines.next_machine import NextMachine
 from costguard.jobs.decide.profile.cures import Cure
-from costguard.jobs.reports import profile, progress, stragglers
-from costguard.jobs.rows import attempts, job_events, job_rows
-from costguard.jobs.rows.reported import agent_fields, diagnosis_rows, progress_rows
-from costguard.jobs.rows.reported.agent_fields import BoundStretch, MeasuredMinute
-from costguard.jobs.rows.reported.diagnosis_rows import NewWindow
+from costguard.jobs.reports import profile
+from costguard.jobs.reports.gang import stragglers
+from costguard.jobs.reports.progress import progress
+from costguard.jobs.rows import agent_fields, attempts, job_events, job_rows
+from costguard.jobs.rows.agent_fields import BoundStretch, MeasuredMinute
+from costguard.jobs.rows.diagnosis import diagnosis_rows
+from costguard.jobs.rows.diagnosis.diagnosis_rows import NewWindow
+from costguard.jobs.rows.progress import progress_rows
 from costguard.ledger.accrual import Accrual
 from costguard.ledger.rows import shape_of
 from costguard.model.attempt import AgentState, Attempt, AttemptState

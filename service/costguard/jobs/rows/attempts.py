@@ -16,7 +16,7 @@ from costguard.db.prepared import prepared
 from costguard.db.tables import LIVE_ATTEMPT, attempts, jobs
 from costguard.db.types import storable
 from costguard.db.upsert import upsert
-from costguard.jobs.rows.reported import agent_fields
+from costguard.jobs.rows import agent_fields
 from costguard.model.attempt import AgentState, Attempt, AttemptState, EndedRound, Exit, Outcome
 from costguard.model.generation import FIRST
 from costguard.model.instance import ProvisioningModel

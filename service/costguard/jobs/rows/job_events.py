@@ -11,7 +11,7 @@ from costguard.jobs.decide.gang.straggler import Straggler
 from costguard.jobs.decide.machines.bound_savings import PromisedSaving, saving_text
 from costguard.jobs.decide.planned import AtRisk
 from costguard.jobs.decide.recovery.log_ends import hang_by_log
-from costguard.jobs.rows.reported.agent_fields import BoundStretch
+from costguard.jobs.rows.agent_fields import BoundStretch
 from costguard.model.attempt import Attempt, Outcome
 from costguard.model.drill import Drill, in_words
 from costguard.model.duration import span_text

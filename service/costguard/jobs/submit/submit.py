@@ -15,7 +15,9 @@ from costguard.errors import Conflict, Unavailable
 from costguard.events import audit_log
 from costguard.jobs.decide.checkpoints.disk import saves_on_disk
 from costguard.jobs.reports.diagnosis import JobDiagnosis
-from costguard.jobs.rows import attempts, drills, job_events, job_rows, kept_disks, lineage_rows
+from costguard.jobs.rows import attempts, job_events, job_rows, kept_disks
+from costguard.jobs.rows.lineage import lineage_rows
+from costguard.jobs.rows.recovery import drills
 from costguard.jobs.submit import intake, submission, wishes
 from costguard.jobs.submit.assess import Assessment, Assessor
 from costguard.jobs.submit.code import CodeArchives
