@@ -6,10 +6,11 @@ import random
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime, timedelta
+from fractions import Fraction
 from functools import partial
 from typing import Any
 
-from sqlalchemy import select
+from sqlalchemy import func, select
 from tests.gce.conftest import Waits
 from tests.scenario.books import assert_consistent, total_spend
 from tests.within import charge_due
@@ -17,7 +18,7 @@ from tests.within import charge_due
 from costguard.access.rules import Rules
 from costguard.daemon.looker import LookPace
 from costguard.daemon.reconcile import Reconciler
-from costguard.db.tables import instances, lifetimes
+from costguard.db.tables import charges, instances, lifetimes, storage_spans
 from costguard.db.transaction import Database
 from costguard.gce.client import ComputeCloud
 from costguard.gce.prices import CatalogPrices
@@ -34,7 +35,7 @@ from costguard_sandbox.server import running
 from costguard_sandbox.world import World
 
 START = datetime(2026, 10, 30, 17, tzinfo=UTC)
-LOOK, CENT = timedelta(minutes=30), 10_000_000
+LOOK, SECOND, CENT = timedelta(minutes=30), timedelta(seconds=1), 10_000_000
 PROJECT = "acme-training"
 REGIONS = ("us-central1", "europe-west4")
 T4 = {"machineType": "n1-standard-8", "acceleratorType": "NVIDIA_TESLA_T4", "acceleratorCount": 1}
@@ -140,3 +141,49 @@ def test_a_month_of_jobs_costs_what_the_meter_says(sqlite_database: Database) ->
         assert (row.end_is_estimate, row.unpriced) == (False, "")
     assert len(rows) == len(metered)
     assert abs(spent - sum(bill.nanos for bill in metered)) < CENT // 2
+
+
+def test_a_stopped_runtime_bills_its_disks_until_it_is_deleted(sqlite_database: Database) -> None:
+    """To the cent what the meter says, and the disks go on where the machine does not."""
+    world = made_world()
+    with guarded(sqlite_database, world) as guard:
+        world.advance(LOOK)
+        guard.run()
+        runtime = world.vertex.runtime(PROJECT, REGIONS[1], "notes", "ana@example.com", T4, disk=(500, "pd-balanced"))
+
+        def pass_hours(hours: int) -> None:
+            for _ in range(2 * hours):
+                world.advance(LOOK)
+                guard.run()
+
+        def ask(verb: str) -> None:
+            world.vertex.ask(PROJECT, REGIONS[1], "notebookRuntimes", runtime.id, verb, {})
+
+        pass_hours(3)
+        ask("stop")
+        pass_hours(40)
+        with sqlite_database.read() as connection:
+            stopped = connection.execute(select(storage_spans).order_by(storage_spans.c.name)).all()
+        ask("delete")
+        pass_hours(6)
+    with sqlite_database.write() as connection:
+        charge_due(connection, world.now)
+        assert_consistent(connection)
+        spans = connection.execute(select(storage_spans).order_by(storage_spans.c.name)).all()
+        of_disks = select(func.sum(charges.c.amount_nanos)).where(charges.c.span == "storage")
+        disks = connection.scalar(of_disks)
+    assert [(span.name, span.resource, span.size_mib, span.ended_at) for span in stopped] == [
+        ("boot disk", "disk:colab-enterprise-pd-ssd", 100 * 1024, None),
+        ("data disk", "disk:colab-enterprise-pd-balanced", 500 * 1024, None),
+    ]
+    (bill,) = thing_bills(world.vertex.ever, world.prices, world.now)
+    (there,) = runtime.there
+    assert there.ended is not None
+    assert {span.started_at for span in spans} == {there.began}
+    for span in spans:
+        assert span.unpriced == ""
+        assert span.ended_at - there.ended <= LOOK  # the look that did not find it any more
+    metered = sum(part.exact for resource, part in bill.resources.items() if resource.startswith("colab|disk:"))
+    as_long = Fraction((spans[0].ended_at - there.began) / SECOND) / Fraction((there.ended - there.began) / SECOND)
+    assert abs(disks - metered * as_long) < CENT  # the hours at the end are of a longer month
+    assert disks > 4 * CENT

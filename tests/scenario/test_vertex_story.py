@@ -58,7 +58,7 @@ def _forgotten(
     [
         (_job, "custom job", "cancelled, for good"),
         (_model, "deployed model", "undeployed from its endpoint"),
-        (_runtime, "Colab Enterprise runtime", "its data disk stays"),
+        (_runtime, "Colab Enterprise runtime", "its disks stay and are billed"),
     ],
     ids=["job", "model", "runtime"],
 )

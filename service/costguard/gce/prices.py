@@ -19,11 +19,12 @@ if TYPE_CHECKING:
     import requests
     from requests.adapters import BaseAdapter
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 from pathlib import Path
 
 from costguard.model.instance import ProvisioningModel
+from costguard.model.managed.machines import Seller
 from costguard.model.money import Money
 from costguard.model.price import Unit
 
@@ -47,6 +48,14 @@ def estimates(prices: Iterable[Price]) -> Iterator[Price]:
             yield replace(price, key=custom, rate_nanos=rate_nanos, source=f"{price.source}, {ESTIMATED}", sku_id="")
 
 
+def vertex_estimated(prices: Iterable[Price], known: Collection[PriceKey], only: str = "") -> Iterator[Price]:
+    """Yields estimates for Vertex AI of what `known` does not hold; `only`: of resources that begin so."""
+    for key, nanos, price in vertex_estimates(prices):
+        if key not in known and key.resource.startswith(only):
+            yield replace(price, key=key, rate_nanos=nanos, source=f"{price.source}, {ESTIMATED}", sku_id="")
+
+
+_COLAB_DISK: Final = f"disk:{Seller.COLAB.mark}-"
 _FILE = Path(__file__).with_name("price_snapshot.toml")
 _VERTEX_FILE = _FILE.parent / "vertex" / _FILE.name
 _REGIONS = {"us": ("us-central1", "us-east1", "us-west1")}
@@ -56,12 +65,7 @@ def snapshot_prices() -> tuple[Price, ...]:
     """Every shipped price, and estimates. Their files name the source of each figure, and of each correction."""
     given, of_vertex = _figures(_FILE), _figures(_VERTEX_FILE)
     known = {price.key for price in of_vertex}
-    estimated = (
-        replace(price, key=key, rate_nanos=nanos, source=f"{price.source}, {ESTIMATED}")
-        for key, nanos, price in vertex_estimates(given)
-        if key not in known
-    )
-    return (*given, *estimates(given), *of_vertex, *estimated)
+    return (*given, *estimates(given), *of_vertex, *vertex_estimated(given, known))
 
 
 def _figures(file: Path) -> list[Price]:
@@ -129,7 +133,9 @@ class CatalogPrices:
                 f"The price catalogue at {self._base} holds no price of a Compute Engine resource.",
                 "Check the endpoint; the last good prices stay in force.",
             )
-        return (*prices.values(), *estimates(prices.values()))
+        # Of Colab's disks no SKU is recorded: where none is read as one, they are estimated.
+        disks = vertex_estimated(prices.values(), prices, only=_COLAB_DISK) if self._with_vertex else ()
+        return (*prices.values(), *estimates(prices.values()), *disks)
 
     def _skus(self) -> Iterator[Any]:
         yield from self._skus_of(_COMPUTE_ENGINE)

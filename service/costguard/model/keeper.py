@@ -325,7 +325,7 @@ _VERTEX_STOPS = {
     ),
     COLAB_RUNTIME: _VertexStop(
         "stop",
-        "the Colab Enterprise runtime will be stopped; its data disk stays, and what is in memory is lost.",
+        "the Colab Enterprise runtime will be stopped; its disks stay and are billed, and what is in memory is lost.",
     ),
     DEPLOYED_MODEL: _VertexStop(
         "undeploy",

@@ -61,11 +61,11 @@ def is_address(resource: str) -> bool:
 
 
 def costs_the_same_everywhere(resource: str) -> bool:
-    """Says whether the resource is priced without a region: addresses in use, and boot disks of managed services."""
+    """Says whether the resource is priced without a region: addresses in use, and boot disks of custom training."""
     return is_address(resource) or resource.startswith(_MANAGED_DISKS)
 
 
-_MANAGED_DISKS = ("disk:vertex-", "disk:colab-")
+_MANAGED_DISKS = "disk:vertex-"
 
 TERMS = (1, 3)
 """The years for which Google sells commitments."""

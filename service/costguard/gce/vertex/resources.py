@@ -14,9 +14,10 @@ from typing import Any
 
 from costguard.gce.convert import fingerprinted
 from costguard.gce.fields import Garbled, last_part, moment, moment_or_none, short, word
-from costguard.gce.vertex.machines import count_of, model_of_strategy, shape_of
+from costguard.gce.vertex.machines import count_of, disks_of_runtime, model_of_strategy, shape_of
 from costguard.keepers.origin import VERTEX, VERTEX_USER
 from costguard.model.instance import (
+    AttachedDisk,
     InstanceKey,
     InstanceKind,
     ProvisioningModel,
@@ -83,6 +84,7 @@ class _More:
     started_at: datetime | None = None
     stopped_at: datetime | None = None
     user: str = ""
+    disks: tuple[AttachedDisk, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +118,7 @@ class _Resource:
                 last_started_at=more.started_at,
                 last_stopped_at=more.stopped_at,
                 labels={key: str(value) for key, value in (self.raw.get("labels") or {}).items()},
+                disks=more.disks,
                 origin=origin | ({VERTEX_USER: more.user} if more.user else {}),
             )
         )
@@ -198,7 +201,7 @@ def _runtime(one: _Resource) -> Iterator[SeenInstance]:
         shape_of(Seller.COLAB, one.raw.get("machineSpec") or {}, 1, ProvisioningModel.STANDARD),
         _OF_RUNTIME.get(word(one.raw["runtimeState"]), Status.UNKNOWN),
         ProvisioningModel.STANDARD,
-        _More(user=str(one.raw.get("runtimeUser") or "")),
+        _More(user=str(one.raw.get("runtimeUser") or ""), disks=disks_of_runtime(one.raw)),
     )
 
 
@@ -290,7 +293,7 @@ LISTS = (
         "notebookRuntimes",
         InstanceKind.COLAB_RUNTIME,
         _runtime,
-        "name,displayName,runtimeState,runtimeUser,createTime,labels,machineSpec",
+        "name,displayName,runtimeState,runtimeUser,createTime,labels,machineSpec,dataPersistentDiskSpec",
     ),
     VertexList(
         "persistentResources",

@@ -20,6 +20,7 @@ from costguard_sandbox.gce.timeline import Timeline, draw_duration
 from costguard_sandbox.gce.vm import Run
 
 TRAINING, PREDICTION, COLAB = "training", "prediction", "colab"
+_BOOT_DISK, _DATA_DISK = (100, "pd-ssd"), (100, "pd-standard")  # of a runtime of Colab Enterprise
 _OVER = ("JOB_STATE_SUCCEEDED", "JOB_STATE_FAILED", "JOB_STATE_CANCELLED")
 
 
@@ -46,6 +47,8 @@ class ManagedThing:
     machines: list[Machines]
     runs: list[Run] = field(default_factory=list)
     part: str = ""  # of an endpoint: the deployed model
+    disks: tuple[tuple[int, str], ...] = ()  # GiB and type of those that bill while it is there, running or not
+    there: list[Run] = field(default_factory=list)
 
     @property
     def path(self) -> str:
@@ -53,6 +56,10 @@ class ManagedThing:
 
     def begin(self, now: datetime) -> None:
         self.runs.append(Run(now))
+
+    def delete(self, now: datetime) -> None:
+        for run in self.there:
+            run.ended = run.ended or now
 
     def end(self, now: datetime) -> None:
         if self.runs and self.runs[-1].ended is None:
@@ -146,10 +153,29 @@ class Vertex:
         self._later("vertex start", name, up)
         return thing
 
-    def runtime(self, project: str, region: str, name: str, user: str, machine: dict[str, Any]) -> ManagedThing:
-        shown = {"displayName": name, "runtimeState": "RUNNING", "runtimeUser": user, "machineSpec": machine}
+    def runtime(
+        self,
+        project: str,
+        region: str,
+        name: str,
+        user: str,
+        machine: dict[str, Any],
+        disk: tuple[int, str] = _DATA_DISK,
+    ) -> ManagedThing:
+        """`disk`: GiB and type of its data disk; its boot disk is 100 GiB of pd-ssd. Both bill until it is deleted.
+
+        Google, "Runtimes and runtime templates" of Colab Enterprise, "Runtime charges" (2026).
+        """
+        shown = {
+            "displayName": name,
+            "runtimeState": "RUNNING",
+            "runtimeUser": user,
+            "machineSpec": machine,
+            "dataPersistentDiskSpec": {"diskSizeGb": str(disk[0]), "diskType": disk[1]},
+        }
         thing = self._made(project, region, "notebookRuntimes", shown, [Machines(COLAB, machine, 1)])
         thing.begin(self._timeline.now)
+        thing.disks, thing.there = (_BOOT_DISK, disk), [Run(self._timeline.now)]
         return thing
 
     def deploy(
@@ -201,7 +227,13 @@ class Vertex:
 
             return self._operation(project, region, gone, undeploy)
         members = self._lists[project, region, collection]
-        return self._operation(project, region, things, lambda: members.pop(name, None))
+
+        def delete() -> None:
+            members.pop(name, None)
+            for thing in things:
+                thing.delete(self._timeline.now)
+
+        return self._operation(project, region, things, delete)
 
     def operation(self, project: str, region: str, name: str) -> dict[str, Any]:
         operation = self._operations.get(f"projects/{project}/locations/{region}/operations/{name}")
