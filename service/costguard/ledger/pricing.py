@@ -121,8 +121,8 @@ def _managed_unknown(lifetime: Lifetime) -> str:
     machines = ManagedMachines.read(lifetime.shape.machine_type)
     if machines is None or machines.machine_type == UNKNOWN_TYPE:
         return (
-            "Google chooses its machines and does not say which, as for AutoML models and automatic resources, so it has "
-            "no price here: see Google's bill for what it costs."
+            "Google chooses its machines and does not say which, as for AutoML models and automatic resources: see "
+            "Google's bill for what it costs."
         )
     return (
         f"The vCPUs and memory of {machines.machine_type} are not known to Costguard: see Google's bill for what it "
