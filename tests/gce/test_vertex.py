@@ -61,6 +61,8 @@ def test_a_job_on_a_persistent_resource_and_one_that_never_ran_bill_nothing() ->
     raw = raw_job(job((T4, 1)), "JOB_STATE_CANCELLED")
     del raw["startTime"]
     assert read("customJobs", raw) == []
+    raw["state"] = "JOB_STATE_CANCELLING"
+    assert [one.status.bills_machine for one in read("customJobs", raw)] == [False]
 
 
 def test_a_reservation_that_is_named_pays_compute_engine_and_a_fee() -> None:

@@ -10,6 +10,7 @@ from fractions import Fraction
 from functools import partial
 from typing import Any
 
+import pytest
 from sqlalchemy import func, select
 from tests.gce.conftest import Waits
 from tests.scenario.books import assert_consistent, total_spend
@@ -187,3 +188,45 @@ def test_a_stopped_runtime_bills_its_disks_until_it_is_deleted(sqlite_database: 
     as_long = Fraction((spans[0].ended_at - there.began) / SECOND) / Fraction((there.ended - there.began) / SECOND)
     assert abs(disks - metered * as_long) < CENT  # the hours at the end are of a longer month
     assert disks > 4 * CENT
+
+
+def _runs_of(database: Database) -> list[Any]:
+    with database.write() as connection:
+        assert_consistent(connection)
+        return list(connection.execute(select(lifetimes).order_by(lifetimes.c.started_at)).all())
+
+
+@pytest.mark.parametrize("end", ["goes-on", "is-lost", "is-cancelled"])
+def test_a_spot_job_is_not_billed_while_it_waits_for_machines_again(sqlite_database: Database, end: str) -> None:
+    """Its first run ends, and its next begins, with the look that shows it: no later and no earlier than that."""
+    world, look = made_world(), timedelta(minutes=1)
+    with guarded(sqlite_database, world) as guard:
+
+        def pass_minutes(minutes: int) -> None:
+            for _ in range(minutes):
+                world.advance(look)
+                guard.run()
+
+        pass_minutes(2)
+        job = world.vertex.custom_job(PROJECT, REGIONS[0], "train", spec(A100, 1, "SPOT"))
+        pass_minutes(60)
+        world.vertex.preempt(job, timedelta(hours=2), is_lost=end == "is-lost")
+        pass_minutes(60)
+        waiting = _runs_of(sqlite_database)
+        if end == "is-cancelled":
+            world.vertex.ask(PROJECT, REGIONS[0], "customJobs", job.id, "cancel", {})
+        pass_minutes(90)
+        if end == "goes-on":
+            world.vertex.ask(PROJECT, REGIONS[0], "customJobs", job.id, "cancel", {})
+            pass_minutes(30)
+        runs = _runs_of(sqlite_database)
+    (first,) = waiting
+    assert first.started_at == job.runs[0].began
+    assert first.end_is_estimate
+    assert timedelta(0) <= first.ended_at - job.runs[0].ended <= 2 * look
+    assert len(runs) == len(job.runs) == (2 if end == "goes-on" else 1)
+    assert runs[0] == first
+    if end == "goes-on":
+        second, true = runs[1], job.runs[1]
+        assert timedelta(0) <= second.started_at - true.began <= 2 * look
+        assert (second.ended_at, second.end_is_estimate) == (true.ended, False)

@@ -36,7 +36,7 @@ _OF_JOB = {
     "JOB_STATE_PENDING": Status.PROVISIONING,
     "JOB_STATE_RUNNING": Status.RUNNING,
     "JOB_STATE_UPDATING": Status.RUNNING,
-    "JOB_STATE_CANCELLING": Status.RUNNING,
+    "JOB_STATE_CANCELLING": Status.PENDING_STOP,
     "JOB_STATE_PAUSED": Status.STOPPED,
     "JOB_STATE_SUCCEEDED": Status.STOPPED,
     "JOB_STATE_PARTIALLY_SUCCEEDED": Status.STOPPED,
@@ -147,6 +147,8 @@ def _of_spec(one: _Resource, spec: Mapping[str, Any], times: Mapping[str, Any]) 
     started_at, ended_at = moment_or_none(times.get("startTime")), moment_or_none(times.get("endTime"))
     if status is Status.STOPPED and started_at is None:
         return  # it ended without any machine
+    if status is Status.PENDING_STOP and started_at is None:
+        status = Status.PROVISIONING  # it is cancelled before it had any
     model = model_of_strategy((spec.get("scheduling") or {}).get("strategy"))
     pools: dict[Shape, tuple[Any, int]] = {}
     for pool in spec.get("workerPoolSpecs") or ():

@@ -126,6 +126,29 @@ class Vertex:
         self._later("vertex start", thing.id, run)
         return thing
 
+    def preempt(self, job: ManagedThing, waits: timedelta, *, is_lost: bool = False) -> None:
+        """Takes a job's machines, which it has again after so long, or not at all: then it fails with `is_lost`.
+
+        Google, "Use Spot VMs with training": a job that is preempted is restarted, up to six times, and the time in
+        which it is preempted is not paid for. That it shows JOB_STATE_PENDING meanwhile is ours: no page says which.
+        """
+        if job.shown["state"] != "JOB_STATE_RUNNING":
+            return
+        job.shown["state"] = "JOB_STATE_PENDING"
+        job.end(self._timeline.now)
+
+        def again() -> None:
+            if job.shown["state"] != "JOB_STATE_PENDING":
+                return
+            if is_lost:
+                self._end_job(job, "JOB_STATE_FAILED")
+                job.shown["error"] = {"code": 8, "message": "STOCKOUT"}
+                return
+            job.shown["state"] = "JOB_STATE_RUNNING"  # startTime stays that of the first time
+            job.begin(self._timeline.now)
+
+        self._timeline.at(self._timeline.now + waits, again)
+
     def tuning_job(self, project: str, region: str, name: str, spec: dict[str, Any], trials: int) -> list[ManagedThing]:
         """A job whose trials all run at once, each a custom job of its own."""
         jobs = [self.custom_job(project, region, f"{name}-{number}", spec) for number in range(1, trials + 1)]
