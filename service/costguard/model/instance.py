@@ -142,6 +142,14 @@ def vertex_path(gce_id: str) -> str:
     return f"{collection}/{resource}"
 
 
+def measured_as(gce_id: str) -> str:
+    """Returns what Cloud Monitoring's series are of: a VM's id; `customJobs/4567`, `endpoints/88/99` of Vertex AI."""
+    if not gce_id.startswith(_VERTEX_ID):
+        return gce_id
+    _, collection, _, *numbers = gce_id.split(".")
+    return "/".join((collection, *numbers))
+
+
 @dataclass(frozen=True, slots=True, order=True)
 class InstanceKey:
     """The permanent identity of a VM, or of what bills as VMs do. Names and zones are an address, and are reused."""

@@ -80,6 +80,18 @@ def disks_of_runtime(raw: Mapping[str, Any]) -> tuple[AttachedDisk, ...]:
     )
 
 
+def idle_shutdown_of(raw: Mapping[str, Any]) -> str:
+    """Returns the seconds without activity after which Colab stops a runtime: `10800`; `off`; "" where it is not known.
+
+    NotebookIdleShutdownConfig of aiplatform.v1: a duration such as `10800s`, 10 minutes to a day.
+    """
+    config = raw.get("idleShutdownConfig") or {}
+    if config.get("idleShutdownDisabled") is True:
+        return "off"
+    seconds = str(config.get("idleTimeout") or "").removesuffix("s").partition(".")[0]
+    return seconds if seconds.isdecimal() else ""
+
+
 def _gpus(spec: Mapping[str, Any], count: int) -> tuple[str | None, int]:
     kind = str(spec.get("acceleratorType") or "")
     per_machine = count_of(spec.get("acceleratorCount"))

@@ -14,8 +14,8 @@ from typing import Any
 
 from costguard.gce.convert import fingerprinted
 from costguard.gce.fields import Garbled, last_part, moment, moment_or_none, short, word
-from costguard.gce.vertex.machines import count_of, disks_of_runtime, model_of_strategy, shape_of
-from costguard.keepers.origin import VERTEX, VERTEX_USER
+from costguard.gce.vertex.machines import count_of, disks_of_runtime, idle_shutdown_of, model_of_strategy, shape_of
+from costguard.keepers.origin import VERTEX, VERTEX_IDLE, VERTEX_USER
 from costguard.model.instance import (
     AttachedDisk,
     InstanceKey,
@@ -84,6 +84,7 @@ class _More:
     started_at: datetime | None = None
     stopped_at: datetime | None = None
     user: str = ""
+    idle_shutdown: str = ""
     disks: tuple[AttachedDisk, ...] = ()
 
 
@@ -119,7 +120,9 @@ class _Resource:
                 last_stopped_at=more.stopped_at,
                 labels={key: str(value) for key, value in (self.raw.get("labels") or {}).items()},
                 disks=more.disks,
-                origin=origin | ({VERTEX_USER: more.user} if more.user else {}),
+                origin=origin
+                | ({VERTEX_USER: more.user} if more.user else {})
+                | ({VERTEX_IDLE: more.idle_shutdown} if more.idle_shutdown else {}),
             )
         )
 
@@ -203,7 +206,11 @@ def _runtime(one: _Resource) -> Iterator[SeenInstance]:
         shape_of(Seller.COLAB, one.raw.get("machineSpec") or {}, 1, ProvisioningModel.STANDARD),
         _OF_RUNTIME.get(word(one.raw["runtimeState"]), Status.UNKNOWN),
         ProvisioningModel.STANDARD,
-        _More(user=str(one.raw.get("runtimeUser") or ""), disks=disks_of_runtime(one.raw)),
+        _More(
+            user=str(one.raw.get("runtimeUser") or ""),
+            idle_shutdown=idle_shutdown_of(one.raw),
+            disks=disks_of_runtime(one.raw),
+        ),
     )
 
 
@@ -295,7 +302,7 @@ LISTS = (
         "notebookRuntimes",
         InstanceKind.COLAB_RUNTIME,
         _runtime,
-        "name,displayName,runtimeState,runtimeUser,createTime,labels,machineSpec,dataPersistentDiskSpec",
+        "name,displayName,runtimeState,runtimeUser,createTime,labels,machineSpec,dataPersistentDiskSpec,idleShutdownConfig",
     ),
     VertexList(
         "persistentResources",

@@ -14,10 +14,11 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from costguard_sandbox.clock import zulu
+from costguard_sandbox.gce.catalogue.machine_types import MACHINE_TYPES
 from costguard_sandbox.gce.catalogue.regions import REGIONS, project_number, stable_id
 from costguard_sandbox.gce.errors import Refused, service_disabled
 from costguard_sandbox.gce.timeline import Timeline, draw_duration
-from costguard_sandbox.gce.vm import Run
+from costguard_sandbox.gce.vm import Load, Run
 
 TRAINING, PREDICTION, COLAB = "training", "prediction", "colab"
 _BOOT_DISK, _DATA_DISK = (100, "pd-ssd"), (100, "pd-standard")  # of a runtime of Colab Enterprise
@@ -34,6 +35,12 @@ class Machines(NamedTuple):
     disk_gib: int = 0
     disk_type: str = ""
 
+    @property
+    def gpus(self) -> int:
+        """Counts the GPUs of one machine."""
+        built_in = sum(number for _, number in MACHINE_TYPES[self.spec["machineType"]].accelerators)
+        return built_in or int(self.spec.get("acceleratorCount") or 0)
+
 
 @dataclass(slots=True, eq=False)
 class ManagedThing:
@@ -49,10 +56,14 @@ class ManagedThing:
     part: str = ""  # of an endpoint: the deployed model
     disks: tuple[tuple[int, str], ...] = ()  # GiB and type of those that bill while it is there, running or not
     there: list[Run] = field(default_factory=list)
+    loads: list[tuple[datetime, Load]] = field(default_factory=list)
 
     @property
     def path(self) -> str:
         return f"projects/{self.project}/locations/{self.region}/{self.collection}/{self.id}"
+
+    def load_at(self, moment: datetime) -> Load:
+        return next((load for since, load in reversed(self.loads) if since <= moment), Load.BUSY)
 
     def begin(self, now: datetime) -> None:
         self.runs.append(Run(now))
