@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from typing import Any
 
 import pytest
 from tests.builders import PROJECT, at
@@ -78,7 +79,11 @@ def test_gpus_that_work_without_requests_are_work() -> None:
 def test_a_model_on_cpus_is_judged_by_cpu_and_network() -> None:
     """Requests make it busy as well."""
     of = run(MODEL_ID, InstanceKind.DEPLOYED_MODEL, WITHOUT)
-    quiet = {"cpu": (line(100, every=5),), "received": (line(200, every=5),), "sent": (line(200, every=5),)}
+    quiet: dict[str, Any] = {
+        "cpu": (line(100, every=5),),
+        "received": (line(200, every=5),),
+        "sent": (line(200, every=5),),
+    }
     idle = judged(of, **quiet)
     assert (idle.state, idle.is_weak) == (IdleState.IDLE, False)
     assert idle.sentence.startswith("no request, and CPU under 5 % for 2 h 5")

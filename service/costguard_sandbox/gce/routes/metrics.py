@@ -205,7 +205,7 @@ def series_of_vertex(things: Sequence[ManagedThing], metric: MetricType) -> Iter
             continue
         with_gpu = bool(machines.gpus)
         if thing.collection == "endpoints" and metric.name in _OF_MODELS and (with_gpu or metric.name != MODEL_GPU):
-            where = {"resource_container": project_number(thing.project), "location": thing.region}
+            where = {"resource_container": str(project_number(thing.project)), "location": thing.region}
             resource = {"project_id": thing.project, **where, "endpoint_id": thing.id}
             labels = {"deployed_model_id": thing.part, "spot": "False"}
             for number in map(str, range(1 if metric.name == RESPONSES else machines.number)):
