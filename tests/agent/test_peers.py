@@ -122,7 +122,7 @@ def test_an_agent_that_asks_again_is_answered() -> None:
 
 
 def test_an_answer_that_is_lost_holds_up_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One VM has passed then, and its command is at the rendezvous port: the other hears of that at the high port."""
+    """The other VM hears at the high port that this one has passed: its command may be at the rendezvous port."""
     where, lost = addresses(2), threading.Lock()
     write = peers._write
 

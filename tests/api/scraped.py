@@ -32,10 +32,10 @@ from costguard.main.wire import families_of, metrics_of
 from costguard.model.access import Via
 from costguard.model.attempt import Interruption, Notice, Outcome
 from costguard.model.budget import FleetLimit, Scope
+from costguard.model.delivery.webhook import WebhookState
 from costguard.model.job import JobState
 from costguard.model.money import Money
 from costguard.model.observation import Unread
-from costguard.model.webhook import WebhookState
 from costguard.reminders.watched import FleetPlan
 from costguard.web.meters import Meters
 

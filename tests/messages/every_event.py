@@ -28,12 +28,12 @@ from costguard.messages.outbox import Composed
 from costguard.messages.sweep_update import SweepEvent
 from costguard.model.attempt import AgentState, AttemptState, Interruption, Notice, Outcome
 from costguard.model.budget import Budget, Period, Scope
+from costguard.model.delivery.message import NotificationContent
 from costguard.model.event import Event, new_event
-from costguard.model.hang import Hang
 from costguard.model.instance import InstanceKey
 from costguard.model.job import JobState
-from costguard.model.message import NotificationContent
 from costguard.model.money import Money
+from costguard.model.reported.hang import Hang
 from costguard.model.sweep import SweepState
 from costguard.reminders.message_rows import StoredMessage
 from costguard.sweeps import listing

@@ -24,10 +24,10 @@ from costguard.messages.message_log import MessageFilters
 from costguard.messages.notification import NotificationComposer, NotificationWatch
 from costguard.messages.outbox import Composed, Outbox, Withdrawn
 from costguard.model.attempt import AgentState, AttemptState, Interruption, Notice, Outcome
+from costguard.model.delivery.message import NotificationContent
+from costguard.model.delivery.person import Person
 from costguard.model.job import JobKind, JobState
-from costguard.model.message import NotificationContent
 from costguard.model.money import Money
-from costguard.model.person import Person
 from costguard.model.reminder import Team
 from costguard.reminders import message_rows
 from costguard.reminders.message_rows import StoredMessage

@@ -34,9 +34,9 @@ from costguard.jobs.rows.recovery import interruptions
 from costguard.model.attempt import AgentState, AttemptState, Exit, Interruption, Notice, Outcome
 from costguard.model.instance import ProvisioningModel
 from costguard.model.job import Job, JobKind, JobState, SeenCheckpoint
-from costguard.model.metric import BestCheckpoint, MetricValue, SeenMetric
 from costguard.model.money import Money
-from costguard.model.progress import EVALUATION, LOSS, POSITION, SeenProgress, SeriesPoint
+from costguard.model.reported.metric import BestCheckpoint, MetricValue, SeenMetric
+from costguard.model.reported.progress import EVALUATION, LOSS, POSITION, SeenProgress, SeriesPoint
 from costguard_vm.diagnosis import kinds
 from costguard_vm.diagnosis.kinds import BoundVerdict, Number
 

@@ -23,6 +23,7 @@ from tests.ports import free_port
 from tests.sandbox.guest.served_vms import processes_of
 from tests.scenario import guard_process
 from tests.scenario.fleet import price_list
+from tests.transfer_priority import put_chrt
 from tests.web_forks import FORKS
 
 from costguard.db.lease import database_time
@@ -208,7 +209,7 @@ def ground(
         preemption_grace=grace,
         stop_grace=grace,
         docker="shim",
-        path=path or os.environ["PATH"],
+        path=path or f"{put_chrt(folder / 'bin')}:{os.environ['PATH']}",
         own_folders=own_folders,
     )
     world = World(ScaledClock(speed=speed), projects=[PROJECT], local_guests=machines)

@@ -16,8 +16,8 @@ from costguard.jobs.rows import attempts, job_rows
 from costguard.jobs.rows.progress import progress_rows
 from costguard.model.attempt import Attempt
 from costguard.model.job import EarlyEnd, Job, JobState
-from costguard.model.metric import HIGHER
-from costguard.model.progress import EVALUATION, LOSS, NAMED, SeriesPoint
+from costguard.model.reported.metric import HIGHER
+from costguard.model.reported.progress import EVALUATION, LOSS, NAMED, SeriesPoint
 from costguard.model.sweep import Halving, Sweep, SweepMember
 from costguard.sweeps.halving import MemberCurve, SweepCurves
 from costguard_vm.progress.series import rewound

@@ -22,7 +22,7 @@ from costguard.events import audit_log
 from costguard.jobs.rows.limits.budget_holds import BudgetHolds
 from costguard.ledger.charging import charge_due
 from costguard.ledger.price_refresh import refresh
-from costguard.model.bill import BilledKind
+from costguard.model.billing.bill import BilledKind
 from costguard.model.budget import AtLimit, Budget, Period, Scope
 from costguard.model.instance import ProvisioningModel
 from costguard.model.money import Money

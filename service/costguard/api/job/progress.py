@@ -14,7 +14,7 @@ from costguard.api.route import routes
 from costguard.errors import Missing
 from costguard.jobs.reports.progress.progress import job_progress
 from costguard.ledger.accrual import accrual_at
-from costguard.model.progress import UNITS
+from costguard.model.reported.progress import UNITS
 from costguard.web.problems import NOT_FOUND
 
 router = routes("jobs")

@@ -42,7 +42,7 @@ from costguard.jobs.rows.progress import progress_rows
 from costguard.jobs.submit.where.places import may_launch
 from costguard.model.instance import ProvisioningModel, region_of
 from costguard.model.job import Job, JobKind
-from costguard.model.progress import POSITION, SeriesPoint
+from costguard.model.reported.progress import POSITION, SeriesPoint
 
 _WRITTEN_EVERY = timedelta(minutes=5)
 _WRITTEN_READ = 40  # checkpoints of a job, for the pace of its saves

@@ -25,12 +25,12 @@ from costguard.jobs.rows.recovery import drills, interruptions
 from costguard.jobs.rows.recovery.interruptions import LostWork, sum_lost
 from costguard.ledger.accrual import Accrual
 from costguard.model.attempt import Attempt, AttemptState, GangRound, Interruption
-from costguard.model.drill import Drill, SavedOnNotice
 from costguard.model.duration import span_text
 from costguard.model.job import Job, JobKind, JobState, SeenCheckpoint
-from costguard.model.metric import SeenMetric
 from costguard.model.moments import clock_text
 from costguard.model.money import Money, Priced
+from costguard.model.reported.drill import Drill, SavedOnNotice
+from costguard.model.reported.metric import SeenMetric
 from costguard.spend import job_costs, vm_time
 
 

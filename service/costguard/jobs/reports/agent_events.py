@@ -25,9 +25,9 @@ from costguard.jobs.reports.progress import curve_news
 from costguard.jobs.rows import agent_rows, attempts, job_events, job_rows, takeover_rows
 from costguard.jobs.rows.recovery import drills, interruptions
 from costguard.model.attempt import HUNG, STANDING_BY, Attempt
-from costguard.model.drill import Drill
 from costguard.model.job import EarlyEnd, Job, SeenCheckpoint
 from costguard.model.ports import Clock
+from costguard.model.reported.drill import Drill
 from costguard.spend import burning
 
 

@@ -17,8 +17,8 @@ from costguard.jobs.rows import agent_fields
 from costguard.jobs.rows.agent_fields import DrillReport, MeasuredMinute, drill_report
 from costguard.model.attempt import STANDING_BY, AgentState, AttemptState, EndedRound, Exit
 from costguard.model.job import SeenCheckpoint
-from costguard.model.metric import HIGHER, LOWER, BestCheckpoint, MetricValue, SeenMetric
-from costguard.model.progress import SeriesPoint
+from costguard.model.reported.metric import HIGHER, LOWER, BestCheckpoint, MetricValue, SeenMetric
+from costguard.model.reported.progress import SeriesPoint
 from costguard_vm.model.checkpoint import MOST_PASSED_OVER
 
 MOST_OUTPUT = 32 << 10  # bytes; the end of it counts

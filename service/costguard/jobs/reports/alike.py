@@ -19,7 +19,7 @@ from costguard.ledger.accrual import Accrual
 from costguard.model.attempt import Attempt, GangRound
 from costguard.model.job import Job, JobKind
 from costguard.model.money import Priced
-from costguard.model.progress import NAMED, SeriesPoint
+from costguard.model.reported.progress import NAMED, SeriesPoint
 from costguard.spend import goodput_rows, job_costs
 from costguard.spend.goodput import BilledVM
 from costguard_vm.progress.series import rewound

@@ -45,7 +45,7 @@ from costguard.model.attempt import AgentState, Attempt, AttemptState
 from costguard.model.instance import Shape
 from costguard.model.job import Job
 from costguard.model.money import Money, rate_text
-from costguard.model.progress import POSITION, SeriesPoint
+from costguard.model.reported.progress import POSITION, SeriesPoint
 from costguard.spend import burning
 from costguard_vm.diagnosis import kinds
 from costguard_vm.diagnosis.advice import most_saved

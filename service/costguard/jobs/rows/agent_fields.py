@@ -15,9 +15,9 @@ from pydantic import TypeAdapter
 
 from costguard.jobs.decide.profile.job_profile import ProfileWindow
 from costguard.model.data import DataTransfer, TransferState
-from costguard.model.drill import DrillResult, DrillState
-from costguard.model.hang import KINDS, PHASES, Hang
-from costguard.model.progress import EVALUATION, LOSS, NAMED, POSITION, UNITS, SeenProgress, SeriesPoint
+from costguard.model.reported.drill import DrillResult, DrillState
+from costguard.model.reported.hang import KINDS, PHASES, Hang
+from costguard.model.reported.progress import EVALUATION, LOSS, NAMED, POSITION, UNITS, SeenProgress, SeriesPoint
 from costguard_vm.diagnosis.advice import advise
 from costguard_vm.diagnosis.bounds import judge
 from costguard_vm.diagnosis.kinds import BoundVerdict

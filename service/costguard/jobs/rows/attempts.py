@@ -22,8 +22,8 @@ from costguard.model.generation import FIRST
 from costguard.model.instance import ProvisioningModel
 from costguard.model.job import EarlyEnd
 from costguard.model.launch import AddressChoice
-from costguard.model.metric import SeenMetric
 from costguard.model.money import Money
+from costguard.model.reported.metric import SeenMetric
 
 EXIT = TypeAdapter(Exit)
 METRIC = TypeAdapter(SeenMetric)

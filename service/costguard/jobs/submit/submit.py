@@ -28,11 +28,11 @@ from costguard.jobs.submit.submission import Overrides, Submission, without_cred
 from costguard.jobs.submit.where.targets import LaunchTargets
 from costguard.ledger.accrual import Accrual
 from costguard.model.access import Authority
-from costguard.model.drill import Drill
 from costguard.model.duration import hours_text
 from costguard.model.event import Event
 from costguard.model.job import Job, JobKind, JobState
 from costguard.model.ports import Checkpoints, Clock, DataPlaces
+from costguard.model.reported.drill import Drill
 
 __all__ = ["JobQuote", "JobService", "LaunchTargets", "Overrides", "Submission"]
 

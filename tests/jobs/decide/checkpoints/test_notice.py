@@ -19,10 +19,10 @@ from costguard.jobs.listing.jobs import job_detail
 from costguard.jobs.rows.recovery import drills
 from costguard.ledger.accrual import accrual_at
 from costguard.model.attempt import AttemptState, Outcome
-from costguard.model.drill import Drill, DrillResult, DrillState
 from costguard.model.instance import ProvisioningModel
 from costguard.model.job import JobState
 from costguard.model.launch import LONGEST_NOTICE, NO_NOTICE
+from costguard.model.reported.drill import Drill, DrillResult, DrillState
 from costguard.pages.job.drill_rows import drill_table
 from costguard_vm.agent.settings import AttemptSettings, read_settings
 from costguard_vm.agent.stopping import preemption_grace_s

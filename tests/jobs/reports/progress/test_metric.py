@@ -14,7 +14,7 @@ from costguard.db.transaction import Database
 from costguard.jobs.decide.measures.pace import metric_of
 from costguard.jobs.rows import agent_rows, attempts
 from costguard.model.attempt import AgentState
-from costguard.model.metric import BestCheckpoint, MetricValue, SeenMetric
+from costguard.model.reported.metric import BestCheckpoint, MetricValue, SeenMetric
 
 MINUTE = timedelta(minutes=1)
 

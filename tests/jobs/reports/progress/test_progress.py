@@ -20,7 +20,7 @@ from costguard.jobs.rows.progress import progress_rows
 from costguard.ledger.accrual import accrual_at
 from costguard.model.attempt import AgentState, Attempt, Interruption, Notice, Outcome
 from costguard.model.money import Money, Priced
-from costguard.model.progress import EVALUATION, LOSS, NAMED, POSITION, SeenProgress, SeriesPoint
+from costguard.model.reported.progress import EVALUATION, LOSS, NAMED, POSITION, SeenProgress, SeriesPoint
 from costguard.spend.goodput import BilledVM
 from costguard_vm.progress.series import MOST
 

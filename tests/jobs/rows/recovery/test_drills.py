@@ -14,8 +14,8 @@ from costguard.errors import Conflict, Forbidden, Invalid
 from costguard.jobs.reports.agent_events import AgentEvent
 from costguard.jobs.rows.agent_fields import drill_report
 from costguard.jobs.rows.recovery import drills
-from costguard.model.drill import Drill, DrillResult, DrillState, in_words
 from costguard.model.job import CheckpointPlan, JobKind, JobState
+from costguard.model.reported.drill import Drill, DrillResult, DrillState, in_words
 
 PLAN = CheckpointPlan("gs://lab/run", "--from {checkpoint}", local="/data/out")
 EVE = "eve@lab.example"

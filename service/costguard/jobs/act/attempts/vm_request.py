@@ -20,7 +20,7 @@ from costguard.model.instance import audience_of, region_of
 from costguard.model.job import CheckpointPlan, Job, JobKind, JobSpec, destinations_of, published
 from costguard.model.launch import NO_NOTICE, Placement, Recipe, VmRequest, policy_name
 from costguard.model.options.job import JOB_OPTIONS
-from costguard.model.output import output_folder
+from costguard.model.reported.output import output_folder
 from costguard.model.vm_tool import PY_SPY, RCLONE, PinnedTool
 from costguard_vm.model.checkpoint import words_of
 

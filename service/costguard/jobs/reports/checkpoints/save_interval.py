@@ -31,10 +31,10 @@ from costguard.jobs.rows.history.zone_history import VMKind, counts_of_zone
 from costguard.jobs.rows.progress import progress_rows
 from costguard.jobs.rows.recovery import drills, interruptions
 from costguard.model.attempt import Attempt, Interruption
-from costguard.model.drill import Drill
 from costguard.model.instance import ProvisioningModel
 from costguard.model.job import Job, JobKind
-from costguard.model.progress import POSITION
+from costguard.model.reported.drill import Drill
+from costguard.model.reported.progress import POSITION
 
 _EARLIER = 50  # jobs of the same owner that are looked through for those with the same script
 _COMPARED = 5  # of these

@@ -12,7 +12,7 @@ from costguard.jobs.rows import attempts, job_rows, plan_rows
 from costguard.jobs.rows.progress import progress_rows
 from costguard.model.attempt import Attempt
 from costguard.model.job import Job, JobKind
-from costguard.model.progress import POSITION, SeriesPoint
+from costguard.model.reported.progress import POSITION, SeriesPoint
 
 
 def expected_ends(connection: Connection, job_ids: Collection[str], now: datetime) -> dict[str, datetime]:

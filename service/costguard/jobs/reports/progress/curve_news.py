@@ -17,9 +17,9 @@ from costguard.model.attempt import Attempt
 from costguard.model.duration import span_text
 from costguard.model.event import Event
 from costguard.model.job import EarlyEnd, Job
-from costguard.model.metric import HIGHER, LOWER, better_of
 from costguard.model.money import Money
-from costguard.model.progress import EVALUATION, LOSS, NAMED, SeriesPoint
+from costguard.model.reported.metric import HIGHER, LOWER, better_of
+from costguard.model.reported.progress import EVALUATION, LOSS, NAMED, SeriesPoint
 from costguard.spend import burning
 from costguard_vm.progress.curve import FEWEST, judge
 from costguard_vm.progress.loss import LossTrouble, loss_trouble

@@ -16,7 +16,7 @@ from costguard.ledger.accrual import Accrual
 from costguard.model.attempt import Attempt, Interruption
 from costguard.model.job import Job
 from costguard.model.money import Money, Priced
-from costguard.model.progress import EVALUATION, LOSS, NAMED, POSITION, SeenProgress, SeriesPoint
+from costguard.model.reported.progress import EVALUATION, LOSS, NAMED, POSITION, SeenProgress, SeriesPoint
 from costguard.spend import goodput_rows, job_costs
 from costguard.spend.goodput import BilledVM
 from costguard_vm.progress.finish import Mark, TrainingLeft, left

@@ -12,7 +12,7 @@ from sqlalchemy import Connection, Row, bindparam, delete, func, insert, select
 from costguard.db.bulk import chunks
 from costguard.db.tables import progress_points
 from costguard.db.types import storable
-from costguard.model.progress import EVALUATION, SeriesPoint
+from costguard.model.reported.progress import EVALUATION, SeriesPoint
 from costguard_vm.progress.series import MOST, rewound, thinned
 
 MOST_EVALUATIONS = 20  # series of a job

@@ -17,8 +17,8 @@ from costguard.jobs.decide.checkpoints.notice import measured_save
 from costguard.jobs.rows import job_events, job_rows
 from costguard.jobs.rows.agent_fields import DrillReport
 from costguard.model.attempt import Interruption, Notice, Outcome
-from costguard.model.drill import Drill, DrillResult, DrillState, SavedOnNotice, counted
 from costguard.model.job import Job, JobSpec
+from costguard.model.reported.drill import Drill, DrillResult, DrillState, SavedOnNotice, counted
 
 _OPEN = drills.c.state != DrillState.OVER.value
 _OPEN_OF_JOBS = select(drills).where(drills.c.job_id.in_(bindparam("of_jobs", expanding=True)), _OPEN)

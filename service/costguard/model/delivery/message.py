@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 from enum import StrEnum
 
+from costguard.model.delivery.interaction import JobChoice
 from costguard.model.instance import InstanceKey
-from costguard.model.interaction import JobChoice
 from costguard.model.money import Priced
 from costguard.model.reminder import RequestKind, Subject, Target
 from costguard.model.utilisation import Evidence
