@@ -277,7 +277,7 @@ def test_an_operation_that_google_forgot_is_none(connect: Connect) -> None:
 
 
 def test_a_runtimes_stop_that_is_refused_names_the_permission_that_google_wants(connect: Connect) -> None:
-    """Which one it takes no page of Google's says, so its own words have to be in the message, with the command."""
+    """No page of Google's says which one it takes, so its own words have to be in the message, with the command."""
     wanted = "aiplatform.notebookRuntimes.stop"
     words = f"Permission '{wanted}' denied on resource '//aiplatform.googleapis.com/projects/demo/x/12'."
 

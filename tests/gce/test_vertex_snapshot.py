@@ -57,7 +57,7 @@ def book(shipped: tuple[Price, ...]) -> PriceBook:
 def test_a_published_hour_is_priced_before_any_catalogue_was_read(
     book: PriceBook, seller: Seller, machine: dict[str, Any], model: ProvisioningModel, dollars: str
 ) -> None:
-    """To the last digit given, also where Compute Engine's shipped prices are a part of it."""
+    """The rate agrees to the last digit given, also where Compute Engine's shipped prices are a part of it."""
     shape = shape_of(seller, machine, 1, model)
     rate = rate_per_hour(shape, REGION, model, book, NOW)
     assert rate is not None
@@ -68,7 +68,7 @@ def test_a_published_hour_is_priced_before_any_catalogue_was_read(
 
 
 def test_the_share_of_compute_engines_prices_gives_every_recorded_figure() -> None:
-    """So the rest is estimated by it. Each of 18 figures is met to its last digit."""
+    """Each of 18 figures is met to its last digit, so the rest is estimated so."""
     compute = [price for price in snapshot_prices() if ESTIMATED not in price.source and _is_of_compute(price)]
     made = {key: nanos for key, nanos, _ in vertex_estimates(compute)}
     figures = tomllib.loads(FILE.read_text("utf-8"))["figures"]
@@ -114,14 +114,15 @@ def test_recorded_prices_are_no_estimates_and_no_key_has_two(shipped: tuple[Pric
 
 
 def test_the_price_gate_takes_all_of_them(shipped: tuple[Price, ...]) -> None:
+    """No shipped price is refused at a first start."""
     assert {judge(price, None, None, NOW) for price in shipped} == {None}
 
 
 @pytest.mark.skipif(not SHARED.exists(), reason="the facts about Google (shared/gcp-2026.md) are not here")
 def test_the_notes_of_recorded_prices_agree(shipped: tuple[Price, ...]) -> None:
-    """ "On demand it has its own SKUs (H100 11.2660332 + cores .0293227 + memory .0025534)", and the fee."""
+    """The notes have the SKUs on demand of an H100 and its host, and the fee."""
     notes = SHARED.read_text("utf-8")
-    of = {price.key.resource: price for price in shipped if price.key.region == REGION}
+    by_resource = {price.key.resource: price for price in shipped if price.key.region == REGION}
     for resource, text in (
         ("gpu:nvidia-h100-80gb:vertex-training", "H100 11.2660332"),
         ("vertex-training-a3:core", "cores .0293227"),
@@ -129,7 +130,7 @@ def test_the_notes_of_recorded_prices_agree(shipped: tuple[Price, ...]) -> None:
         ("gpu:nvidia-h100-80gb:vertex-training-fee", "H100 1.4694826"),
     ):
         assert text in notes
-        assert Money(of[resource].rate_nanos).dollars == Decimal(text.split()[1])
+        assert Money(by_resource[resource].rate_nanos).dollars == Decimal(text.split()[1])
 
 
 def test_the_host_of_the_published_machine_is_read_by_its_name() -> None:

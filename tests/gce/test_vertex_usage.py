@@ -19,7 +19,7 @@ __all__ = ["watched"]
 HOUR = timedelta(hours=1)
 RULE = IdleRule(gpu_below=500, cpu_below=500, window=2 * HOUR)
 _ONLINE = "aiplatform.googleapis.com/prediction/online"
-# Google's list of metrics: each type, and the label by which its series are told apart last of all.
+# Google's list of metrics: each type, and the label that tells its series apart last of all.
 LISTED = {
     f"{_ONLINE}/accelerator/duty_cycle": "metric.labels.replica_id",
     f"{_ONLINE}/cpu/utilization": "metric.labels.deployed_model_id",
@@ -31,7 +31,7 @@ LISTED = {
 }
 
 
-def asked_for(connect: Connect, answer: Any = None, with_vertex: bool = True) -> tuple[list[Asked], Usage]:
+def requests_for(connect: Connect, answer: Any = None, with_vertex: bool = True) -> tuple[list[Asked], Usage]:
     setup = connect(answer or (lambda _: json_answer({})))
     usage = setup.cloud.usage("demo", START - HOUR, START, with_vertex=with_vertex)
     return [one for one in setup.server.requests if "timeSeries" in one.path], usage
@@ -39,9 +39,9 @@ def asked_for(connect: Connect, answer: Any = None, with_vertex: bool = True) ->
 
 def test_only_a_project_with_vertex_ai_is_asked_for_its_metrics(connect: Connect) -> None:
     """Each with the resource and the labels that Google lists."""
-    plain, _ = asked_for(connect, with_vertex=False)
-    asked, usage = asked_for(connect)
-    more = asked[len(plain) :]
+    plain, _ = requests_for(connect, with_vertex=False)
+    requests, usage = requests_for(connect)
+    more = requests[len(plain) :]
     assert usage.vertex_unread == ""
     assert {one.query["filter"].split('"')[1] for one in more} == LISTED.keys()
     assert len(more) == len(LISTED)
@@ -58,7 +58,7 @@ def test_a_metric_that_was_never_written_is_no_failure(connect: Connect) -> None
     def answer(request: Asked) -> Answer:
         return never if "aiplatform" in request.query["filter"] else json_answer({})
 
-    _, usage = asked_for(connect, answer)
+    _, usage = requests_for(connect, answer)
     assert (usage.vertex_unread, usage.unread) == ("", {})
 
     def refusal(request: Asked) -> Answer:
@@ -66,7 +66,7 @@ def test_a_metric_that_was_never_written_is_no_failure(connect: Connect) -> None
             return google_error(403, "forbidden", "Permission monitoring.timeSeries.list denied.")
         return json_answer({})
 
-    _, usage = asked_for(connect, refusal)
+    _, usage = requests_for(connect, refusal)
     assert "monitoring" in usage.vertex_unread
     assert usage.unread == {}
 
@@ -82,7 +82,7 @@ def _judged(watched: Watched, one: SeenInstance) -> tuple[IdleState, str]:
 
 @pytest.mark.parametrize("load", [Load.BUSY, Load.IDLE])
 def test_the_simulated_cloud_measures_models_and_jobs(watched: Watched, load: Load) -> None:
-    """Two models on one endpoint, and two jobs of one name, are told apart by their numbers."""
+    """Two models on one endpoint, and two jobs of one name, differ by their numbers."""
     vertex = watched.world.vertex
     things = [
         vertex.deploy(PROJECT, REGION, "chat", "llama", T4, replicas=2),

@@ -1,4 +1,4 @@
-"""What Vertex AI runs is idle by its own metrics, a deployed model without requests alone, and else unknown."""
+"""Jobs and deployed models of Vertex AI are idle by its own metrics, a model only without requests."""
 
 from __future__ import annotations
 
@@ -30,13 +30,15 @@ MODEL = run(MODEL_ID, InstanceKind.DEPLOYED_MODEL, TWO)
 JOB = run(JOB_ID, InstanceKind.CUSTOM_JOB, JOBS)
 
 
-def usage(of: MeasuredRun, unread: str = "", **series: tuple[Series, ...]) -> Usage:
-    named = {(of.gce_id, Metric(name)): lines for name, lines in series.items()}
+def usage(measured: MeasuredRun, unread: str = "", **series: tuple[Series, ...]) -> Usage:
+    named = {(measured.gce_id, Metric(name)): lines for name, lines in series.items()}
     return Usage(PROJECT, named, vertex_unread=unread)
 
 
-def judged(of: MeasuredRun, before: Before | None = None, unread: str = "", **series: tuple[Series, ...]) -> Evidence:
-    return evidence(of, RULE, usage(of, unread, **series), NOW, before)
+def judged(
+    measured: MeasuredRun, before: Before | None = None, unread: str = "", **series: tuple[Series, ...]
+) -> Evidence:
+    return evidence(measured, RULE, usage(measured, unread, **series), NOW, before)
 
 
 def requests(*moments: datetime) -> tuple[Series, ...]:
@@ -59,7 +61,7 @@ def test_a_model_without_requests_whose_gpus_rest_is_idle() -> None:
 
 
 def test_a_model_that_answers_now_and_then_is_in_use() -> None:
-    """However little its GPUs do: whoever sent the request would miss it."""
+    """The sender of the request would miss it, however little its GPUs do."""
     busy = judged(MODEL, gpu=(line(20), line(20)), requests=requests(at("11:20"), at("11:40")))
     assert (busy.state, busy.since) == (IdleState.BUSY, at("11:20"))
     assert busy.sentence == "6 requests answered in the last 1 h"
@@ -78,28 +80,29 @@ def test_gpus_that_work_without_requests_are_work() -> None:
 
 def test_a_model_on_cpus_is_judged_by_cpu_and_network() -> None:
     """Requests make it busy as well."""
-    of = run(MODEL_ID, InstanceKind.DEPLOYED_MODEL, WITHOUT)
+    on_cpus = run(MODEL_ID, InstanceKind.DEPLOYED_MODEL, WITHOUT)
     quiet: dict[str, Any] = {
         "cpu": (line(100, every=5),),
         "received": (line(200, every=5),),
         "sent": (line(200, every=5),),
     }
-    idle = judged(of, **quiet)
+    idle = judged(on_cpus, **quiet)
     assert (idle.state, idle.is_weak) == (IdleState.IDLE, False)
     assert idle.sentence.startswith("no request, and CPU under 5 % for 2 h 5")
-    assert judged(of, **{**quiet, "requests": requests(at("11:30"))}).state is IdleState.BUSY
+    assert judged(on_cpus, **{**quiet, "requests": requests(at("11:30"))}).state is IdleState.BUSY
 
 
 @pytest.mark.parametrize(
-    ("of", "said"),
+    ("measured", "said"),
     [
         (MODEL, "GPU use is not known whole: only 1 of 2 machines are measured"),
         (JOB, "GPU use is not known whole: only 1 of 2 machines are measured"),
     ],
     ids=["model", "job"],
 )
-def test_a_machine_that_is_not_measured_makes_nothing_idle(of: MeasuredRun, said: str) -> None:
-    unknown = judged(of, gpu=(line(0),))
+def test_a_machine_that_is_not_measured_makes_nothing_idle(measured: MeasuredRun, said: str) -> None:
+    """The other machine may work."""
+    unknown = judged(measured, gpu=(line(0),))
     assert (unknown.state, unknown.sentence) == (IdleState.UNKNOWN, said)
 
 
@@ -116,7 +119,7 @@ def test_a_job_is_idle_by_its_gpus() -> None:
 
 
 @pytest.mark.parametrize(
-    ("of", "said"),
+    ("measured", "said"),
     [
         (MODEL, "GPU use is not known: Cloud Monitoring has none of its replicas"),
         (JOB, "its use is not known: Cloud Monitoring has no GPU use of its machines"),
@@ -139,14 +142,16 @@ def test_a_job_is_idle_by_its_gpus() -> None:
     ],
     ids=["model", "job", "persistent", "runtime", "runtime-never", "runtime-unknown"],
 )
-def test_what_is_not_measured_is_unknown_and_says_why(of: MeasuredRun, said: str) -> None:
-    unknown = judged(of)
+def test_what_is_not_measured_is_unknown_and_says_why(measured: MeasuredRun, said: str) -> None:
+    """Each kind has its own reason, and a runtime the time after which Colab stops it."""
+    unknown = judged(measured)
     assert (unknown.state, unknown.sentence) == (IdleState.UNKNOWN, said)
 
 
-@pytest.mark.parametrize("of", [MODEL, JOB], ids=["model", "job"])
-def test_a_refusal_leaves_it_unknown(of: MeasuredRun) -> None:
-    unknown = judged(of, unread="Google said no.", gpu=(line(0), line(0)))
+@pytest.mark.parametrize("measured", [MODEL, JOB], ids=["model", "job"])
+def test_a_refusal_leaves_it_unknown(measured: MeasuredRun) -> None:
+    """Google's words are the reason."""
+    unknown = judged(measured, unread="Google said no.", gpu=(line(0), line(0)))
     assert (unknown.state, unknown.sentence) == (IdleState.UNKNOWN, "its use is not known: Google said no.")
 
 

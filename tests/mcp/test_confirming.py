@@ -184,7 +184,7 @@ def test_a_viewers_token_stores_no_request(site: Site) -> None:
     ],
 )
 def test_what_cannot_be_stopped_is_said_plainly(site: Site, arguments: dict[str, str], said: Words) -> None:
-    """What is unknown, does not run or has a keeper, and arguments that would leave their place in an address."""
+    """Unknown and stopped VMs, what has a keeper, and arguments that would leave an address are refused."""
 
     async def act(agent: Agent) -> Any:
         return await agent.call_tool("stop_vm", arguments)

@@ -52,6 +52,7 @@ def test_a_fleet_with_other_things_counts_resources(deps: Deps, addresses: Mappi
 
 
 def test_filters_that_leave_vms_alone_count_vms(deps: Deps, addresses: Mapping[str, str]) -> None:
+    """The words are those of what the filters leave."""
     page = shown(deps, "/?name=debug")
     assert "1 of 1 VMs" in page
     assert "Fleet 1 VM match" in page
@@ -59,6 +60,7 @@ def test_filters_that_leave_vms_alone_count_vms(deps: Deps, addresses: Mapping[s
 
 
 def test_a_fleet_of_vms_stays_one(deps: Deps, database: Database) -> None:
+    """Nothing is called a resource where all are VMs."""
     with database.write() as connection:
         rows.prices(connection)
         rows.project(connection)

@@ -50,7 +50,7 @@ def tell(database: Database) -> Mapping[str, str]:
 
 
 def _prices() -> dict[tuple[str, str, str], int]:
-    """Those of a T4 and its host, of each service."""
+    """Returns the prices of a T4 and its host, of each service."""
     return {
         (resource, "standard", unit): nanos
         for seller in Seller

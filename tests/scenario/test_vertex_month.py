@@ -145,7 +145,7 @@ def test_a_month_of_jobs_costs_what_the_meter_says(sqlite_database: Database) ->
 
 
 def test_a_stopped_runtime_bills_its_disks_until_it_is_deleted(sqlite_database: Database) -> None:
-    """To the cent what the meter says, and the disks go on where the machine does not."""
+    """The ledger agrees with the meter to the cent, and the disks go on where the machine does not."""
     world = made_world()
     with guarded(sqlite_database, world) as guard:
         world.advance(LOOK)
@@ -198,7 +198,7 @@ def _runs_of(database: Database) -> list[Any]:
 
 @pytest.mark.parametrize("end", ["goes-on", "is-lost", "is-cancelled"])
 def test_a_spot_job_is_not_billed_while_it_waits_for_machines_again(sqlite_database: Database, end: str) -> None:
-    """Its first run ends, and its next begins, with the look that shows it: no later and no earlier than that."""
+    """The look that shows it ends the first run, or begins the next."""
     world, look = made_world(), timedelta(minutes=1)
     with guarded(sqlite_database, world) as guard:
 

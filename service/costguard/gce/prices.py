@@ -48,10 +48,10 @@ def estimates(prices: Iterable[Price]) -> Iterator[Price]:
             yield replace(price, key=custom, rate_nanos=rate_nanos, source=f"{price.source}, {ESTIMATED}", sku_id="")
 
 
-def vertex_estimated(prices: Iterable[Price], known: Collection[PriceKey], only: str = "") -> Iterator[Price]:
-    """Yields estimates for Vertex AI of what `known` does not hold; `only`: of resources that begin so."""
+def vertex_estimated(prices: Iterable[Price], recorded: Collection[PriceKey], only: str = "") -> Iterator[Price]:
+    """Yields estimates for Vertex AI of what `recorded` does not hold; `only`: of resources that begin so."""
     for key, nanos, price in vertex_estimates(prices):
-        if key not in known and key.resource.startswith(only):
+        if key not in recorded and key.resource.startswith(only):
             yield replace(price, key=key, rate_nanos=nanos, source=f"{price.source}, {ESTIMATED}", sku_id="")
 
 
@@ -64,8 +64,8 @@ _REGIONS = {"us": ("us-central1", "us-east1", "us-west1")}
 def snapshot_prices() -> tuple[Price, ...]:
     """Every shipped price, and estimates. Their files name the source of each figure, and of each correction."""
     given, of_vertex = _figures(_FILE), _figures(_VERTEX_FILE)
-    known = {price.key for price in of_vertex}
-    return (*given, *estimates(given), *of_vertex, *vertex_estimated(given, known))
+    recorded = {price.key for price in of_vertex}
+    return (*given, *estimates(given), *of_vertex, *vertex_estimated(given, recorded))
 
 
 def _figures(file: Path) -> list[Price]:

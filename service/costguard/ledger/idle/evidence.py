@@ -111,8 +111,8 @@ def _of_vertex(run: MeasuredRun, rule: IdleRule, usage: Usage, now: datetime, la
             return _unknown(now, "its use is not known: Cloud Monitoring has no GPU use of its machines", last)
         judged = _by_duty(run, rule, lived, now)
         return replace(judged, is_weak=judged.state is IdleState.BUSY)
-    asked = [one for one in _requests(run, usage, now) if one.value]
-    inside = [one for one in asked if one.at > begin]
+    answered = [one for one in _requests(run, usage, now) if one.value]
+    inside = [one for one in answered if one.at > begin]
     if inside:
         count = count_text(sum(one.value for one in inside), "request")
         sentence = f"{count} answered in the last {span_text(rule.window)}"
@@ -122,7 +122,7 @@ def _of_vertex(run: MeasuredRun, rule: IdleRule, usage: Usage, now: datetime, la
     judged = _by_duty(run, rule, lived, now) if run.shape.gpu_count else _by_cpu(run, rule, usage, now)
     if judged.state is not IdleState.IDLE:
         return judged
-    return replace(judged, since=max([judged.since, *(one.at for one in asked)]))
+    return replace(judged, since=max([judged.since, *(one.at for one in answered)]))
 
 
 def _requests(run: MeasuredRun, usage: Usage, now: datetime) -> list[Sample]:

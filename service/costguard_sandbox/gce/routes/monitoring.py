@@ -184,10 +184,10 @@ def _chosen(
         raise bad_value("filter", wanted, str(wrong)) from None
     vms = [vm for vm in call.cloud.every_vm() if vm.project == call.project]
     things = [thing for thing in call.cloud.vertex.ever if thing.project == call.project]
-    of = series_of_vertex(things, metric) if metric.name in OF_VERTEX else series_of(vms, metric)
+    written = series_of_vertex(things, metric) if metric.name in OF_VERTEX else series_of(vms, metric)
     stored = [
         one
-        for one in of
+        for one in written
         if keep(
             {
                 "metric": {"type": metric.name, "labels": one.metric_labels},

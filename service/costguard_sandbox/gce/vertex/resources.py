@@ -138,7 +138,7 @@ class Vertex:
         return thing
 
     def preempt(self, job: ManagedThing, waits: timedelta, *, is_lost: bool = False) -> None:
-        """Takes a job's machines, which it has again after so long, or not at all: then it fails with `is_lost`.
+        """Takes a job's machines, which it has again once it has waited, or not at all: then it fails with `is_lost`.
 
         Google, "Use Spot VMs with training": a job that is preempted is restarted, up to six times, and the time in
         which it is preempted is not paid for. That it shows JOB_STATE_PENDING meanwhile is ours: no page says which.
