@@ -20,9 +20,7 @@ from costguard.model.utilisation import IdleState
 Project = Annotated[Text, Path()]
 
 
-def _named(
-    deps: Given, project: Project, gce_id: Annotated[Text, Path(description="Google's numeric id, or the VM's name.")]
-) -> str:
+def _named(deps: Given, project: Project, gce_id: Annotated[Text, Path(description="The id, or the name.")]) -> str:
     with deps.database.read() as connection:
         return fleet_rows.gce_id_of(connection, project, gce_id)
 
@@ -31,7 +29,7 @@ GceId = Annotated[str, Depends(_named)]  # also where the path has its name
 
 
 class KeeperOut(Out):
-    """The group, service, tool or job that keeps a VM, which is never stopped behind its back."""
+    """The group, service, tool or job that keeps a VM or other resource, behind whose back nothing stops it."""
 
     kind: Annotated[str, one_of(KeeperKind)] = read_from(
         "kind",
@@ -54,7 +52,7 @@ def decimal_of(parts: int) -> BeforeValidator:
 
 class IdleOut(Out):
     state: Annotated[str, one_of(IdleState)] = Field(
-        description="busy, idle or unknown. A VM that was not measured is unknown, never idle."
+        description="busy, idle or unknown. What was not measured is unknown, never idle."
     )
     since: Moment
     evidence: str = read_from("sentence", examples=["GPU under 5 % for 2 h 10 min (max 3 %)"])

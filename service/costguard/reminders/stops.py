@@ -62,7 +62,8 @@ def is_to_be_asked(connection: Connection, case: StopCase, now: datetime) -> boo
     failed = failed_operation(connection, case)
     if failed is None:
         if now - stop.intended_at > LONGEST:
-            words = "Google accepted it hours ago, and the VM still runs. Look at it in Google's console."
+            kind = case.vm.record.key.kind.in_words
+            words = f"Google accepted it hours ago, and the {kind} still runs. Look at it in Google's console."
             fail(connection, case, words, now)
         return False
     fail(connection, case, failed.error_message or failed.error_code or "Google gave no words.", now)

@@ -191,8 +191,8 @@ def list_instances(
     limit: int | None = None,
     cursor: str | None = None,
 ) -> Call[schemas.FleetResponse]:
-    """List instances with their cost. Lists every VM with its hourly cost and its cost so far, and the parts of
-    the fleet that cannot be read.
+    """List instances with their cost. Lists all VMs and other resources with their cost an hour and so far, and
+    what of the fleet cannot be read.
     """
     return Call(
         "GET",
@@ -217,8 +217,8 @@ def list_instances(
 
 
 def get_instance(project: str, gce_id: str) -> Call[schemas.InstanceResponse]:
-    """Get a VM with its whole history. Gets a VM, the reason why it has not been stopped, its lifetimes and
-    storage, and each charge with its price.
+    """Get a VM or other resource with its whole history. Gets a VM or other resource: why it has not been
+    stopped, its lifetimes and storage, and each charge.
     """
     return Call("GET", ("api", "v1", "instances", project, gce_id))
 
@@ -226,10 +226,10 @@ def get_instance(project: str, gce_id: str) -> Call[schemas.InstanceResponse]:
 def claim_instance(
     project: str, gce_id: str, body: schemas.RequestBody, *, key: str | None = None
 ) -> Call[schemas.RequestResponse]:
-    """Claim a VM. Makes the requester the owner: the VM's cost counts as theirs from now on. Only operators of
-    its team can claim an unowned VM. The team's channel is notified; until then, or for an hour, a claim does
-    not allow stopping the VM. The request is stored and carried out by the next pass, within seconds: follow
-    the request in the response.
+    """Claim a VM or other resource. Makes the requester the owner: its cost counts as theirs from now on. Only
+    operators of its team can claim what is unowned. The team's channel is notified; until then, or for an hour,
+    a claim does not allow stopping it. The request is stored and carried out by the next pass, within seconds:
+    follow the request in the response.
     """
     return Call("POST", ("api", "v1", "instances", project, gce_id, "claim"), body=body, key=key)
 
@@ -237,8 +237,8 @@ def claim_instance(
 def disown_instance(
     project: str, gce_id: str, body: schemas.RequestBody, *, key: str | None = None
 ) -> Call[schemas.RequestResponse]:
-    """Disown a VM. Makes the VM unowned; its team gets the reminders. The request is stored and carried out by
-    the next pass, within seconds: follow the request in the response.
+    """Disown a VM or other resource. Makes it unowned; its team gets the reminders. The request is stored and
+    carried out by the next pass, within seconds: follow the request in the response.
     """
     return Call("POST", ("api", "v1", "instances", project, gce_id, "disown"), body=body, key=key)
 
@@ -246,8 +246,8 @@ def disown_instance(
 def keep_instance(
     project: str, gce_id: str, body: schemas.KeepBody, *, key: str | None = None
 ) -> Call[schemas.RequestResponse]:
-    """Keep a VM. Holds back reminders about the VM, and stops by rules, during that time. The request is stored
-    and carried out by the next pass, within seconds: follow the request in the response.
+    """Keep a VM or other resource. Holds back reminders about it, and stops by rules, during that time. The
+    request is stored and carried out by the next pass, within seconds: follow the request in the response.
     """
     return Call("POST", ("api", "v1", "instances", project, gce_id, "keep"), body=body, key=key)
 
@@ -255,7 +255,8 @@ def keep_instance(
 def stop_instance(
     project: str, gce_id: str, body: schemas.RequestBody, *, key: str | None = None
 ) -> Call[schemas.RequestResponse]:
-    """Stop a VM. Stops the VM, or cancels the job that it runs. Disks are kept, and bill. The request is stored
+    """Stop a VM or other resource. Stops the VM, or cancels the job that it runs; disks are kept, and bill. Of
+    what Vertex AI runs, cancels a custom job, stops a Colab runtime or undeploys a model. The request is stored
     and carried out by the next pass, within seconds: follow the request in the response.
     """
     return Call("POST", ("api", "v1", "instances", project, gce_id, "stop"), body=body, key=key)
@@ -545,8 +546,8 @@ def list_requests(
     limit: int | None = None,
     cursor: str | None = None,
 ) -> Call[schemas.RequestsResponse]:
-    """List requests for VMs, the latest first. Lists requests from Slack, pages, REST and the command line,
-    including requests that a pass refused.
+    """List requests for VMs and other resources, the latest first. Lists requests from Slack, pages, REST and
+    the command line, including requests that a pass refused.
     """
     return Call(
         "GET",

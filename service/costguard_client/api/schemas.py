@@ -1330,7 +1330,7 @@ class IdleOut(TypedDict):
     """True: a VM with GPUs is idle or busy by CPU and network alone, or busy by utilisation alone."""
     since: str
     state: Literal["busy", "idle", "unknown"]
-    """busy, idle or unknown. A VM that was not measured is unknown, never idle."""
+    """busy, idle or unknown. What was not measured is unknown, never idle."""
 
 
 class IdleRuleOut(TypedDict):
@@ -1388,7 +1388,7 @@ class InstanceOut(TypedDict):
     """The measured use; null: not running, or not measured recently."""
     job: str
     keeper: KeeperOut
-    """The keeper of the VM, with the evidence."""
+    """The keeper, with the evidence."""
     kind: Literal[
         "instance",
         "tpu_node",
@@ -1412,17 +1412,17 @@ class InstanceOut(TypedDict):
     never_stopped: str
     """The reason why nothing stops it, and what to do instead; empty: it can be stopped."""
     owner: str
-    """The owner's address; empty: the VM is unowned."""
+    """The owner's address; empty: it is unowned."""
     owner_source: Literal["job", "claim", "label", "cluster", "creator", ""]
-    """The source of the owner; empty: the VM is unowned."""
+    """The source of the owner; empty: it is unowned."""
     preset: str
     project: str
     provisioning_model: Literal["standard", "spot", "flex_start", "reservation_bound"]
     """standard or spot."""
     rate_per_hour: Amount
-    """The cost per hour now: the VM while it runs, and its storage."""
+    """The cost per hour now: its machines while it runs, and its storage."""
     started_at: str | None
-    """The start of the open lifetime; null: the VM is not running."""
+    """The start of the open lifetime; null: it is not running."""
     status: Literal[
         "pending",
         "provisioning",
@@ -1950,7 +1950,7 @@ KeeperKind = Literal[
 
 
 class KeeperOut(TypedDict):
-    """The group, service, tool or job that keeps a VM, which is never stopped behind its back."""
+    """The group, service, tool or job that keeps a VM or other resource, behind whose back nothing stops it."""
 
     cluster: str
     doubt: str
@@ -2263,7 +2263,7 @@ class LineageResponse(TypedDict):
 
 class LinksOut(TypedDict):
     instance: str
-    """The address of the VM."""
+    """The address of the VM or other resource."""
     self: str
     """The address of this request."""
 
@@ -2502,7 +2502,7 @@ class NotHeldOut(TypedDict):
 
 
 class NotStoppedOut(TypedDict):
-    """The reason why a VM is not stopped; the first where there are several."""
+    """The reason why it is not stopped; the first where there are several."""
 
     at: str | None
     """The time of the next missing condition; null where no time is known."""
