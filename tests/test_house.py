@@ -84,7 +84,7 @@ def test_crowded_folders_are_named(tmp_path: Path) -> None:
 
 
 def test_folders_without_a_contract_are_named(tmp_path: Path) -> None:
-    """From eight modules on a contract says which may import which; the package's own file does not count."""
+    """A folder of eight modules needs a contract of its imports; the package's own file does not count."""
     (tmp_path / ".gitignore").write_text("")
     (tmp_path / "tests").mkdir()
     package = tmp_path / "service" / "costguard" / "rooms"
