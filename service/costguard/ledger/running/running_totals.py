@@ -22,7 +22,7 @@ from sqlalchemy import Connection
 from costguard.db.lease import Lease
 from costguard.db.transaction import Database
 from costguard.ledger.accrual import Accrual, accrual_at, figures_of
-from costguard.ledger.charges import ChargedSpan
+from costguard.ledger.charged.charges import ChargedSpan
 from costguard.ledger.pricing import billed_seconds
 from costguard.ledger.running import burn_rates
 from costguard.ledger.running import running_total_rows as rows
