@@ -41,7 +41,6 @@ MANY_PARAMETERS = {
     ("service/costguard/access/sign_ins.py", "__init__"): 9,
     ("service/costguard/daemon/reconcile.py", "__init__"): 10,
     ("service/costguard/jobs/act/turn.py", "__init__"): 14,
-    ("service/costguard/jobs/submit/submit.py", "__init__"): 9,
     ("service/costguard/reminders/requests.py", "ask"): 14,
     ("service/costguard_sandbox/gce/cloud.py", "__init__"): 9,
     ("service/costguard_sandbox/slack/interactions.py", "block_actions"): 9,
