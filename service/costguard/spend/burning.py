@@ -106,7 +106,7 @@ def burned(connection: Connection, accrual: Accrual, scope: Scope) -> BurnHistor
     """
     last = accrual.now - (accrual.now - _EPOCH) % STEP  # by the clock, so that the same is asked until the next
     since, count = last - _LENGTH, _LENGTH // STEP + 1
-    rows = running_totals.read(connection, accrual, scope, by=()).rows
+    rows = running_totals.read(connection, accrual, scope, by=())
     now = sum(figures.machine_rate + figures.gpu_rate + figures.storage_rate for _, _, figures in rows)
     changes = [now] + [0] * count
     for spell in spells(connection, since, STEP, scope):

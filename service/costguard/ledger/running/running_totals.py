@@ -9,11 +9,10 @@ figures, until a pass has made the totals again.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import TypeVar
 
 import structlog
@@ -27,7 +26,7 @@ from costguard.ledger.pricing import billed_seconds
 from costguard.ledger.running import burn_rates
 from costguard.ledger.running import running_total_rows as rows
 from costguard.ledger.running.burn_rates import Basis
-from costguard.ledger.running.running_total_rows import Group, Kind, OpenSpans, TotalFigures, Totals
+from costguard.ledger.running.running_total_rows import Group, Kind, OpenSpans, TotalFigures, Totals, UnpricedSpans
 from costguard.model.budget import Scope
 from costguard.model.instance import InstanceKey, ProvisioningModel, Shape
 from costguard.model.lifetime import Lifetime, StorageSpan
@@ -40,14 +39,6 @@ _NO_KEY = InstanceKey("", "")
 _Part = TypeVar("_Part")  # a group, or the value of a label
 
 log = structlog.get_logger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Reading:
-    """The totals of a scope. Spans of the `unpriced` VMs are in them only as far as each can be priced whole."""
-
-    rows: list[tuple[Group, date, TotalFigures]]
-    unpriced: set[int]
 
 
 class Accruals:
@@ -86,11 +77,6 @@ class Accruals:
         for day, figures in figures_of(self._accrual.bill(span, None, until)):
             days[day] = [one + other for one, other in zip(days[day], figures, strict=True)]
         return days.items()
-
-
-def is_priced(accrual: Accrual, span: Lifetime | StorageSpan) -> bool:
-    """Says whether all of an open span has a price, so that the totals hold it."""
-    return _rate(accrual, span) is not None
 
 
 def _rate(accrual: Accrual, span: Lifetime | StorageSpan) -> tuple[int, int, int] | None:
@@ -132,35 +118,78 @@ def read(
     scope: Scope = Scope(),
     by: Collection[str] = Group._fields,
     last: date | None = None,
-) -> Reading:
-    """The totals as of this moment, told apart at least by the columns in `by`.
+) -> list[tuple[Group, date, TotalFigures]]:
+    """The totals as of this moment, told apart at least by the columns in `by`, of all that can be priced whole.
 
     Those that accrue after `last` alone may be left out: most days of a year are charged whole.
     """
     if burn_rates.are_current(connection, accrual):
-        return Reading(list(rows.read(connection, by, scope, last)), rows.unpriced_instances(connection))
-    totals, unpriced = _added_up(Accruals(accrual, _steady_since(accrual)), rows.open_spans(connection))
-    in_scope = [
+        return list(rows.read(connection, by, scope, last))
+    totals = _added_up(Accruals(accrual, _steady_since(accrual)), rows.open_spans(connection))
+    return [
         (group, day, TotalFigures(*figures))
         for (group, day), figures in totals.items()
         if scope.holds(group.project, group.preset, group.owner, group.job)
     ]
-    return Reading(in_scope, rows.instances_of_kinds(connection, unpriced) if unpriced else set())
 
 
 def by_label(
     connection: Connection, accrual: Accrual, label: str, start: datetime, end: datetime, scope: Scope
-) -> tuple[dict[tuple[str | None, date], TotalFigures], set[int]]:
-    """Adds up open spans that accrue before `end`, by the value of a label; returns also VMs of which some are left
-    out.
+) -> dict[tuple[str | None, date], TotalFigures]:
+    """Adds up open spans that accrue before `end` and can be priced whole, by the value of a label.
 
-    Left out are VMs whose label changed after `start`, and spans that cannot be priced whole; those are of the VMs that
-    are returned.
+    Left out are VMs whose label changed after `start`.
     """
     spans = rows.open_spans_by_label(connection, label, start, end, scope)
-    sums, unpriced = _summed(Accruals(accrual, _steady_since(accrual)), spans)
-    totals = {key: TotalFigures(*figures) for key, figures in sums.items()}
-    return totals, rows.instances_of_kinds(connection, unpriced) if unpriced else set()
+    sums = _summed(Accruals(accrual, _steady_since(accrual)), spans)
+    return {key: TotalFigures(*figures) for key, figures in sums.items()}
+
+
+def unpriced(
+    connection: Connection,
+    accrual: Accrual,
+    scope: Scope = Scope(),
+    label: str | None = None,
+    since: datetime | None = None,
+) -> list[UnpricedSpans]:
+    """Reads the open spans of a scope that cannot be priced whole, in groups of what is billed alike: the totals hold
+    all others.
+
+    With a label, those of VMs whose label changed after `since` are left out.
+    """
+    names, is_priced = unpriced_names(connection, accrual), is_priced_by_kind(accrual)
+    return [
+        group
+        for group in rows.unpriced_spans(connection, names, label, since)
+        if scope.holds(*group.spans.owned_by) and not is_priced(group.spans.kind)
+    ]
+
+
+def unpriced_names(connection: Connection, accrual: Accrual) -> tuple[str | None, ...] | None:
+    """Returns the machine types and resources of open spans of which some cannot be priced; None where the stored rates
+    tell their VMs.
+    """
+    if burn_rates.are_current(connection, accrual):
+        return None
+    is_priced = is_priced_by_kind(accrual)
+    return tuple({kind[0]: None for kind in rows.open_kinds(connection) if not is_priced(kind)})
+
+
+def is_priced_by_kind(accrual: Accrual) -> Callable[[Kind], bool]:
+    """Returns a function that says whether all of an open span of a kind has a price now: each kind is asked once."""
+    return cache(lambda kind: rate_of_kind(accrual, kind) is not None)
+
+
+def billed(accrual: Accrual, spans: OpenSpans, start: datetime, end: datetime) -> Iterator[tuple[date, list[int]]]:
+    """Yields by day what these spans accrue within [start, end) as far as it has a price: machine, GPU and storage in
+    nano-dollars, and seconds.
+    """
+    span = _span(spans.kind, spans.since)
+    if not (span.shape.is_known if isinstance(span, Lifetime) else span.resource):
+        return  # no part of it is known
+    bill = accrual.bill(span, max(spans.since, start), end)
+    for day, figures in figures_of(bill):
+        yield day, [figure * spans.count for figure in figures]
 
 
 def leave_to_catch_up(connection: Connection) -> None:
@@ -192,10 +221,10 @@ def following_all(connection: Connection, keys: Collection[InstanceKey], now: da
         return
     accruals = Accruals(accrual, _steady_since(accrual))
     before = burn_rates.ids_of(connection, keys)
-    change, _ = _added_up(accruals, rows.open_spans(connection, before), -1)
+    change = _added_up(accruals, rows.open_spans(connection, before), -1)
     yield
     after = burn_rates.ids_of(connection, keys)
-    _add(change, _added_up(accruals, rows.open_spans(connection, after))[0])
+    _add(change, _added_up(accruals, rows.open_spans(connection, after)))
     rows.add(connection, change)
     burn_rates.keep(connection, now, after)
 
@@ -216,7 +245,7 @@ def follow_charges(connection: Connection, entries: Iterable[ChargedSpan], now: 
             moved[kind, owned_by, due.charged_to or due.span.started_at] -= 1
             moved[kind, owned_by, entry.charged_to] += 1
     spans = (OpenSpans(*key, count) for key, count in moved.items() if count)
-    rows.add(connection, _added_up(Accruals(accrual, _steady_since(accrual)), spans)[0])
+    rows.add(connection, _added_up(Accruals(accrual, _steady_since(accrual)), spans))
 
 
 def catch_up(database: Database, now: datetime, fence: Lease | None = None, at_once: int = AT_ONCE) -> int:
@@ -241,7 +270,7 @@ def catch_up(database: Database, now: datetime, fence: Lease | None = None, at_o
             again.book.digest == accrual.book.digest
         ):  # else they are of two states of the prices: the next pass sees to it
             accruals = Accruals(again, _steady_since(again))
-            rows.replace(connection, _added_up(accruals, rows.open_spans(connection))[0])
+            rows.replace(connection, _added_up(accruals, rows.open_spans(connection)))
             burn_rates.set_basis(connection, Basis(burn_rates.prices_of(again.book), *again.book.unchanged_around(now)))
     return written
 
@@ -250,7 +279,7 @@ def drifted(connection: Connection, accrual: Accrual) -> dict[tuple[Group, date]
     """Rows that differ from the ledger: what is stored, and what it should be. None while the basis does not hold."""
     if not burn_rates.are_current(connection, accrual):
         return {}
-    right, _ = _added_up(Accruals(accrual, _steady_since(accrual)), rows.open_spans(connection))
+    right = _added_up(Accruals(accrual, _steady_since(accrual)), rows.open_spans(connection))
     stored, nothing = rows.read_all(connection), list(TotalFigures())
     return {
         key: (TotalFigures(*stored.get(key, nothing)), TotalFigures(*right.get(key, nothing)))
@@ -273,30 +302,29 @@ def heal(database: Database, now: datetime, fence: Lease | None = None) -> int:
     return len(wrong)
 
 
-def _added_up(accruals: Accruals, spans: Iterable[OpenSpans], times: int = 1) -> tuple[Totals, set[Kind]]:
-    """Adds up these spans by group, and returns the kinds that are left out because not all of them can be priced."""
+def _added_up(accruals: Accruals, spans: Iterable[OpenSpans], times: int = 1) -> Totals:
+    """Adds up these spans by group, without those that cannot be priced whole."""
     return _summed(accruals, ((_group(span), span) for span in spans), times)
 
 
 def _group(span: OpenSpans) -> Group:
-    model = span.kind[6] if _is_lifetime(span.kind) else ProvisioningModel.STANDARD.value
-    return Group(*span.owned_by, model)
+    return Group(*span.owned_by, model_of(span))
+
+
+def model_of(span: OpenSpans) -> str:
+    """Returns the provisioning model; that of storage counts as standard."""
+    return str(span.kind[6]) if _is_lifetime(span.kind) else ProvisioningModel.STANDARD.value
 
 
 def _summed(
     accruals: Accruals, spans: Iterable[tuple[_Part, OpenSpans]], times: int = 1
-) -> tuple[dict[tuple[_Part, date], list[int]], set[Kind]]:
+) -> dict[tuple[_Part, date], list[int]]:
     """The same by what each comes with."""
     totals: dict[tuple[_Part, date], list[int]] = {}
-    unpriced: set[Kind] = set()
     for part, span in spans:
-        days = accruals.of(span.kind, span.since)
-        if days is None:
-            unpriced.add(span.kind)
-            continue
-        for day, figures in days:
+        for day, figures in accruals.of(span.kind, span.since) or ():
             _add_row(totals, (part, day), figures, span.count * times)
-    return totals, unpriced
+    return totals
 
 
 def _add(totals: Totals, more: Totals) -> None:
