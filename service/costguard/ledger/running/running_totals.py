@@ -19,6 +19,8 @@ import structlog
 from sqlalchemy import Connection
 
 from costguard.db.lease import Lease
+from costguard.db.remembered import remembered
+from costguard.db.tables import instances, lifetimes, storage_spans
 from costguard.db.transaction import Database
 from costguard.ledger.accrual import Accrual, accrual_at, figures_of
 from costguard.ledger.charges import ChargedSpan
@@ -91,10 +93,17 @@ def _rate(accrual: Accrual, span: Lifetime | StorageSpan) -> tuple[int, int, int
     return (rate.nanos, 0, 0) if is_address(span.resource or "") else (0, 0, rate.nanos)
 
 
-def rate_of_kind(accrual: Accrual, kind: Kind) -> int | None:
-    """Nano-dollars an hour of one span of this kind now; None where not all of it can be priced."""
-    rate = _rate(accrual, _span(kind, accrual.now))
-    return None if rate is None else sum(rate)
+def rates_by_kind(accrual: Accrual) -> Callable[[Kind], int | None]:
+    """Returns a function that works out, once for each kind, the nano-dollars an hour of one span of it now; None where
+    not all of it can be priced.
+    """
+
+    @cache
+    def rate_of(kind: Kind) -> int | None:
+        rate = _rate(accrual, _span(kind, accrual.now))
+        return None if rate is None else sum(rate)
+
+    return rate_of
 
 
 def accrued(day: date, figures: TotalFigures, now: datetime) -> Iterator[tuple[date, tuple[int, int, int, int]]]:
@@ -140,9 +149,16 @@ def by_label(
 
     Left out are VMs whose label changed after `start`.
     """
-    spans = rows.open_spans_by_label(connection, label, start, end, scope)
-    sums = _summed(Accruals(accrual, _steady_since(accrual)), spans)
-    return {key: TotalFigures(*figures) for key, figures in sums.items()}
+    steady_since = _steady_since(accrual)
+
+    def read() -> dict[tuple[str | None, date], TotalFigures]:
+        spans = rows.open_spans_by_label(connection, label, start, end, scope)
+        sums = _summed(Accruals(accrual, steady_since), spans)
+        return {key: TotalFigures(*figures) for key, figures in sums.items()}
+
+    # What is read of thousands of VMs comes to a few sums, and the moment decides of none but through the prices.
+    question = (by_label.__qualname__, burn_rates.prices_of(accrual.book), steady_since, label, start, end, scope)
+    return remembered(connection, (instances, lifetimes, storage_spans), question, read)
 
 
 def unpriced(
@@ -157,12 +173,9 @@ def unpriced(
 
     With a label, those of VMs whose label changed after `since` are left out.
     """
-    names, is_priced = unpriced_names(connection, accrual), is_priced_by_kind(accrual)
-    return [
-        group
-        for group in rows.unpriced_spans(connection, names, label, since)
-        if scope.holds(*group.spans.owned_by) and not is_priced(group.spans.kind)
-    ]
+    names, rate_of = unpriced_names(connection, accrual), rates_by_kind(accrual)
+    groups = rows.unpriced_spans(connection, names, label, since if label is not None else None)
+    return [group for group in groups if scope.holds(*group.spans.owned_by) and rate_of(group.spans.kind) is None]
 
 
 def unpriced_names(connection: Connection, accrual: Accrual) -> tuple[str | None, ...] | None:
@@ -171,13 +184,8 @@ def unpriced_names(connection: Connection, accrual: Accrual) -> tuple[str | None
     """
     if burn_rates.are_current(connection, accrual):
         return None
-    is_priced = is_priced_by_kind(accrual)
-    return tuple({kind[0]: None for kind in rows.open_kinds(connection) if not is_priced(kind)})
-
-
-def is_priced_by_kind(accrual: Accrual) -> Callable[[Kind], bool]:
-    """Returns a function that says whether all of an open span of a kind has a price now: each kind is asked once."""
-    return cache(lambda kind: rate_of_kind(accrual, kind) is not None)
+    rate_of = rates_by_kind(accrual)
+    return tuple({kind[0]: None for kind in rows.open_kinds(connection) if rate_of(kind) is None})
 
 
 def billed(accrual: Accrual, spans: OpenSpans, start: datetime, end: datetime) -> Iterator[tuple[date, list[int]]]:

@@ -150,7 +150,9 @@ def _recorded_groups(
         whose = [spans.c[name] for name in ("project", "preset", "owner", "job")]
         days = begins.label("first_day"), utc_day(spans.c.ended_at, before=1).label("last_day")
         keys: list[ColumnElement[Any]] = [value.label("value"), *whose, _model_of(spans), *days]
-        query = select(*keys, func.count()).join_from(spans, instances, instances.c.id == spans.c.instance_id)
+        query: Select[Any] = select(*keys, func.count()).join_from(
+            spans, instances, instances.c.id == spans.c.instance_id
+        )
         query = query.where(*_within(spans, first, last, scope)).group_by(*(keys if label is not None else keys[1:]))
         if label is not None:
             query = query.where(~_has_changed(spans, label, first))
