@@ -11,7 +11,7 @@ from sqlalchemy import Connection
 
 from costguard.ledger.accrual import Accrual, accruing_spans, uncharged_instances
 from costguard.ledger.labels.label_history import changes_since
-from costguard.ledger.running import running_totals
+from costguard.ledger.running import running_totals, unpriced
 from costguard.model.budget import Scope
 from costguard.spend import spend_rows
 from costguard.spend.label_days import (
@@ -111,8 +111,8 @@ def _running(
         for day, amounts in running_totals.accrued(since, figures, accrual.now):
             if first <= day <= last:
                 yield day, value, amounts
-    for spans, _, value in running_totals.unpriced(connection, accrual, scope, label, start):
-        for day, accrued in running_totals.billed(accrual, spans, start, end):
+    for spans, _, value in unpriced.read(connection, accrual, scope, label, start):
+        for day, accrued in unpriced.billed(accrual, spans, start, end):
             yield day, value, accrued
     alone = changes.keys() & accruing_ids(connection, end) if changes else set()
     ids = sorted({*alone, *uncharged_instances(connection)})

@@ -11,7 +11,7 @@ from typing import NamedTuple, TypeAlias
 from sqlalchemy import Connection
 
 from costguard.ledger.accrual import Accrual, figures_of, uncharged_spans
-from costguard.ledger.running import running_totals
+from costguard.ledger.running import running_totals, unpriced
 from costguard.ledger.running.running_totals import accrued
 from costguard.model.budget import Scope
 from costguard.model.lifetime import Attribution
@@ -55,10 +55,10 @@ def live(
             if first <= day <= last:
                 add(sums[day, kind], amounts)
     start, end = day_start(first), day_start(last) + timedelta(days=1)
-    for spans, *_ in running_totals.unpriced(connection, accrual, scope):
+    for spans, *_ in unpriced.read(connection, accrual, scope):
         project, preset, owner, job = spans.owned_by
         kind = project, Attribution(preset, owner, job), running_totals.model_of(spans)
-        for day, figures in running_totals.billed(accrual, spans, start, end):
+        for day, figures in unpriced.billed(accrual, spans, start, end):
             add(sums[day, kind], figures)
     for span in uncharged_spans(connection):
         whose = span.attribution

@@ -145,11 +145,11 @@ def _open_spans(table: Table, names: tuple[str, ...], instance_ids: list[int] | 
 
 
 def open_spans_by_label(
-    connection: Connection, label: str, start: datetime, end: datetime, scope: Scope
+    connection: Connection, label: str, start: datetime, end: datetime, scope: Scope, *, labelled_alone: bool
 ) -> Iterator[tuple[str | None, OpenSpans]]:
     """Open lifetimes and storage of this scope that accrue before `end`, with the label's value; whose they are is "".
 
-    Without those of VMs whose label changed after `start`.
+    Without those of VMs whose label changed after `start`, and with `labelled_alone` of those without it.
     """
     value, changed = label_value(label).label("value"), changed_since(label, start)
     for table, names in KINDS:
@@ -159,6 +159,8 @@ def open_spans_by_label(
             table, instances, instances.c.id == table.c.instance_id
         )
         query = query.where(table.c.ended_at.is_(None), since < end, table.c.instance_id.not_in(changed))
+        if labelled_alone:
+            query = query.where(label_value(label).is_not(None))
         query = query.where(*within_scope(table, scope)).group_by(value, *columns, since)
         for its_value, *kind, moment, count in connection.execute(query):
             yield its_value, OpenSpans(tuple(kind), ("", "", "", ""), moment, count)

@@ -24,11 +24,12 @@ from costguard.db.tables import instances, lifetimes, storage_spans
 from costguard.db.transaction import Database
 from costguard.ledger.accrual import Accrual, accrual_at, figures_of
 from costguard.ledger.charges import ChargedSpan
+from costguard.ledger.labels.label_history import changes_since
 from costguard.ledger.pricing import billed_seconds
 from costguard.ledger.running import burn_rates
 from costguard.ledger.running import running_total_rows as rows
 from costguard.ledger.running.burn_rates import Basis
-from costguard.ledger.running.running_total_rows import Group, Kind, OpenSpans, TotalFigures, Totals, UnpricedSpans
+from costguard.ledger.running.running_total_rows import Group, Kind, OpenSpans, TotalFigures, Totals
 from costguard.model.budget import Scope
 from costguard.model.instance import InstanceKey, ProvisioningModel, Shape
 from costguard.model.lifetime import Lifetime, StorageSpan
@@ -56,14 +57,14 @@ class Accruals:
         can be priced.
         """
         if kind not in self._rates:
-            self._rates[kind] = _rate(self._accrual, _span(kind, since))
+            self._rates[kind] = _rate(self._accrual, span_of(kind, since))
         rate = self._rates[kind]
         if rate is None:
             return None
         figures: list[tuple[date, TotalFigures]] = []
         if self._steady_since is not None and since < self._steady_since:
             # Prices changed since: up to then it is billed as it will be charged.
-            billed = self._billed(_span(kind, since), self._steady_since)
+            billed = self._billed(span_of(kind, since), self._steady_since)
             figures += [(day, _amounts(sums)) for day, sums in billed]
             since = self._steady_since
         day = since.astimezone(UTC).date()
@@ -100,7 +101,7 @@ def rates_by_kind(accrual: Accrual) -> Callable[[Kind], int | None]:
 
     @cache
     def rate_of(kind: Kind) -> int | None:
-        rate = _rate(accrual, _span(kind, accrual.now))
+        rate = _rate(accrual, span_of(kind, accrual.now))
         return None if rate is None else sum(rate)
 
     return rate_of
@@ -152,52 +153,34 @@ def by_label(
     steady_since = _steady_since(accrual)
 
     def read() -> dict[tuple[str | None, date], TotalFigures]:
-        spans = rows.open_spans_by_label(connection, label, start, end, scope)
-        sums = _summed(Accruals(accrual, steady_since), spans)
-        return {key: TotalFigures(*figures) for key, figures in sums.items()}
+        sums = _sums_by_label(connection, accrual, label, start, end, scope)
+        return {key: TotalFigures(*figures) for key, figures in sums.items() if any(figures)}
 
     # What is read of thousands of VMs comes to a few sums, and the moment decides of none but through the prices.
     question = (by_label.__qualname__, burn_rates.prices_of(accrual.book), steady_since, label, start, end, scope)
     return remembered(connection, (instances, lifetimes, storage_spans), question, read)
 
 
-def unpriced(
-    connection: Connection,
-    accrual: Accrual,
-    scope: Scope = Scope(),
-    label: str | None = None,
-    since: datetime | None = None,
-) -> list[UnpricedSpans]:
-    """Reads the open spans of a scope that cannot be priced whole, in groups of what is billed alike: the totals hold
-    all others.
-
-    With a label, those of VMs whose label changed after `since` are left out.
+def _sums_by_label(
+    connection: Connection, accrual: Accrual, label: str, start: datetime, end: datetime, scope: Scope
+) -> dict[tuple[str | None, date], list[int]]:
+    """Adds up the spans of VMs with the label. Those without it have what is left of the totals, where these hold: of
+    most labels that is most VMs.
     """
-    names, rate_of = unpriced_names(connection, accrual), rates_by_kind(accrual)
-    groups = rows.unpriced_spans(connection, names, label, since if label is not None else None)
-    return [group for group in groups if scope.holds(*group.spans.owned_by) and rate_of(group.spans.kind) is None]
-
-
-def unpriced_names(connection: Connection, accrual: Accrual) -> tuple[str | None, ...] | None:
-    """Returns the machine types and resources of open spans of which some cannot be priced; None where the stored rates
-    tell their VMs.
-    """
-    if burn_rates.are_current(connection, accrual):
-        return None
-    rate_of = rates_by_kind(accrual)
-    return tuple({kind[0]: None for kind in rows.open_kinds(connection) if rate_of(kind) is None})
-
-
-def billed(accrual: Accrual, spans: OpenSpans, start: datetime, end: datetime) -> Iterator[tuple[date, list[int]]]:
-    """Yields by day what these spans accrue within [start, end) as far as it has a price: machine, GPU and storage in
-    nano-dollars, and seconds.
-    """
-    span = _span(spans.kind, spans.since)
-    if not (span.shape.is_known if isinstance(span, Lifetime) else span.resource):
-        return  # no part of it is known
-    bill = accrual.bill(span, max(spans.since, start), end)
-    for day, figures in figures_of(bill):
-        yield day, [figure * spans.count for figure in figures]
+    accruals = Accruals(accrual, _steady_since(accrual))
+    are_kept = burn_rates.are_current(connection, accrual)
+    spans = rows.open_spans_by_label(connection, label, start, end, scope, labelled_alone=are_kept)
+    sums = _summed(accruals, spans)
+    if not are_kept:
+        return sums
+    changed = rows.open_spans(connection, list(changes_since(connection, label, start)))
+    mine = (span for span in changed if span.since < end and scope.holds(*span.owned_by))
+    taken = [*sums.items(), *_summed(accruals, ((None, span) for span in mine)).items()]
+    for _, day, figures in rows.read(connection, (), scope, (end - _DAY).date()):
+        _add_row(sums, (None, day), figures, 1)
+    for (_, day), amounts in taken:
+        _add_row(sums, (None, day), amounts, -1)
+    return sums
 
 
 def leave_to_catch_up(connection: Connection) -> None:
@@ -354,8 +337,8 @@ def _is_lifetime(kind: Kind) -> bool:
     return len(kind) > 3
 
 
-def _span(kind: Kind, since: datetime) -> Lifetime | StorageSpan:
-    """Makes an open span of this kind."""
+def span_of(kind: Kind, since: datetime) -> Lifetime | StorageSpan:
+    """Makes an open span of this kind, of no VM."""
     if _is_lifetime(kind):
         return Lifetime(_NO_KEY, since, Shape(*kind[:6]), ProvisioningModel(kind[6]), kind[7])
     resource, size_mib, zone = kind

@@ -37,8 +37,8 @@ from costguard.ledger.accrual import (
     uncharged_spans,
     within_scope,
 )
-from costguard.ledger.labels.label_history import changed_since, label_value
-from costguard.ledger.running import running_totals
+from costguard.ledger.labels.label_history import changed_since, changes_since, label_value
+from costguard.ledger.running import running_totals, unpriced
 from costguard.ledger.running.running_total_rows import among_unpriced, is_unpriced, utc_day
 from costguard.model.budget import Scope
 from costguard.model.instance import InstanceKey
@@ -49,6 +49,7 @@ from costguard.spend.vm_charges import ids_of
 
 _DAY, _MICROSECOND = timedelta(days=1), timedelta(microseconds=1)
 _FIRST_DAY = date(1970, 1, 1)
+_RECENT = timedelta(days=56)  # what pages ask for by default: this month, the last one, and the days of a forecast
 _KINDS = {"lifetime": lifetimes, "storage": storage_spans}
 
 
@@ -92,11 +93,10 @@ def gaps_by_value(
     for group in _alike(connection, accrual, first, last, scope, label):
         counts[group.value] += group.number
     since = day_start(first)
-    alone = [
-        *_recorded(connection, first, last, scope, None, label),
-        *_open(connection, accrual, first, last, scope, label),
-        *_ended(connection, accrual, first, last, scope),
-    ]
+    alone = list(_ended(connection, accrual, first, last, scope))
+    if changes_since(connection, label, since):
+        alone += _recorded(connection, first, last, scope, None, label)
+        alone += _open(connection, accrual, first, last, scope, label)
     ids = ids_of(connection, {gap.key for gap in alone})
     values = values_among(connection, label, since, ids.values())
     for gap in alone:
@@ -129,33 +129,39 @@ def _alike(
     connection: Connection, accrual: Accrual, first: date, last: date, scope: Scope, label: str | None
 ) -> Iterator[GapGroup]:
     """Counts all but what ended and is not charged yet; with a label without VMs whose label changed since `first`."""
-    yield from _recorded_groups(connection, first, last, scope, label)
+    today = accrual.now.date()
+    recent = (today - _RECENT).replace(day=1)
+    since = first if label is not None else min(first, recent)  # a page asks for several days, and it is read once
+    for group in _recorded_groups(connection, since, label):
+        whose = group.project, group.preset, group.owner, group.job
+        if group.first <= last and (group.last is None or group.last >= first) and scope.holds(*whose):
+            yield group
     start, end = day_start(first), min(day_start(last) + _DAY, accrual.now)
-    for spans, began, value in running_totals.unpriced(connection, accrual, scope, label, start):
+    for spans, began, value in unpriced.read(connection, accrual, scope, label, start):
         if began is not None and max(spans.since, start) < end:
-            model = running_totals.model_of(spans)
             project, preset, owner, job = spans.owned_by
+            model = running_totals.model_of(spans)
             yield GapGroup(value, project, preset, owner, job, model, _day(began), None, spans.count)
 
 
 @remembers(instances, lifetimes, storage_spans)
-def _recorded_groups(
-    connection: Connection, first: date, last: date, scope: Scope, label: str | None
-) -> list[GapGroup]:
+def _recorded_groups(connection: Connection, since: date, label: str | None) -> list[GapGroup]:
+    """Counts the spans that end after the beginning of a day, or are open, and of which stored charges say it."""
     value: ColumnElement[Any] = null() if label is None else label_value(label)
     groups: list[GapGroup] = []
     for spans in _KINDS.values():
         begins = utc_day(spans.c.started_at)
-        begins = case((begins < _number(first), _number(first)), else_=begins)
+        begins = case((begins < _number(since), _number(since)), else_=begins)
         whose = [spans.c[name] for name in ("project", "preset", "owner", "job")]
         days = begins.label("first_day"), utc_day(spans.c.ended_at, before=1).label("last_day")
         keys: list[ColumnElement[Any]] = [value.label("value"), *whose, _model_of(spans), *days]
         query: Select[Any] = select(*keys, func.count()).join_from(
             spans, instances, instances.c.id == spans.c.instance_id
         )
-        query = query.where(*_within(spans, first, last, scope)).group_by(*(keys if label is not None else keys[1:]))
+        query = query.where(is_unpriced(spans), _ends_after(spans, since))
         if label is not None:
-            query = query.where(~_has_changed(spans, label, first))
+            query = query.where(~_has_changed(spans, label, since))
+        query = query.group_by(*(keys if label is not None else keys[1:]))
         for named, project, preset, owner, job, model, begin, end, number in connection.execute(query):
             ends = None if end is None else _day(end)
             groups.append(GapGroup(named, project, preset, owner, job, model, _day(begin), ends, number))
@@ -207,8 +213,13 @@ def _has_changed(spans: Table, label: str, first: date) -> ColumnElement[bool]:
 
 def _within(spans: Table, first: date, last: date, scope: Scope) -> tuple[ColumnElement[bool], ...]:
     """The conditions of spans that reach into these days and of which stored charges say it."""
-    reaches = or_(spans.c.ended_at.is_(None), spans.c.ended_at > day_start(first))
-    return is_unpriced(spans), spans.c.started_at < day_start(last) + _DAY, reaches, *within_scope(spans, scope)
+    begins_before = spans.c.started_at < day_start(last) + _DAY
+    return is_unpriced(spans), begins_before, _ends_after(spans, first), *within_scope(spans, scope)
+
+
+def _ends_after(spans: Table, day: date) -> ColumnElement[bool]:
+    """The condition that spans are open, or end after the beginning of a day."""
+    return or_(spans.c.ended_at.is_(None), spans.c.ended_at > day_start(day))
 
 
 def _model_of(spans: Table) -> ColumnElement[str]:
@@ -225,7 +236,7 @@ def _open(
     changed: str | None,
 ) -> Iterator[UnpricedSpan]:
     """Yields open spans that cannot be priced and of which stored charges do not say it, the latest of a kind first."""
-    names = running_totals.unpriced_names(connection, accrual)
+    names = unpriced.names(connection, accrual)
     for spans in _KINDS.values():
         query = select_lifetimes() if spans is lifetimes else select_storage()
         query = query.join(instances, instances.c.id == spans.c.instance_id)
