@@ -80,14 +80,10 @@ def fill(database: Database, lifetimes_a_year: int, count: int = RESOURCES, *, i
 
     Prices come first, so that each charge is made once.
     """
-    groups = _groups() if is_vertex else _plain()
-    price_refresh.seed_snapshot(database, [*snapshot_prices(), *_prices(groups)], NOW)
+    seed_prices(database, is_vertex=is_vertex)
     busy_year.fill(database, lifetimes=lifetimes_a_year)
-    with database.write() as connection:
-        first = year.VMS + busy_year.VMS + 1
-        insert_rows(connection, instances, [_instance(first + n, n, groups[n % len(groups)]) for n in range(count)])
-        rows = [_lifetime(lifetimes_a_year + first + n, first + n, n, groups[n % len(groups)]) for n in range(count)]
-        insert_rows(connection, lifetimes, rows)
+    vms = year.VMS + busy_year.VMS
+    run(database, range(count), (vms, lifetimes_a_year + vms), is_vertex=is_vertex)
     charging.charge_due(database, NOW)
     with database.write() as connection:
         keep_rates(connection, NOW)
@@ -96,6 +92,26 @@ def fill(database: Database, lifetimes_a_year: int, count: int = RESOURCES, *, i
     if database.dialect == "postgresql":
         with database.write() as connection:
             connection.exec_driver_sql("ANALYZE")
+
+
+def seed_prices(database: Database, *, is_vertex: bool = True) -> None:
+    """Stores the shipped prices, and with them one of each part of the groups that has a price."""
+    groups = _groups() if is_vertex else _plain()
+    price_refresh.seed_snapshot(database, [*snapshot_prices(), *_prices(groups)], NOW)
+
+
+def run(database: Database, numbers: range, after: tuple[int, int] = (0, 0), *, is_vertex: bool = True) -> None:
+    """Adds resources, or VMs, of these numbers with a run each that is not charged yet.
+
+    Their rows follow upon those of `after`: an instance and a lifetime.
+    """
+    groups = _groups() if is_vertex else _plain()
+    of_each = [(number, groups[number % len(groups)]) for number in numbers]
+    instance, lifetime = after[0] + 1, after[1] + 1
+    with database.write() as connection:
+        insert_rows(connection, instances, [_instance(instance + number, number, group) for number, group in of_each])
+        rows = [_lifetime(lifetime + number, instance + number, number, group) for number, group in of_each]
+        insert_rows(connection, lifetimes, rows)
 
 
 def _prices(groups: tuple[Group, ...]) -> Iterator[Price]:

@@ -96,7 +96,7 @@ def gaps_by_value(
     alone = list(_ended(connection, accrual, first, last, scope))
     if changes_since(connection, label, since):
         alone += _recorded(connection, first, last, scope, None, label)
-        alone += _open(connection, accrual, first, last, scope, label)
+        alone += _open(connection, accrual, first, last, scope, None, label)
     ids = ids_of(connection, {gap.key for gap in alone})
     values = values_among(connection, label, since, ids.values())
     for gap in alone:
@@ -113,7 +113,7 @@ def gaps(
         return tuple(gaps_within(connection, every, first, last, scope, accrual.now))[:most]
     listed = [
         *_recorded(connection, first, last, scope, most, None),
-        *islice(_open(connection, accrual, first, last, scope, None), most),
+        *_open(connection, accrual, first, last, scope, most, None),
         *_ended(connection, accrual, first, last, scope),
     ]
     return tuple(sorted(listed, key=lambda gap: (gap.started_at, gap.kind, gap.id), reverse=True)[:most])
@@ -233,9 +233,12 @@ def _open(
     first: date,
     last: date,
     scope: Scope,
+    most: int | None,
     changed: str | None,
 ) -> Iterator[UnpricedSpan]:
-    """Yields open spans that cannot be priced and of which stored charges do not say it, the latest of a kind first."""
+    """Yields open spans that cannot be priced and of which stored charges do not say it, the latest `most` of either
+    kind; with a label in `changed` those of VMs whose label changed since `first`.
+    """
     names = unpriced.names(connection, accrual)
     for spans in _KINDS.values():
         query = select_lifetimes() if spans is lifetimes else select_storage()
@@ -244,8 +247,9 @@ def _open(
         query = query.where(*within_scope(spans, scope)).order_by(spans.c.started_at.desc(), spans.c.id.desc())
         if changed is not None:
             query = query.where(_has_changed(spans, changed, first))
-        for row in connection.execute(query):
-            yield from _gap(accrual, accruing_span(row), first, last)
+        with connection.execute(query) as rows:  # of some the prices say that they have one
+            every = (gap for row in rows for gap in _gap(accrual, accruing_span(row), first, last))
+            yield from islice(every, most)
 
 
 def _ended(connection: Connection, accrual: Accrual, first: date, last: date, scope: Scope) -> Iterator[UnpricedSpan]:
