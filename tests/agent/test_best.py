@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import random
+from functools import partial
 from typing import Any
 
 import pytest
-from tests.agent.fake_guard import FakeGuard
+from tests.agent.fake_guard import Event, FakeGuard
 from tests.agent.s3_server import S3Server
 from tests.agent.scripts import WAIT
 from tests.agent.test_travel import SAVES, _remote, _train, has_rclone, s3
@@ -105,10 +106,14 @@ PRINTS = SAVES.replace("import os", WAIT + "import os").replace(
 )
 
 
+def _is_of(name: str, saved: Event) -> bool:
+    return bool(saved["name"] == name)
+
+
 def let_go_on(vm: Vm, guard: FakeGuard, *steps: int) -> None:
     """Lets the command go on after each of these saves, once it is in the bucket, and step 20 is known as the best."""
     for step in steps:
-        guard.wait_for("saved", lambda event, name=f"step-{step}": event["name"] == name)
+        guard.wait_for("saved", partial(_is_of, f"step-{step}"))
         if step == 20:
             guard.wait_for("best", lambda event: event["of_step"] == 20)
         (vm.work / f"go-{step}").touch()
