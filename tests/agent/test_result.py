@@ -216,6 +216,7 @@ def _models(s3: S3Server) -> dict[str, bytes]:
     return {name.removeprefix("models/bert/"): content for name, content in seen.items()}
 
 
+@pytest.mark.long
 def test_best_of_a_real_run_is_published(vm: Vm, guard: FakeGuard, s3: S3Server) -> None:
     """The real agent, a real S3 server: the best is not among the newest two, and is the result."""
     _train(vm, s3, "step-10 step-20 step-30 step-40 step-50", PRINTS, **METRIC, **PUBLISH)

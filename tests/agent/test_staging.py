@@ -206,6 +206,7 @@ def test_a_single_object_is_staged_too(ground: StagedGround) -> None:
     assert ground.proxy.total == SIZE + 2
 
 
+@pytest.mark.long
 def test_agents_that_are_killed_with_their_vms_pay_again_for_no_more_than_two_batches(
     tmp_path: Path, agent_file: Path, ground: StagedGround, guard: FakeGuard
 ) -> None:

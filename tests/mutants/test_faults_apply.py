@@ -43,6 +43,7 @@ ROOMS = {
     "sweeps",
     "timeline",
     "trackers",
+    "unpriced",
     "vertex",
 }
 
