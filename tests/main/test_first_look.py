@@ -53,7 +53,7 @@ def test_a_region_that_fails_is_named() -> None:
     world = _world()
     world.vertex.refusing.add("us-east4")
     with running(world) as url:
-        fleet = first_look([USED], url, world.clock)
+        fleet = first_look([USED], url, world.clock, wait=lambda _seconds: False)
     assert len(fleet.vms) == 2
     (unread,) = fleet.looks[0].unread
     assert "us-east4" in unread

@@ -87,8 +87,8 @@ class InstanceOut(Out):
         description="The reason why nothing stops it, and what to do instead; empty: it can be stopped."
     )
     machine_type: str = read_from("instance.shape.machine_type")
-    vcpus: int = read_from("instance.shape.vcpus", description="0: not known, as of a TPU node.")
-    memory_mib: int = read_from("instance.shape.memory_mib", description="0: not known, as of a TPU node.")
+    vcpus: int = read_from("instance.shape.vcpus", description="0: not known, as for a TPU node.")
+    memory_mib: int = read_from("instance.shape.memory_mib", description="0: not known, as for a TPU node.")
     gpu_type: str | None = read_from("instance.shape.gpu_type", description="The type of its GPUs or TPUs.")
     gpu_count: int = read_from("instance.shape.gpu_count", description="The number of its GPUs or TPU chips.")
     local_ssd_gib: int = read_from("instance.shape.local_ssd_gib")
@@ -197,9 +197,9 @@ class StorageOut(Out):
     )
     resource: str | None = read_from("stored.span.resource")
     size_gib: Annotated[str, decimal_of(1024)] = read_from(
-        "stored.span.stored_mib", description="GiB, as a decimal; 0 of addresses."
+        "stored.span.stored_mib", description="The size in GiB, as a decimal; 0 for addresses."
     )
-    addresses: int = read_from("stored.span.addresses", description="The number of external addresses; 0 of storage.")
+    addresses: int = read_from("stored.span.addresses", description="The number of external addresses; 0 for storage.")
     zone: str = read_from("stored.span.zone")
     started_at: Moment = read_from("stored.span.started_at")
     ended_at: Moment | None = read_from("stored.span.ended_at")
@@ -244,9 +244,11 @@ class InstanceQuery(Query):
     gce_id: Text | None = None
     gpu: Text | None = Field(None, description="An accelerator type, `any` or `none`.", examples=["nvidia-tesla-t4"])
     spot: bool | None = None
-    keeper: list[KeeperKind] = Field(default_factory=list, description="Restricts the list to what this keeps.")
+    keeper: list[KeeperKind] = Field(default_factory=list, description="Restricts the list to what this keeper keeps.")
     cluster: Text | None = Field(
-        None, description="A cluster, or with its node pool `cluster/pool`.", examples=["train/t4"]
+        None,
+        description="Restricts the list to VMs of this cluster, or of one of its node pools: `cluster/pool`.",
+        examples=["train/t4"],
     )
     gone: bool = Field(False, description="True: includes deleted instances; they come last, the latest first.")
     sort: fleet.Sort = Field(fleet.Sort.RATE, description="The order; `rate`: the most expensive per hour first.")

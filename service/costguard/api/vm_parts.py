@@ -33,7 +33,7 @@ class KeeperOut(Out):
 
     kind: Annotated[str, one_of(KeeperKind)] = read_from(
         "kind",
-        description="nobody: it was read, and nothing keeps it. unknown: what would say it could not be read.",
+        description="`nobody`: nothing keeps it; `unknown`: the evidence could not be read.",
     )
     name: str = read_from("name", description="The cluster, environment, job, notebook or group it is part of.")
     cluster: str
@@ -42,7 +42,7 @@ class KeeperOut(Out):
     place: str = read_from("place", description="The zone or region of what keeps it.")
     product: str = read_from("product", description="The tool, or the kind of notebook.")
     evidence: Sequence[str] = read_from("evidence", description="The labels and metadata items that say so.")
-    doubt: str = read_from("doubt", description="A sentence where they prove less than they say; mostly empty.")
+    doubt: str = read_from("doubt", description="The doubt about this evidence, in a sentence; empty: there is none.")
 
 
 def decimal_of(parts: int) -> BeforeValidator:
@@ -64,7 +64,7 @@ class IdleOut(Out):
 class AddressOut(Out):
     """The external IPv4 address of a VM."""
 
-    is_external: bool = Field(description="Whether the VM gets one.")
+    is_external: bool = Field(description="Whether the VM gets an external address.")
     why: str = Field(description="The reason, such as the Cloud NAT of its subnetwork.")
 
 

@@ -33,6 +33,7 @@ from costguard.reminders.watched_rows import WatchedRow
 from costguard.spend import budgets, enforcements
 from costguard.spend.budget import Standing
 from costguard.spend.spend import Spend
+from costguard.spend.spend_rows import UnpricedSpan
 
 SHOWN = 5
 _METHOD = "estimate: the VM's rate until it ran again, at most 24 h"
@@ -198,9 +199,9 @@ def kept(connection: Connection, since: datetime, until: datetime, time_zone: st
     return _top(kept_between(connection, since, until), line)
 
 
-def not_known(connection: Connection, current: Spend) -> Iterator[Section]:
+def not_known(connection: Connection, unpriced: Sequence[UnpricedSpan]) -> Iterator[Section]:
     """Lists what has no price and what could not be read: a section only where there is something."""
-    gaps = list({(gap.key, gap.reason): gap for gap in current.unpriced}.values())
+    gaps = list({(gap.key, gap.reason): gap for gap in unpriced}.values())
     if gaps:
         yield (
             "Not priced, and not included above",

@@ -248,7 +248,7 @@ def overview(source: Source, wanted: FleetQuery, now: datetime, me: Principal | 
         shares=shares,
         trace=None if history is None else trace(history, page.totals.rate, now),
         month=month.total.total,
-        month_unpriced=len(month.unpriced),
+        month_unpriced=month.unpriced,
         gaps=_unread_parts(looks),
         alike=unread_groups(looks),
         stale=[look for look in looks if _is_stale(look, now, source.stale_after, streams) and not look.is_unread],

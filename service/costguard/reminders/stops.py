@@ -131,7 +131,6 @@ class LookStep(StepDefaults):
     asks: AskStep | None = None
     through: Collection[KeeperKind] = field(default=(), kw_only=True)  # keepers whose own stop the settings allow
     urgency: Urgency = field(default=Urgency.STOP, init=False)
-    begins_with: CallKind = field(default=CallKind.READ, init=False)
 
     @property
     def fresh_s(self) -> float | None:
@@ -248,9 +247,6 @@ class AskStep(StepDefaults):
     @property
     def fresh_s(self) -> float | None:
         return _FRESH_S  # another guard may have taken a keep meanwhile
-
-    def intend(self, connection: Connection, now: datetime) -> bool:  # noqa: ARG002 as all steps have it
-        return True
 
     def call(self) -> None:
         case = self.case

@@ -56,8 +56,9 @@ def read_commitment_hours(*, days: int | None = None) -> Call[schemas.Commitment
 
 
 def get_setup() -> Call[schemas.SetupOut]:
-    """Read what the set-up needs. Google, Slack and the server's own computer, as they were when the server
-    started. `unknown` is what could not be asked. `costguard doctor`, where the server runs, asks again.
+    """Read what the set-up needs. Reads what was checked of Google, Slack and the server's own computer when
+    the server started. `unknown` is what could not be asked. `costguard doctor`, where the server runs, asks
+    again.
     """
     return Call("GET", ("api", "v1", "doctor"))
 
@@ -439,9 +440,9 @@ def list_limits() -> Call[schemas.LimitsResponse]:
 
 
 def list_loose(*, project: str | None = None, fresh: bool | None = None) -> Call[schemas.LooseResponse]:
-    """List what bills or holds quota, and nothing uses. Lists disks, addresses, snapshots, images and
-    reservations that nothing uses, and queued resources of TPUs that are dead, with the command that removes
-    each. All is as the projects last answered.
+    """List unused things that bill or hold quota. Lists disks, addresses, snapshots, images and reservations
+    that nothing uses, and queued resources of TPUs that are dead, with the command that removes each. All is as
+    the projects last answered.
     """
     return Call("GET", ("api", "v1", "loose"), {"project": project, "fresh": fresh})
 
@@ -632,7 +633,9 @@ def resume_schedule(schedule_id: str, body: schemas.ScheduleActBody) -> Call[sch
 def run_schedule(
     schedule_id: str, body: schemas.ScheduleActBody, *, key: str | None = None
 ) -> Call[schemas.ScheduleResponse]:
-    """Run a schedule now. Launches a run within seconds, besides those at its times; also while it is paused."""
+    """Run a schedule now. Launches a run within seconds, in addition to those at its times; also while it is
+    paused.
+    """
     return Call("POST", ("api", "v1", "schedules", schedule_id, "run"), body=body, key=key)
 
 
