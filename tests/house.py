@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import tomllib
 from collections import Counter
 from collections.abc import Iterator
 from fnmatch import fnmatch
@@ -32,13 +33,8 @@ TOP = {
 }
 PACKAGES = ("costguard", "costguard_vm", "costguard_client")  # whose texts users read
 MOST_MODULES = 30  # in one folder
-# Folders that have more: the numbers may only fall.
-CROWDED = {
-    "service/costguard/model": 42,
-}
+MODULES_WITH_A_CONTRACT = 8  # in one folder: from here on a contract says which may import which
 MOST_LINES_OF_ROOM = 6_000  # of the modules in one folder
-# Folders that have more: the numbers may only fall.
-LONG_ROOMS: dict[str, int] = {}
 MOST_PARAMETERS = 8  # of a function that is no command, route or tool; `self` and `cls` are none
 # Those that have more: rows may only go, and numbers only fall.
 MANY_PARAMETERS = {
@@ -87,6 +83,7 @@ def broken_rules(root: Path) -> list[str]:
         *_long_functions(root),
         *_many_parameters(root),
         *_crowded_folders(root),
+        *_folders_without_a_contract(root),
         *_long_rooms(root),
         *_misplaced_tests(root),
         *_shared_class_names(root),
@@ -144,15 +141,31 @@ def _many_parameters(root: Path) -> Iterator[str]:
             yield f"{path}: {name} has {now} parameters and not {allowed}; correct MANY_PARAMETERS of tests/house.py"
 
 
+def folders_of(root: Path) -> dict[Path, int]:
+    """Counts the modules of each folder of the product, without the package's own file."""
+    folders = sorted({file.parent for file in (root / "service").rglob("*.py")})
+    return {one: sum(file.name != "__init__.py" for file in one.glob("*.py")) for one in folders}
+
+
 def _crowded_folders(root: Path) -> Iterator[str]:
-    for folder in sorted({file.parent for file in (root / "service").rglob("*.py")}):
+    for folder, modules in folders_of(root).items():
         name = str(folder.relative_to(root))
-        modules = sum(file.name != "__init__.py" for file in folder.glob("*.py"))
-        allowed = CROWDED.get(name, MOST_MODULES)
-        if modules > allowed:
-            yield f"{name}: {modules} modules in one folder, and {allowed} may be; divide it by what they are about"
-        elif modules < allowed and name in CROWDED:
-            yield f"{name}: {modules} modules and not {allowed}; write {modules} in CROWDED of tests/house.py now"
+        if modules > MOST_MODULES:
+            most = f"and {MOST_MODULES} may be; divide it by what they are about"
+            yield f"{name}: {modules} modules in one folder, {most}"
+
+
+def _folders_without_a_contract(root: Path) -> Iterator[str]:
+    contracts = [
+        contract
+        for file in sorted((root / "tests").glob("imports*.toml"))
+        for contract in tomllib.loads(file.read_text("utf-8"))["tool"]["importlinter"]["contracts"]
+    ]
+    kept = {container for contract in contracts for container in contract.get("containers", ())}
+    for folder, modules in folders_of(root).items():
+        name = ".".join(folder.relative_to(root / "service").parts)
+        if modules >= MODULES_WITH_A_CONTRACT and name not in kept:
+            yield f"{name}: {modules} modules and no contract of their imports; add one to tests/imports_of_rooms.toml"
 
 
 def _long_rooms(root: Path) -> Iterator[str]:
@@ -160,11 +173,10 @@ def _long_rooms(root: Path) -> Iterator[str]:
     for file in (root / "service").rglob("*.py"):
         if not _is_generated(file.relative_to(root)):
             lines[str(file.parent.relative_to(root))] += len(file.read_text("utf-8").splitlines())
-    for name in sorted(lines.keys() | LONG_ROOMS.keys()):
-        allowed = LONG_ROOMS.get(name, MOST_LINES_OF_ROOM)
-        if lines[name] > allowed:
-            count = f"{lines[name]:,} lines in one folder, and {allowed:,} may be"
-            yield f"{name}: {count}; divide it by what they are about"
+    for name, count in sorted(lines.items()):
+        if count > MOST_LINES_OF_ROOM:
+            most = f"{MOST_LINES_OF_ROOM:,}"
+            yield f"{name}: {count:,} lines in one folder, and {most} may be; divide it by what they are about"
 
 
 def _misplaced_tests(root: Path) -> Iterator[str]:

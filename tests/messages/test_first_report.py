@@ -15,7 +15,7 @@ from costguard.access.rules import Rules
 from costguard.db.transaction import Database
 from costguard.messages.first_report import FirstReportComposer, FirstReportWatch
 from costguard.messages.outbox import Composed, Withdrawn
-from costguard.model.message import ReportContent
+from costguard.model.delivery.message import ReportContent
 from costguard.reminders import message_rows
 from costguard.reminders.message_rows import StoredMessage
 
@@ -115,4 +115,4 @@ def test_a_quiet_fleet_has_one_too(database: Database) -> None:
     watched(database)
     ran(database, "new", 1)
     content = composed(database)
-    assert (content.headline, content.sections) == ("No VM was past its limit or idle.", ())
+    assert (content.headline, content.sections) == ("Nothing was past its limit or idle.", ())

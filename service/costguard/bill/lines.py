@@ -9,7 +9,7 @@ from enum import StrEnum
 from fractions import Fraction
 from typing import NamedTuple
 
-from costguard.model.bill import BilledKind
+from costguard.model.billing.bill import BilledKind
 from costguard.model.lifetime import Attribution
 
 
@@ -56,8 +56,6 @@ EXPLAINED = frozenset(
     }
 )
 """Differences that are neither's error: recorded bills have them, or the ledger does not hold such a resource."""
-
-UNCOMPARED = frozenset({Reason.STILL_TO_COME, Reason.BEFORE_EXPORT, Reason.NO_EXPORT, Reason.BEFORE_WATCH})
 
 
 class BillStanding(StrEnum):

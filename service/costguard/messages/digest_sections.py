@@ -18,10 +18,10 @@ from costguard.ledger.accrual import Accrual
 from costguard.ledger.idle import utilisation
 from costguard.ledger.price_book import PriceBook
 from costguard.model.action import StopOutcome
+from costguard.model.delivery.message import DigestLine
 from costguard.model.duration import elapsed, span_text
-from costguard.model.instance import InstanceKey
+from costguard.model.instance import InstanceKey, noun_of
 from costguard.model.lifetime import Lifetime
-from costguard.model.message import DigestLine
 from costguard.model.moments import moment_text
 from costguard.model.money import ZERO, Money, Priced, priced_text, rate_text
 from costguard.model.utilisation import Evidence, IdleState
@@ -76,9 +76,10 @@ class RunningFleet:
 
     def headline(self) -> str:
         idle = [vm for vm, _ in self._idle()]
-        text = f"{count_text(len(self.running), 'VM')} {'is' if len(self.running) == 1 else 'are'} running now"
+        counted = count_text(len(self.running), noun_of(vm.row.key.kind for vm in self.running))
+        text = f"{counted} {'is' if len(self.running) == 1 else 'are'} running now"
         if not self.running:
-            return "No VM is running now."
+            return "Nothing is running now."
         return f"{text} at {_rate_of(self.running)}" + (
             f"; {len(idle)} idle, at {_rate_of(idle)}." if idle else "; none is known to be idle."
         )

@@ -83,10 +83,6 @@ class SpendPageQuery:
         return filters if self.label is None else {**filters, "label": str(self.label)}
 
     @property
-    def is_this_month(self) -> bool:
-        return (self.first, self.last) == (self.today.replace(day=1), self.today)
-
-    @property
     def ranges(self) -> list[Range]:
         month = self.today.replace(day=1)
         before = month - timedelta(days=1)

@@ -15,7 +15,7 @@ from tests.jobs.gang_life import GangAgents
 from tests.jobs.world import RECIPE, CrashPoint, Killed, World, world
 
 from costguard.errors import PermissionDenied
-from costguard.jobs.rows import placement_rows
+from costguard.jobs.rows.gang import placement_rows
 from costguard.model.job import JobState
 from costguard.model.launch import Placement
 
@@ -179,7 +179,7 @@ def test_a_guard_that_ends_at_any_step_makes_one_policy_and_leaves_none(sqlite_u
         first.database.close()
         stored = source.read_bytes()
     for when in ("made", "deleted"):
-        for point in range(1, 400, 2):
+        for point in range(1, 400, 3):
             source.write_bytes(stored)
             with world(sqlite_url, outside=copy.deepcopy(outside)) as jobs:
                 was_deleted = _lived(jobs, when, point)

@@ -12,7 +12,7 @@ from costguard.api.vm_parts import AddressOut
 from costguard.jobs.decide.checkpoints.disk import DiskState, disk_of
 from costguard.model.attempt import SETUP_FAILED, Attempt, AttemptState, Notice, Outcome
 from costguard.model.data import TransferState
-from costguard.model.hang import KINDS, PHASES
+from costguard.model.reported.hang import KINDS, PHASES
 
 
 class ExitOut(Out):
@@ -94,7 +94,9 @@ class AttemptOut(Out):
     reason: str
     rate_per_hour: Usd | None = read_from("rate")
     max_run_seconds: Seconds = read_from("max_run")
-    address: AddressOut | None = Field(description="Null: it was launched before this was decided, or adopted.")
+    address: AddressOut | None = Field(
+        description="The decision on its external address; null: it was launched before there was one, or adopted."
+    )
     resume_from: str = Field(description="The checkpoint that it resumed from; empty: it starts from the beginning.")
     resume_step: int | None
     resume_why: str = Field(

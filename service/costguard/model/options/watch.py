@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from costguard.model.delivery.tracker import is_mlflow_run, is_wandb_run
 from costguard.model.job import OnHang
 from costguard.model.options.option import LONGEST_TEXT, Flag, Input, Option, Panel, Takes
-from costguard.model.tracker import is_mlflow_run, is_wandb_run
 from costguard_vm.model.log_pattern import LogPattern
 
 
@@ -161,7 +161,7 @@ WATCH = (
         default=False,
         panel=Panel.WATCH,
         description="Whether to try a save on a notice once, early.",
-        flag=Flag("--drill", "", "Try a save on a notice once, early."),
+        flag=Flag("--drill", "", "Try a save on a notice of preemption once, early."),
         input=Input("Preemption drill", words=(("", "none"), ("yes", "once, early, while nothing is at stake"))),
     ),
 )
