@@ -23,7 +23,7 @@ from costguard.model.event import Event, new_event
 from costguard.model.instance import ProvisioningModel, Shape
 from costguard.model.lifetime import Lifetime, StorageSpan
 
-MOST_DAYS = 2500  # in one transaction: up to some 12,000 charges, well under a second
+MOST_DAYS = 5000  # in one transaction: up to some 12,000 charges, a third of a second
 
 _Kind: TypeAlias = tuple[Shape | str, ProvisioningModel | int, str, datetime]
 

@@ -111,15 +111,23 @@ class DailyChange:
             if kind == LIFETIME:
                 _add_rows(self._spot, connection.execute(*_stored_spot(some)), 5, times)
 
-    def apply(self, connection: Connection) -> None:
-        for table, sums, columns in (
-            (daily_spend, self._spend, (0, 1, 2, 3, 4, 5)),
-            (daily_totals, self._spend, (0, 1, 2, 5)),
-            (daily_owners, self._spend, (0, 1, 3)),
-            (daily_spot, self._spot, (0, 1, 2, 3, 4)),
-            (daily_spot_totals, self._spot, (0, 1, 2, 4)),
-        ):
-            add_sums(connection, table, coarser(sums, columns))
+    def sums(self, connection: Connection) -> list[TableSums]:
+        """Returns what is to be added to each table; sends nothing over the connection."""
+        return [
+            TableSums.of(connection, table, coarser(sums, columns))
+            for table, sums, columns in (
+                (daily_spend, self._spend, (0, 1, 2, 3, 4, 5)),
+                (daily_totals, self._spend, (0, 1, 2, 5)),
+                (daily_owners, self._spend, (0, 1, 3)),
+                (daily_spot, self._spot, (0, 1, 2, 3, 4)),
+                (daily_spot_totals, self._spot, (0, 1, 2, 4)),
+            )
+        ]
+
+    def apply(self, connection: Connection, sums: Sequence[TableSums] | None = None) -> None:
+        """Writes the change; `sums` are those of all that was added, where they are worked out already."""
+        for one in self.sums(connection) if sums is None else sums:
+            one.add(connection)
         spoil_days(connection, self.days)
         outdate(connection, self.days)
 
@@ -242,21 +250,38 @@ def coarser(sums: Mapping[_Key, Sequence[int]], columns: Sequence[int]) -> dict[
     return {key: figures for key, figures in coarse_sums.items() if any(figures)}
 
 
-def add_sums(connection: Connection, table: Table, sums: dict[_Key, list[int]]) -> None:
+def add_sums(connection: Connection, table: Table, sums: Mapping[_Key, Sequence[int]]) -> None:
     """Add figures to the rows of a table, by its primary key; rows that come to nothing are deleted."""
-    if not sums:
-        return
-    keys = [column for column in table.c if column.primary_key]
-    names = [column.name for column in (*keys, *_figures(table))]
-    rows = stored_rows(connection, table, names, [(*key, *sums[key]) for key in sorted(sums)])
-    add_to_rows(connection, table, names, len(keys), rows)
-    less = [
-        {f"of_{column.name}": value for column, value in zip(keys, key, strict=True)}
-        for key, added_values in sums.items()
-        if min(added_values) < 0
-    ]
-    if less:
-        connection.execute(_deleting_nothing(table), less)
+    TableSums.of(connection, table, sums).add(connection)
+
+
+@dataclass(frozen=True, slots=True)
+class TableSums:
+    """Figures to add to the rows of a table: rows as the driver takes them, and the keys of those that get less."""
+
+    table: Table
+    names: Sequence[str]  # of the primary key, then of the figures
+    rows: Sequence[tuple[Any, ...]]
+    less: Sequence[Mapping[str, Any]]
+
+    @classmethod
+    def of(cls, connection: Connection, table: Table, sums: Mapping[_Key, Sequence[int]]) -> TableSums:
+        keys = [column.name for column in table.c if column.primary_key]
+        names = [*keys, *(column.name for column in _figures(table))]
+        rows = stored_rows(connection, table, names, [(*key, *sums[key]) for key in sorted(sums)])
+        less = [
+            {f"of_{name}": value for name, value in zip(keys, key, strict=True)}
+            for key, added_values in sums.items()
+            if min(added_values) < 0
+        ]
+        return cls(table, names, rows, less)
+
+    def add(self, connection: Connection) -> None:
+        """Adds them; rows that come to nothing are deleted."""
+        if self.rows:
+            add_to_rows(connection, self.table, self.names, len(self.table.primary_key.columns), self.rows)
+        if self.less:
+            connection.execute(_deleting_nothing(self.table), self.less)
 
 
 @cache
