@@ -16,12 +16,12 @@ from costguard.errors import (
     SlackUnavailable,
     SlackUncertain,
 )
+from costguard.model.delivery.message import Content, Posted
+from costguard.model.delivery.person import Person
 from costguard.model.instance import InstanceKey, Shape, Status
 from costguard.model.keeper import Keeper
 from costguard.model.launch import OperationAnswer
-from costguard.model.message import Content, Posted
 from costguard.model.observation import Observation, Presence, Sighting
-from costguard.model.person import Person
 
 
 class FakeCloud:

@@ -16,7 +16,7 @@ from tests.browser import found
 from tests.palette import with_palette
 from tests.slack.samples import NOW, SAMPLES
 
-from costguard.model.message import Content, EphemeralContent, ListContent, ReminderContent, VmCard
+from costguard.model.delivery.message import Content, EphemeralContent, ListContent, ReminderContent, VmCard
 from costguard.model.reminder import Target
 from costguard.slack.client import SlackNotifier
 from costguard_sandbox.clock import ManualClock

@@ -19,9 +19,9 @@ from costguard.db.transaction import Database
 from costguard.events import audit_log
 from costguard.events.audit_log import StoredEvent
 from costguard.messages.clicks import InteractionHandler
-from costguard.model.interaction import ButtonClick, SlashCommand
-from costguard.model.message import Button, Content, Posted, VmCard
-from costguard.model.person import AccountLookup, Person
+from costguard.model.delivery.interaction import ButtonClick, SlashCommand
+from costguard.model.delivery.message import Button, Content, Posted, VmCard
+from costguard.model.delivery.person import AccountLookup, Person
 from costguard.model.reminder import Request, RequestKind, Subject, SubjectKind, Team
 from costguard.reminders import message_rows
 

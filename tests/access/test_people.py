@@ -9,7 +9,7 @@ from tests.api.rows import NOW
 
 from costguard.access import people
 from costguard.db.transaction import Database
-from costguard.model.person import AccountLookup, Person
+from costguard.model.delivery.person import AccountLookup, Person
 
 ADA = Person("U0ADA", "ada@lab.example", "Ada", "Europe/Madrid")
 

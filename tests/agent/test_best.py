@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from tests.agent.fake_guard import FakeGuard
 from tests.agent.s3_server import S3Server
+from tests.agent.scripts import WAIT
 from tests.agent.test_travel import SAVES, _remote, _train, has_rclone, s3
 from tests.agent.torn import KINDS, WHERE, Agent, Bucket
 from tests.agent.vm import Vm
@@ -96,10 +97,11 @@ def test_without_a_metric_only_the_newest_stay() -> None:
     assert not [path for path in bucket.files if path.endswith("best.json")]
 
 
-PRINTS = SAVES.replace("for name in", "import time\nfor name in").replace(
+# Evaluates after each save, and goes on at a word.
+PRINTS = SAVES.replace("import os", WAIT + "import os").replace(
     "    save(name)\n",
     "    save(name)\n    step = int(name.split('-')[1])\n"
-    "    print(f'step {step} val_loss {1 if step == 20 else step}', flush=True)\n    time.sleep(2.5)\n",
+    "    print(f'step {step} val_loss {1 if step == 20 else step}', flush=True)\n    wait(f'go-{step}')\n",
 )
 
 
@@ -116,11 +118,13 @@ def test_best_of_a_real_run_stays_in_the_bucket(vm: Vm, guard: FakeGuard, s3: S3
         checkpoint={"keep": "2"},
     )
     vm.boot()
+    for step in range(10, 70, 10):
+        guard.wait_for("saved", lambda event, name=f"step-{step}": event["name"] == name)
+        if step == 20:
+            guard.wait_for("best", lambda event: event["of_step"] == 20)
+        (vm.work / f"go-{step}").touch()
     assert guard.wait_for("exit")["code"] == 0
-    names = [name.split("/")[0] for name in _remote(s3) if name.startswith("step")]
-    # An upload that the command's end cut off for a newer one leaves a part, which the next VM clears away.
-    whole = {name for name in names if names.count(name) == names.count("step-60")}
-    assert whole == {"step-20", "step-50", "step-60"}
+    assert {name.split("/")[0] for name in _remote(s3) if name.startswith("step")} == {"step-20", "step-50", "step-60"}
     reports: list[dict[str, Any]] = [event for event in guard.events if event["kind"] == "best"]
     assert reports[-1]["place"] == "s3://lab/run/step-20"
     assert (reports[-1]["of_step"], reports[-1]["value"]) == (20, "1.0")

@@ -8,6 +8,7 @@ import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,6 +16,10 @@ from tests.agent.gang import SECRET, Gang, gang_of, is_standing_by, of_round, pi
 from tests.agent.loaded_agents import LoadedAgents
 from tests.agent.vm import Vm, wait_until_unlocked
 from tests.waiting import until
+
+from costguard_vm.agent.gang.member import GangMember
+from costguard_vm.agent.settings import AttemptSettings
+from costguard_vm.agent.state import SavedState
 
 # Says what it was given, and ends as the file in its folder says: the round's number, then a code.
 WORKS = """
@@ -318,3 +323,25 @@ def test_a_notice_to_another_vm_asks_for_one_save(pair: Gang) -> None:
     numbers = {line.split()[-1] for event in (first, later) for line in event["output"][1:]}
     assert len(numbers) == 1
     assert pair.guards[1].wait_for("heartbeat", lambda event: event["output"])["output"] == ["ready"]
+
+
+def test_no_start_is_reported_while_the_next_round_is_noted(tmp_path: Path) -> None:
+    """A heartbeat of that moment would report the last round's command as the next round's, which then never begins."""
+    noted: list[tuple[int, bool]] = []
+
+    class NotingState(SavedState):
+        def save(self) -> None:
+            noted.append((self.run, member.is_between_rounds))
+            super().save()
+
+    settings = AttemptSettings(gang={"node": "0", "nodes": "2"})
+    standing: Any = SimpleNamespace(until=lambda *_: {"round": True})
+    nothing: Any = None
+    member = GangMember(
+        settings, NotingState(str(tmp_path)), nothing, standing, nothing, nothing, lambda ended: member.hear(_REGROUP)
+    )
+    assert member.goes_on({"reason": "exited", "code": 1, "ended_at": "2026-11-29T12:00:00.000Z"})
+    assert noted == [(1, True), (2, True)]
+
+
+_REGROUP = {"regroup": {"round": 2}}

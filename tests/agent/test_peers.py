@@ -16,6 +16,7 @@ import pytest
 from tests.agent.gang import SECRET, Gang, addresses, gang_of, is_standing_by, of_round, word
 from tests.agent.loaded_agents import LoadedAgents
 
+from costguard_vm.agent.gang import peers
 from costguard_vm.agent.gang.firewall import VmNetwork, rule_command, unreached_text
 from costguard_vm.agent.gang.interfaces import interface_of
 from costguard_vm.agent.gang.peers import HIGH_PORT, REFUSED, SILENT, STRANGER, PeerCheck, Unreached
@@ -118,6 +119,21 @@ def test_an_agent_that_asks_again_is_answered() -> None:
         assert again.run(_wait, PATIENCE_S) == []
     for check in (checks[0], checks[2], again):
         check.close(HIGH_PORT)
+
+
+def test_an_answer_that_is_lost_holds_up_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The other VM hears at the high port that this one has passed: its command may be at the rendezvous port."""
+    where, lost = addresses(2), threading.Lock()
+    write = peers._write
+
+    def write_or_lose(connection: socket.socket, document: dict[str, object]) -> None:
+        if "ok" in document and connection.getsockname()[1] == PORTS[0] and lost.acquire(blocking=False):
+            raise ConnectionResetError("the answer is lost")
+        write(connection, document)
+
+    monkeypatch.setattr(peers, "_write", write_or_lose)
+    assert _together([_check(node, where) for node in range(2)]) == [[], []]
+    assert lost.locked()
 
 
 def test_what_is_not_wanted_any_more_ends_it() -> None:

@@ -17,6 +17,7 @@ from typing import Any
 from tests.agent.fake_guard import PATIENCE_S, FakeGuard
 from tests.agent.fake_metadata import FakeMetadata
 from tests.agent.loaded_agents import LoadedAgent, LoadedAgents
+from tests.transfer_priority import put_chrt
 
 ATTEMPT = "nightly-7f3a-1"
 
@@ -26,12 +27,7 @@ class Vm:
         self, folder: Path, agent: Path, metadata: FakeMetadata, guard: FakeGuard, loaded: LoadedAgents | None = None
     ) -> None:
         self.folder, self._agent, self.metadata, self._guard, self._loaded = folder, agent, metadata, guard, loaded
-        self.tools = folder / "bin"
-        self.tools.mkdir()
-        # A transfer is last in line for the processor: on a machine busy with other tests it would take minutes.
-        script = self.tools / "chrt"
-        script.write_text('#!/bin/sh\nshift 2\nexec "$@"\n')
-        script.chmod(0o755)
+        self.tools = put_chrt(folder / "bin")
         self.home, self.logs = folder / "home", folder / "logs"
         self.work = folder / "work"
         self.volatile = folder / "volatile"

@@ -21,9 +21,10 @@ from costguard.api.deps import Deps
 from costguard.api.job.attempts import AgentEventsResponse
 from costguard.db.transaction import Database
 from costguard.jobs.reports.agent_events import AgentEvents, AgentTokens
-from costguard.jobs.reports.gang_words import GoAhead
-from costguard.jobs.rows import attempts, interruptions
+from costguard.jobs.reports.gang.gang_words import GoAhead
+from costguard.jobs.rows import attempts
 from costguard.jobs.rows import job_rows as jobs
+from costguard.jobs.rows.recovery import interruptions
 from costguard.model.attempt import AttemptState, Interruption, Notice, Outcome
 
 NAME = "cg-j7k2m9q4-1"

@@ -15,7 +15,7 @@ from tests.bill.two_sides import TwoSides, ledger_use
 from costguard.bill.compared_rows import store_day
 from costguard.bill.lines import BilledThing, BillStanding, Reason
 from costguard.db.transaction import Database
-from costguard.model.bill import BilledKind
+from costguard.model.billing.bill import BilledKind
 
 
 def test_days_add_up_and_the_worst_come_with_their_stories(database: Database, client: TestClient) -> None:

@@ -12,8 +12,9 @@ from tests.api.rows import NOW
 from tests.jobs import job_rows
 
 from costguard.db.transaction import Database
-from costguard.jobs.rows import agent_rows, interruptions
+from costguard.jobs.rows import agent_rows
 from costguard.jobs.rows import job_rows as jobs
+from costguard.jobs.rows.recovery import interruptions
 from costguard.model.attempt import AgentState, AttemptState, Exit, Interruption, Notice, Outcome
 from costguard.model.job import JobKind, JobState, SeenCheckpoint
 from costguard.model.money import Money

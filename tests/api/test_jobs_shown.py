@@ -18,14 +18,15 @@ from tests.jobs.job_service import RULES
 from costguard.api.app import create_app
 from costguard.api.job.schemas import DrillOut
 from costguard.db.transaction import Database
-from costguard.jobs.rows import agent_rows, interruptions
+from costguard.jobs.rows import agent_rows
 from costguard.jobs.rows import job_rows as jobs
+from costguard.jobs.rows.recovery import interruptions
 from costguard.model.attempt import AgentState, AttemptState, Exit, Interruption, Notice, Outcome
-from costguard.model.drill import Drill, DrillResult, DrillState
 from costguard.model.instance import ProvisioningModel
 from costguard.model.job import CheckpointPlan, JobKind, JobState, SeenCheckpoint
 from costguard.model.launch import AddressChoice
 from costguard.model.money import Money
+from costguard.model.reported.drill import Drill, DrillResult, DrillState
 from costguard.trackers import rows as tracker_rows
 
 MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)

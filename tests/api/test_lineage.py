@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fastapi.testclient import TestClient
 from tests.api.rows import NOW
-from tests.jobs.rows.test_lineage import family, submitted
+from tests.jobs.rows.lineage.test_lineage import family, submitted
 from tests.within import charge_due
 
 from costguard.db.transaction import Database

@@ -17,7 +17,7 @@ from costguard.api.app import create_app
 from costguard.api.deps import Deps
 from costguard.db.transaction import Database
 from costguard.errors import StoreError
-from costguard.model.interaction import InteractionReply
+from costguard.model.delivery.interaction import InteractionReply
 
 PATHS = ("/slack/interactions", "/slack/commands")
 LIMIT = 1000

@@ -15,7 +15,8 @@ from tests.jobs.world import BELONGING, RECIPE, FragileDatabase, World
 from costguard.db.transaction import Database
 from costguard.jobs.act.turn import JobsTurn
 from costguard.jobs.reports.agent_events import AgentEvent
-from costguard.jobs.rows import attempts, interruptions, job_rows
+from costguard.jobs.rows import attempts, job_rows
+from costguard.jobs.rows.recovery import interruptions
 from costguard.ledger.record import record
 from costguard.model.attempt import Attempt, AttemptState
 from costguard.model.job import CheckpointPlan, Job, JobKind, JobSpec, JobState

@@ -28,8 +28,8 @@ from costguard.daemon.reconcile import Reconciler
 from costguard.db.migrate import upgrade
 from costguard.db.transaction import Database
 from costguard.gce.client import ComputeCloud
+from costguard.jobs.act.attempts.vm_request import VmMaker
 from costguard.jobs.act.turn import JobsTurn
-from costguard.jobs.act.vm_request import VmMaker
 from costguard.jobs.reports.agent_events import AgentEvents, AgentTokens
 from costguard.ledger import prices
 from costguard.ledger.observe import Belonging

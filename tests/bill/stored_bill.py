@@ -11,7 +11,7 @@ from tests.bill.two_sides import EURO, TwoSides, credited
 from costguard.bill.compared_rows import store_day
 from costguard.bill.lines import BillStanding
 from costguard.db.transaction import Database
-from costguard.model.bill import BilledKind
+from costguard.model.billing.bill import BilledKind
 
 NOW = datetime(2026, 11, 20, 9, tzinfo=UTC)
 DAYS = [date(2026, 11, day) for day in (14, 15, 16, 17)]

@@ -14,7 +14,7 @@ from costguard.bill.compare import Context, compare_day
 from costguard.bill.lines import BilledThing, BillLine, BillStanding, BillState, LedgerUse, Reason
 from costguard.bill.stories import story
 from costguard.bill.sums import SoldAs
-from costguard.model.bill import BilledKind, BillRow, CostType, Credit
+from costguard.model.billing.bill import BilledKind, BillRow, CostType, Credit
 
 
 def test_open_day_invents_nothing() -> None:

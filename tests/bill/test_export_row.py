@@ -13,8 +13,8 @@ from tests.bill import exports
 
 from costguard.bill.export_fields import UnreadableRow, billionths, from_billionths, moment, rate_text
 from costguard.bill.export_row import read_row
-from costguard.model.bill import DEFAULT_MODEL, BilledKind, BillRow, CostType, Credit
-from costguard.model.billing_month import seconds_of_month
+from costguard.model.billing.bill import DEFAULT_MODEL, BilledKind, BillRow, CostType, Credit
+from costguard.model.billing.billing_month import seconds_of_month
 
 RECORDED = json.loads((Path(__file__).parent / "recorded_rows.json").read_text("utf-8"))["rows"]
 # What a result of a query or a fragment leaves out: nothing of it is looked at below.

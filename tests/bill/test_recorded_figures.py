@@ -23,7 +23,7 @@ from costguard.bill.report import bill_report
 from costguard.bill.sums import SoldAs
 from costguard.db.transaction import Database
 from costguard.main.bill import sold_as
-from costguard.model.bill import BilledKind, BillRow
+from costguard.model.billing.bill import BilledKind, BillRow
 
 NAMES = [row["id"] for row in RECORDED]
 

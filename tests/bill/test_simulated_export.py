@@ -17,7 +17,7 @@ from costguard.bill.export_row import read_row
 from costguard.bill.export_sums import ExportSums
 from costguard.bill.store import store
 from costguard.db.transaction import Database
-from costguard.model.bill import BilledKind
+from costguard.model.billing.bill import BilledKind
 from costguard_sandbox.gce.billing import ExportOptions
 from costguard_sandbox.gce.billing.credits import CreditType
 from costguard_sandbox.gce.meter import bills, disk_bills

@@ -17,7 +17,7 @@ from costguard.bill.export_sums import credits_of
 from costguard.bill.store import BillRead, store
 from costguard.db.transaction import Database
 from costguard.errors import Conflict
-from costguard.model.bill import BilledKind, BillRow, Credit
+from costguard.model.billing.bill import BilledKind, BillRow, Credit
 
 LATER = EXPORTED + timedelta(hours=3)
 READ_AT = EXPORTED + timedelta(days=2)

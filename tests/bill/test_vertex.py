@@ -17,7 +17,7 @@ from costguard.bill.lines import BilledThing, BillLine, BillStanding, BillState,
 from costguard.bill.stories import story, title
 from costguard.db.tables import bill_costs, bill_days
 from costguard.db.transaction import Database
-from costguard.model.bill import BilledKind, BillRow
+from costguard.model.billing.bill import BilledKind, BillRow
 
 PROJECT, T4 = "train-0", "gpu:nvidia-tesla-t4"
 HOUR = 3600

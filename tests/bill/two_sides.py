@@ -15,8 +15,8 @@ from fractions import Fraction
 from costguard.bill.compare import Context, compare_day
 from costguard.bill.lines import BilledThing, BillStanding, DayComparison, LedgerUse, Reason, UseShare
 from costguard.bill.sums import SoldAs
-from costguard.model.bill import COMPUTE_ENGINE, PACIFIC, BilledKind, BillRow, CostType, Credit
-from costguard.model.billing_month import seconds_of_month
+from costguard.model.billing.bill import COMPUTE_ENGINE, PACIFIC, BilledKind, BillRow, CostType, Credit
+from costguard.model.billing.billing_month import seconds_of_month
 from costguard.model.lifetime import Attribution
 
 DAY = date(2026, 3, 17)

@@ -33,10 +33,10 @@ from costguard.ledger import prices as price_rows
 from costguard.messages.slack_health import OutboxTrouble
 from costguard.model.access import Role, Via
 from costguard.model.budget import AtLimit, Budget, FleetLimit, LimitPart, Period, Scope
+from costguard.model.delivery.person import AccountLookup, Person
 from costguard.model.instance import ProvisioningModel
 from costguard.model.launch import Recipe
 from costguard.model.money import Money
-from costguard.model.person import AccountLookup, Person
 from costguard.model.ports import Archives
 from costguard.model.preset import Match, Preset
 from costguard.model.price import Price, PriceKey, RefusedPrice, Unit

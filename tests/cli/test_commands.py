@@ -13,7 +13,7 @@ from tests.api import rows
 from tests.api.rows import NOW
 from tests.cli.conftest import Run, serving
 from tests.jobs.listing.test_tips import reminded
-from tests.jobs.rows.test_lineage import family
+from tests.jobs.rows.lineage.test_lineage import family
 from tests.pages.job_story import tell
 from tests.spend.test_executions import launched
 

@@ -129,6 +129,10 @@ class GangJob:
         """Says whether a process of each node has begun in this round."""
         return len({one.node for one in self.written if one.round == number}) == self.nodes
 
+    def runs_after(self, number: int) -> bool:
+        """Says whether a process of each node has begun in one round later than this."""
+        return any(self.runs_in(later) for later in range(number + 1, self.round + 1))
+
     @property
     def round(self) -> int:
         """Returns the newest round in which a process has begun; 0 before the first."""

@@ -19,9 +19,9 @@ from tests.slack.samples import SAMPLES
 from costguard.db.transaction import Database
 from costguard.messages import notification
 from costguard.messages.sweep_update import SweepEvent
+from costguard.model.delivery.message import Content, ListContent, ReminderContent, StateKind
 from costguard.model.event_kinds import EVENT_KINDS
 from costguard.model.job import JobState
-from costguard.model.message import Content, ListContent, ReminderContent, StateKind
 from costguard.model.sweep import SweepState
 
 # Sign-in pages need settings of their own, and have files of their own; /api/docs shows what openapi.json holds.

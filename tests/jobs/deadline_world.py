@@ -13,7 +13,7 @@ from random import Random
 from tests.jobs.cloud_vms import Vm
 from tests.jobs.world import RECIPE, ZONES, World
 
-from costguard.jobs.reports.checkpoint_watch import CheckpointWatch
+from costguard.jobs.reports.checkpoints.checkpoint_watch import CheckpointWatch
 from costguard.model.attempt import Attempt, AttemptState
 from costguard.model.instance import ProvisioningModel, Status
 from costguard.model.job import CheckpointPlan, Job, JobState

@@ -11,7 +11,7 @@ from costguard.access.rules import Rules
 from costguard.db.transaction import Database
 from costguard.jobs.decide.limits.in_use import LimitedBy, of_vm
 from costguard.jobs.decide.limits.queue import Wanted
-from costguard.jobs.rows import limit_rows
+from costguard.jobs.rows.limits import limit_rows
 from costguard.model.attempt import AttemptState
 from costguard.model.budget import FleetLimit, LimitPart, Scope
 from costguard.model.job import JobState

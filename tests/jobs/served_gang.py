@@ -24,8 +24,8 @@ from costguard.db.transaction import Database
 from costguard.gce.boot import metadata_items
 from costguard.gce.client import ComputeCloud
 from costguard.identity.instances import InstanceIdentities, keys_of
+from costguard.jobs.act.attempts.vm_request import VmMaker
 from costguard.jobs.act.turn import JobsTurn
-from costguard.jobs.act.vm_request import VmMaker
 from costguard.jobs.reports.agent_events import AgentEvent, AgentEvents, AgentTokens, EventsAnswer
 from costguard.jobs.reports.vm_claims import ClaimAnswer, VmClaim, VmClaims
 from costguard.jobs.rows import attempts, job_rows

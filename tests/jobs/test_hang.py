@@ -10,9 +10,9 @@ from tests.jobs.reports.test_agent_report import agent, event
 from tests.jobs.world import World, world
 
 from costguard.model.attempt import Outcome
-from costguard.model.hang import Hang
 from costguard.model.job import CheckpointPlan, JobState, OnHang
 from costguard.model.money import Money
+from costguard.model.reported.hang import Hang
 
 HANG: dict[str, Any] = {
     "kind": "still",

@@ -14,8 +14,8 @@ from tests.jobs.world import BELONGING, OWNERS, RECIPE, T4, Shelf, metadata
 from costguard.daemon import restoring
 from costguard.db.transaction import Database
 from costguard.gce.client import ComputeCloud
+from costguard.jobs.act.attempts.vm_request import VmMaker
 from costguard.jobs.act.turn import JobsTurn
-from costguard.jobs.act.vm_request import VmMaker
 from costguard.jobs.reports.agent_events import AgentEvent, AgentEvents, AgentTokens
 from costguard.jobs.rows import attempts, job_rows
 from costguard.ledger import prices

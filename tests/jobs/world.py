@@ -23,15 +23,16 @@ from costguard.db.transaction import Database
 from costguard.deadlines.situation import Policy
 from costguard.errors import CheckpointError
 from costguard.events import audit_log
-from costguard.jobs.act.admission import Admission, LaunchBounds
+from costguard.jobs.act.attempts.vm_request import VmMaker
+from costguard.jobs.act.limits.admission import Admission, LaunchBounds
 from costguard.jobs.act.planning import Planning
 from costguard.jobs.act.turn import JobsTurn, TurnReport
-from costguard.jobs.act.vm_request import VmMaker
 from costguard.jobs.decide.limits.holds import BudgetHold
 from costguard.jobs.reports.agent_events import AgentEvent, AgentEvents, AgentTokens, EventsAnswer
-from costguard.jobs.reports.gang_words import GoAhead
+from costguard.jobs.reports.gang.gang_words import GoAhead
 from costguard.jobs.reports.listening import Listening
-from costguard.jobs.rows import attempts, interruptions, job_rows
+from costguard.jobs.rows import attempts, job_rows
+from costguard.jobs.rows.recovery import interruptions
 from costguard.ledger import prices
 from costguard.ledger.observe import Belonging
 from costguard.ledger.owner import OwnerRules
@@ -101,8 +102,7 @@ class FragileDatabase(Database):
     fuse = CrashPoint()
 
     def of_process(self, fuse: CrashPoint) -> FragileDatabase:
-        process = copy(self)
-        process.fuse = fuse
+        (process := copy(self)).fuse = fuse
         return process
 
     @contextmanager
@@ -189,11 +189,11 @@ class Shelf:
         self.looks += 1
         if self.trouble is not None:
             raise self.trouble
-        result = [_checkpoint(location, *one, torn=False) for one in self.saved.get(location, [])]
-        result += [_checkpoint(location, *one, torn=True) for one in self.torn.get(location, [])]
-        result.sort(key=lambda one: one.step or 0, reverse=True)
-        best = next((one for one in result if one.is_complete), None)
-        return CheckpointLook(location, Listing(location, {}), tuple(result), best)
+        whole = [_checkpoint(location, *one, torn=False) for one in self.saved.get(location, [])]
+        torn = [_checkpoint(location, *one, torn=True) for one in self.torn.get(location, [])]
+        newest_first = sorted(whole + torn, key=lambda one: one.step or 0, reverse=True)
+        best = next((one for one in newest_first if one.is_complete), None)
+        return CheckpointLook(location, self.listing(location), tuple(newest_first), best)
 
 
 @dataclass

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from costguard.ledger.price_book import PriceBook
 from costguard.ledger.pricing import bill_lifetime, bill_storage, billed_seconds, storage_rate_per_hour
-from costguard.model.billing_month import billing_month, cut_by_month, seconds_of_month
+from costguard.model.billing.billing_month import billing_month, cut_by_month, seconds_of_month
 from costguard.model.instance import InstanceKey, ProvisioningModel, Shape
 from costguard.model.lifetime import Lifetime, StorageSpan
 from costguard.model.money import Money

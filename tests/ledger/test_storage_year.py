@@ -15,7 +15,7 @@ from costguard.db.tables import charges, daily_owners, daily_spend, daily_totals
 from costguard.db.transaction import Database
 from costguard.ledger import prices
 from costguard.ledger.accrual import accrual_at
-from costguard.model.billing_month import billing_month
+from costguard.model.billing.billing_month import billing_month
 from costguard.model.instance import ProvisioningModel
 from costguard.model.money import Money
 from costguard.model.price import Price, PriceKey, Unit

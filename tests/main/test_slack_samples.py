@@ -18,8 +18,8 @@ from costguard.main.slack_samples import send_samples
 from costguard.messages.kinds import by_kind
 from costguard.messages.reminder import ReminderComposer
 from costguard.messages.samples import samples
-from costguard.model.interaction import ButtonClick, JobClick
-from costguard.model.person import Person
+from costguard.model.delivery.interaction import ButtonClick, JobClick
+from costguard.model.delivery.person import Person
 from costguard.settings import Settings, load
 from costguard.slack.payloads import unpack, unpack_job
 from costguard_sandbox.clock import ManualClock

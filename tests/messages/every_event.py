@@ -17,7 +17,8 @@ from tests.sweeps import sweep_story
 from costguard.access.rules import Rules
 from costguard.db.transaction import Database
 from costguard.events import audit_log
-from costguard.jobs.rows import agent_rows, interruptions
+from costguard.jobs.rows import agent_rows
+from costguard.jobs.rows.recovery import interruptions
 from costguard.ledger.accrual import accrual_at
 from costguard.messages import job_update, notification, sweep_update
 from costguard.messages.announcing import JobEvent
@@ -27,12 +28,12 @@ from costguard.messages.outbox import Composed
 from costguard.messages.sweep_update import SweepEvent
 from costguard.model.attempt import AgentState, AttemptState, Interruption, Notice, Outcome
 from costguard.model.budget import Budget, Period, Scope
+from costguard.model.delivery.message import NotificationContent
 from costguard.model.event import Event, new_event
-from costguard.model.hang import Hang
 from costguard.model.instance import InstanceKey
 from costguard.model.job import JobState
-from costguard.model.message import NotificationContent
 from costguard.model.money import Money
+from costguard.model.reported.hang import Hang
 from costguard.model.sweep import SweepState
 from costguard.reminders.message_rows import StoredMessage
 from costguard.sweeps import listing

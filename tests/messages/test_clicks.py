@@ -20,9 +20,9 @@ from costguard.db.tables import lifetimes
 from costguard.db.transaction import Database
 from costguard.errors import SlackUnavailable, StoreError
 from costguard.jobs.rows import job_rows
-from costguard.model.interaction import JobChoice, JobClick
-from costguard.model.message import EphemeralContent
-from costguard.model.person import Membership, Person
+from costguard.model.delivery.interaction import JobChoice, JobClick
+from costguard.model.delivery.message import EphemeralContent
+from costguard.model.delivery.person import Membership, Person
 from costguard.model.reminder import Request, RequestKind, Subject, SubjectKind
 from costguard.reminders import message_rows
 

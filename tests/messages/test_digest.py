@@ -19,7 +19,7 @@ from costguard.messages.digest import DigestComposer, DigestWatch
 from costguard.messages.digest_schedule import DigestRule
 from costguard.messages.outbox import Composed, Withdrawn
 from costguard.model.budget import Budget, Period, Scope
-from costguard.model.message import DigestContent, DigestLine
+from costguard.model.delivery.message import DigestContent, DigestLine
 from costguard.model.money import Money
 from costguard.model.preset import Match, Preset
 from costguard.model.reminder import Team

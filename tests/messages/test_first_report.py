@@ -15,7 +15,7 @@ from costguard.access.rules import Rules
 from costguard.db.transaction import Database
 from costguard.messages.first_report import FirstReportComposer, FirstReportWatch
 from costguard.messages.outbox import Composed, Withdrawn
-from costguard.model.message import ReportContent
+from costguard.model.delivery.message import ReportContent
 from costguard.reminders import message_rows
 from costguard.reminders.message_rows import StoredMessage
 

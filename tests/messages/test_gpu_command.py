@@ -13,8 +13,8 @@ from tests.api.rows import NOW
 from costguard.db.transaction import Database
 from costguard.errors import SlackUnavailable
 from costguard.messages.gpu_command import HELP
-from costguard.model.message import EphemeralContent, ListContent
-from costguard.model.person import Person
+from costguard.model.delivery.message import EphemeralContent, ListContent
+from costguard.model.delivery.person import Person
 
 
 @pytest.fixture

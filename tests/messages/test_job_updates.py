@@ -15,18 +15,19 @@ from tests.jobs import job_rows
 from costguard.access.rules import Rules
 from costguard.db.transaction import Database
 from costguard.events import audit_log
-from costguard.jobs.rows import agent_rows, attempts, interruptions
+from costguard.jobs.rows import agent_rows, attempts
 from costguard.jobs.rows import job_rows as jobs
+from costguard.jobs.rows.recovery import interruptions
 from costguard.messages import message_log
 from costguard.messages.job_update import CardComposer
 from costguard.messages.message_log import MessageFilters
 from costguard.messages.notification import NotificationComposer, NotificationWatch
 from costguard.messages.outbox import Composed, Outbox, Withdrawn
 from costguard.model.attempt import AgentState, AttemptState, Interruption, Notice, Outcome
+from costguard.model.delivery.message import NotificationContent
+from costguard.model.delivery.person import Person
 from costguard.model.job import JobKind, JobState
-from costguard.model.message import NotificationContent
 from costguard.model.money import Money
-from costguard.model.person import Person
 from costguard.model.reminder import Team
 from costguard.reminders import message_rows
 from costguard.reminders.message_rows import StoredMessage

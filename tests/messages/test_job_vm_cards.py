@@ -17,9 +17,9 @@ from costguard.jobs.rows import job_rows as jobs
 from costguard.ledger.accrual import accrual_at
 from costguard.messages import cards, job_update
 from costguard.model.attempt import AttemptState
+from costguard.model.delivery.message import VmCard
 from costguard.model.event import Event
 from costguard.model.job import CheckpointPlan, JobState
-from costguard.model.message import VmCard
 from costguard.model.reminder import RequestKind, Subject, SubjectKind
 
 PRICES = {("disk:pd-balanced", "standard", "GiBy.mo"): 100_000_000}

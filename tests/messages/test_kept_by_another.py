@@ -15,8 +15,8 @@ from costguard.access.rules import Rules
 from costguard.db.transaction import Database
 from costguard.ledger.accrual import accrual_at
 from costguard.messages import cards
+from costguard.model.delivery.message import ListContent, ReminderContent, ReminderState, StateKind, VmCard
 from costguard.model.keeper import Keeper, KeeperKind
-from costguard.model.message import ListContent, ReminderContent, ReminderState, StateKind, VmCard
 from costguard.model.reminder import RequestKind, Subject, SubjectKind, Target
 from costguard.slack.render import render
 

@@ -15,8 +15,8 @@ from costguard.db.transaction import Database
 from costguard.messages.notification import NotificationComposer, NotificationWatch
 from costguard.messages.outbox import Composed, Withdrawn
 from costguard.model.budget import Budget, Period, Scope
+from costguard.model.delivery.message import NotificationContent
 from costguard.model.generation import Cause
-from costguard.model.message import NotificationContent
 from costguard.model.money import Money
 from costguard.model.reminder import Team
 from costguard.reminders import message_rows

@@ -10,7 +10,7 @@ from tests.messages.outbox_setup import ADA, Place
 from costguard.access import people
 from costguard.db.transaction import Database
 from costguard.messages.outbox import Composed, Withdrawn
-from costguard.model.person import AccountLookup, Person
+from costguard.model.delivery.person import AccountLookup, Person
 from costguard.model.reminder import Target
 from costguard.reminders.message_rows import StoredMessage
 

@@ -13,8 +13,8 @@ from tests.messages.outbox_setup import ADA, CrashingNotifier, Place
 from costguard.db import lease
 from costguard.db.transaction import Database
 from costguard.errors import LeaseLost
-from costguard.model.message import Content, Posted
-from costguard.model.person import Person
+from costguard.model.delivery.message import Content, Posted
+from costguard.model.delivery.person import Person
 from costguard.model.reminder import Target
 
 LONG = timedelta(minutes=10)

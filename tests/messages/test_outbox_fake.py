@@ -7,7 +7,7 @@ from tests.api.rows import NOW
 from tests.fakes import FakeNotifier, HandClock
 
 from costguard.errors import ChannelRefused, SlackError, SlackLimited, SlackRefused, SlackUnavailable, SlackUncertain
-from costguard.model.message import EphemeralContent, Posted
+from costguard.model.delivery.message import EphemeralContent, Posted
 
 TEXT = EphemeralContent("text")
 

@@ -14,7 +14,7 @@ from costguard.db.transaction import Database
 from costguard.errors import SlackError, SlackUnavailable
 from costguard.events import audit_log
 from costguard.messages.recipients import AccountLookups
-from costguard.model.person import Person
+from costguard.model.delivery.person import Person
 
 HOUR = timedelta(hours=1)
 MANY = [f"p{number:02}@lab.example" for number in range(25)]

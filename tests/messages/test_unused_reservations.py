@@ -17,8 +17,8 @@ from costguard.ledger.owner import OwnerRules
 from costguard.ledger.price_book import PriceBook
 from costguard.messages.outbox import Composed, Withdrawn
 from costguard.messages.unused_reservations import ReservationComposer, ReservationWatch
+from costguard.model.delivery.message import ReportContent
 from costguard.model.instance import ProvisioningModel, Shape
-from costguard.model.message import ReportContent
 from costguard.model.observation import LooseKind, LooseListing, LooseThing
 from costguard.model.price import Price, PriceKey, Unit
 from costguard.reminders.message_rows import StoredMessage

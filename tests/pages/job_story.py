@@ -24,17 +24,19 @@ from costguard.jobs.decide.planned import (
     StoredPlan,
     WorkLeft,
 )
-from costguard.jobs.rows import agent_rows, interruptions, plan_rows
+from costguard.jobs.rows import agent_rows, plan_rows
 from costguard.jobs.rows import job_rows as jobs
-from costguard.jobs.rows.reported import diagnosis_rows, progress_rows
-from costguard.jobs.rows.reported.agent_fields import JudgedWindow
-from costguard.jobs.rows.reported.diagnosis_rows import NewWindow
+from costguard.jobs.rows.agent_fields import JudgedWindow
+from costguard.jobs.rows.diagnosis import diagnosis_rows
+from costguard.jobs.rows.diagnosis.diagnosis_rows import NewWindow
+from costguard.jobs.rows.progress import progress_rows
+from costguard.jobs.rows.recovery import interruptions
 from costguard.model.attempt import AgentState, AttemptState, Exit, Interruption, Notice, Outcome
 from costguard.model.instance import ProvisioningModel
 from costguard.model.job import Job, JobKind, JobState, SeenCheckpoint
-from costguard.model.metric import BestCheckpoint, MetricValue, SeenMetric
 from costguard.model.money import Money
-from costguard.model.progress import EVALUATION, LOSS, POSITION, SeenProgress, SeriesPoint
+from costguard.model.reported.metric import BestCheckpoint, MetricValue, SeenMetric
+from costguard.model.reported.progress import EVALUATION, LOSS, POSITION, SeenProgress, SeriesPoint
 from costguard_vm.diagnosis import kinds
 from costguard_vm.diagnosis.kinds import BoundVerdict, Number
 

@@ -7,8 +7,8 @@ from datetime import datetime, timedelta
 from sqlalchemy import Connection
 
 from costguard.jobs.decide.profile.job_profile import ProfileWindow
-from costguard.jobs.rows.reported import profile_rows
-from costguard.jobs.rows.reported.profile_rows import NewProfileWindow
+from costguard.jobs.rows.profile import profile_rows
+from costguard.jobs.rows.profile.profile_rows import NewProfileWindow
 from costguard_vm.profile.frames import Frame, Stack
 from costguard_vm.profile.window import StackProfile, group_of
 

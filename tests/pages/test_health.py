@@ -21,7 +21,7 @@ from costguard.db.tables import archives, feed_wire
 from costguard.db.transaction import Database
 from costguard.doctor.finding import SetupReport, Topic, needs, ok, unknown
 from costguard.messages.slack_health import OutboxTrouble
-from costguard.model.webhook import WebhookState
+from costguard.model.delivery.webhook import WebhookState
 
 HOUR = timedelta(hours=1)
 MISSING = (

@@ -14,8 +14,9 @@ from tests.jobs import job_rows
 from tests.pages.html import Page, tidy
 
 from costguard.db.transaction import Database
-from costguard.jobs.rows import agent_rows, attempts, interruptions
+from costguard.jobs.rows import agent_rows, attempts
 from costguard.jobs.rows import job_rows as jobs
+from costguard.jobs.rows.recovery import interruptions
 from costguard.model.access import Role
 from costguard.model.attempt import AgentState, AttemptState, Exit, Interruption, Notice, Outcome
 from costguard.model.job import CheckpointPlan, Job, JobState, SeenCheckpoint

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 
 from tests.api.rows import NOW
 
-from costguard.jobs.reports.progress import CurvePoint, JobCurve
+from costguard.jobs.reports.progress.progress import CurvePoint, JobCurve
 from costguard.model.money import Money
 from costguard.pages.job.progress import DrawnCurve, draw
 

@@ -11,9 +11,10 @@ from tests.jobs import job_rows as made
 from tests.pages.html import Page, tidy
 
 from costguard.db.transaction import Database
-from costguard.jobs.rows import agent_rows, drills
-from costguard.jobs.rows.reported import checkpoint_rows
-from costguard.jobs.rows.reported.agent_fields import drill_report
+from costguard.jobs.rows import agent_rows
+from costguard.jobs.rows.agent_fields import drill_report
+from costguard.jobs.rows.checkpoints import checkpoint_rows
+from costguard.jobs.rows.recovery import drills
 from costguard.model.attempt import AgentState, AttemptState
 from costguard.model.job import JobState
 from costguard.model.money import Money

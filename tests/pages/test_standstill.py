@@ -14,10 +14,10 @@ from tests.pages.html import Page, tidy
 
 from costguard.db.transaction import Database
 from costguard.jobs.rows import attempts, job_rows
-from costguard.jobs.rows.reported import progress_rows
+from costguard.jobs.rows.progress import progress_rows
 from costguard.model.access import Role
 from costguard.model.job import Job
-from costguard.model.progress import EVALUATION, SeriesPoint
+from costguard.model.reported.progress import EVALUATION, SeriesPoint
 
 ADA = signed_in(Role.OPERATOR, "ada@lab.example")
 BOB = signed_in(Role.VIEWER, "bob@lab.example")

@@ -8,8 +8,8 @@ from typing import Any
 from tests.builders import KEY, PROJECT, at
 
 from costguard.access.rules import Access, Rules
+from costguard.model.delivery.person import AccountLookup, Person
 from costguard.model.instance import Status
-from costguard.model.person import AccountLookup, Person
 from costguard.model.preset import Match, Preset
 from costguard.model.reminder import (
     Enforcement,

@@ -11,7 +11,7 @@ from tests.api.rows import NOW
 from costguard.db.transaction import Database
 from costguard.messages import message_log
 from costguard.messages.message_log import MessageFilters
-from costguard.model.message import Posted
+from costguard.model.delivery.message import Posted
 from costguard.model.reminder import Sent, Subject, SubjectKind, Target
 from costguard.reminders import message_rows
 from costguard.reminders.message_rows import NewMessage

@@ -22,7 +22,7 @@ from costguard.model.action import (
     StopInstance,
     StopOutcome,
 )
-from costguard.model.person import AccountLookup
+from costguard.model.delivery.person import AccountLookup
 from costguard.model.reminder import Claim, Keep, QuietRule, RequestKind, Sent
 from costguard.model.utilisation import Evidence, IdleState
 from costguard.reminders.context import quiet_until

@@ -20,7 +20,7 @@ from costguard.keepers.reading import recorded_keeper
 from costguard.messages.outbox import Composed
 from costguard.messages.reminder import ReminderComposer
 from costguard.model.action import SendReminder
-from costguard.model.message import ReminderContent
+from costguard.model.delivery.message import ReminderContent
 from costguard.model.money import Money, Priced
 from costguard.model.reminder import QuietRule, RequestKind, Subject, SubjectKind
 from costguard.reminders import gather, message_rows

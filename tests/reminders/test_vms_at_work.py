@@ -20,8 +20,8 @@ from costguard.messages.outbox import Composed
 from costguard.messages.reminder import ReminderComposer
 from costguard.model.action import CancelJob, StopInstance
 from costguard.model.attempt import ATTEMPT_LABEL, AttemptState, Outcome
+from costguard.model.delivery.message import ReminderContent
 from costguard.model.job import CheckpointPlan, Job, JobKind, JobState
-from costguard.model.message import ReminderContent
 from costguard.model.preset import OTHER, Match, Preset
 from costguard.model.reminder import Enforcement, ReminderRule, Subject
 from costguard.reminders import gather, message_rows

@@ -20,8 +20,8 @@ from costguard.db.transaction import Database
 from costguard.errors import Forbidden
 from costguard.events import audit_log
 from costguard.gce.client import ComputeCloud
+from costguard.jobs.act.attempts.vm_request import VmMaker
 from costguard.jobs.act.turn import JobsTurn
-from costguard.jobs.act.vm_request import VmMaker
 from costguard.jobs.reports.agent_events import AgentEvent, AgentEvents, AgentTokens
 from costguard.jobs.rows import attempts, job_rows
 from costguard.ledger import prices

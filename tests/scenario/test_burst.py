@@ -22,7 +22,7 @@ from costguard.ledger.observe import Belonging
 from costguard.ledger.owner import OwnerRules
 from costguard.messages.outbox import Composed, Outbox
 from costguard.messages.recipients import AccountLookups
-from costguard.model.message import Content, EphemeralContent, Posted
+from costguard.model.delivery.message import Content, EphemeralContent, Posted
 from costguard.model.ports import Notifier
 from costguard.model.preset import OTHER, Match, Preset
 from costguard.model.reminder import QuietRule

@@ -28,10 +28,9 @@ def test_gang_goes_on_after_a_lost_vm_a_killed_rank_and_a_killed_guard(tmp_path:
         others = {vm.id for vm in job.up if node_of(vm) != 1}
         place.world.preempt(PROJECT, _vm(job, 1).name)
         place.kill()
-        place.wait(lambda: job.runs_in(2), "the second round runs")
-        place.wait(lambda: job.processes(_vm(job, 0)).command, "the first VM's rank runs")
-        os.kill(job.processes(_vm(job, 0)).command[-1], signal.SIGKILL)
-        place.wait(lambda: job.runs_in(3), "the third round runs")
+        place.wait(lambda: job.runs_after(1), "the next round runs")
+        killed_in = _kill_first_rank(job)
+        place.wait(lambda: job.runs_after(killed_in), "the round after that runs")
         _finish(job)
         assert {vm.id for vm in job.vms if node_of(vm) != 1} == others
         assert sorted(node_of(vm) for vm in job.vms) == [0, 1, 1, 2]
@@ -163,6 +162,20 @@ def _vm(job: GangJob, node: int) -> VM:
     vm = job.vm_of(node)
     assert vm is not None
     return vm
+
+
+def _kill_first_rank(job: GangJob) -> int:
+    """Kills the command of the first VM. Returns the round in which it ran."""
+    commands: list[int] = []
+
+    def has_command() -> bool:
+        commands[:] = job.processes(_vm(job, 0)).command
+        return bool(commands)
+
+    job.place.wait(has_command, "the first VM's rank runs")
+    number = job.round
+    os.kill(commands[-1], signal.SIGKILL)
+    return number
 
 
 def _finish(job: GangJob) -> None:

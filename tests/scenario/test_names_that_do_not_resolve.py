@@ -22,8 +22,8 @@ from costguard.gce.client import ComputeCloud
 from costguard.gce.prices import CatalogPrices
 from costguard.identity.oidc import Oidc, OidcClient
 from costguard.main import opened
+from costguard.model.delivery.tracker import TrackerPoint
 from costguard.model.money import Money
-from costguard.model.tracker import TrackerPoint
 from costguard.slack.client import SlackNotifier
 from costguard.trackers.mlflow import MlflowClient
 from costguard.trackers.wandb import WandbClient

@@ -54,8 +54,10 @@ def test_best_checkpoint_of_two_vms_is_published_once(tmp_path: Path) -> None:
             "metric": {"pattern": r"val_loss (\S+)", "better": "lower"},
         }
         job = place.ask("jobs", request, Idempotency_Key="key-1")["job"]["id"]
-        saved = ("step-20/DONE", "step-30/DONE", ".costguard/best.json")
-        place.wait(lambda: all((run / name).exists() for name in saved), "the best and the newest are saved")
+        note = run / ".costguard/best.json"
+        saved = (run / "step-20/DONE", run / "step-30/DONE", note)
+        place.wait(lambda: all(path.exists() for path in saved), "the best and the newest are saved")
+        place.wait(lambda: "step-20" in note.read_text(), "the best is noted")
         place.preempt()
         place.wait(lambda: (run / "step-60/DONE").exists(), "the second VM goes on from step 30")
         (words / "go-30").touch()

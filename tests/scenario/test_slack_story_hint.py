@@ -7,10 +7,10 @@ from tests.scenario.slack_story import DAY, MINUTE, Story, buttons, shown, story
 
 from costguard.events import audit_log
 from costguard.jobs.rows import job_events, job_rows
-from costguard.jobs.rows.reported import progress_rows
+from costguard.jobs.rows.progress import progress_rows
 from costguard.model.attempt import AttemptState
 from costguard.model.job import Job, JobState
-from costguard.model.progress import EVALUATION, SeriesPoint
+from costguard.model.reported.progress import EVALUATION, SeriesPoint
 from costguard_sandbox.slack.model import Message
 
 STOP, NEVER_MIND = "job:stop_after", "job:never_mind"

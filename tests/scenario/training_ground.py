@@ -12,7 +12,7 @@ import threading
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from datetime import timedelta
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -23,6 +23,7 @@ from tests.ports import free_port
 from tests.sandbox.guest.served_vms import processes_of
 from tests.scenario import guard_process
 from tests.scenario.fleet import price_list
+from tests.transfer_priority import put_chrt
 from tests.web_forks import FORKS
 
 from costguard.db.lease import database_time
@@ -155,7 +156,14 @@ class TrainingWorld:
                 return
             self._pause.wait(0.1)
         log = (self.folder / "guard.log").read_text()[-3000:]
-        raise AssertionError(f"waited {PATIENCE_S:g} s in vain until {what}\n{log}")
+        raise AssertionError(f"waited {PATIENCE_S:g} s in vain until {what}\n{log}\n{self._where_jobs_stand()}")
+
+    def _where_jobs_stand(self) -> str:
+        """Returns the job's attempts and the last words of its VMs, for a test that waited in vain."""
+        said = [f"{path.name}: {path.read_text()[-1500:]}" for path in self.folder.glob("vms/serial-port-*.log")]
+        with suppress(OSError, ValueError):
+            said += [json.dumps(self.ask(f"jobs/{one['id']}")) for one in self.ask("jobs")["jobs"]]
+        return "\n".join(said)
 
     def wait_for_state(self, job: str, state: str) -> dict[str, Any]:
         self.wait(lambda: self.ask(f"jobs/{job}")["job"]["state"] == state, f"the job is {state}")
@@ -201,7 +209,7 @@ def ground(
         preemption_grace=grace,
         stop_grace=grace,
         docker="shim",
-        path=path or os.environ["PATH"],
+        path=path or f"{put_chrt(folder / 'bin')}:{os.environ['PATH']}",
         own_folders=own_folders,
     )
     world = World(ScaledClock(speed=speed), projects=[PROJECT], local_guests=machines)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tests.settings.reading import read, refused
 
-from costguard.model.tracker import Tracker
+from costguard.model.delivery.tracker import Tracker
 
 GOOD = '[watch]\nprojects = ["ml-training"]\n'
 MLFLOW = GOOD + "[trackers.mlflow]\n"

@@ -10,7 +10,7 @@ from sqlalchemy import Connection, select
 
 from costguard.db.tables import attempts, jobs
 from costguard.db.transaction import Database
-from costguard.jobs.act.vm_request import DISK_LABEL, GUARD_LABEL, JOB_LABEL
+from costguard.jobs.act.attempts.vm_request import DISK_LABEL, GUARD_LABEL, JOB_LABEL
 from costguard.ledger import unknown_vms
 from costguard.model.attempt import ATTEMPT_LABEL, AttemptState
 from costguard.model.generation import REQUEST_LABEL

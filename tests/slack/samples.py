@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 
-from costguard.model.instance import InstanceKey
-from costguard.model.message import (
+from costguard.model.delivery.message import (
     Button,
     Content,
     DigestContent,
@@ -21,6 +20,7 @@ from costguard.model.message import (
     StateKind,
     VmCard,
 )
+from costguard.model.instance import InstanceKey
 from costguard.model.money import Money, Priced
 from costguard.model.reminder import RequestKind, Subject, SubjectKind, Target
 from costguard.model.utilisation import Evidence, IdleState

@@ -11,8 +11,8 @@ from tests.slack.conftest import START
 from tests.slack.samples import EPHEMERAL, FIRST, SAMPLES, TEST
 
 from costguard.errors import ChannelRefused, SlackError
-from costguard.model.message import Content, Posted, ReminderState, StateKind
-from costguard.model.person import Membership, Person
+from costguard.model.delivery.message import Content, Posted, ReminderState, StateKind
+from costguard.model.delivery.person import Membership, Person
 from costguard.model.ports import Notifier
 from costguard.slack.client import EVENT_TYPE, SlackNotifier
 from costguard_sandbox.slack.access import BOT_TOKEN

@@ -13,8 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.slack.samples import CARD, FIRST, NOW, RESTING, STOPPED_CARD
 
-from costguard.model.instance import InstanceKey
-from costguard.model.message import (
+from costguard.model.delivery.message import (
     Button,
     Content,
     DigestContent,
@@ -26,6 +25,7 @@ from costguard.model.message import (
     ReportContent,
     StateKind,
 )
+from costguard.model.instance import InstanceKey
 from costguard.model.reminder import RequestKind, Target
 from costguard.model.utilisation import Evidence, IdleState
 from costguard.slack.render import render

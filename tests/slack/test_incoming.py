@@ -16,8 +16,8 @@ from tests.fakes import HandClock
 from tests.slack.deliveries import NOW, SECRET, command_form, form, press, signed
 
 from costguard.errors import StoreError
-from costguard.model.interaction import ButtonClick, InteractionReply, JobClick, SlashCommand
-from costguard.model.message import EphemeralContent, ListContent
+from costguard.model.delivery.interaction import ButtonClick, InteractionReply, JobClick, SlashCommand
+from costguard.model.delivery.message import EphemeralContent, ListContent
 from costguard.slack.incoming import BODY_LIMIT, InteractionDispatcher, SignedRequests
 
 

@@ -24,7 +24,7 @@ from costguard.api.deps import DaemonStatus, Deps
 from costguard.clock import SystemClock
 from costguard.db.transaction import Database
 from costguard.messages.clicks import InteractionHandler
-from costguard.model.message import Button, VmCard
+from costguard.model.delivery.message import Button, VmCard
 from costguard.model.reminder import Request, RequestKind, Subject, SubjectKind
 from costguard.reminders import message_rows
 from costguard.slack.client import SlackNotifier

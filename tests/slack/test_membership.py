@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from costguard.model.person import Membership
+from costguard.model.delivery.person import Membership
 from costguard.slack.client import Workspace, membership_of
 
 # An answer of users.info from 2022, as a public project recorded it in its source; names, address and pictures are

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.slack.deliveries import DUE, SUBJECT, VALUE, command, command_form, form, press
 
-from costguard.model.interaction import ButtonClick, JobChoice, JobClick, SlashCommand
+from costguard.model.delivery.interaction import ButtonClick, JobChoice, JobClick, SlashCommand
 from costguard.model.reminder import RequestKind
 from costguard.slack.payloads import Envelope, click_of, command_in, command_of, envelope_of, interaction_of, pack_job
 

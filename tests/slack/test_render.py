@@ -10,7 +10,15 @@ import pytest
 from tests.slack import samples
 from tests.slack.samples import CARD, FIRST, NOW, RESTING, RUN, SAMPLES, STOPPED_CARD, states
 
-from costguard.model.message import Button, Content, DigestContent, DigestLine, ListContent, ReminderContent, StateKind
+from costguard.model.delivery.message import (
+    Button,
+    Content,
+    DigestContent,
+    DigestLine,
+    ListContent,
+    ReminderContent,
+    StateKind,
+)
 from costguard.model.money import Money, Priced
 from costguard.model.reminder import RequestKind
 from costguard.slack.payloads import ButtonValue, unpack

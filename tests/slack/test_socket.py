@@ -13,8 +13,8 @@ from tests.slack.deliveries import SUBJECT, VALUE
 from tests.waiting import until
 
 from costguard.errors import StoreError
-from costguard.model.interaction import ButtonClick, JobClick, SlashCommand
-from costguard.model.message import EphemeralContent
+from costguard.model.delivery.interaction import ButtonClick, JobClick, SlashCommand
+from costguard.model.delivery.message import EphemeralContent
 from costguard.slack.incoming import InteractionDispatcher
 from costguard.slack.socket import Socket
 from costguard_sandbox.slack.access import APP_TOKEN, BOT_TOKEN

@@ -15,8 +15,8 @@ from costguard.jobs.rows import job_rows
 from costguard.ledger.accrual import accrual_at
 from costguard.model.data import DataTransfer, TransferState
 from costguard.model.job import CheckpointPlan, JobState
-from costguard.model.metric import BestCheckpoint, MetricValue, SeenMetric
 from costguard.model.money import Priced
+from costguard.model.reported.metric import BestCheckpoint, MetricValue, SeenMetric
 from costguard.model.sweep import SweepMember
 from costguard.sweeps.ranking import MemberRow, ranked, result_of, sent_by, with_best
 

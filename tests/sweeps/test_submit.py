@@ -22,8 +22,8 @@ from costguard.ledger.accrual import accrual_at
 from costguard.model.budget import AtLimit, Budget, Period, Scope
 from costguard.model.data import StageRules, StoredSize
 from costguard.model.job import CheckpointPlan, JobCode, JobInput, JobState
-from costguard.model.metric import MetricValue, SeenMetric
 from costguard.model.money import Money, Priced
+from costguard.model.reported.metric import MetricValue, SeenMetric
 from costguard.model.sweep import SweepMember, SweepState
 from costguard.sweeps import listing, ranking, sweep_rows
 from costguard.sweeps.turn import SweepsTurn

@@ -12,8 +12,8 @@ import pytest
 from tests.trackers.mlflow_server import MlflowFront
 
 from costguard.errors import TrackerError, TrackerRunRefused
+from costguard.model.delivery.tracker import TrackerPoint
 from costguard.model.money import ZERO, Money
-from costguard.model.tracker import TrackerPoint
 from costguard.trackers.mlflow import MlflowClient
 
 T0 = datetime(2026, 11, 20, 12, 0, 0, 7000, tzinfo=UTC)

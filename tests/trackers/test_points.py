@@ -21,9 +21,9 @@ from costguard.jobs.listing import jobs as listing
 from costguard.jobs.reports.agent_events import AgentEvents
 from costguard.ledger.accrual import accrual_at
 from costguard.ledger.charging import charge_due
+from costguard.model.delivery.tracker import Tracker
 from costguard.model.generation import Cause
 from costguard.model.job import JobState
-from costguard.model.tracker import Tracker
 from costguard.trackers import rows
 from costguard.trackers.delivery import GIVE_UP, Trackers
 from costguard.trackers.mlflow import MlflowClient

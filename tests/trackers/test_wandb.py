@@ -15,8 +15,8 @@ from tests.trackers.conftest import ENVIRONMENT
 from tests.trackers.wandb_server import KEY, StandInWandb
 
 from costguard.errors import TrackerError, TrackerRunRefused
+from costguard.model.delivery.tracker import TrackerPoint
 from costguard.model.money import Money
-from costguard.model.tracker import TrackerPoint
 from costguard.trackers.wandb import WandbClient
 
 RUN = "lab/bert/3k2j9x1p"

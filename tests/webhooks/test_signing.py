@@ -9,8 +9,8 @@ from pathlib import Path
 from tests.webhooks.receiver import is_signed
 from tests.webhooks.webhook_setup import T0, event, webhook
 
+from costguard.model.delivery.webhook import WebhookResponse
 from costguard.model.event_kinds import EVENT_KINDS
-from costguard.model.webhook import WebhookResponse
 from costguard.settings.webhooks import decoded
 from costguard.webhooks import signature as policy
 

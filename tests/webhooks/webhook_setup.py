@@ -16,8 +16,8 @@ from costguard.db import lease, tables
 from costguard.db.lease import Lease
 from costguard.db.transaction import Database
 from costguard.events import audit_log
+from costguard.model.delivery.webhook import Webhook, WebhookResponse, WebhookState
 from costguard.model.event import Event
-from costguard.model.webhook import Webhook, WebhookResponse, WebhookState
 from costguard.settings.webhooks import decoded
 from costguard.webhooks import rows
 from costguard.webhooks.delivery import Delivery, Poster, Webhooks

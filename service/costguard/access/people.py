@@ -13,7 +13,7 @@ from costguard.db.remembered import remembers
 from costguard.db.tables import people
 from costguard.db.types import storable
 from costguard.db.upsert import upsert
-from costguard.model.person import AccountLookup, Person
+from costguard.model.delivery.person import AccountLookup, Person
 
 
 def save(connection: Connection, lookup: AccountLookup) -> None:

@@ -8,12 +8,12 @@ from datetime import timedelta
 
 from costguard.model.budget import Budget, FleetLimit
 from costguard.model.data import StageRules
+from costguard.model.delivery.tracker import Tracker
 from costguard.model.job import Terms
 from costguard.model.keeper import KeeperKind
 from costguard.model.money import Money
 from costguard.model.preset import Preset
 from costguard.model.reminder import QuietRule, StorageRule, Team
-from costguard.model.tracker import Tracker
 
 # The labels whose value names one execution of a workflow. The last is Vertex AI Pipelines' own, which it attaches to a
 # run and to what that makes (docs.cloud.google.com, "Understand pipeline run costs"); the others are Costguard's names,

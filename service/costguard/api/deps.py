@@ -24,11 +24,11 @@ from costguard.jobs.submit.code import CodeArchives
 from costguard.jobs.submit.submit import JobService
 from costguard.messages.slack_health import OutboxTrouble
 from costguard.model.budget import Budget
-from costguard.model.interaction import InteractionReply
+from costguard.model.delivery.interaction import InteractionReply
+from costguard.model.delivery.webhook import WebhookState
 from costguard.model.ports import Archives, Clock
 from costguard.model.preset import Preset
 from costguard.model.vm_tool import PinnedTool
-from costguard.model.webhook import WebhookState
 from costguard.schedules.submit import ScheduleService
 from costguard.spend.loose.things import LooseThings
 from costguard.sweeps.submit import SweepService

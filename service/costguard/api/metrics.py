@@ -26,9 +26,9 @@ from costguard.jobs.listing.limits import LimitUse
 from costguard.model.access import Permission
 from costguard.model.action import StopOutcome
 from costguard.model.attempt import Outcome
+from costguard.model.delivery.webhook import WebhookState
 from costguard.model.job import JobState
 from costguard.model.money import Money
-from costguard.model.webhook import WebhookState
 from costguard.spend.spend import SpendRow
 from costguard.spend.spend_rows import Grouping
 from costguard.web.permissions import needs

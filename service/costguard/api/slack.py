@@ -11,7 +11,7 @@ from fastapi import APIRouter, Depends, Request, Response
 from starlette.requests import ClientDisconnect
 
 from costguard.api.deps import Given, SlackHandler
-from costguard.model.interaction import InteractionReply
+from costguard.model.delivery.interaction import InteractionReply
 from costguard.web.problems import ProblemError
 
 router = APIRouter(prefix="/slack", include_in_schema=False)

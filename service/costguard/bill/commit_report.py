@@ -20,7 +20,7 @@ from costguard.db.tables import bill_days
 from costguard.ledger import prices as ledger_prices
 from costguard.ledger.accrual import book_of
 from costguard.ledger.price_book import PriceBook
-from costguard.model.bill import BillRow
+from costguard.model.billing.bill import BillRow
 from costguard.model.instance import TPUS, ProvisioningModel
 from costguard.model.price import TERMS, PriceKey, committed, without_commitment
 from costguard.spend.commit_advice import (

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from costguard.bill.commit_words import PartKind, PartOfUse, family_of_fee, part_of_use
 from costguard.bill.commitments import fee_of, is_discount, offset_of
 from costguard.bill.export_row import ExportRow
-from costguard.model.bill import COMPUTE_ENGINE, DEFAULT_MODEL, BilledKind, CostType
+from costguard.model.billing.bill import COMPUTE_ENGINE, DEFAULT_MODEL, BilledKind, CostType
 
 _OF_VMS = (BilledKind.INSTANCE, BilledKind.RESERVATION)  # what is reserved and not used is billed as if it was
 _MOST_NAME = 200  # characters of a fee's name that are kept: Google's have under a hundred

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 
-from costguard.model.bill import COMPUTE_ENGINE, DEFAULT_MODEL, BillRow, Credit
+from costguard.model.billing.bill import COMPUTE_ENGINE, DEFAULT_MODEL, BillRow, Credit
 
 FLEXIBLE_FEES = frozenset({"5515-81A8-03A2", "B22F-51BE-D599"})
 """Fees of Compute flexible commitments in the model since 2025, of one year and of three

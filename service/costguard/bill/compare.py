@@ -28,7 +28,7 @@ from costguard.bill.lines import (
     Savings,
 )
 from costguard.bill.sums import BillSum, RateKey, SkuNames, SoldAs, used_of, usual_rate_of, usual_rates
-from costguard.model.bill import COMPUTE_ENGINE, BilledKind, BillRow, CostType
+from costguard.model.billing.bill import COMPUTE_ENGINE, BilledKind, BillRow, CostType
 
 _SECONDS = 1
 _SHARE = Fraction(1, 1000)

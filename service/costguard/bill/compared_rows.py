@@ -24,7 +24,7 @@ from costguard.db.bulk import add_rows, stored
 from costguard.db.tables import bill_costs, bill_days, bill_differences, bill_others
 from costguard.db.types import storable
 from costguard.errors import Invalid
-from costguard.model.bill import BilledKind
+from costguard.model.billing.bill import BilledKind
 from costguard.model.instance import ProvisioningModel
 from costguard.model.lifetime import Attribution
 from costguard.model.price import OF_A_RUN

@@ -24,7 +24,7 @@ from costguard.db.transaction import Database
 from costguard.events import audit_log
 from costguard.isolation import Isolated
 from costguard.ledger import prices, projects
-from costguard.model.bill import BillRow
+from costguard.model.billing.bill import BillRow
 from costguard.model.event import Event, new_event
 from costguard.model.money import Money
 from costguard.model.price import without_commitment

@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from costguard.errors import Invalid
-from costguard.model.bill import PACIFIC
+from costguard.model.billing.bill import PACIFIC
 
 _WIDE = Context(prec=60)
 _MOST_NUMBER = Decimal("1e24")  # byte-seconds of a petabyte for a year are 3.6e22

@@ -31,7 +31,7 @@ from costguard.bill.export_fields import (
     shown,
     text,
 )
-from costguard.model.bill import BilledKind, BillRow, CostType, Credit
+from costguard.model.billing.bill import BilledKind, BillRow, CostType, Credit
 
 _UNUSED = "compute.googleapis.com/is_unused_reservation"
 _RESERVATION = "compute.googleapis.com/reservation_name"

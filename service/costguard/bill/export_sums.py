@@ -19,7 +19,7 @@ from typing import IO, TypeVar
 from costguard.bill.commit_sums import CommitKey, CommitSum, commit_sum
 from costguard.bill.export_fields import UnreadableRow
 from costguard.bill.export_row import BillTerms, ExportRow, Judged, Resource
-from costguard.model.bill import Credit
+from costguard.model.billing.bill import Credit
 from costguard.model.words import count_text
 
 _MOST_SUMS = 200_000  # in memory; more go to a temporary file and are added up there

@@ -16,7 +16,7 @@ from costguard.db.tables import charge_days, charges, instances, lifetimes, pric
 from costguard.ledger.accrual import stand_by_day
 from costguard.ledger.billed.storage import MEMORY
 from costguard.ledger.spans import is_archived_by_day
-from costguard.model.bill import BilledKind
+from costguard.model.billing.bill import BilledKind
 from costguard.model.instance import ProvisioningModel
 from costguard.model.lifetime import ADDRESS, Attribution
 

@@ -9,7 +9,7 @@ from enum import StrEnum
 from fractions import Fraction
 from typing import NamedTuple
 
-from costguard.model.bill import BilledKind
+from costguard.model.billing.bill import BilledKind
 from costguard.model.lifetime import Attribution
 
 

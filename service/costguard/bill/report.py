@@ -15,7 +15,7 @@ from costguard.bill.compared_rows import COMMITMENT, OFFSET, OUTSIDE, RESERVATIO
 from costguard.bill.lines import EXPLAINED, BilledThing, BillLine, BillStanding, BillState, Reason, Savings
 from costguard.bill.stories import story, title
 from costguard.db.tables import bill_costs, bill_days, bill_differences, bill_others
-from costguard.model.bill import BilledKind
+from costguard.model.billing.bill import BilledKind
 from costguard.model.money import Money
 
 WORST = 10

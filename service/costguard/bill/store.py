@@ -33,7 +33,7 @@ from costguard.db.transaction import Database
 from costguard.db.types import storable
 from costguard.db.upsert import upsert
 from costguard.errors import Conflict
-from costguard.model.bill import BilledKind, CostType
+from costguard.model.billing.bill import BilledKind, CostType
 from costguard.model.words import count_text
 
 _COLUMNS = tuple(column.name for column in bill_usage.columns)

@@ -13,7 +13,7 @@ from sqlalchemy import Connection, Row, Select, func, select
 from costguard.bill.commitments import YEARS_OF_FEE
 from costguard.bill.export_fields import is_rate
 from costguard.db.tables import bill_partitions, bill_resources, bill_terms, bill_usage
-from costguard.model.bill import BilledKind, BillRow, CostType, Credit
+from costguard.model.billing.bill import BilledKind, BillRow, CostType, Credit
 
 DETAILED = "detailed"
 FOCUS = "focus"

@@ -9,7 +9,7 @@ from shlex import quote
 from costguard.bill.lines import BillLine, Reason
 from costguard.keepers.volumes import may_be_a_volume
 from costguard.ledger.billed.machine_parts import accelerator_kind, resource_words
-from costguard.model.bill import BilledKind
+from costguard.model.billing.bill import BilledKind
 from costguard.model.money import Money, money_text
 
 _UNITS = (("disk:", "GiB"), ("local-ssd", "GiB"), ("suspended-memory", "GiB"))

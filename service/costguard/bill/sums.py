@@ -10,8 +10,8 @@ from typing import NamedTuple, TypeAlias
 
 from costguard.bill.commitments import is_discount, list_nanos, price_savings
 from costguard.bill.lines import Savings
-from costguard.model.bill import BillRow, CostType
-from costguard.model.billing_month import seconds_of_month
+from costguard.model.billing.bill import BillRow, CostType
+from costguard.model.billing.billing_month import seconds_of_month
 
 _GIB = 2**30
 _MILLIONTH = 1000  # nanos

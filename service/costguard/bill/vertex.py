@@ -13,7 +13,7 @@ from dataclasses import replace
 from fractions import Fraction
 
 from costguard.bill.lines import BilledThing, LedgerUse, UseShare
-from costguard.model.bill import BilledKind, BillRow
+from costguard.model.billing.bill import BilledKind, BillRow
 from costguard.model.instance import InstanceKey
 from costguard.model.lifetime import Attribution
 

@@ -28,11 +28,11 @@ from costguard.ledger.discovery.rows import SearchedPlace
 from costguard.ledger.projects import ProjectLook
 from costguard.ledger.unknown_vms import UnknownVm
 from costguard.messages.slack_health import OutboxTrouble, SlackHealth, slack_health
+from costguard.model.delivery.webhook import WebhookState
 from costguard.model.mending import with_command
 from costguard.model.moments import clock_text
 from costguard.model.observation import Unread
 from costguard.model.ports import Clock
-from costguard.model.webhook import WebhookState
 from costguard.model.words import count_text, list_text
 
 _T = TypeVar("_T")

@@ -12,7 +12,7 @@ from hashlib import blake2b
 from itertools import pairwise
 from operator import attrgetter
 
-from costguard.model.billing_month import billing_month, cut_by_month
+from costguard.model.billing.billing_month import billing_month, cut_by_month
 from costguard.model.instance import ProvisioningModel
 from costguard.model.lifetime import Charge
 from costguard.model.price import Price, PriceAge, PriceKey, Unit

@@ -37,15 +37,15 @@ from costguard.gce.boot import metadata_items
 from costguard.gce.client import ComputeCloud
 from costguard.gce.prices import CatalogPrices, snapshot_prices
 from costguard.gce.vertex.look import regions_to_watch
-from costguard.jobs.act.admission import Admission, LaunchBounds
+from costguard.jobs.act.attempts.vm_request import VmMaker
+from costguard.jobs.act.limits.admission import Admission, LaunchBounds
 from costguard.jobs.act.planning import Planning
 from costguard.jobs.act.turn import JobsTurn, TurnReport
-from costguard.jobs.act.vm_request import VmMaker
 from costguard.jobs.reports.agent_events import KEY_NAME, AgentTokens
-from costguard.jobs.reports.checkpoint_watch import CheckpointWatch
+from costguard.jobs.reports.checkpoints.checkpoint_watch import CheckpointWatch
 from costguard.jobs.reports.listening import Listening
-from costguard.jobs.rows.budget_holds import BudgetHolds
 from costguard.jobs.rows.history.zone_advice import RegionAdvice, ZoneAdvice
+from costguard.jobs.rows.limits.budget_holds import BudgetHolds
 from costguard.jobs.submit.code import CodeArchives
 from costguard.ledger import price_refresh
 from costguard.ledger.discovery.watch import Discovery, WatchList

@@ -23,8 +23,8 @@ from costguard.messages.outbox import Outbox
 from costguard.messages.recipients import AccountLookups
 from costguard.messages.reminder import ReminderComposer
 from costguard.messages.unused_reservations import ReservationWatch, Unused
+from costguard.model.delivery.webhook import WebhookResponse
 from costguard.model.ports import Clock
-from costguard.model.webhook import WebhookResponse
 from costguard.settings import Settings
 from costguard.settings.slack import SlackSection
 from costguard.slack.checkup import Setup, check_up

@@ -11,8 +11,8 @@ from costguard.errors import SlackError, SlackLimited
 from costguard.main.messaging import slack_of
 from costguard.messages import pacing, samples
 from costguard.model import moments
-from costguard.model.message import Content, EphemeralContent, ListContent
-from costguard.model.person import Person
+from costguard.model.delivery.message import Content, EphemeralContent, ListContent
+from costguard.model.delivery.person import Person
 from costguard.settings import Settings
 from costguard.slack.client import SlackNotifier
 from costguard.slack.web_api import ENDPOINT

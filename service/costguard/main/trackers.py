@@ -7,8 +7,8 @@ from contextlib import contextmanager
 
 from costguard import __version__
 from costguard.db.transaction import Database
+from costguard.model.delivery.tracker import Tracker
 from costguard.model.ports import Clock
-from costguard.model.tracker import Tracker
 from costguard.settings import Settings
 from costguard.trackers.delivery import TrackerClient, Trackers
 from costguard.trackers.mlflow import MlflowClient

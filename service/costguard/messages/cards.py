@@ -21,11 +21,11 @@ from costguard.ledger.owner import OwnerSource
 from costguard.ledger.running.burn_rates import priced
 from costguard.model import moments
 from costguard.model.attempt import Attempt, AttemptState
+from costguard.model.delivery.message import Button, VmCard
+from costguard.model.delivery.person import AccountLookup
 from costguard.model.instance import InstanceKey, ProvisioningModel, Shape, gpu_words
 from costguard.model.job import Job, JobKind, JobState
-from costguard.model.message import Button, VmCard
 from costguard.model.money import Priced
-from costguard.model.person import AccountLookup
 from costguard.model.reminder import RequestKind, Subject, SubjectKind
 from costguard.model.utilisation import Evidence, IdleState
 from costguard.model.words import count_text, list_text

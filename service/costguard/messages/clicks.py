@@ -23,12 +23,12 @@ from costguard.messages import gpu_command
 from costguard.messages.cards import zone_of
 from costguard.messages.gpu_command import Cards
 from costguard.messages.recipients import SlackMembers
+from costguard.model.delivery.interaction import SAMPLE_JOB, ButtonClick, JobChoice, JobClick, SlashCommand
+from costguard.model.delivery.message import EphemeralContent, ListContent
+from costguard.model.delivery.person import AccountLookup
 from costguard.model.event import event_key, new_event
 from costguard.model.generation import Generation
-from costguard.model.interaction import SAMPLE_JOB, ButtonClick, JobChoice, JobClick, SlashCommand
-from costguard.model.message import EphemeralContent, ListContent
 from costguard.model.moments import moment_text
-from costguard.model.person import AccountLookup
 from costguard.model.ports import Clock, Notifier
 from costguard.model.reminder import SAMPLE_REST, SAMPLE_RUN, Request, Subject, SubjectKind
 from costguard.reminders import message_rows, watched_rows

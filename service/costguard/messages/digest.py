@@ -16,7 +16,7 @@ from costguard.ledger.accrual import Accrual, accrual_at
 from costguard.messages import digest_sections as sections
 from costguard.messages.digest_schedule import DigestRule, DueDigest, Every, due
 from costguard.messages.outbox import Composed, Withdrawn
-from costguard.model.message import DigestContent
+from costguard.model.delivery.message import DigestContent
 from costguard.model.ports import Clock
 from costguard.reminders import message_rows
 from costguard.reminders.message_rows import NewMessage, StoredMessage

@@ -18,10 +18,10 @@ from costguard.ledger.accrual import Accrual
 from costguard.ledger.idle import utilisation
 from costguard.ledger.price_book import PriceBook
 from costguard.model.action import StopOutcome
+from costguard.model.delivery.message import DigestLine
 from costguard.model.duration import elapsed, span_text
 from costguard.model.instance import InstanceKey
 from costguard.model.lifetime import Lifetime
-from costguard.model.message import DigestLine
 from costguard.model.moments import moment_text
 from costguard.model.money import ZERO, Money, Priced, priced_text, rate_text
 from costguard.model.utilisation import Evidence, IdleState

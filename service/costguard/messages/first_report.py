@@ -13,7 +13,7 @@ from costguard.db.lease import Lease
 from costguard.db.transaction import Database
 from costguard.ledger import projects
 from costguard.messages.outbox import Composed, Withdrawn
-from costguard.model.message import DigestLine, ReportContent
+from costguard.model.delivery.message import DigestLine, ReportContent
 from costguard.model.moments import zone_of
 from costguard.model.ports import Clock
 from costguard.reminders import message_rows, report_words

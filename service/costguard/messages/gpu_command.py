@@ -11,7 +11,7 @@ from costguard.access import roles
 from costguard.access.roles import Actor
 from costguard.access.rules import Rules
 from costguard.model.access import Role
-from costguard.model.message import Button, EphemeralContent, ListContent, VmCard
+from costguard.model.delivery.message import Button, EphemeralContent, ListContent, VmCard
 from costguard.model.reminder import Ownership, RequestKind, Subject
 from costguard.reminders import watched_rows
 from costguard.reminders.requests import refusal, subject_of

@@ -9,10 +9,10 @@ from sqlalchemy import Connection
 
 from costguard.jobs.rows import job_rows
 from costguard.messages.announcing import JobEvent
+from costguard.model.delivery.interaction import JobChoice
+from costguard.model.delivery.message import JobButton
 from costguard.model.event import Event
-from costguard.model.interaction import JobChoice
 from costguard.model.job import Job
-from costguard.model.message import JobButton
 from costguard.reminders.message_rows import StoredMessage
 
 

@@ -13,18 +13,19 @@ from costguard.access import teams
 from costguard.access.rules import Rules
 from costguard.jobs.decide.checkpoints.disk import DiskReading, disk_of
 from costguard.jobs.listing.jobs import heard_last
-from costguard.jobs.rows import attempts, interruptions, job_rows, kept_disks
+from costguard.jobs.rows import attempts, job_rows, kept_disks
+from costguard.jobs.rows.recovery import interruptions
 from costguard.ledger.accrual import Accrual, accrual_at
 from costguard.ledger.narrate import sentence
 from costguard.messages import hint
 from costguard.messages.announcing import Announcement, Card, Form, JobEvent, announced, is_costly
 from costguard.messages.outbox import Composed, Withdrawn
 from costguard.model.attempt import Attempt, Interruption, Outcome
+from costguard.model.delivery.message import NotificationContent
 from costguard.model.duration import span_text
 from costguard.model.event import Event
 from costguard.model.instance import ProvisioningModel
 from costguard.model.job import Job, JobKind, JobState, OnHang
-from costguard.model.message import NotificationContent
 from costguard.model.money import ZERO, Priced, priced_text
 from costguard.reminders import message_rows
 from costguard.reminders.message_rows import NewMessage, StoredMessage

@@ -17,7 +17,7 @@ from costguard.messages.outbox import Changed, Compose, Composed, Withdrawn
 from costguard.messages.reminder import ReminderComposer
 from costguard.messages.sweep_update import SweepCardComposer
 from costguard.messages.unused_reservations import ReservationComposer
-from costguard.model.message import EphemeralContent
+from costguard.model.delivery.message import EphemeralContent
 from costguard.reminders.message_rows import StoredMessage
 
 

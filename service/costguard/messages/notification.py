@@ -21,9 +21,9 @@ from costguard.ledger.accrual import Accrual, accrual_at
 from costguard.messages import hint, job_update, schedule_update, sweep_update
 from costguard.messages.outbox import Composed, Withdrawn
 from costguard.model.budget import Budget
+from costguard.model.delivery.message import NotificationContent
 from costguard.model.event import Event
 from costguard.model.instance import accelerator_words
-from costguard.model.message import NotificationContent
 from costguard.model.money import ZERO, Money, about_text
 from costguard.model.ports import Clock
 from costguard.model.reminder import Team

@@ -27,8 +27,8 @@ from costguard.isolation import Isolated
 from costguard.messages.pacing import BACKOFF, Pacing
 from costguard.messages.recipients import ChannelResolver
 from costguard.messages.slack_health import resumed, sent, troubled
+from costguard.model.delivery.message import Content, Posted
 from costguard.model.event import Event
-from costguard.model.message import Content, Posted
 from costguard.model.ports import Clock, Notifier
 from costguard.reminders import message_rows
 from costguard.reminders.message_rows import StoredMessage

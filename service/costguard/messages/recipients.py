@@ -14,7 +14,7 @@ from costguard.db.transaction import Database
 from costguard.errors import SlackError, SlackLimited, SlackRefused, SlackUnavailable
 from costguard.events import audit_log
 from costguard.messages.slack_health import people_unknown
-from costguard.model.person import AccountLookup, Membership
+from costguard.model.delivery.person import AccountLookup, Membership
 from costguard.model.ports import Clock, Notifier
 
 log = structlog.get_logger(__name__)

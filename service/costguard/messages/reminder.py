@@ -19,11 +19,11 @@ from costguard.ledger.narrate import after_text, ended_text
 from costguard.messages import cards
 from costguard.messages.outbox import Composed, Withdrawn
 from costguard.model.action import StopOutcome
+from costguard.model.delivery.message import Button, ReminderContent, ReminderState, StateKind, VmCard
+from costguard.model.delivery.person import AccountLookup
 from costguard.model.lifetime import EndReason, Lifetime
-from costguard.model.message import Button, ReminderContent, ReminderState, StateKind, VmCard
 from costguard.model.moments import moment_text
 from costguard.model.money import priced_text
-from costguard.model.person import AccountLookup
 from costguard.model.reminder import Claim, Keep, RequestKind, Subject, SubjectKind
 from costguard.reminders import gather, stop_rows
 from costguard.reminders.context import PlanContext

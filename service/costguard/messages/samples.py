@@ -19,12 +19,8 @@ from costguard.messages import (
 from costguard.messages.announcing import JobEvent
 from costguard.messages.job_update import JobSnapshot
 from costguard.model.attempt import Attempt, AttemptState, Interruption, Notice, Outcome
-from costguard.model.event import new_event
-from costguard.model.instance import InstanceKey, ProvisioningModel, Shape
-from costguard.model.interaction import SAMPLE_JOB
-from costguard.model.job import CheckpointPlan, Job, JobKind, JobSpec, JobState
-from costguard.model.launch import Recipe
-from costguard.model.message import (
+from costguard.model.delivery.interaction import SAMPLE_JOB
+from costguard.model.delivery.message import (
     Content,
     DigestContent,
     DigestLine,
@@ -37,8 +33,12 @@ from costguard.model.message import (
     StateKind,
     VmCard,
 )
+from costguard.model.delivery.person import Person
+from costguard.model.event import new_event
+from costguard.model.instance import InstanceKey, ProvisioningModel, Shape
+from costguard.model.job import CheckpointPlan, Job, JobKind, JobSpec, JobState
+from costguard.model.launch import Recipe
 from costguard.model.money import Money, Priced
-from costguard.model.person import Person
 from costguard.model.reminder import SAMPLE_REST, SAMPLE_RUN, SubjectKind, Target
 from costguard.model.sweep import Sweep, SweepState
 from costguard.model.utilisation import Evidence, GpuUse, IdleState

@@ -8,8 +8,8 @@ from enum import StrEnum
 from sqlalchemy import Connection
 
 from costguard.messages.outbox import Composed, Withdrawn
+from costguard.model.delivery.message import NotificationContent
 from costguard.model.event import Event
-from costguard.model.message import NotificationContent
 from costguard.model.moments import utc_text
 from costguard.reminders.message_rows import NewMessage
 from costguard.schedules import schedule_rows

@@ -11,12 +11,12 @@ from typing import NamedTuple
 
 from costguard.model.data import DataTransfer
 from costguard.model.generation import FIRST, AttemptName
-from costguard.model.hang import Hang
 from costguard.model.instance import ProvisioningModel
 from costguard.model.launch import NO_NOTICE, AddressChoice
-from costguard.model.metric import SeenMetric
 from costguard.model.money import Money
-from costguard.model.progress import SeenProgress
+from costguard.model.reported.hang import Hang
+from costguard.model.reported.metric import SeenMetric
+from costguard.model.reported.progress import SeenProgress
 
 PUBLISHING = "publishing"
 SAVING = "saving"

@@ -8,11 +8,11 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 
 from costguard.model.buying import has_group_identity
+from costguard.model.delivery.tracker import Tracker
 from costguard.model.duration import read_span
 from costguard.model.launch import Placement, Recipe
 from costguard.model.money import ZERO, Money
 from costguard.model.options.node_count import NodeCount, NodeRange
-from costguard.model.tracker import Tracker
 from costguard_vm.model.checkpoint import LookFor
 
 AUTO = "auto"

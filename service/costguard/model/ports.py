@@ -7,6 +7,8 @@ from datetime import date, datetime, timedelta
 from typing import IO, Any, Protocol
 
 from costguard.model.data import StoredSize
+from costguard.model.delivery.message import Content, Posted
+from costguard.model.delivery.person import Person
 from costguard.model.instance import InstanceKey, Shape
 from costguard.model.keeper import Keeper
 from costguard.model.launch import (
@@ -20,7 +22,6 @@ from costguard.model.launch import (
     VmRequest,
     WayOut,
 )
-from costguard.model.message import Content, Posted
 from costguard.model.observation import (
     AssetAnswer,
     FeedBacklog,
@@ -30,7 +31,6 @@ from costguard.model.observation import (
     Presence,
     Sighting,
 )
-from costguard.model.person import Person
 from costguard.model.price import Price
 from costguard.model.utilisation import Usage
 from costguard_vm.model.checkpoint import CheckpointLook, Listing, LookFor, StoredFile

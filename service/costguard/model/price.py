@@ -7,7 +7,7 @@ from datetime import date, datetime, timedelta
 from enum import StrEnum
 from fractions import Fraction
 
-from costguard.model.billing_month import seconds_of_month
+from costguard.model.billing.billing_month import seconds_of_month
 from costguard.model.instance import ProvisioningModel
 from costguard.model.money import Money
 

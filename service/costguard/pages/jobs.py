@@ -14,9 +14,9 @@ from costguard.jobs.decide.buy.placement import PREEMPTION_HALF_LIFE, STOCKOUT_H
 from costguard.jobs.listing import jobs as listing
 from costguard.jobs.listing.jobs import JobCount, JobRow, jobs_page
 from costguard.jobs.rows import job_rows, kept_disks
-from costguard.jobs.rows.interruptions import RecoveryReport, recoveries
 from costguard.jobs.rows.job_rows import JobFilters
 from costguard.jobs.rows.kept_disks import KeptJobDisk, KeptJobDisks
+from costguard.jobs.rows.recovery.interruptions import RecoveryReport, recoveries
 from costguard.jobs.submit.where.places import PlaceScore, place_scores
 from costguard.ledger.accrual import accrual_at
 from costguard.model.access import Permission, Principal

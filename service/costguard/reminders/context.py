@@ -8,9 +8,9 @@ from zoneinfo import ZoneInfo
 
 from costguard.access import teams
 from costguard.access.rules import Rules
+from costguard.model.delivery.person import AccountLookup, Person
 from costguard.model.moments import zone_of
 from costguard.model.money import Money
-from costguard.model.person import AccountLookup, Person
 from costguard.model.preset import Preset
 from costguard.model.reminder import QuietRule, Team
 from costguard.reminders.watched import WatchedVm

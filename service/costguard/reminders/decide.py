@@ -9,10 +9,10 @@ from typing import NamedTuple
 from costguard.access.rules import Rules
 from costguard.model.action import Action, KeepLifetime, RefuseRequest, SendReminder, StopInstance
 from costguard.model.action import StopOutcome as Stop
+from costguard.model.delivery.person import AccountLookup
 from costguard.model.duration import span_text
 from costguard.model.instance import Status
 from costguard.model.moments import moment_text
-from costguard.model.person import AccountLookup
 from costguard.model.reminder import Enforcement, RequestKind, Subject, SubjectKind, Target
 from costguard.model.words import list_text
 from costguard.reminders import enforcement, ladder

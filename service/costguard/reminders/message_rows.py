@@ -15,7 +15,7 @@ from costguard.db.tables import WAITING, messages
 from costguard.db.types import storable
 from costguard.db.upsert import upsert
 from costguard.ledger.accrual import among
-from costguard.model.message import Posted
+from costguard.model.delivery.message import Posted
 from costguard.model.reminder import Sent, Subject, Target
 
 

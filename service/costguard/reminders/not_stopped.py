@@ -10,10 +10,10 @@ from zoneinfo import ZoneInfo
 
 from costguard.access.rules import Rules
 from costguard.model.action import StopOutcome
+from costguard.model.delivery.person import AccountLookup
 from costguard.model.duration import span_text
 from costguard.model.instance import Status
 from costguard.model.moments import moment_text
-from costguard.model.person import AccountLookup
 from costguard.model.preset import Preset
 from costguard.model.reminder import Enforcement, RequestKind
 from costguard.model.utilisation import Evidence, IdleState

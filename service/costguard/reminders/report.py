@@ -11,10 +11,10 @@ from enum import StrEnum
 from costguard.access.rules import Rules
 from costguard.ledger.price_book import PriceBook
 from costguard.ledger.pricing import bill_lifetime, rate_per_hour
+from costguard.model.delivery.person import AccountLookup
 from costguard.model.instance import InstanceKey, region_of
 from costguard.model.lifetime import Lifetime
 from costguard.model.money import Money, Priced
-from costguard.model.person import AccountLookup
 from costguard.model.preset import Preset
 from costguard.model.price import HOURS_A_MONTH
 from costguard.model.reminder import Enforcement

@@ -11,9 +11,9 @@ from pydantic import BaseModel, Field, PrivateAttr, SecretStr
 
 from costguard.access.rules import Rules, by_name
 from costguard.model.budget import Budget, FleetLimit
+from costguard.model.delivery.webhook import Webhook
 from costguard.model.preset import OTHER, Preset
 from costguard.model.reminder import Team
-from costguard.model.webhook import Webhook
 from costguard.settings import access, budgets, fleet, limits, presets, reminders, server, slack, trackers, webhooks
 from costguard.settings.access import AccessSection, SignInSection
 from costguard.settings.bill import BillSection

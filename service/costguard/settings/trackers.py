@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, SecretStr
 
-from costguard.model.tracker import Tracker
+from costguard.model.delivery.tracker import Tracker
 from costguard.settings.environment import OF_TRACKERS, WANDB_API_KEY
 from costguard.settings.problems import Raw, SettingProblem, table
 from costguard.settings.values import Section, is_this_computer, matching

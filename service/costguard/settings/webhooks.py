@@ -9,8 +9,8 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, SecretStr
 
+from costguard.model.delivery.webhook import Webhook
 from costguard.model.event_kinds import EVENT_KINDS
-from costguard.model.webhook import Webhook
 from costguard.settings.environment import webhook_variables
 from costguard.settings.problems import Raw, SettingProblem, did_you_mean, table
 from costguard.settings.values import Listed, ProjectId, Section, is_this_computer

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from costguard.model.message import Button, JobButton
+from costguard.model.delivery.message import Button, JobButton
 from costguard.model.reminder import RequestKind, Subject
 from costguard.slack.payloads import pack, pack_job
 from costguard.slack.text import length, plain

@@ -9,7 +9,7 @@ from email.utils import parsedate_to_datetime
 
 from costguard.doctor.finding import Finding, Topic, needs, ok, unknown
 from costguard.errors import ChannelRefused, SlackError, SlackRefused
-from costguard.model.message import NotificationContent
+from costguard.model.delivery.message import NotificationContent
 from costguard.model.moments import clock_text
 from costguard.refusals.slack_codes import INVITE
 from costguard.slack.client import SCOPES, SlackNotifier

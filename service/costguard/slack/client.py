@@ -8,8 +8,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from costguard.errors import ChannelRefused, SlackError, SlackUncertain
-from costguard.model.message import Content, ListContent, Posted
-from costguard.model.person import Membership, Person
+from costguard.model.delivery.message import Content, ListContent, Posted
+from costguard.model.delivery.person import Membership, Person
 from costguard.slack.render import render
 from costguard.slack.web_api import ENDPOINT, TIMEOUT_SECONDS, WebApi
 

@@ -12,8 +12,8 @@ from slack_sdk.signature import Clock as SignatureClock
 from slack_sdk.signature import SignatureVerifier
 
 from costguard.errors import CostguardError
-from costguard.model.interaction import ButtonClick, InteractionReply, JobClick, SlashCommand
-from costguard.model.message import EphemeralContent, ListContent
+from costguard.model.delivery.interaction import ButtonClick, InteractionReply, JobClick, SlashCommand
+from costguard.model.delivery.message import EphemeralContent, ListContent
 from costguard.model.ports import Clock
 from costguard.slack import payloads
 from costguard.slack.render import render

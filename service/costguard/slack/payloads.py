@@ -15,7 +15,7 @@ from urllib.parse import parse_qsl
 
 import orjson
 
-from costguard.model.interaction import ButtonClick, JobChoice, JobClick, SlashCommand
+from costguard.model.delivery.interaction import ButtonClick, JobChoice, JobClick, SlashCommand
 from costguard.model.reminder import RequestKind, Subject
 
 LONGEST = 300  # characters: what `pack` writes is shorter, and Slack would take 2,000

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
 
-from costguard.model.message import (
+from costguard.model.delivery.message import (
     Content,
     DigestContent,
     DigestLine,

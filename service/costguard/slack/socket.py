@@ -21,7 +21,7 @@ from slack_sdk.socket_mode.client import BaseSocketModeClient
 
 from costguard.errors import CostguardError
 from costguard.model.backoff import Backoff
-from costguard.model.interaction import ButtonClick, JobClick, SlashCommand
+from costguard.model.delivery.interaction import ButtonClick, JobClick, SlashCommand
 from costguard.slack import payloads
 from costguard.slack.incoming import InteractionDispatcher
 from costguard.slack.payloads import Envelope

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from costguard.model.delivery.message import ReminderContent, StateKind, VmCard
 from costguard.model.duration import span_text
-from costguard.model.message import ReminderContent, StateKind, VmCard
 from costguard.model.money import Priced, priced_text, rate_text
 from costguard.model.reminder import SubjectKind, Target
 from costguard.model.utilisation import Evidence, IdleState

@@ -15,7 +15,7 @@ from fractions import Fraction
 from typing import Final, TypeAlias
 
 from costguard.ledger.billed.machine_parts import accelerator_kind
-from costguard.model.billing_month import billing_month
+from costguard.model.billing.billing_month import billing_month
 from costguard.model.instance import InstanceKey, ProvisioningModel, region_of, vertex_path
 from costguard.model.lifetime import Attribution, Charge
 from costguard.model.price import FEE, OF_A_RUN, Price, Unit, is_address

@@ -13,8 +13,8 @@ from costguard.jobs.listing.jobs import JobRow, rows_of
 from costguard.jobs.rows import job_rows
 from costguard.ledger.accrual import Accrual
 from costguard.model.job import JobState
-from costguard.model.metric import SeenMetric
 from costguard.model.money import ZERO, Money, Priced
+from costguard.model.reported.metric import SeenMetric
 from costguard.model.sweep import Halving, MemberStop, Sweep, SweepMember
 from costguard.sweeps import gather, sweep_rows
 from costguard.sweeps.decide import SweepView

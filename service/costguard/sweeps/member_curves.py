@@ -11,13 +11,13 @@ from statistics import median
 
 from sqlalchemy import Connection
 
-from costguard.jobs.reports.progress import total_of
+from costguard.jobs.reports.progress.progress import total_of
 from costguard.jobs.rows import attempts, job_rows
-from costguard.jobs.rows.reported import progress_rows
+from costguard.jobs.rows.progress import progress_rows
 from costguard.model.attempt import Attempt
 from costguard.model.job import EarlyEnd, Job, JobState
-from costguard.model.metric import HIGHER
-from costguard.model.progress import EVALUATION, LOSS, NAMED, SeriesPoint
+from costguard.model.reported.metric import HIGHER
+from costguard.model.reported.progress import EVALUATION, LOSS, NAMED, SeriesPoint
 from costguard.model.sweep import Halving, Sweep, SweepMember
 from costguard.sweeps.halving import MemberCurve, SweepCurves
 from costguard_vm.progress.series import rewound

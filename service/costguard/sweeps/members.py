@@ -13,7 +13,7 @@ from costguard.jobs.submit.check.checks import LONGEST_NAME, size_problem
 from costguard.jobs.submit.placeholders import LATER, all_names_in, each_text, fill, names_in
 from costguard.jobs.submit.submission import JobRefusal, Submission, shown
 from costguard.model.job import JobKind, JobSpec, destinations_of
-from costguard.model.metric import HIGHER, LOWER, better_of
+from costguard.model.reported.metric import HIGHER, LOWER, better_of
 from costguard.model.sweep import MOST_MEMBERS, Halving
 from costguard.model.words import list_text
 

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 
 from costguard.access.rules import Rules
 from costguard.db.transaction import Database
-from costguard.jobs.rows import budget_holds
+from costguard.jobs.rows.limits import budget_holds
 from costguard.jobs.submit import quote as job_quote
 from costguard.jobs.submit.assess import Assessment, Assessor
 from costguard.jobs.submit.cost import egress, offers

@@ -10,8 +10,8 @@ from sqlalchemy import Connection
 from costguard.jobs.listing.jobs import JobRow
 from costguard.jobs.rows import attempts
 from costguard.model.data import DataTransfer, TransferState
-from costguard.model.metric import HIGHER, BestCheckpoint, SeenMetric
 from costguard.model.money import Priced
+from costguard.model.reported.metric import HIGHER, BestCheckpoint, SeenMetric
 from costguard.model.sweep import SweepMember
 from costguard.model.words import count_text
 

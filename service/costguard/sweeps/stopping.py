@@ -10,8 +10,8 @@ from sqlalchemy import Connection
 from costguard.events import audit_log
 from costguard.jobs.rows import attempts, job_rows
 from costguard.model.job import EarlyEnd, Job
-from costguard.model.metric import HIGHER
 from costguard.model.money import Money
+from costguard.model.reported.metric import HIGHER
 from costguard.model.sweep import Halving, MemberStop
 from costguard.sweeps import sweep_events, sweep_rows
 from costguard.sweeps.decide import SweepView

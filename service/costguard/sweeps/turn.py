@@ -12,7 +12,8 @@ from costguard.db.lease import Lease
 from costguard.db.transaction import Database
 from costguard.events import audit_log
 from costguard.isolation import Isolated
-from costguard.jobs.rows import job_rows, lineage_rows
+from costguard.jobs.rows import job_rows
+from costguard.jobs.rows.lineage import lineage_rows
 from costguard.ledger.accrual import Accrual, accrual_at
 from costguard.model.job import Job, JobState
 from costguard.model.ports import Clock

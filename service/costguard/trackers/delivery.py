@@ -22,8 +22,8 @@ from costguard.events import audit_log
 from costguard.isolation import Isolated
 from costguard.jobs.rows import job_rows
 from costguard.model.backoff import Backoff
+from costguard.model.delivery.tracker import TrackedRun, Tracker, TrackerPoint
 from costguard.model.ports import Clock
-from costguard.model.tracker import TrackedRun, Tracker, TrackerPoint
 from costguard.trackers import rows, tracker_events
 from costguard.trackers.points import TrackedJobs
 

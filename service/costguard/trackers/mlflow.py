@@ -14,7 +14,7 @@ from typing import Any
 import httpx2
 
 from costguard.errors import TrackerRunRefused
-from costguard.model.tracker import TrackerPoint
+from costguard.model.delivery.tracker import TrackerPoint
 from costguard.trackers.answers import TrackerHttp, words
 
 _API = "/api/2.0/mlflow"

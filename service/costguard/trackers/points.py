@@ -18,10 +18,12 @@ from costguard.isolation import Isolated
 from costguard.jobs.decide.measures.pace import pace, step_of
 from costguard.jobs.decide.recovery.ended_runs import preemptions
 from costguard.jobs.decide.view import AttemptView, JobView
-from costguard.jobs.rows import attempts, gang_rows, interruptions, job_rows
-from costguard.jobs.rows.interruptions import sum_lost
+from costguard.jobs.rows import attempts, job_rows
+from costguard.jobs.rows.gang import gang_rows
+from costguard.jobs.rows.recovery import interruptions
+from costguard.jobs.rows.recovery.interruptions import sum_lost
 from costguard.ledger.accrual import accrual_at, select_lifetimes, select_storage
-from costguard.model.tracker import TrackedRun, Tracker, TrackerPoint
+from costguard.model.delivery.tracker import TrackedRun, Tracker, TrackerPoint
 from costguard.spend.job_costs import costs, unfinished, with_unseen_vms
 from costguard.trackers import rows
 

@@ -11,8 +11,8 @@ from sqlalchemy import ColumnElement, Connection, Row, and_, delete, exists, ins
 from costguard.db.bulk import chunks
 from costguard.db.tables import LIVE_ATTEMPT, OPEN_RUN, attempts, jobs, tracked_runs, tracker_points
 from costguard.db.types import storable
+from costguard.model.delivery.tracker import TrackedRun, Tracker, TrackerPoint
 from costguard.model.money import Money
-from costguard.model.tracker import TrackedRun, Tracker, TrackerPoint
 
 _MILLISECOND = timedelta(milliseconds=1)
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from datetime import datetime
 
 from costguard.jobs.rows import job_events
+from costguard.model.delivery.tracker import TrackedRun
 from costguard.model.event import Event
 from costguard.model.job import Job
 from costguard.model.moments import utc_text
-from costguard.model.tracker import TrackedRun
 from costguard.model.words import count_text
 
 

@@ -16,7 +16,7 @@ from typing import Any
 import httpx2
 
 from costguard.errors import TrackerRunRefused
-from costguard.model.tracker import TrackerPoint
+from costguard.model.delivery.tracker import TrackerPoint
 from costguard.trackers.answers import TrackerHttp, words
 
 # As the public client asks for a run (`Run.load` in wandb/apis/public/runs.py).

@@ -11,7 +11,7 @@ from email.utils import parsedate_to_datetime
 import httpx2
 
 from costguard.errors import WebhookError
-from costguard.model.webhook import WebhookResponse
+from costguard.model.delivery.webhook import WebhookResponse
 
 _TIMEOUT_S = 10.0
 _MOST_BYTES = 4096  # of an answer

@@ -18,9 +18,9 @@ from costguard.errors import LeaseLost, Missing, WebhookError
 from costguard.events import stream
 from costguard.events.audit_log import StoredEvent
 from costguard.isolation import Isolated
+from costguard.model.delivery.webhook import Webhook, WebhookResponse, WebhookState
 from costguard.model.event import new_event
 from costguard.model.ports import Clock
-from costguard.model.webhook import Webhook, WebhookResponse, WebhookState
 from costguard.webhooks import rows
 from costguard.webhooks import signature as policy
 

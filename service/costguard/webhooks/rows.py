@@ -11,7 +11,7 @@ from sqlalchemy import Connection, delete, func, insert, select, update
 from costguard.db.tables import events, webhooks
 from costguard.db.types import storable
 from costguard.events import stream
-from costguard.model.webhook import Webhook
+from costguard.model.delivery.webhook import Webhook
 
 MOST_COUNTED = 10_000
 _MOST_READ = 100_000  # events that are searched: a receiver of few kinds may be millions behind

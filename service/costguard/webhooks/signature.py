@@ -9,8 +9,8 @@ from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 
 from costguard.model.backoff import Backoff
+from costguard.model.delivery.webhook import Webhook, WebhookResponse
 from costguard.model.event import Event
-from costguard.model.webhook import Webhook, WebhookResponse
 
 _BACKOFF = Backoff(timedelta(seconds=1), timedelta(hours=1))
 _LONGEST_ASKED = timedelta(days=1)  # a receiver that asks for more is tried again all the same

@@ -19,10 +19,10 @@ from costguard.bill.lines import BilledThing, BillLine, BillState, Reason
 from costguard.bill.reading import read_table
 from costguard.db.transaction import Database
 from costguard.events import audit_log
-from costguard.jobs.rows.budget_holds import BudgetHolds
+from costguard.jobs.rows.limits.budget_holds import BudgetHolds
 from costguard.ledger.charging import charge_due
 from costguard.ledger.price_refresh import refresh
-from costguard.model.bill import BilledKind
+from costguard.model.billing.bill import BilledKind
 from costguard.model.budget import AtLimit, Budget, Period, Scope
 from costguard.model.instance import ProvisioningModel
 from costguard.model.money import Money

@@ -22,19 +22,19 @@ from costguard.jobs.decide.checkpoints.work_at_risk import WorkAtRisk
 from costguard.jobs.decide.gang.straggler import Straggler
 from costguard.jobs.decide.planned import AtRisk, Risk
 from costguard.jobs.rows import job_events
-from costguard.jobs.rows.reported.agent_fields import BoundStretch
+from costguard.jobs.rows.agent_fields import BoundStretch
 from costguard.jobs.submit import submit
 from costguard.ledger.unknown_vms import UnknownVm
 from costguard.model.attempt import Attempt, AttemptState, Outcome
-from costguard.model.drill import Drill, DrillResult, DrillState
+from costguard.model.delivery.tracker import TrackedRun, Tracker
 from costguard.model.event import Event
-from costguard.model.hang import Hang
 from costguard.model.instance import InstanceKey, ProvisioningModel, Status
 from costguard.model.job import Job, JobState, SeenCheckpoint
 from costguard.model.money import Money, Priced
-from costguard.model.progress import SeriesPoint
+from costguard.model.reported.drill import Drill, DrillResult, DrillState
+from costguard.model.reported.hang import Hang
+from costguard.model.reported.progress import SeriesPoint
 from costguard.model.sweep import MemberStop, Sweep, SweepMember, SweepState
-from costguard.model.tracker import TrackedRun, Tracker
 from costguard.schedules import schedule_events
 from costguard.schedules.schedule import RunOutcome, Schedule, ScheduleRun, ScheduleState
 from costguard.stages import stage_events

@@ -19,7 +19,7 @@ from costguard.access.sign_ins import SignIns
 from costguard.access.tokens import NewToken, TokenService
 from costguard.db.transaction import Database
 from costguard.model.access import Credentials, Principal, Role
-from costguard.model.interaction import JobChoice, JobClick
+from costguard.model.delivery.interaction import JobChoice, JobClick
 
 ADA = "ada@lab.example"
 _ACCESS = Access(admins=frozenset({ADA}))

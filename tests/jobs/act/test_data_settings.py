@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from tests.jobs.jobbed import attempt, job
 
-from costguard.jobs.act.vm_request import VmMaker, data_mounts, settings_for
+from costguard.jobs.act.attempts.vm_request import VmMaker, data_mounts, settings_for
 from costguard.model.data import StageRules
 from costguard.model.job import CheckpointPlan, JobInput, JobMetric, JobOutput, JobSpec
 

@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import text
 from tests.jobs.world import World, world
 
-from costguard.jobs.act.vm_step import is_of
+from costguard.jobs.act.attempts.vm_step import is_of
 from costguard.model.job import CheckpointPlan
 from costguard.model.observation import Sighting
 

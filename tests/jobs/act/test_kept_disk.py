@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import text
 from tests.jobs.world import World, world
 
-from costguard.jobs.act.vm_request import DISK_LABEL
+from costguard.jobs.act.attempts.vm_request import DISK_LABEL
 from costguard.model.attempt import AttemptState, Outcome
 from costguard.model.instance import Status
 from costguard.model.job import CheckpointPlan, JobState

@@ -12,9 +12,9 @@ from tests.jobs.world import T4, World, world
 from costguard.daemon import restoring
 from costguard.db import lease as leases
 from costguard.errors import CheckpointLocationUnavailable, LeaseLost
-from costguard.jobs.act.delete import gave_up
+from costguard.jobs.act.attempts.delete import gave_up
+from costguard.jobs.act.attempts.vm_request import label_of
 from costguard.jobs.act.turn import JobsTurn
-from costguard.jobs.act.vm_request import label_of
 from costguard.jobs.decide.recovery import resume
 from costguard.jobs.decide.recovery.ending import outcome_of, words_of
 from costguard.jobs.rows.attempts import JobVm

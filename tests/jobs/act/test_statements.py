@@ -12,7 +12,7 @@ from tests.jobs.world import World, world
 
 from costguard.db.transaction import Database
 from costguard.jobs.decide.limits.holds import BudgetHold
-from costguard.jobs.reports.checkpoint_watch import CheckpointWatch
+from costguard.jobs.reports.checkpoints.checkpoint_watch import CheckpointWatch
 from costguard.model.job import CheckpointPlan, JobState
 
 _KINDS = ("run", "due", "wait", "lost")  # runs; runs with a deadline; waits for its first VM, and for its next one

@@ -15,7 +15,7 @@ from tests.jobs.gang_life import GangAgents
 from tests.jobs.world import RECIPE, CrashPoint, Killed, World, world
 
 from costguard.errors import PermissionDenied
-from costguard.jobs.rows import placement_rows
+from costguard.jobs.rows.gang import placement_rows
 from costguard.model.job import JobState
 from costguard.model.launch import Placement
 

@@ -12,7 +12,7 @@ from tests.jobs.gang_life import GangAgents
 from tests.jobs.world import World, world
 
 from costguard.jobs.decide.gang.widths import gain
-from costguard.jobs.reports.checkpoint_watch import CheckpointWatch
+from costguard.jobs.reports.checkpoints.checkpoint_watch import CheckpointWatch
 from costguard.model.attempt import Outcome
 from costguard.model.job import JobState
 

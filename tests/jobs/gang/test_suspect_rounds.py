@@ -9,8 +9,9 @@ import pytest
 from tests.jobs.gang_life import GangAgents
 from tests.jobs.world import BUCKET, World, world
 
-from costguard.jobs.reports.checkpoint_watch import CheckpointWatch
-from costguard.jobs.rows import gang_rows, job_rows
+from costguard.jobs.reports.checkpoints.checkpoint_watch import CheckpointWatch
+from costguard.jobs.rows import job_rows
+from costguard.jobs.rows.gang import gang_rows
 from costguard.model.attempt import GangRound
 
 PEER = "torch.distributed.DistNetworkError: Connection closed by peer [10.0.0.3]:29400"

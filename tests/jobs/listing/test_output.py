@@ -17,7 +17,7 @@ from costguard.checkpoints.buckets import StoreAccess
 from costguard.checkpoints.client import StoredCheckpoints
 from costguard.jobs.listing.output import LONGEST_LINE, MOST_READ, MOST_TEXT, page, whole_text
 from costguard.model.job import CheckpointPlan, JobKind, JobSpec
-from costguard.model.output import OutputPlace, output_folder
+from costguard.model.reported.output import OutputPlace, output_folder
 from costguard_vm.model.log_pattern import LogPattern
 
 START = OutputPlace(1, 0)

@@ -16,7 +16,7 @@ from costguard.db import tables
 from costguard.db.transaction import Database
 from costguard.errors import Forbidden
 from costguard.jobs.reports.agent_events import AgentEvent, AgentEvents, AgentReport, AgentTokens, EventsAnswer
-from costguard.jobs.rows import drills
+from costguard.jobs.rows.recovery import drills
 from costguard.model.attempt import AttemptState, attempt_name
 from costguard_vm.diagnosis.signals import GpuSignals, Minute, as_json
 

@@ -11,7 +11,7 @@ from tests.jobs.jobbed import agent, attempt, decided, exited, only, view
 
 from costguard.jobs.decide.actions import EndAttempt
 from costguard.jobs.reports.agent_report import AgentEvent, apply_events
-from costguard.jobs.rows.reported.agent_fields import MOST_TRANSFERS, transfers_column, transfers_of
+from costguard.jobs.rows.agent_fields import MOST_TRANSFERS, transfers_column, transfers_of
 from costguard.model.attempt import AgentState, AttemptState, Outcome
 from costguard.model.data import DataTransfer, TransferState
 from costguard.model.job import JobState

@@ -12,9 +12,9 @@ from tests.jobs.world import World, world
 from costguard.jobs.decide.machines.bound_savings import next_larger, promised, script_of, time_left
 from costguard.jobs.reports import diagnosis
 from costguard.jobs.reports.diagnosis import JobDiagnosis
-from costguard.jobs.rows.reported import diagnosis_rows
-from costguard.jobs.rows.reported.agent_fields import MOST_MINUTES, JudgedWindow, MeasuredMinute
-from costguard.jobs.rows.reported.diagnosis_rows import NewWindow
+from costguard.jobs.rows.agent_fields import MOST_MINUTES, JudgedWindow, MeasuredMinute
+from costguard.jobs.rows.diagnosis import diagnosis_rows
+from costguard.jobs.rows.diagnosis.diagnosis_rows import NewWindow
 from costguard.ledger.accrual import accrual_at
 from costguard.model.instance import Shape
 from costguard.model.money import Money

@@ -8,10 +8,11 @@ from tests.api.rows import NOW
 from tests.jobs import job_rows
 
 from costguard.db.transaction import Database
-from costguard.jobs.rows import agent_rows, attempts, interruptions
+from costguard.jobs.rows import agent_rows, attempts
 from costguard.jobs.rows.attempts import Changes, JobVm
 from costguard.jobs.rows.history import place_rows
 from costguard.jobs.rows.history.place_rows import PlaceOutcome
+from costguard.jobs.rows.recovery import interruptions
 from costguard.model.attempt import AgentState, AttemptState, Exit, Interruption, Notice, Outcome
 from costguard.model.instance import ProvisioningModel
 from costguard.model.money import Money

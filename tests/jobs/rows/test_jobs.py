@@ -15,8 +15,8 @@ from costguard.db import tables
 from costguard.db.transaction import Database
 from costguard.jobs.rows import attempts
 from costguard.jobs.rows import job_rows as jobs
+from costguard.jobs.rows.checkpoints.checkpoint_rows import checkpoints_of
 from costguard.jobs.rows.job_rows import JobFilters
-from costguard.jobs.rows.reported.checkpoint_rows import checkpoints_of
 from costguard.model.attempt import AttemptState, Outcome
 from costguard.model.job import CheckpointPlan, JobKind, JobSpec, JobState, SeenCheckpoint
 

@@ -34,13 +34,13 @@ from costguard.jobs.rows.job_rows import JobFilters
 from costguard.jobs.submit.submission import OVERRIDES
 from costguard.jobs.submit.submit import Overrides
 from costguard.model.budget import AtLimit, Budget, Period, Scope
+from costguard.model.delivery.tracker import Tracker
 from costguard.model.event import Event
 from costguard.model.instance import ProvisioningModel
 from costguard.model.job import CheckpointPlan, JobKind, JobState
 from costguard.model.launch import Recipe
 from costguard.model.money import Money
 from costguard.model.reminder import Team
-from costguard.model.tracker import Tracker
 from costguard.trackers import rows as tracker_rows
 
 HOUR = timedelta(hours=1)

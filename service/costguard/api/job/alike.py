@@ -15,7 +15,7 @@ from costguard.errors import Missing
 from costguard.jobs.reports.alike import alike_jobs
 from costguard.ledger.accrual import accrual_at
 from costguard.model.job import JobState
-from costguard.model.metric import HIGHER, LOWER
+from costguard.model.reported.metric import HIGHER, LOWER
 from costguard.web.problems import NOT_FOUND
 
 router = routes("jobs")

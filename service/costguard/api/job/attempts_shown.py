@@ -12,7 +12,7 @@ from costguard.api.vm_parts import AddressOut
 from costguard.jobs.decide.checkpoints.disk import DiskState, disk_of
 from costguard.model.attempt import SETUP_FAILED, Attempt, AttemptState, Notice, Outcome
 from costguard.model.data import TransferState
-from costguard.model.hang import KINDS, PHASES
+from costguard.model.reported.hang import KINDS, PHASES
 
 
 class ExitOut(Out):

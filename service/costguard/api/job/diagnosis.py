@@ -11,7 +11,7 @@ from costguard.api.fields import CURRENCY, Moment, Out, Seconds, Usd, one_of, re
 from costguard.api.job_id import JobId
 from costguard.api.route import routes
 from costguard.errors import Missing
-from costguard.jobs.reports import save_interval
+from costguard.jobs.reports.checkpoints import save_interval
 from costguard.jobs.reports.diagnosis import diagnosis_of
 from costguard.ledger.accrual import accrual_at
 from costguard.web.problems import NOT_FOUND

@@ -36,8 +36,10 @@ from costguard.api.job_id import JobId
 from costguard.api.route import CHECKED, WRITTEN, Client, Key, acting, routes, via_of
 from costguard.errors import Missing
 from costguard.jobs.listing import jobs as listing
-from costguard.jobs.reports import curve_news, diagnosis, save_interval
-from costguard.jobs.reports.progress import job_progress
+from costguard.jobs.reports import diagnosis
+from costguard.jobs.reports.checkpoints import save_interval
+from costguard.jobs.reports.progress import curve_news
+from costguard.jobs.reports.progress.progress import job_progress
 from costguard.jobs.rows import kept_disks, plan_rows
 from costguard.jobs.rows.job_rows import JobFilters
 from costguard.jobs.submit.submit import available_service

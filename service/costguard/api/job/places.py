@@ -16,7 +16,7 @@ from costguard.api.job.attempts_shown import InterruptionOut
 from costguard.api.route import routes
 from costguard.jobs.decide.buy.placement import PREEMPTION_HALF_LIFE, STOCKOUT_HALF_LIFE
 from costguard.jobs.decide.measures.histogram import Histogram
-from costguard.jobs.rows import interruptions as engine
+from costguard.jobs.rows.recovery import interruptions as engine
 from costguard.jobs.submit.where.places import place_scores
 
 router = routes("jobs")

@@ -12,9 +12,9 @@ from costguard.api.fields import CURRENCY, Moment, Out, Seconds, Usd, one_of, re
 from costguard.api.job_id import JobId
 from costguard.api.route import routes
 from costguard.errors import Missing
-from costguard.jobs.reports.progress import job_progress
+from costguard.jobs.reports.progress.progress import job_progress
 from costguard.ledger.accrual import accrual_at
-from costguard.model.progress import UNITS
+from costguard.model.reported.progress import UNITS
 from costguard.web.problems import NOT_FOUND
 
 router = routes("jobs")

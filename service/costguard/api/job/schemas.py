@@ -29,9 +29,9 @@ from costguard.api.job.progress import ProgressOut
 from costguard.api.job.save_interval import SaveIntervalOut
 from costguard.api.presets import RecipeOut
 from costguard.model.attempt import AttemptState, Outcome
-from costguard.model.drill import Drill, DrillResult, DrillState, in_words
+from costguard.model.delivery.tracker import Tracker
 from costguard.model.job import JobKind, JobState
-from costguard.model.tracker import Tracker
+from costguard.model.reported.drill import Drill, DrillResult, DrillState, in_words
 
 
 class JobVmOut(Out):

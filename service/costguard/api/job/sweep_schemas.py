@@ -10,7 +10,7 @@ from pydantic import Field, StrictInt
 from costguard.api.fields import CURRENCY, Amount, Body, Moment, Out, Seconds, Text, Usd, one_of, read_from
 from costguard.api.job.schemas import BestCheckpointOut, SeenMetricOut
 from costguard.model.job import JobState
-from costguard.model.progress import UNITS
+from costguard.model.reported.progress import UNITS
 from costguard.model.sweep import SweepState
 
 

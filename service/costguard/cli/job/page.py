@@ -27,10 +27,10 @@ from costguard.cli.tables import (
     when,
 )
 from costguard.ledger.narrate import sentence
+from costguard.model.delivery.tracker import Tracker
 from costguard.model.duration import hours_text, span_text
 from costguard.model.instance import ProvisioningModel
 from costguard.model.money import about_text
-from costguard.model.tracker import Tracker
 from costguard.model.words import count_text
 
 _ENDED_WELL = {None, "succeeded"}

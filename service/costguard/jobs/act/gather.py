@@ -14,7 +14,9 @@ from costguard.jobs.act import job_vms, unknown_vms
 from costguard.jobs.act.job_vms import SeenVm
 from costguard.jobs.decide.limits.holds import BudgetHold
 from costguard.jobs.decide.view import AttemptView, CommonCeiling, JobView, VmState
-from costguard.jobs.rows import attempts, gang_rows, interruptions, job_rows, placement_rows
+from costguard.jobs.rows import attempts, job_rows
+from costguard.jobs.rows.gang import gang_rows, placement_rows
+from costguard.jobs.rows.recovery import interruptions
 from costguard.ledger import projects
 from costguard.ledger.accrual import Accrual
 from costguard.model.attempt import Attempt, AttemptState

@@ -15,8 +15,8 @@ from costguard.db import tables
 from costguard.db.bulk import chunks
 from costguard.db.prepared import prepared
 from costguard.db.tables import instances, lifetimes
-from costguard.jobs.act.delete import gave_up, stands_for
-from costguard.jobs.act.vm_request import DISK_LABEL, GUARD_LABEL
+from costguard.jobs.act.attempts.delete import gave_up, stands_for
+from costguard.jobs.act.attempts.vm_request import DISK_LABEL, GUARD_LABEL
 from costguard.jobs.decide.actions import DeleteOrphan
 from costguard.jobs.decide.checkpoints.disk import saves_on_disk
 from costguard.jobs.rows import attempts, job_rows

@@ -31,17 +31,18 @@ from costguard.jobs.decide.measures.start_times import planned_start
 from costguard.jobs.decide.measures.work_left import MeasuredWork, keeps_nothing, overhead, work_left
 from costguard.jobs.decide.planned import JobPlan, ShadowChoice, StoredPlan
 from costguard.jobs.decide.view import JobContext, JobView
-from costguard.jobs.reports import progress
+from costguard.jobs.reports.progress import progress
 from costguard.jobs.rows import job_events, plan_rows
+from costguard.jobs.rows.checkpoints import checkpoint_rows
 from costguard.jobs.rows.history import place_rows
 from costguard.jobs.rows.history.fleet_history import FleetHistory, SeenByFleet
 from costguard.jobs.rows.history.zone_advice import RegionAdvice, ZoneAdvice
 from costguard.jobs.rows.history.zone_history import VMKind
-from costguard.jobs.rows.reported import checkpoint_rows, progress_rows
+from costguard.jobs.rows.progress import progress_rows
 from costguard.jobs.submit.where.places import may_launch
 from costguard.model.instance import ProvisioningModel, region_of
 from costguard.model.job import Job, JobKind
-from costguard.model.progress import POSITION, SeriesPoint
+from costguard.model.reported.progress import POSITION, SeriesPoint
 
 _WRITTEN_EVERY = timedelta(minutes=5)
 _WRITTEN_READ = 40  # checkpoints of a job, for the pace of its saves

@@ -10,14 +10,14 @@ from sqlalchemy import Connection
 
 from costguard.actions.execute import Note, Step
 from costguard.events import audit_log
-from costguard.jobs.act import group_steps
-from costguard.jobs.act.delete import DeleteStep
-from costguard.jobs.act.gang_notes import LetRoundBeginNote, NextRoundNote
-from costguard.jobs.act.insert import InsertStep, RepeatInsertStep, reckon
-from costguard.jobs.act.placement_steps import MakePolicyStep
-from costguard.jobs.act.start_stop import StartStep, StopStep, WatchStartStep
-from costguard.jobs.act.vm_step import OPEN, LaunchContext, end
-from costguard.jobs.act.watch_insert import WatchInsertStep
+from costguard.jobs.act.attempts.delete import DeleteStep
+from costguard.jobs.act.attempts.insert import InsertStep, RepeatInsertStep, reckon
+from costguard.jobs.act.attempts.start_stop import StartStep, StopStep, WatchStartStep
+from costguard.jobs.act.attempts.vm_step import OPEN, LaunchContext, end
+from costguard.jobs.act.attempts.watch_insert import WatchInsertStep
+from costguard.jobs.act.gang.gang_notes import LetRoundBeginNote, NextRoundNote
+from costguard.jobs.act.gang.placement_steps import MakePolicyStep
+from costguard.jobs.act.groups import group_steps
 from costguard.jobs.decide.actions import (
     AskAgain,
     CancelAfterCheckpoint,
@@ -36,7 +36,8 @@ from costguard.jobs.decide.actions import (
 )
 from costguard.jobs.decide.recovery.resume import FROM_THE_BEGINNING, ResumePoint
 from costguard.jobs.decide.view import JobView
-from costguard.jobs.rows import agenda, attempts, drills, interruptions, job_events, job_rows, takeover_rows
+from costguard.jobs.rows import agenda, attempts, job_events, job_rows, takeover_rows
+from costguard.jobs.rows.recovery import drills, interruptions
 from costguard.model.attempt import Attempt, AttemptState, Outcome
 from costguard.model.event import Event
 from costguard.model.job import Job, JobState

@@ -19,16 +19,16 @@ from costguard.db.transaction import Database
 from costguard.errors import CheckpointError
 from costguard.isolation import Isolated
 from costguard.jobs.act import gather, job_vms, steps, unknown_vms
-from costguard.jobs.act.admission import LaunchBounds
-from costguard.jobs.act.delete import DeleteOrphanStep, DeleteStep
-from costguard.jobs.act.group_delete import GroupDeleteStep
-from costguard.jobs.act.group_insert import GroupInsertStep
-from costguard.jobs.act.insert import InsertStep
-from costguard.jobs.act.placement_steps import DeletePolicyStep
+from costguard.jobs.act.attempts.delete import DeleteOrphanStep, DeleteStep
+from costguard.jobs.act.attempts.insert import InsertStep
+from costguard.jobs.act.attempts.vm_request import VmMaker
+from costguard.jobs.act.attempts.vm_step import LaunchContext
+from costguard.jobs.act.gang.placement_steps import DeletePolicyStep
+from costguard.jobs.act.groups.group_delete import GroupDeleteStep
+from costguard.jobs.act.groups.group_insert import GroupInsertStep
+from costguard.jobs.act.limits.admission import LaunchBounds
 from costguard.jobs.act.planning import Planning
 from costguard.jobs.act.progress_notes import ProgressNotes
-from costguard.jobs.act.vm_request import VmMaker
-from costguard.jobs.act.vm_step import LaunchContext
 from costguard.jobs.decide.actions import JobDecision, LaunchAttempt, LetBegin, LetRoundBegin
 from costguard.jobs.decide.attempts.moves import renews
 from costguard.jobs.decide.buy.placement import LaunchPlace
@@ -39,8 +39,9 @@ from costguard.jobs.decide.recovery.ending import all_silent
 from costguard.jobs.decide.recovery.resume import ResumePoint
 from costguard.jobs.decide.view import JobContext, JobView
 from costguard.jobs.reports.listening import Listening
-from costguard.jobs.rows import agenda, placement_rows
+from costguard.jobs.rows import agenda
 from costguard.jobs.rows.agenda import Agenda, LaunchBackoff, News
+from costguard.jobs.rows.gang import placement_rows
 from costguard.jobs.submit.where.places import PlaceFinder, Shapes, may_launch, recent_scores
 from costguard.ledger import generation, projects
 from costguard.ledger.accrual import accrual_at

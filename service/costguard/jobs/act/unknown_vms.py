@@ -14,9 +14,9 @@ import structlog
 from sqlalchemy import Connection
 
 from costguard.events import audit_log
+from costguard.jobs.act.attempts.vm_request import FOLLOWS_LABEL, JOB_LABEL
+from costguard.jobs.act.attempts.vm_step import request_uuid
 from costguard.jobs.act.job_vms import LabelledVm, PresentVm
-from costguard.jobs.act.vm_request import FOLLOWS_LABEL, JOB_LABEL
-from costguard.jobs.act.vm_step import request_uuid
 from costguard.jobs.decide.attempts.adoption import AdoptionCandidate, in_the_way, number_of, why_not_adopted
 from costguard.jobs.rows import attempts
 from costguard.jobs.rows import job_rows as jobs

@@ -16,19 +16,21 @@ from costguard.jobs.decide.gang.past_rounds import with_present
 from costguard.jobs.decide.measures.pace import TrainingPace, metric_of, pace, step_of
 from costguard.jobs.decide.recovery.ended_runs import crashes, preemptions
 from costguard.jobs.decide.view import AttemptView, JobView, width_of
-from costguard.jobs.rows import attempts, drills, gang_rows, interruptions, job_rows, kept_disks
-from costguard.jobs.rows.interruptions import LostWork, sum_lost
+from costguard.jobs.rows import attempts, job_rows, kept_disks
+from costguard.jobs.rows.checkpoints.checkpoint_rows import KeptCheckpoint, checkpoints_of
+from costguard.jobs.rows.gang import gang_rows
 from costguard.jobs.rows.job_rows import JobFilters
 from costguard.jobs.rows.kept_disks import KeptJobDisk
-from costguard.jobs.rows.reported.checkpoint_rows import KeptCheckpoint, checkpoints_of
+from costguard.jobs.rows.recovery import drills, interruptions
+from costguard.jobs.rows.recovery.interruptions import LostWork, sum_lost
 from costguard.ledger.accrual import Accrual
 from costguard.model.attempt import Attempt, AttemptState, GangRound, Interruption
-from costguard.model.drill import Drill, SavedOnNotice
 from costguard.model.duration import span_text
 from costguard.model.job import Job, JobKind, JobState, SeenCheckpoint
-from costguard.model.metric import SeenMetric
 from costguard.model.moments import clock_text
 from costguard.model.money import Money, Priced
+from costguard.model.reported.drill import Drill, SavedOnNotice
+from costguard.model.reported.metric import SeenMetric
 from costguard.spend import job_costs, vm_time
 
 

@@ -13,7 +13,7 @@ from costguard.jobs.decide.limits.expected_starts import ExpectedStart, expected
 from costguard.jobs.decide.limits.in_use import NOTHING, Bucket, InUse, PresentUse, counted, limits_on
 from costguard.jobs.decide.limits.queue import Turn
 from costguard.jobs.decide.limits.queue_words import why_it_waits
-from costguard.jobs.reports.limit_state import QueueReader
+from costguard.jobs.reports.limits.limit_state import QueueReader
 from costguard.model.budget import FleetLimit
 
 

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from sqlalchemy import Connection
 
 from costguard.jobs.decide.lineage import LineageLink, LineageNode, below, tree_of
-from costguard.jobs.rows import job_rows, lineage_rows
+from costguard.jobs.rows import job_rows
+from costguard.jobs.rows.lineage import lineage_rows
 from costguard.ledger.accrual import Accrual
 from costguard.model.job import Job
 from costguard.model.money import Priced

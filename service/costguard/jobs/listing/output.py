@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from costguard.model.output import OutputPlace, place_of_piece
 from costguard.model.ports import Archives
+from costguard.model.reported.output import OutputPlace, place_of_piece
 from costguard_vm.model.checkpoint import StoredFile
 from costguard_vm.model.log_pattern import LogPattern
 

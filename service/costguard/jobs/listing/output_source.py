@@ -14,8 +14,8 @@ from costguard.jobs.rows import attempts as stored_attempts
 from costguard.jobs.rows import job_rows
 from costguard.model.attempt import Attempt
 from costguard.model.job import Job
-from costguard.model.output import OutputPlace, output_folder
 from costguard.model.ports import Archives
+from costguard.model.reported.output import OutputPlace, output_folder
 from costguard_vm.model.log_pattern import LogPattern
 
 

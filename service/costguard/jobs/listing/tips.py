@@ -15,7 +15,7 @@ from costguard.db.tables import events, jobs
 from costguard.jobs.decide.machines.bound_savings import script_of
 from costguard.jobs.reports.diagnosis import paced
 from costguard.jobs.rows import attempts, job_rows
-from costguard.jobs.rows.reported import diagnosis_rows
+from costguard.jobs.rows.diagnosis import diagnosis_rows
 from costguard.ledger.accrual import Accrual
 from costguard.model.attempt import Attempt
 from costguard.model.job import Job, JobKind

@@ -16,22 +16,18 @@ from costguard.events import audit_log
 from costguard.jobs.decide.checkpoints import work_at_risk
 from costguard.jobs.decide.checkpoints.disk import DiskState, disk_of
 from costguard.jobs.decide.recovery import resume
-from costguard.jobs.reports import curve_news, diagnosis, gang_words, profile, save_interval
+from costguard.jobs.reports import diagnosis, profile
 from costguard.jobs.reports.agent_report import AgentEvent, AgentUpdate, apply_events
-from costguard.jobs.reports.gang_words import GoAhead, RoundWord
-from costguard.jobs.rows import (
-    agent_rows,
-    attempts,
-    drills,
-    interruptions,
-    job_events,
-    job_rows,
-    takeover_rows,
-)
+from costguard.jobs.reports.checkpoints import save_interval
+from costguard.jobs.reports.gang import gang_words
+from costguard.jobs.reports.gang.gang_words import GoAhead, RoundWord
+from costguard.jobs.reports.progress import curve_news
+from costguard.jobs.rows import agent_rows, attempts, job_events, job_rows, takeover_rows
+from costguard.jobs.rows.recovery import drills, interruptions
 from costguard.model.attempt import HUNG, STANDING_BY, Attempt
-from costguard.model.drill import Drill
 from costguard.model.job import EarlyEnd, Job, SeenCheckpoint
 from costguard.model.ports import Clock
+from costguard.model.reported.drill import Drill
 from costguard.spend import burning
 
 

@@ -13,12 +13,12 @@ from math import isfinite
 from costguard.jobs.decide.profile.job_profile import ProfileWindow
 from costguard.jobs.decide.recovery.log_ends import last_line, lost_peer, retry_of
 from costguard.jobs.reports.figures import plain_figures
-from costguard.jobs.rows.reported import agent_fields
-from costguard.jobs.rows.reported.agent_fields import DrillReport, MeasuredMinute, drill_report
+from costguard.jobs.rows import agent_fields
+from costguard.jobs.rows.agent_fields import DrillReport, MeasuredMinute, drill_report
 from costguard.model.attempt import STANDING_BY, AgentState, AttemptState, EndedRound, Exit
 from costguard.model.job import SeenCheckpoint
-from costguard.model.metric import HIGHER, LOWER, BestCheckpoint, MetricValue, SeenMetric
-from costguard.model.progress import SeriesPoint
+from costguard.model.reported.metric import HIGHER, LOWER, BestCheckpoint, MetricValue, SeenMetric
+from costguard.model.reported.progress import SeriesPoint
 from costguard_vm.model.checkpoint import MOST_PASSED_OVER
 
 MOST_OUTPUT = 32 << 10  # bytes; the end of it counts

@@ -10,15 +10,16 @@ from sqlalchemy import Connection
 
 from costguard.jobs.decide.machines.alike import MetricReached, ScriptComparison, ScriptRun, compare, is_one_script
 from costguard.jobs.decide.measures.pace import pace
-from costguard.jobs.reports.curve_news import ChosenCurve, chosen_curve
-from costguard.jobs.reports.progress import SharedBill
-from costguard.jobs.rows import attempts, gang_rows, job_rows, script_rows
-from costguard.jobs.rows.reported import progress_rows
+from costguard.jobs.reports.progress.curve_news import ChosenCurve, chosen_curve
+from costguard.jobs.reports.progress.progress import SharedBill
+from costguard.jobs.rows import attempts, job_rows, script_rows
+from costguard.jobs.rows.gang import gang_rows
+from costguard.jobs.rows.progress import progress_rows
 from costguard.ledger.accrual import Accrual
 from costguard.model.attempt import Attempt, GangRound
 from costguard.model.job import Job, JobKind
 from costguard.model.money import Priced
-from costguard.model.progress import NAMED, SeriesPoint
+from costguard.model.reported.progress import NAMED, SeriesPoint
 from costguard.spend import goodput_rows, job_costs
 from costguard.spend.goodput import BilledVM
 from costguard_vm.progress.series import rewound

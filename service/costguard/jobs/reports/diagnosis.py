@@ -31,18 +31,21 @@ from costguard.jobs.decide.machines.chip_prices import MachinePrice
 from costguard.jobs.decide.machines.chips import peak_of
 from costguard.jobs.decide.machines.next_machine import NextMachine
 from costguard.jobs.decide.profile.cures import Cure
-from costguard.jobs.reports import profile, progress, stragglers
-from costguard.jobs.rows import attempts, job_events, job_rows
-from costguard.jobs.rows.reported import agent_fields, diagnosis_rows, progress_rows
-from costguard.jobs.rows.reported.agent_fields import BoundStretch, MeasuredMinute
-from costguard.jobs.rows.reported.diagnosis_rows import NewWindow
+from costguard.jobs.reports import profile
+from costguard.jobs.reports.gang import stragglers
+from costguard.jobs.reports.progress import progress
+from costguard.jobs.rows import agent_fields, attempts, job_events, job_rows
+from costguard.jobs.rows.agent_fields import BoundStretch, MeasuredMinute
+from costguard.jobs.rows.diagnosis import diagnosis_rows
+from costguard.jobs.rows.diagnosis.diagnosis_rows import NewWindow
+from costguard.jobs.rows.progress import progress_rows
 from costguard.ledger.accrual import Accrual
 from costguard.ledger.rows import shape_of
 from costguard.model.attempt import AgentState, Attempt, AttemptState
 from costguard.model.instance import Shape
 from costguard.model.job import Job
 from costguard.model.money import Money, rate_text
-from costguard.model.progress import POSITION, SeriesPoint
+from costguard.model.reported.progress import POSITION, SeriesPoint
 from costguard.spend import burning
 from costguard_vm.diagnosis import kinds
 from costguard_vm.diagnosis.advice import most_saved

@@ -12,8 +12,9 @@ from costguard.jobs.decide.machines.bound_savings import is_same_training
 from costguard.jobs.decide.profile.cures import Cure, cures_of, data_share
 from costguard.jobs.decide.profile.job_profile import JobProfile, ProfileWindow
 from costguard.jobs.rows import job_rows
-from costguard.jobs.rows.reported import diagnosis_rows, profile_rows
-from costguard.jobs.rows.reported.profile_rows import NewProfileWindow
+from costguard.jobs.rows.diagnosis import diagnosis_rows
+from costguard.jobs.rows.profile import profile_rows
+from costguard.jobs.rows.profile.profile_rows import NewProfileWindow
 from costguard.model.attempt import Attempt
 from costguard.model.job import Job
 

@@ -10,8 +10,8 @@ from sqlalchemy import Connection, bindparam, null, update
 
 from costguard.db.tables import attempts
 from costguard.db.types import storable
+from costguard.jobs.rows import agent_fields
 from costguard.jobs.rows.attempts import ENDED_ROUND, EXIT, METRIC
-from costguard.jobs.rows.reported import agent_fields
 from costguard.model.attempt import AgentState, AttemptState
 
 

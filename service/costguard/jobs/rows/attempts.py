@@ -16,14 +16,14 @@ from costguard.db.prepared import prepared
 from costguard.db.tables import LIVE_ATTEMPT, attempts, jobs
 from costguard.db.types import storable
 from costguard.db.upsert import upsert
-from costguard.jobs.rows.reported import agent_fields
+from costguard.jobs.rows import agent_fields
 from costguard.model.attempt import AgentState, Attempt, AttemptState, EndedRound, Exit, Outcome
 from costguard.model.generation import FIRST
 from costguard.model.instance import ProvisioningModel
 from costguard.model.job import EarlyEnd
 from costguard.model.launch import AddressChoice
-from costguard.model.metric import SeenMetric
 from costguard.model.money import Money
+from costguard.model.reported.metric import SeenMetric
 
 EXIT = TypeAdapter(Exit)
 METRIC = TypeAdapter(SeenMetric)

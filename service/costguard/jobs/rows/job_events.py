@@ -11,17 +11,17 @@ from costguard.jobs.decide.gang.straggler import Straggler
 from costguard.jobs.decide.machines.bound_savings import PromisedSaving, saving_text
 from costguard.jobs.decide.planned import AtRisk
 from costguard.jobs.decide.recovery.log_ends import hang_by_log
-from costguard.jobs.rows.reported.agent_fields import BoundStretch
+from costguard.jobs.rows.agent_fields import BoundStretch
 from costguard.model.attempt import Attempt, Outcome
-from costguard.model.drill import Drill, in_words
 from costguard.model.duration import span_text
 from costguard.model.event import Event, event_key, new_event
-from costguard.model.hang import Hang
 from costguard.model.instance import InstanceKey
 from costguard.model.job import Job, JobState, OnHang, SeenCheckpoint
 from costguard.model.moments import zone_of
 from costguard.model.money import about_text, rate_text
-from costguard.model.progress import SeriesPoint
+from costguard.model.reported.drill import Drill, in_words
+from costguard.model.reported.hang import Hang
+from costguard.model.reported.progress import SeriesPoint
 from costguard_vm.diagnosis.words import headline, number_text
 
 _UTC = zone_of("UTC")

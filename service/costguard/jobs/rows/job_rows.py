@@ -28,7 +28,7 @@ from costguard.db.bulk import chunks
 from costguard.db.prepared import prepared
 from costguard.db.tables import LIVE_ATTEMPT, OPEN_JOB, attempts, job_labels, jobs, tracked_runs
 from costguard.db.types import storable
-from costguard.jobs.rows.reported import checkpoint_rows
+from costguard.jobs.rows.checkpoints import checkpoint_rows
 from costguard.model.attempt import AttemptState
 from costguard.model.job import COSTGUARD, EarlyEnd, Job, JobKind, JobSpec, JobState, SeenCheckpoint
 from costguard.model.launch import Recipe

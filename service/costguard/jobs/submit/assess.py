@@ -16,9 +16,11 @@ from costguard.deadlines.waits import NO_WAITS, WaitCounts
 from costguard.errors import CheckpointError, CloudError, NotFound
 from costguard.jobs.decide.measures.start_times import planned_start
 from costguard.jobs.decide.measures.work_left import START
-from costguard.jobs.rows import budget_holds, drills, job_rows
+from costguard.jobs.rows import job_rows
 from costguard.jobs.rows.history.fleet_history import FleetHistory
 from costguard.jobs.rows.history.zone_history import VMKind
+from costguard.jobs.rows.limits import budget_holds
+from costguard.jobs.rows.recovery import drills
 from costguard.jobs.submit import submission as recipe
 from costguard.jobs.submit import submission as roles
 from costguard.jobs.submit.check import check_data, check_gang, checks

@@ -13,8 +13,8 @@ from costguard.jobs.decide.limits.expected_starts import expected_starts
 from costguard.jobs.decide.limits.in_use import limits_on, of_vm
 from costguard.jobs.decide.limits.queue import Turn, Wanted
 from costguard.jobs.decide.limits.queue_words import amount_text, limit_name, most_text, why_it_waits
-from costguard.jobs.reports.limit_state import QueueReader
-from costguard.jobs.rows.limit_rows import LimitAttribution
+from costguard.jobs.reports.limits.limit_state import QueueReader
+from costguard.jobs.rows.limits.limit_rows import LimitAttribution
 from costguard.jobs.submit.submission import JobRefusal
 from costguard.model.job import JobSpec
 from costguard.model.launch import Recipe

@@ -15,7 +15,7 @@ from costguard.jobs.decide.buy.ways import WayToFinish, WorkToBuy, in_order, may
 from costguard.jobs.decide.checkpoints import notice
 from costguard.jobs.decide.machines.chip_prices import MachinePrice
 from costguard.jobs.decide.measures.work_left import APART, keeps_nothing
-from costguard.jobs.rows import budget_holds
+from costguard.jobs.rows.limits import budget_holds
 from costguard.jobs.submit.assess import Assessment
 from costguard.jobs.submit.cost import offers as policy
 from costguard.jobs.submit.cost.expected import ExpectedJobCost, SeenPlaces, expected_job_cost, unusual_beginning

@@ -13,12 +13,12 @@ from costguard.access.rules import Access, Rules
 from costguard.access.teams import team_of
 from costguard.model import buying
 from costguard.model.access import Authority, Permission, Role
+from costguard.model.delivery.tracker import Tracker
 from costguard.model.duration import span_text
 from costguard.model.instance import Shape
 from costguard.model.job import JobKind, JobSpec
 from costguard.model.launch import LONGEST_FLEX_RUN, NOTICES, Recipe
 from costguard.model.reminder import Team
-from costguard.model.tracker import Tracker
 
 
 def launch_problems(

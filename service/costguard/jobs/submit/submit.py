@@ -15,7 +15,9 @@ from costguard.errors import Conflict, Unavailable
 from costguard.events import audit_log
 from costguard.jobs.decide.checkpoints.disk import saves_on_disk
 from costguard.jobs.reports.diagnosis import JobDiagnosis
-from costguard.jobs.rows import attempts, drills, job_events, job_rows, kept_disks, lineage_rows
+from costguard.jobs.rows import attempts, job_events, job_rows, kept_disks
+from costguard.jobs.rows.lineage import lineage_rows
+from costguard.jobs.rows.recovery import drills
 from costguard.jobs.submit import intake, submission, wishes
 from costguard.jobs.submit.assess import Assessment, Assessor
 from costguard.jobs.submit.code import CodeArchives
@@ -26,11 +28,11 @@ from costguard.jobs.submit.submission import Overrides, Submission, without_cred
 from costguard.jobs.submit.where.targets import LaunchTargets
 from costguard.ledger.accrual import Accrual
 from costguard.model.access import Authority
-from costguard.model.drill import Drill
 from costguard.model.duration import hours_text
 from costguard.model.event import Event
 from costguard.model.job import Job, JobKind, JobState
 from costguard.model.ports import Checkpoints, Clock, DataPlaces
+from costguard.model.reported.drill import Drill
 
 __all__ = ["JobQuote", "JobService", "LaunchTargets", "Overrides", "Submission"]
 

@@ -10,7 +10,7 @@ from costguard.access.roles import Actor
 from costguard.access.rules import Rules
 from costguard.errors import Conflict, Forbidden, Missing
 from costguard.events import audit_log
-from costguard.jobs.reports import curve_news
+from costguard.jobs.reports.progress import curve_news
 from costguard.jobs.rows import job_events, job_rows
 from costguard.jobs.submit import submission
 from costguard.model.job import Job

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from costguard.model.delivery.tracker import is_mlflow_run, is_wandb_run
 from costguard.model.job import OnHang
 from costguard.model.options.option import LONGEST_TEXT, Flag, Input, Option, Panel, Takes
-from costguard.model.tracker import is_mlflow_run, is_wandb_run
 from costguard_vm.model.log_pattern import LogPattern
 
 

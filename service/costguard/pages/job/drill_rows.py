@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from costguard.jobs.submit.submission import drill_refusal
-from costguard.model.drill import Drill, SavedOnNotice, in_words, seconds_text
 from costguard.model.job import Job
+from costguard.model.reported.drill import Drill, SavedOnNotice, in_words, seconds_text
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,11 +27,11 @@ from costguard.model.attempt import Attempt, AttemptState, GangRound, Interrupti
 from costguard.model.data import DataTransfer
 from costguard.model.instance import InstanceKey, gpu_words
 from costguard.model.job import BEST, Job, JobKind, JobState, SeenCheckpoint, published
-from costguard.model.metric import SeenMetric
 from costguard.model.money import ZERO, Money, Priced
 from costguard.model.options.job import JOB_OPTIONS
 from costguard.model.options.option import Option
-from costguard.model.output import output_folder
+from costguard.model.reported.metric import SeenMetric
+from costguard.model.reported.output import output_folder
 from costguard.model.words import count_text
 from costguard.pages.goodput import goodput_of_job
 from costguard.pages.job import timeline

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from costguard.jobs.reports.progress import CurvePoint, JobCurve, JobProgress, TimeLeft, job_progress
+from costguard.jobs.reports.progress.progress import CurvePoint, JobCurve, JobProgress, TimeLeft, job_progress
 from costguard.ledger.accrual import accrual_at
 from costguard.model.duration import span_text
 from costguard.model.money import Money

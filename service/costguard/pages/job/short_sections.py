@@ -9,10 +9,10 @@ from datetime import datetime
 
 from costguard.events import audit_log
 from costguard.jobs.decide.checkpoints.save_advice import SaveAdvice
-from costguard.jobs.reports import save_interval
-from costguard.jobs.reports.curve_news import Standstill, hint_of
+from costguard.jobs.reports.checkpoints import save_interval
+from costguard.jobs.reports.progress.curve_news import Standstill, hint_of
 from costguard.jobs.rows import attempts, job_rows
-from costguard.model.tracker import TrackedRun
+from costguard.model.delivery.tracker import TrackedRun
 from costguard.pages.page import Source
 from costguard.spend.workflows.executions import ExecutionName, names_of_job
 from costguard.trackers import rows

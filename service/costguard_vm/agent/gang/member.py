@@ -69,6 +69,7 @@ class GangMember:
         self.save_now: Callable[[], object] = lambda: None
         # Before this node is ready for a round; the second says whether it publishes what others left, too.
         self.before: Callable[[Callable[[float], None], bool], object] = lambda *_: None
+        # While it holds, no start is reported: what ran before would count as the start of the next round.
         self.is_between_rounds = False
 
     @property
@@ -221,8 +222,8 @@ class GangMember:
         why = {"asked": REGROUP} if self._rounds.was_stopped(ended) else {}
         self._end_round({**ended, **why})
         self._standing.until(self._word, self._pause, ROUND_ENDED)
-        self.is_between_rounds = False
         if self._state.stop:
+            self.is_between_rounds = False
             return False
         self.next_round()
         return True

@@ -144,10 +144,12 @@ class PeerCheck:
                 _write(connection, {"ok": True})
 
     def _ask_until_over(self, other: int) -> None:
-        """The high port first: a VM that has passed says so there, and its command may be at the other one already."""
+        """The high port first, and again each time: a VM that has passed says so there, and its command may be at the
+        other one already. It may have passed although its last answer was lost.
+        """
         while not self._over.is_set() and other not in self._passed:
             for port in reversed(self._ports):
-                if (other, port) not in self._reached and other not in self._passed:
+                if other not in self._passed:
                     problem = self._ask(other, port)
                     if not problem:
                         self._reached.add((other, port))

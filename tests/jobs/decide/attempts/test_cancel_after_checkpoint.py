@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from tests.jobs.world import World, world
 
-from costguard.jobs.reports.checkpoint_watch import CheckpointWatch
+from costguard.jobs.reports.checkpoints.checkpoint_watch import CheckpointWatch
 from costguard.jobs.rows import job_rows
 from costguard.model.job import JobState
 

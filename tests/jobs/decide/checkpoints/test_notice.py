@@ -11,18 +11,18 @@ import pytest
 from tests.jobs.jobbed import MINUTE, NOW, agent, attempt, decided, ended, interruption, job, standing, view
 from tests.jobs.world import ANA, RECIPE, ZONES, World, world
 
-from costguard.jobs.act.vm_request import settings_for
-from costguard.jobs.act.vm_step import RefusedNotices
+from costguard.jobs.act.attempts.vm_request import settings_for
+from costguard.jobs.act.attempts.vm_step import RefusedNotices
 from costguard.jobs.decide.actions import EndAttempt, LaunchAttempt
 from costguard.jobs.decide.checkpoints.notice import lost_at_preemption, measured_save, notice_text
 from costguard.jobs.listing.jobs import job_detail
-from costguard.jobs.rows import drills
+from costguard.jobs.rows.recovery import drills
 from costguard.ledger.accrual import accrual_at
 from costguard.model.attempt import AttemptState, Outcome
-from costguard.model.drill import Drill, DrillResult, DrillState
 from costguard.model.instance import ProvisioningModel
 from costguard.model.job import JobState
 from costguard.model.launch import LONGEST_NOTICE, NO_NOTICE
+from costguard.model.reported.drill import Drill, DrillResult, DrillState
 from costguard.pages.job.drill_rows import drill_table
 from costguard_vm.agent.settings import AttemptSettings, read_settings
 from costguard_vm.agent.stopping import preemption_grace_s

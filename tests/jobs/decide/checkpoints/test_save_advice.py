@@ -23,14 +23,15 @@ from costguard.jobs.decide.checkpoints.save_advice import (
     noticed_share,
     save_advice,
 )
-from costguard.jobs.reports.save_interval import advice_of, usual_start
-from costguard.jobs.rows import attempts, drills, interruptions
-from costguard.jobs.rows.reported import checkpoint_rows
+from costguard.jobs.reports.checkpoints.save_interval import advice_of, usual_start
+from costguard.jobs.rows import attempts
+from costguard.jobs.rows.checkpoints import checkpoint_rows
+from costguard.jobs.rows.recovery import drills, interruptions
 from costguard.model.attempt import Outcome
-from costguard.model.drill import Drill, DrillState, SavedOnNotice
 from costguard.model.instance import ProvisioningModel
 from costguard.model.launch import LONGEST_NOTICE, NO_NOTICE
 from costguard.model.money import Money
+from costguard.model.reported.drill import Drill, DrillState, SavedOnNotice
 
 SECOND = timedelta(seconds=1)
 SAVE = MeasuredSave(60 * SECOND)

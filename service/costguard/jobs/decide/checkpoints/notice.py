@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import timedelta
 
-from costguard.model.drill import Drill, seconds_text
 from costguard.model.instance import ProvisioningModel
 from costguard.model.launch import Recipe
+from costguard.model.reported.drill import Drill, seconds_text
 
 # Of a VM that is shut down, which its agent leaves to the command: `notice_grace_s` in agent/PROTOCOL.md.
 LAST_SECONDS = timedelta(seconds=22)

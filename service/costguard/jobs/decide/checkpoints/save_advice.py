@@ -13,9 +13,9 @@ from costguard.deadlines.hazards import ByAge
 from costguard.deadlines.save_interval import Parts, SaveTerms, best_interval, parts_of
 from costguard.jobs.decide.checkpoints.notice import fits
 from costguard.model.attempt import Interruption, Outcome
-from costguard.model.drill import Drill, SavedOnNotice
 from costguard.model.duration import span_text
 from costguard.model.money import ZERO, Money
+from costguard.model.reported.drill import Drill, SavedOnNotice
 from costguard.model.words import count_text
 
 WORTH = 0.02  # of the job's cost: a smaller saving is no advice

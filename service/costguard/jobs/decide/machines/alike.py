@@ -8,8 +8,8 @@ from typing import NamedTuple, TypeAlias
 
 from costguard.jobs.decide.machines.bound_savings import script_of
 from costguard.model.job import Job, JobKind, JobSpec
-from costguard.model.metric import HIGHER
 from costguard.model.money import Money, Priced
+from costguard.model.reported.metric import HIGHER
 
 # Preset, machine type, GPU type and count.
 Machine: TypeAlias = tuple[str, str, str, int]

@@ -9,8 +9,8 @@ from fractions import Fraction
 from functools import reduce
 
 from costguard.model.attempt import Attempt, GangRound
-from costguard.model.metric import SeenMetric
 from costguard.model.money import Money, Priced
+from costguard.model.reported.metric import SeenMetric
 
 _LONG_ENOUGH = timedelta(seconds=30)  # to say anything of an hour
 _HOUR = timedelta(hours=1)

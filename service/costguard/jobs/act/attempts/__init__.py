@@ -1,0 +1,1 @@
+"""Steps on the VM of an attempt: launch, watch, stop, restart, delete."""

@@ -1,0 +1,1 @@
+"""Notes rounds of gangs, and makes and deletes their placement policies."""

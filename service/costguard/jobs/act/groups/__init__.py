@@ -1,0 +1,1 @@
+"""Steps on groups of VMs, which flex-start grants all at once."""

@@ -1,0 +1,1 @@
+"""Watches the checkpoints of jobs, and orders their interval."""

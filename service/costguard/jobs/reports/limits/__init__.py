@@ -1,0 +1,1 @@
+"""Reads when jobs end and where limits stand."""

@@ -1,0 +1,1 @@
+"""Reads the progress of jobs: their curves, and what is new in them."""

@@ -1,0 +1,1 @@
+"""Rows of the checkpoints that were seen at jobs' locations."""

@@ -1,0 +1,1 @@
+"""Rows of gangs: their rounds, and the placement policies that keep their VMs close together."""

@@ -1,0 +1,1 @@
+"""Rows of lineage: which job starts from what another one saved."""

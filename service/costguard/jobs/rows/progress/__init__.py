@@ -1,0 +1,1 @@
+"""Rows of the curves of jobs."""

@@ -1,0 +1,1 @@
+"""Rows of interruptions and recoveries, and of the drills that rehearse them."""

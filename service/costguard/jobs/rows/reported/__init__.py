@@ -1,1 +1,0 @@
-"""Rows of what agents report: checkpoints, minutes and their bounds, and curves."""

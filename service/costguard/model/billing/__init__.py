@@ -1,0 +1,1 @@
+"""Values of Google's bill."""
