@@ -91,7 +91,7 @@ def _main(projects: int, vms: int, refusing: int, hanging: int, started_on: str)
                 new[made.project].append(made)
             return Answer()
         if "/locations/" in request.path:
-            return Answer({})  # nothing of Vertex AI runs
+            return Answer(b"{}")  # nothing of Vertex AI runs
         parts = request.path.split("/")
         number, collection = int(parts[4].removeprefix("fleet-")), parts[-1]
         if number < refusing:

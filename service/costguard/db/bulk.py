@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import date
+from functools import lru_cache
 from itertools import chain, islice
 from typing import Any, TypeAlias, TypeVar
 
-from sqlalchemy import Connection, Table
+from sqlalchemy import Connection, Date, Table
 
 Stored: TypeAlias = Callable[[Sequence[Any]], tuple[Any, ...]]
 _Id = TypeVar("_Id", int, str, date)
@@ -44,6 +45,8 @@ def stored_rows(
     """Converts rows of these columns for the driver, all at once: in a third of the time that one by one takes."""
     columns: list[Iterable[Any]] = list(zip(*rows, strict=True))
     for place, processor in _processors(connection, table, names) if columns else ():
+        if isinstance(table.c[names[place]].type, Date):  # many rows, few days
+            processor = lru_cache(maxsize=1024)(processor)
         columns[place] = map(processor, columns[place])
     return list(zip(*columns, strict=True))
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from array import array
 from collections import Counter, defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from functools import cache
@@ -44,6 +45,7 @@ _WHERE_DUE = (
 # From where on it is charged: from its start again where its end or a price changed.
 _SINCE = "CASE WHEN charged_to IS NULL OR unpriced <> '' OR ended_at < charged_to THEN started_at ELSE charged_to END"
 _DAY_MICROSECONDS = 86_400_000_000
+_KINDS = tuple(TABLES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +81,27 @@ class ChargedSpan:
     unpriced: str
 
 
-def due_ids(connection: Connection, midnight: datetime) -> list[DueId]:
+class DueIds:
+    """Spans that are due, in the order in which to charge them: 13 bytes each, for a first pass has hundreds of
+    thousands.
+    """
+
+    def __init__(self, rows: Iterable[Sequence[Any]]) -> None:
+        self._kinds, self._ids, self._days = bytearray(), array("q"), array("i")
+        for kind, span_id, days in rows:
+            self._kinds.append(_KINDS.index(kind))
+            self._ids.append(span_id)
+            self._days.append(int(days))
+
+    def __len__(self) -> int:
+        return len(self._ids)
+
+    def __iter__(self) -> Iterator[DueId]:
+        for kind, span_id, days in zip(self._kinds, self._ids, self._days, strict=True):
+            yield DueId(_KINDS[kind], span_id, days)
+
+
+def due_ids(connection: Connection, midnight: datetime) -> DueIds:
     """Spans that ended and are not charged to their end, or are open and not charged to the last midnight.
 
     Runs and storage of one owner follow each other, so that what is charged together is added up in few sums, and each
@@ -91,8 +113,7 @@ def due_ids(connection: Connection, midnight: datetime) -> list[DueId]:
     is_sqlite = connection.dialect.name == "sqlite"
     if not is_sqlite:
         connection.exec_driver_sql("SET LOCAL enable_seqscan = off")
-    rows = connection.execute(_due_by_index(is_sqlite), {"midnight": midnight})
-    due_spans = [DueId(kind, span_id, int(days)) for kind, span_id, days in rows]
+    due_spans = DueIds(connection.execute(_due_by_index(is_sqlite), {"midnight": midnight}))
     if not is_sqlite:
         connection.exec_driver_sql("SET LOCAL enable_seqscan = on")
     return due_spans

@@ -33,6 +33,7 @@ from costguard.db.tables import (
     charge_days,
     charges,
     daily_owners,
+    daily_presets,
     daily_spend,
     daily_spot,
     daily_spot_totals,
@@ -113,16 +114,16 @@ class DailyChange:
 
     def sums(self, connection: Connection) -> list[TableSums]:
         """Returns what is to be added to each table; sends nothing over the connection."""
-        return [
-            TableSums.of(connection, table, coarser(sums, columns))
-            for table, sums, columns in (
-                (daily_spend, self._spend, (0, 1, 2, 3, 4, 5)),
-                (daily_totals, self._spend, (0, 1, 2, 5)),
-                (daily_owners, self._spend, (0, 1, 3)),
-                (daily_spot, self._spot, (0, 1, 2, 3, 4)),
-                (daily_spot_totals, self._spot, (0, 1, 2, 4)),
-            )
-        ]
+        totals = coarser(self._spend, (0, 1, 2, 5))
+        sums: tuple[tuple[Table, Mapping[_Key, Sequence[int]]], ...] = (
+            (daily_spend, {key: figures for key, figures in self._spend.items() if any(figures)}),
+            (daily_totals, totals),
+            (daily_presets, coarser(totals, (0, 2, 3))),
+            (daily_owners, coarser(self._spend, (0, 1, 3))),
+            (daily_spot, {key: figures for key, figures in self._spot.items() if any(figures)}),
+            (daily_spot_totals, coarser(self._spot, (0, 1, 2, 4))),
+        )
+        return [TableSums.of(connection, table, of_table) for table, of_table in sums]
 
     def apply(self, connection: Connection, sums: Sequence[TableSums] | None = None) -> None:
         """Writes the change; `sums` are those of all that was added, where they are worked out already."""
