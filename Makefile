@@ -14,7 +14,7 @@ FOCUS_PYTHON ?= python3.12
 export UV_COMPILE_BYTECODE := 1
 export UV_LINK_MODE := copy
 
-.PHONY: queues long gangs shards first-hour deploy-checks trackers soak help demo test check golden bench load audit bounds mutants trainers flyte sweep lowest pictures lock clean pipeline replay curves halving alive deadlines focus upgrades paths
+.PHONY: queues long gangs shards first-hour deploy-checks trackers soak help demo test check golden bench load audit bounds mutants trainers flyte sweep lowest pictures lock clean pipeline replay curves halving alive deadlines focus upgrades paths figures
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
 
@@ -74,6 +74,9 @@ audit: $(VENV)/installed-dev ## check the licences of what is installed, and its
 
 paths: $(VENV)/installed-dev ## trace how many rooms and files three pieces of data go through; make paths ARGS=--all lists each function
 	@$(BIN)/python -m tests.paths $(ARGS)
+
+figures: $(VENV)/installed-dev ## count lines, modules and contracts
+	@$(BIN)/python -m tests.figures
 
 mutants: $(VENV)/installed-dev ## plant deliberate faults in a copy, see that tests catch each, and write service/docs/mutants.md
 	@$(BIN)/python -m tests.mutants $(ARGS)

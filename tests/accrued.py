@@ -38,7 +38,7 @@ def assert_totals_hold(connection: Connection, now: datetime) -> None:
     answer = live(connection, accrual, _EVER, now.date() + timedelta(days=1), Scope(), _COLUMNS)
     answered = {
         (day, kind): [amounts.machine.nanos, amounts.gpu.nanos, amounts.storage.nanos, amounts.seconds]
-        for day, kind, amounts in answer.figures
+        for day, kind, amounts in answer
     }
     for key in {**expected, **answered}:
         right, shown = expected.get(key, [0] * 4), answered.get(key, [0] * 4)

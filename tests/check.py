@@ -54,6 +54,9 @@ STEPS: dict[str, Callable[[], tuple[bool, str]]] = {
     "imports of jobs": tool(
         "lint-imports", "--config=tests/imports_of_jobs.toml", "--no-logo", "--cache-dir=.cache/imports"
     ),
+    "imports of rooms": tool(
+        "lint-imports", "--config=tests/imports_of_rooms.toml", "--no-logo", "--cache-dir=.cache/imports"
+    ),
     "house": rules,
 }
 

@@ -22,7 +22,8 @@ from tests.web_forks import WebForks, forks
 import costguard.main
 from costguard.cli.app import main
 from costguard.db import migrate  # noqa: F401 - every guard loads it as it starts
-from costguard.main import guard, serve, web_process  # noqa: F401 - loaded when they are first named
+from costguard.main import guard, serve  # noqa: F401 - loaded when they are first named
+from costguard.processes import web_process
 
 
 class ForkedGuard:

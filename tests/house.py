@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import tomllib
 from collections import Counter
 from collections.abc import Iterator
 from fnmatch import fnmatch
@@ -32,6 +33,7 @@ TOP = {
 }
 PACKAGES = ("costguard", "costguard_vm", "costguard_client")  # whose texts users read
 MOST_MODULES = 30  # in one folder
+MODULES_WITH_A_CONTRACT = 8  # in one folder: from here on a contract says which may import which
 MOST_LINES_OF_ROOM = 6_000  # of the modules in one folder
 MOST_PARAMETERS = 8  # of a function that is no command, route or tool; `self` and `cls` are none
 # Those that have more: rows may only go, and numbers only fall.
@@ -81,6 +83,7 @@ def broken_rules(root: Path) -> list[str]:
         *_long_functions(root),
         *_many_parameters(root),
         *_crowded_folders(root),
+        *_folders_without_a_contract(root),
         *_long_rooms(root),
         *_misplaced_tests(root),
         *_shared_class_names(root),
@@ -138,13 +141,31 @@ def _many_parameters(root: Path) -> Iterator[str]:
             yield f"{path}: {name} has {now} parameters and not {allowed}; correct MANY_PARAMETERS of tests/house.py"
 
 
+def folders_of(root: Path) -> dict[Path, int]:
+    """Counts the modules of each folder of the product, without the package's own file."""
+    folders = sorted({file.parent for file in (root / "service").rglob("*.py")})
+    return {one: sum(file.name != "__init__.py" for file in one.glob("*.py")) for one in folders}
+
+
 def _crowded_folders(root: Path) -> Iterator[str]:
-    for folder in sorted({file.parent for file in (root / "service").rglob("*.py")}):
+    for folder, modules in folders_of(root).items():
         name = str(folder.relative_to(root))
-        modules = sum(file.name != "__init__.py" for file in folder.glob("*.py"))
         if modules > MOST_MODULES:
             most = f"and {MOST_MODULES} may be; divide it by what they are about"
             yield f"{name}: {modules} modules in one folder, {most}"
+
+
+def _folders_without_a_contract(root: Path) -> Iterator[str]:
+    contracts = [
+        contract
+        for file in sorted((root / "tests").glob("imports*.toml"))
+        for contract in tomllib.loads(file.read_text("utf-8"))["tool"]["importlinter"]["contracts"]
+    ]
+    kept = {container for contract in contracts for container in contract.get("containers", ())}
+    for folder, modules in folders_of(root).items():
+        name = ".".join(folder.relative_to(root / "service").parts)
+        if modules >= MODULES_WITH_A_CONTRACT and name not in kept:
+            yield f"{name}: {modules} modules and no contract of their imports; add one to tests/imports_of_rooms.toml"
 
 
 def _long_rooms(root: Path) -> Iterator[str]:

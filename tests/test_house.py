@@ -8,6 +8,12 @@ import pytest
 from tests.docstrings import is_fragment
 from tests.house import broken_rules
 
+CONTRACT = """
+[[tool.importlinter.contracts]]
+name = "The parts of rooms"
+containers = ["costguard.rooms"]
+"""
+
 
 def test_broken_rules_are_named(tmp_path: Path) -> None:
     """A stray file at the top, a file too long and a test that does not state its rule are named with their place."""
@@ -65,6 +71,7 @@ def test_crowded_folders_are_named(tmp_path: Path) -> None:
     """A folder with more than 30 modules is named; the package's own file does not count."""
     (tmp_path / ".gitignore").write_text("")
     (tmp_path / "tests").mkdir()
+    (tmp_path / "tests" / "imports.toml").write_text(CONTRACT)
     package = tmp_path / "service" / "costguard" / "rooms"
     package.mkdir(parents=True)
     for name in ("__init__", *(f"part{number}" for number in range(30))):
@@ -74,6 +81,23 @@ def test_crowded_folders_are_named(tmp_path: Path) -> None:
     assert broken_rules(tmp_path) == [
         "service/costguard/rooms: 31 modules in one folder, and 30 may be; divide it by what they are about"
     ]
+
+
+def test_folders_without_a_contract_are_named(tmp_path: Path) -> None:
+    """A folder of eight modules needs a contract of its imports; the package's own file does not count."""
+    (tmp_path / ".gitignore").write_text("")
+    (tmp_path / "tests").mkdir()
+    package = tmp_path / "service" / "costguard" / "rooms"
+    package.mkdir(parents=True)
+    for name in ("__init__", *(f"part{number}" for number in range(7))):
+        (package / f"{name}.py").write_text("")
+    assert broken_rules(tmp_path) == []
+    (package / "cost.py").write_text("")
+    assert broken_rules(tmp_path) == [
+        "costguard.rooms: 8 modules and no contract of their imports; add one to tests/imports_of_rooms.toml"
+    ]
+    (tmp_path / "tests" / "imports_of_rooms.toml").write_text(CONTRACT)
+    assert broken_rules(tmp_path) == []
 
 
 def test_rooms_of_too_many_lines_are_named(tmp_path: Path) -> None:

@@ -25,8 +25,8 @@ from costguard.main import (
     web,
     web_app,  # noqa: F401 - what serves needs it
 )
-from costguard.main.web_process import Process
-from costguard.main.wire import Wire
+from costguard.processes.web_process import Process
+from costguard.processes.wire import Wire
 from costguard.settings.environment import is_secret
 
 # The one process of which all guards are forks loads what any of them needs; it finds our modules in its folder.
@@ -56,7 +56,7 @@ class WebForks:
         requests.close()
 
     def spawn(self, serves: str, *sockets: socket.socket) -> Process:
-        """Starts what `costguard.main.web_process.spawned` does: a child of this process that has these sockets."""
+        """Starts what `web_process.spawned` does: a child of this process that has these sockets."""
         with self._lock:
             socket.send_fds(self._asking, [serves.encode()], [one.fileno() for one in sockets])
             return Fork(int(self._asking.recv(100)))

@@ -21,9 +21,9 @@ from costguard_vm.agent.transfers.preparation import CommandSecrets, Stage
 from costguard_vm.agent.transfers.tool import ToolFinder
 from costguard_vm.agent.transfers.transfer import Wait
 
-SIZE = 400_000  # bytes of each object; a batch holds two
+SIZE = 400_000  # bytes of each object
 FRESH = "--dir-cache-time=0s"  # files come into its folder behind its back
-BATCH = 2 * SIZE
+BATCH = 2 * SIZE  # of tests that are about batches: each takes six calls of rclone
 FILES = {f"part-{n}": random.Random(n).randbytes(SIZE) for n in range(8)} | {"deep/small 1": b"small", "empty": b""}
 K = sum(map(len, FILES.values()))
 
@@ -36,11 +36,12 @@ class ServedTool(ToolFinder):
 
 
 class StagedGround:
-    """A source, a stage, a guard, and VMs with disks of their own."""
+    """A source, a stage, a guard, and VMs with disks of their own. `batch_bytes` are staged together."""
 
     def __init__(self, folder: Path, s3: S3Server, proxy: CountingProxy, guard: FakeGuard) -> None:
         self.folder, self.s3, self.proxy, self.guard = folder, s3, proxy, guard
         self.bucket = folder / "stage"
+        self.batch_bytes = K
         self.source = f"s3://acme/{folder.name}/v7"
         self.path = s3.folder / "acme" / folder.name / "v7"
         self.path.mkdir(parents=True)
@@ -62,7 +63,7 @@ class StagedGround:
             "inputs": {data: self.source},
             "stages": {data: self.bucket.as_uri()},
             "stage_poll_s": 0.05,
-            "stage_batch_bytes": BATCH,
+            "stage_batch_bytes": self.batch_bytes,
             "retry_s": 0.01,
             **more,
         }

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import random
+from functools import partial
 from typing import Any
 
 import pytest
-from tests.agent.fake_guard import FakeGuard
+from tests.agent.fake_guard import Event, FakeGuard
 from tests.agent.s3_server import S3Server
 from tests.agent.scripts import WAIT
 from tests.agent.test_travel import SAVES, _remote, _train, has_rclone, s3
@@ -105,6 +106,19 @@ PRINTS = SAVES.replace("import os", WAIT + "import os").replace(
 )
 
 
+def _is_of(name: str, saved: Event) -> bool:
+    return bool(saved["name"] == name)
+
+
+def let_go_on(vm: Vm, guard: FakeGuard, *steps: int) -> None:
+    """Lets the command go on after each of these saves, once it is in the bucket, and step 20 is known as the best."""
+    for step in steps:
+        guard.wait_for("saved", partial(_is_of, f"step-{step}"))
+        if step == 20:
+            guard.wait_for("best", lambda event: event["of_step"] == 20)
+        (vm.work / f"go-{step}").touch()
+
+
 def test_best_of_a_real_run_stays_in_the_bucket(vm: Vm, guard: FakeGuard, s3: S3Server) -> None:
     """The agent reads the metric in the output, spares the checkpoint, and reports it."""
     _train(
@@ -118,11 +132,7 @@ def test_best_of_a_real_run_stays_in_the_bucket(vm: Vm, guard: FakeGuard, s3: S3
         checkpoint={"keep": "2"},
     )
     vm.boot()
-    for step in range(10, 70, 10):
-        guard.wait_for("saved", lambda event, name=f"step-{step}": event["name"] == name)
-        if step == 20:
-            guard.wait_for("best", lambda event: event["of_step"] == 20)
-        (vm.work / f"go-{step}").touch()
+    let_go_on(vm, guard, 10, 20, 30, 40, 50, 60)
     assert guard.wait_for("exit")["code"] == 0
     assert {name.split("/")[0] for name in _remote(s3) if name.startswith("step")} == {"step-20", "step-50", "step-60"}
     reports: list[dict[str, Any]] = [event for event in guard.events if event["kind"] == "best"]

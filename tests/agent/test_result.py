@@ -12,7 +12,7 @@ from tests.agent.fake_guard import FakeGuard
 from tests.agent.published import MemoryStore, VmGone, marker, published
 from tests.agent.s3_server import S3Server
 from tests.agent.scripts import WAIT
-from tests.agent.test_best import PRINTS
+from tests.agent.test_best import PRINTS, let_go_on
 from tests.agent.test_publish import Held
 from tests.agent.test_travel import SAVES, _train, has_rclone, s3
 from tests.agent.torn import KINDS, WHERE, Kind
@@ -216,10 +216,12 @@ def _models(s3: S3Server) -> dict[str, bytes]:
     return {name.removeprefix("models/bert/"): content for name, content in seen.items()}
 
 
+@pytest.mark.long
 def test_best_of_a_real_run_is_published(vm: Vm, guard: FakeGuard, s3: S3Server) -> None:
     """The real agent, a real S3 server: the best is not among the newest two, and is the result."""
     _train(vm, s3, "step-10 step-20 step-30 step-40 step-50", PRINTS, **METRIC, **PUBLISH)
     vm.boot()
+    let_go_on(vm, guard, 10, 20, 30, 40, 50)
     end = guard.wait_for("exit")
     assert (end["reason"], end["code"]) == ("exited", 0)
     models = _models(s3)
@@ -276,11 +278,11 @@ def test_command_that_is_ended_when_flat_publishes(vm: Vm, guard: FakeGuard, s3:
         script,
         environment={"MODEL": model},
         outputs={"s3://lab/output": model},
-        cancel_grace_s=3.0,
         **METRIC,
         **PUBLISH,
     )
     vm.boot()
+    let_go_on(vm, guard, 10, 20)
     guard.wait_for("heartbeat", lambda event: "step 30 val_loss 30" in event["output"])
     guard.why, guard.is_to_cancel = "flat", True
     assert guard.wait_for("stopping")["why"] == "flat"
@@ -296,6 +298,7 @@ def test_cancelled_command_publishes_nothing(vm: Vm, guard: FakeGuard, s3: S3Ser
     script = STOPS.replace("CODE", "0")
     _train(vm, s3, "step-10 step-20", script, environment={"MODEL": str(vm.folder / "model")}, **METRIC, **PUBLISH)
     vm.boot()
+    let_go_on(vm, guard, 10)
     guard.wait_for("heartbeat", lambda event: "step 20 val_loss 1" in event["output"])
     guard.is_to_cancel = True
     guard.wait_for("stopping")

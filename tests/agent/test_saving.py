@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 from datetime import datetime, timedelta
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -80,13 +79,17 @@ def _wait_for_saves(guard: FakeGuard, count: int) -> None:
 
 @pytest.mark.parametrize("by", ["file", "SIGUSR1", "SIGUSR2"])
 def test_command_is_asked_for_a_save_at_each_interval(vm: Vm, guard: FakeGuard, by: str) -> None:
-    """It runs on, as do its processes without a handler; nothing is saved but on request."""
+    """It runs on, as do its processes without a handler; nothing is saved but on request.
+
+    Two requests that a busy command answers late may come close to each other, but there are no more of them.
+    """
     saved = _train(vm, by, save_every_s=0.5)
     vm.boot()
     _wait_for_saves(guard, 3)
     assert guard.kinds() == ["boot", "start"], "a fixed interval needs no word of the guard"
-    moments = sorted((one / "weights").stat().st_mtime for one in saved.iterdir())
-    assert min(later - earlier for earlier, later in pairwise(moments)) >= 0.5
+    moments = sorted(weights.stat().st_mtime for weights in saved.glob("*/weights"))
+    begun = datetime.fromisoformat(guard.wait_for("start")["started_at"]).timestamp()
+    assert len(moments) <= (moments[-1] - begun) / 0.5
 
 
 def test_guard_says_how_often_and_learns_how_long_a_save_takes(vm: Vm, guard: FakeGuard) -> None:

@@ -58,6 +58,7 @@ def test_a_note_that_was_changed_is_not_trusted(ground: StagedGround, *, is_gone
 
 def test_a_lost_vm_pays_again_for_no_more_than_two_batches(ground: StagedGround) -> None:
     """The last note tells what it staged."""
+    ground.batch_bytes = BATCH
 
     def wait(seconds: float) -> None:
         if ground.proxy.total > K * 3 // 4:

@@ -28,7 +28,6 @@ from costguard.db.transaction import Database
 from costguard.jobs.rows.recovery import interruptions
 from costguard.ledger.charging import Charged
 from costguard.ledger.record import Recorded
-from costguard.main.wire import families_of, metrics_of
 from costguard.model.access import Via
 from costguard.model.attempt import Interruption, Notice, Outcome
 from costguard.model.budget import FleetLimit, Scope
@@ -36,6 +35,7 @@ from costguard.model.delivery.webhook import WebhookState
 from costguard.model.job import JobState
 from costguard.model.money import Money
 from costguard.model.observation import Unread
+from costguard.processes.wire import families_of, metrics_of
 from costguard.reminders.watched import FleetPlan
 from costguard.web.meters import Meters
 

@@ -27,6 +27,7 @@ from tests.benchmarks.served import served_fleet
 from tests.benchmarks.spending import spending
 from tests.benchmarks.starting import starting
 from tests.benchmarks.storms import storms
+from tests.benchmarks.vertex import vertex
 from tests.benchmarks.watching import watching
 
 _VMS = 10_000
@@ -56,6 +57,7 @@ def _main(arguments: list[str]) -> None:
         "watching": watching,
         "bill": bill,
         "doctor": doctor,
+        "vertex": vertex,
         "history": history,  # COSTGUARD_HISTORY_ROWS=1000000000 takes 40 GB of disk
         "feed": feed,  # two first passes over 100,000 VMs; fewer: COSTGUARD_FEED_PROJECTS=50 COSTGUARD_FEED_SECONDS=30
         "load": load,  # ten minutes on each database

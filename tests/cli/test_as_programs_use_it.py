@@ -40,7 +40,7 @@ def fleet(sqlite_database: Database) -> Database:
     ("arguments", "code", "message", "next_step"),
     [
         (["job", "nosuch"], 1, "There is no job 'nosuch'.", "`costguard jobs --all`"),
-        (["show", "nosuch"], 1, "No VM nosuch was ever seen.", "`costguard ps --all`"),
+        (["show", "nosuch"], 1, "No VM or other resource nosuch was ever seen.", "`costguard ps --all`"),
         (["spend", "--from", "soon"], 2, "'soon' is not a UTC day", "`costguard spend --help`"),
         (["ps", "--nosuch"], 2, "No such option", "`costguard ps --help`"),
         (["nosuch"], 2, "No such command", "`costguard --help`"),

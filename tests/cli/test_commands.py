@@ -205,7 +205,7 @@ def test_days_and_times_are_taken_as_the_tables_show_them(fleet: Database, run: 
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (("ps", "--preset", "zzz"), "No VM fits. `costguard ps --all` shows"),
+        (("ps", "--preset", "zzz"), "No resource fits. `costguard ps --all` shows"),
         (("events", "--kind", "Nope"), "No event fits. `costguard events` alone shows"),
         (("lifetimes", "--owner", "x"), "No lifetime fits. `costguard lifetimes` alone shows"),
         (("prices", "--region", "mars"), "No price fits. `costguard prices` alone lists"),
@@ -221,7 +221,7 @@ def test_nothing_to_show_is_a_sentence(fleet: Database, run: Run, arguments: tup
 def test_nothing_recorded_yet_is_a_sentence_too(run: Run) -> None:
     """A new database blames no filter."""
     assert run("events").stdout == "No event is recorded yet.\n"
-    assert run("ps").stdout.startswith("No VM is recorded yet.\n")
+    assert run("ps").stdout.startswith("No resource is recorded yet.\n")
     assert "0 VMs, 0 running, $0.00 an hour" in run("ps").stdout
 
 

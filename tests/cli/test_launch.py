@@ -16,7 +16,7 @@ from tests.scripted import Script, scripted
 from typer.testing import CliRunner, Result
 
 from costguard.cli.app import app
-from costguard.cli.job.jobs import follow
+from costguard.cli.job.jobs import follow, is_done
 from costguard.cli.job.quotes import show_quote
 from costguard.cli.server import ServerClient, WrongUsage
 from costguard.errors import CostguardError, ServerUnreachable
@@ -154,7 +154,8 @@ def test_a_job_is_waited_for_until_it_is_over(script: Script) -> None:
     lost = [None] * TRIES
     script.answers = [(200, DETAIL), (200, recovers), *lost, *lost, (200, recovers), (200, failed)]
     lines: list[str] = []
-    made = follow(ServerClient(script.url, {}, lambda _: None), DETAIL, lines.append, lambda: None)
+    server = ServerClient(script.url, {}, lambda _: None)
+    made = follow(server, "job", DETAIL, lines.append, lambda: None, is_done)
     assert made["job"]["state"] == "failed"
     assert lines[:2] == ["llama: running. Attempt 2 runs in us-central1-b.", "llama: recovering. It was preempted."]
     assert "The job goes on" in lines[2]

@@ -45,7 +45,7 @@ def test_a_vm_is_asked_about_as_it_was_seen(fleet: Database, run: Run) -> None:
     ]
     assert stored[1].hours == 6
     several = run("stop", "twin", **ANA)
-    assert (several.returncode, "Several VMs are called twin" in several.stderr) == (1, True)
+    assert (several.returncode, "Several are called twin" in several.stderr) == (1, True)
     assert run("stop", "twin", "--project", "shop", **ANA).returncode == 0
     nobody = run("stop", "trainer-3")
     assert (nobody.returncode, "--owner: " in nobody.stderr) == (2, True)

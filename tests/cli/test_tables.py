@@ -169,6 +169,18 @@ def test_an_instance_that_was_not_read_says_so() -> None:
     assert "running? (not read)" in _text(console)
 
 
+def test_a_fleet_with_what_vertex_ai_runs_is_one_of_resources() -> None:
+    """The column and the total say so, each row says what it is, and one of VMs alone stays as it was."""
+    console, of_vms = _terminal(160), _terminal(160)
+    show_fleet(console, _fleet(name="fine-tune", kind="custom_job"))
+    show_fleet(of_vms, _fleet(kind="instance"))
+    assert _text(console).split()[0] == "Resource"
+    assert "fine-tune (custom job)" in _text(console)
+    assert "1 resource, 1 running" in _text(console)
+    assert _text(of_vms).split()[0] == "VM"
+    assert "1 VM, 1 running" in _text(of_vms)
+
+
 @pytest.mark.parametrize("terminal", [True, False])
 def test_watching_shows_the_fleet_afresh(terminal: bool) -> None:
     """Each wait is followed by a new answer, until the wait says to stop."""
@@ -292,3 +304,17 @@ def test_one_vm_tells_its_use_with_the_evidence(changed: dict[str, Any], shown: 
     show_vm(console, answer)
     (line,) = [line for line in _text(console).splitlines() if line.startswith("use")]
     assert line.removeprefix("use").strip() == shown
+
+
+def test_a_resource_of_vertex_ai_names_its_keeper_without_numbers() -> None:
+    """A cluster is named with its pool; what Vertex AI keeps is known by its kind."""
+    keeper = {"cluster": "", "name": "88", "pool": "99", "evidence": ["aiplatform.googleapis.com"]}
+    shared = {"gce_id": "1", "created_at": "2026-11-20T10:00:00Z", "created_by": "", "labels": {}, "unpriced": []}
+    lines = []
+    for kind, kept in (("deployed_model", {**keeper, "kind": "vertex"}), ("instance", {**keeper, "kind": "gke"})):
+        console = _terminal(120)
+        vm = _fleet(kind=kind, keeper=kept, **shared)["instances"][0]
+        show_vm(console, {"as_of": "2026-11-20T12:00:00Z", "instance": vm, "lifetimes": [], "storage": []})
+        (line,) = [line for line in _text(console).splitlines() if line.startswith("keeper")]
+        lines.append(line.removeprefix("keeper").strip())
+    assert lines == ["Vertex AI", "gke 88/99 (aiplatform.googleapis.com)"]

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from costguard.main.supervisor import Supervisor
+from costguard.processes.supervisor import Supervisor
 from costguard.settings.environment import DATABASE, SLACK_TOKEN, TOKEN, read_secrets
 
 PATIENCE = 60

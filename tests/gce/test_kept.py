@@ -16,7 +16,7 @@ from tests.gce.server import Answer, Asked, google_error, json_answer
 
 from costguard.errors import BadAnswer, CloudError, CloudUnavailable, KeptByAnother, PermissionDenied
 from costguard.keepers.reading import keeper_of
-from costguard.model.keeper import Keeper
+from costguard.model.keeper import COLAB_RUNTIME, Keeper, KeeperKind
 
 ROOT = "https://www.googleapis.com/compute/v1/projects/demo"
 ADDRESS = ("demo", "us-central1-a", "trainer-x1")
@@ -274,3 +274,21 @@ def test_an_operation_that_google_forgot_is_none(connect: Connect) -> None:
     setup = connect(lambda _: google_error(404, "notFound"))
     assert setup.cloud.kept_operation(book(), ADDRESS, "operation-17-c1") is None
     assert setup.cloud.kept_operation(keeper(created_by=ZONAL), ADDRESS, "7001") is None
+
+
+def test_a_runtimes_stop_that_is_refused_names_the_permission_that_google_wants(connect: Connect) -> None:
+    """No page of Google's says which one it takes, so its own words have to be in the message, with the command."""
+    wanted = "aiplatform.notebookRuntimes.stop"
+    words = f"Permission '{wanted}' denied on resource '//aiplatform.googleapis.com/projects/demo/x/12'."
+
+    def answer(request: Asked) -> Answer:
+        if request.path.endswith(":stop"):
+            return google_error(403, "forbidden", words)
+        return json_answer({"name": "x/12", "runtimeState": "RUNNING"})
+
+    kept = Keeper(KeeperKind.VERTEX, "12", "us-central1", product=COLAB_RUNTIME)
+    address, gce_id = ("demo", "us-central1", "notes"), "vertex.notebookRuntimes.us-central1.12"
+    with pytest.raises(PermissionDenied) as caught:
+        connect(answer).cloud.stop_kept(kept, address, gce_id, REQUEST)
+    assert wanted in str(caught.value)
+    assert "gcloud colab runtimes stop 12" in str(caught.value)

@@ -12,7 +12,8 @@ from tests.gce.server import Answer, Asked, google_error, json_answer
 from costguard.model.utilisation import Metric, Sample
 
 HOUR = timedelta(hours=1)
-_READ = set(Metric) - {Metric.POWER}  # Cloud Monitoring is not asked for power: the agent reads it
+# Cloud Monitoring is not asked for power, which the agent reads, nor for requests, which deployed models have.
+_READ = set(Metric) - {Metric.POWER, Metric.REQUESTS}
 
 
 def series(*values: Any, gce_id: str = "1", minute: int = 59) -> dict[str, Any]:

@@ -61,6 +61,8 @@ def test_a_job_on_a_persistent_resource_and_one_that_never_ran_bill_nothing() ->
     raw = raw_job(job((T4, 1)), "JOB_STATE_CANCELLED")
     del raw["startTime"]
     assert read("customJobs", raw) == []
+    raw["state"] = "JOB_STATE_CANCELLING"
+    assert [one.status.bills_machine for one in read("customJobs", raw)] == [False]
 
 
 def test_a_reservation_that_is_named_pays_compute_engine_and_a_fee() -> None:
@@ -122,6 +124,34 @@ def test_every_kind_is_in_the_ledger_with_its_owner_and_its_way_out(watched: Wat
         f"--region {REGION} --project {PROJECT}"
     )
     assert commands["warm-pool"].startswith("gcloud ai persistent-resources delete warm-pool")
+
+
+@pytest.mark.parametrize(
+    ("spec", "data"),
+    [
+        ({"diskSizeGb": "250", "diskType": "pd-balanced"}, (250, "colab-enterprise-pd-balanced")),
+        ({}, (100, "colab-enterprise-pd-standard")),
+        (None, (100, "colab-enterprise-pd-standard")),
+    ],
+    ids=["given", "defaults", "left-out"],
+)
+@pytest.mark.parametrize("state", ["RUNNING", "STOPPED"])
+def test_a_runtime_has_a_boot_disk_and_a_data_disk_also_while_it_is_stopped(
+    spec: dict[str, str] | None, data: tuple[int, str], state: str
+) -> None:
+    """The boot disk is 100 GiB of SSD and cannot be chosen (Google, "Runtimes and runtime templates")."""
+    raw = {
+        "name": f"projects/1/locations/{REGION}/notebookRuntimes/12",
+        "runtimeState": state,
+        "createTime": "2026-11-20T11:00:00Z",
+        "machineSpec": CPU,
+        **({} if spec is None else {"dataPersistentDiskSpec": spec}),
+    }
+    (one,) = read("notebookRuntimes", raw)
+    boot, disk = one.disks
+    assert (boot.name, boot.size_gib, boot.disk_type, boot.boot) == ("boot disk", 100, "colab-enterprise-pd-ssd", True)
+    assert (disk.name, disk.size_gib, disk.disk_type) == ("data disk", *data)
+    assert disk.created_at == datetime(2026, 11, 20, 11, tzinfo=UTC)
 
 
 def test_what_is_asked_for_and_read_is_what_google_describes() -> None:

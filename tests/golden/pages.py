@@ -16,7 +16,7 @@ from tests.browser import site
 from tests.golden.databases import migrated
 from tests.golden.page_text import PageText
 from tests.identity.provider import providing
-from tests.pages import story
+from tests.pages import story, vertex_story
 from tests.pages.test_sign_in import built, through_provider
 
 from costguard.access.tokens import NewToken, TokenService
@@ -110,6 +110,8 @@ def _pages() -> Iterator[tuple[str, str]]:
         yield from _of_a_fleet_to_a_viewer(database)
     with migrated() as database:
         yield from _of_a_troubled_fleet(database)
+    with migrated() as database:
+        yield from _of_resources(database)
     with migrated() as database, _browser(site.empty(database)) as browser:
         for name in _EMPTY:
             yield f"empty/{name.replace('/', '-') or 'now'}", _text(browser.get(f"/{name}"))
@@ -155,6 +157,15 @@ def _of_a_troubled_fleet(database: Database) -> Iterator[tuple[str, str]]:
         yield "troubled/prices", _text(browser.get("/prices"))
         for name, address in addresses.items():
             yield f"troubled/vm-{name}", _text(browser.get(address))
+
+
+def _of_resources(database: Database) -> Iterator[tuple[str, str]]:
+    """A fleet in which most is run by Vertex AI and Colab Enterprise."""
+    addresses = vertex_story.tell(database)
+    with _browser(site.empty(database)) as browser:
+        yield "resources/now", _text(browser.get("/"))
+        for name, address in addresses.items():
+            yield f"resources/{name}", _text(browser.get(address))
 
 
 def _signing_in() -> Iterator[tuple[str, str]]:

@@ -12,7 +12,7 @@ from tests.waiting import until
 
 from costguard.doctor.finding import SetupReport, Topic, needs
 from costguard.main.serve import SetupCheck
-from costguard.main.wire import Checked, Watcher, Wire
+from costguard.processes.wire import Checked, Watcher, Wire
 from costguard.settings import load
 
 AT = datetime(2026, 11, 28, 12, tzinfo=UTC)

@@ -18,6 +18,7 @@ from tests.serving import serving
 
 from costguard.db.tables import lifetimes
 from costguard.db.transaction import Database
+from costguard.keepers.origin import VERTEX
 from costguard.model.access import Role
 from costguard_client import Client
 from costguard_client.mcp.confirming import GOOD_FOR_S
@@ -28,6 +29,7 @@ from mcp import Client as Agent
 
 STOP = {"project": "lab", "gce_id": "4711", "reason": "nobody uses it"}
 HOUR = timedelta(hours=1)
+RUNTIME = "vertex.notebookRuntimes.us-central1.12"
 
 
 class Site:
@@ -48,6 +50,10 @@ def site(sqlite_database: Database) -> Iterator[Site]:
         rows.instance(connection, "slept", gce_id="4712", status="stopped")
         node = rows.instance(connection, "gke-1", gce_id="4713", labels={"goog-gke-node": ""})
         rows.lifetime(connection, node, NOW - 9 * HOUR)
+        runtime = rows.instance(
+            connection, "notes", gce_id=RUNTIME, origin={VERTEX: "notebookRuntimes/12"}, zone="us-central1"
+        )
+        rows.lifetime(connection, runtime, NOW - 9 * HOUR)
     lab = make_lab(sqlite_database)
     with serving(lab.app) as url:
         yield Site(lab, url)
@@ -169,13 +175,16 @@ def test_a_viewers_token_stores_no_request(site: Site) -> None:
         ({**STOP, "gce_id": "99"}, Words.MISSING),
         ({**STOP, "gce_id": "4712"}, Words.CONFLICT),
         ({**STOP, "gce_id": "4713"}, Words.CONFLICT),
+        ({**STOP, "gce_id": RUNTIME}, Words.CONFLICT),
+        ({**STOP, "gce_id": "vertex.notebookRuntimes.us-central1.13"}, Words.MISSING),
+        ({**STOP, "gce_id": "vertex.notebookRuntimes..13/../4711"}, Words.INVALID),
         ({**STOP, "gce_id": "../4711"}, Words.INVALID),
         ({**STOP, "project": ".."}, Words.INVALID),
         ({**STOP, "reason": ""}, Words.INVALID),
     ],
 )
 def test_what_cannot_be_stopped_is_said_plainly(site: Site, arguments: dict[str, str], said: Words) -> None:
-    """An unknown VM, one that does not run, one of GKE, and arguments that would leave their place in an address."""
+    """Unknown and stopped VMs, what has a keeper, and arguments that would leave an address are refused."""
 
     async def act(agent: Agent) -> Any:
         return await agent.call_tool("stop_vm", arguments)

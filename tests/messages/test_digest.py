@@ -280,7 +280,7 @@ def test_a_week_is_compared_with_the_week_before_where_that_was_watched(database
 def test_an_empty_ledger_has_a_digest_too(database: Database) -> None:
     """Every section is there, and empty."""
     result = composed(database, Rules({}))
-    assert result.headline == "$0.00 was spent. No VM is running now."
+    assert result.headline == "$0.00 was spent. Nothing is running now."
     assert all(lines == () for _, lines in result.sections)
 
 

@@ -115,4 +115,4 @@ def test_a_quiet_fleet_has_one_too(database: Database) -> None:
     watched(database)
     ran(database, "new", 1)
     content = composed(database)
-    assert (content.headline, content.sections) == ("No VM was past its limit or idle.", ())
+    assert (content.headline, content.sections) == ("Nothing was past its limit or idle.", ())

@@ -65,7 +65,7 @@ def test_all_lists_the_vms_a_person_may_stop(office: SlackHandlers, who: str, se
     subjects = {"of-ada": office.running("of-ada"), "of-nobody": office.running("of-nobody", owner="")}
     shown = office.handler.command(command("all", who))
     if seen is None:
-        assert shown == EphemeralContent("/gpu all is for operators and admins. /gpu lists your own VMs.")
+        assert shown == EphemeralContent("/gpu all is for operators and admins. /gpu lists your own.")
     else:
         assert set(office.listed) == {subjects[name] for name in seen}
 

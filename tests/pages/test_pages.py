@@ -208,7 +208,7 @@ def test_an_empty_database_says_what_happens_next(client: TestClient) -> None:
     """Before the first pass the page says that nothing was read, not that nothing is there."""
     text = tidy(page_of(client, "/").text)
     assert "Nothing has been read yet" in text
-    assert "No VM has been seen yet." in text
+    assert "Nothing has been seen yet." in text
     assert "No spend on these days." in tidy(page_of(client, "/spend").text)
 
 
@@ -216,8 +216,8 @@ def test_an_empty_fleet_and_empty_filters_are_told_apart(database: Database, cli
     """No VM at all is good news; no match has a way back."""
     with database.write() as connection:
         rows.project(connection, "lab")
-    assert "There are no VMs, so nothing bills." in page_of(client, "/").text
-    assert "No VM matches these filters." in page_of(client, "/?preset=t4").text
+    assert "The fleet is empty, so nothing bills." in page_of(client, "/").text
+    assert "Nothing matches these filters." in page_of(client, "/?preset=t4").text
 
 
 def test_old_and_failed_looks_are_loud(database: Database, client_with: Callable[..., TestClient]) -> None:

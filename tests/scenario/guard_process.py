@@ -15,7 +15,7 @@ from tests.web_forks import WebForks, forks
 
 from costguard.cli.demo import cloud as demo_cloud
 from costguard.main.serve import service
-from costguard.main.web_process import start_web_processes
+from costguard.processes.web_process import start_web_processes
 from costguard.settings import load
 
 TOKEN = "a-token-for-tests-alone"

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from tests.forked_guard import start
 from tests.scenario.fleet import body, price_list
-from tests.waiting import until
+from tests.waiting import PATIENCE_S, until
 
 from costguard.clock import SystemClock
 from costguard_sandbox.clock import ManualClock
@@ -44,6 +44,7 @@ def settings(tmp_path: Path) -> Iterator[Path]:
             f"""
 [watch]
 projects = ["acme-training"]
+every = "10s"
 [database]
 url = "sqlite:///{tmp_path}/costguard.db"
 [server]
@@ -83,7 +84,7 @@ def _serve_for_a_pass(settings: Path) -> None:
     try:
         until(lambda: process.poll() is not None or "UPDATE projects" in _written(settings.with_name("costguard.db")))
         process.send_signal(signal.SIGTERM)
-        assert process.wait(timeout=60) == 0, log.read_text()
+        assert process.wait(timeout=PATIENCE_S) == 0, log.read_text()
     finally:
         process.kill()
 

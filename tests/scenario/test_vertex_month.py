@@ -6,10 +6,12 @@ import random
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime, timedelta
+from fractions import Fraction
 from functools import partial
 from typing import Any
 
-from sqlalchemy import select
+import pytest
+from sqlalchemy import func, select
 from tests.gce.conftest import Waits
 from tests.scenario.books import assert_consistent, total_spend
 from tests.within import charge_due
@@ -17,7 +19,7 @@ from tests.within import charge_due
 from costguard.access.rules import Rules
 from costguard.daemon.looker import LookPace
 from costguard.daemon.reconcile import Reconciler
-from costguard.db.tables import instances, lifetimes
+from costguard.db.tables import charges, instances, lifetimes, storage_spans
 from costguard.db.transaction import Database
 from costguard.gce.client import ComputeCloud
 from costguard.gce.prices import CatalogPrices
@@ -34,7 +36,7 @@ from costguard_sandbox.server import running
 from costguard_sandbox.world import World
 
 START = datetime(2026, 10, 30, 17, tzinfo=UTC)
-LOOK, CENT = timedelta(minutes=30), 10_000_000
+LOOK, SECOND, CENT = timedelta(minutes=30), timedelta(seconds=1), 10_000_000
 PROJECT = "acme-training"
 REGIONS = ("us-central1", "europe-west4")
 T4 = {"machineType": "n1-standard-8", "acceleratorType": "NVIDIA_TESLA_T4", "acceleratorCount": 1}
@@ -140,3 +142,91 @@ def test_a_month_of_jobs_costs_what_the_meter_says(sqlite_database: Database) ->
         assert (row.end_is_estimate, row.unpriced) == (False, "")
     assert len(rows) == len(metered)
     assert abs(spent - sum(bill.nanos for bill in metered)) < CENT // 2
+
+
+def test_a_stopped_runtime_bills_its_disks_until_it_is_deleted(sqlite_database: Database) -> None:
+    """The ledger agrees with the meter to the cent, and the disks go on where the machine does not."""
+    world = made_world()
+    with guarded(sqlite_database, world) as guard:
+        world.advance(LOOK)
+        guard.run()
+        runtime = world.vertex.runtime(PROJECT, REGIONS[1], "notes", "ana@example.com", T4, disk=(500, "pd-balanced"))
+
+        def pass_hours(hours: int) -> None:
+            for _ in range(2 * hours):
+                world.advance(LOOK)
+                guard.run()
+
+        def ask(verb: str) -> None:
+            world.vertex.ask(PROJECT, REGIONS[1], "notebookRuntimes", runtime.id, verb, {})
+
+        pass_hours(3)
+        ask("stop")
+        pass_hours(40)
+        with sqlite_database.read() as connection:
+            stopped = connection.execute(select(storage_spans).order_by(storage_spans.c.name)).all()
+        ask("delete")
+        pass_hours(6)
+    with sqlite_database.write() as connection:
+        charge_due(connection, world.now)
+        assert_consistent(connection)
+        spans = connection.execute(select(storage_spans).order_by(storage_spans.c.name)).all()
+        of_disks = select(func.sum(charges.c.amount_nanos)).where(charges.c.span == "storage")
+        disks = connection.scalar(of_disks)
+    assert [(span.name, span.resource, span.size_mib, span.ended_at) for span in stopped] == [
+        ("boot disk", "disk:colab-enterprise-pd-ssd", 100 * 1024, None),
+        ("data disk", "disk:colab-enterprise-pd-balanced", 500 * 1024, None),
+    ]
+    (bill,) = thing_bills(world.vertex.ever, world.prices, world.now)
+    (there,) = runtime.there
+    assert there.ended is not None
+    assert {span.started_at for span in spans} == {there.began}
+    for span in spans:
+        assert span.unpriced == ""
+        assert span.ended_at - there.ended <= LOOK  # the look that did not find it any more
+    metered = sum(part.exact for resource, part in bill.resources.items() if resource.startswith("colab|disk:"))
+    as_long = Fraction((spans[0].ended_at - there.began) / SECOND) / Fraction((there.ended - there.began) / SECOND)
+    assert abs(disks - metered * as_long) < CENT  # the hours at the end are of a longer month
+    assert disks > 4 * CENT
+
+
+def _runs_of(database: Database) -> list[Any]:
+    with database.write() as connection:
+        assert_consistent(connection)
+        return list(connection.execute(select(lifetimes).order_by(lifetimes.c.started_at)).all())
+
+
+@pytest.mark.parametrize("end", ["goes-on", "is-lost", "is-cancelled"])
+def test_a_spot_job_is_not_billed_while_it_waits_for_machines_again(sqlite_database: Database, end: str) -> None:
+    """The look that shows it ends the first run, or begins the next."""
+    world, look = made_world(), timedelta(minutes=1)
+    with guarded(sqlite_database, world) as guard:
+
+        def pass_minutes(minutes: int) -> None:
+            for _ in range(minutes):
+                world.advance(look)
+                guard.run()
+
+        pass_minutes(2)
+        job = world.vertex.custom_job(PROJECT, REGIONS[0], "train", spec(A100, 1, "SPOT"))
+        pass_minutes(60)
+        world.vertex.preempt(job, timedelta(hours=2), is_lost=end == "is-lost")
+        pass_minutes(60)
+        waiting = _runs_of(sqlite_database)
+        if end == "is-cancelled":
+            world.vertex.ask(PROJECT, REGIONS[0], "customJobs", job.id, "cancel", {})
+        pass_minutes(90)
+        if end == "goes-on":
+            world.vertex.ask(PROJECT, REGIONS[0], "customJobs", job.id, "cancel", {})
+            pass_minutes(30)
+        runs = _runs_of(sqlite_database)
+    (first,) = waiting
+    assert first.started_at == job.runs[0].began
+    assert first.end_is_estimate
+    assert timedelta(0) <= first.ended_at - job.runs[0].ended <= 2 * look
+    assert len(runs) == len(job.runs) == (2 if end == "goes-on" else 1)
+    assert runs[0] == first
+    if end == "goes-on":
+        second, true = runs[1], job.runs[1]
+        assert timedelta(0) <= second.started_at - true.began <= 2 * look
+        assert (second.ended_at, second.end_is_estimate) == (true.ended, False)

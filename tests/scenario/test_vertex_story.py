@@ -11,14 +11,17 @@ import pytest
 from sqlalchemy import select
 from tests.scenario.slack_story import HOUR, MINUTE, PROJECT, Story, buttons, shown, story
 
-from costguard.db.tables import lifetimes
+from costguard.db.tables import lifetimes, utilisation
 from costguard_sandbox.gce.vertex import ManagedThing
 from costguard_sandbox.gce.vertex.resources import Vertex
+from costguard_sandbox.gce.vm import Load
 
 REGION = "us-central1"
 T4 = {"machineType": "n1-standard-8", "acceleratorType": "NVIDIA_TESLA_T4", "acceleratorCount": 1}
 POOL = {"machineSpec": T4, "replicaCount": "1"}
 THROUGH = {"shadow": False, "stop_through": ["vertex"]}
+LONG: dict[str, Any] = {"t4": {"limit": "48h", "remind_every": "4h", "idle": {"window": "2h"}}}
+UNMEASURED = "its use is not known: Colab Enterprise has no metric of it; "
 DAY_LIMIT: dict[str, Any] = {"t4": {"limit": "8h", "remind_every": "4h"}}
 
 
@@ -58,7 +61,7 @@ def _forgotten(
     [
         (_job, "custom job", "cancelled, for good"),
         (_model, "deployed model", "undeployed from its endpoint"),
-        (_runtime, "Colab Enterprise runtime", "its data disk stays"),
+        (_runtime, "Colab Enterprise runtime", "its disks stay and are billed"),
     ],
     ids=["job", "model", "runtime"],
 )
@@ -99,3 +102,28 @@ def test_without_the_setting_the_command_is_shown_instead_of_the_button(sqlite_u
         assert "stop" not in buttons(reminder)
         assert "gcloud ai custom-jobs cancel" in shown(reminder)
         assert thing.runs[-1].ended is None
+
+
+def test_a_deployed_model_without_requests_is_reminded_of_as_idle(sqlite_url: str) -> None:
+    """The message says what shows it; a model that answers requests, and a runtime that nothing measures, are left."""
+    watch, idle = {"vertex_regions": [REGION]}, {"enabled": True}
+    with story(sqlite_url, watch=watch, enforcement=THROUGH, idle=idle, presets=LONG) as team:
+        vertex = team.world.vertex
+        vertex.enabled.add(PROJECT)
+        forgotten, used, notes = _model(vertex), vertex.deploy(PROJECT, REGION, "live", "mistral", T4), _runtime(vertex)
+        forgotten.loads.append((team.now, Load.IDLE))
+        for thing in (forgotten, used, notes):
+            thing.shown["labels"] = {"owner": "ana"}
+        team.later(5 * HOUR, every=HOUR / 2)
+        reminder = team.only()
+        assert "llama" in shown(reminder)
+        assert "no request, and GPU under 5 %" in shown(reminder)
+        team.press(reminder, "stop")
+        team.later(10 * MINUTE, every=timedelta(minutes=2))
+        assert forgotten.runs[-1].ended is not None
+        assert used.runs[-1].ended is None
+        with team.guard.database.read() as connection:
+            said = connection.execute(select(utilisation.c.state, utilisation.c.sentence)).all()
+        assert ("unknown", f"{UNMEASURED}whether Colab stops it without activity is not known") in {
+            tuple(one) for one in said
+        }

@@ -19,6 +19,7 @@ from costguard.ledger import charging
 from costguard.ledger.accrual import accrual_at
 from costguard.ledger.labels import label_history
 from costguard.ledger.labels.label_history import LabelChange
+from costguard.ledger.running.running_totals import catch_up
 from costguard.model.budget import LabelFilter, Scope
 from costguard.spend.label_spend import LabelSpend, spend_by_label
 from costguard.spend.spend import Spend, spend
@@ -32,7 +33,15 @@ _FIRST, _LAST = (NOW - 9 * _DAY).date(), NOW.date()
 _NOTHING = Amounts(0, 0, 0, 0)
 _VALUES = st.sampled_from([None, "", "a", "b"])
 _CHANGES = st.dictionaries(st.integers(0, 200 * 3600).map(lambda s: NOW - s * _SECOND), _VALUES, max_size=4)
-_VMS = st.tuples(_VALUES, _CHANGES, st.integers(1, 200 * 3600), st.none() | st.integers(1, 100 * 3600))
+# All of it has a price, all but the GPU, or nothing.
+_SHAPES: list[dict[str, Any]] = [{}, {}, {**rows.N1, "gpu_type": "nvidia-l4", "gpu_count": 1}, rows.H100]
+_VMS = st.tuples(
+    _VALUES,
+    _CHANGES,
+    st.integers(1, 200 * 3600),
+    st.none() | st.integers(1, 100 * 3600),
+    st.sampled_from(range(len(_SHAPES))),
+)
 
 
 def _run(
@@ -118,7 +127,7 @@ def test_vm_without_a_price_is_counted_under_its_label(database: Database) -> No
         rows.prices(connection)
         _run(connection, 1, "a", NOW - 2 * _HOUR, None, **rows.H100)
     labelled, whole = _read(database)
-    assert labelled["a"].unpriced == len(whole.unpriced) > 0
+    assert labelled["a"].unpriced == whole.unpriced > 0
 
 
 def test_filter_counts_only_the_time_in_which_the_value_held(database: Database) -> None:
@@ -144,9 +153,9 @@ def test_unpriced_vm_counts_under_each_value_that_it_had(database: Database) -> 
         vm = _run(connection, 1, "a", NOW - 4 * _HOUR, None, **rows.H100)
         _changed(connection, vm, NOW - 2 * _HOUR, "b")
     labelled, whole = _read(database)
-    gaps = len(whole.unpriced)
+    gaps = whole.unpriced
     assert {value: row.unpriced for value, row in labelled.items()} == {"a": gaps, "b": gaps}
-    counted = {value: len(_filtered(database, value)[0].unpriced) for value in ("a", "b", None)}
+    counted = {value: _filtered(database, value)[0].unpriced for value in ("a", "b", None)}
     assert counted == {"a": gaps, "b": gaps, None: 0}
     assert gaps > 0
 
@@ -155,25 +164,27 @@ def test_unpriced_vm_counts_under_each_value_that_it_had(database: Database) -> 
 @given(vms=st.lists(_VMS, max_size=5))
 def test_values_add_up_to_the_whole(
     sqlite_database: Database,
-    vms: list[tuple[str | None, dict[datetime, str | None], int, int | None]],
+    vms: list[tuple[str | None, dict[datetime, str | None], int, int | None, int]],
 ) -> None:
-    """No nano-dollar and no second is lost or counted twice, whatever changed when, and whatever is charged."""
+    """No nano-dollar, no second and nothing without a price is lost or counted twice, whatever changed when, and
+    whatever is charged.
+    """
     with sqlite_database.write() as connection:
         for table in (
             *(tables.label_changes, tables.charges, tables.lifetimes, tables.storage_spans, tables.instances),
             *(tables.daily_spend, tables.daily_totals, tables.daily_owners, tables.daily_spot),
             tables.daily_presets,
-            *(tables.daily_spot_totals, tables.running_totals, tables.prices),
+            *(tables.daily_spot_totals, tables.running_totals, tables.burn_rates, tables.prices),
         ):
             connection.execute(table.delete())
         rows.prices(connection)
-        for number, (value, changes, back, lasted) in enumerate(vms):
+        for number, (value, changes, back, lasted, shape) in enumerate(vms):
             began = NOW - back * _SECOND
             ended_at = None if lasted is None else min(NOW, began + lasted * _SECOND)
-            vm = _run(connection, number, value, began, ended_at)
+            vm = _run(connection, number, value, began, ended_at, **_SHAPES[shape])
             for at, old in changes.items():
                 _changed(connection, vm, at, old)
-    for _ in ("accruing", "charged"):
+    for then in (lambda: charging.charge_due(sqlite_database, NOW), lambda: catch_up(sqlite_database, NOW), None):
         labelled, whole = _read(sqlite_database)
         for part in ("machine", "gpu", "storage"):
             nanos = sum(getattr(row.amounts, part).nanos for row in labelled.values())
@@ -183,6 +194,8 @@ def test_values_add_up_to_the_whole(
             spent, by_vm = _filtered(sqlite_database, value, Grouping.DAY, Grouping.OWNER)
             row = labelled.get(value)
             assert spent.total == (_NOTHING if row is None else row.amounts)
+            assert spent.unpriced == (0 if row is None else row.unpriced)
             assert sum(vm.amounts.total.nanos for vm in by_vm) == spent.total.total.nanos
             assert sum(row.amounts.total.nanos for row in spent.rows) == spent.total.total.nanos
-        charging.charge_due(sqlite_database, NOW)
+        if then is not None:
+            then()

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from sqlalchemy import Connection, select
 from tests.api import rows
 from tests.api.rows import NOW
+from tests.within import keep_rates
 
 from costguard.db import tables
 from costguard.db.transaction import Database
@@ -23,8 +24,9 @@ from costguard.ledger.accrual import Accrual, AccruingSpan, accrual_at, figures_
 from costguard.ledger.pricing import Bill
 from costguard.model.budget import Scope
 from costguard.model.lifetime import Lifetime
-from costguard.spend.spend import live
+from costguard.spend.spend import days_of_span, live
 from costguard.spend.spend_rows import day_start
+from costguard.spend.unpriced.gaps import gap_groups, gaps
 
 DAY, HOUR, SECOND = timedelta(days=1), timedelta(hours=1), timedelta(seconds=1)
 MIDNIGHT = NOW.replace(hour=0)
@@ -33,13 +35,13 @@ TODAY = NOW.date()
 
 @dataclass(frozen=True)
 class Span:
-    """A run with its disk. Both may be charged up to a midnight; without a price, nothing of the run is charged."""
+    """A run with its disk. Both may be charged up to a midnight."""
 
     started_at: datetime
     lasted: timedelta | None
     charged_days: int
     owner: str
-    is_priced: bool
+    priced: str  # "whole", "partly" or "none" of the run
 
 
 SPANS = st.builds(
@@ -48,23 +50,31 @@ SPANS = st.builds(
     lasted=st.none() | st.integers(0, 60 * 3600).map(lambda seconds: seconds * SECOND),
     charged_days=st.integers(0, 5),
     owner=st.sampled_from(["ada@lab.example", "ben@lab.example", ""]),
-    is_priced=st.integers(0, 5).map(bool),
+    priced=st.sampled_from(["whole", "whole", "partly", "none"]),
 )
+SHAPES: dict[str, dict[str, Any]] = {
+    "whole": {},
+    "partly": {**rows.N1, "gpu_type": "nvidia-l4", "gpu_count": 1},
+    "none": rows.H100,
+}
+RECORDED = "No price is known."
 QUESTIONS = st.tuples(st.integers(-90, 1), st.integers(0, 90), st.sampled_from([(), ("owner",), ("owner", "job")]))
 
 
 def store(connection: Connection, number: int, span: Span) -> None:
-    shape: dict[str, Any] = {} if span.is_priced else rows.H100
+    shape = SHAPES[span.priced]
     ended_at = None if span.lasted is None else min(NOW, span.started_at + span.lasted)
     # As passes leave it: what ended within the last two days may wait for its charges.
     if ended_at is not None and ended_at < NOW - 47 * HOUR:
         ended_at = None
     charged_to = MIDNIGHT - (span.charged_days - 1) * DAY
-    is_charged = span.is_priced and span.charged_days and span.started_at < charged_to <= (ended_at or NOW)
+    is_charged = span.charged_days and span.started_at < charged_to <= (ended_at or NOW)
     charged = {"charged_to": charged_to if is_charged else None, "ended_at": ended_at, "owner": span.owner}
     vm = rows.instance(connection, f"vm-{number}", gce_id=str(number), owner=span.owner, **shape)
-    rows.lifetime(connection, vm, span.started_at, **charged, **shape)
-    rows.storage(connection, vm, span.started_at, **charged)
+    unpriced = RECORDED if is_charged and span.priced != "whole" else ""
+    rows.lifetime(connection, vm, span.started_at, unpriced=unpriced, **charged, **shape)
+    kind: dict[str, Any] = {"resource": None} if span.priced == "none" else {}
+    rows.storage(connection, vm, span.started_at, unpriced=RECORDED if kind and is_charged else "", **charged, **kind)
 
 
 def each_span(connection: Connection) -> Sequence[AccruingSpan]:
@@ -89,35 +99,65 @@ def one_by_one(
 
 
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(spans=st.lists(SPANS, max_size=8), questions=st.lists(QUESTIONS, min_size=1, max_size=4))
+@given(spans=st.lists(SPANS, max_size=8), questions=st.lists(QUESTIONS, min_size=1, max_size=4), are_kept=st.booleans())
 def test_every_range_is_what_its_spans_run_up(
-    sqlite_database: Database, spans: list[Span], questions: list[tuple[int, int, tuple[str, ...]]]
+    sqlite_database: Database, spans: list[Span], questions: list[tuple[int, int, tuple[str, ...]]], are_kept: bool
 ) -> None:
-    """The ranges and groupings give, in any order, to the nano-dollar what each span's own bill says."""
+    """The ranges and groupings give, in any order, to the nano-dollar what each span's own bill says, whether rates are
+    kept or not.
+    """
     with sqlite_database.write() as connection:
-        for table in (tables.lifetimes, tables.storage_spans, tables.instances, tables.prices):
+        for table in (
+            *(tables.lifetimes, tables.storage_spans, tables.instances),
+            *(tables.running_totals, tables.burn_rates, tables.prices),
+        ):
             connection.execute(table.delete())
         rows.prices(connection)
         for number, span in enumerate(spans):
             store(connection, number, span)
+        if are_kept:
+            keep_rates(connection, NOW)
         accrual = accrual_at(connection, NOW)
         for back, length, whose in questions:
             first = TODAY + back * DAY
             last = first + length * DAY
             by_day_and_owner: dict[tuple[date, str], list[int]] = {}
             answer = live(connection, accrual, first, last, Scope(), whose)
-            for day, (_, attribution, _), amounts in answer.figures:
+            for day, (_, attribution, _), amounts in answer:
                 owner = attribution.owner if "owner" in whose else ""
                 sums = by_day_and_owner.setdefault((day, owner), [0, 0, 0, 0])
                 parts = amounts.machine.nanos, amounts.gpu.nanos, amounts.storage.nanos, amounts.seconds
                 sums[:] = [one + other for one, other in zip(sums, parts, strict=True)]
             by_day_and_owner = {key: sums for key, sums in by_day_and_owner.items() if any(sums)}
             assert by_day_and_owner == one_by_one(connection, accrual, first, last, whose)
-            assert {(gap.kind, gap.id, gap.reason) for gap in answer.unpriced} == {
-                (kind, span_id, reason)
-                for span in each_span(connection)
-                for kind, span_id, reason in missing(span, accrual, day_start(first), day_start(last) + DAY)
-            }
+            compare_gaps(connection, accrual, first, last)
+
+
+def compare_gaps(connection: Connection, accrual: Accrual, first: date, last: date) -> None:
+    """Compares what could not be priced, listed and counted, with what each span says."""
+    start, end = day_start(first), day_start(last) + DAY
+    expected = {
+        (kind, row.id, RECORDED)
+        for kind, table in (("lifetime", tables.lifetimes), ("storage", tables.storage_spans))
+        for row in connection.execute(select(table).where(table.c.unpriced != ""))
+        if row.started_at < end and (row.ended_at is None or row.ended_at > start)
+    }
+    for span in each_span(connection):
+        if not span.unpriced:
+            expected.update(missing(span, accrual, start, end))
+    listed = gaps(connection, accrual, first, last, Scope())
+    assert {(gap.kind, gap.id, gap.reason) for gap in listed} == expected
+    assert len(listed) == len(expected)
+    for most in (1, 3):
+        assert gaps(connection, accrual, first, last, Scope(), most) == listed[:most]
+    groups = gap_groups(connection, accrual, first, last, Scope())
+    counted: Counter[tuple[date | None, str]] = Counter()
+    for group in groups:
+        counted[None, group.owner] += group.number
+        counted.update({(day, group.owner): group.number for day in group.days(first, last, NOW)})
+    assert counted == Counter(
+        (day, gap.attribution.owner) for gap in listed for day in (None, *days_of_span(gap, first, last, NOW))
+    )
 
 
 def missing(
@@ -138,4 +178,4 @@ def test_a_days_figure_is_the_same_in_every_range(sqlite_database: Database) -> 
         rows.lifetime(connection, vm, MIDNIGHT - 10 * SECOND, ended_at=MIDNIGHT - 5 * SECOND)
         for first in (TODAY - DAY, TODAY):
             answer = live(connection, accrual_at(connection, NOW), first, TODAY, Scope(), ())
-            assert sum(amounts.seconds for day, _, amounts in answer.figures if day == TODAY) == 50
+            assert sum(amounts.seconds for day, _, amounts in answer if day == TODAY) == 50

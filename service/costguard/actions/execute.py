@@ -106,9 +106,13 @@ class Step(Protocol):
 
 
 class StepDefaults:
-    """The parts that most steps share."""
+    """The parts that most steps share: they look first, and their intent was committed when they were decided on."""
 
     __slots__ = ()
+
+    @property
+    def begins_with(self) -> CallKind:
+        return CallKind.READ
 
     @property
     def fresh_s(self) -> float | None:
@@ -117,6 +121,9 @@ class StepDefaults:
     @property
     def following(self) -> Step | None:
         return None
+
+    def intend(self, connection: Connection, now: datetime) -> bool:  # noqa: ARG002 as all steps have it
+        return True
 
 
 _Item = TypeVar("_Item", Note, Step)

@@ -41,14 +41,14 @@ class ProjectOut(Out):
     operations_through_at: Moment | None = Field(description="Operations, and who started them, are known up to here.")
     is_stale: bool = Field(description="True: the last complete read is older than it should be, or there is none.")
     is_listed: bool = Field(description="True: the settings list it. False: it is watched because a search found it.")
-    found_at: Moment | None = Field(description="The first search that found it; null: none has.")
-    last_found_at: Moment | None = Field(description="The last search that found it.")
+    found_at: Moment | None = Field(description="The time of the first search that found it; null: none has.")
+    last_found_at: Moment | None = Field(description="The time of the last search that found it.")
     missing_since: Moment | None = Field(
         description="The first complete search since then that did not show it. It stays watched while it may have VMs."
     )
     refused_since: Moment | None = Field(
-        description="The moment from which it refuses to be read, as `unread` says; null: it answers. One that was "
-        "found and refuses is asked every ten minutes at least."
+        description="The time since when it has refused to be read, as `unread` says; null: it answers. A discovered "
+        "project that refuses is asked at least every ten minutes."
     )
     unread: list[UnreadOut]
 
@@ -58,9 +58,11 @@ class SearchedPlaceOut(Out):
 
     place: str = Field(examples=["organizations/123456789012"])
     tried_at: Moment
-    searched_at: Moment | None = Field(description="The last search that came to its end; null: there was none.")
+    searched_at: Moment | None = Field(description="The time of the last complete search; null: there was none.")
     project_count: int = Field(description="The number of projects with VMs, TPU nodes or reservations in it.")
-    failed_since: Moment | None = Field(description="null: the last search came to its end.")
+    failed_since: Moment | None = Field(
+        description="The time since when searches have failed; null: the last one was complete."
+    )
     failure: str = Field(description="The reason why the last search failed, with what mends it.")
 
 

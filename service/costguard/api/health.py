@@ -40,20 +40,20 @@ class ProjectHealthOut(Out):
     age_seconds: Seconds | None = read_from("age")
     is_stale: bool
     doubt: ListingReason | None = Field(
-        description="The reason why every pass lists the project. Null: its events come, and it is listed at its turn."
+        description="The reason why every pass lists the project; null: its events come, and it is listed in turn."
     )
     is_unread: bool = read_from(
         "look.is_unread", description="True: the last read failed completely; `unread` has the reason and the fix."
     )
     holder: str | None = Field(description="The replica that watches it; null: none does at the moment.")
-    held_since: Moment | None = Field(description="The moment from which that replica has watched it.")
+    held_since: Moment | None = Field(description="The time since when that replica has watched it.")
 
 
 class FeedOut(Out):
     """The subscription that events come through."""
 
     subscription: str = read_from("subscription.name")
-    is_alive: bool = Field(description="Whether what is published to its topic comes through soon.")
+    is_alive: bool = Field(description="Whether messages published to its topic arrive soon.")
     heartbeat_age_seconds: Seconds | None = read_from(
         "heartbeat_age", description="The time since the newest heartbeat that came back was sent."
     )
@@ -62,15 +62,17 @@ class FeedOut(Out):
         "subscription.unread", description="Messages that Pub/Sub holds; null where that is not known."
     )
     oldest_unread_seconds: Seconds | None = read_from("unread_age")
-    entries: int = Field(description="Audit entries that ever came, those that came again among them.")
-    doubled: int = Field(description="Entries that came again.")
+    entries: int = Field(description="All audit entries that arrived, including repeats.")
+    doubled: int = Field(description="Audit entries that arrived more than once.")
     missed: int = Field(description="Operations that a listing showed and whose entry had not come.")
     events: int = Field(description="Events that were recorded in the last whole hour.")
     late_half_seconds: int | None = Field(
         description="Half of these events were in the ledger within so many seconds; null: later than 15 minutes."
     )
     late_most_seconds: int | None = Field(description="The same for 95 of 100.")
-    month_cost: Usd | None = Field(description="Pub/Sub's price of a month such as the last day, without what is free.")
+    month_cost: Usd | None = Field(
+        description="Pub/Sub's price of a month at the last day's volume, beyond what is free."
+    )
     error: str = read_from("subscription.error", description="The answer of Pub/Sub to the last pull, if it failed.")
 
 
@@ -82,20 +84,20 @@ class ListingsOut(Out):
         description="Requests to Google's lists in the last whole hour; null while no whole hour was counted."
     )
     requests_per_hour_in_every_pass: int | None = Field(
-        description="The same with every project listed in every pass, as where no events come."
+        description="The same if every pass listed every project, as it does without events."
     )
     holders: Mapping[str, int] = Field(description="The number of projects that each replica watches.")
     unheld: int = Field(description="Projects that no replica watches at this moment.")
 
 
 class ProjectCountsOut(Out):
-    """Each project is counted once."""
+    """The projects by the outcome of their last look; each is counted once."""
 
     watched: int
-    completely_read: int = Field(description="Completely read, and lately.")
-    partly_read: int = Field(description="A zone or a list was missed; see `unread`.")
+    completely_read: int = Field(description="Projects that were read completely, and lately.")
+    partly_read: int = Field(description="Projects of which the last look missed a zone or a list; see `unread`.")
     late: int = Field(description="Projects that were not read completely for too long, though Google refuses nothing.")
-    not_read: int = Field(description="Nothing of them was read by the last look; see `unread`.")
+    not_read: int = Field(description="Projects of which the last look read nothing; see `unread`.")
     oldest_age_seconds: Seconds | None = read_from("oldest_age", description="The age of the oldest complete read.")
 
 
@@ -123,7 +125,9 @@ class ReadyDetailResponse(ReadyResponse):
     project_counts: ProjectCountsOut
     projects: Sequence[ProjectHealthOut]
     unread: list[UnreadOut]
-    feed: FeedOut | None = read_from("watch.feed", description="Null where no events are pulled.")
+    feed: FeedOut | None = read_from(
+        "watch.feed", description="The subscription that events come through; null: none are pulled."
+    )
     listings: ListingsOut = read_from("watch")
     prices_age_seconds: Seconds | None = read_from("prices_age")
     slack_refused: Mapping[str, int] = Field(
@@ -172,12 +176,12 @@ def readyz(deps: Given, request: Request, response: Response) -> Readiness:
 
 class FindingOut(Out):
     topic: Topic
-    name: str = Field(description="Stable, such as `compute.disks.list`.")
-    where: str = Field(description="A project, a bucket, a channel; empty where it is about all.")
+    name: str = Field(description="The stable name, such as `compute.disks.list`.")
+    where: str = Field(description="The project, bucket or channel; empty: it concerns all.")
     state: CheckState
     sentence: str
     command: str = Field(
-        description="The command or the words that mend it, or would find it out; empty where nothing is to be done."
+        description="The command or advice that mends it or finds it out; empty: nothing is to be done."
     )
 
 
@@ -185,13 +189,13 @@ class SetupOut(Out):
     """The findings of a check. Without any, the check has not ended, or this server makes none."""
 
     as_of: Moment | None
-    state: CheckState | None = Field(description="The worst of all; null while nothing is known.")
+    state: CheckState | None = Field(description="The worst state of all findings; null: nothing is known yet.")
     findings: Sequence[FindingOut]
 
 
 @setup_router.get("/doctor", summary="Read what the set-up needs", operation_id="getSetup")
 def setup(deps: Given) -> SetupOut:
-    """Google, Slack and the server's own computer, as they were when the server started.
+    """Reads what was checked of Google, Slack and the server's own computer when the server started.
 
     `unknown` is what could not be asked. `costguard doctor`, where the server runs, asks again.
     """

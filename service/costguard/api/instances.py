@@ -76,26 +76,26 @@ class InstanceOut(Out):
         "instance.status", description="running, stopped (Google: TERMINATED), suspended, ...", examples=["running"]
     )
     preset: str = read_from("instance.preset")
-    owner: str = read_from("instance.owner", description="The owner's address; empty: the VM is unowned.")
+    owner: str = read_from("instance.owner", description="The owner's address; empty: it is unowned.")
     owner_source: Annotated[str, one_of(OwnerSource)] = read_from(
-        "instance.owner_source", description="The source of the owner; empty: the VM is unowned."
+        "instance.owner_source", description="The source of the owner; empty: it is unowned."
     )
     job: str = read_from("instance.job")
     created_by: str = read_from("instance.created_by", description="The creator's account; empty when unknown.")
-    keeper: KeeperOut = read_from("instance.kept", description="The keeper of the VM, with the evidence.")
+    keeper: KeeperOut = read_from("instance.kept", description="The keeper, with the evidence.")
     never_stopped: str = Field(
         description="The reason why nothing stops it, and what to do instead; empty: it can be stopped."
     )
     machine_type: str = read_from("instance.shape.machine_type")
-    vcpus: int = read_from("instance.shape.vcpus", description="0: not known, as of a TPU node.")
-    memory_mib: int = read_from("instance.shape.memory_mib", description="0: not known, as of a TPU node.")
+    vcpus: int = read_from("instance.shape.vcpus", description="0: not known, as for a TPU node.")
+    memory_mib: int = read_from("instance.shape.memory_mib", description="0: not known, as for a TPU node.")
     gpu_type: str | None = read_from("instance.shape.gpu_type", description="The type of its GPUs or TPUs.")
     gpu_count: int = read_from("instance.shape.gpu_count", description="The number of its GPUs or TPU chips.")
     local_ssd_gib: int = read_from("instance.shape.local_ssd_gib")
     provisioning_model: Provisioning = read_from("instance.provisioning_model", description="standard or spot.")
     labels: Mapping[str, str] = read_from("instance.labels")
     created_at: Moment = read_from("instance.created_at")
-    started_at: Moment | None = Field(description="The start of the open lifetime; null: the VM is not running.")
+    started_at: Moment | None = Field(description="The start of the open lifetime; null: it is not running.")
     due_at: Moment | None = Field(description="The time of the preset's limit; null: no limit, or not running.")
     terminates_at: Moment | None = read_from(
         "instance.terminates_at", description="The time at which Google's run-time limit ends it."
@@ -107,7 +107,7 @@ class InstanceOut(Out):
     gone_at: Moment | None = read_from("instance.gone_at", description="The time of its deletion, as far as known.")
     unread: str = read_from("instance.unread", description="The reason its zone cannot be read; empty when it can.")
     rate_per_hour: Amount = read_from(
-        "rate", description="The cost per hour now: the VM while it runs, and its storage."
+        "rate", description="The cost per hour now: its machines while it runs, and its storage."
     )
     lifetime_cost: Amount = Field(description="The cost of the open lifetime so far, without storage.")
     total_cost: Amount = Field(description="The cost of all its lifetimes and storage so far.")
@@ -197,9 +197,9 @@ class StorageOut(Out):
     )
     resource: str | None = read_from("stored.span.resource")
     size_gib: Annotated[str, decimal_of(1024)] = read_from(
-        "stored.span.stored_mib", description="GiB, as a decimal; 0 of addresses."
+        "stored.span.stored_mib", description="The size in GiB, as a decimal; 0 for addresses."
     )
-    addresses: int = read_from("stored.span.addresses", description="The number of external addresses; 0 of storage.")
+    addresses: int = read_from("stored.span.addresses", description="The number of external addresses; 0 for storage.")
     zone: str = read_from("stored.span.zone")
     started_at: Moment = read_from("stored.span.started_at")
     ended_at: Moment | None = read_from("stored.span.ended_at")
@@ -216,7 +216,7 @@ class LifetimesResponse(Out):
 
 
 class NotStoppedOut(Out):
-    """The reason why a VM is not stopped; the first where there are several."""
+    """The reason why it is not stopped; the first where there are several."""
 
     cause: Annotated[str, one_of(StopBlocker)]
     sentence: str = Field(description="The whole explanation for people, with times in UTC.")
@@ -238,15 +238,17 @@ class InstanceResponse(Out):
 class InstanceQuery(Query):
     project: Texts = Field(default_factory=list)
     preset: Texts = Field(default_factory=list)
-    owner: Texts = Field(default_factory=list, description="The owner's address; an empty value finds unowned VMs.")
+    owner: Texts = Field(default_factory=list, description="The owner's address; an empty value finds what is unowned.")
     status: list[Status] = Field(default_factory=list)
     name: Text | None = None
     gce_id: Text | None = None
     gpu: Text | None = Field(None, description="An accelerator type, `any` or `none`.", examples=["nvidia-tesla-t4"])
     spot: bool | None = None
-    keeper: list[KeeperKind] = Field(default_factory=list, description="Restricts the list to VMs that this keeps.")
+    keeper: list[KeeperKind] = Field(default_factory=list, description="Restricts the list to what this keeper keeps.")
     cluster: Text | None = Field(
-        None, description="A cluster, or with its node pool `cluster/pool`.", examples=["train/t4"]
+        None,
+        description="Restricts the list to VMs of this cluster, or of one of its node pools: `cluster/pool`.",
+        examples=["train/t4"],
     )
     gone: bool = Field(False, description="True: includes deleted instances; they come last, the latest first.")
     sort: fleet.Sort = Field(fleet.Sort.RATE, description="The order; `rate`: the most expensive per hour first.")
@@ -273,7 +275,7 @@ def _instance(view: fleet.InstanceView, rules: Rules) -> InstanceOut:
 
 @router.get("/instances", summary="List instances with their cost", operation_id="listInstances")
 def instances(deps: Given, query: Annotated[InstanceQuery, Parameter()]) -> FleetResponse:
-    """Lists every VM with its hourly cost and its cost so far, and the parts of the fleet that cannot be read."""
+    """Lists all VMs and other resources with their cost an hour and so far, and what of the fleet cannot be read."""
     filters = fleet_rows.Filters(
         projects=tuple(query.project),
         presets=tuple(query.preset),
@@ -314,12 +316,12 @@ def instances(deps: Given, query: Annotated[InstanceQuery, Parameter()]) -> Flee
 
 @router.get(
     "/instances/{project}/{gce_id}",
-    summary="Get a VM with its whole history",
+    summary="Get a VM or other resource with its whole history",
     operation_id="getInstance",
     responses=NOT_FOUND,
 )
 def instance(deps: Given, project: Project, gce_id: GceId) -> InstanceResponse:
-    """Gets a VM, the reason why it has not been stopped, its lifetimes and storage, and each charge with its price."""
+    """Gets a VM or other resource: why it has not been stopped, its lifetimes and storage, and each charge."""
     with deps.database.read() as connection:
         instance_id = fleet_rows.instance_id(connection, InstanceKey(project, gce_id))
         if instance_id is None:

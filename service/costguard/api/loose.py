@@ -52,7 +52,9 @@ class UnknownProjectOut(Out):
     """A project of which nothing is known now: it is in no amount."""
 
     project: str
-    why: UnknownWhy = Field(description="refused: its lists; late: it did not answer; not_asked: not yet.")
+    why: UnknownWhy = Field(
+        description="`refused`: Google refused its lists; `late`: it did not answer; `not_asked`: it was not asked yet."
+    )
     reason: str = Field(description="The reason in a sentence; empty: Google was not asked yet.")
     tried_at: Moment | None = Field(description="The time at which Google was last asked.")
     read_at: Moment | None = Field(
@@ -67,7 +69,7 @@ class PlannedOut(Out):
     scope: str = Field(description="zones/NAME.")
     name: str
     what: str = Field(description="The number and type of its VMs.", examples=["8 a3-megagpu-8g"])
-    is_calendar: bool = Field(description="True: of calendar mode; false: of an account team.")
+    is_calendar: bool = Field(description="True: it was booked in calendar mode; false: through an account team.")
     procurement: str = read_from(
         "state", description="Google's procurement status, in lower case.", examples=["fulfilled"]
     )
@@ -84,14 +86,16 @@ class LooseResponse(Out):
         description="The time at which Google was asked for the oldest answer in it; null: no project has answered. "
         "Each project is asked once an hour."
     )
-    projects: int = Field(description="The number of watched projects, those that are unknown among them.")
+    projects: int = Field(description="The number of watched projects, including unknown ones.")
     unknown: Sequence[UnknownProjectOut] = Field(description="The projects of which nothing is known now.")
     currency: str = CURRENCY
     monthly: Amount = Field(description="The sum; not complete where something has no price, or was not read.")
     things: Sequence[LooseOut] = Field(description="The things, those without a price first, then the dearest.")
     unpriced: int
     cluster_disks: int = Field(description="Unattached disks that a cluster's volumes may need: they are not loose.")
-    unread: Sequence[UnreadListOut] = Field(description="Lists that were not read, of projects that answered else.")
+    unread: Sequence[UnreadListOut] = Field(
+        description="Lists that could not be read, of projects that answered otherwise."
+    )
     unused_reservations: Amount = Field(description="The cost an hour of reserved VMs that nobody uses.")
     planned: Sequence[PlannedOut] = Field(description="Future reservations that are not over, by start.")
     method: str = METHOD
@@ -106,7 +110,7 @@ class LooseQuery(Query):
     )
 
 
-@router.get("/loose", summary="List what bills or holds quota, and nothing uses", operation_id="listLoose")
+@router.get("/loose", summary="List unused things that bill or hold quota", operation_id="listLoose")
 def loose(deps: Given, query: Annotated[LooseQuery, Parameter()]) -> LooseResponse:
     """Lists disks, addresses, snapshots, images and reservations that nothing uses, and queued resources of TPUs that
     are dead, with the command that removes each. All is as the projects last answered.

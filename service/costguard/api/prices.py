@@ -16,9 +16,10 @@ from costguard.ledger import prices as price_list
 from costguard.ledger.accrual import Accrual
 from costguard.ledger.price_book import PriceBook
 from costguard.ledger.prices import ListedPrice
+from costguard.model.budget import Scope
 from costguard.model.money import Money
 from costguard.model.price import PriceKey, Unit
-from costguard.spend import spend
+from costguard.spend.unpriced.gaps import gaps
 
 router = routes("prices")
 
@@ -95,8 +96,8 @@ def prices(deps: Given, query: Annotated[PriceQuery, Parameter()]) -> PricesResp
         stored = price_list.listed(connection)
         refused = price_list.refusals(connection)
         book = PriceBook(listed.price for listed in stored)
-        today = spend.spend(connection, Accrual(book, now), now.date(), now.date(), [])
-    unpriced = [span for span in today.unpriced if span.ended_at is None]
+        today = gaps(connection, Accrual(book, now), now.date(), now.date(), Scope())
+    unpriced = [span for span in today if span.ended_at is None]
     recorded_at = max((listed.recorded_at for listed in stored), default=None)
     page, more = _page([listed for listed in stored if _matches(listed, book, query, now)], query)
     return PricesResponse.model_validate(

@@ -34,11 +34,13 @@ class ReportedVmOut(Out):
     why: str = Field(description="The rule in words.")
     due_at: Moment = Field(description="The moment at which it was past its limit, or known to be idle.")
     stop_at: Moment | None = Field(
-        description="The moment of its stop; a later one than this report is if nobody answers. null: it ended before."
+        description="The time of its stop; in the future: it follows unless someone answers. Null: it ended before."
     )
     ended_at: Moment | None = Field(description="The end of its run; null: it runs.")
     reminders: int = Field(description="The reminders that Slack accepted.")
-    rate_per_hour: Usd | None = read_from("rate", description="The VM without its disks; null: no price is known.")
+    rate_per_hour: Usd | None = read_from(
+        "rate", description="The price of the VM without its disks; null: no price is known."
+    )
     month_at_rate: Usd | None = Field(description="730 hours at that rate; null: it ended, or no price is known.")
     cost_since_due: Amount = read_from("due_cost", description="The cost in this span after `due_at`.")
     cost_since_stop: Amount = read_from(
@@ -69,10 +71,12 @@ class ReportResponse(Out):
     currency: str = CURRENCY
     since: Moment
     until: Moment
-    watched_since: Moment | None = Field(description="The first look at any project; null: there was none yet.")
+    watched_since: Moment | None = Field(
+        description="The time of the first look at any project; null: there was none yet."
+    )
     is_shadow: bool = Field(description="True: rules stop nothing; the stops that they would have made are recorded.")
     is_early: bool = Field(description="True: less than a day was watched, which says nothing about a month.")
-    mode: str = Field(description="The time since when it watches, and whether rules stop VMs, in a sentence.")
+    mode: str = Field(description="A sentence: since when it has watched, and whether rules stop VMs.")
     summary: str = Field(description="The outcome in a sentence or two, with its money.")
     notes: Sequence[str] = Field(
         description="Sentences: who is reminded, what is left alone, the GPU use, and what was not read."
@@ -82,11 +86,15 @@ class ReportResponse(Out):
         description="The VMs that were due; those with a stop first, then the dearest."
     )
     cost_since_due: Amount = read_from("due_cost")
-    cost_since_due_a_month: Amount | None = read_from("due_month", description="null: less than a day was watched.")
+    cost_since_due_a_month: Amount | None = read_from(
+        "due_month", description="The same for a month; null: less than a day was watched."
+    )
     cost_since_stop: Amount = read_from("left_cost", description="The cost after stops that would have been made.")
-    cost_since_stop_a_month: Amount | None = read_from("left_month", description="null: less than a day was watched.")
+    cost_since_stop_a_month: Amount | None = read_from(
+        "left_month", description="The same for a month; null: less than a day was watched."
+    )
     saved: Amount = Field(description="The estimated saving of stops that rules made.")
-    left_alone: Sequence[LeftAloneCountOut] = Field(description="The VMs that run and no rule would stop now.")
+    left_alone: Sequence[LeftAloneCountOut] = Field(description="The running VMs that no rule would stop now.")
     gpu_use: GpuUseOut
     unread: Sequence[str] = Field(description="Projects that the last look could not read whole.")
     what_next: Sequence[str] = Field(
@@ -97,7 +105,10 @@ class ReportResponse(Out):
 
 class ReportQuery(Query):
     days: int = Field(
-        30, ge=1, le=MOST_DAYS, description="The last UTC days, today included; none from before watching began."
+        30,
+        ge=1,
+        le=MOST_DAYS,
+        description="The number of last UTC days, including today; days before watching began do not count.",
     )
 
 

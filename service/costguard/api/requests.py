@@ -34,7 +34,9 @@ _MOST_HOURS = 24 * 365
 
 class LinksOut(Out):
     self: str = Field(description="The address of this request.", examples=["/api/v1/requests/7"])
-    instance: str = Field(description="The address of the VM.", examples=["/api/v1/instances/lab/4711"])
+    instance: str = Field(
+        description="The address of the VM or other resource.", examples=["/api/v1/instances/lab/4711"]
+    )
 
 
 class RequestOut(Out):
@@ -72,7 +74,7 @@ class RequestsResponse(Out):
 
 class RequestQuery(Query):
     status: Literal["open", "done", "refused"] | None = None
-    project: Text | None = Field(None, description="Together with gce_id: requests for this VM alone.")
+    project: Text | None = Field(None, description="Together with gce_id: requests for this VM or resource alone.")
     gce_id: Text | None = None
     limit: int = Field(100, ge=1, le=1000)
     cursor: Text | None = None
@@ -135,7 +137,9 @@ def _offer(kind: RequestKind, summary: str, description: str) -> None:
         dependencies=[CHECKED],
         responses={
             200: {"description": "A repeat of an earlier request.", "model": RequestResponse},
-            409: problem("The VM has changed since the caller saw it, or the key was used with another body before."),
+            409: problem(
+                "The VM or resource has changed since the caller saw it, or the key was used with another body before."
+            ),
             **NOT_FOUND,
             **WRITTEN,
         },
@@ -144,24 +148,35 @@ def _offer(kind: RequestKind, summary: str, description: str) -> None:
 
 _AFTER = "The request is stored and carried out by the next pass, within seconds: follow the request in the response."
 _offer(
-    RequestKind.STOP, "Stop a VM", f"Stops the VM, or cancels the job that it runs. Disks are kept, and bill. {_AFTER}"
+    RequestKind.STOP,
+    "Stop a VM or other resource",
+    "Stops the VM, or cancels the job that it runs; disks are kept, and bill. Of what Vertex AI runs, cancels a custom "
+    f"job, stops a Colab runtime or undeploys a model. {_AFTER}",
 )
 _offer(
-    RequestKind.KEEP, "Keep a VM", f"Holds back reminders about the VM, and stops by rules, during that time. {_AFTER}"
+    RequestKind.KEEP,
+    "Keep a VM or other resource",
+    f"Holds back reminders about it, and stops by rules, during that time. {_AFTER}",
 )
 _offer(
     RequestKind.CLAIM,
-    "Claim a VM",
+    "Claim a VM or other resource",
     (
-        "Makes the requester the owner: the VM's cost counts as theirs from now on. Only operators of its team can "
-        "claim an unowned VM. The team's channel is notified; until then, or for an hour, a claim does not allow "
-        f"stopping the VM. {_AFTER}"
+        "Makes the requester the owner: its cost counts as theirs from now on. Only operators of its team can "
+        "claim what is unowned. The team's channel is notified; until then, or for an hour, a claim does not allow "
+        f"stopping it. {_AFTER}"
     ),
 )
-_offer(RequestKind.DISOWN, "Disown a VM", f"Makes the VM unowned; its team gets the reminders. {_AFTER}")
+_offer(
+    RequestKind.DISOWN,
+    "Disown a VM or other resource",
+    f"Makes it unowned; its team gets the reminders. {_AFTER}",
+)
 
 
-@router.get("/requests", summary="List requests for VMs, the latest first", operation_id="listRequests")
+@router.get(
+    "/requests", summary="List requests for VMs and other resources, the latest first", operation_id="listRequests"
+)
 def listed(deps: Given, query: Annotated[RequestQuery, Parameter()]) -> RequestsResponse:
     """Lists requests from Slack, pages, REST and the command line, including requests that a pass refused."""
     before = cursors.decode_id(query.cursor, "requests")

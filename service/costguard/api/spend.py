@@ -39,6 +39,7 @@ from costguard.model.reminder import Team
 from costguard.spend import spend as engine
 from costguard.spend.label_spend import spend_by_label
 from costguard.spend.spend_rows import Amounts, Grouping
+from costguard.spend.unpriced.gaps import gaps
 from costguard.spend.vm_spend import VmSpend, spend_by_vm
 from costguard.web import csv_files
 
@@ -171,6 +172,7 @@ def spend(deps: Given, query: Annotated[SpendQuery, Parameter()], request: Reque
             vms, spent = spend_by_vm(connection, accrual, first, last, group_by, scope)
         else:
             spent = by_basis(connection, accrual, first, last, group_by, scope)
+        unpriced = gaps(connection, accrual, first, last, scope, _LISTED_UNPRICED)
         paid_days = closed_days(connection, first, last, query.project) if query.basis == "bill" else None
     teams = deps.rules.teams
     if wants_csv(request, query.format):
@@ -186,8 +188,8 @@ def spend(deps: Given, query: Annotated[SpendQuery, Parameter()], request: Reque
         total=SumsOut.read(spent.total, hours=hours(spent.total.seconds)),
         price_note=accrual.price_note,
         paid_days=paid_days,
-        unpriced=len(spent.unpriced),
-        unpriced_spans=[UnpricedSpanOut.read(span) for span in spent.unpriced[:_LISTED_UNPRICED]],
+        unpriced=spent.unpriced,
+        unpriced_spans=[UnpricedSpanOut.read(span) for span in unpriced],
     )
 
 
@@ -271,7 +273,7 @@ def spend_of_label(
             for row in spent
         ],
         total=SumsOut.read(whole.total, hours=hours(whole.total.seconds)),
-        unpriced=len(whole.unpriced),
+        unpriced=whole.unpriced,
     )
 
 

@@ -90,7 +90,7 @@ class SweepBody(Body):
     )
     at_once: AtOnce = 4
     ceiling: Ceiling | None = None
-    halving: HalvingBody | None = Field(None, description="Null: no member is stopped as a loser.")
+    halving: HalvingBody | None = Field(None, description="The rule that stops losers; null: none are stopped.")
     job: JobBody = Field(
         description=(
             "The job that each member launches. {name} in its texts stands for a parameter; {sweep} and "

@@ -20,9 +20,7 @@ from costguard.model.utilisation import IdleState
 Project = Annotated[Text, Path()]
 
 
-def _named(
-    deps: Given, project: Project, gce_id: Annotated[Text, Path(description="Google's numeric id, or the VM's name.")]
-) -> str:
+def _named(deps: Given, project: Project, gce_id: Annotated[Text, Path(description="The id, or the name.")]) -> str:
     with deps.database.read() as connection:
         return fleet_rows.gce_id_of(connection, project, gce_id)
 
@@ -31,11 +29,11 @@ GceId = Annotated[str, Depends(_named)]  # also where the path has its name
 
 
 class KeeperOut(Out):
-    """The group, service, tool or job that keeps a VM, behind whose back nothing stops it."""
+    """The group, service, tool or job that keeps a VM or other resource, behind whose back nothing stops it."""
 
     kind: Annotated[str, one_of(KeeperKind)] = read_from(
         "kind",
-        description="nobody: it was read, and nothing keeps it. unknown: what would say it could not be read.",
+        description="`nobody`: nothing keeps it; `unknown`: the evidence could not be read.",
     )
     name: str = read_from("name", description="The cluster, environment, job, notebook or group it is part of.")
     cluster: str
@@ -44,7 +42,7 @@ class KeeperOut(Out):
     place: str = read_from("place", description="The zone or region of what keeps it.")
     product: str = read_from("product", description="The tool, or the kind of notebook.")
     evidence: Sequence[str] = read_from("evidence", description="The labels and metadata items that say so.")
-    doubt: str = read_from("doubt", description="A sentence where they prove less than they say; mostly empty.")
+    doubt: str = read_from("doubt", description="The doubt about this evidence, in a sentence; empty: there is none.")
 
 
 def decimal_of(parts: int) -> BeforeValidator:
@@ -54,7 +52,7 @@ def decimal_of(parts: int) -> BeforeValidator:
 
 class IdleOut(Out):
     state: Annotated[str, one_of(IdleState)] = Field(
-        description="busy, idle or unknown. A VM that was not measured is unknown, never idle."
+        description="busy, idle or unknown. What was not measured is unknown, never idle."
     )
     since: Moment
     evidence: str = read_from("sentence", examples=["GPU under 5 % for 2 h 10 min (max 3 %)"])
@@ -66,7 +64,7 @@ class IdleOut(Out):
 class AddressOut(Out):
     """The external IPv4 address of a VM."""
 
-    is_external: bool = Field(description="Whether the VM gets one.")
+    is_external: bool = Field(description="Whether the VM gets an external address.")
     why: str = Field(description="The reason, such as the Cloud NAT of its subnetwork.")
 
 

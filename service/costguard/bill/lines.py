@@ -57,8 +57,6 @@ EXPLAINED = frozenset(
 )
 """Differences that are neither's error: recorded bills have them, or the ledger does not hold such a resource."""
 
-UNCOMPARED = frozenset({Reason.STILL_TO_COME, Reason.BEFORE_EXPORT, Reason.NO_EXPORT, Reason.BEFORE_WATCH})
-
 
 class BillStanding(StrEnum):
     """The progress of reading the bill of a project for a day."""

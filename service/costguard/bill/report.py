@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime, timedelta
+from datetime import date, timedelta
 from fractions import Fraction
 from typing import Any
 
@@ -352,9 +352,3 @@ def _fees(connection: Connection, first: date, last: date, project: str | None) 
         )
         for fee in _others(connection, COMMITMENT, first, last, project)
     ]
-
-
-def last_compared(connection: Connection) -> datetime | None:
-    """Returns when a day was compared last."""
-    compared_at: datetime | None = connection.scalar(select(func.max(bill_days.c.compared_at)))
-    return compared_at

@@ -1,4 +1,4 @@
-"""The `costguard` command. LimitPart module registers its own commands; importing this stays cheap."""
+"""The `costguard` command. Each module registers its own commands; importing this stays cheap."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Annotated, Literal
 
@@ -52,18 +52,20 @@ from costguard.cli.tables import (
 from costguard.errors import CostguardError, ServerUnreachable
 from costguard.model.duration import span_text
 from costguard.model.instance import InstanceKind, Status, is_id
+from costguard.model.keeper import KeeperKind
 from costguard.model.words import count_text
 
 _PS_EXAMPLES = """Examples:
 
   costguard ps                          the whole fleet, the most expensive first
 
-  costguard ps --owner "" --sort age    unclaimed VMs, the oldest first
+  costguard ps --owner "" --sort age    what nobody owns, the oldest first
 
   costguard ps --watch 5                refreshed every five seconds
 """
 _MOST_REASONS, _MOST_NAMES = 5, 3
 _OF_VERTEX = {kind.value: kind.in_words for kind in InstanceKind if kind.is_of_vertex}
+_VM = InstanceKind.INSTANCE.value
 _MOST_NAMESAKES = 20
 _OWNER_SOURCES = {"job": "job", "label": "label", "cluster": "cluster", "claim": "claimed it", "creator": "made it"}
 _NAMED = 3  # of projects that are not read
@@ -84,10 +86,12 @@ def ps(
     gpu_type: Annotated[
         str | None, typer.Option("--gpu", metavar="TYPE", help="An accelerator type, any, or none.")
     ] = None,
-    spot: Annotated[bool | None, typer.Option("--spot/--no-spot", help="Only Spot VMs, or only others.")] = None,
+    spot: Annotated[
+        bool | None, typer.Option("--spot/--no-spot", help="Only what is bought as Spot, or only others.")
+    ] = None,
     keeper: Keepers = None,
     cluster: Cluster = None,
-    gone: Annotated[bool, typer.Option("--all", "-a", help="Include VMs that are gone.")] = False,
+    gone: Annotated[bool, typer.Option("--all", "-a", help="Include what is gone.")] = False,
     sort: Annotated[Literal["rate", "age", "name"], typer.Option("--sort", help="The column to sort by.")] = "rate",
     limit: Limit = 200,
     watch: Annotated[
@@ -96,7 +100,7 @@ def ps(
     url: Url = DEFAULT_URL,
     as_json: AsJson = False,
 ) -> None:
-    """List the fleet: each VM's owner, age, rate and cost so far."""
+    """List the fleet: the owner, age, rate and cost so far of each VM and other resource."""
     filters = {"project": project, "preset": preset, "owner": owner, "status": status, "gpu": gpu_type, "spot": spot}
     filters |= {"keeper": [one.value for one in keeper or ()], "cluster": cluster}
     fetch = partial(ServerClient(url).pages, "instances", "instances", limit, **filters, gone=gone, sort=sort)
@@ -110,7 +114,7 @@ def ps(
 
 
 def show(vm: Vm, project: Project = None, url: Url = DEFAULT_URL, as_json: AsJson = False) -> None:
-    """Show a VM: every lifetime, disk and external address, charge by charge, with the price it was billed at."""
+    """Show a VM or other resource: every lifetime, disk and external address, charge by charge, with its price."""
     server = ServerClient(url)
     instance = find_vm(server, vm, project)
     render(server.get("instances", instance["project"], instance["gce_id"]), as_json, show_vm)
@@ -123,10 +127,10 @@ def find_vm(server: ServerClient, vm: str, projects: Sequence[str] | None, gone:
     present = [instance for instance in instances if instance["gone_at"] is None] or instances
     if not present:
         seen = "was ever seen" if gone else "exists"
-        raise CostguardError(f"No VM {vm} {seen}.", "`costguard ps --all` lists all that were seen.")
+        raise CostguardError(f"No VM or other resource {vm} {seen}.", "`costguard ps --all` lists all that were seen.")
     if len(present) > 1:
         several = "\n".join(f"  {one['gce_id']}  {one['project']} / {one['zone']}" for one in present)
-        raise CostguardError(f"Several VMs are called {vm}:\n{several}", "Name one by its id.")
+        raise CostguardError(f"Several are called {vm}:\n{several}", "Name one by its id.")
     only: Answer = present[0]
     return only
 
@@ -164,18 +168,19 @@ def _frame(out: Console, fleet: Answer, trouble: str) -> Text:
 def show_fleet(console: Console, fleet: Answer, is_filtered: bool = False) -> None:
     """The table, then its totals; what is not known comes last, where the eye ends."""
     if fleet["instances"]:
-        show_table(console, _columns(fleet["as_of"], console.width < NARROW), fleet["instances"])
+        heading = "Resource" if _noun(fleet["instances"]) == "resource" else "VM"
+        show_table(console, _columns(heading, fleet["as_of"], console.width < NARROW), fleet["instances"])
     else:
-        hint = "`costguard ps --all` shows every VM, with its owner, preset and status."
-        say(console, nothing_fits("VM", is_filtered, hint))
+        hint = "`costguard ps --all` shows everything, with its owner, preset and status."
+        say(console, nothing_fits("resource", is_filtered, hint))
     totals, shown = fleet["totals"], len(fleet["instances"])
-    others = " and resources of Vertex AI" if any(map(_kind, fleet["instances"])) else ""
+    noun = _noun(fleet["instances"])
     console.print()
     say(
         console,
-        f"{count_text(totals['instances'], 'VM')}{others}, {totals['running']} running"
+        f"{count_text(totals['instances'], noun)}, {totals['running']} running"
         f", {rate(totals['rate_per_hour'])} an hour"
-        + (" plus what the unpriced VMs cost" if totals["unpriced"] else ""),
+        + (f" plus what the unpriced {noun}s cost" if totals["unpriced"] else ""),
         "bold",
     )
     _say_unused(console, fleet.get("unused_reservations"))
@@ -183,7 +188,7 @@ def show_fleet(console: Console, fleet: Answer, is_filtered: bool = False) -> No
     if fleet["next_cursor"] is not None:
         say(console, f"Shown: the first {shown}. --limit 0 shows all.")
     if totals["unpriced"]:
-        unpriced = count_text(totals["unpriced"], "VM")
+        unpriced = count_text(totals["unpriced"], noun)
         say(console, f"NOT PRICED: {unpriced}. `costguard prices` shows what has no price.", "bold red")
         _show_reasons(console, [vm for vm in fleet["instances"] if vm["unpriced"]])
     whole = [part["project"] for part in fleet["unread"] if part["scope"] == "project"]
@@ -229,13 +234,13 @@ def _show_reasons(console: Console, unpriced: Sequence[Answer]) -> None:
         say(console, f"  {', '.join(names[:_MOST_NAMES])}{more}: {reason}", "red")
 
 
-def _columns(as_of: str, is_narrow: bool) -> tuple[Column, ...]:
+def _columns(heading: str, as_of: str, is_narrow: bool) -> tuple[Column, ...]:
     """Returns the columns. In a narrow terminal the owner and the limit are written shorter.
 
     The limit and the money always stay.
     """
     return (
-        Column("VM", _name),
+        Column(heading, _name),
         Column("Project / zone", lambda vm: f"{vm['project']} / {vm['zone']}", spare=1),
         Column("Preset", "preset", spare=2),
         Column("GPU, TPU", gpu, spare=3),
@@ -260,6 +265,10 @@ def _name(vm: Answer) -> Text:
 def _kind(vm: Answer) -> str:
     """`custom job`; "" of VMs, of TPU nodes, and of what a server of an earlier version sends."""
     return _OF_VERTEX.get(vm.get("kind", ""), "")
+
+
+def _noun(vms: Iterable[Answer]) -> str:
+    return "VM" if all(vm.get("kind", _VM) == _VM for vm in vms) else "resource"
 
 
 def owner(vm: Answer) -> Text:
@@ -358,7 +367,9 @@ def _size(store: Answer) -> str:
 
 def _kept_by(vm: Answer) -> Iterator[tuple[str, str]]:
     """Yields who keeps it, with the evidence; servers of an earlier version do not send it."""
-    if (keeper := vm.get("keeper")) is not None:
+    if (keeper := vm.get("keeper")) is not None and _kind(vm):
+        yield "keeper", KeeperKind.VERTEX.in_words  # which names the resource by numbers alone
+    elif keeper is not None:
         pool = "/".join(filter(None, (keeper["cluster"] or keeper["name"], keeper["pool"])))
         evidence = f" ({', '.join(keeper['evidence'])})" if keeper["evidence"] else ""
         yield "keeper", f"{keeper['kind']}{f' {pool}' if pool else ''}{evidence}"

@@ -38,7 +38,7 @@ def loose(
     url: Url = DEFAULT_URL,
     as_json: AsJson = False,
 ) -> None:
-    """List what bills or holds quota, and nothing uses, with its cost a month and the command that removes it.
+    """List unused things that bill or hold quota, with their cost a month and the command that removes each.
 
     Each project is asked once an hour, and this is what they last answered. Costguard removes nothing of it.
     """

@@ -129,7 +129,7 @@ Config = Annotated[
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 AsJsonLine = Annotated[bool, typer.Option("--json", help="Print only the address, as one line of JSON.")]
 Vm = Annotated[
-    str, typer.Argument(metavar="VM", help="The VM's name, or Google's numeric id.", autocompletion=complete_vms)
+    str, typer.Argument(metavar="VM", help="The name or the id of a VM or other resource.", autocompletion=complete_vms)
 ]
 JobId = Annotated[
     str,
@@ -262,12 +262,10 @@ def print_json(answer: dict[str, Any]) -> None:
 
 Keepers = Annotated[
     list[KeeperKind] | None,
-    typer.Option(
-        "--keeper", metavar="KEEPER", help="Only VMs that this keeps, such as gke, group or nobody; repeatable."
-    ),
+    typer.Option("--keeper", metavar="KEEPER", help="Only what this keeps, such as gke, vertex or nobody; repeatable."),
 ]
 OneKeeper = Annotated[
-    KeeperKind | None, typer.Option("--keeper", metavar="KEEPER", help="Only VMs that this keeps, such as gke.")
+    KeeperKind | None, typer.Option("--keeper", metavar="KEEPER", help="Only what this keeps, such as gke or vertex.")
 ]
 Cluster = Annotated[
     str | None, typer.Option("--cluster", metavar="NAME", help="Only this cluster, or with its node pool cluster/pool.")

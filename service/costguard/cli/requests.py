@@ -30,15 +30,16 @@ Wait = Annotated[bool, typer.Option("--wait", help="Wait until it is done or ref
 # Requests that need no options of their own: the help and the example of each.
 _PLAIN = {
     "stop": (
-        "Stop a VM. If it runs a job, the job is cancelled. Its disks stay, and bill.",
+        "Stop a VM; if it runs a job, the job is cancelled. Its disks stay, and bill. Of what Vertex AI runs, a custom "
+        "job is cancelled, a Colab runtime stopped and a model undeployed.",
         "costguard stop trainer-3 --reason 'done for today' --wait",
     ),
     "claim": (
-        "Claim a VM: from now on its cost counts as yours, and you get its reminders.",
+        "Claim a VM or other resource: from now on its cost counts as yours, and you get its reminders.",
         "costguard claim trainer-3",
     ),
     "disown": (
-        "Say that you do not own a VM: from now on its team gets its reminders.",
+        "Say that you do not own a VM or other resource: from now on its team gets its reminders.",
         "costguard disown trainer-3 --reason 'not of my team'",
     ),
 }
@@ -78,7 +79,7 @@ def keep(
     url: Url = DEFAULT_URL,
     as_json: AsJson = False,
 ) -> None:
-    """Keep a VM for a while: no reminder is sent about it, and no rule stops it."""
+    """Keep a VM or other resource for a while: no reminder is sent about it, and no rule stops it."""
     _request("keep", ServerClient(url), vm, project, {"reason": reason, "by": owner, "hours": hours}, wait, as_json)
 
 

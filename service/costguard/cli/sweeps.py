@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import secrets
 import threading
-from collections.abc import Callable
 from datetime import timedelta
 from enum import StrEnum
 from pathlib import Path
@@ -17,6 +16,7 @@ from rich.text import Text
 from costguard.cli import sweep_file
 from costguard.cli.command_line import CommandGroupWithDefault, CommandLine
 from costguard.cli.job import file as job_file
+from costguard.cli.job import jobs
 from costguard.cli.job.launch import posted, request, tell
 from costguard.cli.job.quotes import say_budgets
 from costguard.cli.options import DEFAULT_URL, AsJson, Key, Limit, Me, Reason, Url, has_filter, print_json
@@ -33,7 +33,6 @@ from costguard.cli.tables import (
     show_page,
     show_table,
 )
-from costguard.errors import ServerUnreachable
 from costguard.ledger.narrate import sentence
 from costguard.model.duration import span_text
 from costguard.model.sweep import SweepState
@@ -143,7 +142,8 @@ def launch(
     answer = posted(server, "sweeps", body, key or secrets.token_hex(16))
     if wait:
         pause = threading.Event()
-        answer = _followed(server, answer, (lambda _: None) if as_json else tell, lambda: pause.wait(_POLL_S))
+        speak = (lambda _: None) if as_json else tell
+        answer = jobs.follow(server, "sweep", answer, speak, lambda: pause.wait(_POLL_S), _is_over)
     render(answer, as_json, show_sweep)
     if wait and answer["sweep"]["state"] != SweepState.SUCCEEDED:
         raise typer.Exit(1)
@@ -226,26 +226,8 @@ def keep(
     render(ServerClient(url).post("sweeps", sweep_id, "keep", body=body), as_json, show_state)
 
 
-def _followed(
-    server: ServerClient, answer: Answer, say_line: Callable[[str], None], wait: Callable[[], object]
-) -> Answer:
-    """Waits until the sweep is over, also while the server restarts. Prints each change once."""
-    said = trouble = ""
-    while True:
-        sweep = answer["sweep"]
-        line = f"{sweep['title']}: {sweep['state']}. {sentence(sweep['reason'])}"
-        if line != said and not trouble:
-            say_line(line)
-            said = line
-        if sweep["state"] != SweepState.RUNNING:
-            return answer
-        wait()
-        try:
-            answer, trouble = server.get("sweeps", sweep["id"]), ""
-        except ServerUnreachable as error:
-            if not trouble:
-                say_line(f"{error.message} The sweep goes on, and the server is asked again.")
-            trouble = error.message
+def _is_over(answer: Answer) -> bool:
+    return bool(answer["sweep"]["state"] != SweepState.RUNNING)
 
 
 def _state(row: Answer) -> Text:

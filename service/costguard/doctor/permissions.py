@@ -231,7 +231,9 @@ PERMISSIONS: tuple[GooglePermission, ...] = (
         },
     ),
     # Of runtimes Google's reference of permissions has assign, delete, get, list, start, update and upgrade, and none
-    # to stop one. Which of them `notebookRuntimes.stop` takes it does not say.
+    # to stop one; so has roles/aiplatform.notebookRuntimeAdmin, of "full access to all runtimes". The pages of the
+    # methods start and stop name no permission, that of upgrade its own (docs.cloud.google.com, read in November 2026).
+    # A stop changes a runtime, so `update` is taken for its permission; a refusal of Google's names the one it misses.
     *_each(
         Feature.STOP_VERTEX,
         GrantedOn.PROJECT,

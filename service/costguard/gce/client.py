@@ -33,7 +33,7 @@ from costguard.gce.listing import (
 )
 from costguard.gce.loose import list_loose
 from costguard.gce.machine_types import MachineTypes
-from costguard.gce.monitoring import read_usage
+from costguard.gce.monitoring import read_usage, with_vertex_usage
 from costguard.gce.official import Official
 from costguard.gce.operations import SettledPage, list_operations
 from costguard.gce.reserved_model import read_reservation
@@ -321,9 +321,11 @@ class ComputeCloud:
         deadline = Deadline(_HISTORY_BUDGET_S, self._monotonic)
         return read_history(self._services, parent, names, self._clock.now(), deadline, calls)
 
-    def usage(self, project: str, since: datetime, until: datetime) -> Usage:
+    def usage(self, project: str, since: datetime, until: datetime, *, with_vertex: bool = False) -> Usage:
         """Reads Cloud Monitoring's measurements of the project's VMs. Never raises a CloudError: see `Usage.unread`."""
-        return read_usage(self._http, project, since, until, Deadline(_USAGE_BUDGET_S, self._monotonic))
+        deadline = Deadline(_USAGE_BUDGET_S, self._monotonic)
+        usage = read_usage(self._http, project, since, until, deadline)
+        return with_vertex_usage(self._http, usage, since, until, deadline) if with_vertex else usage
 
     def _nodes(self, project: str, deadline: Deadline, memory: TpuMemory) -> TpuLook:
         return look_at_nodes(self._services, project, deadline, memory, self._monotonic())

@@ -11,6 +11,7 @@ import orjson
 from costguard.errors import PriceSourceError
 from costguard.gce.pages import walk
 from costguard.gce.sku import prices_of_sku
+from costguard.gce.vertex.estimates import vertex_estimates
 from costguard.model.price import Price, PriceKey
 from costguard.refusals.reader import explain
 
@@ -18,11 +19,12 @@ if TYPE_CHECKING:
     import requests
     from requests.adapters import BaseAdapter
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 from pathlib import Path
 
 from costguard.model.instance import ProvisioningModel
+from costguard.model.managed.machines import Seller
 from costguard.model.money import Money
 from costguard.model.price import Unit
 
@@ -46,16 +48,29 @@ def estimates(prices: Iterable[Price]) -> Iterator[Price]:
             yield replace(price, key=custom, rate_nanos=rate_nanos, source=f"{price.source}, {ESTIMATED}", sku_id="")
 
 
+def vertex_estimated(prices: Iterable[Price], recorded: Collection[PriceKey], only: str = "") -> Iterator[Price]:
+    """Yields estimates for Vertex AI of what `recorded` does not hold; `only`: of resources that begin so."""
+    for key, nanos, price in vertex_estimates(prices):
+        if key not in recorded and key.resource.startswith(only):
+            yield replace(price, key=key, rate_nanos=nanos, source=f"{price.source}, {ESTIMATED}", sku_id="")
+
+
+_COLAB_DISK: Final = f"disk:{Seller.COLAB.mark}-"
 _FILE = Path(__file__).with_name("price_snapshot.toml")
+_VERTEX_FILE = _FILE.parent / "vertex" / _FILE.name
 _REGIONS = {"us": ("us-central1", "us-east1", "us-west1")}
 
 
-def snapshot_prices(file: Path = _FILE) -> tuple[Price, ...]:
-    """Every price of the snapshot, and estimates. Its file names the source of each figure, and of each correction."""
-    with file.open("rb") as opened:
-        snapshot = tomllib.load(opened)
-    given = [price for figure in snapshot["figures"] for price in _prices(figure, snapshot)]
-    return (*given, *estimates(given))
+def snapshot_prices() -> tuple[Price, ...]:
+    """Every shipped price, and estimates. Their files name the source of each figure, and of each correction."""
+    given, of_vertex = _figures(_FILE), _figures(_VERTEX_FILE)
+    recorded = {price.key for price in of_vertex}
+    return (*given, *estimates(given), *of_vertex, *vertex_estimated(given, recorded))
+
+
+def _figures(file: Path) -> list[Price]:
+    snapshot = tomllib.loads(file.read_text("utf-8"))
+    return [price for figure in snapshot["figures"] for price in _prices(figure, snapshot)]
 
 
 def _prices(figure: dict[str, Any], snapshot: dict[str, Any]) -> Iterator[Price]:
@@ -118,7 +133,9 @@ class CatalogPrices:
                 f"The price catalogue at {self._base} holds no price of a Compute Engine resource.",
                 "Check the endpoint; the last good prices stay in force.",
             )
-        return (*prices.values(), *estimates(prices.values()))
+        # Of Colab's disks no SKU is recorded: where none is read as one, they are estimated.
+        disks = vertex_estimated(prices.values(), prices, only=_COLAB_DISK) if self._with_vertex else ()
+        return (*prices.values(), *estimates(prices.values()), *disks)
 
     def _skus(self) -> Iterator[Any]:
         yield from self._skus_of(_COMPUTE_ENGINE)

@@ -17,9 +17,10 @@ SLURM_ITEMS = ("slurm_cluster_name", "slurm_instance_role")
 BATCH_ITEMS = ("cloudbatch-job-uid",)
 TPU_NODE = "tpu.googleapis.com"  # no metadata item: the list of TPU nodes, of one host ("node") or several ("slice")
 # No metadata item either: the lists of Vertex AI, by the end of the resource's name: `customJobs/4567`, and
-# `endpoints/12/34` of a deployed model; and whom a Colab Enterprise runtime is for.
+# `endpoints/12/34` of a deployed model; whom a Colab Enterprise runtime is for, and after how long Colab stops it.
 VERTEX = "aiplatform.googleapis.com"
 VERTEX_USER = "aiplatform.googleapis.com/runtimeUser"
+VERTEX_IDLE = "aiplatform.googleapis.com/idleShutdown"  # seconds without activity as text, or "off"
 
 _ORIGIN = frozenset(
     {CREATED_BY, JOB_ID, *GKE_ITEMS, *WORKBENCH_ITEMS, *DATAPROC_ITEMS, *SLURM_ITEMS, *BATCH_ITEMS},

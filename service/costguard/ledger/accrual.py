@@ -62,15 +62,19 @@ def accruing_spans(connection: Connection, instance_ids: Collection[int]) -> lis
 
 
 def _read(connection: Connection, instance_ids: Collection[int]) -> list[AccruingSpan]:
-    spans: list[AccruingSpan] = []
-    for table, span_of in ((lifetimes, lifetime_of), (storage_spans, storage_of)):
-        for some in chunks(instance_ids):
-            for row in connection.execute(*_accruing(table, some)):
-                whose = attribution_of(row)
-                spans.append(
-                    AccruingSpan(row.instance_id, row.instance_name, span_of(row), whose, row.charged_to, row.unpriced)
-                )
-    return spans
+    return [
+        accruing_span(row)
+        for table in (lifetimes, storage_spans)
+        for some in chunks(instance_ids)
+        for row in connection.execute(*_accruing(table, some))
+    ]
+
+
+def accruing_span(row: Row[Any]) -> AccruingSpan:
+    """Makes the span of a row that `select_lifetimes` or `select_storage` read."""
+    span = lifetime_of(row) if hasattr(row, "machine_type") else storage_of(row)
+    whose = attribution_of(row)
+    return AccruingSpan(row.instance_id, row.instance_name, span, whose, row.charged_to, row.unpriced)
 
 
 @prepared
@@ -100,6 +104,12 @@ def uncharged_instances(connection: Connection) -> set[int]:
         for table in (lifetimes, storage_spans)
         for instance_id in uncharged_ids(connection, table, "instance_id")
     }
+
+
+def uncharged_spans(connection: Connection) -> list[AccruingSpan]:
+    """Returns lifetimes, then storage, that ended and are not charged to their end."""
+    spans = accruing_spans(connection, tuple(sorted(uncharged_instances(connection))))
+    return [span for span in spans if span.span.ended_at is not None]
 
 
 def within_scope(table: Table, scope: Scope) -> list[ColumnElement[bool]]:

@@ -181,6 +181,14 @@ def burning_by(connection: Connection, filters: Filters = Filters()) -> list[Bur
     ]
 
 
+@remembers(instances)
+def are_all_vms(connection: Connection, filters: Filters = Filters()) -> bool:
+    """Says whether all present instances that pass the filters are VMs of Compute Engine, whose ids are numbers."""
+    gce_id = instances.c.gce_id
+    query = select(instances.c.id).where(instances.c.gone_at.is_(None), gce_id.contains("."))
+    return connection.execute(query.where(*_conditions(filters)).limit(1)).first() is None
+
+
 def present(connection: Connection, filters: Filters, ids: Collection[int] | None = None) -> list[PresentInstance]:
     """Every VM that is not gone and passes the filters, or of these VMs those, in no order."""
     query: Select[Any] = (

@@ -119,7 +119,10 @@ def bill_lifetime(lifetime: Lifetime, book: PriceBook, until: datetime, since: d
 def _managed_unknown(lifetime: Lifetime) -> str:
     machines = ManagedMachines.read(lifetime.shape.machine_type)
     if machines is None or machines.machine_type == UNKNOWN_TYPE:
-        return "Google does not say which machines it runs on: see Google's bill for what it costs."
+        return (
+            "Google chooses its machines and does not say which, as for AutoML models and automatic resources: see "
+            "Google's bill for what it costs."
+        )
     return (
         f"The vCPUs and memory of {machines.machine_type} are not known to Costguard: see Google's bill for what it "
         "costs."

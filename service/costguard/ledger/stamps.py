@@ -1,4 +1,4 @@
-"""Finds when a TPU node or a Colab Enterprise runtime last started, which their lists do not say. Pure."""
+"""Finds when what Google's lists give no stamp of last started: TPU nodes, Colab runtimes, preempted jobs. Pure."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from costguard.model.record import KnownInstance
 
 _STARTS = frozenset({"insert", "start"})
 _WITHOUT_STAMPS = frozenset({InstanceKind.TPU_NODE, InstanceKind.COLAB_RUNTIME})
+_WAITS = frozenset({Status.PENDING, Status.PROVISIONING})
 
 
 def stamped(
@@ -22,6 +23,8 @@ def stamped(
     One that was seen coming up, repaired or off, and is ready now, started by this look. One that nobody saw before
     and no operation tells of counts from its creation.
     """
+    if seen is not None and seen.key.kind is InstanceKind.CUSTOM_JOB and stored is not None:
+        return _job_that_may_have_waited(seen, stored, read_at)
     if seen is None or seen.key.kind not in _WITHOUT_STAMPS:
         return seen
     started_at = stored.record.last_started_at if stored is not None else None
@@ -32,6 +35,22 @@ def stamped(
     elif stored is not None and seen.status.bills_machine and not _was_up(stored.record.status):
         started_at = read_at
     return replace(seen, last_started_at=started_at)
+
+
+def _job_that_may_have_waited(seen: SeenInstance, stored: KnownInstance, read_at: datetime) -> SeenInstance:
+    """Gives a custom job that waited for machines again, and has them, the stamp of this look.
+
+    Its startTime is of "the first time" that it ran (CustomJob of aiplatform.v1), and "you don't pay for the time that
+    the job is in a queue or preempted" (Google, "Use Spot VMs with training"). One that is cancelled as it waits gets
+    no machines.
+    """
+    before, waited = stored.record.last_started_at, stored.record.status in _WAITS
+    if before is None:
+        return seen
+    if waited and seen.status is Status.PENDING_STOP:
+        seen = replace(seen, status=stored.record.status)
+    again = waited and seen.status.bills_machine
+    return replace(seen, last_started_at=read_at if again else max(before, seen.last_started_at or before))
 
 
 def _is_done(op: SeenOperation) -> bool:

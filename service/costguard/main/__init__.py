@@ -10,22 +10,22 @@ if TYPE_CHECKING:
     from costguard.main.guard import Guard, opened
     from costguard.main.local_access import first_link
     from costguard.main.serve import daemon_of, service
-    from costguard.main.web_process import start_web_processes
+    from costguard.processes.web_process import start_web_processes
 
 __all__ = ["Guard", "daemon_of", "first_link", "opened", "service", "start_web_processes"]
 _HOMES = {
-    "Guard": "guard",
-    "daemon_of": "serve",
-    "first_link": "local_access",
-    "opened": "guard",
-    "service": "serve",
-    "start_web_processes": "web_process",
+    "Guard": "costguard.main.guard",
+    "daemon_of": "costguard.main.serve",
+    "first_link": "costguard.main.local_access",
+    "opened": "costguard.main.guard",
+    "service": "costguard.main.serve",
+    "start_web_processes": "costguard.processes.web_process",
 }
 
 
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    member = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    member = getattr(import_module(_HOMES[name]), name)
     globals()[name] = member  # else the module of this name, now loaded, would stand where the function is expected
     return member

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 
@@ -17,14 +17,17 @@ from costguard.settings.fitted import FirstLook, SeenFleet, seen_fleet
 _AT_ONCE, _LOOK_S = 8, 60.0
 
 
-def first_look(projects: Sequence[str], endpoint: str | None, clock: Clock) -> SeenFleet:
+def first_look(
+    projects: Sequence[str], endpoint: str | None, clock: Clock, wait: Callable[[float], bool] | None = None
+) -> SeenFleet:
     """The VMs of all projects, and what Vertex AI runs, at the prices that ship with Costguard.
 
     What could not be read is in each look.
 
-    `endpoint`: another Compute Engine, such as the simulated cloud; None: Google's.
+    `endpoint`: another Compute Engine, such as the simulated cloud; None: Google's. `wait` waits so many seconds before
+    a request is repeated; None: it really does.
     """
-    google = ComputeCloud(endpoint, clock, patience=Patience(look_s=_LOOK_S), tpu_nodes=True)
+    google = ComputeCloud(endpoint, clock, wait=wait, patience=Patience(look_s=_LOOK_S), tpu_nodes=True)
     with closing(google.watch_vertex(EVERYWHERE_AT_ONCE)) as cloud:
 
         def look(project: str) -> FirstLook:

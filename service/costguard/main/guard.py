@@ -54,14 +54,14 @@ from costguard.ledger.observe import Belonging
 from costguard.main.checkpoints import checkpoints, code_archives
 from costguard.main.feed import feed, signs
 from costguard.main.ids import new_holder, new_job_id
-from costguard.main.loose import LooseTurns
 from costguard.main.messaging import Messaging, messaging, webhooks
 from costguard.main.schedules import schedules_turn
 from costguard.main.trackers import trackers
 from costguard.main.vm_tools import vm_tools
-from costguard.main.wire import SlackTrouble
 from costguard.model.ports import Checkpoints, Clock
 from costguard.model.price import Price
+from costguard.processes.loose import LooseTurns
+from costguard.processes.wire import SlackTrouble
 from costguard.reminders.execute import LiveExecutor, ShadowExecutor
 from costguard.reminders.stop_case import ByTheRules
 from costguard.reminders.watched import FleetPlan

@@ -31,10 +31,10 @@ from costguard.main.feed import late_answers
 from costguard.main.guard import Guard, belonging_of, opened
 from costguard.main.history import history_of
 from costguard.main.slack_intake import SlackIntake, build_slack_intake
-from costguard.main.supervisor import Supervisor, end_hung
-from costguard.main.web_process import WebProcesses
-from costguard.main.wire import Asked, Begin, Checked, Pace, State, families_of
 from costguard.model.ports import Clock
+from costguard.processes.supervisor import Supervisor, end_hung
+from costguard.processes.web_process import WebProcesses
+from costguard.processes.wire import Asked, Begin, Checked, Pace, State, families_of
 from costguard.settings import Settings
 from costguard.settings.environment import of_serving
 from costguard.spend.history.closed_days import History

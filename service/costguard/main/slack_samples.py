@@ -1,71 +1,20 @@
-"""`costguard slack samples`: a sample of each kind of message, sent to one person."""
+"""Builds what `costguard slack samples` does."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import datetime
-from typing import TypeAlias
 
-from costguard.doctor.finding import Finding, Topic, needs, ok
-from costguard.errors import SlackError, SlackLimited
+from costguard.doctor.finding import Finding
 from costguard.main.messaging import slack_of
-from costguard.messages import pacing, samples
-from costguard.model import moments
-from costguard.model.delivery.message import Content, EphemeralContent, ListContent
-from costguard.model.delivery.person import Person
+from costguard.messages import sample_sending
 from costguard.settings import Settings
 from costguard.slack.client import SlackNotifier
 from costguard.slack.web_api import ENDPOINT
 
-Pause: TypeAlias = Callable[[float], object]  # takes seconds
-_MOST_WAITS = 5  # for one message
 
-
-def send_samples(settings: Settings, address: str, now: datetime, pause: Pause) -> Iterator[Finding]:
-    """Sends them at once, also in quiet hours, as direct messages. Raises SettingsError."""
+def send_samples(settings: Settings, address: str, now: datetime, pause: sample_sending.Pause) -> Iterator[Finding]:
+    """Yields a finding for each sample that was sent. Raises SettingsError."""
     slack = slack_of(settings)
     notifier = SlackNotifier(slack.token.get_secret_value(), slack.endpoint or ENDPOINT)
-    try:
-        person = notifier.person_of(address)
-        if person is None:
-            words = f"No one in the Slack workspace has the address {address}."
-            yield needs(Topic.SLACK, "person", words, "Give --as the address of your Slack account.")
-            return
-        zone = moments.zone_of(person.time_zone, settings.reminders.time_zone)
-        every = samples.samples(person, now, zone)
-        direct = _DirectMessages(notifier, person, f"sample/{now.isoformat()}", pause)
-        direct.send(samples.introduction(len(every)))
-        for sample in every:
-            direct.send(sample.content, is_reply=sample.is_reply)
-            yield ok(Topic.SLACK, sample.what, f"Sent to {address}: {sample.what}.")
-    except SlackError as wrong:
-        yield needs(Topic.SLACK, "message", wrong.message, wrong.what_next)
-
-
-class _DirectMessages:
-    """Sends to one person, no faster than Slack takes messages in a channel."""
-
-    def __init__(self, notifier: SlackNotifier, person: Person, key: str, pause: Pause) -> None:
-        self._notifier, self._person, self._key, self._pause = notifier, person, key, pause
-        self._channel = notifier.open_direct(person.user_id)
-        self._count, self._newest = 0, ""  # `_newest`: the ts of the newest message outside a thread
-
-    def send(self, content: Content | ListContent, *, is_reply: bool = False) -> None:
-        """Waits as long as Slack asks, and tries again. A reply goes into the thread of the message before."""
-        if self._count:
-            self._pause(pacing.BETWEEN.total_seconds())
-        self._count += 1
-        for _ in range(_MOST_WAITS):
-            try:
-                self._post(content, self._newest if is_reply else "")
-                return
-            except SlackLimited as limited:
-                self._pause(limited.retry_after)
-        self._post(content, self._newest if is_reply else "")
-
-    def _post(self, content: Content | ListContent, thread_ts: str) -> None:
-        if isinstance(content, EphemeralContent):
-            self._notifier.post_ephemeral(self._channel, self._person.user_id, content)
-            return
-        posted = self._notifier.post(self._channel, content, f"{self._key}/{self._count}", thread_ts)
-        self._newest = thread_ts or posted.ts
+    return sample_sending.send(notifier, address, now, settings.reminders.time_zone, pause)

@@ -14,8 +14,8 @@ import sys
 import threading
 from typing import TYPE_CHECKING
 
-from costguard.main.priority import step_back
-from costguard.main.wire import Begin, Wire
+from costguard.processes.priority import step_back
+from costguard.processes.wire import Begin, Wire
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -48,7 +48,7 @@ def serve(serves: str, wire: Wire, *sockets: socket.socket) -> int:
     from costguard import logs
     from costguard.errors import CostguardError
     from costguard.main.web_app import server_of
-    from costguard.main.wire import Watcher
+    from costguard.processes.wire import Watcher
     from costguard.settings import Settings
     from costguard.web.handover import Giving, Taking
 

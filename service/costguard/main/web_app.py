@@ -25,11 +25,11 @@ from costguard.main.checkpoints import stored_output
 from costguard.main.history import history_of
 from costguard.main.job_services import job_services
 from costguard.main.vm_tools import vm_tools
-from costguard.main.wire import Begin, Watcher, families_of, metrics_of
 from costguard.messages.slack_health import OutboxTrouble, trouble_of
 from costguard.model.ports import Clock
 from costguard.pages.app import add_pages
 from costguard.pages.sign_in import add_sign_in
+from costguard.processes.wire import Begin, Watcher, families_of, metrics_of
 from costguard.settings import Settings
 from costguard.spend.loose.things import LooseThings
 from costguard.web.handover import Giving, Taking

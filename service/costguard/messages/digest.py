@@ -16,12 +16,14 @@ from costguard.ledger.accrual import Accrual, accrual_at
 from costguard.messages import digest_sections as sections
 from costguard.messages.digest_schedule import DigestRule, DueDigest, Every, due
 from costguard.messages.outbox import Composed, Withdrawn
+from costguard.model.budget import Scope
 from costguard.model.delivery.message import DigestContent
 from costguard.model.ports import Clock
 from costguard.reminders import message_rows
 from costguard.reminders.message_rows import NewMessage, StoredMessage
 from costguard.spend.spend import Spend, spend
 from costguard.spend.spend_rows import Grouping, day_start
+from costguard.spend.unpriced.gaps import gaps
 
 KIND = "digest"
 _DAY = timedelta(days=1)
@@ -91,7 +93,7 @@ def _content(
             *sections.stopped(connection, accrual.book, now, since, until, is_shadow=rules.is_shadow),
             ("Kept", sections.kept(connection, since, until, rules.time_zone)),
             ("Running without an owner", fleet.unclaimed()),
-            *sections.not_known(connection, by_preset),
+            *sections.not_known(connection, gaps(connection, accrual, first, last, Scope())),
         ),
     )
 

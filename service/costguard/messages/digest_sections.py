@@ -20,7 +20,7 @@ from costguard.ledger.price_book import PriceBook
 from costguard.model.action import StopOutcome
 from costguard.model.delivery.message import DigestLine
 from costguard.model.duration import elapsed, span_text
-from costguard.model.instance import InstanceKey
+from costguard.model.instance import InstanceKey, noun_of
 from costguard.model.lifetime import Lifetime
 from costguard.model.moments import moment_text
 from costguard.model.money import ZERO, Money, Priced, priced_text, rate_text
@@ -33,6 +33,7 @@ from costguard.reminders.watched_rows import WatchedRow
 from costguard.spend import budgets, enforcements
 from costguard.spend.budget import Standing
 from costguard.spend.spend import Spend
+from costguard.spend.spend_rows import UnpricedSpan
 
 SHOWN = 5
 _METHOD = "estimate: the VM's rate until it ran again, at most 24 h"
@@ -75,9 +76,10 @@ class RunningFleet:
 
     def headline(self) -> str:
         idle = [vm for vm, _ in self._idle()]
-        text = f"{count_text(len(self.running), 'VM')} {'is' if len(self.running) == 1 else 'are'} running now"
+        counted = count_text(len(self.running), noun_of(vm.row.key.kind for vm in self.running))
+        text = f"{counted} {'is' if len(self.running) == 1 else 'are'} running now"
         if not self.running:
-            return "No VM is running now."
+            return "Nothing is running now."
         return f"{text} at {_rate_of(self.running)}" + (
             f"; {len(idle)} idle, at {_rate_of(idle)}." if idle else "; none is known to be idle."
         )
@@ -197,9 +199,9 @@ def kept(connection: Connection, since: datetime, until: datetime, time_zone: st
     return _top(kept_between(connection, since, until), line)
 
 
-def not_known(connection: Connection, current: Spend) -> Iterator[Section]:
+def not_known(connection: Connection, unpriced: Sequence[UnpricedSpan]) -> Iterator[Section]:
     """Lists what has no price and what could not be read: a section only where there is something."""
-    gaps = list({(gap.key, gap.reason): gap for gap in current.unpriced}.values())
+    gaps = list({(gap.key, gap.reason): gap for gap in unpriced}.values())
     if gaps:
         yield (
             "Not priced, and not included above",

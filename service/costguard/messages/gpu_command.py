@@ -12,6 +12,7 @@ from costguard.access.roles import Actor
 from costguard.access.rules import Rules
 from costguard.model.access import Role
 from costguard.model.delivery.message import Button, EphemeralContent, ListContent, VmCard
+from costguard.model.instance import noun_of
 from costguard.model.reminder import Ownership, RequestKind, Subject
 from costguard.reminders import watched_rows
 from costguard.reminders.requests import refusal, subject_of
@@ -22,8 +23,8 @@ Cards = Callable[[Connection, Sequence[Subject], datetime], list[tuple[VmCard, t
 _SHOWN = 15  # each is composed while Slack waits, and one message holds no more
 _OVERSEERS = frozenset({Role.OPERATOR, Role.ADMIN})
 HELP = (
-    "/gpu lists your VMs, with buttons to stop or keep them.\n"
-    "/gpu all lists every VM that you may act on, as an operator or an admin.\n"
+    "/gpu lists your VMs and other resources, with buttons to stop or keep them.\n"
+    "/gpu all lists all that you may act on, as an operator or an admin.\n"
     "/gpu help shows this text."
 )
 
@@ -42,18 +43,23 @@ def vm_list(
     """The VMs of this person, or all that they may keep: running ones first, the longest running first."""
     fleet = watched_rows.read(connection)
     rows = [row for row in fleet if row.owner.lower() == address]
-    title = "Your VMs"
+    title = f"Your {_noun(rows)}s"
     if text.lower().split() == ["all"]:
-        own, title = len(rows), "All VMs that you may act on"
+        own = len(rows)
         rows = [row for row in fleet if refusal(rules, RequestKind.KEEP, Actor(address), row, Ownership(), now) is None]
+        title = f"All {_noun(rows)}s that you may act on"
         if len(rows) == own and roles.role_of(address, rules.access) not in _OVERSEERS:
-            return EphemeralContent("/gpu all is for operators and admins. /gpu lists your own VMs.")
+            return EphemeralContent("/gpu all is for operators and admins. /gpu lists your own.")
     title = f"{title}: {_counted(rows)}"
     if not rows:
         return EphemeralContent(f"{title}. Costguard knows you as {address}.")
     shown = sorted(rows, key=_longest_running_first)[:_SHOWN]
     contents = cards(connection, [subject_of(row) for row in shown], now)
     return ListContent(title, tuple(contents), more=len(rows) - len(shown))
+
+
+def _noun(rows: Sequence[WatchedRow]) -> str:
+    return noun_of(row.key.kind for row in rows)
 
 
 def _counted(rows: Sequence[WatchedRow]) -> str:

@@ -19,7 +19,7 @@ class Period(StrEnum):
 
 
 class AtLimit(StrEnum):
-    """The action once a budget is spent, until its period ends. LimitPart includes the actions of those before it."""
+    """The action once a budget is spent, until its period ends. Each includes the actions of those before it."""
 
     TELL = "tell"
     REFUSE = "refuse"  # no VM is launched for a job that counts against it

@@ -96,6 +96,16 @@ _KINDS = {
     InstanceKind.TPU_NODE: "TPU node",
     InstanceKind.COLAB_RUNTIME: "Colab Enterprise runtime",
 }
+
+
+def noun_of(kinds: Iterable[InstanceKind]) -> str:
+    """`VM` or another kind's own word where all are of that kind; `resource` of several; `VM` where there are none."""
+    distinct = set(kinds)
+    if len(distinct) > 1:
+        return "resource"
+    return next(iter(distinct), InstanceKind.INSTANCE).in_words
+
+
 _COLLECTIONS = {
     InstanceKind.CUSTOM_JOB: "customJobs",
     InstanceKind.PERSISTENT_RESOURCE: "persistentResources",
@@ -130,6 +140,14 @@ def vertex_path(gce_id: str) -> str:
     """Returns the end of the name of a resource of Vertex AI, by its id here: `customJobs/4567`."""
     _, collection, _, resource, *_ = gce_id.split(".")
     return f"{collection}/{resource}"
+
+
+def measured_as(gce_id: str) -> str:
+    """Returns what Cloud Monitoring's series are of: a VM's id; `customJobs/4567`, `endpoints/88/99` of Vertex AI."""
+    if not gce_id.startswith(_VERTEX_ID):
+        return gce_id
+    _, collection, _, *numbers = gce_id.split(".")
+    return "/".join((collection, *numbers))
 
 
 @dataclass(frozen=True, slots=True, order=True)

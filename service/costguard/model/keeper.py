@@ -84,7 +84,11 @@ class Keeper:
 
     @property
     def where(self) -> str:
-        """`train/t4` of a cluster's pool, as filters take it; else the name of what keeps it."""
+        """`train/t4` of a cluster's pool, as filters take it; else the name of what keeps it; "" of Vertex AI,
+        which numbers its resources.
+        """
+        if self.kind is KeeperKind.VERTEX:
+            return ""
         return "/".join(part for part in (self.cluster or self.name, self.cluster and self.pool) if part)
 
     @property
@@ -321,7 +325,7 @@ _VERTEX_STOPS = {
     ),
     COLAB_RUNTIME: _VertexStop(
         "stop",
-        "the Colab Enterprise runtime will be stopped; its data disk stays, and what is in memory is lost.",
+        "the Colab Enterprise runtime will be stopped; its disks stay and are billed, and what is in memory is lost.",
     ),
     DEPLOYED_MODEL: _VertexStop(
         "undeploy",

@@ -21,9 +21,8 @@ NOTICES: Mapping[str, timedelta] = {"120s": LONGEST_NOTICE, "0s": NO_NOTICE}
 SHORTEST_WAIT = timedelta(seconds=90)
 LONGEST_WAIT = timedelta(hours=2)
 NO_WAIT = timedelta(0)  # now or not at all
-# How long a flex-start VM may run: "Compute Engine provisioning models"; the same bounds as in a resize request of a
+# The longest that a flex-start VM may run: "Compute Engine provisioning models"; the same as in a resize request of a
 # group (`requestedRunDuration` in the resource's definition of Google's Terraform provider).
-SHORTEST_FLEX_RUN = timedelta(minutes=10)
 LONGEST_FLEX_RUN = timedelta(days=7)
 # The machine series that Google sells by flex-start ("Compute Engine provisioning models"). Cloud TPU writes its own:
 # `tpu7x` is also a machine type here, `v5p` and `v6e` are `ct5p` and `ct6e`.

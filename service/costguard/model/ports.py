@@ -268,8 +268,8 @@ class ProjectSearch(Protocol):
 
 
 class UsageSource(Protocol):
-    def usage(self, project: str, since: datetime, until: datetime) -> Usage:
-        """Returns the measurements of a project's VMs.
+    def usage(self, project: str, since: datetime, until: datetime, *, with_vertex: bool = False) -> Usage:
+        """Returns the measurements of a project's VMs, and `with_vertex` of what Vertex AI runs.
 
         Never raises a CloudError: what could not be read is in `unread`.
         """

@@ -38,6 +38,19 @@ OF_A_RUN = (":core", ":whole")
 FEE = "-fee"
 """Ends the name of what a managed service charges for a part that Compute Engine bills."""
 
+
+def sold_by(resource: str, mark: str, *, is_fee: bool = False) -> str:
+    """Returns the resource of a service for one of Compute Engine's: `gpu:nvidia-l4:vertex-training`,
+    `vertex-training-a3:core`, `vertex-training-a3:core-fee`.
+
+    The fee's name ends otherwise than that of the vCPUs, whose seconds are the run's.
+    """
+    fee = FEE if is_fee else ""
+    if resource.startswith("gpu:"):
+        return f"{resource.removesuffix(':whole')}:{mark}{fee}"
+    return f"{mark}-{resource}{fee}"
+
+
 EVERYWHERE = "global"
 """The region of what costs the same in all of them: external addresses in use."""
 
@@ -48,11 +61,11 @@ def is_address(resource: str) -> bool:
 
 
 def costs_the_same_everywhere(resource: str) -> bool:
-    """Says whether the resource is priced without a region: addresses in use, and boot disks of managed services."""
+    """Says whether the resource is priced without a region: addresses in use, and boot disks of custom training."""
     return is_address(resource) or resource.startswith(_MANAGED_DISKS)
 
 
-_MANAGED_DISKS = ("disk:vertex-", "disk:colab-")
+_MANAGED_DISKS = "disk:vertex-"
 
 TERMS = (1, 3)
 """The years for which Google sells commitments."""

@@ -17,6 +17,7 @@ class Metric(StrEnum):
     POWER = "power"  # basis points of the most power over idle that was seen of each GPU; our agent alone reads it
     TPU = "tpu"  # basis points of each TPU chip's time in which it worked: its duty cycle
     CPU = "cpu"  # basis points of all vCPUs; measured from outside
+    REQUESTS = "requests"  # that a deployed model of Vertex AI answered
     RECEIVED = "received"  # bytes a second
     SENT = "sent"
 
@@ -36,12 +37,14 @@ Series = tuple[Sample, ...]  # the oldest first
 class Usage:
     """The series of one project's VMs; a metric in `unread` could not be read, in a sentence.
 
-    No series means not measured, which is not idle.
+    No series means not measured, which is not idle. Those of resources of Vertex AI are by `measured_as` of their ids,
+    and `vertex_unread` says why they could not all be read.
     """
 
     project: str
     series: Mapping[tuple[str, Metric], tuple[Series, ...]] = field(default_factory=dict)
     unread: Mapping[Metric, str] = field(default_factory=dict)
+    vertex_unread: str = ""
 
     def of(self, gce_id: str, metric: Metric) -> tuple[Series, ...]:
         """Returns the series of a metric: one of each GPU or TPU chip, and at most one of the other metrics."""

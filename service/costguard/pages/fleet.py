@@ -1,4 +1,4 @@
-"""The page Fleet: every VM with its money, why each is left alone, and what is unknown."""
+"""The page Fleet: every VM and other resource with its money, why each is left alone, and what is unknown."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from costguard.daemon import feed_state
 from costguard.daemon.listings import EventStreams
 from costguard.daemon.unread_groups import UnreadGroup, unread_groups
 from costguard.events import audit_log
-from costguard.ledger import projects
+from costguard.ledger import fleet_rows, projects
 from costguard.ledger.accrual import accrual_at
 from costguard.ledger.fleet_rows import Burning, Filters
 from costguard.ledger.projects import ProjectLook
@@ -145,6 +145,7 @@ class FleetOverview:
     accuracy: Accuracy | None  # against Google's bill; None before its first closed day
     choices: Choices
     events: Sequence[Folded]
+    are_all_vms: bool = True  # none of those that pass the filters is a TPU node or a resource of Vertex AI
     reserved: LooseReport | None = None  # unused reservations; None: not read yet, or filtered by more than a project
 
 
@@ -240,13 +241,14 @@ def overview(source: Source, wanted: FleetQuery, now: datetime, me: Principal | 
         accuracy = report.accuracy(connection)
         filter_choices = choices.read(connection)
         events = audit_log.read(connection, project=wanted.project, limit=_EVENTS)
+        are_all_vms = fleet_rows.are_all_vms(connection, wanted.filters)
     return FleetOverview(
         page=page,
         rows=rows,
         shares=shares,
         trace=None if history is None else trace(history, page.totals.rate, now),
         month=month.total.total,
-        month_unpriced=len(month.unpriced),
+        month_unpriced=month.unpriced,
         gaps=_unread_parts(looks),
         alike=unread_groups(looks),
         stale=[look for look in looks if _is_stale(look, now, source.stale_after, streams) and not look.is_unread],
@@ -255,6 +257,7 @@ def overview(source: Source, wanted: FleetQuery, now: datetime, me: Principal | 
         accuracy=accuracy,
         choices=filter_choices,
         events=folded(events),
+        are_all_vms=are_all_vms,
     )
 
 

@@ -15,15 +15,14 @@ from costguard.ledger.accrual import book_of
 from costguard.ledger.billed.machine_parts import accelerator_kind, resource_words
 from costguard.ledger.price_book import PriceBook
 from costguard.ledger.prices import ListedRefusal
-from costguard.model.budget import Scope
 from costguard.model.instance import ProvisioningModel
 from costguard.model.price import Price, PriceKey, Unit
 from costguard.pages import query
 from costguard.pages.page import Given, Source, page_router
 from costguard.pages.query import BadAddress
 from costguard.pages.show import link, unit_price
-from costguard.spend import spend_rows
 from costguard.spend.spend_rows import UnpricedSpan
+from costguard.spend.unpriced.gaps import recorded_gaps
 
 _PAGE_SIZE = 100
 OLD = timedelta(days=31)  # Google moves Spot prices up to once a month
@@ -142,7 +141,7 @@ def _gathered(source: Source, wanted: PricesQuery, now: datetime) -> PricesPage:
         book = book_of(connection)
         refused = prices.refusals(connection)
         recorded_at = health_rows.prices_recorded_at(connection)
-        gaps = [row for row in spend_rows.unpriced(connection, now.date(), now.date(), Scope()) if row.ended_at is None]
+        gaps = [gap for gap in recorded_gaps(connection, now.date(), now.date()) if gap.ended_at is None]
     keys = book.keys()
     pairs = {(key.resource, key.region) for key in keys}
     matching = sorted((pair for pair in pairs if _matches(*pair, wanted)), key=_order)

@@ -41,8 +41,8 @@ def instance_key(project: str, gce_id: str) -> InstanceKey:
 
 def never_seen(key: InstanceKey) -> BadAddress:
     return BadAddress(
-        f"Costguard has never seen a VM with the name or id {key.gce_id[:200]} in project {key.project[:200]}.",
-        "Look for the VM in the fleet, which can show deleted VMs too.",
+        f"Costguard has never seen anything with the name or id {key.gce_id[:200]} in project {key.project[:200]}.",
+        "Look for it in the fleet, which can show what is deleted, too.",
         HTTPStatus.NOT_FOUND,
     )
 

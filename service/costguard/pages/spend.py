@@ -23,6 +23,7 @@ from costguard.spend.fleet import Choices
 from costguard.spend.spend import SpendRow
 from costguard.spend.spend_rows import Amounts, Grouping, UnpricedSpan, day_start
 from costguard.spend.spend_story import Month, Story, label_story, month_of, story_of
+from costguard.spend.unpriced.gaps import gaps
 from costguard.stages import listing as stages
 from costguard.stages.listing import StageView
 from costguard.web.memo import memo_of
@@ -80,10 +81,6 @@ class SpendPageQuery:
         given = {name: getattr(self, name) for name in _FILTERS}
         filters = {name: value or UNOWNED for name, value in given.items() if value is not None}
         return filters if self.label is None else {**filters, "label": str(self.label)}
-
-    @property
-    def is_this_month(self) -> bool:
-        return (self.first, self.last) == (self.today.replace(day=1), self.today)
 
     @property
     def ranges(self) -> list[Range]:
@@ -253,6 +250,7 @@ def _gathered(source: Source, wanted: SpendPageQuery, now: datetime) -> SpendPag
             story = story_of(connection, accrual, *days, wanted.group_by, wanted.scope, SERIES)
         else:
             story = label_story(connection, accrual, *days, wanted.by_label, wanted.scope, SERIES)
+        unpriced = gaps(connection, accrual, *days, wanted.scope, _LISTED_UNPRICED)
         month = month_of(connection, accrual, wanted.scope)
         staged = [view for view in stages.views(connection, source.rules.jobs.stage, now) if _is_of(view, wanted)]
         filter_choices = choices.read(connection)
@@ -274,8 +272,8 @@ def _gathered(source: Source, wanted: SpendPageQuery, now: datetime) -> SpendPag
         stacked=len(story.groups) - story.others,
         others=story.others,
         days=_days(story),
-        unpriced=story.unpriced[:_LISTED_UNPRICED],
-        unpriced_count=len(story.unpriced),
+        unpriced=unpriced,
+        unpriced_count=story.unpriced,
         choices=filter_choices,
         label_choices=label_choices,
         staged=staged,

@@ -18,7 +18,6 @@ PUBSUB = Service(
     "Pub/Sub", "pubsub.googleapis.com", "roles/pubsub.subscriber", role_file="service/docs/organisation.md"
 )
 _LATER = "Nothing is lost: messages stay for 7 days, and it is tried again by itself."
-_FORBIDDEN = 403
 
 
 def in_words(error: CloudError, resource: str, account: str) -> CloudError:

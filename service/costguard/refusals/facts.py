@@ -102,7 +102,6 @@ _RESERVATION = (
     re.compile(r"reservations/([a-z][a-z0-9-]{1,62})"),
 )
 _BILLING_ACCOUNT = re.compile(r"\b([0-9A-F]{6}-[0-9A-F]{6}-[0-9A-F]{6})\b")
-_DENIED_IN_AUDIT = re.compile(r"(?<![\w.])permission[\"']?: [\"']?([a-z][a-zA-Z0-9]{1,40}(?:\.[a-zA-Z0-9]{1,60}){1,3})")
 
 _NUMBER = r"['\"]?(-?\d[\d,]{0,20}(?:\.\d{1,9})?)['\"]?"
 _METRIC = (

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 
 from sqlalchemy import Connection
 
-from costguard.actions.execute import CallKind, StepDefaults, Urgency
+from costguard.actions.execute import StepDefaults, Urgency
 from costguard.errors import CloudError
 from costguard.keepers.reading import keeper_of
 from costguard.model.action import StopOutcome
@@ -36,7 +36,6 @@ class OperationStep(StepDefaults):
     keeper: Keeper | None = None
     answer: OperationAnswer | None = None
     urgency: Urgency = field(default=Urgency.STOP, init=False)
-    begins_with: CallKind = field(default=CallKind.READ, init=False)
 
     @property
     def subject(self) -> str:

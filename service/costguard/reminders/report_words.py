@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from zoneinfo import ZoneInfo
 
 from costguard.model.duration import span_text
+from costguard.model.instance import noun_of
 from costguard.model.moments import moment_text
 from costguard.model.money import Priced, priced_text, rate_text
 from costguard.model.utilisation import GpuUse
@@ -55,11 +56,11 @@ def _outcome(report: FleetReport) -> Iterator[str]:
         they = "It has" if len(reminded) == 1 else "They have"
         yield f"{they} cost {cost_text(report.due_cost)} since then{_pace(report.due_month)}."
     if not report.vms:
-        yield "No VM was past its limit or idle."
+        yield "Nothing was past its limit or idle."
 
 
 def _vms(vms: tuple[ReportedVm, ...], one: str, many: str) -> str:
-    return f"{count_text(len(vms), 'VM')} {one if len(vms) == 1 else many}"
+    return f"{count_text(len(vms), noun_of(vm.key.kind for vm in vms))} {one if len(vms) == 1 else many}"
 
 
 def _pace(month: Priced | None) -> str:
@@ -80,7 +81,7 @@ def reminded(report: FleetReport) -> str:
         whom = f" {count_text(len(owners), 'owner')} would be reminded: {list_text(owners)}." if owners else ""
         return f"Nobody is reminded: Slack is not set up.{whom}"
     sent = sum(vm.reminders for vm in report.vms)
-    return f"Reminders go to {list_text(report.people)}; Slack accepted {sent} about these VMs."
+    return f"Reminders go to {list_text(report.people)}; Slack accepted {sent} about them."
 
 
 def left_alone(report: FleetReport) -> str:

@@ -62,7 +62,8 @@ def is_to_be_asked(connection: Connection, case: StopCase, now: datetime) -> boo
     failed = failed_operation(connection, case)
     if failed is None:
         if now - stop.intended_at > LONGEST:
-            words = "Google accepted it hours ago, and the VM still runs. Look at it in Google's console."
+            kind = case.vm.record.key.kind.in_words
+            words = f"Google accepted it hours ago, and the {kind} still runs. Look at it in Google's console."
             fail(connection, case, words, now)
         return False
     fail(connection, case, failed.error_message or failed.error_code or "Google gave no words.", now)
@@ -130,7 +131,6 @@ class LookStep(StepDefaults):
     asks: AskStep | None = None
     through: Collection[KeeperKind] = field(default=(), kw_only=True)  # keepers whose own stop the settings allow
     urgency: Urgency = field(default=Urgency.STOP, init=False)
-    begins_with: CallKind = field(default=CallKind.READ, init=False)
 
     @property
     def fresh_s(self) -> float | None:
@@ -247,9 +247,6 @@ class AskStep(StepDefaults):
     @property
     def fresh_s(self) -> float | None:
         return _FRESH_S  # another guard may have taken a keep meanwhile
-
-    def intend(self, connection: Connection, now: datetime) -> bool:  # noqa: ARG002 as all steps have it
-        return True
 
     def call(self) -> None:
         case = self.case

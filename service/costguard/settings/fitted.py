@@ -15,7 +15,7 @@ from costguard.keepers.reading import keeper_of
 from costguard.ledger.price_book import PriceBook
 from costguard.ledger.pricing import rate_per_hour
 from costguard.model.duration import span_text
-from costguard.model.instance import TPUS, SeenInstance, Shape, gpu_name, gpu_words
+from costguard.model.instance import TPUS, SeenInstance, Shape, gpu_name, gpu_words, noun_of
 from costguard.model.keeper import Keeper
 from costguard.model.money import ZERO, Money, rate_text
 from costguard.model.price import HOURS_A_MONTH
@@ -104,8 +104,9 @@ def fleet_text(vms: Sequence[PricedVm]) -> str:
     running = sum(one.vm.status.bills_machine for one in vms)
     rates = [one.rate for one in vms]
     total_rate = sum((rate for rate in rates if rate is not None), ZERO)
-    unpriced = f" and {count_text(rates.count(None), 'VM')} without a price" if None in rates else ""
-    return f"{count_text(len(vms), 'VM')}, {running} running, {rate_text(total_rate)} an hour{unpriced}"
+    noun = noun_of(one.vm.key.kind for one in vms)
+    unpriced = f" and {count_text(rates.count(None), noun)} without a price" if None in rates else ""
+    return f"{count_text(len(vms), noun)}, {running} running, {rate_text(total_rate)} an hour{unpriced}"
 
 
 def fitted_settings(wishes: Wishes, fleet: SeenFleet) -> str:

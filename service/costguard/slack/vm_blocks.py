@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from costguard.model.delivery.message import ReminderContent, StateKind, VmCard
 from costguard.model.duration import span_text
+from costguard.model.instance import InstanceKind
 from costguard.model.money import Priced, priced_text, rate_text
 from costguard.model.reminder import SubjectKind, Target
 from costguard.model.utilisation import Evidence, IdleState
@@ -44,9 +45,13 @@ def figures(card: VmCard) -> list[tuple[str, str]]:
     ]
 
 
+_RUNTIME = InstanceKind.COLAB_RUNTIME
+
+
 def _besides(card: VmCard) -> str:
-    """Names what the rate leaves out. Boot disks of Vertex AI are in it: they bill while their machines run."""
-    has_own_disks = card.subject.kind is SubjectKind.RUN and not card.key.kind.is_of_vertex
+    """Names what the rate leaves out. Boot disks of custom jobs are in it: they bill while their machines run."""
+    kind = card.key.kind
+    has_own_disks = card.subject.kind is SubjectKind.RUN and (not kind.is_of_vertex or kind is _RUNTIME)
     return "plus its disks" if has_own_disks else ""
 
 

@@ -54,7 +54,7 @@ def _rates(connection: Connection, accrual: Accrual, watched: dict[str, datetime
     if not old:
         return
     rates: Counter[str] = Counter()
-    for group, _, figures in running_totals.read(connection, accrual, by=["project"]).rows:
+    for group, _, figures in running_totals.read(connection, accrual, by=["project"]):
         rates[group.project] += figures.machine_rate + figures.gpu_rate
     past = {moment: burning.machine_rate_at(connection, moment) for moment in moments}
     for project, since in old.items():

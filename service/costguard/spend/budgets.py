@@ -30,8 +30,9 @@ from costguard.spend.budget import On, Outlook, Standing, Threshold
 from costguard.spend.burning import Whose
 from costguard.spend.downloads import Download
 from costguard.spend.forecast import HISTORY, Burn, forecast
-from costguard.spend.spend import all_unpriced, live
-from costguard.spend.spend_rows import Grouping, UnpricedSpan, rolled_up_days
+from costguard.spend.spend import live
+from costguard.spend.spend_rows import Grouping, rolled_up_days
+from costguard.spend.unpriced.gaps import GapGroup, gap_groups
 
 EVERY = timedelta(minutes=5)
 _DAY = timedelta(days=1)
@@ -46,7 +47,7 @@ class _Ledger:
 
     days: Mapping[Whose, Mapping[date, int]]  # nano-dollars
     burns: Mapping[Whose, Mapping[datetime | None, int]]  # nano-dollars an hour, by when they end
-    unpriced: Sequence[UnpricedSpan]
+    unpriced: Sequence[GapGroup]
     watched: Mapping[str, datetime]
     teams: Mapping[tuple[str, str], str]  # by project and owner, where a scope asks for a team
     downloads: Mapping[Whose, Mapping[date, int]] = field(default_factory=dict)  # nano-dollars; part of `days`
@@ -166,11 +167,11 @@ def _ledger(
     for whose, stored in _stored_days(connection, first, today, groups, within).items():
         days[whose] = Counter(stored)
     running = live(connection, accrual, first, today, within, {group.value for group in groups})
-    for day, (project, attribution, _), amounts in running.figures:
+    for day, (project, attribution, _), amounts in running:
         days[_whose_of(groups, project, attribution.preset, attribution.owner, attribution.job)][day] += (
             amounts.total.nanos
         )
-    unpriced = all_unpriced(connection, running, first, today, within, accrual.now)
+    unpriced = gap_groups(connection, accrual, first, today, within)
     burns: dict[Whose, Counter[_Until]] = defaultdict(Counter)
     for whose, until, nanos in burning_now:
         burns[_whose_of(groups, whose.project, whose.preset, whose.owner, whose.job)][until] += nanos
@@ -293,8 +294,9 @@ def _outlook(
         rate=Money(sum(rates.values())),
         forecast=forecast(spent, burns, by_day, now, ends_at),
         unpriced=sum(
-            (gap.ended_at is None or gap.ended_at > starts_at) and _counts(scope, _whose(gap), ledger)
+            gap.number
             for gap in ledger.unpriced
+            if (gap.last is None or gap.last >= starts_at.date()) and _counts(scope, _whose(gap), ledger)
         ),
         days=tuple(Money(days[starts_at.date() + number * _DAY]) for number in range(passed)),
         downloads=Money(
@@ -318,8 +320,8 @@ def _counts(scope: Scope, whose: Whose, ledger: _Ledger) -> bool:
     )
 
 
-def _whose(gap: UnpricedSpan) -> Whose:
-    return Whose(gap.key.project, gap.attribution.preset, gap.attribution.owner, gap.attribution.job)
+def _whose(gap: GapGroup) -> Whose:
+    return Whose(gap.project, gap.preset, gap.owner, gap.job)
 
 
 def _whole_days(since: date | None, today: date) -> Iterator[date]:
@@ -349,7 +351,7 @@ def _burning_now(
                 None,
                 figures.machine_rate + figures.gpu_rate + figures.storage_rate,
             )
-            for group, _, figures in running_totals.read(connection, accrual, by=[one.value for one in groups]).rows
+            for group, _, figures in running_totals.read(connection, accrual, by=[one.value for one in groups])
         ]
     for run in burning.limited(connection, label):
         rate = accrual.rate(run.shape, run.zone, run.provisioning_model)

@@ -29,7 +29,7 @@ from costguard.ledger.accrual import Accrual, accruing_spans, within_scope
 from costguard.ledger.rows import shape_of
 from costguard.ledger.running import running_totals
 from costguard.ledger.running.running_total_rows import KINDS, Kind
-from costguard.ledger.running.running_totals import rate_of_kind
+from costguard.ledger.running.running_totals import rates_by_kind
 from costguard.model.budget import LabelFilter, Scope
 from costguard.model.instance import ProvisioningModel, Shape
 from costguard.model.lifetime import Lifetime
@@ -106,11 +106,11 @@ def burned(connection: Connection, accrual: Accrual, scope: Scope) -> BurnHistor
     """
     last = accrual.now - (accrual.now - _EPOCH) % STEP  # by the clock, so that the same is asked until the next
     since, count = last - _LENGTH, _LENGTH // STEP + 1
-    rows = running_totals.read(connection, accrual, scope, by=()).rows
+    rows = running_totals.read(connection, accrual, scope, by=())
     now = sum(figures.machine_rate + figures.gpu_rate + figures.storage_rate for _, _, figures in rows)
-    changes = [now] + [0] * count
+    changes, rate_of = [now] + [0] * count, rates_by_kind(accrual)
     for spell in spells(connection, since, STEP, scope):
-        nanos = (rate_of_kind(accrual, spell.kind) or 0) * spell.count
+        nanos = (rate_of(spell.kind) or 0) * spell.count
         changes[min(spell.begins, count)] += nanos
         # What is open bills now, and did not at the first mark.
         changes[0 if spell.ends is None else min(spell.ends, count)] -= nanos

@@ -125,7 +125,7 @@ class FocusExport:
             self._accruing = [span for span in spans if self._is_wanted(span)]
             self._charges = FocusCharges(connection, self._scope.label)
             self._charges.learn(connection, instances.c.id, {span.instance_id for span in self._accruing})
-            self.unpriced = len(spend(connection, self._accrual, first, last, [], scope).unpriced)
+            self.unpriced = spend(connection, self._accrual, first, last, [], scope).unpriced
         self._since = {(_kind(span), span.span.id or 0): span.since for span in self._accruing}
 
     def __iter__(self) -> Iterator[FocusCharge]:

@@ -31,8 +31,9 @@ from costguard.spend.goodput import (
     within,
 )
 from costguard.spend.job_costs import costs
-from costguard.spend.spend import all_unpriced, days_of_span, live
+from costguard.spend.spend import live
 from costguard.spend.spend_rows import day_start, days_of_jobs
+from costguard.spend.unpriced.gaps import gap_groups
 
 _DAY = timedelta(days=1)
 _NO_COST = Priced()
@@ -184,14 +185,13 @@ def _costs(
     for day, job, nanos in days_of_jobs(connection, first, last, scope):
         by_day[day][job] = nanos
     kept_apart = [name for name in ("project", "preset", "owner", "job") if name == "job" or getattr(scope, name)]
-    running = live(connection, accrual, first, last, scope, kept_apart)
-    for day, (_, whose, _), amounts in running.figures:
+    for day, (_, whose, _), amounts in live(connection, accrual, first, last, scope, kept_apart):
         if whose.job:
             by_day[day][whose.job] += amounts.total.nanos
-    gaps = [gap for gap in all_unpriced(connection, running, first, last, scope, accrual.now) if gap.attribution.job]
+    gaps = [gap for gap in gap_groups(connection, accrual, first, last, scope) if gap.job]
 
     def between(begin: date, end: date) -> Mapping[str, Priced]:
-        unpriced = {gap.attribution.job for gap in gaps if any(days_of_span(gap, begin, end, accrual.now))}
+        unpriced = {gap.job for gap in gaps if any(gap.days(begin, end, accrual.now))}
         jobs: dict[str, int] = defaultdict(int)
         for day, of_day in by_day.items():
             if begin <= day <= end:

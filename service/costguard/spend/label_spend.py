@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
@@ -11,7 +11,7 @@ from sqlalchemy import Connection
 
 from costguard.ledger.accrual import Accrual, accruing_spans, uncharged_instances
 from costguard.ledger.labels.label_history import changes_since
-from costguard.ledger.running import running_totals
+from costguard.ledger.running import running_totals, unpriced
 from costguard.model.budget import Scope
 from costguard.spend import spend_rows
 from costguard.spend.label_days import (
@@ -20,11 +20,11 @@ from costguard.spend.label_days import (
     pieces_of,
     present_values,
     values_among,
-    values_of_gap,
 )
 from costguard.spend.spend import Spend, spend
 from costguard.spend.spend_rows import Amounts, add, amounts_of, day_start
-from costguard.spend.vm_charges import accruing_ids, charged, ids_of
+from costguard.spend.unpriced.gaps import gaps_by_value
+from costguard.spend.vm_charges import accruing_ids, charged
 
 _DAY = timedelta(days=1)
 
@@ -47,16 +47,11 @@ def spend_by_label(
     up by the label are read from their sums, the others from charges, as spend by VM is. What has no price is counted
     under each value that its VM had meanwhile.
     """
-    since = day_start(first)
     sums: dict[str | None, list[int]] = defaultdict(lambda: [0, 0, 0, 0])
     for _, value, figures in _figures(connection, accrual, first, last, label, scope, by_day=False):
         add(sums[value], figures)
     whole = spend(connection, accrual, first, last, [], scope)
-    ids = ids_of(connection, {gap.key for gap in whole.unpriced})
-    values = values_among(connection, label, since, ids.values())
-    gaps: Counter[str | None] = Counter()
-    for gap in whole.unpriced:
-        gaps.update(values_of_gap(values, ids[gap.key], gap, since, last, accrual.now))
+    gaps = gaps_by_value(connection, accrual, first, last, label, scope)
     rows = [LabelSpend(value, amounts_of(sums[value]), gaps[value]) for value in {**sums, **gaps}]
     rows.sort(key=lambda row: (-row.amounts.total.nanos, row.value is None, row.value or ""))
     return tuple(rows), whole
@@ -107,22 +102,24 @@ def _running(
 ) -> Iterator[tuple[date, str | None, Sequence[int]]]:
     """Yields what has accrued since charges were stored on the UTC days [first, last]: equal spans are added up.
 
-    One by one come only VMs whose label changed since, and spans that ended or have no price.
+    One by one come only VMs whose label changed since, and spans that ended.
     """
     start, end = day_start(first), day_start(last) + _DAY
     changes = changes_since(connection, label, start)
-    totals, unpriced = running_totals.by_label(connection, accrual, label, start, end, scope)
+    totals = running_totals.by_label(connection, accrual, label, start, end, scope)
     for (value, since), figures in totals.items():
         for day, amounts in running_totals.accrued(since, figures, accrual.now):
             if first <= day <= last:
                 yield day, value, amounts
+    for spans, _, value in unpriced.read(connection, accrual, scope, label, start):
+        for day, accrued in unpriced.billed(accrual, spans, start, end):
+            yield day, value, accrued
     alone = changes.keys() & accruing_ids(connection, end) if changes else set()
-    ids = sorted({*alone, *unpriced, *uncharged_instances(connection)})
+    ids = sorted({*alone, *uncharged_instances(connection)})
     values = LabelValues(present_values(connection, label, ids), changes)
     for span in accruing_spans(connection, ids):
-        is_open = span.span.ended_at is None
-        if is_open and span.instance_id not in changes and running_totals.is_priced(accrual, span.span):
-            continue  # it is in the totals
+        if span.span.ended_at is None and span.instance_id not in changes:
+            continue  # it is in one of the groups above
         for piece in pieces_of(accrual, span, start, end, scope):
             for value, part in values.parts(piece):
                 yield piece.day, value, part

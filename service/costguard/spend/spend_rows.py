@@ -19,11 +19,8 @@ from sqlalchemy import (
     case,
     cast,
     func,
-    literal_column,
-    or_,
     select,
     type_coerce,
-    union_all,
 )
 
 from costguard.db.remembered import remembers
@@ -34,10 +31,7 @@ from costguard.db.tables import (
     daily_presets,
     daily_spend,
     daily_totals,
-    instances,
     label_days,
-    lifetimes,
-    storage_spans,
 )
 from costguard.ledger.accrual import AccruingSpan, within_scope
 from costguard.model.budget import LabelFilter, Scope
@@ -251,45 +245,6 @@ def not_rolled_up(connection: Connection, label: str, first: date, last: date) -
     return tuple(ranges)
 
 
-@remembers(instances, lifetimes, storage_spans)
-def unpriced(connection: Connection, first: date, last: date, scope: Scope) -> list[UnpricedSpan]:
-    """Lists the spans that ran, or were stored, on these days and could not be priced whole; the latest first."""
-    start, end = day_start(first), day_start(last) + timedelta(days=1)
-    queries = [
-        select(
-            literal_column(f"'{kind}'", String).label("kind"),
-            *(spans.c[name] for name in ("id", "project", "preset", "owner", "job")),
-            *(spans.c[name] for name in ("started_at", "ended_at", "unpriced")),
-            instances.c.gce_id,
-            instances.c.name,
-            (spans if spans is lifetimes else instances).c.provisioning_model,
-        )
-        .join_from(spans, instances, instances.c.id == spans.c.instance_id)
-        .where(
-            _is_unpriced(spans),
-            spans.c.started_at < end,
-            or_(spans.c.ended_at.is_(None), spans.c.ended_at > start),
-            *within_scope(spans, scope),
-        )
-        for kind, spans in (("lifetime", lifetimes), ("storage", storage_spans))
-    ]
-    unpriced = [
-        UnpricedSpan(
-            kind=row.kind,
-            id=row.id,
-            key=InstanceKey(row.project, row.gce_id),
-            name=row.name,
-            attribution=Attribution(row.preset, row.owner, row.job),
-            provisioning_model=row.provisioning_model,
-            started_at=row.started_at,
-            ended_at=row.ended_at,
-            reason=row.unpriced,
-        )
-        for row in connection.execute(union_all(*queries))
-    ]
-    return sorted(unpriced, key=lambda span: (span.started_at, span.kind, span.id), reverse=True)
-
-
 def kind_of(span: AccruingSpan) -> InstanceKind:
     """Storage counts as standard."""
     model = span.span.provisioning_model if isinstance(span.span, Lifetime) else ProvisioningModel.STANDARD
@@ -330,8 +285,3 @@ def add(sums: list[int], figures: Sequence[int]) -> None:
     """Add figures to sums of the same parts, in place."""
     for place, figure in enumerate(figures):
         sums[place] += figure
-
-
-def _is_unpriced(spans: Table) -> ColumnElement[bool]:
-    # Written out rather than bound: SQLite uses a partial index only where it can see the constant.
-    return spans.c.unpriced != literal_column("''")

@@ -16,7 +16,7 @@ from costguard.spend import budgets
 from costguard.spend.budget import Outlook
 from costguard.spend.label_spend import spend_by_label, values_by_day
 from costguard.spend.spend import SpendRow, spend, spend_by_day
-from costguard.spend.spend_rows import Amounts, Grouping, UnpricedSpan
+from costguard.spend.spend_rows import Amounts, Grouping
 
 _DAY = timedelta(days=1)
 
@@ -66,7 +66,7 @@ class Story:
     others: int
     total: Amounts
     days: Mapping[date, tuple[Money, ...]]
-    unpriced: tuple[UnpricedSpan, ...]
+    unpriced: int  # lifetimes and disks
 
 
 def month_of(connection: Connection, accrual: Accrual, scope: Scope) -> Month:

@@ -20,8 +20,9 @@ from costguard.model.budget import Scope
 from costguard.model.instance import InstanceKey, ProvisioningModel
 from costguard.model.lifetime import Attribution
 from costguard.spend.label_days import label_parts
-from costguard.spend.spend import Spend, all_unpriced, days_of_span, live, spend
+from costguard.spend.spend import Spend, days_of_span, spend
 from costguard.spend.spend_rows import Amounts, Grouping, add, amounts_of, day_start, kind_of
+from costguard.spend.unpriced.gaps import gaps
 from costguard.spend.vm_charges import accruing_ids, charged, ids_of
 
 _DAY = timedelta(days=1)
@@ -70,13 +71,13 @@ def spend_by_vm(
         figures_by_key = _labelled(connection, accrual, first, last, scope)
     for (instance_id, whose, model, day), figures in figures_by_key:
         add(parts[instance_id, whose, model, day if by_day else None], figures)
-    gaps = Counter(_gaps(connection, accrual, first, last, scope, by_day))
-    for key in gaps:
+    counts = Counter(_gaps(connection, accrual, first, last, scope, by_day))
+    for key in counts:
         add(parts[key], ())  # what has no price is listed, too
     vms = _vms(connection, tuple(sorted({key[0] for key in parts})))
     if not by_model:
         parts = _with_their_storage(parts, vms)
-        gaps = _by_own_model(gaps, vms)
+        counts = _by_own_model(counts, vms)
     rows = [
         VmSpend(
             group=_group(groupings, vms[key[0]], key),
@@ -84,7 +85,7 @@ def spend_by_vm(
             attribution=key[1],
             provisioning_model=key[2],
             amounts=amounts_of(figures),
-            unpriced=gaps[key],
+            unpriced=counts[key],
         )
         for key, figures in parts.items()
     ]
@@ -185,8 +186,7 @@ def _gaps(
     connection: Connection, accrual: Accrual, first: date, last: date, scope: Scope, by_day: bool
 ) -> Iterator[_Key]:
     """Each lifetime and disk that has no complete price, on each of its days where rows are by day."""
-    running = live(connection, accrual, first, last, scope, ("project", "preset", "owner", "job"))
-    unpriced = all_unpriced(connection, running, first, last, scope, accrual.now)
+    unpriced = gaps(connection, accrual, first, last, scope)
     ids = ids_of(connection, {span.key for span in unpriced})
     for span in unpriced:
         days: Iterable[date | None] = days_of_span(span, first, last, accrual.now) if by_day else (None,)

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from pydantic import TypeAdapter
-from sqlalchemy import Connection, Row, func, insert, select, text, tuple_, update
+from sqlalchemy import Connection, Row, insert, select, text, tuple_, update
 
 from costguard.db import named as named_rows
 from costguard.db.bulk import chunks
@@ -107,10 +107,6 @@ def of_ids(connection: Connection, sweep_ids: Collection[str]) -> dict[str, Swee
 
 def open_ids(connection: Connection) -> list[str]:
     return list(connection.scalars(select(sweeps.c.id).where(_OPEN).order_by(sweeps.c.id)))
-
-
-def count_open(connection: Connection) -> int:
-    return int(connection.scalar(select(func.count()).select_from(sweeps).where(_OPEN)) or 0)
 
 
 def page(connection: Connection, filters: SweepFilters, after: tuple[datetime, str] | None, limit: int) -> list[Sweep]:

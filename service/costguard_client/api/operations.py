@@ -56,8 +56,9 @@ def read_commitment_hours(*, days: int | None = None) -> Call[schemas.Commitment
 
 
 def get_setup() -> Call[schemas.SetupOut]:
-    """Read what the set-up needs. Google, Slack and the server's own computer, as they were when the server
-    started. `unknown` is what could not be asked. `costguard doctor`, where the server runs, asks again.
+    """Read what the set-up needs. Reads what was checked of Google, Slack and the server's own computer when
+    the server started. `unknown` is what could not be asked. `costguard doctor`, where the server runs, asks
+    again.
     """
     return Call("GET", ("api", "v1", "doctor"))
 
@@ -190,8 +191,8 @@ def list_instances(
     limit: int | None = None,
     cursor: str | None = None,
 ) -> Call[schemas.FleetResponse]:
-    """List instances with their cost. Lists every VM with its hourly cost and its cost so far, and the parts of
-    the fleet that cannot be read.
+    """List instances with their cost. Lists all VMs and other resources with their cost an hour and so far, and
+    what of the fleet cannot be read.
     """
     return Call(
         "GET",
@@ -216,8 +217,8 @@ def list_instances(
 
 
 def get_instance(project: str, gce_id: str) -> Call[schemas.InstanceResponse]:
-    """Get a VM with its whole history. Gets a VM, the reason why it has not been stopped, its lifetimes and
-    storage, and each charge with its price.
+    """Get a VM or other resource with its whole history. Gets a VM or other resource: why it has not been
+    stopped, its lifetimes and storage, and each charge.
     """
     return Call("GET", ("api", "v1", "instances", project, gce_id))
 
@@ -225,10 +226,10 @@ def get_instance(project: str, gce_id: str) -> Call[schemas.InstanceResponse]:
 def claim_instance(
     project: str, gce_id: str, body: schemas.RequestBody, *, key: str | None = None
 ) -> Call[schemas.RequestResponse]:
-    """Claim a VM. Makes the requester the owner: the VM's cost counts as theirs from now on. Only operators of
-    its team can claim an unowned VM. The team's channel is notified; until then, or for an hour, a claim does
-    not allow stopping the VM. The request is stored and carried out by the next pass, within seconds: follow
-    the request in the response.
+    """Claim a VM or other resource. Makes the requester the owner: its cost counts as theirs from now on. Only
+    operators of its team can claim what is unowned. The team's channel is notified; until then, or for an hour,
+    a claim does not allow stopping it. The request is stored and carried out by the next pass, within seconds:
+    follow the request in the response.
     """
     return Call("POST", ("api", "v1", "instances", project, gce_id, "claim"), body=body, key=key)
 
@@ -236,8 +237,8 @@ def claim_instance(
 def disown_instance(
     project: str, gce_id: str, body: schemas.RequestBody, *, key: str | None = None
 ) -> Call[schemas.RequestResponse]:
-    """Disown a VM. Makes the VM unowned; its team gets the reminders. The request is stored and carried out by
-    the next pass, within seconds: follow the request in the response.
+    """Disown a VM or other resource. Makes it unowned; its team gets the reminders. The request is stored and
+    carried out by the next pass, within seconds: follow the request in the response.
     """
     return Call("POST", ("api", "v1", "instances", project, gce_id, "disown"), body=body, key=key)
 
@@ -245,8 +246,8 @@ def disown_instance(
 def keep_instance(
     project: str, gce_id: str, body: schemas.KeepBody, *, key: str | None = None
 ) -> Call[schemas.RequestResponse]:
-    """Keep a VM. Holds back reminders about the VM, and stops by rules, during that time. The request is stored
-    and carried out by the next pass, within seconds: follow the request in the response.
+    """Keep a VM or other resource. Holds back reminders about it, and stops by rules, during that time. The
+    request is stored and carried out by the next pass, within seconds: follow the request in the response.
     """
     return Call("POST", ("api", "v1", "instances", project, gce_id, "keep"), body=body, key=key)
 
@@ -254,7 +255,8 @@ def keep_instance(
 def stop_instance(
     project: str, gce_id: str, body: schemas.RequestBody, *, key: str | None = None
 ) -> Call[schemas.RequestResponse]:
-    """Stop a VM. Stops the VM, or cancels the job that it runs. Disks are kept, and bill. The request is stored
+    """Stop a VM or other resource. Stops the VM, or cancels the job that it runs; disks are kept, and bill. Of
+    what Vertex AI runs, cancels a custom job, stops a Colab runtime or undeploys a model. The request is stored
     and carried out by the next pass, within seconds: follow the request in the response.
     """
     return Call("POST", ("api", "v1", "instances", project, gce_id, "stop"), body=body, key=key)
@@ -438,9 +440,9 @@ def list_limits() -> Call[schemas.LimitsResponse]:
 
 
 def list_loose(*, project: str | None = None, fresh: bool | None = None) -> Call[schemas.LooseResponse]:
-    """List what bills or holds quota, and nothing uses. Lists disks, addresses, snapshots, images and
-    reservations that nothing uses, and queued resources of TPUs that are dead, with the command that removes
-    each. All is as the projects last answered.
+    """List unused things that bill or hold quota. Lists disks, addresses, snapshots, images and reservations
+    that nothing uses, and queued resources of TPUs that are dead, with the command that removes each. All is as
+    the projects last answered.
     """
     return Call("GET", ("api", "v1", "loose"), {"project": project, "fresh": fresh})
 
@@ -544,8 +546,8 @@ def list_requests(
     limit: int | None = None,
     cursor: str | None = None,
 ) -> Call[schemas.RequestsResponse]:
-    """List requests for VMs, the latest first. Lists requests from Slack, pages, REST and the command line,
-    including requests that a pass refused.
+    """List requests for VMs and other resources, the latest first. Lists requests from Slack, pages, REST and
+    the command line, including requests that a pass refused.
     """
     return Call(
         "GET",
@@ -631,7 +633,9 @@ def resume_schedule(schedule_id: str, body: schemas.ScheduleActBody) -> Call[sch
 def run_schedule(
     schedule_id: str, body: schemas.ScheduleActBody, *, key: str | None = None
 ) -> Call[schemas.ScheduleResponse]:
-    """Run a schedule now. Launches a run within seconds, besides those at its times; also while it is paused."""
+    """Run a schedule now. Launches a run within seconds, in addition to those at its times; also while it is
+    paused.
+    """
     return Call("POST", ("api", "v1", "schedules", schedule_id, "run"), body=body, key=key)
 
 

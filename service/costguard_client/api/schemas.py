@@ -34,7 +34,7 @@ class AddressOut(TypedDict):
     """The external IPv4 address of a VM."""
 
     is_external: bool
-    """Whether the VM gets one."""
+    """Whether the VM gets an external address."""
     why: str
     """The reason, such as the Cloud NAT of its subnetwork."""
 
@@ -59,7 +59,7 @@ class AlikeResponse(TypedDict):
     currency: str
     job: str
     machines: list[MachineCostOut]
-    """The cheapest first."""
+    """The machines, the cheapest first."""
     metric: ComparedMetricOut | None
     """The metric by which the machines are compared; null: the job has printed none."""
     target: float | None
@@ -112,7 +112,7 @@ class AttemptOut(TypedDict):
     """A VM of a job, with the reports of its agent's latest run."""
 
     address: AddressOut | None
-    """Null: it was launched before this was decided, or adopted."""
+    """The decision on its external address; null: it was launched before there was one, or adopted."""
     asked_at: str | None
     disk: DiskOut | None
     """The VM's disk by the last report; null: not known."""
@@ -213,7 +213,7 @@ class BestCheckpointOut(TypedDict):
     """The address of the checkpoint."""
     step: int
     text: str
-    """The value of the last evaluation that was not after its step."""
+    """The value of the last evaluation at or before its step."""
 
 
 class BillDayOut(TypedDict):
@@ -378,14 +378,14 @@ class BudgetsResponse(TypedDict):
 
 
 class BuyingWayOut(TypedDict):
-    """A way to buy a job's VMs, and what it is expected to cost to its end.  The range is of nine of ten cases.
-    Without a cost, it would come to no end.
+    """A way to buy a job's VMs, and what it is expected to cost to its end.  The range holds nine of ten cases.
+    A way without a cost would never end the job.
     """
 
     expected: str | None
     high: str | None
     lasts_seconds: int | None
-    """The time until its end, with what it waits for."""
+    """The time until its end, including its waits."""
     low: str | None
     preemptions: float
     """The preemptions to expect."""
@@ -968,20 +968,20 @@ class ExecutionOut(TypedDict):
     """An execution of a workflow: the jobs and VMs whose label has the same value."""
 
     cost: Amount
-    """The cost of its jobs, and of VMs with its label that are of none of them."""
+    """The cost of its jobs, and of VMs with its label that belong to none of them."""
     first_at: str
     """The time at which its first job was submitted, or its first VM created."""
     jobs: list[ExecutionJobOut]
-    """The jobs of it, the oldest first."""
+    """The jobs of the execution, the oldest first."""
     label: str
     labels: dict[str, str]
     """The other labels of its first job, such as the workflow's."""
     last_at: str | None
-    """The time at which the last of it ended; null: it runs, or not known."""
+    """The time at which its last job or VM ended; null: one runs, or the time is not known."""
     running_vms: int
     state: Literal["running", "succeeded", "failed", "cancelled", "ended"]
-    """The state of the jobs and VMs that are known of it: `running` while a job is open or a VM runs; `ended`:
-    it has VMs alone, and how it ended is not known.
+    """The state of its jobs and VMs: `running` while a job is open or a VM runs; `ended`: it has VMs alone, and
+    how it ended is not known.
     """
     value: str
     """The id of the execution, as its label has it."""
@@ -1048,9 +1048,9 @@ class FeedOut(TypedDict):
     """The subscription that events come through."""
 
     doubled: int
-    """Entries that came again."""
+    """Audit entries that arrived more than once."""
     entries: int
-    """Audit entries that ever came, those that came again among them."""
+    """All audit entries that arrived, including repeats."""
     error: str
     """The answer of Pub/Sub to the last pull, if it failed."""
     events: int
@@ -1058,7 +1058,7 @@ class FeedOut(TypedDict):
     heartbeat_age_seconds: int | None
     """The time since the newest heartbeat that came back was sent."""
     is_alive: bool
-    """Whether what is published to its topic comes through soon."""
+    """Whether messages published to its topic arrive soon."""
     last_message_at: str | None
     late_half_seconds: int | None
     """Half of these events were in the ledger within so many seconds; null: later than 15 minutes."""
@@ -1069,21 +1069,21 @@ class FeedOut(TypedDict):
     missed: int
     """Operations that a listing showed and whose entry had not come."""
     month_cost: str | None
-    """Pub/Sub's price of a month such as the last day, without what is free."""
+    """Pub/Sub's price of a month at the last day's volume, beyond what is free."""
     oldest_unread_seconds: int | None
     subscription: str
 
 
 class FindingOut(TypedDict):
     command: str
-    """The command or the words that mend it, or would find it out; empty where nothing is to be done."""
+    """The command or advice that mends it or finds it out; empty: nothing is to be done."""
     name: str
-    """Stable, such as `compute.disks.list`."""
+    """The stable name, such as `compute.disks.list`."""
     sentence: str
     state: CheckState
     topic: Topic
     where: str
-    """A project, a bucket, a channel; empty where it is about all."""
+    """The project, bucket or channel; empty: it concerns all."""
 
 
 class FleetResponse(TypedDict):
@@ -1239,7 +1239,7 @@ class HalvingBody(TypedDict):
     better: NotRequired[Literal["", "lower", "higher"]]
     """The better direction. Empty: that of the job's own metric, or of a name that says it."""
     eta: int
-    """The divisor of the members: at least one part in so many is sure to go on, of 3 a third."""
+    """The divisor of the members: at least one in so many goes on; 3: a third."""
     metric: NotRequired[str]
     """An evaluation as the output calls it, such as val_loss. Empty: the job's own metric."""
 
@@ -1263,7 +1263,7 @@ class HalvingOut(TypedDict):
     stopped: int
     """The number of members that it has stopped."""
     unknown: int
-    """The number of these whose savings are not known."""
+    """The number of those whose saving is not known."""
     waits: str
     """The reason why no member can be compared yet; empty: there is none."""
 
@@ -1294,7 +1294,7 @@ class HotFunctionOut(TypedDict):
     """The file, in the project or its package."""
     function: str
     is_own: bool
-    """True: it is the project's own, of no library."""
+    """True: it is the project's own code, and no library's."""
     line: int
     """The line where it begins; 0: not known."""
     own: float
@@ -1330,7 +1330,7 @@ class IdleOut(TypedDict):
     """True: a VM with GPUs is idle or busy by CPU and network alone, or busy by utilisation alone."""
     since: str
     state: Literal["busy", "idle", "unknown"]
-    """busy, idle or unknown. A VM that was not measured is unknown, never idle."""
+    """busy, idle or unknown. What was not measured is unknown, never idle."""
 
 
 class IdleRuleOut(TypedDict):
@@ -1388,7 +1388,7 @@ class InstanceOut(TypedDict):
     """The measured use; null: not running, or not measured recently."""
     job: str
     keeper: KeeperOut
-    """The keeper of the VM, with the evidence."""
+    """The keeper, with the evidence."""
     kind: Literal[
         "instance",
         "tpu_node",
@@ -1407,22 +1407,22 @@ class InstanceOut(TypedDict):
     local_ssd_gib: int
     machine_type: str
     memory_mib: int
-    """0: not known, as of a TPU node."""
+    """0: not known, as for a TPU node."""
     name: str
     never_stopped: str
     """The reason why nothing stops it, and what to do instead; empty: it can be stopped."""
     owner: str
-    """The owner's address; empty: the VM is unowned."""
+    """The owner's address; empty: it is unowned."""
     owner_source: Literal["job", "claim", "label", "cluster", "creator", ""]
-    """The source of the owner; empty: the VM is unowned."""
+    """The source of the owner; empty: it is unowned."""
     preset: str
     project: str
     provisioning_model: Literal["standard", "spot", "flex_start", "reservation_bound"]
     """standard or spot."""
     rate_per_hour: Amount
-    """The cost per hour now: the VM while it runs, and its storage."""
+    """The cost per hour now: its machines while it runs, and its storage."""
     started_at: str | None
-    """The start of the open lifetime; null: the VM is not running."""
+    """The start of the open lifetime; null: it is not running."""
     status: Literal[
         "pending",
         "provisioning",
@@ -1447,7 +1447,7 @@ class InstanceOut(TypedDict):
     unread: str
     """The reason its zone cannot be read; empty when it can."""
     vcpus: int
-    """0: not known, as of a TPU node."""
+    """0: not known, as for a TPU node."""
     zone: str
 
 
@@ -1690,7 +1690,7 @@ class JobOutlookOut(TypedDict):
     """The cost in the most expensive zone that it may use."""
     within_ceiling: Literal["yes", "at_risk", "no", "unknown"]
     within_vm_hours: Literal["yes", "at_risk", "no", "unknown"]
-    """Whether its VMs may run for as long as its work takes; `at_risk`: not with another start."""
+    """Whether its VM hours suffice for its work; `at_risk`: not if it has to start once more."""
 
 
 class JobPlanOut(TypedDict):
@@ -1798,7 +1798,7 @@ class JobSpecOut(TypedDict):
     inputs: list[InputOut]
     """Data that is downloaded before the command starts."""
     labels: dict[str, str]
-    """The labels that were asked for on its VMs, next to those of its preset."""
+    """The requested labels of its VMs, in addition to those of its preset."""
     max_crashes: int
     """The number of times that a command that failed after progress is run again. A command that fails at its
     start is never run again.
@@ -1950,11 +1950,11 @@ KeeperKind = Literal[
 
 
 class KeeperOut(TypedDict):
-    """The group, service, tool or job that keeps a VM, behind whose back nothing stops it."""
+    """The group, service, tool or job that keeps a VM or other resource, behind whose back nothing stops it."""
 
     cluster: str
     doubt: str
-    """A sentence where they prove less than they say; mostly empty."""
+    """The doubt about this evidence, in a sentence; empty: there is none."""
     evidence: list[str]
     """The labels and metadata items that say so."""
     group: str
@@ -1975,7 +1975,7 @@ class KeeperOut(TypedDict):
         "nobody",
         "unknown",
     ]
-    """nobody: it was read, and nothing keeps it. unknown: what would say it could not be read."""
+    """`nobody`: nothing keeps it; `unknown`: the evidence could not be read."""
     name: str
     """The cluster, environment, job, notebook or group it is part of."""
     place: str
@@ -2174,11 +2174,11 @@ class LimitOut(TypedDict):
     """A limit, or its part for one value of `for_each`."""
 
     counts_others: bool
-    """Whether VMs count that no job launched."""
+    """Whether VMs that no job launched count, too."""
     dollars_per_hour: str | None
     """The most dollars an hour at once; null: any amount."""
     for_each: Literal["owner", "team", "project", "preset"] | None
-    """The part whose values have the limit each; null: all together."""
+    """The part of which each value, such as each owner, has this limit; null: all share it."""
     gpus: int | None
     """The most GPUs at once; null: any number."""
     name: str
@@ -2224,7 +2224,7 @@ class LineageJobOut(TypedDict):
     id: str
     origins: list[JobOriginOut]
     others: list[str]
-    """The ids of further jobs on its way to the job; it is listed once."""
+    """The ids of other jobs that connect it with the job, too; it is listed once."""
     owner: str
     parent: str | None
     """The id of the job under which it stands in the tree; null: none."""
@@ -2258,12 +2258,12 @@ class LineageResponse(TypedDict):
     saved: their cost is in none of the sums.
     """
     upward: Amount
-    """The cost of the job with all that it started from: what its result came to."""
+    """The cost of the job with all that it started from: the cost of its result."""
 
 
 class LinksOut(TypedDict):
     instance: str
-    """The address of the VM."""
+    """The address of the VM or other resource."""
     self: str
     """The address of this request."""
 
@@ -2281,7 +2281,7 @@ class ListingsOut(TypedDict):
     requests_per_hour: int | None
     """Requests to Google's lists in the last whole hour; null while no whole hour was counted."""
     requests_per_hour_in_every_pass: int | None
-    """The same with every project listed in every pass, as where no events come."""
+    """The same if every pass listed every project, as it does without events."""
     unheld: int
     """Projects that no replica watches at this moment."""
 
@@ -2327,14 +2327,14 @@ class LooseResponse(TypedDict):
     planned: list[PlannedOut]
     """Future reservations that are not over, by start."""
     projects: int
-    """The number of watched projects, those that are unknown among them."""
+    """The number of watched projects, including unknown ones."""
     things: list[LooseOut]
     """The things, those without a price first, then the dearest."""
     unknown: list[UnknownProjectOut]
     """The projects of which nothing is known now."""
     unpriced: int
     unread: list[UnreadListOut]
-    """Lists that were not read, of projects that answered else."""
+    """Lists that could not be read, of projects that answered otherwise."""
     unused_reservations: Amount
     """The cost an hour of reserved VMs that nobody uses."""
 
@@ -2357,7 +2357,7 @@ class MachineCostOut(TypedDict):
     cost_per_1000_steps: str | None
     """The cost of those runs per 1,000 steps; repeated steps count once."""
     cost_to_reach: str | None
-    """The cost of its run that got the furthest until its metric first was at `target`."""
+    """The cost of the run that reached `target`, until its metric first did."""
     gpu_count: int
     gpu_type: str
     jobs: list[AlikeJobOut]
@@ -2393,7 +2393,7 @@ class MeResponse(TypedDict):
 class MemberStopOut(TypedDict):
     reason: str
     rest: int | None
-    """The seconds that it is expected to have run still; null: unknown."""
+    """The seconds that it would still have run, by its last pace; null: unknown."""
     saved: str | None
     """The cost expected to be saved; null: unknown."""
     step: float
@@ -2489,7 +2489,7 @@ class NextMachineOut(TypedDict):
     gpu_type: str
     machine_type: str
     preset: str
-    """Empty: no preset launches this machine type."""
+    """The preset that launches it; empty: none does."""
     rate_per_hour: str
     """Exact decimal dollars, to the nano-dollar."""
 
@@ -2502,7 +2502,7 @@ class NotHeldOut(TypedDict):
 
 
 class NotStoppedOut(TypedDict):
-    """The reason why a VM is not stopped; the first where there are several."""
+    """The reason why it is not stopped; the first where there are several."""
 
     at: str | None
     """The time of the next missing condition; null where no time is known."""
@@ -2675,7 +2675,7 @@ class PlannedOut(TypedDict):
     ends_at: str | None
     """The end of its period; null: it has none."""
     is_calendar: bool
-    """True: of calendar mode; false: of an account team."""
+    """True: it was booked in calendar mode; false: through an account team."""
     name: str
     procurement: str
     """Google's procurement status, in lower case."""
@@ -2805,7 +2805,7 @@ class ProfileResponse(TypedDict):
 
     as_of: str
     compared_with: str | None
-    """The earlier job; null: none has a profile."""
+    """The earlier job that it is compared with; null: none has a profile."""
     cpu_seconds: float
     """The processor time that these looks took, over all windows."""
     cures: list[CureOut]
@@ -2821,7 +2821,7 @@ class ProfileResponse(TypedDict):
     why_none: str
     """The reason why it holds no stacks; empty: it holds some."""
     windows: int
-    """The windows of ten seconds that it is of."""
+    """The number of windows of ten seconds in it."""
 
 
 class ProfiledGroupOut(TypedDict):
@@ -2830,10 +2830,10 @@ class ProfiledGroupOut(TypedDict):
     functions: list[HotFunctionOut]
     """The hottest functions, by their own share."""
     looks: int
-    """The looks at its stacks."""
+    """The number of looks at its stacks."""
     name: Literal["main", "workers"]
     other: int
-    """The looks at stacks that are too rare to be kept."""
+    """The number of looks at stacks that are too rare to be kept."""
 
 
 class ProgressOut(TypedDict):
@@ -2859,27 +2859,27 @@ class ProgressOut(TypedDict):
 
 
 class ProjectCountsOut(TypedDict):
-    """Each project is counted once."""
+    """The projects by the outcome of their last look; each is counted once."""
 
     completely_read: int
-    """Completely read, and lately."""
+    """Projects that were read completely, and lately."""
     late: int
     """Projects that were not read completely for too long, though Google refuses nothing."""
     not_read: int
-    """Nothing of them was read by the last look; see `unread`."""
+    """Projects of which the last look read nothing; see `unread`."""
     oldest_age_seconds: int | None
     """The age of the oldest complete read."""
     partly_read: int
-    """A zone or a list was missed; see `unread`."""
+    """Projects of which the last look missed a zone or a list; see `unread`."""
     watched: int
 
 
 class ProjectHealthOut(TypedDict):
     age_seconds: int | None
     doubt: ListingReason | None
-    """The reason why every pass lists the project. Null: its events come, and it is listed at its turn."""
+    """The reason why every pass lists the project; null: its events come, and it is listed in turn."""
     held_since: str | None
-    """The moment from which that replica has watched it."""
+    """The time since when that replica has watched it."""
     holder: str | None
     """The replica that watches it; null: none does at the moment."""
     is_stale: bool
@@ -2892,7 +2892,7 @@ class ProjectHealthOut(TypedDict):
 class ProjectOut(TypedDict):
     first_seen_at: str
     found_at: str | None
-    """The first search that found it; null: none has."""
+    """The time of the first search that found it; null: none has."""
     instances: int
     """The number of instances in the last read that covered every zone."""
     is_listed: bool
@@ -2902,7 +2902,7 @@ class ProjectOut(TypedDict):
     last_complete_at: str | None
     """The last read that covered every zone; null: there was none."""
     last_found_at: str | None
-    """The last search that found it."""
+    """The time of the last search that found it."""
     last_tried_at: str
     missing_since: str | None
     """The first complete search since then that did not show it. It stays watched while it may have VMs."""
@@ -2910,8 +2910,8 @@ class ProjectOut(TypedDict):
     """Operations, and who started them, are known up to here."""
     project: str
     refused_since: str | None
-    """The moment from which it refuses to be read, as `unread` says; null: it answers. One that was found and
-    refuses is asked every ten minutes at least.
+    """The time since when it has refused to be read, as `unread` says; null: it answers. A discovered project
+    that refuses is asked at least every ten minutes.
     """
     unread: list[UnreadOut]
 
@@ -2939,10 +2939,10 @@ class QueuedJobOut(TypedDict):
     needs: InUseOut
     owner: str
     place: int
-    """The place in line, from 1; 0: the job exceeds the limit also alone."""
+    """The place in line, from 1; 0: the job exceeds the limit even alone."""
     priority: int
     since: str
-    """The time since when it waits."""
+    """The time since when it has waited."""
     starts_at: str | None
     """The expected start; null: not known."""
     title: str
@@ -3075,7 +3075,7 @@ class QuoteOut(TypedDict):
     moves: list[DataMoveOut]
     """The inputs and outputs with the cost of moving them."""
     nodes: int
-    """The number of VMs whose prices these are together; of a range, the most."""
+    """The number of VMs that these prices are for, together; of a range, the most."""
     on_notice: str
     """Whether a save fits in the notice of a preemption, as last measured of this command on this preset;
     empty: not known.
@@ -3132,7 +3132,7 @@ class QuotedMemberOut(TypedDict):
 
 class QuotedPlaceOut(TypedDict):
     address: AddressOut | None
-    """The address as it would be decided now; null: nobody looked."""
+    """The decision on its external address, as of now; null: it was not looked up."""
     flex: HourlyRateOut
     note: str
     """Recent stockouts and preemptions there; empty where there were none that count."""
@@ -3160,7 +3160,7 @@ class ReadyDetailResponse(TypedDict):
 
     as_of: str
     feed: FeedOut | None
-    """Null where no events are pulled."""
+    """The subscription that events come through; null: none are pulled."""
     is_acting: bool
     """Whether this replica's daemon holds the lease, by the database."""
     last_pass_at: str | None
@@ -3320,11 +3320,11 @@ class ReportResponse(TypedDict):
     as_of: str
     cost_since_due: Amount
     cost_since_due_a_month: Amount | None
-    """null: less than a day was watched."""
+    """The same for a month; null: less than a day was watched."""
     cost_since_stop: Amount
     """The cost after stops that would have been made."""
     cost_since_stop_a_month: Amount | None
-    """null: less than a day was watched."""
+    """The same for a month; null: less than a day was watched."""
     currency: str
     gpu_use: GpuUseOut
     is_early: bool
@@ -3332,10 +3332,10 @@ class ReportResponse(TypedDict):
     is_shadow: bool
     """True: rules stop nothing; the stops that they would have made are recorded."""
     left_alone: list[LeftAloneCountOut]
-    """The VMs that run and no rule would stop now."""
+    """The running VMs that no rule would stop now."""
     method: str
     mode: str
-    """The time since when it watches, and whether rules stop VMs, in a sentence."""
+    """A sentence: since when it has watched, and whether rules stop VMs."""
     notes: list[str]
     """Sentences: who is reminded, what is left alone, the GPU use, and what was not read."""
     running: int
@@ -3351,7 +3351,7 @@ class ReportResponse(TypedDict):
     vms: list[ReportedVmOut]
     """The VMs that were due; those with a stop first, then the dearest."""
     watched_since: str | None
-    """The first look at any project; null: there was none yet."""
+    """The time of the first look at any project; null: there was none yet."""
     what_next: list[str]
     """The lines of costguard.toml that let rules stop VMs; empty: they may."""
 
@@ -3376,7 +3376,7 @@ class ReportedVmOut(TypedDict):
     preset: str
     project: str
     rate_per_hour: str | None
-    """The VM without its disks; null: no price is known."""
+    """The price of the VM without its disks; null: no price is known."""
     reminders: int
     """The reminders that Slack accepted."""
     saved: Amount | None
@@ -3386,7 +3386,7 @@ class ReportedVmOut(TypedDict):
     preset said `stop`; reminded: it is due, and no stop is.
     """
     stop_at: str | None
-    """The moment of its stop; a later one than this report is if nobody answers. null: it ended before."""
+    """The time of its stop; in the future: it follows unless someone answers. Null: it ended before."""
     why: str
     """The rule in words."""
     zone: str
@@ -3486,7 +3486,7 @@ class RoundOut(TypedDict):
     reason: str
     """The reason why it ended; empty: it goes on, or all of its commands succeeded."""
     released_at: str | None
-    """The time at which its VMs were let begin."""
+    """The time at which its VMs were released to begin."""
     resume_from: str
     """The checkpoint that it resumed from; empty: none, it began from the start."""
     resume_step: int | None
@@ -3495,7 +3495,7 @@ class RoundOut(TypedDict):
     step: int | None
     """The last step that node 0 reported in it."""
     vms: int | None
-    """The number of VMs that ran it; null: it was recorded before this was."""
+    """The number of VMs that ran it; null: an earlier version recorded it."""
 
 
 class SaveIntervalOut(TypedDict):
@@ -3707,14 +3707,14 @@ class SearchedPlaceOut(TypedDict):
     """An organisation or folder that is searched for projects every ten minutes."""
 
     failed_since: str | None
-    """null: the last search came to its end."""
+    """The time since when searches have failed; null: the last one was complete."""
     failure: str
     """The reason why the last search failed, with what mends it."""
     place: str
     project_count: int
     """The number of projects with VMs, TPU nodes or reservations in it."""
     searched_at: str | None
-    """The last search that came to its end; null: there was none."""
+    """The time of the last complete search; null: there was none."""
     tried_at: str
 
 
@@ -3771,7 +3771,7 @@ class SetupOut(TypedDict):
     as_of: str | None
     findings: list[FindingOut]
     state: CheckState | None
-    """The worst of all; null while nothing is known."""
+    """The worst state of all findings; null: nothing is known yet."""
 
 
 class ShadowChoiceOut(TypedDict):
@@ -4059,7 +4059,7 @@ class StorageOut(TypedDict):
     """A disk, the saved memory of a suspended VM, or external IPv4 addresses in use."""
 
     addresses: int
-    """The number of external addresses; 0 of storage."""
+    """The number of external addresses; 0 for storage."""
     charges: list[ChargeOut]
     cost: Amount
     ended_at: str | None
@@ -4068,7 +4068,7 @@ class StorageOut(TypedDict):
     """The disk's name, `saved memory` or `external address`."""
     resource: str | None
     size_gib: str
-    """GiB, as a decimal; 0 of addresses."""
+    """The size in GiB, as a decimal; 0 for addresses."""
     started_at: str
     unpriced: str
     zone: str
@@ -4113,14 +4113,14 @@ class StragglerOut(TypedDict):
         "not computing",
         "unknown",
     ]
-    """The bottleneck that keeps it."""
+    """The bottleneck that slows it."""
     cause: str | None
     gpu: int | None
     """The number of its GPU, where one of several is slow."""
     node: int
     numbers: list[BoundNumberOut]
     since: str
-    """The begin of the minutes that show it."""
+    """The beginning of the minutes that show it."""
     text: str
     until: str
     vm: str
@@ -4149,7 +4149,7 @@ class SweepBody(TypedDict):
     ceiling: NotRequired[str | None]
     grid: NotRequired[Mapping[str, Any]]
     halving: NotRequired[HalvingBody | None]
-    """Null: no member is stopped as a loser."""
+    """The rule that stops losers; null: none are stopped."""
     job: JobBody
     """The job that each member launches. {name} in its texts stands for a parameter; {sweep} and {member} for
     the sweep's id and the member's number. Its own ceiling is each member's.
@@ -4230,7 +4230,7 @@ class SweepQuoteBody(TypedDict):
     ceiling: NotRequired[str | None]
     grid: NotRequired[Mapping[str, Any]]
     halving: NotRequired[HalvingBody | None]
-    """Null: no member is stopped as a loser."""
+    """The rule that stops losers; null: none are stopped."""
     hours: NotRequired[float]
     """The running time of each member to quote for."""
     job: JobBody
@@ -4270,7 +4270,7 @@ class SweepResponse(TypedDict):
     """The better direction of the metric, lower or higher; empty where there is no metric."""
     currency: str
     halving: HalvingOut | None
-    """Null: no member is stopped as a loser."""
+    """The rule that stops losers; null: none are stopped."""
     members: list[SweepMemberOut]
     """The members; those with the best values come first."""
     metric: str
@@ -4278,7 +4278,7 @@ class SweepResponse(TypedDict):
     parameters: list[str]
     """The parameters' names, in order."""
     result: SweepResultOut | None
-    """Null: no value of the metric is known."""
+    """The best checkpoint of the best member; null: no value of the metric is known."""
     sweep: SweepOut
 
 
@@ -4293,11 +4293,11 @@ class SweepResultOut(TypedDict):
     member: int
     """The number of the member."""
     note: str
-    """The words of its job about the checkpoint that was copied; empty: none was."""
+    """The job's note on the copied checkpoint; empty: none was copied."""
     published_to: str
-    """The folder to which it was copied as the result; empty: to none."""
+    """The folder to which it was copied as the result; empty: it was not."""
     text: str
-    """A sentence with all of that, and with the reason why nothing is published."""
+    """All of this in a sentence, with the reason where nothing is published."""
     value: str
     """The best value of its metric."""
 
@@ -4508,7 +4508,7 @@ class UnknownProjectOut(TypedDict):
     tried_at: str | None
     """The time at which Google was last asked."""
     why: UnknownWhy
-    """refused: its lists; late: it did not answer; not_asked: not yet."""
+    """`refused`: Google refused its lists; `late`: it did not answer; `not_asked`: it was not asked yet."""
 
 
 UnknownWhy = Literal["refused", "late", "not_asked"]

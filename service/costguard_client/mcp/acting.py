@@ -52,7 +52,7 @@ def stop_vm(
     intent: Stop,
     outcome: Annotated[ElicitationResult[Confirmation], Resolve(_stop_confirmed)],
 ) -> Any:
-    """Ask to stop a VM; a job on it is cancelled and its disks are kept. A person confirms it first."""
+    """Ask to stop a VM or resource of Vertex AI; a job on it is cancelled, disks stay. A person confirms it first."""
     return _settle(context, intent, outcome, Words.ASK_STOP)
 
 
@@ -65,7 +65,7 @@ def keep_vm(
     outcome: Annotated[ElicitationResult[Confirmation], Resolve(_keep_confirmed)],
     hours: Hours = None,
 ) -> Any:
-    """Ask to keep a VM: no reminders, and no rule stops it meanwhile. A person confirms it first."""
+    """Ask to keep a VM or other resource: no reminders, and no rule stops it meanwhile. A person confirms it first."""
     return _settle(context, intent, outcome, Words.ASK_KEEP)
 
 

@@ -42,7 +42,7 @@ class Intent:
         since = f", running since {self.started_at}" if self.started_at else ""
         owner = f"owner {one_line(self.owner)}" if self.owner else "unowned"
         return (
-            f"{'Stop' if self.verb == 'stop' else 'Keep'} the VM {one_line(self.name)} (id {one_line(self.gce_id)}, "
+            f"{'Stop' if self.verb == 'stop' else 'Keep'} {one_line(self.name)} (id {one_line(self.gce_id)}, "
             f"project {one_line(self.project)}, zone {one_line(self.zone)}, {owner}{since})"
             f"{until if self.verb == 'keep' else ''}? Reason: {one_line(self.reason)}."
         )
@@ -67,7 +67,7 @@ def intent_of(guard: Client, verb: Verb, project: str, gce_id: str, reason: str,
     """Reads the VM, so that people confirm what is there. Raises CostguardError."""
     vm = guard.get("instances", project, gce_id)["instance"]
     if verb == "stop" and vm["started_at"] is None:
-        raise Conflict("The VM is not running, so there is nothing to stop.", "Read it with the tool vm.")
+        raise Conflict("It is not running, so there is nothing to stop.", "Read it with the tool vm.")
     if verb == "stop" and (why_not := vm.get("never_stopped", "")):
         raise Conflict(why_not, "Tell the user; Costguard has no way to stop it.")
     return Intent(verb, project, gce_id, vm["name"], vm["zone"], vm["owner"], vm["started_at"], reason, hours)

@@ -29,13 +29,13 @@ def fleet(
     limit: int = 100,
     cursor: str | None = None,
 ) -> Any:
-    """List VMs with owner, status, hourly rate and cost so far. `gone`: also VMs that no longer exist."""
+    """List VMs and other resources with owner, status, rate and cost so far. `gone`: also what no longer exists."""
     named = {"project": project, "preset": preset, "owner": owner, "status": status, "name": name, "gone": gone}
     return guard_of(context).guard.get("instances", **named, limit=min(limit, _MOST_ROWS), cursor=cursor)
 
 
 def vm(context: Asked, project: ProjectId, gce_id: GceId) -> Any:
-    """Get a VM with its lifetimes, charges and prices. `gce_id` is Google's numeric id: names are reused."""
+    """Get a VM or other resource with its lifetimes, charges and prices, by its id: names are reused."""
     return guard_of(context).guard.get("instances", project, gce_id)
 
 
@@ -154,7 +154,7 @@ def presets(context: Asked) -> Any:
 
 
 def request_status(context: Asked, request_id: int) -> Any:
-    """Say whether a stored request to keep or stop a VM is open, done or refused, and why."""
+    """Say whether a stored request to keep or stop something is open, done or refused, and why."""
     return guard_of(context).guard.get("requests", str(request_id))
 
 
@@ -164,7 +164,7 @@ def whoami(context: Asked) -> Any:
 
 
 def explain_vm(context: Asked, project: ProjectId, gce_id: GceId) -> Any:
-    """Explain why a VM was warned, stopped, kept or left alone: the rule, what is due next, and what happened."""
+    """Explain why something was warned, stopped, kept or left alone: the rule, what is due next, what happened."""
     guard = guard_of(context).guard
     detail = guard.get("instances", project, gce_id)
     preview = guard.get("reminders", "preview")

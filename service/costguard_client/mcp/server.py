@@ -31,7 +31,13 @@ from costguard_client.mcp.marking import Words, answer_text
 
 # They become parts of a path, so nothing that a path could mean is let in.
 ProjectId = Annotated[str, Field(pattern=r"^[a-z][a-z0-9.:-]{0,61}[a-z0-9]$", description="The project's id.")]
-GceId = Annotated[str, Field(pattern=r"^[0-9]{1,20}$", description="Google's numeric id of the VM: names are reused.")]
+GceId = Annotated[
+    str,
+    Field(
+        pattern=r"^(?:(?:tpu\.)?[0-9]{1,20}|vertex\.[A-Za-z]+(?:\.[A-Za-z0-9_-]{1,128}){2,3})$",
+        description="The id of the VM or other resource, as the fleet shows it: names are reused.",
+    ),
+]
 JobId = Annotated[str, Field(pattern=r"^[A-Za-z0-9-]{1,64}$")]
 
 _INSTRUCTIONS = (

@@ -9,7 +9,9 @@ from typing import Any
 from costguard_sandbox.gce.catalogue.machine_types import MACHINE_TYPES
 from costguard_sandbox.gce.catalogue.regions import REGIONS
 from costguard_sandbox.gce.vertex import ManagedThing
+from costguard_sandbox.gce.vm import Load
 from costguard_sandbox.scenarios.keys import Keys
+from costguard_sandbox.scenarios.vms import read_load
 from costguard_sandbox.world import World
 
 _JOB, _MODEL, _RUNTIME, _PERSISTENT = "custom_job", "deployed_model", "colab_runtime", "persistent_resource"
@@ -32,11 +34,14 @@ class ScenarioResource:
     strategy: str = "STANDARD"
     user: str = ""
     endpoint: str = ""
+    load: Load = Load.BUSY
 
     def make(self, world: World) -> None:
         """Makes it in a project that has enabled the API from then on."""
         world.vertex.enabled.add(self.project)
-        self._made(world).shown["labels"] = dict(self.labels)
+        thing = self._made(world)
+        thing.shown["labels"] = dict(self.labels)
+        thing.loads.append((world.now, self.load))
 
     def _made(self, world: World) -> ManagedThing:
         vertex, at = world.vertex, (self.project, self.region)
@@ -71,6 +76,7 @@ def read_resource(keys: Keys, projects: tuple[str, ...]) -> ScenarioResource:
         keys.choice("strategy", _STRATEGIES, "STANDARD") if kind == _JOB else "STANDARD",
         keys.text("user") if kind == _RUNTIME else "",
         keys.text("endpoint", name) if kind == _MODEL else "",
+        read_load(keys) if keys.has("load") else Load.BUSY,
     )
     keys.done()
     return resource

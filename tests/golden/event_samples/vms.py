@@ -97,7 +97,7 @@ def _idle(database: Database) -> None:
 class _NoSource:
     """Reads nothing: the measurements are given."""
 
-    def usage(self, project: str, since: datetime, until: datetime) -> Usage:
+    def usage(self, project: str, since: datetime, until: datetime, *, with_vertex: bool = False) -> Usage:
         raise AssertionError(project, since, until)
 
 

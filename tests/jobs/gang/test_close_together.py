@@ -179,7 +179,7 @@ def test_a_guard_that_ends_at_any_step_makes_one_policy_and_leaves_none(sqlite_u
         first.database.close()
         stored = source.read_bytes()
     for when in ("made", "deleted"):
-        for point in range(1, 400, 2):
+        for point in range(1, 400, 3):
             source.write_bytes(stored)
             with world(sqlite_url, outside=copy.deepcopy(outside)) as jobs:
                 was_deleted = _lived(jobs, when, point)

@@ -190,11 +190,11 @@ def test_a_vm_that_would_save_time_waits_two_hours_for_a_checkpoint(jobs: World)
     """A job may save once an hour; one that saves nothing at all pays for it no longer."""
     agents = begun(jobs, room=3, work=timedelta(hours=30))
     jobs.cloud.room.clear()
-    for _ in range(60 * 6):
-        agents.step()
+    for _ in range(60 * 2):
+        agents.step(30)
     assert len(agents.running()) == 4
-    for _ in range(75 * 6):
-        agents.step()
+    for _ in range(75 * 2):
+        agents.step(30)
     (spare,) = [one for one in jobs.attempts() if one.outcome is Outcome.CANCELLED]
     assert "no checkpoint of the round was seen" in spare.reason
     assert len(agents.running()) == 3
@@ -204,8 +204,8 @@ def test_a_cancelled_gang_ends_though_a_vm_was_given_back(jobs: World) -> None:
     """The VM that stood by in vain does not speak for the job, and does not hold up its end."""
     agents = begun(jobs, room=3)
     jobs.cloud.room.clear()
-    for _ in range(400):
-        agents.step()
+    for _ in range(140):
+        agents.step(30)
     jobs.cancel()
     for _ in range(60):
         agents.step()

@@ -53,7 +53,7 @@ def test_guard_ended_between_any_two_calls_makes_nothing_twice_and_leaves_nothin
     """A gang's life from its request to its end, with the process ended once at each step of it."""
     point, ended = 0, 0
     while True:
-        point += 8 if granted_after else 5
+        point += 12 if granted_after else 9
         path = tmp_path / f"costguard-{point}.db"
         with copied_database(path, sqlite_template) as database:
             w = World(database).begin()
@@ -75,9 +75,9 @@ def test_guard_ended_between_any_two_calls_makes_nothing_twice_and_leaves_nothin
 def test_guard_ended_while_a_cancel_takes_everything_back_leaves_nothing(tmp_path: Path, sqlite_template: Path) -> None:
     """The cancel comes at each moment of the request's making, and the process ends at each step after it."""
     for ticks in (1, 2, 3, 6):
-        point = ticks - 5
+        point = ticks - 9
         while True:
-            point += 5
+            point += 9
             path = tmp_path / f"costguard-{ticks}-{point}.db"
             with copied_database(path, sqlite_template) as database:
                 w = World(database).begin()

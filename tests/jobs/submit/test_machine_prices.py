@@ -12,7 +12,7 @@ from tests.jobs.job_service import PRESETS, SPOT, T4, JobSetup, asked, priced
 from costguard.access.rules import by_name
 from costguard.db.transaction import Database
 from costguard.gce.machine_types import by_rule
-from costguard.jobs.decide.machines.chip_prices import MachinePrice, by_bandwidth, by_compute, per_exaflop, per_tb_s
+from costguard.jobs.decide.machines.chip_prices import MachinePrice, by_compute, per_exaflop, per_tb_s
 from costguard.jobs.decide.machines.chips import CHIPS, peak_of
 from costguard.ledger.billed.machine_parts import EIGHTHS_OF_A_GPU, is_billed_as_gpus
 from costguard.model.instance import Shape
@@ -102,13 +102,12 @@ def _machine(name: str, gpu_type: str, rate: str | None) -> MachinePrice:
     return MachinePrice(name, f"{name}-1g", gpu_type, 1, peak, rate=None if rate is None else Money.of(rate))
 
 
-def test_orders_differ_by_compute_and_by_bandwidth_and_unknown_comes_last() -> None:
-    """An H100 at 2.4 times the price of an A100 has 3.2 times its FLOPs, and 2.2 times its bandwidth."""
+def test_the_cheapest_compute_comes_first_and_unknown_last() -> None:
+    """An H100 at 2.4 times the price of an A100 has 3.2 times its FLOPs."""
     unpriced, unknown = _machine("b200", "nvidia-b200", None), _machine("k80", "nvidia-tesla-k80", "0.1")
     h100, a100 = _machine("h100", "nvidia-h100-80gb", "3.60"), _machine("a100", "nvidia-tesla-a100", "1.50")
     given = [unpriced, a100, unknown, h100]
     assert [one.preset for one in by_compute(given)] == ["h100", "a100", "b200", "k80"]
-    assert [one.preset for one in by_bandwidth(given)] == ["a100", "h100", "b200", "k80"]
 
 
 def test_a_quote_shows_each_preset_that_can_be_launched_at_its_own_cheapest_price(sqlite_database: Database) -> None:

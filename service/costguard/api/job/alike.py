@@ -48,7 +48,7 @@ class MachineCostOut(Out):
     best: float | None = Field(description="The best value of the metric that a run on this machine reached.")
     cost_to_reach: Usd | None = read_from(
         "to_reach",
-        description="The cost of its run that got the furthest until its metric first was at `target`.",
+        description="The cost of the run that reached `target`, until its metric first did.",
     )
     reached_by: str | None = Field(description="The id of that job.")
     jobs: Sequence[AlikeJobOut] = read_from("runs")
@@ -72,7 +72,9 @@ class AlikeResponse(Out):
         "have values of it.",
     )
     text: str = read_from("comparison.text", description="The cheapest machine in a sentence; empty: nothing compares.")
-    machines: Sequence[MachineCostOut] = read_from("comparison.machines", description="The cheapest first.")
+    machines: Sequence[MachineCostOut] = read_from(
+        "comparison.machines", description="The machines, the cheapest first."
+    )
 
 
 @router.get(

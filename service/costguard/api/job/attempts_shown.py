@@ -94,7 +94,9 @@ class AttemptOut(Out):
     reason: str
     rate_per_hour: Usd | None = read_from("rate")
     max_run_seconds: Seconds = read_from("max_run")
-    address: AddressOut | None = Field(description="Null: it was launched before this was decided, or adopted.")
+    address: AddressOut | None = Field(
+        description="The decision on its external address; null: it was launched before there was one, or adopted."
+    )
     resume_from: str = Field(description="The checkpoint that it resumed from; empty: it starts from the beginning.")
     resume_step: int | None
     resume_why: str = Field(

@@ -75,7 +75,7 @@ class LargerVmOut(Out):
 class NextMachineOut(Out):
     """The machine to try next: of a preset, or else a machine type that has a price."""
 
-    preset: str = read_from("machine.preset", description="Empty: no preset launches this machine type.")
+    preset: str = read_from("machine.preset", description="The preset that launches it; empty: none does.")
     machine_type: str = read_from("machine.machine_type")
     gpu_type: str = read_from("machine.gpu_type")
     gpu_count: int = read_from("machine.gpu_count")
@@ -104,9 +104,9 @@ class StragglerOut(Out):
     node: int
     vm: str = read_from("name")
     gpu: int | None = Field(description="The number of its GPU, where one of several is slow.")
-    since: Moment = Field(description="The begin of the minutes that show it.")
+    since: Moment = Field(description="The beginning of the minutes that show it.")
     until: Moment
-    bound: Annotated[str, one_of(BOUNDS)] = read_from("verdict.bound", description="The bottleneck that keeps it.")
+    bound: Annotated[str, one_of(BOUNDS)] = read_from("verdict.bound", description="The bottleneck that slows it.")
     cause: str | None = read_from("verdict.cause")
     numbers: Annotated[list[BoundNumberOut], BeforeValidator(lambda verdict: _numbers(verdict))] = read_from("verdict")
     text: str = Field(examples=["node 2 (cg-j7k2m9q4-3) holds up the others: its input, its loader waits for the disk"])

@@ -31,16 +31,18 @@ class ExecutionOut(Out):
     label: str = read_from("name.label")
     value: str = read_from("name.value", description="The id of the execution, as its label has it.")
     state: Annotated[str, one_of(ExecutionState)] = Field(
-        description="The state of the jobs and VMs that are known of it: `running` while a job is open or a VM runs; "
+        description="The state of its jobs and VMs: `running` while a job is open or a VM runs; "
         "`ended`: it has VMs alone, and how it ended is not known."
     )
     labels: Mapping[str, str] = Field(description="The other labels of its first job, such as the workflow's.")
-    cost: Amount = Field(description="The cost of its jobs, and of VMs with its label that are of none of them.")
-    jobs: Sequence[ExecutionJobOut] = Field(description="The jobs of it, the oldest first.")
+    cost: Amount = Field(description="The cost of its jobs, and of VMs with its label that belong to none of them.")
+    jobs: Sequence[ExecutionJobOut] = Field(description="The jobs of the execution, the oldest first.")
     vms: Annotated[int, BeforeValidator(len)] = Field(description="The number of VMs that had its label.")
     running_vms: int
     first_at: Moment = Field(description="The time at which its first job was submitted, or its first VM created.")
-    last_at: Moment | None = Field(description="The time at which the last of it ended; null: it runs, or not known.")
+    last_at: Moment | None = Field(
+        description="The time at which its last job or VM ended; null: one runs, or the time is not known."
+    )
 
 
 class ExecutionsResponse(Out):

@@ -38,8 +38,8 @@ class QueuedJobOut(Out):
     title: str
     owner: str
     priority: int
-    since: Moment = Field(description="The time since when it waits.")
-    place: int = Field(description="The place in line, from 1; 0: the job exceeds the limit also alone.")
+    since: Moment = Field(description="The time since when it has waited.")
+    place: int = Field(description="The place in line, from 1; 0: the job exceeds the limit even alone.")
     needs: InUseOut
     starts_at: Moment | None = read_from("start.at", description="The expected start; null: not known.")
     why: str = Field(description="The reason in one sentence: the limit, those ahead, and the expected start.")
@@ -51,7 +51,7 @@ class LimitOut(Out):
     name: str = read_from("limit.name")
     for_each: Annotated[str, one_of(LimitPart)] | None = read_from(
         "limit.for_each",
-        description="The part whose values have the limit each; null: all together.",
+        description="The part of which each value, such as each owner, has this limit; null: all share it.",
     )
     value: str = Field(description="The owner, team, project or preset of this part; empty without `for_each`.")
     project: str | None = read_from("limit.scope.project")
@@ -63,7 +63,7 @@ class LimitOut(Out):
     dollars_per_hour: Usd | None = read_from(
         "limit.dollars_per_hour", description="The most dollars an hour at once; null: any amount."
     )
-    counts_others: bool = read_from("limit.counts_others", description="Whether VMs count that no job launched.")
+    counts_others: bool = read_from("limit.counts_others", description="Whether VMs that no job launched count, too.")
     used: InUseOut
     users: Sequence[LimitUserOut] = Field(description="The users of the limit, the one with the most first.")
     waiting: Sequence[QueuedJobOut] = Field(description="The jobs that wait for it, in the order in which they start.")

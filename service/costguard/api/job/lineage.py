@@ -41,7 +41,9 @@ class LineageJobOut(Out):
     created_at: Moment = read_from("job.created_at")
     depth: int = Field(description="The distance from the job: below zero for what it started from.")
     parent: str | None = Field(description="The id of the job under which it stands in the tree; null: none.")
-    others: Sequence[str] = Field(description="The ids of further jobs on its way to the job; it is listed once.")
+    others: Sequence[str] = Field(
+        description="The ids of other jobs that connect it with the job, too; it is listed once."
+    )
     origins: Sequence[JobOriginOut]
     cost: Amount = Field(description="The cost of the job itself so far.")
     with_below: Amount = Field(description="The cost of it and of all that started from it; each job counts once.")
@@ -54,7 +56,7 @@ class LineageResponse(Out):
     job: LineageJobOut = read_from("centre")
     ancestors: Sequence[LineageJobOut] = Field(description="The jobs that it started from, the oldest first.")
     descendants: Sequence[LineageJobOut] = Field(description="The jobs that started from it, each below its parent.")
-    upward: Amount = Field(description="The cost of the job with all that it started from: what its result came to.")
+    upward: Amount = Field(description="The cost of the job with all that it started from: the cost of its result.")
     downward: Amount = Field(description="The cost of the job with all that started from it.")
     total: Amount = Field(description="The cost of all of these jobs; each counts once.")
     unknown: Sequence[JobOriginOut] = Field(

@@ -37,7 +37,7 @@ class ProfileQuery(Query):
         description="The job to compare with; `none`: none. Default: the last job before it that finished, of the same "
         "owner, project, preset and script, and has a profile.",
     )
-    format: Literal["json", "speedscope"] = Field("json", description="The format.")
+    format: Literal["json", "speedscope"] = Field("json", description="The format of the answer.")
 
 
 class HotFunctionOut(Out):
@@ -46,7 +46,7 @@ class HotFunctionOut(Out):
     function: str = read_from("frame.function", examples=["Rows.__getitem__"])
     file: str = read_from("frame.file", description="The file, in the project or its package.", examples=["data.py"])
     line: int = read_from("frame.line", description="The line where it begins; 0: not known.")
-    is_own: bool = read_from("frame.is_own", description="True: it is the project's own, of no library.")
+    is_own: bool = read_from("frame.is_own", description="True: it is the project's own code, and no library's.")
     own: float = Field(description="The share in which it was the innermost function.")
     total: float = Field(description="The share in which it was anywhere in the stack.")
     own_before: float | None = read_from(
@@ -58,8 +58,8 @@ class ProfiledGroupOut(Out):
     """The main thread, or the loader's workers."""
 
     name: Annotated[str, one_of(("main", "workers"))]
-    looks: int = Field(description="The looks at its stacks.")
-    other: int = Field(description="The looks at stacks that are too rare to be kept.")
+    looks: int = Field(description="The number of looks at its stacks.")
+    other: int = Field(description="The number of looks at stacks that are too rare to be kept.")
     functions: list[HotFunctionOut] = Field(description="The hottest functions, by their own share.")
 
 
@@ -80,7 +80,7 @@ class ProfileResponse(Out):
 
     as_of: Moment
     job: str = read_from("job.id")
-    windows: int = read_from("profile.windows", description="The windows of ten seconds that it is of.")
+    windows: int = read_from("profile.windows", description="The number of windows of ten seconds in it.")
     since: Moment | None = read_from("profile.since")
     until: Moment | None = read_from("profile.until")
     seconds: float = read_from("profile.stacks.seconds", description="The time in which stacks were looked at.")
@@ -92,7 +92,7 @@ class ProfileResponse(Out):
     )
     groups: list[ProfiledGroupOut]
     cures: list[CureOut] = Field(description="The cures for known patterns that the stacks show, where data is late.")
-    compared_with: str | None = Field(description="The earlier job; null: none has a profile.")
+    compared_with: str | None = Field(description="The earlier job that it is compared with; null: none has a profile.")
     why_none: str = Field(description="The reason why it holds no stacks; empty: it holds some.")
 
 

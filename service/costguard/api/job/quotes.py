@@ -54,7 +54,9 @@ class QuotedPlaceOut(Out):
     spot: HourlyRateOut
     flex: HourlyRateOut
     on_demand: HourlyRateOut
-    address: AddressOut | None = Field(description="The address as it would be decided now; null: nobody looked.")
+    address: AddressOut | None = Field(
+        description="The decision on its external address, as of now; null: it was not looked up."
+    )
     note: str = Field(description="Recent stockouts and preemptions there; empty where there were none that count.")
 
 
@@ -68,14 +70,14 @@ class OfferOut(Out):
 class BuyingWayOut(Out):
     """A way to buy a job's VMs, and what it is expected to cost to its end.
 
-    The range is of nine of ten cases. Without a cost, it would come to no end.
+    The range holds nine of ten cases. A way without a cost would never end the job.
     """
 
     provisioning_model: Provisioning = read_from("model")
     expected: Usd | None
     low: Usd | None
     high: Usd | None
-    lasts_seconds: Seconds | None = read_from("lasts", description="The time until its end, with what it waits for.")
+    lasts_seconds: Seconds | None = read_from("lasts", description="The time until its end, including its waits.")
     preemptions: float = Field(description="The preemptions to expect.")
     text: str = Field(examples=["Spot $50.00 to $71.00"])
 
@@ -109,7 +111,7 @@ class JobOutlookOut(Out):
     within_ceiling: Annotated[str, one_of(Chance)]
     max_vm_seconds: Seconds | None = Field(description="The limit on the time of its VMs; null: none.")
     within_vm_hours: Annotated[str, one_of(Chance)] = Field(
-        description="Whether its VMs may run for as long as its work takes; `at_risk`: not with another start."
+        description="Whether its VM hours suffice for its work; `at_risk`: not if it has to start once more."
     )
 
 
@@ -183,7 +185,7 @@ class QuoteOut(Out):
     hours: str
     price_note: PriceNote
     nodes: int = read_from(
-        "spec.nodes", description="The number of VMs whose prices these are together; of a range, the most."
+        "spec.nodes", description="The number of VMs that these prices are for, together; of a range, the most."
     )
     machine: QuotedVmOut | None = Field(
         description="The machine of each of its VMs; null: there is no such preset, or it cannot be launched."

@@ -271,7 +271,7 @@ def schedule(deps: Given, schedule_id: ScheduleId) -> ScheduleResponse:
 
 
 _CHANGED = {
-    200: {"description": "It was so before.", "model": ScheduleResponse},
+    200: {"description": "It was in this state before.", "model": ScheduleResponse},
     409: problem("It has ended for good."),
     **NOT_FOUND,
     **WRITTEN,
@@ -336,7 +336,7 @@ def end(
     },
 )
 def run(deps: Given, asker: Asker, schedule_id: ScheduleId, body: ScheduleActBody, key: Key = None) -> ScheduleResponse:
-    """Launches a run within seconds, besides those at its times; also while it is paused."""
+    """Launches a run within seconds, in addition to those at its times; also while it is paused."""
     available_schedules(deps.schedules).run_now(schedule_id, acting(asker, body.by, "by"), asker.own(key))
     return _detail(deps, schedule_id)
 

@@ -72,7 +72,7 @@ class BestCheckpointOut(Out):
 
     place: str = Field(description="The address of the checkpoint.")
     step: int
-    text: str = Field(description="The value of the last evaluation that was not after its step.", examples=["0.3417"])
+    text: str = Field(description="The value of the last evaluation at or before its step.", examples=["0.3417"])
 
 
 class SeenMetricOut(Out):
@@ -222,8 +222,8 @@ class RoundOut(Out):
     """A round of a job of several VMs: what all of them did together, from one checkpoint."""
 
     number: int
-    released_at: Moment | None = Field(description="The time at which its VMs were let begin.")
-    vms: int | None = Field(description="The number of VMs that ran it; null: it was recorded before this was.")
+    released_at: Moment | None = Field(description="The time at which its VMs were released to begin.")
+    vms: int | None = Field(description="The number of VMs that ran it; null: an earlier version recorded it.")
     started_at: Moment | None = Field(
         description="The time at which the last of its commands had begun; null: not all of them have."
     )

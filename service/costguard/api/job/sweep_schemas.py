@@ -17,9 +17,7 @@ from costguard.model.sweep import SweepState
 class HalvingBody(Body):
     """Stops the members that are clearly behind at equal steps, so that GPUs go to the better ones."""
 
-    eta: StrictInt = Field(
-        description="The divisor of the members: at least one part in so many is sure to go on, of 3 a third."
-    )
+    eta: StrictInt = Field(description="The divisor of the members: at least one in so many goes on; 3: a third.")
     metric: Text = Field(
         "", description="An evaluation as the output calls it, such as val_loss. Empty: the job's own metric."
     )
@@ -68,7 +66,7 @@ class HalvingOut(Out):
     ended_at: Moment | None = Field(description="The time at which a person ended it; null: no one has.")
     ended_by: str
     stopped: int = Field(description="The number of members that it has stopped.")
-    unknown: int = Field(description="The number of these whose savings are not known.")
+    unknown: int = Field(description="The number of those whose saving is not known.")
     gpu_time: Seconds | None = Field(description="The seconds of GPUs expected to be saved; null: unknown.")
     saved: Usd | None = Field(description="The cost expected to be saved; null: unknown.")
     waits: str = Field(description="The reason why no member can be compared yet; empty: there is none.")
@@ -79,7 +77,9 @@ class MemberStopOut(Out):
     step: float = Field(description="The step at which it was compared.")
     unit: Annotated[str, one_of(UNITS)]
     reason: str
-    rest: Seconds | None = Field(description="The seconds that it is expected to have run still; null: unknown.")
+    rest: Seconds | None = Field(
+        description="The seconds that it would still have run, by its last pace; null: unknown."
+    )
     saved: Usd | None = Field(description="The cost expected to be saved; null: unknown.")
 
 
@@ -112,10 +112,10 @@ class SweepResultOut(Out):
     job: str = read_from("job_id")
     value: str = Field(description="The best value of its metric.", examples=["0.3417"])
     checkpoint: BestCheckpointOut | None = Field(description="The best checkpoint of the member; null: none is known.")
-    published_to: str = Field(description="The folder to which it was copied as the result; empty: to none.")
-    note: str = Field(description="The words of its job about the checkpoint that was copied; empty: none was.")
+    published_to: str = Field(description="The folder to which it was copied as the result; empty: it was not.")
+    note: str = Field(description="The job's note on the copied checkpoint; empty: none was copied.")
     is_final: bool = Field(description="Whether all members are over, so that none may become better.")
-    text: str = Field(description="A sentence with all of that, and with the reason why nothing is published.")
+    text: str = Field(description="All of this in a sentence, with the reason where nothing is published.")
 
 
 class SweepsResponse(Out):
@@ -134,6 +134,8 @@ class SweepResponse(Out):
     better: str = Field(
         description="The better direction of the metric, lower or higher; empty where there is no metric."
     )
-    halving: HalvingOut | None = Field(description="Null: no member is stopped as a loser.")
-    result: SweepResultOut | None = Field(description="Null: no value of the metric is known.")
+    halving: HalvingOut | None = Field(description="The rule that stops losers; null: none are stopped.")
+    result: SweepResultOut | None = Field(
+        description="The best checkpoint of the best member; null: no value of the metric is known."
+    )
     members: Sequence[SweepMemberOut] = Field(description="The members; those with the best values come first.")

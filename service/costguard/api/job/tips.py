@@ -64,7 +64,8 @@ _MOST = 500
 def tips(
     deps: Given,
     quarter: Annotated[
-        str, Query(max_length=10, description="Such as 2026-Q4; empty: the present one.", examples=["2026-Q4"])
+        str,
+        Query(max_length=10, description="The quarter, such as 2026-Q4; empty: the present one.", examples=["2026-Q4"]),
     ] = "",
 ) -> TipsResponse:
     """Says how many reminders, hints and diagnoses a quarter had, how many were followed, and what that saved.

@@ -234,14 +234,14 @@ def stored_lines(
 
 
 class _Changes:
-    """Prints how a job stands whenever that changes."""
+    """Prints how a `job` or a `sweep` stands whenever that changes."""
 
-    def __init__(self, tell: Speak) -> None:
-        self._tell, self._said = tell, ""
+    def __init__(self, noun: str, tell: Speak) -> None:
+        self._noun, self._tell, self._said = noun, tell, ""
 
-    def look(self, detail: Any) -> None:
-        job = detail["job"]
-        line = f"{job['title']}: {job['state']}. {sentence(job['reason'])}"
+    def look(self, answer: Any) -> None:
+        shown = answer[self._noun]
+        line = f"{shown['title']}: {shown['state']}. {sentence(shown['reason'])}"
         if line != self._said:
             self._tell(line)
             self._said = line
@@ -249,27 +249,39 @@ class _Changes:
 
 def attach(server: ServerClient, job_id: str, tell: Speak, out: TextIO) -> None:
     """Prints a job's output as it comes, and each change of its state, until it is over."""
-    changes = _Changes(tell)
+    changes = _Changes("job", tell)
     for piece in server.each(steps.output(server.url, job_id, None, on_look=changes.look)):
         print(clean_lines(piece.expandtabs()), end="", file=out, flush=True)
 
 
-def follow(server: ServerClient, detail: Answer, tell: Speak, wait: Callable[[], object]) -> Answer:
-    """Waits until the job is over, or a dev VM is up, also while the server restarts. Prints each change once."""
-    changes, trouble = _Changes(tell), ""
+def follow(
+    server: ServerClient,
+    noun: str,
+    answer: Answer,
+    tell: Speak,
+    wait: Callable[[], object],
+    is_over: Callable[[Answer], bool],
+) -> Answer:
+    """Waits until a `job` or a `sweep` is over, also while the server restarts. Prints each change once."""
+    changes, trouble = _Changes(noun, tell), ""
     while True:
-        job = detail["job"]
         if not trouble:
-            changes.look(detail)
-        if job["state"] in OVER or (job["kind"] == "dev" and detail["ssh_command"] and job["state"] == "running"):
-            return detail
+            changes.look(answer)
+        if is_over(answer):
+            return answer
         wait()
         try:
-            detail, trouble = server.get("jobs", job["id"]), ""
+            answer, trouble = server.get(f"{noun}s", answer[noun]["id"]), ""
         except ServerUnreachable as error:
             if not trouble:
-                tell(f"{error.message} The job goes on, and the server is asked again.")
+                tell(f"{error.message} The {noun} goes on, and the server is asked again.")
             trouble = error.message
+
+
+def is_done(detail: Answer) -> bool:
+    """Says whether a job is over, or a dev VM is up."""
+    job = detail["job"]
+    return job["state"] in OVER or (job["kind"] == "dev" and detail["ssh_command"] and job["state"] == "running")
 
 
 def _state(job: Answer) -> Text:

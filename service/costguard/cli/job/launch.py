@@ -132,7 +132,7 @@ def posted(server: ServerClient, path: str, body: dict[str, Any], key: str, verb
 def _awaited(server: ServerClient, answer: Answer, speak: jobs.Speak) -> Answer:
     pause = threading.Event()
     try:
-        return jobs.follow(server, answer, speak, lambda: pause.wait(_POLL_S))
+        return jobs.follow(server, "job", answer, speak, lambda: pause.wait(_POLL_S), jobs.is_done)
     except KeyboardInterrupt:
         speak(f"The job goes on. See it with: costguard job {answer['job']['id']}")
         raise

@@ -33,7 +33,7 @@ def google_role(
 ) -> None:
     """Print a role with the permissions that Costguard needs, as `gcloud iam roles create --file` reads it.
 
-    The first only reads; the others stop VMs, stop those that a group or notebook keeps, and run jobs.
+    The first only reads; the others stop VMs, stop those that a group or notebook keeps, run jobs, and find projects.
     """
     role = _CUSTOM[name]
     fields = {

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from costguard.gce.fields import Garbled, short
+from costguard.gce.fields import Garbled, moment, short
 from costguard.gce.machine_types import by_rule
-from costguard.model.instance import ProvisioningModel, Shape
+from costguard.model.instance import AttachedDisk, ProvisioningModel, Shape
 from costguard.model.managed.machines import UNKNOWN_TYPE, ManagedMachines, Seller
 
 # Vertex AI names GPUs as Compute Engine does, in capitals: NVIDIA_TESLA_T4, NVIDIA_H100_MEGA_80GB.
 _GPU = "NVIDIA_"
-# aiplatform.v1 of Google's API discovery (revision 20261106), DiskSpec: "For non-A3U machines, the default value is
+# Of aiplatform.v1 in Google's API discovery (revision 20261106), DiskSpec: "For non-A3U machines, the default value is
 # pd-ssd, for A3U machines, the default value is hyperdisk-balanced", and "default is 100GB".
 _DISK_GIB = 100
 # The same, Scheduling.strategy: LOW_COST is "low cost by making potential use of spot resources", and deprecated.
@@ -62,6 +62,34 @@ def shape_of(
     return Shape(
         written, machine.vcpus * count, machine.memory_mib * count, gpu_type, gpus, machine.local_ssd_gib * count
     )
+
+
+def disks_of_runtime(raw: Mapping[str, Any]) -> tuple[AttachedDisk, ...]:
+    """Returns the disks of a runtime of Colab Enterprise. They bill from its creation until it is deleted.
+
+    "You are also charged for boot disk and data disk storage", also "while runtimes are shut down"; "runtimes always
+    include a 100 GiB SSD persistent disk in addition to the data disk" (docs.cloud.google.com/colab/docs/runtimes).
+    A data disk of which nothing is said is 100 GB of pd-standard (PersistentDiskSpec of aiplatform.v1). Raises Garbled.
+    """
+    spec, created_at = raw.get("dataPersistentDiskSpec") or {}, moment(raw["createTime"])
+    gib, kind = count_of(spec.get("diskSizeGb")) or _DISK_GIB, str(spec.get("diskType") or "pd-standard")
+    mark = Seller.COLAB.mark
+    return (
+        AttachedDisk("boot disk", _DISK_GIB, f"{mark}-pd-ssd", created_at, boot=True, auto_delete=True),
+        AttachedDisk("data disk", gib, f"{mark}-{kind}", created_at, auto_delete=True),
+    )
+
+
+def idle_shutdown_of(raw: Mapping[str, Any]) -> str:
+    """Returns the seconds without activity after which Colab stops a runtime: `10800`; `off`; "" where it is not known.
+
+    NotebookIdleShutdownConfig of aiplatform.v1: a duration such as `10800s`, 10 minutes to a day.
+    """
+    config = raw.get("idleShutdownConfig") or {}
+    if config.get("idleShutdownDisabled") is True:
+        return "off"
+    seconds = str(config.get("idleTimeout") or "").removesuffix("s").partition(".")[0]
+    return seconds if seconds.isdecimal() else ""
 
 
 def _gpus(spec: Mapping[str, Any], count: int) -> tuple[str | None, int]:

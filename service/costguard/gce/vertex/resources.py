@@ -14,9 +14,10 @@ from typing import Any
 
 from costguard.gce.convert import fingerprinted
 from costguard.gce.fields import Garbled, last_part, moment, moment_or_none, short, word
-from costguard.gce.vertex.machines import count_of, model_of_strategy, shape_of
-from costguard.keepers.origin import VERTEX, VERTEX_USER
+from costguard.gce.vertex.machines import count_of, disks_of_runtime, idle_shutdown_of, model_of_strategy, shape_of
+from costguard.keepers.origin import VERTEX, VERTEX_IDLE, VERTEX_USER
 from costguard.model.instance import (
+    AttachedDisk,
     InstanceKey,
     InstanceKind,
     ProvisioningModel,
@@ -35,7 +36,7 @@ _OF_JOB = {
     "JOB_STATE_PENDING": Status.PROVISIONING,
     "JOB_STATE_RUNNING": Status.RUNNING,
     "JOB_STATE_UPDATING": Status.RUNNING,
-    "JOB_STATE_CANCELLING": Status.RUNNING,
+    "JOB_STATE_CANCELLING": Status.PENDING_STOP,
     "JOB_STATE_PAUSED": Status.STOPPED,
     "JOB_STATE_SUCCEEDED": Status.STOPPED,
     "JOB_STATE_PARTIALLY_SUCCEEDED": Status.STOPPED,
@@ -83,6 +84,8 @@ class _More:
     started_at: datetime | None = None
     stopped_at: datetime | None = None
     user: str = ""
+    idle_shutdown: str = ""
+    disks: tuple[AttachedDisk, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +119,10 @@ class _Resource:
                 last_started_at=more.started_at,
                 last_stopped_at=more.stopped_at,
                 labels={key: str(value) for key, value in (self.raw.get("labels") or {}).items()},
-                origin=origin | ({VERTEX_USER: more.user} if more.user else {}),
+                disks=more.disks,
+                origin=origin
+                | ({VERTEX_USER: more.user} if more.user else {})
+                | ({VERTEX_IDLE: more.idle_shutdown} if more.idle_shutdown else {}),
             )
         )
 
@@ -144,6 +150,8 @@ def _of_spec(one: _Resource, spec: Mapping[str, Any], times: Mapping[str, Any]) 
     started_at, ended_at = moment_or_none(times.get("startTime")), moment_or_none(times.get("endTime"))
     if status is Status.STOPPED and started_at is None:
         return  # it ended without any machine
+    if status is Status.PENDING_STOP and started_at is None:
+        status = Status.PROVISIONING  # it is cancelled before it had any
     model = model_of_strategy((spec.get("scheduling") or {}).get("strategy"))
     pools: dict[Shape, tuple[Any, int]] = {}
     for pool in spec.get("workerPoolSpecs") or ():
@@ -198,7 +206,11 @@ def _runtime(one: _Resource) -> Iterator[SeenInstance]:
         shape_of(Seller.COLAB, one.raw.get("machineSpec") or {}, 1, ProvisioningModel.STANDARD),
         _OF_RUNTIME.get(word(one.raw["runtimeState"]), Status.UNKNOWN),
         ProvisioningModel.STANDARD,
-        _More(user=str(one.raw.get("runtimeUser") or "")),
+        _More(
+            user=str(one.raw.get("runtimeUser") or ""),
+            idle_shutdown=idle_shutdown_of(one.raw),
+            disks=disks_of_runtime(one.raw),
+        ),
     )
 
 
@@ -290,7 +302,7 @@ LISTS = (
         "notebookRuntimes",
         InstanceKind.COLAB_RUNTIME,
         _runtime,
-        "name,displayName,runtimeState,runtimeUser,createTime,labels,machineSpec",
+        "name,displayName,runtimeState,runtimeUser,createTime,labels,machineSpec,dataPersistentDiskSpec,idleShutdownConfig",
     ),
     VertexList(
         "persistentResources",

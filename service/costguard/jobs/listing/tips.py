@@ -13,6 +13,7 @@ from sqlalchemy import Connection, select
 
 from costguard.db.tables import events, jobs
 from costguard.jobs.decide.machines.bound_savings import script_of
+from costguard.jobs.decide.view import rate_of
 from costguard.jobs.reports.diagnosis import paced
 from costguard.jobs.rows import attempts, job_rows
 from costguard.jobs.rows.diagnosis import diagnosis_rows
@@ -117,8 +118,7 @@ def _rate(tried: Sequence[Attempt]) -> Money | None:
     formation = tried[-1].formation if tried else 0
     last = [one for one in tried if one.formation == formation] if formation else list(tried[-1:])
     newest = {one.node: one for one in last}
-    rates = [one.rate for one in newest.values()]
-    return None if not rates or None in rates else sum((rate for rate in rates if rate is not None), start=Money())
+    return rate_of(newest.values()) if newest else None
 
 
 class _Trainings:

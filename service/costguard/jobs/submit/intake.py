@@ -33,7 +33,7 @@ def refused_job(refusals: Sequence[JobRefusal]) -> Conflict | Invalid:
 
 
 def refused(noun: str, refusals: Iterable[JobRefusal], what_next: str) -> Invalid:
-    """Returns the error of a request that was refused. LimitPart refusal is one sentence with what to change."""
+    """Returns the error of a request that was refused. Each refusal is one sentence with what to change."""
     refusals = tuple(refusals)
     message = f"The {noun} is refused: {' '.join(refusal.message for refusal in refusals)}"
     fields = [(refusal.where, refusal.message) for refusal in refusals]

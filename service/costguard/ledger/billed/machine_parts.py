@@ -18,7 +18,7 @@ from typing import Final
 
 from costguard.model.instance import CAPACITY_OPTIMIZED, TPUS, Shape, gpu_words
 from costguard.model.managed.machines import ManagedMachines, Seller
-from costguard.model.price import FEE, without_commitment
+from costguard.model.price import FEE, sold_by, without_commitment
 from costguard.model.words import count_text
 
 # cloud.google.com/compute/docs/general-purpose-machines: these show two vCPUs and bill a share of one. Of the custom
@@ -109,18 +109,6 @@ def _of_service(shape: Shape, machines: ManagedMachines) -> tuple[BilledPart, ..
         resource = f"disk:{mark}-{machines.disk_type}"
         parts.append(BilledPart(resource, Fraction(machines.disk_gib * count), has_minimum=False))
     return tuple(parts)
-
-
-def sold_by(resource: str, mark: str, *, is_fee: bool = False) -> str:
-    """Returns the resource of a service for one of Compute Engine's: `gpu:nvidia-l4:vertex-training`,
-    `vertex-training-a3:core`, `vertex-training-a3:core-fee`.
-
-    The fee's name ends otherwise than that of the vCPUs, whose seconds are the run's.
-    """
-    fee = FEE if is_fee else ""
-    if resource.startswith("gpu:"):
-        return f"{resource.removesuffix(':whole')}:{mark}{fee}"
-    return f"{mark}-{resource}{fee}"
 
 
 def _memory(shape: Shape, family: str) -> list[BilledPart]:

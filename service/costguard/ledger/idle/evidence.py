@@ -8,8 +8,10 @@ from datetime import datetime, timedelta
 from itertools import pairwise
 
 from costguard.model.duration import span_text
-from costguard.model.instance import Shape
-from costguard.model.utilisation import Evidence, IdleRule, IdleState, Metric, Series, Usage
+from costguard.model.instance import InstanceKind, Shape
+from costguard.model.managed.machines import ManagedMachines
+from costguard.model.utilisation import Evidence, IdleRule, IdleState, Metric, Sample, Series, Usage
+from costguard.model.words import count_text
 from costguard_vm.diagnosis.power import LOW, not_computing
 
 # Longer without a value, and nobody knows what happened in between.
@@ -19,17 +21,30 @@ LAG = timedelta(minutes=10)
 # Below this, in bytes a second, nothing worth a VM comes or goes: heartbeats, logs, someone's idle shell.
 NETWORK_BELOW = 10_000
 
+_MODEL = InstanceKind.DEPLOYED_MODEL
 _NO_AGENT = "no GPU figures: the Ops Agent is not installed"
 _BY_UTILISATION = ", by utilisation alone, which one busy SM fills"
 
 
 @dataclass(frozen=True, slots=True)
 class MeasuredRun:
-    """A VM's lifetime that is open: what was measured before it says nothing."""
+    """A lifetime that is open: what was measured before it says nothing.
+
+    `gce_id` is as `measured_as` has it. `idle_shutdown`, of a Colab runtime: seconds without activity, as text, or
+    "off"; "" where it is not known.
+    """
 
     gce_id: str
     shape: Shape
     started_at: datetime
+    kind: InstanceKind = InstanceKind.INSTANCE
+    idle_shutdown: str = ""
+
+    @property
+    def wanted_series(self) -> int:
+        """Counts the series that make it known whole: one for each GPU or TPU chip, of Vertex AI for each machine."""
+        machines = ManagedMachines.read(self.shape.machine_type) if self.kind.is_of_vertex else None
+        return max(1, self.shape.gpu_count if machines is None else machines.count)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +67,8 @@ def evidence(run: MeasuredRun, rule: IdleRule, usage: Usage, now: datetime, befo
 
 
 def _judged(run: MeasuredRun, rule: IdleRule, usage: Usage, now: datetime, before: Before | None) -> Evidence:
+    if run.kind.is_of_vertex:
+        return _of_vertex(run, rule, usage, now, None if before is None else before.evidence)
     if run.shape.gpu_count == 0:
         return _by_cpu(run, rule, usage, now)
     last = None if before is None else before.evidence
@@ -73,6 +90,51 @@ def _judged(run: MeasuredRun, rule: IdleRule, usage: Usage, now: datetime, befor
     judged = _by_cpu(run, rule, usage, now)
     is_weak = judged.state is not IdleState.UNKNOWN
     return replace(judged, sentence=f"{judged.sentence}; {_NO_AGENT}", is_weak=is_weak)
+
+
+def _of_vertex(run: MeasuredRun, rule: IdleRule, usage: Usage, now: datetime, last: Evidence | None) -> Evidence:
+    """Judges a custom job by its GPUs, and a deployed model by its requests and then its GPUs, else CPU and network.
+
+    A model that answers a request now and then is in use, however little its GPUs do. Of the other kinds nothing is
+    measured.
+    """
+    if run.kind is InstanceKind.COLAB_RUNTIME:
+        return _unknown(now, f"its use is not known: Colab Enterprise has no metric of it; {_stopped_by_colab(run)}")
+    if run.kind not in (InstanceKind.CUSTOM_JOB, InstanceKind.DEPLOYED_MODEL):
+        return _unknown(now, f"its use is not known: no metric of Google's is of a {run.kind.in_words}'s")
+    if usage.vertex_unread:
+        return _unknown(now, f"its use is not known: {usage.vertex_unread}", last)
+    begin = now - rule.window
+    lived = [series for series in _lived(run, usage.of(run.gce_id, Metric.GPU), now) if series[-1].at > begin]
+    if run.kind is InstanceKind.CUSTOM_JOB:
+        if not run.shape.gpu_count or not lived:
+            return _unknown(now, "its use is not known: Cloud Monitoring has no GPU use of its machines", last)
+        judged = _by_duty(run, rule, lived, now)
+        return replace(judged, is_weak=judged.state is IdleState.BUSY)
+    answered = [one for one in _requests(run, usage, now) if one.value]
+    inside = [one for one in answered if one.at > begin]
+    if inside:
+        count = count_text(sum(one.value for one in inside), "request")
+        sentence = f"{count} answered in the last {span_text(rule.window)}"
+        return Evidence(IdleState.BUSY, min(one.at for one in inside), sentence)
+    if run.shape.gpu_count and not lived:
+        return _unknown(now, f"{_name(run.shape)} use is not known: Cloud Monitoring has none of its replicas", last)
+    judged = _by_duty(run, rule, lived, now) if run.shape.gpu_count else _by_cpu(run, rule, usage, now)
+    if judged.state is not IdleState.IDLE:
+        return judged
+    return replace(judged, since=max([judged.since, *(one.at for one in answered)]))
+
+
+def _requests(run: MeasuredRun, usage: Usage, now: datetime) -> list[Sample]:
+    return [one for series in _lived(run, usage.of(run.gce_id, Metric.REQUESTS), now) for one in series]
+
+
+def _stopped_by_colab(run: MeasuredRun) -> str:
+    if run.idle_shutdown.isdecimal():
+        return f"Colab stops it after {span_text(timedelta(seconds=int(run.idle_shutdown)))} without activity"
+    if run.idle_shutdown:
+        return "Colab does not stop it: its idle shutdown is off"
+    return "whether Colab stops it without activity is not known"
 
 
 def _by_tpu(run: MeasuredRun, rule: IdleRule, usage: Usage, now: datetime, last: Evidence | None) -> Evidence:
@@ -134,7 +196,7 @@ def _by_duty(run: MeasuredRun, rule: IdleRule, lived: Sequence[Series], now: dat
     name, begin = _name(run.shape), now - rule.window
     inside = [sample.value for series in lived for sample in series if sample.at > begin]
     if not inside:
-        teller = "Cloud Monitoring" if run.shape.has_tpus else "the Ops Agent"
+        teller = "Cloud Monitoring" if run.shape.has_tpus or run.kind.is_of_vertex else "the Ops Agent"
         return _unknown(now, f"{name} use is not known: {teller} has stopped telling it")
     mean, most = sum(inside) // len(inside), max(inside)
     window = span_text(rule.window)
@@ -143,7 +205,7 @@ def _by_duty(run: MeasuredRun, rule: IdleRule, lived: Sequence[Series], now: dat
         return Evidence(
             IdleState.BUSY, _first_busy(lived, rule.gpu_below, begin), sentence, gpu_mean=mean, gpu_max=most
         )
-    if missing := _missing(run, lived, max(1, run.shape.gpu_count), rule.window, now):
+    if missing := _missing(run, lived, run.wanted_series, rule.window, now):
         return replace(_unknown(now, f"{name} use is not known whole: {missing}"), gpu_mean=mean, gpu_max=most)
     since = max(_quiet_since(run, series, rule.gpu_below) for series in lived)
     return Evidence(IdleState.IDLE, since, "", gpu_mean=mean, gpu_max=_most(lived, since))
@@ -201,7 +263,8 @@ def _continued(judged: Evidence, usage: Usage, run: MeasuredRun, rule: IdleRule,
         for series in usage.of(run.gce_id, metric)
         for sample in series[-1:]
     )
-    return replace(judged, sentence=_idle_sentence(judged, rule, newest - judged.since, _name(run.shape)))
+    sentence = _idle_sentence(judged, rule, newest - judged.since, _name(run.shape))
+    return replace(judged, sentence=f"no request, and {sentence}" if run.kind is _MODEL else sentence)
 
 
 def _idle_sentence(judged: Evidence, rule: IdleRule, lasted: timedelta, name: str) -> str:
@@ -237,7 +300,8 @@ def _missing(run: MeasuredRun, measured: Sequence[Series], wanted: int, window: 
     if not measured:
         return "nothing was measured"
     if len(measured) < wanted:
-        return f"only {len(measured)} of {wanted} {'TPU chips' if run.shape.has_tpus else 'GPUs'} are measured"
+        things = "machines" if run.kind.is_of_vertex else "TPU chips" if run.shape.has_tpus else "GPUs"
+        return f"only {len(measured)} of {wanted} {things} are measured"
     for series in measured:
         inside = [sample.at for sample in series if sample.at > now - window - GAP]
         if not inside or now - inside[-1] > LAG:

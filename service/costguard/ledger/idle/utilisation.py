@@ -15,6 +15,7 @@ from costguard.db.remembered import remembers
 from costguard.db.tables import instances, lifetimes, utilisation
 from costguard.db.types import storable
 from costguard.db.upsert import upsert
+from costguard.keepers.origin import VERTEX_IDLE
 from costguard.ledger.rows import shape_of
 from costguard.model.instance import InstanceKey, Shape
 from costguard.model.utilisation import Evidence, IdleState
@@ -34,6 +35,7 @@ class Running:
     preset: str
     shape: Shape
     started_at: datetime
+    idle_shutdown: str = ""  # of a Colab runtime, as `VERTEX_IDLE` has it
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,11 +55,18 @@ class Measured:
 
 
 def running(connection: Connection, project: str) -> list[Running]:
-    """The project's VMs that run and may be measured, in no order: nothing measures what Vertex AI runs."""
+    """The project's VMs and other resources that run, in no order."""
     return [
-        Running(row.id, key, row.name, row.preset, shape_of(row), row.started_at)
+        Running(
+            row.id,
+            InstanceKey(project, row.gce_id),
+            row.name,
+            row.preset,
+            shape_of(row),
+            row.started_at,
+            row.origin.get(VERTEX_IDLE, ""),
+        )
         for row in connection.execute(*_running(project))
-        if not (key := InstanceKey(project, row.gce_id)).kind.is_of_vertex
     ]
 
 
@@ -67,7 +76,7 @@ def _running(project: str) -> Select[Any]:
     shape = [lifetimes.c[name] for name in _SHAPE]
     columns = instances.c
     query: Select[Any] = select(
-        columns.id, columns.gce_id, columns.name, columns.preset, lifetimes.c.started_at, *shape
+        columns.id, columns.gce_id, columns.name, columns.preset, columns.origin, lifetimes.c.started_at, *shape
     )
     return query.join(lifetimes, is_open).where(columns.project == project, columns.gone_at.is_(None))
 

@@ -25,6 +25,7 @@ from costguard.ledger.idle.evidence import LAG, Before, MeasuredRun, evidence
 from costguard.ledger.idle.gpu_use import DayUse
 from costguard.ledger.idle.utilisation import Measured, Running
 from costguard.model.event import Event, new_event
+from costguard.model.instance import measured_as
 from costguard.model.ports import Clock, UsageSource
 from costguard.model.preset import Preset
 from costguard.model.utilisation import IdleState, Metric, Sample, Usage
@@ -82,26 +83,27 @@ class IdleWatch:
             return []
         watched = self._watched()
         with self._database.read() as connection:
-            wanted = [project for project in watched if utilisation.running(connection, project)]
+            running = {project: utilisation.running(connection, project) for project in watched}
+        wanted = {project: any(vm.key.kind.is_of_vertex for vm in fleet) for project, fleet in running.items() if fleet}
         until = self._clock.now() - SETTLED_AFTER
         with ThreadPoolExecutor(max(1, min(self._parallel, len(wanted))), thread_name_prefix="usage") as pool:
-            looks = [pool.submit(self._look, project, until, stop) for project in wanted]
+            looks = [pool.submit(self._look, project, of_vertex, until, stop) for project, of_vertex in wanted.items()]
             return [usage for look in looks if (usage := look.result()) is not None]
 
-    def _look(self, project: str, until: datetime, stop: threading.Event | None) -> Usage | None:
+    def _look(self, project: str, with_vertex: bool, until: datetime, stop: threading.Event | None) -> Usage | None:
         if stop is not None and stop.is_set():
             return None
         assert self._longest is not None
         least = _SHORTEST_READ if project in self._has_read else _FIRST_READ
         since = until - max(least, self._longest + SETTLED_AFTER)
         with Isolated("usage_not_read", project=project) as failure:
-            usage = self._source.usage(project, since, until)
-            if not usage.unread:
+            usage = self._source.usage(project, since, until, with_vertex=with_vertex)
+            if not usage.unread and not usage.vertex_unread:
                 self._has_read.add(project)
             return usage
         # An error that no adapter should let through costs one project its evidence.
         reason = f"{failure.words}; the log holds the trace to report."
-        return Usage(project, unread=dict.fromkeys(Metric, reason))
+        return Usage(project, unread=dict.fromkeys(Metric, reason), vertex_unread=reason)
 
     def record(self, usages: Sequence[Usage], fence: Lease | None = None) -> IdleReport:
         """Judge and keep. Raises LeaseLost when another daemon took over, and StoreError."""
@@ -144,7 +146,10 @@ class IdleWatch:
             old = before.get(vm.id)
             last = _same_run(old, vm)
             earlier = None if last is None else Before(last.evidence, last.measured_at)
-            judged = evidence(MeasuredRun(vm.key.gce_id, vm.shape, vm.started_at), preset.idle, usage, now, earlier)
+            run = MeasuredRun(
+                measured_as(vm.key.gce_id), vm.shape, vm.started_at, vm.key.kind, idle_shutdown=vm.idle_shutdown
+            )
+            judged = evidence(run, preset.idle, usage, now, earlier)
             announced = None if last is None else last.announced
             if judged.state is IdleState.IDLE or (judged.state is IdleState.BUSY and announced is IdleState.IDLE):
                 announced = judged.state

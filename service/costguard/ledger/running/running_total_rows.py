@@ -7,10 +7,25 @@ from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Any, NamedTuple, TypeAlias
 
-from sqlalchemy import BigInteger, ColumnElement, Connection, Select, Table, cast, delete, func, literal_column, select
+from sqlalchemy import (
+    BigInteger,
+    ColumnElement,
+    Connection,
+    Select,
+    Table,
+    case,
+    cast,
+    delete,
+    func,
+    literal_column,
+    null,
+    select,
+    type_coerce,
+)
 
 from costguard.db.bulk import chunks
 from costguard.db.prepared import prepared
+from costguard.db.remembered import remembers
 from costguard.db.tables import UNPRICED_RANK, instances, lifetimes, running_totals, storage_spans
 from costguard.ledger.accrual import SHAPE, within_scope
 from costguard.ledger.labels.label_history import changed_since, label_value
@@ -130,11 +145,11 @@ def _open_spans(table: Table, names: tuple[str, ...], instance_ids: list[int] | 
 
 
 def open_spans_by_label(
-    connection: Connection, label: str, start: datetime, end: datetime, scope: Scope
+    connection: Connection, label: str, start: datetime, end: datetime, scope: Scope, *, labelled_alone: bool
 ) -> Iterator[tuple[str | None, OpenSpans]]:
     """Open lifetimes and storage of this scope that accrue before `end`, with the label's value; whose they are is "".
 
-    Without those of VMs whose label changed after `start`.
+    Without those of VMs whose label changed after `start`, and with `labelled_alone` of those without it.
     """
     value, changed = label_value(label).label("value"), changed_since(label, start)
     for table, names in KINDS:
@@ -144,14 +159,71 @@ def open_spans_by_label(
             table, instances, instances.c.id == table.c.instance_id
         )
         query = query.where(table.c.ended_at.is_(None), since < end, table.c.instance_id.not_in(changed))
+        if labelled_alone:
+            query = query.where(label_value(label).is_not(None))
         query = query.where(*within_scope(table, scope)).group_by(value, *columns, since)
         for its_value, *kind, moment, count in connection.execute(query):
             yield its_value, OpenSpans(tuple(kind), ("", "", "", ""), moment, count)
 
 
-def unpriced_instances(connection: Connection) -> set[int]:
-    """VMs that are there and whose rate leaves something out."""
-    return set(connection.scalars(_UNPRICED))
+class UnpricedSpans(NamedTuple):
+    """Open spans of VMs that cannot be priced whole. A VM's spans may have prices that its others lack.
+
+    `began` is the UTC day on which they began, in days since 1970; None where stored charges say already that they are
+    unpriced. `value` is that of the requested label.
+    """
+
+    spans: OpenSpans
+    began: int | None
+    value: str | None
+
+
+@remembers(instances, lifetimes, storage_spans)
+def unpriced_spans(
+    connection: Connection, names: tuple[str | None, ...] | None, label: str | None, since: datetime | None
+) -> list[UnpricedSpans]:
+    """Reads open spans of VMs whose stored rate leaves something out, counted by what they are billed by; with `names`
+    those of these machine types and resources instead.
+
+    With a label there are none of VMs whose label changed after `since`.
+    """
+    spans: list[UnpricedSpans] = []
+    for table, kind in KINDS:
+        rows = connection.execute(_unpriced_spans(table, kind, names, label, since))
+        for project, preset, owner, job, *rest in rows:
+            *of_kind, moment, began, value, count = rest
+            open_spans = OpenSpans(tuple(of_kind), (project, preset, owner, job), moment, count)
+            spans.append(UnpricedSpans(open_spans, began, value))
+    return spans
+
+
+def _unpriced_spans(
+    table: Table,
+    kind: Sequence[str],
+    names: Collection[str | None] | None,
+    label: str | None,
+    since: datetime | None,
+) -> Select[Any]:
+    moment = func.coalesce(table.c.charged_to, table.c.started_at, type_=table.c.started_at.type).label("since")
+    began = case((is_unpriced(table), null()), else_=utc_day(table.c.started_at)).label("began")
+    value: ColumnElement[Any] = null().label("value") if label is None else label_value(label).label("value")
+    columns = [*(table.c[name] for name in (*_GROUP, *kind)), moment, began, value]
+    query = select(*columns, func.count()).where(table.c.ended_at.is_(None), among_unpriced(table, names))
+    if label is not None and since is not None:
+        query = query.join_from(table, instances, instances.c.id == table.c.instance_id)
+        query = query.where(table.c.instance_id.not_in(changed_since(label, since)))
+    return query.group_by(*columns if label is not None else columns[:-1])
+
+
+def among_unpriced(table: Table, names: Collection[str | None] | None) -> ColumnElement[bool]:
+    """The condition that a span's VM has a stored rate that leaves something out; with `names` that the span is of one
+    of these machine types or resources.
+    """
+    if names is None:
+        return table.c.instance_id.in_(_UNPRICED)
+    column = table.c.machine_type if table is lifetimes else table.c.resource
+    is_one: ColumnElement[bool] = column.in_([name for name in names if name is not None])
+    return is_one | column.is_(None) if table is storage_spans and None in names else is_one
 
 
 _UNPRICED = select(instances.c.id).where(
@@ -159,14 +231,28 @@ _UNPRICED = select(instances.c.id).where(
 )
 
 
-def instances_of_kinds(connection: Connection, kinds: Collection[Kind]) -> set[int]:
-    """VMs with open spans of these machine types and resources, and perhaps of a few kinds more."""
-    names = {kind[0] for kind in kinds}
-    instance_ids: set[int] = set()
-    for table in (lifetimes, storage_spans):
-        column = table.c.machine_type if table is lifetimes else table.c.resource
-        is_one: ColumnElement[bool] = column.in_([name for name in names if name is not None])
-        if table is storage_spans and None in names:
-            is_one = is_one | column.is_(None)
-        instance_ids.update(connection.scalars(select(table.c.instance_id).where(table.c.ended_at.is_(None), is_one)))
-    return instance_ids
+@remembers(lifetimes, storage_spans)
+def open_kinds(connection: Connection) -> list[Kind]:
+    """Reads the kinds of all open lifetimes and storage."""
+    return [
+        tuple(row)
+        for table, names in KINDS
+        for row in connection.execute(
+            select(*(table.c[name] for name in names)).where(table.c.ended_at.is_(None)).distinct()
+        )
+    ]
+
+
+def is_unpriced(spans: Table) -> ColumnElement[bool]:
+    """The condition that stored charges leave a part of a span out for want of a price."""
+    # Written out rather than bound: SQLite uses a partial index only where it can see the constant.
+    return spans.c.unpriced != literal_column("''")
+
+
+def utc_day(moment: ColumnElement[datetime], before: int = 0) -> ColumnElement[int]:
+    """The UTC day of a moment, or of so many microseconds before it, in days since 1970."""
+    microseconds = type_coerce(moment, BigInteger) - literal_column(str(before), BigInteger)
+    return type_coerce(microseconds // literal_column(str(_DAY_MICROSECONDS), BigInteger), BigInteger)
+
+
+_DAY_MICROSECONDS = 86_400_000_000

@@ -9,20 +9,22 @@ figures, until a pass has made the totals again.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import TypeVar
 
 import structlog
 from sqlalchemy import Connection
 
 from costguard.db.lease import Lease
+from costguard.db.remembered import remembered
+from costguard.db.tables import instances, lifetimes, storage_spans
 from costguard.db.transaction import Database
 from costguard.ledger.accrual import Accrual, accrual_at, figures_of
 from costguard.ledger.charges import ChargedSpan
+from costguard.ledger.labels.label_history import changes_since
 from costguard.ledger.pricing import billed_seconds
 from costguard.ledger.running import burn_rates
 from costguard.ledger.running import running_total_rows as rows
@@ -42,14 +44,6 @@ _Part = TypeVar("_Part")  # a group, or the value of a label
 log = structlog.get_logger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
-    """The totals of a scope. Spans of the `unpriced` VMs are in them only as far as each can be priced whole."""
-
-    rows: list[tuple[Group, date, TotalFigures]]
-    unpriced: set[int]
-
-
 class Accruals:
     """Works out what open spans add to the totals, with the rate of each kind worked out once."""
 
@@ -63,14 +57,14 @@ class Accruals:
         can be priced.
         """
         if kind not in self._rates:
-            self._rates[kind] = _rate(self._accrual, _span(kind, since))
+            self._rates[kind] = _rate(self._accrual, span_of(kind, since))
         rate = self._rates[kind]
         if rate is None:
             return None
         figures: list[tuple[date, TotalFigures]] = []
         if self._steady_since is not None and since < self._steady_since:
             # Prices changed since: up to then it is billed as it will be charged.
-            billed = self._billed(_span(kind, since), self._steady_since)
+            billed = self._billed(span_of(kind, since), self._steady_since)
             figures += [(day, _amounts(sums)) for day, sums in billed]
             since = self._steady_since
         day = since.astimezone(UTC).date()
@@ -88,11 +82,6 @@ class Accruals:
         return days.items()
 
 
-def is_priced(accrual: Accrual, span: Lifetime | StorageSpan) -> bool:
-    """Says whether all of an open span has a price, so that the totals hold it."""
-    return _rate(accrual, span) is not None
-
-
 def _rate(accrual: Accrual, span: Lifetime | StorageSpan) -> tuple[int, int, int] | None:
     """Nano-dollars an hour of the machine, its GPUs and storage."""
     if isinstance(span, Lifetime):
@@ -105,10 +94,17 @@ def _rate(accrual: Accrual, span: Lifetime | StorageSpan) -> tuple[int, int, int
     return (rate.nanos, 0, 0) if is_address(span.resource or "") else (0, 0, rate.nanos)
 
 
-def rate_of_kind(accrual: Accrual, kind: Kind) -> int | None:
-    """Nano-dollars an hour of one span of this kind now; None where not all of it can be priced."""
-    rate = _rate(accrual, _span(kind, accrual.now))
-    return None if rate is None else sum(rate)
+def rates_by_kind(accrual: Accrual) -> Callable[[Kind], int | None]:
+    """Returns a function that works out, once for each kind, the nano-dollars an hour of one span of it now; None where
+    not all of it can be priced.
+    """
+
+    @cache
+    def rate_of(kind: Kind) -> int | None:
+        rate = _rate(accrual, span_of(kind, accrual.now))
+        return None if rate is None else sum(rate)
+
+    return rate_of
 
 
 def accrued(day: date, figures: TotalFigures, now: datetime) -> Iterator[tuple[date, tuple[int, int, int, int]]]:
@@ -132,35 +128,59 @@ def read(
     scope: Scope = Scope(),
     by: Collection[str] = Group._fields,
     last: date | None = None,
-) -> Reading:
-    """The totals as of this moment, told apart at least by the columns in `by`.
+) -> list[tuple[Group, date, TotalFigures]]:
+    """The totals as of this moment, told apart at least by the columns in `by`, of all that can be priced whole.
 
     Those that accrue after `last` alone may be left out: most days of a year are charged whole.
     """
     if burn_rates.are_current(connection, accrual):
-        return Reading(list(rows.read(connection, by, scope, last)), rows.unpriced_instances(connection))
-    totals, unpriced = _added_up(Accruals(accrual, _steady_since(accrual)), rows.open_spans(connection))
-    in_scope = [
+        return list(rows.read(connection, by, scope, last))
+    totals = _added_up(Accruals(accrual, _steady_since(accrual)), rows.open_spans(connection))
+    return [
         (group, day, TotalFigures(*figures))
         for (group, day), figures in totals.items()
         if scope.holds(group.project, group.preset, group.owner, group.job)
     ]
-    return Reading(in_scope, rows.instances_of_kinds(connection, unpriced) if unpriced else set())
 
 
 def by_label(
     connection: Connection, accrual: Accrual, label: str, start: datetime, end: datetime, scope: Scope
-) -> tuple[dict[tuple[str | None, date], TotalFigures], set[int]]:
-    """Adds up open spans that accrue before `end`, by the value of a label; returns also VMs of which some are left
-    out.
+) -> dict[tuple[str | None, date], TotalFigures]:
+    """Adds up open spans that accrue before `end` and can be priced whole, by the value of a label.
 
-    Left out are VMs whose label changed after `start`, and spans that cannot be priced whole; those are of the VMs that
-    are returned.
+    Left out are VMs whose label changed after `start`.
     """
-    spans = rows.open_spans_by_label(connection, label, start, end, scope)
-    sums, unpriced = _summed(Accruals(accrual, _steady_since(accrual)), spans)
-    totals = {key: TotalFigures(*figures) for key, figures in sums.items()}
-    return totals, rows.instances_of_kinds(connection, unpriced) if unpriced else set()
+    steady_since = _steady_since(accrual)
+
+    def read() -> dict[tuple[str | None, date], TotalFigures]:
+        sums = _sums_by_label(connection, accrual, label, start, end, scope)
+        return {key: TotalFigures(*figures) for key, figures in sums.items() if any(figures)}
+
+    # What is read of thousands of VMs comes to a few sums, and the moment decides of none but through the prices.
+    question = (by_label.__qualname__, burn_rates.prices_of(accrual.book), steady_since, label, start, end, scope)
+    return remembered(connection, (instances, lifetimes, storage_spans), question, read)
+
+
+def _sums_by_label(
+    connection: Connection, accrual: Accrual, label: str, start: datetime, end: datetime, scope: Scope
+) -> dict[tuple[str | None, date], list[int]]:
+    """Adds up the spans of VMs with the label. Those without it have what is left of the totals, where these hold: of
+    most labels that is most VMs.
+    """
+    accruals = Accruals(accrual, _steady_since(accrual))
+    are_kept = burn_rates.are_current(connection, accrual)
+    spans = rows.open_spans_by_label(connection, label, start, end, scope, labelled_alone=are_kept)
+    sums = _summed(accruals, spans)
+    if not are_kept:
+        return sums
+    changed = rows.open_spans(connection, list(changes_since(connection, label, start)))
+    mine = (span for span in changed if span.since < end and scope.holds(*span.owned_by))
+    taken = [*sums.items(), *_summed(accruals, ((None, span) for span in mine)).items()]
+    for _, day, figures in rows.read(connection, (), scope, (end - _DAY).date()):
+        _add_row(sums, (None, day), figures, 1)
+    for (_, day), amounts in taken:
+        _add_row(sums, (None, day), amounts, -1)
+    return sums
 
 
 def leave_to_catch_up(connection: Connection) -> None:
@@ -192,10 +212,10 @@ def following_all(connection: Connection, keys: Collection[InstanceKey], now: da
         return
     accruals = Accruals(accrual, _steady_since(accrual))
     before = burn_rates.ids_of(connection, keys)
-    change, _ = _added_up(accruals, rows.open_spans(connection, before), -1)
+    change = _added_up(accruals, rows.open_spans(connection, before), -1)
     yield
     after = burn_rates.ids_of(connection, keys)
-    _add(change, _added_up(accruals, rows.open_spans(connection, after))[0])
+    _add(change, _added_up(accruals, rows.open_spans(connection, after)))
     rows.add(connection, change)
     burn_rates.keep(connection, now, after)
 
@@ -216,7 +236,7 @@ def follow_charges(connection: Connection, entries: Iterable[ChargedSpan], now: 
             moved[kind, owned_by, due.charged_to or due.span.started_at] -= 1
             moved[kind, owned_by, entry.charged_to] += 1
     spans = (OpenSpans(*key, count) for key, count in moved.items() if count)
-    rows.add(connection, _added_up(Accruals(accrual, _steady_since(accrual)), spans)[0])
+    rows.add(connection, _added_up(Accruals(accrual, _steady_since(accrual)), spans))
 
 
 def catch_up(database: Database, now: datetime, fence: Lease | None = None, at_once: int = AT_ONCE) -> int:
@@ -241,7 +261,7 @@ def catch_up(database: Database, now: datetime, fence: Lease | None = None, at_o
             again.book.digest == accrual.book.digest
         ):  # else they are of two states of the prices: the next pass sees to it
             accruals = Accruals(again, _steady_since(again))
-            rows.replace(connection, _added_up(accruals, rows.open_spans(connection))[0])
+            rows.replace(connection, _added_up(accruals, rows.open_spans(connection)))
             burn_rates.set_basis(connection, Basis(burn_rates.prices_of(again.book), *again.book.unchanged_around(now)))
     return written
 
@@ -250,7 +270,7 @@ def drifted(connection: Connection, accrual: Accrual) -> dict[tuple[Group, date]
     """Rows that differ from the ledger: what is stored, and what it should be. None while the basis does not hold."""
     if not burn_rates.are_current(connection, accrual):
         return {}
-    right, _ = _added_up(Accruals(accrual, _steady_since(accrual)), rows.open_spans(connection))
+    right = _added_up(Accruals(accrual, _steady_since(accrual)), rows.open_spans(connection))
     stored, nothing = rows.read_all(connection), list(TotalFigures())
     return {
         key: (TotalFigures(*stored.get(key, nothing)), TotalFigures(*right.get(key, nothing)))
@@ -273,30 +293,29 @@ def heal(database: Database, now: datetime, fence: Lease | None = None) -> int:
     return len(wrong)
 
 
-def _added_up(accruals: Accruals, spans: Iterable[OpenSpans], times: int = 1) -> tuple[Totals, set[Kind]]:
-    """Adds up these spans by group, and returns the kinds that are left out because not all of them can be priced."""
+def _added_up(accruals: Accruals, spans: Iterable[OpenSpans], times: int = 1) -> Totals:
+    """Adds up these spans by group, without those that cannot be priced whole."""
     return _summed(accruals, ((_group(span), span) for span in spans), times)
 
 
 def _group(span: OpenSpans) -> Group:
-    model = span.kind[6] if _is_lifetime(span.kind) else ProvisioningModel.STANDARD.value
-    return Group(*span.owned_by, model)
+    return Group(*span.owned_by, model_of(span))
+
+
+def model_of(span: OpenSpans) -> str:
+    """Returns the provisioning model; that of storage counts as standard."""
+    return str(span.kind[6]) if _is_lifetime(span.kind) else ProvisioningModel.STANDARD.value
 
 
 def _summed(
     accruals: Accruals, spans: Iterable[tuple[_Part, OpenSpans]], times: int = 1
-) -> tuple[dict[tuple[_Part, date], list[int]], set[Kind]]:
+) -> dict[tuple[_Part, date], list[int]]:
     """The same by what each comes with."""
     totals: dict[tuple[_Part, date], list[int]] = {}
-    unpriced: set[Kind] = set()
     for part, span in spans:
-        days = accruals.of(span.kind, span.since)
-        if days is None:
-            unpriced.add(span.kind)
-            continue
-        for day, figures in days:
+        for day, figures in accruals.of(span.kind, span.since) or ():
             _add_row(totals, (part, day), figures, span.count * times)
-    return totals, unpriced
+    return totals
 
 
 def _add(totals: Totals, more: Totals) -> None:
@@ -318,8 +337,8 @@ def _is_lifetime(kind: Kind) -> bool:
     return len(kind) > 3
 
 
-def _span(kind: Kind, since: datetime) -> Lifetime | StorageSpan:
-    """Makes an open span of this kind."""
+def span_of(kind: Kind, since: datetime) -> Lifetime | StorageSpan:
+    """Makes an open span of this kind, of no VM."""
     if _is_lifetime(kind):
         return Lifetime(_NO_KEY, since, Shape(*kind[:6]), ProvisioningModel(kind[6]), kind[7])
     resource, size_mib, zone = kind

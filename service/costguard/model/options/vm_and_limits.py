@@ -44,7 +44,7 @@ VM = (
             "--nodes",
             "N",
             "Run the command on N VMs together, in one zone; torchrun, JAX, Accelerate, Lightning and DeepSpeed read "
-            "each VM's place from the environment. 2..8: with what can be had, as torchrun and JAX can. Default: 1.",
+            "each VM's place from the environment. 2..8: as many as can be had, for torchrun and JAX. Default: 1.",
         ),
         input=Input("VMs together", "1: a job of one VM; 2..8: what can be had", EXAMPLE),
         details=("VMs together", "{}"),
@@ -55,7 +55,7 @@ VM = (
         panel=Panel.VM,
         description="Labels on its VMs, in Google's characters, such as the execution of a workflow that it is a "
         "part of.",
-        description_in_job="The labels that were asked for on its VMs, next to those of its preset.",
+        description_in_job="The requested labels of its VMs, in addition to those of its preset.",
         examples=({"flyte-execution": "f3b1c7d2"},),
         flag=Flag("--label", "KEY=VALUE", "A label on its VMs, such as the execution of a workflow; repeatable."),
         input=Input("Labels of its VMs", "KEY=VALUE, one per line", "flyte-execution=f3b1c7d2"),

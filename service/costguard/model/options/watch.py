@@ -161,7 +161,7 @@ WATCH = (
         default=False,
         panel=Panel.WATCH,
         description="Whether to try a save on a notice once, early.",
-        flag=Flag("--drill", "", "Try a save on a notice once, early."),
+        flag=Flag("--drill", "", "Try a save on a notice of preemption once, early."),
         input=Input("Preemption drill", words=(("", "none"), ("yes", "once, early, while nothing is at stake"))),
     ),
 )

@@ -4,7 +4,8 @@ Recorded prices stand in a fixed ratio to Compute Engine's on demand. Of an a3-h
 GPU 11.2660332 against 9.79655057, the vCPU .0293227 against .025498, memory .0025534 against .0022203: 1.15; the fee
 for Spot, flex-start and reservations 1.4694826, .0038247 and .0003331: .15; boot disks of custom training .0002678 an
 hour, of 730 to the month: 1.15 of pd-ssd. Of Colab Enterprise in the same year: an N2 vCPU .0379332 against .031611,
-E2 memory .003508236 against .00292353: 1.2. Other machines get the same ratios here.
+E2 memory .003508236 against .00292353: 1.2. Other machines get the same ratios here, and disks of Colab, of which no
+SKU is recorded, so that none is listed.
 """
 
 from __future__ import annotations
@@ -32,10 +33,10 @@ class VertexPrices(PriceList):
         self.under = under
 
     def history(self, resource: str, region: str, spot: bool) -> Timeline:  # noqa: ARG002 - nothing here is sold as Spot
-        """Raises NoRate. Boot disks cost the same everywhere."""
+        """Raises NoRate. Boot disks of training cost the same everywhere."""
         seller, bare = resource.split("|")
         per_mille = _FEE_PER_MILLE if seller.endswith("-fee") else _PER_MILLE[seller]
-        place = _DISK_REGION if bare.startswith("disk:") else region
+        place = _DISK_REGION if bare.startswith("disk:") and seller == "training" else region
         # Half a nano-dollar up: 9,796,550,569 x 1.15 is recorded as 11.2660332, to the price's own digits.
         return tuple(
             (since, (nanos * per_mille + 500) // 1000) for since, nanos in self.under.history(bare, place, False)

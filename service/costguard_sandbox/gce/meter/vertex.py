@@ -13,7 +13,7 @@ from costguard_sandbox.gce.catalogue.prices import PriceList
 from costguard_sandbox.gce.catalogue.vertex_prices import VertexPrices
 from costguard_sandbox.gce.meter.bill import PricedSums
 from costguard_sandbox.gce.meter.usage import Span
-from costguard_sandbox.gce.vertex.resources import TRAINING, Machines, ManagedThing
+from costguard_sandbox.gce.vertex.resources import COLAB, TRAINING, Machines, ManagedThing
 
 _FAMILIES = {"a3-megagpu": "a3plus", "a3-ultragpu": "a3ultra"}
 
@@ -41,6 +41,11 @@ def thing_bills(things: Iterable[ManagedThing], prices: PriceList, until: dateti
                     spot = machines.way == "SPOT" and not own
                     span = Span(resource, quantity, spot, run.began, ended)
                     bill.add(span, thing.region, VertexPrices(prices) if own else prices)
+        for stay in thing.there:
+            gone = until if stay.ended is None else min(stay.ended, until)
+            for gib, kind in thing.disks:
+                span = Span(f"{COLAB}|disk:{kind}", Fraction(gib), False, stay.began, gone)
+                bill.add(span, thing.region, VertexPrices(prices))
         made.append(bill)
     return made
 

@@ -9,6 +9,8 @@ from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 
 from costguard_sandbox.gce.catalogue.machine_types import TPUS
+from costguard_sandbox.gce.catalogue.regions import project_number
+from costguard_sandbox.gce.vertex import ManagedThing
 from costguard_sandbox.gce.vm import VM, Load
 
 GPU = "agent.googleapis.com/gpu/utilization"
@@ -24,12 +26,30 @@ TPU = "tpu.googleapis.com/accelerator/duty_cycle"
 # Of TPUs of GKE nodes: one series a chip, whose accelerator_id is the VM's id, a hyphen and the chip's number, as GKE's
 # TPU device plugin writes it (a golden file of its output in facebookincubator/dynolog; ray's reporter agent).
 GKE_TPU = "kubernetes.io/node/accelerator/duty_cycle"
-_RESOURCES = {TPU: "tpu.googleapis.com/GceTpuWorker", GKE_TPU: "k8s_node"}
+# Of Vertex AI (its list of metrics, 2026): of replicas of deployed models and machines of custom jobs, each minute.
+# Requests are written where there are any.
+MODEL_GPU = "aiplatform.googleapis.com/prediction/online/accelerator/duty_cycle"
+MODEL_CPU = "aiplatform.googleapis.com/prediction/online/cpu/utilization"
+MODEL_RECEIVED = "aiplatform.googleapis.com/prediction/online/network/received_bytes_count"
+MODEL_SENT = "aiplatform.googleapis.com/prediction/online/network/sent_bytes_count"
+RESPONSES = "aiplatform.googleapis.com/prediction/online/response_count"
+PRIVATE_RESPONSES = "aiplatform.googleapis.com/prediction/online/private/response_count"
+JOB_GPU = "ml.googleapis.com/training/accelerator/utilization"
+_OF_MODELS = (MODEL_GPU, MODEL_CPU, MODEL_RECEIVED, MODEL_SENT, RESPONSES)
+OF_VERTEX = (*_OF_MODELS, PRIVATE_RESPONSES, JOB_GPU)
+_RESOURCES = {TPU: "tpu.googleapis.com/GceTpuWorker", GKE_TPU: "k8s_node", JOB_GPU: "cloudml_job"}
+_RESOURCES |= dict.fromkeys((*_OF_MODELS, PRIVATE_RESPONSES), "aiplatform.googleapis.com/Endpoint")
 _BUSY = (Load.BUSY, Load.BUSY_DCGM)
 _LOADS = tuple(Load)
 _SPINS = (Load.SPIN, Load.SPIN_DCGM)
 _AGENT = tuple(set(Load) - {Load.NO_AGENT})
-WRITES = {SM_V1: (Load.BUSY_DCGM,), SM_V2: (Load.SPIN_DCGM,), GPU: _AGENT, TPU: _AGENT, GKE_TPU: _AGENT}
+WRITES: dict[str, tuple[Load, ...]] = {
+    SM_V1: (Load.BUSY_DCGM,),
+    SM_V2: (Load.SPIN_DCGM,),
+    RESPONSES: _BUSY,
+    PRIVATE_RESPONSES: (),
+}
+WRITES |= dict.fromkeys((GPU, TPU, GKE_TPU), _AGENT)
 # "Profiling metrics are not collected from NVIDIA GPU models P100 and P4" (same page).
 _NO_PROFILING = ("nvidia-tesla-p100", "nvidia-tesla-p4")
 
@@ -77,6 +97,13 @@ METRICS: Mapping[str, MetricType] = {
     GKE_TPU: MetricType(GKE_TPU, "GAUGE", "INT64", "%", (70, 98), (0, 1)),
     CPU: MetricType(CPU, "GAUGE", "DOUBLE", "10^2.%", (0.3, 0.6), (0.002, 0.012)),
     RECEIVED: MetricType(RECEIVED, "DELTA", "INT64", "By", (60e6, 300e6), (9e3, 60e3)),
+    MODEL_GPU: MetricType(MODEL_GPU, "GAUGE", "DOUBLE", "10^2.%", (0.4, 0.9), (0, 0.01)),
+    MODEL_CPU: MetricType(MODEL_CPU, "GAUGE", "DOUBLE", "10^2.%", (0.3, 0.6), (0.002, 0.012)),
+    MODEL_RECEIVED: MetricType(MODEL_RECEIVED, "DELTA", "INT64", "By", (1e6, 3e6), (9e3, 60e3)),
+    MODEL_SENT: MetricType(MODEL_SENT, "DELTA", "INT64", "By", (1e6, 3e6), (6e3, 40e3)),
+    RESPONSES: MetricType(RESPONSES, "DELTA", "INT64", "1", (1, 9), (0, 0)),
+    PRIVATE_RESPONSES: MetricType(PRIVATE_RESPONSES, "DELTA", "INT64", "1", (1, 9), (0, 0)),
+    JOB_GPU: MetricType(JOB_GPU, "GAUGE", "DOUBLE", "10^2.%", (0.7, 0.99), (0, 0.01)),
     SENT: MetricType(SENT, "DELTA", "INT64", "By", (5e6, 20e6), (6e3, 40e3)),
 }
 
@@ -88,7 +115,7 @@ class Series:
     metric: MetricType
     metric_labels: Mapping[str, str]
     resource_labels: Mapping[str, str]
-    vm: VM
+    vm: VM | ManagedThing
     salt: str
 
     def points(self, after: datetime, until: datetime) -> Iterator[tuple[datetime, float]]:
@@ -168,3 +195,23 @@ def _chips(vm: VM, metric: MetricType) -> Iterator[Series]:
         else:
             named = {"accelerator_id": f"{vm.id}-{chip}", "make": "cloud-tpu", "model": vm.shape.gpu_type}
             yield Series(metric, named, node, vm, chip)
+
+
+def series_of_vertex(things: Sequence[ManagedThing], metric: MetricType) -> Iterator[Series]:
+    """The metric's series of what Vertex AI runs: one for each replica of a model, or machine of a job."""
+    for thing in things:
+        machines = thing.machines[0] if thing.machines else None
+        if machines is None:
+            continue
+        with_gpu = bool(machines.gpus)
+        if thing.collection == "endpoints" and metric.name in _OF_MODELS and (with_gpu or metric.name != MODEL_GPU):
+            where = {"resource_container": str(project_number(thing.project)), "location": thing.region}
+            resource = {"project_id": thing.project, **where, "endpoint_id": thing.id}
+            labels = {"deployed_model_id": thing.part, "spot": "False"}
+            for number in map(str, range(1 if metric.name == RESPONSES else machines.number)):
+                replica = {} if metric.name == RESPONSES else {"replica_id": f"replica-{number}"}
+                yield Series(metric, {**labels, **replica}, resource, thing, number)
+        if thing.collection == "customJobs" and metric.name == JOB_GPU and with_gpu:
+            for number in map(str, range(machines.number)):
+                resource = {"project_id": thing.project, "job_id": thing.id, "task_name": f"workerpool0-{number}"}
+                yield Series(metric, {}, resource, thing, number)

@@ -19,6 +19,7 @@ from costguard_sandbox.gce.routes.call import ApiCall, compute
 from costguard_sandbox.gce.routes.metrics import (
     METRICS,
     MINUTE,
+    OF_VERTEX,
     SM_V1,
     SM_V2,
     VISIBLE_AFTER,
@@ -27,6 +28,7 @@ from costguard_sandbox.gce.routes.metrics import (
     Points,
     Series,
     series_of,
+    series_of_vertex,
 )
 
 # https://cloud.google.com/monitoring/api/ref_v3/rest/v3/projects.alertPolicies#Aligner
@@ -181,9 +183,11 @@ def _chosen(
     except BadFilter as wrong:
         raise bad_value("filter", wanted, str(wrong)) from None
     vms = [vm for vm in call.cloud.every_vm() if vm.project == call.project]
+    things = [thing for thing in call.cloud.vertex.ever if thing.project == call.project]
+    written = series_of_vertex(things, metric) if metric.name in OF_VERTEX else series_of(vms, metric)
     stored = [
         one
-        for one in series_of(vms, metric)
+        for one in written
         if keep(
             {
                 "metric": {"type": metric.name, "labels": one.metric_labels},

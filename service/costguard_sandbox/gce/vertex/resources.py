@@ -14,12 +14,14 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from costguard_sandbox.clock import zulu
+from costguard_sandbox.gce.catalogue.machine_types import MACHINE_TYPES
 from costguard_sandbox.gce.catalogue.regions import REGIONS, project_number, stable_id
 from costguard_sandbox.gce.errors import Refused, service_disabled
 from costguard_sandbox.gce.timeline import Timeline, draw_duration
-from costguard_sandbox.gce.vm import Run
+from costguard_sandbox.gce.vm import Load, Run
 
 TRAINING, PREDICTION, COLAB = "training", "prediction", "colab"
+_BOOT_DISK, _DATA_DISK = (100, "pd-ssd"), (100, "pd-standard")  # of a runtime of Colab Enterprise
 _OVER = ("JOB_STATE_SUCCEEDED", "JOB_STATE_FAILED", "JOB_STATE_CANCELLED")
 
 
@@ -32,6 +34,12 @@ class Machines(NamedTuple):
     way: str = ""
     disk_gib: int = 0
     disk_type: str = ""
+
+    @property
+    def gpus(self) -> int:
+        """Counts the GPUs of one machine."""
+        built_in = sum(number for _, number in MACHINE_TYPES[self.spec["machineType"]].accelerators)
+        return built_in or int(self.spec.get("acceleratorCount") or 0)
 
 
 @dataclass(slots=True, eq=False)
@@ -46,13 +54,23 @@ class ManagedThing:
     machines: list[Machines]
     runs: list[Run] = field(default_factory=list)
     part: str = ""  # of an endpoint: the deployed model
+    disks: tuple[tuple[int, str], ...] = ()  # GiB and type of those that bill while it is there, running or not
+    there: list[Run] = field(default_factory=list)
+    loads: list[tuple[datetime, Load]] = field(default_factory=list)
 
     @property
     def path(self) -> str:
         return f"projects/{self.project}/locations/{self.region}/{self.collection}/{self.id}"
 
+    def load_at(self, moment: datetime) -> Load:
+        return next((load for since, load in reversed(self.loads) if since <= moment), Load.BUSY)
+
     def begin(self, now: datetime) -> None:
         self.runs.append(Run(now))
+
+    def delete(self, now: datetime) -> None:
+        for run in self.there:
+            run.ended = run.ended or now
 
     def end(self, now: datetime) -> None:
         if self.runs and self.runs[-1].ended is None:
@@ -119,6 +137,29 @@ class Vertex:
         self._later("vertex start", thing.id, run)
         return thing
 
+    def preempt(self, job: ManagedThing, waits: timedelta, *, is_lost: bool = False) -> None:
+        """Takes a job's machines, which it has again once it has waited, or not at all: then it fails with `is_lost`.
+
+        Google, "Use Spot VMs with training": a job that is preempted is restarted, up to six times, and the time in
+        which it is preempted is not paid for. That it shows JOB_STATE_PENDING meanwhile is ours: no page says which.
+        """
+        if job.shown["state"] != "JOB_STATE_RUNNING":
+            return
+        job.shown["state"] = "JOB_STATE_PENDING"
+        job.end(self._timeline.now)
+
+        def again() -> None:
+            if job.shown["state"] != "JOB_STATE_PENDING":
+                return
+            if is_lost:
+                self._end_job(job, "JOB_STATE_FAILED")
+                job.shown["error"] = {"code": 8, "message": "STOCKOUT"}
+                return
+            job.shown["state"] = "JOB_STATE_RUNNING"  # startTime stays that of the first time
+            job.begin(self._timeline.now)
+
+        self._timeline.at(self._timeline.now + waits, again)
+
     def tuning_job(self, project: str, region: str, name: str, spec: dict[str, Any], trials: int) -> list[ManagedThing]:
         """A job whose trials all run at once, each a custom job of its own."""
         jobs = [self.custom_job(project, region, f"{name}-{number}", spec) for number in range(1, trials + 1)]
@@ -146,10 +187,29 @@ class Vertex:
         self._later("vertex start", name, up)
         return thing
 
-    def runtime(self, project: str, region: str, name: str, user: str, machine: dict[str, Any]) -> ManagedThing:
-        shown = {"displayName": name, "runtimeState": "RUNNING", "runtimeUser": user, "machineSpec": machine}
+    def runtime(
+        self,
+        project: str,
+        region: str,
+        name: str,
+        user: str,
+        machine: dict[str, Any],
+        disk: tuple[int, str] = _DATA_DISK,
+    ) -> ManagedThing:
+        """`disk`: GiB and type of its data disk; its boot disk is 100 GiB of pd-ssd. Both bill until it is deleted.
+
+        Google, "Runtimes and runtime templates" of Colab Enterprise, "Runtime charges" (2026).
+        """
+        shown = {
+            "displayName": name,
+            "runtimeState": "RUNNING",
+            "runtimeUser": user,
+            "machineSpec": machine,
+            "dataPersistentDiskSpec": {"diskSizeGb": str(disk[0]), "diskType": disk[1]},
+        }
         thing = self._made(project, region, "notebookRuntimes", shown, [Machines(COLAB, machine, 1)])
         thing.begin(self._timeline.now)
+        thing.disks, thing.there = (_BOOT_DISK, disk), [Run(self._timeline.now)]
         return thing
 
     def deploy(
@@ -201,7 +261,13 @@ class Vertex:
 
             return self._operation(project, region, gone, undeploy)
         members = self._lists[project, region, collection]
-        return self._operation(project, region, things, lambda: members.pop(name, None))
+
+        def delete() -> None:
+            members.pop(name, None)
+            for thing in things:
+                thing.delete(self._timeline.now)
+
+        return self._operation(project, region, things, delete)
 
     def operation(self, project: str, region: str, name: str) -> dict[str, Any]:
         operation = self._operations.get(f"projects/{project}/locations/{region}/operations/{name}")

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from sqlalchemy import Connection
 
 from costguard.actions import ending_vms
-from costguard.actions.execute import CallKind, StepDefaults, Urgency
+from costguard.actions.execute import StepDefaults, Urgency
 from costguard.errors import CloudError, NotFound
 from costguard.events import audit_log
 from costguard.jobs.act.attempts.vm_request import GUARD_LABEL
@@ -109,7 +109,6 @@ class DeleteOrphanStep(StepDefaults):
     over_groups: set[str] = field(default_factory=set)  # all of whose attempts are over
     asked_in: str = ""
     urgency: Urgency = field(default=Urgency.STOP, init=False)
-    begins_with: CallKind = field(default=CallKind.READ, init=False)
     subject: str = field(default="", init=False)
 
     @property

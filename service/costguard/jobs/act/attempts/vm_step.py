@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 
 from sqlalchemy import Connection
 
-from costguard.actions.execute import CallKind, StepDefaults
+from costguard.actions.execute import StepDefaults
 from costguard.actions.pacing import PacedLauncher, Paused
 from costguard.errors import CloudError
 from costguard.events import audit_log
@@ -70,7 +70,7 @@ class LaunchContext:
 
 @dataclass(slots=True)
 class AttemptStep(StepDefaults):
-    """A step whose intent was committed before it was decided on: with the attempt's state."""
+    """A step on the VM of an attempt."""
 
     means: LaunchContext
     job: Job
@@ -83,13 +83,6 @@ class AttemptStep(StepDefaults):
     @property
     def project(self) -> str:
         return self.attempt.project
-
-    @property
-    def begins_with(self) -> CallKind:
-        return CallKind.READ
-
-    def intend(self, connection: Connection, now: datetime) -> bool:  # noqa: ARG002 as all steps have it
-        return True
 
 
 def request_uuid(project: str, name: str, what: str = "insert") -> str:

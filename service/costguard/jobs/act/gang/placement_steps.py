@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 
 from sqlalchemy import Connection
 
-from costguard.actions.execute import CallKind, StepDefaults, Urgency
+from costguard.actions.execute import StepDefaults, Urgency
 from costguard.errors import AlreadyExists, CloudError, NotFound, RequestRefused
 from costguard.events import audit_log
 from costguard.jobs.act.attempts.vm_step import LaunchContext, request_uuid, retry_at
@@ -35,7 +35,6 @@ class MakePolicyStep(StepDefaults):
     policy: PlacementPolicy | None = None
     seen: PolicyAnswer | None = None
     urgency: Urgency = field(default=Urgency.LAUNCH, init=False)
-    begins_with: CallKind = field(default=CallKind.READ, init=False)
 
     @property
     def subject(self) -> str:
@@ -87,7 +86,6 @@ class DeletePolicyStep(StepDefaults):
     policy: PlacementPolicy
     is_gone: bool = False
     urgency: Urgency = field(default=Urgency.STOP, init=False)
-    begins_with: CallKind = field(default=CallKind.READ, init=False)
 
     @property
     def subject(self) -> str:
@@ -96,9 +94,6 @@ class DeletePolicyStep(StepDefaults):
     @property
     def project(self) -> str:
         return self.policy.project
-
-    def intend(self, connection: Connection, now: datetime) -> bool:  # noqa: ARG002 as all steps have it
-        return True
 
     def call(self) -> None:
         policy, launcher = self.policy, self.means.launcher

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from sqlalchemy import Connection
 
 from costguard.actions import ending_vms
-from costguard.actions.execute import CallKind, StepDefaults, Urgency
+from costguard.actions.execute import Urgency
 from costguard.errors import CloudError, NotFound
-from costguard.jobs.act.attempts.vm_step import LaunchContext, is_of, request_uuid, retry_changes
-from costguard.jobs.act.groups.group_insert import address_of
+from costguard.jobs.act.attempts.vm_step import is_of, request_uuid, retry_changes
+from costguard.jobs.act.groups.group_insert import GroupStep, address_of
 from costguard.jobs.rows import attempts
 from costguard.model.attempt import Attempt, AttemptState
 from costguard.model.backoff import Backoff
 from costguard.model.instance import Status
-from costguard.model.job import Job
 from costguard.model.launch import ResizeState
 from costguard.model.observation import Sighting
 
@@ -30,7 +28,7 @@ _AGAIN = timedelta(minutes=5)  # since its deletion was requested: a group that 
 
 
 @dataclass(slots=True)
-class GroupDeleteStep(StepDefaults):
+class GroupDeleteStep(GroupStep):
     """Attempts of one group whose outcome is known.
 
     While the group has others, VMs are deleted by it, and a request that waits is cancelled. With the last of them, the
@@ -38,9 +36,6 @@ class GroupDeleteStep(StepDefaults):
     then one attempt at least is not over, and a guard that ended goes on from there.
     """
 
-    means: LaunchContext
-    job: Job
-    attempts: Sequence[Attempt]
     is_last: bool = False
     is_going: bool = False  # what is left of them was deleted a moment ago
     dead_requests: frozenset[str] = frozenset()  # none of whose attempts is open
@@ -48,15 +43,6 @@ class GroupDeleteStep(StepDefaults):
     gone: set[int] = field(default_factory=set)  # attempts of which nothing is left
     is_asked: bool = False
     urgency: Urgency = field(default=Urgency.STOP, init=False)
-    begins_with: CallKind = field(default=CallKind.READ, init=False)
-
-    @property
-    def subject(self) -> str:
-        return self.job.id
-
-    @property
-    def project(self) -> str:
-        return self.attempts[0].project
 
     def intend(self, connection: Connection, now: datetime) -> bool:
         """Looks which attempts of the group are open now: one may have been requested since."""

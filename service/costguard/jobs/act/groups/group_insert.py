@@ -93,17 +93,12 @@ class GroupInsertStep(StepDefaults):
 
 
 @dataclass(slots=True)
-class RepeatGroupStep(StepDefaults):
-    """Attempts of one resize request, of which it is not known whether Google has it, or which it does not have yet."""
+class GroupStep(StepDefaults):
+    """A step on attempts of one group, at least one."""
 
     means: LaunchContext
     job: Job
     attempts: Sequence[Attempt]
-    only_looks: bool = False  # another VM of its job may be at work, so that these must not be made now
-    is_requested: bool = False
-    is_wanted: bool = True
-    urgency: Urgency = field(default=Urgency.LAUNCH, init=False)
-    begins_with: CallKind = field(default=CallKind.READ, init=False)
 
     @property
     def subject(self) -> str:
@@ -112,6 +107,16 @@ class RepeatGroupStep(StepDefaults):
     @property
     def project(self) -> str:
         return self.attempts[0].project
+
+
+@dataclass(slots=True)
+class RepeatGroupStep(GroupStep):
+    """Attempts of one resize request, of which it is not known whether Google has it, or which it does not have yet."""
+
+    only_looks: bool = False  # another VM of its job may be at work, so that these must not be made now
+    is_requested: bool = False
+    is_wanted: bool = True
+    urgency: Urgency = field(default=Urgency.LAUNCH, init=False)
 
     def intend(self, connection: Connection, now: datetime) -> bool:  # noqa: ARG002 as all steps have it
         stored = attempts.of_ids(connection, [one.id for one in self.attempts])

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from sqlalchemy import Connection
 
-from costguard.actions.execute import CallKind, StepDefaults, Urgency
+from costguard.actions.execute import Urgency
 from costguard.errors import CloudError
 from costguard.jobs.act.attempts.insert import WAITS_FOR, seen_there, taken
-from costguard.jobs.act.attempts.vm_step import LaunchContext, end, is_of, retry_at, retry_changes
-from costguard.jobs.act.groups.group_insert import address_of
+from costguard.jobs.act.attempts.vm_step import end, is_of, retry_at, retry_changes
+from costguard.jobs.act.groups.group_insert import GroupStep, address_of
 from costguard.jobs.decide.recovery.ending import outcome_of, words_of
 from costguard.jobs.rows import attempts
 from costguard.model.attempt import Attempt, AttemptState, Outcome
-from costguard.model.job import Job
 from costguard.model.launch import OperationAnswer, ResizeAnswer, ResizeState
 from costguard.model.observation import Sighting
 
@@ -28,27 +26,12 @@ _HAS_VMS = frozenset({ResizeState.CREATING, ResizeState.SUCCEEDED, ResizeState.F
 
 
 @dataclass(slots=True)
-class WatchGroupStep(StepDefaults):
+class WatchGroupStep(GroupStep):
     """Attempts of one resize request whose VMs are not there yet."""
 
-    means: LaunchContext
-    job: Job
-    attempts: Sequence[Attempt]
     answer: ResizeAnswer | None = None
     seen: dict[int, Sighting | None] = field(default_factory=dict)  # by attempt, of those that were looked for
     urgency: Urgency = field(default=Urgency.LOOK, init=False)
-    begins_with: CallKind = field(default=CallKind.READ, init=False)
-
-    @property
-    def subject(self) -> str:
-        return self.job.id
-
-    @property
-    def project(self) -> str:
-        return self.attempts[0].project
-
-    def intend(self, connection: Connection, now: datetime) -> bool:  # noqa: ARG002 as all steps have it
-        return True
 
     def call(self) -> None:
         lead = self.attempts[0]

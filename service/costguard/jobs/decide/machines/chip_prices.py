@@ -81,8 +81,3 @@ def per_tb_s(rate: Money | None, peak: Peak) -> Money | None:
 def by_compute(prices: Iterable[MachinePrice]) -> list[MachinePrice]:
     """The least dollars for a FLOP first; of equals the presets' own order. What is not known comes last."""
     return sorted(prices, key=lambda one: (one.per_exaflop is None, one.per_exaflop or Money()))
-
-
-def by_bandwidth(prices: Iterable[MachinePrice]) -> list[MachinePrice]:
-    """The least dollars for a GB/s of memory first, in the same way."""
-    return sorted(prices, key=lambda one: (one.per_tb_s is None, one.per_tb_s or Money()))

@@ -87,7 +87,6 @@ _PARSES = re.compile(
     r"|^pickle\.py$|^gzip\.py$|^zipfile|^xml/|^PIL/|^datasets/(?:load|builder|arrow_dataset|io/)|^fsspec/|^soundfile|^librosa/"
 )
 _READS_WHOLE = re.compile(r"_?(?:load|read|parse|decode|open|tokeni[sz]e)(?:_\w+)?$")
-_EVALUATION_FILE = re.compile(r"_validat|validation")
 
 
 def pattern_of(stack: Stack, ran: bool) -> PatternMatch | None:

@@ -19,9 +19,10 @@ from typing import NamedTuple, Protocol
 import structlog
 
 from costguard.daemon.meters import summed
-from costguard.main.listening import address_of, listening
-from costguard.main.loose import LooseTurns
-from costguard.main.wire import (
+from costguard.model.backoff import Backoff
+from costguard.processes.listening import address_of, listening
+from costguard.processes.loose import LooseTurns
+from costguard.processes.wire import (
     Alive,
     Asked,
     AskLoose,
@@ -36,7 +37,6 @@ from costguard.main.wire import (
     families_of,
     metrics_of,
 )
-from costguard.model.backoff import Backoff
 from costguard.settings.environment import is_secret
 
 _SAY_AT_LEAST_EVERY_S = 1.0

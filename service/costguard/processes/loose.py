@@ -10,9 +10,9 @@ from typing import Protocol
 from costguard.db.transaction import Database
 from costguard.isolation import Isolated
 from costguard.ledger.discovery.watch import WatchList
-from costguard.main.wire import AskLoose, Loose
 from costguard.model.observation import LooseListing
 from costguard.model.ports import Clock
+from costguard.processes.wire import AskLoose, Loose
 from costguard.settings import Settings
 from costguard.spend.loose.asking import EVERY, LooseAsking
 from costguard.spend.loose.memory import LooseAnswer

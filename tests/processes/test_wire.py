@@ -17,9 +17,11 @@ from tests.waiting import until
 
 from costguard.clock import ScaledClock
 from costguard.daemon.meters import WatchMeters
-from costguard.main.loose import messages_of
-from costguard.main.web_process import Process, WebProcess, WebProcesses
-from costguard.main.wire import (
+from costguard.model.instance import ProvisioningModel, Shape
+from costguard.model.observation import LooseKind, LooseListing, LooseThing, UnreadList
+from costguard.processes.loose import messages_of
+from costguard.processes.web_process import Process, WebProcess, WebProcesses
+from costguard.processes.wire import (
     Alive,
     Asked,
     AskLoose,
@@ -35,8 +37,6 @@ from costguard.main.wire import (
     families_of,
     metrics_of,
 )
-from costguard.model.instance import ProvisioningModel, Shape
-from costguard.model.observation import LooseKind, LooseListing, LooseThing, UnreadList
 from costguard.settings import Settings
 from costguard.settings.environment import is_secret, of_serving
 from costguard.spend.loose.memory import LooseAnswer
