@@ -17,6 +17,7 @@ ROOMS = {
     "access",
     "bill",
     "acting",
+    "charging",
     "checkpoints",
     "deadlines",
     "doctor",
