@@ -17,9 +17,9 @@ from tests.within import charge_due
 from costguard.db.tables import charges, daily_owners, daily_spend, instances, lifetimes, storage_spans
 from costguard.db.transaction import Database
 from costguard.events import audit_log
-from costguard.ledger import charges as charged
 from costguard.ledger import prices
-from costguard.ledger.charging import Charged
+from costguard.ledger.charged import charges as charged
+from costguard.ledger.charged.charging import Charged
 from costguard.model.instance import ProvisioningModel
 from costguard.model.money import Money
 from costguard.model.price import Price, PriceKey, Unit

@@ -44,6 +44,7 @@ ROOMS = {
     "sweeps",
     "timeline",
     "trackers",
+    "unpriced",
     "vertex",
 }
 

@@ -15,8 +15,8 @@ from tests.api.rows import NOW
 
 from costguard.db import tables
 from costguard.db.transaction import Database
-from costguard.ledger import charging
 from costguard.ledger.accrual import accrual_at
+from costguard.ledger.charged import charging
 from costguard.ledger.labels import label_history
 from costguard.ledger.labels.label_history import LabelChange
 from costguard.ledger.running.running_totals import catch_up

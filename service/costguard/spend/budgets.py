@@ -103,8 +103,9 @@ def outlooks(
         kinds[_kept_apart_by(scope), scope.label].append(scope)
     watched = {look.project: look.first_seen_at for look in projects.read_all(connection)}
     finest = set(chain.from_iterable(groups for groups, _ in kinds))
-    rates = {label: _burning_now(connection, accrual, finest, label) for _, label in kinds}
-    paid = {label: downloads.since(connection, first, label) for _, label in kinds} if with_downloads else {}
+    labels = {label for _, label in kinds}
+    rates = {label: _burning_now(connection, accrual, finest, label) for label in labels}
+    paid = {label: downloads.since(connection, first, label) for label in labels} if with_downloads else {}
     ledgers = {
         (groups, label): _with_downloads(
             _ledger(connection, accrual, first, groups, _common(scopes), rates[label], watched, teams),

@@ -143,6 +143,7 @@ class OpenRun:
     until: datetime | None
 
 
+@remembers(instances, lifetimes)
 def limited(connection: Connection, label: LabelFilter | None = None) -> list[OpenRun]:
     """Lists runs that a run-time limit will end; of a label those whose VMs have it now."""
     mine = () if label is None else (has_value(label),)

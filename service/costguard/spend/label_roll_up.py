@@ -14,7 +14,7 @@ from costguard.db.lease import Lease
 from costguard.db.remembered import remembers
 from costguard.db.tables import daily_label_values, daily_labels, daily_presets, instances, label_days
 from costguard.db.transaction import Database
-from costguard.ledger import charges
+from costguard.ledger.charged import charges
 from costguard.ledger.roll_up import coarser
 from costguard.model.budget import Scope
 from costguard.spend.label_days import LabelValues, charged_pieces, values_among

@@ -13,6 +13,7 @@ from sqlalchemy import (
     Connection,
     Select,
     Table,
+    and_,
     case,
     cast,
     delete,
@@ -204,7 +205,7 @@ def _unpriced_spans(
     label: str | None,
     since: datetime | None,
 ) -> Select[Any]:
-    moment = func.coalesce(table.c.charged_to, table.c.started_at, type_=table.c.started_at.type).label("since")
+    moment = _since(table).label("since")
     began = case((is_unpriced(table), null()), else_=utc_day(table.c.started_at)).label("began")
     value: ColumnElement[Any] = null().label("value") if label is None else label_value(label).label("value")
     columns = [*(table.c[name] for name in (*_GROUP, *kind)), moment, began, value]
@@ -213,6 +214,19 @@ def _unpriced_spans(
         query = query.join_from(table, instances, instances.c.id == table.c.instance_id)
         query = query.where(table.c.instance_id.not_in(changed_since(label, since)))
     return query.group_by(*columns if label is not None else columns[:-1])
+
+
+def _since(table: Table) -> ColumnElement[datetime]:
+    """The moment from which a span is not charged. Of machines that are not known nothing is billed, whenever they
+    began: those of a day are one group, from its beginning.
+    """
+    moment = func.coalesce(table.c.charged_to, table.c.started_at, type_=table.c.started_at.type)
+    if table is not lifetimes:
+        return moment
+    is_unknown = and_(table.c.vcpus == literal_column("0"), table.c.gpu_count == literal_column("0"))
+    start_of_day = utc_day(moment) * literal_column(str(_DAY_MICROSECONDS), BigInteger)
+    chosen = case((is_unknown, start_of_day), else_=type_coerce(moment, BigInteger))
+    return type_coerce(chosen, table.c.started_at.type)
 
 
 def among_unpriced(table: Table, names: Collection[str | None] | None) -> ColumnElement[bool]:

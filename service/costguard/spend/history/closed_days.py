@@ -23,7 +23,7 @@ from costguard.db.transaction import Database
 from costguard.errors import CheckpointError, Invalid, Missing, Unavailable
 from costguard.ledger.archived.day_file import fetched, sha256_of
 from costguard.ledger.archived.history_days import DONE, begin, history_days, name_of, outdate, settle
-from costguard.ledger.charges_of import ArchivePlaces, charges_by_project
+from costguard.ledger.charged.charges_of import ArchivePlaces, charges_by_project
 from costguard.model.money import Money
 from costguard.model.ports import Archives
 from costguard.spend.focus import UNKNOWN

@@ -12,9 +12,9 @@ from sqlalchemy import Connection
 from costguard.db.lease import Lease
 from costguard.db.transaction import Database
 from costguard.events import audit_log
-from costguard.ledger import charges
 from costguard.ledger.accrual import book_of
-from costguard.ledger.charges import ChargedSpan, DueId, DueSpan
+from costguard.ledger.charged import charges
+from costguard.ledger.charged.charges import ChargedSpan, DueId, DueSpan
 from costguard.ledger.price_book import PriceBook
 from costguard.ledger.pricing import MINIMUM, Bill, bill_span
 from costguard.ledger.roll_up import LIFETIME, STORAGE
