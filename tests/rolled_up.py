@@ -11,6 +11,7 @@ from sqlalchemy import ColumnElement, Connection, Select, Table, delete, func, i
 from costguard.db.tables import (
     charges,
     daily_owners,
+    daily_presets,
     daily_spend,
     daily_spot,
     daily_spot_totals,
@@ -22,7 +23,7 @@ from costguard.db.tables import (
 from costguard.ledger.roll_up import LIFETIME, STORAGE, parts_of_charges
 from costguard.model.instance import ProvisioningModel
 
-ROLLED_UP = (daily_spend, daily_totals, daily_owners, daily_spot, daily_spot_totals)
+ROLLED_UP = (daily_spend, daily_totals, daily_presets, daily_owners, daily_spot, daily_spot_totals)
 
 
 def sums(connection: Connection) -> dict[str, list[tuple[Any, ...]]]:
@@ -54,7 +55,8 @@ def roll_up_days(connection: Connection, days: Collection[date]) -> None:
 
 def total_days(connection: Connection, days: Collection[date]) -> None:
     """Make what is rolled up of these days with fewer columns again, from what is with more."""
-    for table, detailed in ((daily_totals, daily_spend), (daily_owners, daily_spend), (daily_spot_totals, daily_spot)):
+    coarse = ((table, daily_spend) for table in (daily_totals, daily_presets, daily_owners))
+    for table, detailed in (*coarse, (daily_spot_totals, daily_spot)):
         connection.execute(delete(table).where(table.c.day.in_(days)))
         keys = [detailed.c[key.name] for key in table.primary_key]
         figures = [func.sum(detailed.c[column.name]) for column in table.c if not column.primary_key]

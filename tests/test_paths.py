@@ -54,7 +54,9 @@ def test_a_room_is_a_folder_or_a_package() -> None:
 def test_the_path_from_listing_to_page_is_whole() -> None:
     """It begins with Google's listing, goes through the ledger, and ends with the page."""
     trace = listing_to_spend()
-    assert {"costguard/gce/listing.py", "costguard/ledger/charges.py", "costguard/spend/spend.py"} < set(trace.files)
+    assert {"costguard/gce/listing.py", "costguard/ledger/charged/charges.py", "costguard/spend/spend.py"} < set(
+        trace.files
+    )
     assert "costguard/reminders/decide.py" not in trace.files
     assert room_of(trace.entries[0][0]) == "daemon"
     assert ("costguard/pages/spend.py", "show_spend") in trace.entries

@@ -10,8 +10,8 @@ from sqlalchemy import Connection
 
 from costguard.db.lease import Lease
 from costguard.db.transaction import Database
-from costguard.ledger import charging
-from costguard.ledger.charging import MOST_DAYS, Charged
+from costguard.ledger.charged import charging
+from costguard.ledger.charged.charging import MOST_DAYS, Charged
 from costguard.ledger.running import running_totals
 
 

@@ -26,6 +26,7 @@ def upgrade() -> None:
     _data_stages()
     _early_ends()
     _lineages()
+    _daily_presets()
 
 
 def _limit_waits() -> None:
@@ -186,6 +187,25 @@ def _lineages() -> None:
         _insert(connection, "job_origins", ("job_id", "address_key", "address", "uses", "parent_id"), rows)
         _insert(connection, "job_places", ("job_id", "place_key"), [(row.id, _key(place)) for place in own])
         newest |= dict.fromkeys(own, row.id)
+
+
+def _daily_presets() -> None:
+    """Adds the daily sums of all projects together, by preset and provisioning model."""
+    keys, amounts = ("preset", "provisioning_model"), ("machine_nanos", "gpu_nanos", "storage_nanos", "seconds")
+    op.create_table(
+        "daily_presets",
+        sa.Column("day", sa.Date(), nullable=False),
+        *(sa.Column(name, sa.String(), nullable=False) for name in keys),
+        *(sa.Column(name, sa.BigInteger(), nullable=False) for name in amounts),
+        sa.PrimaryKeyConstraint("day", *keys, name=op.f("pk_daily_presets")),
+    )
+    columns = ", ".join(("day", *keys, *amounts))
+    sums = ", ".join(f"CAST(sum({name}) AS BIGINT)" for name in amounts)
+    op.execute(
+        f"INSERT INTO daily_presets ({columns}) SELECT day, {', '.join(keys)}, {sums} FROM daily_totals "  # noqa: S608
+        f"GROUP BY day, {', '.join(keys)}"
+    )
+    count_changes(op.get_bind(), "daily_presets")
 
 
 _FIRST_VMS = "SELECT job_id, resume_from FROM attempts WHERE number = 1 AND resume_from <> ''"

@@ -26,7 +26,7 @@ from costguard.db import lease, project_leases, tables
 from costguard.db.lease import database_time
 from costguard.db.transaction import Database
 from costguard.jobs.rows.recovery import interruptions
-from costguard.ledger.charging import Charged
+from costguard.ledger.charged.charging import Charged
 from costguard.ledger.record import Recorded
 from costguard.model.access import Via
 from costguard.model.attempt import Interruption, Notice, Outcome

@@ -25,6 +25,7 @@ from costguard.spend.spend_rows import Grouping
 
 _ROUNDS = 15
 _PROCESSES = 5
+_PROJECTS = 500
 _GOAL_MS = 50
 _GOAL_BY_OWNER_MS = 150
 
@@ -35,6 +36,8 @@ def spending(folder: Path) -> Iterator[Measured]:
             year.fill(database)
             yield from _uncached(name, database, urls(server, folder, "spending")[name])
             yield from _spending(name, database)
+            year.spread(database, _PROJECTS)
+            yield from _uncached(f"{name}, {_PROJECTS} projects", database, urls(server, folder, "spending")[name])
 
 
 def _uncached(name: str, database: Database, url: str) -> Iterator[Measured]:

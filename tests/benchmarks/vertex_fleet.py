@@ -18,8 +18,9 @@ from costguard.db.transaction import Database
 from costguard.gce.machine_types import by_rule
 from costguard.gce.prices import snapshot_prices
 from costguard.gce.vertex.machines import shape_of
-from costguard.ledger import charging, price_refresh
+from costguard.ledger import price_refresh
 from costguard.ledger.billed.machine_parts import parts_of_shape
+from costguard.ledger.charged import charging
 from costguard.model.instance import InstanceKind, ProvisioningModel, Shape, vertex_id
 from costguard.model.keeper import KIND_LABEL, Keeper, KeeperKind
 from costguard.model.managed.machines import UNKNOWN_TYPE, Seller

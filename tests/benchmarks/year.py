@@ -12,7 +12,7 @@ from costguard.db.transaction import Database
 from costguard.gce.prices import snapshot_prices
 from costguard.ledger import price_refresh
 
-__all__ = ["DAYS", "LAST", "LIFETIMES", "NOW", "OWNERS", "PRESETS", "VMS", "fill"]
+__all__ = ["DAYS", "LAST", "LIFETIMES", "NOW", "OWNERS", "PRESETS", "VMS", "fill", "spread"]
 
 LIFETIMES = 1_000_000
 DAYS = 365
@@ -95,6 +95,16 @@ SELECT id, project, name, 'disk:pd-balanced', 102400, zone, created_at, gone_at,
 FROM instances
 """
 
+_SPREAD = """
+INSERT INTO daily_totals (day, project, preset, provisioning_model, machine_nanos, gpu_nanos, storage_nanos, seconds)
+{numbers} SELECT day, 'acme-' || i, preset, provisioning_model, machine_nanos, gpu_nanos, storage_nanos, seconds
+FROM daily_totals, numbers WHERE project = 'acme'
+"""
+_ALL_PROJECTS = """
+UPDATE daily_presets SET machine_nanos = machine_nanos * {projects}, gpu_nanos = gpu_nanos * {projects},
+  storage_nanos = storage_nanos * {projects}, seconds = seconds * {projects} WHERE day BETWEEN :first AND :last
+"""
+
 
 def fill(database: Database, there: int = _OPEN, years: int = 1, lifetimes: int = LIFETIMES) -> None:
     """Fills an empty database with what years of passes would have written. So many VMs run, each for some days.
@@ -107,6 +117,18 @@ def fill(database: Database, there: int = _OPEN, years: int = 1, lifetimes: int 
         total_days(connection, [LAST - timedelta(days=back) for back in range(years * DAYS)])
     if database.dialect == "postgresql":
         # As autovacuum does a minute after so many rows; SQLite has no such thing.
+        with database.write() as connection:
+            connection.exec_driver_sql("ANALYZE")
+
+
+def spread(database: Database, projects: int) -> None:
+    """Gives so many projects in all the daily sums that the only one has, those of all projects together included."""
+    days = [LAST - timedelta(days=back) for back in range(DAYS)]
+    with database.write() as connection:
+        numbers = _NUMBERS.format(count=projects - 1)
+        connection.execute(text(_SPREAD.format(numbers=numbers)))
+        connection.execute(text(_ALL_PROJECTS.format(projects=projects)), {"first": days[-1], "last": days[0]})
+    if database.dialect == "postgresql":
         with database.write() as connection:
             connection.exec_driver_sql("ANALYZE")
 

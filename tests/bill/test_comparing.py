@@ -35,7 +35,7 @@ from costguard.db.tables import (
 from costguard.db.transaction import Database
 from costguard.ledger.accrual import accrual_at
 from costguard.ledger.archived.archiving import archive_charges
-from costguard.ledger.charging import charge_due
+from costguard.ledger.charged.charging import charge_due
 from costguard.model.billing.billing_month import seconds_of_month
 from costguard.model.budget import Scope
 from costguard.spend.spend import spend

@@ -8,7 +8,7 @@ from fractions import Fraction
 import pytest
 from sqlalchemy import func, select
 
-from costguard.db.bulk import add_rows, add_to_rows, stored, stored_rows
+from costguard.db.bulk import add_rows, add_to_rows, adding, beginning, ending, stored, stored_rows
 from costguard.db.tables import changes, daily_totals
 from costguard.db.transaction import Database
 from costguard.model.money import rounded
@@ -33,6 +33,35 @@ def test_every_row_is_written_once(database: Database, count: int) -> None:
     with database.write() as connection:
         add_rows(connection, daily_totals, NAMES, stored_rows(connection, daily_totals, NAMES, rows_of(count, 7)))
     assert kept(database) == rows_of(count, 7)
+
+
+@pytest.mark.parametrize("count", [0, 1, 501])
+def test_rows_of_a_beginning_and_an_ending_are_written_whole(database: Database, count: int) -> None:
+    """They are stored as they were, whatever characters are in them, and what the block says follows them."""
+    rows = [
+        (row[0], f"tab\tand {n}", "back\\slash\\n", "line\nend\r", *row[4:]) for n, row in enumerate(rows_of(count, 7))
+    ]
+    with database.write() as connection:
+        as_stored = stored_rows(connection, daily_totals, NAMES, rows)
+        parts = [beginning(connection, row[:2]) + ending(connection, row[2:]) for row in as_stored]
+        with adding(connection, daily_totals, NAMES, parts):
+            figures = sum(int(str(row[4])) for row in rows)
+        assert connection.scalar(select(func.coalesce(func.sum(daily_totals.c.machine_nanos), 0))) == figures
+    assert kept(database) == rows
+
+
+def test_nothing_is_written_where_the_block_fails(database: Database) -> None:
+    """Rows that are on their way do not outlive an error."""
+
+    def add_and_fail() -> None:
+        with database.write() as connection:
+            row = stored_rows(connection, daily_totals, NAMES, rows_of(1, 7))[0]
+            with adding(connection, daily_totals, NAMES, [beginning(connection, ()) + ending(connection, row)]):
+                raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        add_and_fail()
+    assert kept(database) == []
 
 
 @pytest.mark.parametrize("count", [0, 1, 51, 1553])

@@ -212,18 +212,8 @@ class JobSetup:
 
     @property
     def it(self) -> JobService:
-        launching = self._launching
-        return JobService(
-            self.database,
-            self.clock,
-            self.rules,
-            launching,
-            self.store,
-            self.buckets,
-            lambda: next(self.ids),
-            self._wake,
-            self.code,
-        )
+        new_id = self.ids.__next__
+        return JobService(self.database, self.clock, self.rules, self.assessor, self._launching, new_id, self._wake)
 
     def _shape(self, project: str, zone: str, name: str) -> Shape | None:
         assert project in self.projects

@@ -29,10 +29,10 @@ from costguard.errors import Invalid, Missing
 from costguard.ledger import prices
 from costguard.ledger.accrual import accrual_at
 from costguard.ledger.archived.archiving import archive_charges
-from costguard.ledger.charges import recharge_since
-from costguard.ledger.charges_of import ArchivePlaces, SpanCharge, charges_of
-from costguard.ledger.spans import LifetimeFilters, lifetimes_page
-from costguard.ledger.spans import charges_of as sums_of
+from costguard.ledger.charged.charges import recharge_since
+from costguard.ledger.charged.charges_of import ArchivePlaces, SpanCharge, charges_of
+from costguard.ledger.charged.spans import LifetimeFilters, lifetimes_page
+from costguard.ledger.charged.spans import charges_of as sums_of
 from costguard.model.budget import Scope
 from costguard.model.price import SpotUse
 from costguard.spend import job_costs, spot_rows

@@ -28,7 +28,7 @@ from costguard.db.transaction import Database
 from costguard.errors import LeaseLost
 from costguard.ledger import prices, projects
 from costguard.ledger.accrual import accrual_at
-from costguard.ledger.charging import charge_due
+from costguard.ledger.charged.charging import charge_due
 from costguard.ledger.observe import Belonging
 from costguard.ledger.owner import OwnerRules
 from costguard.ledger.record import close_account, record

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from itertools import count
@@ -13,12 +14,12 @@ from sqlalchemy import Connection, event, func, insert, select, update
 from tests.rolled_up import roll_up_days
 from tests.within import charge_due
 
-from costguard.db.tables import charges, daily_spend, instances, lifetimes, storage_spans
+from costguard.db.tables import charges, daily_owners, daily_spend, instances, lifetimes, storage_spans
 from costguard.db.transaction import Database
 from costguard.events import audit_log
-from costguard.ledger import charges as charged
 from costguard.ledger import prices
-from costguard.ledger.charging import Charged
+from costguard.ledger.charged import charges as charged
+from costguard.ledger.charged.charging import Charged
 from costguard.model.instance import ProvisioningModel
 from costguard.model.money import Money
 from costguard.model.price import Price, PriceKey, Unit
@@ -98,6 +99,16 @@ class Ledger:
         return sum(row.amount_nanos for row in self.connection.execute(select(charges)))
 
 
+@contextmanager
+def _statements(connection: Connection) -> Iterator[list[str]]:
+    """Collects the statements that are sent within the block."""
+    sent: list[str] = []
+    listener: Callable[..., None] = lambda _c, _cursor, statement, *_rest: sent.append(statement)  # noqa: E731
+    event.listen(connection, "before_cursor_execute", listener)
+    yield sent
+    event.remove(connection, "before_cursor_execute", listener)
+
+
 @pytest.fixture
 def ledger(database: Database) -> Any:
     with database.write() as connection:
@@ -169,6 +180,19 @@ def test_spans_are_charged_in_batches_like_all_at_once(ledger: Ledger, most_days
     ledger.connection.execute(update(storage_spans).values(charged_to=None))
     assert charge_due(ledger.connection, NOON + 3 * DAY) == done
     assert (ledger.days(), ledger.total()) == before
+
+
+def test_runs_and_storage_of_one_owner_are_charged_together(ledger: Ledger) -> None:
+    """They add to the same daily sums, which are then written once."""
+    owners = {}
+    for owner in ("bob", "ann", "bob", "ann"):
+        owners["lifetime", ledger.run(NOON, owner=owner)] = owner
+        owners["storage", ledger.disk(NOON, NOON + HOUR, owner=owner)] = owner
+    due = charged.due_ids(ledger.connection, NOON + DAY)
+    assert [owners[span.kind, span.id] for span in due] == 4 * ["ann"] + 4 * ["bob"]
+    charge_due(ledger.connection, NOON + DAY, most_days=4)
+    days = {row.owner: row.machine_nanos for row in ledger.connection.execute(select(daily_owners))}
+    assert days == {"ann": 2 * 12 * 11 * HOURLY, "bob": 2 * 12 * 11 * HOURLY}
 
 
 def test_a_run_that_turns_out_shorter_is_charged_less(ledger: Ledger) -> None:
@@ -279,11 +303,8 @@ def test_a_pass_with_nothing_due_reads_a_few_rows_by_index(database: Database) -
         prices.add(connection, PRICES, NOON)
         ledger.run(NOON - DAY, NOON - HOUR)
         charge_due(connection, NOON)
-        said: list[str] = []
-        listener: Callable[..., None] = lambda _c, _cursor, statement, *_rest: said.append(statement)  # noqa: E731
-        event.listen(connection, "before_cursor_execute", listener)
-        assert charge_due(connection, NOON + HOUR) == Charged()
-        event.remove(connection, "before_cursor_execute", listener)
-    selects = [statement for statement in said if not statement.startswith("SET LOCAL")]
-    assert len(selects) == 6
-    assert all(statement.startswith("SELECT id, ") for statement in selects)
+        with _statements(connection) as sent:
+            assert charge_due(connection, NOON + HOUR) == Charged()
+    selects = [statement for statement in sent if not statement.startswith("SET LOCAL")]
+    assert len(selects) == 1
+    assert selects[0].startswith("SELECT kind, id, days ")

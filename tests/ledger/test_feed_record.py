@@ -17,7 +17,7 @@ from costguard.db.tables import charges, feed_requests, feed_wire, instances, li
 from costguard.db.transaction import Database
 from costguard.db.upsert import upsert
 from costguard.ledger import prices
-from costguard.ledger.charging import charge_due
+from costguard.ledger.charged.charging import charge_due
 from costguard.ledger.feed import heard_projects
 from costguard.ledger.feed.entry import FeedEntry
 from costguard.ledger.feed.record import FeedRecorded, record_entries

@@ -14,8 +14,9 @@ from tests.reminders.last_check_setup import judged_at
 
 from costguard.db.transaction import Database
 from costguard.keepers.reading import VmFacts, read_keeper
-from costguard.ledger import charging, fleet_rows
+from costguard.ledger import fleet_rows
 from costguard.ledger.accrual import accrual_at
+from costguard.ledger.charged import charging
 from costguard.ledger.fleet_rows import Filters, Sort
 from costguard.ledger.labels.label_history import with_keeper
 from costguard.model.budget import LabelFilter, Scope

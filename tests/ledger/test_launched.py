@@ -17,7 +17,7 @@ from costguard.jobs.rows import attempts
 from costguard.jobs.rows import job_rows as job_table
 from costguard.ledger import prices
 from costguard.ledger.accrual import Accrual
-from costguard.ledger.charging import charge_due
+from costguard.ledger.charged.charging import charge_due
 from costguard.ledger.observe import Belonging
 from costguard.ledger.owner import OwnerRules
 from costguard.ledger.price_book import PriceBook

@@ -25,7 +25,7 @@ from costguard.db import tables
 from costguard.db.backup import verify
 from costguard.db.transaction import Database
 from costguard.ledger import price_refresh, prices, projects
-from costguard.ledger.charging import charge_due
+from costguard.ledger.charged.charging import charge_due
 from costguard.ledger.observe import Belonging
 from costguard.ledger.owner import OwnerRules
 from costguard.ledger.record import close_account, record

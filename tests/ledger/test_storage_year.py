@@ -11,7 +11,7 @@ from sqlalchemy import Connection, func, select
 from tests.ledger.test_charging import Ledger
 from tests.within import charge_due
 
-from costguard.db.tables import charges, daily_owners, daily_spend, daily_totals
+from costguard.db.tables import charges, daily_owners, daily_presets, daily_spend, daily_totals
 from costguard.db.transaction import Database
 from costguard.ledger import prices
 from costguard.ledger.accrual import accrual_at
@@ -54,7 +54,7 @@ def test_a_year_of_500_gib_costs_twelve_monthly_prices(database: Database, year:
         assert abs(ledger.total() - year_price) < CENT // 2
 
 
-_ROLLED = (daily_spend, daily_totals, daily_owners)
+_ROLLED = (daily_spend, daily_totals, daily_presets, daily_owners)
 
 
 def _assert_months(connection: Connection, starts: list[datetime]) -> None:

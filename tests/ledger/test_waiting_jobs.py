@@ -43,7 +43,7 @@ def test_each_wait_ends_a_run_and_each_return_begins_one() -> None:
 
 
 def test_a_job_that_is_cancelled_while_it_waits_begins_no_run() -> None:
-    """One that is cancelled while it runs bills to its end."""
+    """A job that is cancelled while it runs is billed to its end."""
     waited = (("10:01", UP), ("10:30", WAITS), ("10:40", CANCELLING), ("10:41", CANCELLING), ("10:42", OVER))
     assert runs(*waited) == [("10:00", "10:30", True)]
     assert runs(("10:01", UP), ("10:40", CANCELLING), ("10:42", OVER)) == [("10:00", "10:42", False)]

@@ -17,6 +17,7 @@ ROOMS = {
     "access",
     "bill",
     "acting",
+    "charging",
     "checkpoints",
     "deadlines",
     "doctor",
@@ -43,6 +44,7 @@ ROOMS = {
     "sweeps",
     "timeline",
     "trackers",
+    "unpriced",
     "vertex",
 }
 

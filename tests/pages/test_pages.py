@@ -93,7 +93,7 @@ def test_a_vm_tells_its_story(database: Database, client: TestClient) -> None:
 def test_a_vm_that_was_never_seen_is_told(client: TestClient) -> None:
     """An unknown id is a page with status 404 that says where to look."""
     page = page_of(client, "/vm/lab/123", 404)
-    assert "Costguard has never seen a VM with the name or id 123 in project lab." in page.text
+    assert "Costguard has never seen anything with the name or id 123 in project lab." in page.text
     assert "/" in page.addresses
 
 

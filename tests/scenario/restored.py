@@ -25,7 +25,7 @@ from costguard.jobs.act.turn import JobsTurn
 from costguard.jobs.reports.agent_events import AgentEvent, AgentEvents, AgentTokens
 from costguard.jobs.rows import attempts, job_rows
 from costguard.ledger import prices
-from costguard.ledger.charging import charge_due
+from costguard.ledger.charged.charging import charge_due
 from costguard.ledger.record import record
 from costguard.model.attempt import Attempt, AttemptState
 from costguard.model.event import Event

@@ -26,7 +26,7 @@ from costguard.daemon.looker import LookPace
 from costguard.daemon.reconcile import Reconciler
 from costguard.db.tables import bill_commitment_hours, bill_days, bill_differences, bill_partitions, bill_usage
 from costguard.db.transaction import Database
-from costguard.ledger.charging import charge_due
+from costguard.ledger.charged.charging import charge_due
 from costguard.ledger.observe import Belonging
 from costguard.ledger.owner import OwnerRules
 from costguard.ledger.price_refresh import refresh

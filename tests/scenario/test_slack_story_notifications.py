@@ -166,7 +166,7 @@ def test_gpu(sqlite_url: str) -> None:
             "2" in said(team, "dana", "all")[0].splitlines()[0]
             or "1 running, 1 not running" in said(team, "dana", "all")[0]
         )
-        assert said(team, "emi", "all")[0] == "/gpu all is for operators and admins. /gpu lists your own VMs."
+        assert said(team, "emi", "all")[0] == "/gpu all is for operators and admins. /gpu lists your own."
         assert said(team, "emi", "")[0] == "Your VMs: none. Costguard knows you as emi@example.com."
         assert "/gpu all lists every VM" in said(team, "emi", "help")[0]
         assert said(team, "emi", "brew coffee")[0].startswith("There is no command /gpu brew coffee.")

@@ -21,6 +21,7 @@ from costguard.gce.client import ComputeCloud
 from costguard.gce.prices import CatalogPrices
 from costguard.jobs.reports.agent_events import KEY_NAME, AgentEvents, AgentTokens
 from costguard.jobs.reports.listening import Listening
+from costguard.jobs.submit.assess import Assessor
 from costguard.jobs.submit.submit import JobService
 from costguard.jobs.submit.where.targets import LaunchTargets
 from costguard.ledger import price_refresh
@@ -96,10 +97,9 @@ class Process:
         self.messaging = self.guard.messaging
         rules = self.guard.rules
         launching = LaunchTargets(lambda: made.watch.projects, cloud.shape)
-        self.jobs = JobService(
-            self.database, place.clock, rules, launching, place.shelf, data_places(made, {}), place.new_id,
-            lambda: None, self.guard.code,
-        )  # fmt: skip
+        buckets, code = data_places(made, {}), self.guard.code
+        assessor = Assessor(self.database, place.clock, rules, launching, place.shelf, buckets, code)
+        self.jobs = JobService(self.database, place.clock, rules, assessor, launching, place.new_id, lambda: None)
         self._is_shared = place.is_shared
         self.shards = ShardKeeper(
             self.database, self._holder, self.guard.reconciler.watched, now=lambda _connection: self._clock.now(),

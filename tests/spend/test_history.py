@@ -25,7 +25,7 @@ from costguard.db.transaction import Database
 from costguard.errors import CheckpointLocationRefused, Invalid, Missing
 from costguard.ledger.archived.dropping import drop_charges
 from costguard.ledger.archived.history_days import history_days, name_of
-from costguard.ledger.charges_of import ArchivePlaces, SpanCharge, charges_of
+from costguard.ledger.charged.charges_of import ArchivePlaces, SpanCharge, charges_of
 from costguard.ledger.roll_up import following
 from costguard.spend.focus_rows import FocusExport
 from costguard.spend.history.closed_days import History, HistoryWritten, write_closed

@@ -21,9 +21,10 @@ from tests.api.rows import NOW
 from costguard.db import tables
 from costguard.db.backup.verify import checks
 from costguard.db.transaction import Database
-from costguard.ledger import charges, charging, roll_up
+from costguard.ledger import roll_up
 from costguard.ledger.accrual import accrual_at
 from costguard.ledger.archived.archiving import archive_charges
+from costguard.ledger.charged import charges, charging
 from costguard.ledger.labels import label_history
 from costguard.ledger.labels.label_history import LabelChange
 from costguard.model.budget import LabelFilter, Scope

@@ -15,8 +15,8 @@ from tests.api.rows import NOW
 
 from costguard.db import tables
 from costguard.db.transaction import Database
-from costguard.ledger import charging
 from costguard.ledger.accrual import accrual_at
+from costguard.ledger.charged import charging
 from costguard.ledger.labels import label_history
 from costguard.ledger.labels.label_history import LabelChange
 from costguard.ledger.running.running_totals import catch_up
@@ -173,6 +173,7 @@ def test_values_add_up_to_the_whole(
         for table in (
             *(tables.label_changes, tables.charges, tables.lifetimes, tables.storage_spans, tables.instances),
             *(tables.daily_spend, tables.daily_totals, tables.daily_owners, tables.daily_spot),
+            tables.daily_presets,
             *(tables.daily_spot_totals, tables.running_totals, tables.burn_rates, tables.prices),
         ):
             connection.execute(table.delete())

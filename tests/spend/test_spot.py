@@ -17,7 +17,7 @@ from tests.within import charge_due
 from costguard.db import tables
 from costguard.db.transaction import Database
 from costguard.ledger.accrual import accrual_at, book_of
-from costguard.ledger.charges import recharge_since
+from costguard.ledger.charged.charges import recharge_since
 from costguard.ledger.roll_up import following
 from costguard.model.budget import Scope
 from costguard.model.money import Money, Priced

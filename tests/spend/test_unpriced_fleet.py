@@ -18,8 +18,8 @@ from tests.within import keep_rates
 from costguard.db.remembered import forget
 from costguard.db.tables import changes, instances, lifetimes
 from costguard.db.transaction import Database
-from costguard.ledger import charging
 from costguard.ledger.accrual import accrual_at, accruing_spans, figures_of
+from costguard.ledger.charged import charging
 from costguard.ledger.pricing import bill_span
 from costguard.model.budget import Scope
 from costguard.spend.spend import live

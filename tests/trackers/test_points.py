@@ -20,7 +20,7 @@ from costguard.errors import Missing
 from costguard.jobs.listing import jobs as listing
 from costguard.jobs.reports.agent_events import AgentEvents
 from costguard.ledger.accrual import accrual_at
-from costguard.ledger.charging import charge_due
+from costguard.ledger.charged.charging import charge_due
 from costguard.model.delivery.tracker import Tracker
 from costguard.model.generation import Cause
 from costguard.model.job import JobState

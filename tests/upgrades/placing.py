@@ -197,7 +197,8 @@ def put_back(connection: Connection) -> None:
     connection.execute(text("DROP TABLE gpu_use"))
     of_jobs = ("gang_rounds", "placement_policies", "schedule_runs", "schedules", "data_stages", "stage_uses")
     of_daily_life = ("limit_waits", "job_profiles", "job_places", "job_origins", "job_labels", "sweep_stops")
-    for table in ("watched_projects", "searched_places", *of_jobs, *of_daily_life):
+    of_sums = ("daily_presets",)
+    for table in ("watched_projects", "searched_places", *of_jobs, *of_daily_life, *of_sums):
         connection.execute(text(f"DROP TABLE {table}"))
         connection.execute(text("DELETE FROM changes WHERE table_name = :table"), {"table": table})
     connection.execute(text("DROP TABLE bill_commitment_hours"))

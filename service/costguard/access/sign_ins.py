@@ -42,11 +42,15 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Provider:
-    """`name` is what people call it; `url` is where the server is reached, and so where it sends them back."""
+    """`name` is what people call it; `url` is where the server is reached, and so where it sends them back.
+
+    `patience` is how long a sign-in through it may take.
+    """
 
     name: str
     url: str
     oidc: OidcProvider
+    patience: timedelta = GOOD_FOR
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +62,7 @@ class Arrival:
 
 
 class SignIns:
-    """`patience` is how long a sign-in through the provider may take. Nothing secret is logged, or in any message.
+    """Signs people in, by a link or through a provider. Nothing secret is logged, or in any message.
 
     `client` is the network address of the browser, for the record; `count` hears of each try whether it succeeded.
     """
@@ -71,12 +75,11 @@ class SignIns:
         seal: Seal,
         sessions: Sessions,
         provider: Provider | None = None,
-        patience: timedelta = GOOD_FOR,
         new_secret: Callable[[], str] = lambda: secrets.token_urlsafe(32),
         count: Callable[[Via, bool], None] = lambda _via, _is_in: None,
     ) -> None:
         self._database, self._clock, self._access, self._seal = database, clock, access, seal
-        self._sessions, self._patience, self._new_secret = sessions, patience, new_secret
+        self._sessions, self._new_secret = sessions, new_secret
         self.provider, self._count = provider, count
 
     def is_good(self, code: str) -> bool:
@@ -108,7 +111,7 @@ class SignIns:
             url = provider.oidc.begin(f"{provider.url}{CALLBACK}", **secrets)
         except SignInRefused as refused:
             raise self.refused(Via.OIDC, client, refused) from None
-        until = (self._clock.now() + self._patience - EPOCH) // _SECOND
+        until = (self._clock.now() + provider.patience - EPOCH) // _SECOND
         return url, self._seal.seal(_PURPOSE, {**secrets, "next": next_, "until": until})
 
     def finish(self, cookie: str, state: str, code: str, client: str) -> Arrival:

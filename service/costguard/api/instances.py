@@ -41,9 +41,9 @@ from costguard.api.vm_parts import (
 )
 from costguard.ledger import fleet_rows, history, prices, projects
 from costguard.ledger.accrual import accrual_at
+from costguard.ledger.charged.spans import ChargeSum, LifetimeFilters
 from costguard.ledger.history import LifetimeView, StorageView
 from costguard.ledger.owner import OwnerSource
-from costguard.ledger.spans import ChargeSum, LifetimeFilters
 from costguard.model.instance import InstanceKey, InstanceKind, Status
 from costguard.model.keeper import KeeperKind
 from costguard.model.lifetime import EndReason

@@ -15,7 +15,7 @@ from costguard.bill.lines import BilledThing, LedgerUse, UseShare
 from costguard.db.tables import charge_days, charges, instances, lifetimes, prices, storage_spans
 from costguard.ledger.accrual import stand_by_day
 from costguard.ledger.billed.storage import MEMORY
-from costguard.ledger.spans import is_archived_by_day
+from costguard.ledger.charged.spans import is_archived_by_day
 from costguard.model.billing.bill import BilledKind
 from costguard.model.instance import ProvisioningModel
 from costguard.model.lifetime import ADDRESS, Attribution

@@ -21,7 +21,7 @@ from costguard.errors import LeaseLost
 from costguard.isolation import Isolated
 from costguard.jobs.reports.listening import Listening
 from costguard.ledger import projects
-from costguard.ledger.charging import Charged, charge_due
+from costguard.ledger.charged.charging import Charged, charge_due
 from costguard.ledger.discovery import rows as discovered
 from costguard.ledger.discovery.rules import due_projects
 from costguard.ledger.discovery.watch import Watched

@@ -9,10 +9,10 @@ from datetime import datetime
 from sqlalchemy import Connection
 
 from costguard.db import tables
-from costguard.ledger import spans
 from costguard.ledger.accrual import Accrual
+from costguard.ledger.charged import spans
+from costguard.ledger.charged.spans import ChargeSum, LifetimeFilters, StoredLifetime, StoredStorage
 from costguard.ledger.pricing import Bill
-from costguard.ledger.spans import ChargeSum, LifetimeFilters, StoredLifetime, StoredStorage
 from costguard.model.money import Priced
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from fractions import Fraction
 from functools import cached_property
@@ -16,6 +17,14 @@ from costguard.model.billing.billing_month import billing_month, cut_by_month
 from costguard.model.instance import ProvisioningModel
 from costguard.model.lifetime import Charge
 from costguard.model.price import Price, PriceAge, PriceKey, Unit
+
+
+@dataclass(frozen=True, slots=True)
+class WholeDays:
+    """The charges of whole days that were worked out, by their midnight and by the midnights of days in a row."""
+
+    by_day: dict[datetime, tuple[Charge, ...]] = field(default_factory=dict)
+    in_a_row: dict[tuple[datetime, datetime], tuple[Charge, ...]] = field(default_factory=dict)
 
 
 class PriceBook:
@@ -31,8 +40,8 @@ class PriceBook:
             by_key[price.key].append(price)
         self._prices = {key: sorted(key_prices, key=attrgetter("in_force_from")) for key, key_prices in by_key.items()}
         self._starts = {key: [price.in_force_from for price in key_prices] for key, key_prices in self._prices.items()}
-        # What a whole day of a part of a VM costs, once it was worked out: pricing keeps it here, with the prices.
-        self.whole_days: dict[tuple[str, Fraction, PriceKey], dict[datetime, tuple[Charge, ...]]] = {}
+        # By part of a VM, and its price's key: pricing keeps them here, with the prices.
+        self.whole_days: dict[tuple[str, Fraction, PriceKey], WholeDays] = {}
 
     def at(self, key: PriceKey, moment: datetime) -> Price | None:
         """The price in force at that moment; None when the key has no price at all."""

@@ -16,7 +16,8 @@ from costguard.db.lease import Lease
 from costguard.db.transaction import Database
 from costguard.errors import PriceSourceError
 from costguard.events import audit_log
-from costguard.ledger import charges, prices
+from costguard.ledger import prices
+from costguard.ledger.charged import charges
 from costguard.ledger.price_gate import judge
 from costguard.ledger.running import running_totals
 from costguard.model.event import Event, new_event

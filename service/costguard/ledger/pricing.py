@@ -13,11 +13,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
-from functools import lru_cache
-from itertools import pairwise
 
 from costguard.ledger.billed.machine_parts import BilledPart, parts_of_shape
-from costguard.ledger.price_book import PriceBook
+from costguard.ledger.price_book import PriceBook, WholeDays
 from costguard.model.instance import InstanceKind, ProvisioningModel, Shape, region_of
 from costguard.model.lifetime import Charge, EndReason, Lifetime, StorageSpan
 from costguard.model.managed.machines import UNKNOWN_TYPE, ManagedMachines
@@ -29,6 +27,7 @@ MINIMUM = timedelta(seconds=60)
 
 _DAY = timedelta(days=1)
 _MOST_PARTS, _MOST_WHOLE_DAYS = 1000, 400  # whose whole days are kept, and how many: some tens of MB
+_MOST_ROWS = 32  # of whole days in a row, which refer to the same charges
 _SECOND = timedelta(seconds=1)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -224,29 +223,43 @@ def _bill(
     days = _days(start, end)
     exact_days = days if exact in (None, end) else _days(start, exact)
     for part, key in keyed:
-        of_days = _whole_days(part, key, book)
-        for day_start, day_end, is_whole in days if part.has_minimum else exact_days:
-            # A whole day costs the same for all VMs with such a part: a year of a large fleet is a few of them.
-            made = of_days.get(day_start) if is_whole else None
+        for begin, stop, are_whole in days if part.has_minimum else exact_days:
+            made = (_whole_days if are_whole else _charges)(part, key, book, begin, stop)
             if made is None:
-                made = _charges(part, key, book, day_start, day_end)
-                if made is None:
-                    gaps.add(key)
-                    continue
-                if is_whole:
-                    of_days[day_start] = made
-            charges += made
+                gaps.add(key)
+            else:
+                charges += made
     return Bill(tuple(charges), str(gaps))
 
 
-def _whole_days(part: BilledPart, key: PriceKey, book: PriceBook) -> dict[datetime, tuple[Charge, ...]]:
+def _whole_days(
+    part: BilledPart, key: PriceKey, book: PriceBook, first: datetime, last: datetime
+) -> tuple[Charge, ...] | None:
+    """Bills the days between two midnights; a whole day costs the same for all VMs with such a part.
+
+    A year of a large fleet is a few such days, and most of its VMs have the same ones in a row.
+    """
     question = (part.resource, part.quantity, key)
-    whole_days = book.whole_days.get(question)
-    if whole_days is None or len(whole_days) >= _MOST_WHOLE_DAYS:
+    kept = book.whole_days.get(question)
+    if kept is None or len(kept.by_day) >= _MOST_WHOLE_DAYS:
         if len(book.whole_days) >= _MOST_PARTS:
             book.whole_days.clear()
-        whole_days = book.whole_days[question] = {}
-    return whole_days
+        kept = book.whole_days[question] = WholeDays()
+    in_a_row = kept.in_a_row.get((first, last))
+    if in_a_row is not None:
+        return in_a_row
+    charges: list[Charge] = []
+    for number in range((last - first) // _DAY):
+        day = first + number * _DAY
+        made = kept.by_day.get(day) or _charges(part, key, book, day, day + _DAY)
+        if made is None:
+            return None
+        kept.by_day[day] = made
+        charges += made
+    if len(kept.in_a_row) >= _MOST_ROWS:
+        kept.in_a_row.clear()
+    kept.in_a_row[first, last] = tuple(charges)
+    return kept.in_a_row[first, last]
 
 
 def _charges(
@@ -265,7 +278,7 @@ def _charges(
 
 
 def _days(start: datetime, end: datetime) -> list[tuple[datetime, datetime, bool]]:
-    """Cuts a time at midnights, and says of each piece whether it is a whole day."""
+    """Cuts a time at its first and last midnight, and says of each piece whether it is of whole days."""
     if start >= end:
         return []
     at, last = start.astimezone(UTC), _midnight(end.astimezone(UTC))
@@ -275,16 +288,11 @@ def _days(start: datetime, end: datetime) -> list[tuple[datetime, datetime, bool
     if first > last:
         return [(at, end, False)]
     days = [] if first == at else [(at, first, False)]
-    days += _whole_days_between(first, last)
+    if first < last:
+        days.append((first, last, True))
     if last < end:
         days.append((last, end, False))
     return days
-
-
-@lru_cache(maxsize=512)  # many VMs, few days
-def _whole_days_between(first: datetime, last: datetime) -> tuple[tuple[datetime, datetime, bool], ...]:
-    midnights = [first + number * _DAY for number in range((last - first) // _DAY + 1)]
-    return tuple((begin, end, True) for begin, end in pairwise(midnights))
 
 
 def _midnight(moment: datetime) -> datetime:

@@ -7,32 +7,30 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import date
-from functools import cache
 from operator import itemgetter
 from typing import Any, TypeAlias
 
 from sqlalchemy import (
     ColumnElement,
     Connection,
-    Delete,
     Select,
     Table,
     and_,
-    bindparam,
     case,
-    delete,
     func,
     literal,
     or_,
     select,
 )
 
-from costguard.db.bulk import add_to_rows, chunks, stored_rows
+from costguard.db.bulk import chunks
 from costguard.db.prepared import prepared
+from costguard.db.table_sums import TableSums
 from costguard.db.tables import (
     charge_days,
     charges,
     daily_owners,
+    daily_presets,
     daily_spend,
     daily_spot,
     daily_spot_totals,
@@ -111,15 +109,23 @@ class DailyChange:
             if kind == LIFETIME:
                 _add_rows(self._spot, connection.execute(*_stored_spot(some)), 5, times)
 
-    def apply(self, connection: Connection) -> None:
-        for table, sums, columns in (
-            (daily_spend, self._spend, (0, 1, 2, 3, 4, 5)),
-            (daily_totals, self._spend, (0, 1, 2, 5)),
-            (daily_owners, self._spend, (0, 1, 3)),
-            (daily_spot, self._spot, (0, 1, 2, 3, 4)),
-            (daily_spot_totals, self._spot, (0, 1, 2, 4)),
-        ):
-            add_sums(connection, table, coarser(sums, columns))
+    def sums(self, connection: Connection) -> list[TableSums]:
+        """Returns what is to be added to each table; sends nothing over the connection."""
+        totals = coarser(self._spend, (0, 1, 2, 5))
+        sums: tuple[tuple[Table, Mapping[_Key, Sequence[int]]], ...] = (
+            (daily_spend, {key: figures for key, figures in self._spend.items() if any(figures)}),
+            (daily_totals, totals),
+            (daily_presets, coarser(totals, (0, 2, 3))),
+            (daily_owners, coarser(self._spend, (0, 1, 3))),
+            (daily_spot, {key: figures for key, figures in self._spot.items() if any(figures)}),
+            (daily_spot_totals, coarser(self._spot, (0, 1, 2, 4))),
+        )
+        return [TableSums.of(connection, table, of_table) for table, of_table in sums]
+
+    def apply(self, connection: Connection, sums: Sequence[TableSums] | None = None) -> None:
+        """Writes the change; `sums` are those of all that was added, where they are worked out already."""
+        for one in self.sums(connection) if sums is None else sums:
+            one.add(connection)
         spoil_days(connection, self.days)
         outdate(connection, self.days)
 
@@ -240,30 +246,3 @@ def coarser(sums: Mapping[_Key, Sequence[int]], columns: Sequence[int]) -> dict[
             list(figures) if before is None else [had + new for had, new in zip(before, figures, strict=True)]
         )
     return {key: figures for key, figures in coarse_sums.items() if any(figures)}
-
-
-def add_sums(connection: Connection, table: Table, sums: dict[_Key, list[int]]) -> None:
-    """Add figures to the rows of a table, by its primary key; rows that come to nothing are deleted."""
-    if not sums:
-        return
-    keys = [column for column in table.c if column.primary_key]
-    names = [column.name for column in (*keys, *_figures(table))]
-    rows = stored_rows(connection, table, names, [(*key, *sums[key]) for key in sorted(sums)])
-    add_to_rows(connection, table, names, len(keys), rows)
-    less = [
-        {f"of_{column.name}": value for column, value in zip(keys, key, strict=True)}
-        for key, added_values in sums.items()
-        if min(added_values) < 0
-    ]
-    if less:
-        connection.execute(_deleting_nothing(table), less)
-
-
-@cache
-def _deleting_nothing(table: Table) -> Delete:
-    of_key = [column == bindparam(f"of_{column.name}") for column in table.c if column.primary_key]
-    return delete(table).where(*of_key, *(column == 0 for column in _figures(table)))
-
-
-def _figures(table: Table) -> list[ColumnElement[int]]:
-    return [column for column in table.c if not column.primary_key]

@@ -68,7 +68,7 @@ def sign_in_pages(
     seal, sessions = _sessions(settings, database, clock, speed)
     provider = None
     if (oidc := oidc_provider(settings)) is not None:
-        provider = Provider(_called(sign_in.oidc_issuer or ""), sign_in.url or "", oidc)
+        provider = Provider(_called(sign_in.oidc_issuer or ""), sign_in.url or "", oidc, GOOD_FOR * speed)
     # Anyone may have an account with a provider: an address is shown to known people alone.
     is_of_the_house = sign_in.iap_audience is not None or sign_in.oidc_domain is not None
     return SignInPages(
@@ -79,7 +79,6 @@ def sign_in_pages(
             seal,
             sessions,
             provider,
-            patience=GOOD_FOR * speed,
             count=count,
         ),
         limits=TokenBucket(_TRIES),

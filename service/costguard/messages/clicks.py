@@ -17,7 +17,8 @@ from costguard.db.transaction import Database
 from costguard.errors import CostguardError, SlackError
 from costguard.events import audit_log
 from costguard.jobs.submit import wishes
-from costguard.ledger import fleet_rows, generation, spans
+from costguard.ledger import fleet_rows, generation
+from costguard.ledger.charged import spans
 from costguard.ledger.narrate import ended_text
 from costguard.messages import gpu_command
 from costguard.messages.cards import zone_of

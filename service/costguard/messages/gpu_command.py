@@ -24,7 +24,7 @@ _SHOWN = 15  # each is composed while Slack waits, and one message holds no more
 _OVERSEERS = frozenset({Role.OPERATOR, Role.ADMIN})
 HELP = (
     "/gpu lists your VMs and other resources, with buttons to stop or keep them.\n"
-    "/gpu all lists all that you may act on, as an operator or an admin.\n"
+    "/gpu all lists every VM and other resource that you may act on, as an operator or an admin.\n"
     "/gpu help shows this text."
 )
 

@@ -17,13 +17,13 @@ from costguard.db.tables import UNPRICED_RANK, charges, instances, lifetimes, st
 from costguard.ledger import accrual as accruing
 from costguard.ledger import fleet_rows
 from costguard.ledger.accrual import Accrual, AccruingSpan
+from costguard.ledger.charged.spans import charged_sums
 from costguard.ledger.fleet_rows import BEYOND, Burning, Filters, FleetInstance, Place, PresentInstance, Sort
 from costguard.ledger.idle import utilisation
 from costguard.ledger.idle.utilisation import Measured
 from costguard.ledger.labels.label_history import label_value
 from costguard.ledger.running import burn_rates
 from costguard.ledger.running.burn_rates import priced
-from costguard.ledger.spans import charged_sums
 from costguard.model.budget import LabelFilter
 from costguard.model.lifetime import StorageSpan
 from costguard.model.money import ZERO, Money, Priced

@@ -16,7 +16,7 @@ from costguard.db.transaction import Database
 from costguard.ledger import accrual as accruing
 from costguard.ledger import prices
 from costguard.ledger.accrual import Accrual, AccruingSpan, accrual_at
-from costguard.ledger.charges_of import NOWHERE, ArchivePlaces, SpanCharge, charges_of
+from costguard.ledger.charged.charges_of import NOWHERE, ArchivePlaces, SpanCharge, charges_of
 from costguard.ledger.labels.label_history import LabelChange, changes_of_vms, labels_at, with_keeper
 from costguard.ledger.pricing import MINIMUM
 from costguard.ledger.roll_up import LIFETIME, STORAGE

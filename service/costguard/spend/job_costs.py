@@ -14,7 +14,7 @@ from costguard.db.prepared import prepared
 from costguard.db.remembered import remembers
 from costguard.db.tables import LIVE_ATTEMPT, attempts, charges, instances, lifetimes, storage_spans
 from costguard.ledger.accrual import lifetime_of, select_lifetimes, select_storage, storage_of
-from costguard.ledger.spans import charged_sums
+from costguard.ledger.charged.spans import charged_sums
 from costguard.model.lifetime import Lifetime, StorageSpan
 from costguard.model.money import Money, Priced
 

@@ -21,9 +21,9 @@ from costguard.ledger.accrual import (
     stand,
     within_scope,
 )
+from costguard.ledger.charged.spans import is_archived
 from costguard.ledger.labels.label_history import LabelChange, changed_since, changes_since, label_value
 from costguard.ledger.roll_up import parts_of_archived, parts_of_charges
-from costguard.ledger.spans import is_archived
 from costguard.model.budget import LabelFilter, Scope
 from costguard.model.instance import ProvisioningModel
 from costguard.model.lifetime import Attribution

@@ -12,9 +12,9 @@ from sqlalchemy import Connection, Table, delete, insert, select
 from costguard.db.bulk import add_rows, chunks, stored
 from costguard.db.lease import Lease
 from costguard.db.remembered import remembers
-from costguard.db.tables import daily_label_values, daily_labels, daily_totals, instances, label_days
+from costguard.db.tables import daily_label_values, daily_labels, daily_presets, instances, label_days
 from costguard.db.transaction import Database
-from costguard.ledger import charges
+from costguard.ledger.charged import charges
 from costguard.ledger.roll_up import coarser
 from costguard.model.budget import Scope
 from costguard.spend.label_days import LabelValues, charged_pieces, values_among
@@ -122,10 +122,10 @@ def _remove(connection: Connection, label: str, day: date) -> None:
     connection.execute(delete(label_days).where(label_days.c.label == label, label_days.c.day == day))
 
 
-@remembers(daily_totals, label_days)
+@remembers(daily_presets, label_days)
 def _due(connection: Connection, labels: tuple[str, ...], most: int) -> list[date]:
     """Days with charges whose sums are not good, the latest first."""
-    day = daily_totals.c.day
+    day = daily_presets.c.day
     days: set[date] = set()
     for label in labels:
         is_good = select(label_days.c.day).where(label_days.c.label == label)

@@ -28,6 +28,7 @@ from costguard.db.tables import (
     daily_label_values,
     daily_labels,
     daily_owners,
+    daily_presets,
     daily_spend,
     daily_totals,
     label_days,
@@ -105,7 +106,7 @@ class UnpricedSpan:
 InstanceKind: TypeAlias = tuple[str, Attribution, str]  # project, whose money it is, provisioning model
 
 
-@remembers(daily_owners, daily_spend, daily_totals)
+@remembers(daily_owners, daily_presets, daily_spend, daily_totals)
 def rolled_up(
     connection: Connection, first: date, last: date, group_by: tuple[Grouping, ...], scope: Scope
 ) -> list[tuple[tuple[str, ...], Amounts]]:
@@ -150,7 +151,7 @@ class _Texts(dict[object, str]):
         return text
 
 
-@remembers(daily_owners, daily_spend, daily_totals)
+@remembers(daily_owners, daily_presets, daily_spend, daily_totals)
 def rolled_up_days(
     connection: Connection, first: date, last: date, group_by: tuple[Grouping, ...], scope: Scope
 ) -> dict[tuple[str, ...], dict[date, int]]:
@@ -180,7 +181,7 @@ def days_of_jobs(connection: Connection, first: date, last: date, scope: Scope) 
     return [(day, job, nanos) for day, job, nanos in rows]
 
 
-@remembers(daily_owners, daily_spend, daily_totals)
+@remembers(daily_owners, daily_presets, daily_spend, daily_totals)
 def days_of(
     connection: Connection, first: date, last: date, group_by: Grouping, names: tuple[str, ...], scope: Scope
 ) -> dict[date, list[int]]:
@@ -225,10 +226,10 @@ def rolled_up_by_label(
     return [(dict(zip(keys, row[4:], strict=True)), row[:4]) for row in rows if row[0] is not None]
 
 
-@remembers(daily_totals, label_days)
+@remembers(daily_presets, label_days)
 def not_rolled_up(connection: Connection, label: str, first: date, last: date) -> tuple[Days, ...]:
     """Ranges that hold every day of [first, last] with charges whose sums by this label are not good."""
-    totals = daily_totals.c.day
+    totals = daily_presets.c.day
     is_good = select(label_days.c.day).where(label_days.c.label == label)
     query = select(totals).where(totals.between(first, last), totals.not_in(is_good)).distinct().order_by(totals)
     ranges: list[Days] = []
@@ -255,7 +256,8 @@ def day_start(day: date) -> datetime:
 
 
 def _table(group_by: Sequence[Grouping], scope: Scope) -> Table:
-    return _smallest((daily_totals, daily_owners, daily_spend), {grouping.value for grouping in group_by}, scope)
+    tables = (daily_presets, daily_totals, daily_owners, daily_spend)
+    return _smallest(tables, {grouping.value for grouping in group_by}, scope)
 
 
 def _smallest(tables: Sequence[Table], names: Collection[str], scope: Scope) -> Table:

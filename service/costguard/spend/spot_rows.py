@@ -22,8 +22,8 @@ from costguard.db.tables import (
     prices,
 )
 from costguard.ledger.accrual import uncharged_ids, within_scope
+from costguard.ledger.charged.spans import is_archived
 from costguard.ledger.rows import lifetime_of, shape_of
-from costguard.ledger.spans import is_archived
 from costguard.model.attempt import Outcome
 from costguard.model.budget import Scope
 from costguard.model.instance import InstanceKey, ProvisioningModel

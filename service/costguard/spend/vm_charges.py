@@ -12,8 +12,8 @@ from sqlalchemy import BigInteger, ColumnElement, Connection, Select, Table, cas
 from costguard.db.bulk import chunks
 from costguard.db.tables import charge_days, charges, instances, lifetimes, prices, storage_spans
 from costguard.ledger.accrual import stand_by_day, uncharged_instances, within_scope
+from costguard.ledger.charged.spans import is_archived_by_day
 from costguard.ledger.roll_up import parts_of_archived, parts_of_charges
-from costguard.ledger.spans import is_archived_by_day
 from costguard.model.budget import Scope
 from costguard.model.instance import InstanceKey, ProvisioningModel
 from costguard.model.lifetime import Attribution

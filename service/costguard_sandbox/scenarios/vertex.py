@@ -11,7 +11,6 @@ from costguard_sandbox.gce.catalogue.regions import REGIONS
 from costguard_sandbox.gce.vertex import ManagedThing
 from costguard_sandbox.gce.vm import Load
 from costguard_sandbox.scenarios.keys import Keys
-from costguard_sandbox.scenarios.vms import read_load
 from costguard_sandbox.world import World
 
 _JOB, _MODEL, _RUNTIME, _PERSISTENT = "custom_job", "deployed_model", "colab_runtime", "persistent_resource"
@@ -76,7 +75,7 @@ def read_resource(keys: Keys, projects: tuple[str, ...]) -> ScenarioResource:
         keys.choice("strategy", _STRATEGIES, "STANDARD") if kind == _JOB else "STANDARD",
         keys.text("user") if kind == _RUNTIME else "",
         keys.text("endpoint", name) if kind == _MODEL else "",
-        read_load(keys) if keys.has("load") else Load.BUSY,
+        Load(keys.choice("load", tuple(Load), Load.BUSY)),
     )
     keys.done()
     return resource

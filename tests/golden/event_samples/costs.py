@@ -20,7 +20,7 @@ from costguard.bill.reading import read_table
 from costguard.db.transaction import Database
 from costguard.events import audit_log
 from costguard.jobs.rows.limits.budget_holds import BudgetHolds
-from costguard.ledger.charging import charge_due
+from costguard.ledger.charged.charging import charge_due
 from costguard.ledger.price_refresh import refresh
 from costguard.model.billing.bill import BilledKind
 from costguard.model.budget import AtLimit, Budget, Period, Scope

@@ -24,7 +24,7 @@ from costguard.api.job_id import named_job
 from costguard.api.route import routes
 from costguard.api.spend import check_length
 from costguard.errors import Unavailable
-from costguard.ledger.charges_of import ArchivePlaces
+from costguard.ledger.charged.charges_of import ArchivePlaces
 from costguard.model.budget import Scope
 from costguard.model.ports import GoOn
 from costguard.spend import focus_parquet

@@ -26,6 +26,15 @@ daily_totals = Table(
     *amount_columns(),
 )
 
+# The same without projects, too: of 500 projects a year by day and preset is thousands of rows, not a million.
+daily_presets = Table(
+    "daily_presets",
+    metadata,
+    Column("day", Date, primary_key=True),
+    *key_columns("preset", "provisioning_model"),
+    *amount_columns(),
+)
+
 # A year by day and owner: the same without presets and provisioning models.
 daily_owners = Table(
     "daily_owners",

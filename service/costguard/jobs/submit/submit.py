@@ -20,7 +20,6 @@ from costguard.jobs.rows.lineage import lineage_rows
 from costguard.jobs.rows.recovery import drills
 from costguard.jobs.submit import intake, submission, wishes
 from costguard.jobs.submit.assess import Assessment, Assessor
-from costguard.jobs.submit.code import CodeArchives
 from costguard.jobs.submit.cost import egress
 from costguard.jobs.submit.machine_prices import with_next_machine
 from costguard.jobs.submit.quote import JobQuote, quote
@@ -31,7 +30,7 @@ from costguard.model.access import Authority
 from costguard.model.duration import hours_text
 from costguard.model.event import Event
 from costguard.model.job import Job, JobKind, JobState
-from costguard.model.ports import Checkpoints, Clock, DataPlaces
+from costguard.model.ports import Clock
 from costguard.model.reported.drill import Drill
 
 __all__ = ["JobQuote", "JobService", "LaunchTargets", "Overrides", "Submission"]
@@ -47,18 +46,16 @@ class JobService:
         database: Database,
         clock: Clock,
         rules: Rules,
+        assessor: Assessor,
         launching: LaunchTargets,
-        checkpoints: Checkpoints,
-        data: DataPlaces,
         new_id: Callable[[], str],
         wake: Callable[[], None],
-        code: CodeArchives,
     ) -> None:
         self._database = database
         self._clock = clock
         self._rules = rules
         self._launching = launching
-        self._assessor = Assessor(database, clock, rules, launching, checkpoints, data, code)
+        self._assessor = assessor
         self._new_id = new_id
         self._wake = wake
 

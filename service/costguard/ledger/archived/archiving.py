@@ -47,7 +47,7 @@ from costguard.db.tables import (
 from costguard.db.transaction import Database
 from costguard.db.types import EPOCH
 from costguard.ledger.archived.taking_out import may_go, take_out
-from costguard.ledger.charges_of import ChargeLine, span_line
+from costguard.ledger.charged.charges_of import ChargeLine, span_line
 from costguard.ledger.pricing import MINIMUM
 from costguard.ledger.roll_up import LIFETIME, STORAGE, TABLES
 

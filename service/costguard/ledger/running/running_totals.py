@@ -23,7 +23,7 @@ from costguard.db.remembered import remembered
 from costguard.db.tables import instances, lifetimes, storage_spans
 from costguard.db.transaction import Database
 from costguard.ledger.accrual import Accrual, accrual_at, figures_of
-from costguard.ledger.charges import ChargedSpan
+from costguard.ledger.charged.charges import ChargedSpan
 from costguard.ledger.labels.label_history import changes_since
 from costguard.ledger.pricing import billed_seconds
 from costguard.ledger.running import burn_rates

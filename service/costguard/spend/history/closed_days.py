@@ -18,12 +18,12 @@ import structlog
 from sqlalchemy import BigInteger, Connection, cast, func, select
 
 from costguard.db.lease import Lease
-from costguard.db.tables import daily_totals, instances
+from costguard.db.tables import daily_presets, daily_totals, instances
 from costguard.db.transaction import Database
 from costguard.errors import CheckpointError, Invalid, Missing, Unavailable
 from costguard.ledger.archived.day_file import fetched, sha256_of
 from costguard.ledger.archived.history_days import DONE, begin, history_days, name_of, outdate, settle
-from costguard.ledger.charges_of import ArchivePlaces, charges_by_project
+from costguard.ledger.charged.charges_of import ArchivePlaces, charges_by_project
 from costguard.model.money import Money
 from costguard.model.ports import Archives
 from costguard.spend.focus import UNKNOWN
@@ -136,7 +136,7 @@ def write_day(
 def _due(connection: Connection, last: date) -> list[date]:
     """Days before `last` with charges, now or when they were written, whose file is not current."""
     files = history_days(connection)
-    charged = connection.scalars(select(daily_totals.c.day).where(daily_totals.c.day < last).distinct())
+    charged = connection.scalars(select(daily_presets.c.day).where(daily_presets.c.day < last).distinct())
     return sorted(day for day in {*charged, *files} if day not in files or files[day].state != DONE)
 
 

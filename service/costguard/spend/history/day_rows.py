@@ -15,7 +15,7 @@ from typing import Any, Final, TypeAlias
 
 from costguard.errors import Invalid
 from costguard.ledger.archived.day_file import COST, MOMENTS, NUMBERS, OWN
-from costguard.ledger.charges_of import SpanCharge
+from costguard.ledger.charged.charges_of import SpanCharge
 from costguard.spend.focus import COLUMNS, DECIMALS, TIMES, VERSION, FocusCharge, focus_row
 
 NAMES: Final = (*COLUMNS, *OWN)

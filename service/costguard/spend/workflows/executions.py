@@ -15,8 +15,8 @@ from costguard.db.bulk import chunks
 from costguard.db.remembered import remembers
 from costguard.db.tables import instances, job_labels, jobs, lifetimes, storage_spans
 from costguard.ledger.accrual import Accrual, accruing_spans
+from costguard.ledger.charged.spans import charged_sums
 from costguard.ledger.labels.label_history import label_value
-from costguard.ledger.spans import charged_sums
 from costguard.model.job import JobState
 from costguard.model.money import Money, Priced
 from costguard.spend import job_costs

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from typing import TypeAlias
@@ -12,9 +12,9 @@ from sqlalchemy import Connection
 from costguard.db.lease import Lease
 from costguard.db.transaction import Database
 from costguard.events import audit_log
-from costguard.ledger import charges
 from costguard.ledger.accrual import book_of
-from costguard.ledger.charges import ChargedSpan, DueId, DueSpan
+from costguard.ledger.charged import charges
+from costguard.ledger.charged.charges import ChargedSpan, DueId, DueSpan
 from costguard.ledger.price_book import PriceBook
 from costguard.ledger.pricing import MINIMUM, Bill, bill_span
 from costguard.ledger.roll_up import LIFETIME, STORAGE
@@ -23,7 +23,7 @@ from costguard.model.event import Event, new_event
 from costguard.model.instance import ProvisioningModel, Shape
 from costguard.model.lifetime import Lifetime, StorageSpan
 
-MOST_DAYS = 2500  # in one transaction: up to some 12,000 charges, well under a second
+MOST_DAYS = 5000  # in one transaction: up to some 12,000 charges, a third of a second
 
 _Kind: TypeAlias = tuple[Shape | str, ProvisioningModel | int, str, datetime]
 
@@ -82,7 +82,7 @@ def _midnight(now: datetime) -> datetime:
     return now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
 
 
-def _batches(due: Sequence[DueId], most_days: int) -> Iterator[list[DueId]]:
+def _batches(due: Iterable[DueId], most_days: int) -> Iterator[list[DueId]]:
     """Spans in their order, about so many days of them at once, or one."""
     batch: list[DueId] = []
     days = 0

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from array import array
 from collections import Counter, defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from functools import cache
@@ -25,7 +26,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.sql.dml import ReturningDelete
 
-from costguard.db.bulk import add_rows, chunks, stored_rows
+from costguard.db.bulk import adding, beginning, chunks, ending, stored_rows
 from costguard.db.prepared import prepared
 from costguard.db.tables import UNCHARGED, charges, instances
 from costguard.db.types import Timestamp
@@ -44,6 +45,7 @@ _WHERE_DUE = (
 # From where on it is charged: from its start again where its end or a price changed.
 _SINCE = "CASE WHEN charged_to IS NULL OR unpriced <> '' OR ended_at < charged_to THEN started_at ELSE charged_to END"
 _DAY_MICROSECONDS = 86_400_000_000
+_KINDS = tuple(TABLES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,12 +81,42 @@ class ChargedSpan:
     unpriced: str
 
 
-def due_ids(connection: Connection, midnight: datetime) -> list[DueId]:
+class DueIds:
+    """Spans that are due, in the order in which to charge them: 13 bytes each, for a first pass has hundreds of
+    thousands.
+    """
+
+    def __init__(self, rows: Iterable[Sequence[Any]]) -> None:
+        self._kinds, self._ids, self._days = bytearray(), array("q"), array("i")
+        for kind, span_id, days in rows:
+            self._kinds.append(_KINDS.index(kind))
+            self._ids.append(span_id)
+            self._days.append(int(days))
+
+    def __len__(self) -> int:
+        return len(self._ids)
+
+    def __iter__(self) -> Iterator[DueId]:
+        for kind, span_id, days in zip(self._kinds, self._ids, self._days, strict=True):
+            yield DueId(_KINDS[kind], span_id, days)
+
+
+def due_ids(connection: Connection, midnight: datetime) -> DueIds:
     """Spans that ended and are not charged to their end, or are open and not charged to the last midnight.
 
-    Those of one owner follow each other, so that what is charged together is added up in few sums.
+    Runs and storage of one owner follow each other, so that what is charged together is added up in few sums, and each
+    sum is written once.
+
+    They are read by the partial indexes alone, so that a pass with nothing due costs nothing, whatever the history.
+    Neither planner can know that nearly every span that ended is charged, so the query says which index to use.
     """
-    return [DueId(kind, *row) for kind, table in TABLES.items() for row in _due_ids(connection, table, midnight)]
+    is_sqlite = connection.dialect.name == "sqlite"
+    if not is_sqlite:
+        connection.exec_driver_sql("SET LOCAL enable_seqscan = off")
+    due_spans = DueIds(connection.execute(_due_by_index(is_sqlite), {"midnight": midnight}))
+    if not is_sqlite:
+        connection.exec_driver_sql("SET LOCAL enable_seqscan = on")
+    return due_spans
 
 
 def due(connection: Connection, some: Sequence[DueId]) -> list[DueSpan]:
@@ -110,6 +142,7 @@ def store(connection: Connection, entries: Sequence[ChargedSpan]) -> set[date]:
     """Replace the charges of these spans, and bring the daily sums up to date; the days that gained or lost some."""
     touched = {charge.day for entry in entries for charge in entry.charges}
     change = change_of(connection)
+    rows: list[Any] = []
     for kind, table in TABLES.items():
         mine = [entry for entry in entries if entry.due.kind == kind]
         if not mine:
@@ -120,14 +153,16 @@ def store(connection: Connection, entries: Sequence[ChargedSpan]) -> set[date]:
             by_since[entry.since].append(entry.due.id)
         for since, ids in by_since.items():
             touched |= _remove(connection, kind, ids, since, whose, change)
-        _insert(connection, kind, mine, whose, change)
+        rows += _rows(connection, kind, mine, whose, change)
         by_outcome: dict[tuple[datetime, str], list[int]] = defaultdict(list)
         for entry in mine:
             by_outcome[entry.charged_to, entry.unpriced].append(entry.due.id)
         for (charged_to, unpriced), ids in by_outcome.items():
             for some in chunks(ids):
                 connection.execute(*_are_charged(table, some, charged_to, unpriced))
-    change.apply(connection)
+    with adding(connection, charges, _NAMES, rows):
+        sums = change.sums(connection)
+    change.apply(connection, sums)
     return touched
 
 
@@ -160,31 +195,18 @@ def recharge_unpriced(connection: Connection) -> int:
     )
 
 
-def _due_ids(connection: Connection, table: Table, midnight: datetime) -> list[tuple[int, int]]:
-    """Found by the partial indexes alone, so that a pass with nothing due costs nothing, whatever the history.
-
-    Neither planner can know that nearly every span that ended is charged, so the query says which index to use.
-    """
-    is_sqlite = connection.dialect.name == "sqlite"
-    if not is_sqlite:
-        connection.exec_driver_sql("SET LOCAL enable_seqscan = off")
-    ids_and_days: list[tuple[int, int]] = []
-    for index, condition in _WHERE_DUE:
-        hint = f"INDEXED BY ix_{table.name}_{index}" if is_sqlite else ""
-        query = _due_by(table.name, hint, condition)
-        ids_and_days += [(row[0], int(row[1])) for row in connection.execute(query, {"midnight": midnight})]
-    if not is_sqlite:
-        connection.exec_driver_sql("SET LOCAL enable_seqscan = on")
-    return ids_and_days
-
-
 @cache
-def _due_by(table: str, hint: str, condition: str) -> TextClause:
-    # No part of this text comes from outside.
-    return text(
-        f"SELECT id, (coalesce(ended_at, :midnight) - {_SINCE}) / {_DAY_MICROSECONDS} + 1 FROM {table} {hint} "  # noqa: S608
-        f"WHERE {condition} ORDER BY project, owner, preset, job, id"
-    ).bindparams(bindparam("midnight", type_=Timestamp))
+def _due_by_index(is_sqlite: bool) -> TextClause:
+    parts = [
+        f"SELECT '{kind}' AS kind, id, (coalesce(ended_at, :midnight) - {_SINCE}) / {_DAY_MICROSECONDS} + 1 AS days, "  # noqa: S608
+        f"project, owner, preset, job FROM {table.name} {f'INDEXED BY ix_{table.name}_{index}' if is_sqlite else ''} "
+        f"WHERE {condition}"
+        for kind, table in TABLES.items()
+        for index, condition in _WHERE_DUE
+    ]  # no part of this text comes from outside
+    order = "project, owner, preset, job, kind, id"
+    query = f"SELECT kind, id, days FROM ({' UNION ALL '.join(parts)}) AS due ORDER BY {order}"  # noqa: S608
+    return text(query).bindparams(bindparam("midnight", type_=Timestamp))
 
 
 def _whose(due: DueSpan) -> SpanGroup:
@@ -228,30 +250,34 @@ def _delete(kind: str, span_ids: list[int], since: datetime | None) -> Returning
     )
 
 
-def _insert(
+def _rows(
     connection: Connection,
     kind: str,
     entries: Sequence[ChargedSpan],
     whose: Mapping[int, SpanGroup],
     change: DailyChange,
-) -> None:
-    """Spans share what is alike of their charges, down to the same objects: each is looked at once."""
+) -> list[Any]:
+    """Returns the rows of new charges, for `adding`, and adds them to the change of the daily sums.
+
+    Spans share what is alike of their charges, down to the same objects: each is looked at once.
+    """
     distinct: dict[int, Charge] = {}
     for entry in entries:
         distinct.update(zip(map(id, entry.charges), entry.charges, strict=True))
     converted = stored_rows(connection, charges, _NAMES[2:], map(_columns, distinct.values()))
     lines = dict(zip(distinct, converted, strict=True))
+    endings = {charge_id: ending(connection, line) for charge_id, line in lines.items()}
     counts: dict[SpanGroup, Counter[int]] = defaultdict(Counter)
-    rows: list[tuple[Any, ...]] = []
+    rows: list[Any] = []
     for entry in entries:
-        head, ids = (kind, entry.due.id), list(map(id, entry.charges))
-        rows += [head + lines[charge_id] for charge_id in ids]
+        head, ids = beginning(connection, (kind, entry.due.id)), list(map(id, entry.charges))
+        rows += [head + endings[charge_id] for charge_id in ids]
         counts[whose[entry.due.id]].update(ids)
     for mine, times_of in counts.items():
         for charge_id, times in times_of.items():
             resource, *_, seconds, millis, price_id, nanos = lines[charge_id]
             change.add(kind, distinct[charge_id].day, mine, (resource, seconds, millis, price_id, nanos), times)
-    add_rows(connection, charges, _NAMES, rows)
+    return rows
 
 
 _NAMES = (

@@ -1,0 +1,1 @@
+"""The charges of runs and storage: made when they are due, stored, and read."""
