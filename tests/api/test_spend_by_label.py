@@ -113,6 +113,15 @@ def test_filter_by_value_counts_what_the_values_row_has(filled: Database, client
     assert [line["vm"] for line in csv.DictReader(io.StringIO(text, newline=""))] == ["moved"]
 
 
+def test_a_filters_value_may_have_spaces(filled: Database, client: TestClient) -> None:
+    """Kinds of resources have them, such as `custom job`."""
+    with filled.write() as connection:
+        rows.lifetime(connection, rows.instance(connection, "tune", labels={"experiment": "custom job"}), NOW - _HOUR)
+        charge_due(connection, NOW)
+    spent = _spent(client, "experiment=custom job", group_by="vm")
+    assert [(row["vm"]["name"], row["seconds"]) for row in spent["rows"]] == [("tune", 3600)]
+
+
 def test_forecast_of_a_label_counts_what_runs_with_it_now(filled: Database, client: TestClient) -> None:
     """VMs that had the value once cost it what they cost then, and nothing an hour from now on."""
     forecasts = {
@@ -151,7 +160,7 @@ def _focus(client: TestClient, query: str) -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO(client.get(f"/api/v1/focus?{_RANGE}{query}").text, newline="")))
 
 
-@pytest.mark.parametrize("label", ["experiment", "=a", ":a", "!", "!experiment=a", "a b=c"])
+@pytest.mark.parametrize("label", ["experiment", "=a", ":a", "!", "!experiment=a", "a b=c", "experiment= a", "experiment=a\nb"])
 def test_malformed_filter_is_refused(client: TestClient, label: str) -> None:
     """A key without a value could mean any of its values, or that it has one: neither is guessed."""
     for path in ("spend", "forecast", "focus"):

@@ -53,7 +53,9 @@ class LabelFilter:
         return f"!{self.label}" if self.value is None else f"{self.label}={self.value}"
 
 
-_KEY, _VALUE = r"[^\s/,=:!\x00]{1,63}", r"[^\s\x00]{0,127}"  # a keeper's `cluster/pool` may be longer than a label's 63
+_KEY = r"[^\s/,=:!\x00]{1,63}"
+# A keeper's `cluster/pool` may be longer than a label's 63, and a kind of resource has spaces: `custom job`.
+_VALUE = r"(?:[^\s\x00](?:(?:[^\s\x00]| ){0,125}[^\s\x00])?)?"
 LABEL_FILTER = rf"^(!{_KEY}|{_KEY}[=:]{_VALUE})$"
 _SPLIT = re.compile(rf"!(?P<without>{_KEY})|(?P<label>{_KEY})[=:](?P<value>{_VALUE})")
 
