@@ -160,7 +160,9 @@ def _focus(client: TestClient, query: str) -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO(client.get(f"/api/v1/focus?{_RANGE}{query}").text, newline="")))
 
 
-@pytest.mark.parametrize("label", ["experiment", "=a", ":a", "!", "!experiment=a", "a b=c", "experiment= a", "experiment=a\nb"])
+@pytest.mark.parametrize(
+    "label", ["experiment", "=a", ":a", "!", "!experiment=a", "a b=c", "experiment= a", "experiment=a\nb"]
+)
 def test_malformed_filter_is_refused(client: TestClient, label: str) -> None:
     """A key without a value could mean any of its values, or that it has one: neither is guessed."""
     for path in ("spend", "forecast", "focus"):
