@@ -62,6 +62,7 @@ def test_two_vms_are_lost_and_the_ledger_has_what_left_the_source(
     deps = replace(deps, rules=replace(deps.rules, jobs=JobRules(stage=rules)), authenticator=keyed("another"))
     with serving(create_app(replace(deps, agent_events=agents))) as url, counting_proxy(s3.url) as proxy:
         ground = StagedGround(tmp_path, s3, proxy, ServedGuard(url))  # type: ignore[arg-type]
+        ground.batch_bytes = BATCH
         with sqlite_database.write() as connection:
             names = job(connection, vms=1, inputs=(JobInput(ground.source, "/data", PRICE, staged=True),))
         for number in (1, 2, 3):
