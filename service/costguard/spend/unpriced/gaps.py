@@ -38,6 +38,7 @@ from costguard.ledger.accrual import (
     within_scope,
 )
 from costguard.ledger.labels.label_history import changed_since, changes_since, label_value
+from costguard.ledger.roll_up import LIFETIME, STORAGE, TABLES
 from costguard.ledger.running import running_totals, unpriced
 from costguard.ledger.running.running_total_rows import among_unpriced, is_unpriced, utc_day
 from costguard.model.budget import Scope
@@ -50,7 +51,6 @@ from costguard.spend.vm_charges import ids_of
 _DAY, _MICROSECOND = timedelta(days=1), timedelta(microseconds=1)
 _FIRST_DAY = date(1970, 1, 1)
 _RECENT = timedelta(days=56)  # what pages ask for by default: this month, the last one, and the days of a forecast
-_KINDS = {"lifetime": lifetimes, "storage": storage_spans}
 
 
 class GapGroup(NamedTuple):
@@ -149,7 +149,7 @@ def _recorded_groups(connection: Connection, since: date, label: str | None) -> 
     """Counts the spans that end after the beginning of a day, or are open, and of which stored charges say it."""
     value: ColumnElement[Any] = null() if label is None else label_value(label)
     groups: list[GapGroup] = []
-    for spans in _KINDS.values():
+    for spans in TABLES.values():
         begins = utc_day(spans.c.started_at)
         begins = case((begins < _number(since), _number(since)), else_=begins)
         whose = [spans.c[name] for name in ("project", "preset", "owner", "job")]
@@ -192,7 +192,7 @@ def _recorded(
             ended_at=row.ended_at,
             reason=row.unpriced,
         )
-        for kind, spans in _KINDS.items()
+        for kind, spans in TABLES.items()
         for row in connection.execute(_latest(spans, first, last, scope, changed).limit(most))
     ]
 
@@ -240,7 +240,7 @@ def _open(
     kind; with a label in `changed` those of VMs whose label changed since `first`.
     """
     names = unpriced.names(connection, accrual)
-    for spans in _KINDS.values():
+    for spans in TABLES.values():
         query = select_lifetimes() if spans is lifetimes else select_storage()
         query = query.join(instances, instances.c.id == spans.c.instance_id)
         query = query.where(spans.c.ended_at.is_(None), ~is_unpriced(spans), among_unpriced(spans, names))
@@ -268,7 +268,7 @@ def _gap(accrual: Accrual, accruing: AccruingSpan, first: date, last: date) -> I
     if reason and start < min(end, span.ended_at or accrual.now):
         _, attribution, model = kind_of(accruing)
         yield UnpricedSpan(
-            kind="lifetime" if isinstance(span, Lifetime) else "storage",
+            kind=LIFETIME if isinstance(span, Lifetime) else STORAGE,
             id=span.id or 0,
             key=span.key,
             name=accruing.name,
