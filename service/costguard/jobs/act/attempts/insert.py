@@ -9,12 +9,13 @@ from typing import NamedTuple
 import structlog
 from sqlalchemy import Connection
 
-from costguard.actions.execute import CallKind, StepDefaults, Urgency
+from costguard.actions.execute import Urgency
 from costguard.errors import CloudError, NoticeRefused, RequestRefused
 from costguard.events import audit_log
 from costguard.jobs.act.attempts.vm_step import (
     AttemptStep,
     LaunchContext,
+    LaunchStep,
     end,
     is_of,
     request_uuid,
@@ -50,28 +51,14 @@ class _Inserted:
 
 
 @dataclass(slots=True)
-class InsertStep(StepDefaults):
+class InsertStep(LaunchStep):
     """The next attempt of a job, in the place that was decided on."""
 
-    means: LaunchContext
-    view: JobView
     action: LaunchAttempt
     point: ResumePoint
     attempt: Attempt | None = None
     inserted: _Inserted | None = None
     urgency: Urgency = field(default=Urgency.LAUNCH, init=False)
-
-    @property
-    def subject(self) -> str:
-        return self.view.job.id
-
-    @property
-    def project(self) -> str:
-        return self.view.job.spec.project
-
-    @property
-    def begins_with(self) -> CallKind:
-        return CallKind.WRITE
 
     def intend(self, connection: Connection, now: datetime) -> bool:
         """Intends the attempt: not after a cancel, nor while another attempt is open, but the one that it follows, or

@@ -9,11 +9,12 @@ from datetime import datetime, timedelta
 
 from sqlalchemy import Connection
 
-from costguard.actions.execute import StepDefaults
+from costguard.actions.execute import CallKind, StepDefaults
 from costguard.actions.pacing import PacedLauncher, Paused
 from costguard.errors import CloudError
 from costguard.events import audit_log
 from costguard.jobs.act.attempts.vm_request import VmMaker
+from costguard.jobs.decide.view import JobView
 from costguard.jobs.rows import attempts, job_events
 from costguard.jobs.rows.recovery import drills
 from costguard.keepers.reading import keeper_of
@@ -83,6 +84,26 @@ class AttemptStep(StepDefaults):
     @property
     def project(self) -> str:
         return self.attempt.project
+
+
+@dataclass(slots=True)
+class LaunchStep(StepDefaults):
+    """A step that requests new VMs for a job."""
+
+    means: LaunchContext
+    view: JobView
+
+    @property
+    def subject(self) -> str:
+        return self.view.job.id
+
+    @property
+    def project(self) -> str:
+        return self.view.job.spec.project
+
+    @property
+    def begins_with(self) -> CallKind:
+        return CallKind.WRITE
 
 
 def request_uuid(project: str, name: str, what: str = "insert") -> str:

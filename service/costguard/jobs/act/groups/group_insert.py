@@ -12,14 +12,13 @@ from datetime import datetime, timedelta
 
 from sqlalchemy import Connection
 
-from costguard.actions.execute import CallKind, StepDefaults, Urgency
+from costguard.actions.execute import StepDefaults, Urgency
 from costguard.errors import CloudError, RequestRefused
 from costguard.jobs.act.attempts.insert import OVERTAKEN, InGroup, intend_attempt, launched
-from costguard.jobs.act.attempts.vm_step import LaunchContext, end, request_uuid, retry_at, retry_changes
+from costguard.jobs.act.attempts.vm_step import LaunchContext, LaunchStep, end, request_uuid, retry_at, retry_changes
 from costguard.jobs.decide.actions import LaunchAttempt
 from costguard.jobs.decide.recovery.ending import is_reservation_full
 from costguard.jobs.decide.recovery.resume import ResumePoint
-from costguard.jobs.decide.view import JobView
 from costguard.jobs.rows import agenda, attempts
 from costguard.ledger import generation
 from costguard.model.attempt import Attempt, AttemptState, Outcome, attempt_name, group_name
@@ -37,30 +36,16 @@ def address_of(attempt: Attempt) -> GroupAddress:
 
 
 @dataclass(slots=True)
-class GroupInsertStep(StepDefaults):
+class GroupInsertStep(LaunchStep):
     """The next attempts of a gang on flex-start, in one place: a group for all of them, or a request of the group that
     the others have.
     """
 
-    means: LaunchContext
-    view: JobView
     actions: Sequence[LaunchAttempt]
     point: ResumePoint
     attempts: list[Attempt] = field(default_factory=list)
     is_requested: bool = False
     urgency: Urgency = field(default=Urgency.LAUNCH, init=False)
-
-    @property
-    def subject(self) -> str:
-        return self.view.job.id
-
-    @property
-    def project(self) -> str:
-        return self.view.job.spec.project
-
-    @property
-    def begins_with(self) -> CallKind:
-        return CallKind.WRITE
 
     def intend(self, connection: Connection, now: datetime) -> bool:
         """Intends all attempts or none; see `InsertStep`."""
