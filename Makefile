@@ -1,6 +1,8 @@
 # The front door. Bare `make` lists the targets.
 SHELL := /bin/sh
-PYTHON ?= $(shell command -v python3.11 || command -v python3)
+FIRST_PYTHON = $(shell command -v python3.11 || command -v python3)
+# Measured once, and only where an environment is made.
+PYTHON ?= $(eval PYTHON := $(or $(shell $(FIRST_PYTHON) tests/quickest_python.py),$(FIRST_PYTHON)))$(PYTHON)
 VENV := .venv
 BIN := $(VENV)/bin
 TRAINERS := .cache/trainers
