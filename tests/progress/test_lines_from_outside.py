@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from costguard_vm.progress.log_reader import readings
+from costguard_vm.progress.track import Track
 
 # The last line of each is the one that is read; those before it give it its context.
 LINES: list[tuple[str, list[str], dict[str, Any] | None]] = [
@@ -48,7 +49,7 @@ LINES: list[tuple[str, list[str], dict[str, Any] | None]] = [
         "github.com/modelscope/ms-swift/issues/4366: its bar counts the whole run, as its dictionaries say",
         [
             "{'loss': 0.2, 'epoch': 1.0, 'global_step/max_steps': '3098/9297'}",
-            "Train:  33%|\u2588\u2588\u2588\u258e      | 3099/9297 [7:04:32<12:19:18,  7.16s/it][INFO:swift] last_model_checkpoint: /out",
+            "Train:  33%|\u2588\u2588\u2588\u258e      | 3099/9297 [7:04:32<12:19:18,  7.16s/it][INFO:swift] last",
         ],
         {"phase": "train", "step": 3099, "total": 9297},
     ),
@@ -69,15 +70,13 @@ LINES: list[tuple[str, list[str], dict[str, Any] | None]] = [
     ),
     (
         "icefall's validation is none of training",
-        [
-            "2022-06-08 08:11:22,072 INFO [train.py:900] (0/2) Epoch 1, validation: loss=0.2, simple_loss=0.4, over 2000 frames."
-        ],
+        ["2022-06-08 08:11:22,072 INFO [train.py:900] (0/2) Epoch 1, validation: loss=0.2, simple_loss=0.4"],
         {"phase": "eval", "epoch": 1, "metrics": {"loss": 0.2, "simple_loss": 0.4}},
     ),
     (
         "github.com/open-mmlab/OpenPCDet/pull/1229",
         [
-            "2023-01-05 16:34:49,377   INFO  Train:    1/3 ( 33%) [  49/323 ( 15%)]  Loss: 36.77 (81.7)  LR: 1.351e-04  "
+            "2023-01-05 16:34:49,377   INFO  Train:    1/3 ( 33%) [  49/323 ( 15%)]  Loss: 36.77 (81.7)  LR: 1.351e-04 "
             "Time cost: 00:15/01:25 [00:15/04:48]  Acc_iter 50          Data time: 0.00(0.02)  Batch time: 0.31(0.31)"
         ],
         {
@@ -245,6 +244,70 @@ LINES: list[tuple[str, list[str], dict[str, Any] | None]] = [
         {"phase": "train", "step": 100},
     ),
     (
+        "github.com/speechbrain/speechbrain/pull/2216: below a line that names the epoch, a bar is of the epoch",
+        [
+            "speechbrain.utils.epoch_loop - Going into epoch 2",
+            "100%|\u2588\u2588\u2588\u2588| 190/190 [03:02<00:00,  1.04it/s, train_loss=0.726]",
+        ],
+        {"phase": "train", "epoch": 2, "batch": 190, "batch_total": 190, "loss": 0.726},
+    ),
+    (
+        "the same: the validation's bar",
+        [
+            "speechbrain.utils.epoch_loop - Going into epoch 2",
+            "100%|\u2588\u2588\u2588\u2588| 190/190 [03:02<00:00,  1.04it/s, train_loss=0.726]",
+            "100%|\u2588\u2588\u2588\u2588| 137/137 [01:43<00:00,  1.33it/s]",
+        ],
+        None,
+    ),
+    (
+        "github.com/speechbrain/speechbrain/issues/938: tqdm without room for a bar",
+        ["100% 2774/2774 [14:15<00:00,  3.24it/s, train_loss=5.86]"],
+        {"phase": "train", "step": 2774, "total": 2774, "loss": 5.86},
+    ),
+    (
+        "github.com/unslothai/unsloth/issues/1140, of a notebook",
+        ["[ 22/290 02:50 < 38:04, 0.12 it/s, Epoch 0.36/5]"],
+        {"phase": "train", "step": 22, "total": 290, "epoch": 0.36, "epoch_total": 5},
+    ),
+    (
+        "github.com/PeixianChen/DFFT/issues/4: OpenMMLab's iter begins again with every epoch",
+        [
+            '{"mode": "train", "epoch": 1, "iter": 7300, "lr": 1e-05, "loss": 2.13622, "time": 2.63489}',
+            '{"mode": "train", "epoch": 2, "iter": 50, "lr": 1e-05, "memory": 9810, "loss": 1.80794, "time": 0.61618}',
+        ],
+        {"phase": "train", "epoch": 2, "batch": 50, "loss": 1.80794, "metrics": {"lr": 1e-05}},
+    ),
+    (
+        "OpenMMLab's evaluation, whose iter counts its own batches",
+        ['{"mode": "val", "epoch": 1, "iter": 625, "lr": 0.02, "bbox_mAP": 0.123, "bbox_mAP_50": 0.25}'],
+        {"phase": "eval", "epoch": 1, "metrics": {"lr": 0.02, "bbox_mAP": 0.123, "bbox_mAP_50": 0.25}},
+    ),
+    (
+        "MMEngine's evaluation, whose step is an epoch",
+        ['{"coco/bbox_mAP": 0.32, "data_time": 0.01, "time": 0.02, "step": 1}'],
+        {"phase": "eval", "metrics": {"coco/bbox_mAP": 0.32}},
+    ),
+    (
+        "github.com/YkiWu/EmbodiedOcc/issues/6: a date with strokes",
+        [
+            "2025/07/08 00:15:42 - mmengine - INFO - [TRAIN] Epoch 1 Iter 111/125 Loss: 125.720 (125.720), GradNorm: 2.094"
+        ],
+        {
+            "phase": "train",
+            "epoch": 1,
+            "batch": 111,
+            "batch_total": 125,
+            "loss": 125.72,
+            "metrics": {"GradNorm": 2.094},
+        },
+    ),
+    (
+        "AI-Hypercomputer/maxtext, an evaluation",
+        ["eval metrics after step: 9, loss=10.266, total_weights=75264.0"],
+        {"phase": "eval", "step": 9, "metrics": {"loss": 10.266}},
+    ),
+    (
         "a container's log",
         ["2024-06-01T10:00:00.123456789Z stdout F  10%|\u2588         | 10/100 [00:10<01:30,  1.00s/it]"],
         {"phase": "train", "step": 10, "total": 100},
@@ -256,9 +319,7 @@ LINES: list[tuple[str, list[str], dict[str, Any] | None]] = [
     ),
     (
         "DeepSpeed on several hosts: the prefix of a line is no metric",
-        [
-            "10.0.0.1: [2023-08-07 06:25:48,219] [INFO] [logging.py:96:log_dist] [Rank 0] step=10, skipped=0, lr=[9.65e-06]"
-        ],
+        ["10.0.0.1: [2023-08-07 06:25:48,219] [INFO] [logging.py:96:log_dist] [Rank 0] step=10, skipped=0"],
         {"phase": "train", "step": 10},
     ),
 ]
@@ -269,3 +330,17 @@ def test_line_is_read_right(lines: list[str], expected: dict[str, Any] | None) -
     """Phase, step, epoch, batch, loss and metrics: no more, and no less."""
     read = {place: reading.as_json() for place, reading in readings(lines)}
     assert read.get(len(lines) - 1) == expected
+
+
+def test_a_bar_that_begins_again_was_of_an_epoch() -> None:
+    """A bar without a title and without a heading seems to be the whole run's until it begins again."""
+    bar = "{share}%|##  | {done}/190 [01:34<01:34,  1.01it/s, loss=1.3]"
+    shares = ((50, 95), (100, 190), (0, 0), (50, 95), (100, 190), (5, 10))
+    track, states = Track(), []
+    for second, (_, reading) in enumerate(readings(bar.format(share=share, done=done) for share, done in shares)):
+        track.take(reading, "2026-11-30T00:00:00Z", float(second))
+        states.append(track.state())
+    assert [state["done"] for state in states] == [95, 190, 190, 285, 380, 390]
+    assert [state.get("of") for state in states] == [190, 190, None, None, None, None]
+    assert [state["unit"] for state in states] == ["step", "step", "batch", "batch", "batch", "batch"]
+    assert "step" not in states[-1]

@@ -65,6 +65,7 @@ _EVALUATION = re.compile(
 _EVALUATION_CAMEL = re.compile(r"^(Val|Valid|Eval|Test)(?=[A-Z])")
 
 
+_KINDS = ("mode", "phase", "split", "stage")
 _COUNTERS = (
     "epoch", "epochs", "step", "steps", "iter", "iters", "iteration", "iterations", "batch", "it", "update",
     "updates", "num_updates", "n_updates", "global_step", "global_steps", "current_epoch", "micro_step",
@@ -99,25 +100,35 @@ def is_evaluation(name: str) -> bool:
     return bool(_EVALUATION.search(name) or _EVALUATION_CAMEL.search(name))
 
 
-def dictionary(text: str) -> dict[str, float] | None:
-    """The numbers of a dictionary in the line, as Python or JSON prints it; None where there is none."""
+def dictionary(text: str) -> tuple[dict[str, float] | None, str]:
+    """The numbers of a dictionary in the line, as Python or JSON prints it, and its kind; None where there is none."""
     match = _DICTIONARY.search(text)
     if match is None:
-        return None
+        return None, ""
     try:
         values = json.loads(match.group())
     except ValueError:
         try:
             values = ast.literal_eval(_NOT_LITERAL.sub(r"'\1'", match.group()))
         except (ValueError, SyntaxError, MemoryError, RecursionError):
-            return None
-    return numbers_of(values) if isinstance(values, dict) else None
+            return None, ""
+    return (numbers_of(values), kind_of(values)) if isinstance(values, dict) else (None, "")
+
+
+def kind_of(values: Mapping[Any, Any]) -> str:
+    """Returns what a dictionary says of itself in words, such as "val"; empty where it says nothing."""
+    return next((value for key in _KINDS if isinstance(value := values.get(key), str)), "")
+
+
+def is_timed_evaluation(values: Mapping[str, float]) -> bool:
+    """Says whether values are of an evaluation as MMEngine writes it: with a batch's time, and no learning rate."""
+    return "data_time" in values and "time" in values and not any(_LEARNING_RATE.search(name) for name in values)
 
 
 def numbers_of(values: Mapping[Any, Any]) -> dict[str, float]:
     """The numbers by their names. A value such as "10/500" of `global_step/max_steps` (ms-swift) is two."""
-    each = [pair for name, value in values.items() for pair in _one_or_two(str(name)[:_LONGEST_NAME], value)]
-    numbers = {name: _value(value) for name, value in each}
+    parts = [pair for name, value in values.items() for pair in _one_or_two(str(name)[:_LONGEST_NAME], value)]
+    numbers = {name: _value(value) for name, value in parts}
     return {name: value for name, value in numbers.items() if value is not None}
 
 

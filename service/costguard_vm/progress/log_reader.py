@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from costguard_vm.progress import log_patterns as shapes
+from costguard_vm.progress.log_headings import Headings
 from costguard_vm.progress.log_line import (
     EVAL,
     TRAIN,
@@ -25,6 +26,8 @@ from costguard_vm.progress.log_line import (
     is_metric,
     is_step,
     is_structured,
+    is_timed_evaluation,
+    kind_of,
     name_of_loss,
     numbers_of,
     pairs,
@@ -52,10 +55,10 @@ class OutputReader:
         self._batch_total: int | None = None  # of the training's bar within an epoch
         self._is_epoch_over = False
         self._table = Table()
-        self._is_evaluating = False  # a heading said so
+        self._headings = Headings()
         self._is_headed = False  # the line before named an epoch, and nothing else
-        self._is_best_next = False
-        self._is_summary = False  # a heading said that averages over the whole run follow
+        self._are_epochs_headed = False  # such a line came before
+        self._epochs_bar: int | None = None  # the total of bars without a title that count within an epoch
         self._last_count: tuple[float | None, int | None] = (None, None)  # the epoch and step printed before
         self._has_batches_and_steps = False  # so that an "iter" alone is no step
         self._counts_on: bool | None = None  # whether steps printed with an epoch go on over epochs
@@ -65,12 +68,12 @@ class OutputReader:
         text = cleaned(line)
         if not text.strip() or shapes.TIMER.search(text):
             return None
-        values = dictionary(text)
+        values, kind = dictionary(text)
         bar = shapes.TQDM.match(text) or shapes.THIN_BAR.match(text)
         if bar is not None:
             return self._bar(bar, values)
         if values:
-            return self._dictionary(values)
+            return self._dictionary(values, kind)
         if shapes.ENDLESS.match(text):
             return None
         for pattern in (shapes.KERAS, shapes.HASHES):
@@ -83,7 +86,7 @@ class OutputReader:
 
     def read_values(self, values: Mapping[str, Any]) -> LogReading | None:
         """A dictionary that needs no reading: a line of JSON, or an entry of a trainer's own log."""
-        return self._dictionary(numbers_of(values))
+        return self._dictionary(numbers_of(values), kind_of(values))
 
     def _bar(self, bar: re.Match[str], values: dict[str, float] | None) -> LogReading | None:
         title, done, total = without_prefix(bar["title"]), int(bar["done"]), int(bar["total"])
@@ -115,6 +118,9 @@ class OutputReader:
         is_of_run = total == self._run_total and bool(re.fullmatch(r"train(?:ing)?:?", title, re.IGNORECASE))
         if title and not is_named and not is_of_run:
             return self._training_bar(title, LogReading(TRAIN, None, None, None, None, done, total, loss, metrics))
+        if not title and self._is_epochs_bar(done, total):
+            reading = LogReading(TRAIN, None, None, self._epoch, self._epoch_total, done, total, loss, metrics)
+            return reading if total == self._epochs_bar and (done or loss is not None) else None
         if self._run_total is None or is_named:
             self._run_total = total
         if total != self._run_total or (self._step is not None and done < self._step and done == 0):
@@ -127,6 +133,14 @@ class OutputReader:
         if not done and loss is None:
             return None
         return LogReading(TRAIN, step=done, total=total, loss=loss, metrics=metrics)
+
+    def _is_epochs_bar(self, done: int, total: int) -> bool:
+        """Says whether bars without a title begin again with every epoch: below lines that name one, or seen to."""
+        begins_again = self._step is not None and self._step == self._run_total == total and done < total
+        is_first = self._step is None and self._run_total is None
+        if self._epochs_bar is None and (begins_again or (is_first and self._are_epochs_headed)):
+            self._epochs_bar, self._step = total, None
+        return self._epochs_bar is not None
 
     def _training_bar(self, title: str, reading: LogReading) -> LogReading | None:
         """A bar that names the training, or its loss as H2O LLM Studio does: `train loss: 1.62:   5%|`."""
@@ -143,7 +157,7 @@ class OutputReader:
         title = bar.groupdict().get("title") or ""
         numbers = list(without_time(pairs(bar["rest"])))
         is_other = self._is_epoch_over and self._batch_total is not None and total != self._batch_total
-        if is_evaluation(title) or is_other or self._is_evaluating:
+        if is_evaluation(title) or is_other or self._headings.is_evaluating:
             metrics = {name: value for name, value, _ in numbers if is_metric(name)}
             is_done = total is None or done == total
             return LogReading(EVAL, epoch=self._epoch, metrics=metrics) if metrics and is_done else None
@@ -154,7 +168,8 @@ class OutputReader:
         loss, metrics = parted(numbers, is_training=True)
         return LogReading(TRAIN, None, None, self._epoch, self._epoch_total, done, total, loss, metrics)
 
-    def _dictionary(self, values: dict[str, float]) -> LogReading | None:
+    def _dictionary(self, values: dict[str, float], kind: str = "") -> LogReading | None:
+        """Reads a dictionary. `kind` is what it says of itself in words, such as OpenMMLab's `"mode": "val"`."""
         plain = {name: value for name, value in values.items() if is_metric(name) and not is_counter(name)}
         step = next((int(values[name]) for name in values if is_step(name) and values[name] == int(values[name])), None)
         epoch = next(
@@ -164,6 +179,9 @@ class OutputReader:
         names = [name for name in plain if is_known_metric(name)]
         evaluations = [name for name in names if is_evaluation(name)]
         loss_name = None if is_summary else name_of_loss(name for name in names if not is_evaluation(name))
+        if is_evaluation(kind) or (loss_name is None and not evaluations and is_timed_evaluation(values)):
+            # Its steps count the batches of the evaluation, or epochs.
+            return LogReading(EVAL, epoch=epoch, metrics=plain) if plain else None
         if loss_name is None and evaluations:
             return LogReading(EVAL, step=step, epoch=epoch, metrics=plain)
         if loss_name is None and not names and step is None:
@@ -172,18 +190,14 @@ class OutputReader:
             return LogReading(TRAIN, epoch=epoch, metrics=plain) if plain else None
         metrics = {name: value for name, value in plain.items() if name != loss_name}
         loss = values[loss_name] if loss_name is not None else None
+        if step is not None and epoch is not None and "iter" in values and not self._goes_on(epoch, step):
+            return LogReading(TRAIN, None, None, epoch, None, step, None, loss, metrics)
         total = next((int(values[name]) for name in TOTALS if values.get(name, 0) >= max(step or 0, 1)), None)
         is_counted = step is not None and total is not None
         self._run_total = total if is_counted else self._run_total
         metrics = {name: value for name, value in metrics.items() if not (is_counted and name in TOTALS)}
-        return LogReading(
-            TRAIN,
-            step if step is not None else self._step,
-            total if step is not None else None,
-            epoch,
-            loss=loss,
-            metrics=metrics,
-        )
+        at = (step, total) if step is not None else (self._step, None)
+        return LogReading(TRAIN, at[0], at[1], epoch, loss=loss, metrics=metrics)
 
     def _row(self, text: str) -> LogReading | None:
         """A row under the last heading."""
@@ -203,14 +217,8 @@ class OutputReader:
 
     def _words(self, text: str) -> LogReading | None:
         body = without_prefix(text)
-        self._note_heading(body)
-        is_assigned = bool(re.match(r"\w+\s*=\s", body))
-        if (
-            self._is_of_best(body)
-            or (self._is_summary and is_assigned)
-            or (self._is_evaluating and re.match(r"epoch\s*=", body))
-            or shapes.OF_THE_PAST.match(body)
-        ):
+        self._headings.note(body)
+        if self._headings.says_nothing_new(body) or shapes.OF_THE_PAST.match(body):
             return None
         glued = re.search(r"ETA:\s*\S+?(\d{4}-\d\d-\d\d .*)$", body)
         if glued is not None:
@@ -224,7 +232,7 @@ class OutputReader:
         evaluations = [name for name, _, _ in metric_pairs if is_evaluation(name)]
         loss_name = name_of_loss(name for name, _, _ in metric_pairs if not is_evaluation(name))
         is_counted = counted is not None and (counted.step is not None or counted.epoch is not None)
-        if kind == EVAL or (self._is_evaluating and not is_counted and metric_pairs):
+        if kind == EVAL or (self._headings.is_evaluating and not is_counted and metric_pairs):
             metrics = {name: value for name, value, _ in numbers if is_metric(name)}
             is_running = bool(
                 re.match(r"^(test|val\w*|eval\w*):?\s*\[", body, re.IGNORECASE) or shapes.IS_RUNNING.search(body)
@@ -237,6 +245,7 @@ class OutputReader:
             return None
         is_headed = self._is_headed
         self._is_headed = not numbers and counted == LogReading(TRAIN, None, None, self._epoch, self._epoch_total)
+        self._are_epochs_headed = self._are_epochs_headed or self._is_headed
         if counted is None and is_headed and evaluations and loss_name is not None:  # Keras' line below `Epoch 3/10`
             counted = LogReading(TRAIN, epoch=self._epoch, epoch_total=self._epoch_total)
         return self._judged(counted or LogReading(TRAIN), body, numbers, loss_name, evaluations)
@@ -291,14 +300,21 @@ class OutputReader:
             return LogReading(EVAL, step=whole(updates[1]) if updates else None, epoch=in_epoch), EVAL
         tag = shapes.EVAL_TAG.match(body)
         if tag is not None:
-            return self._steps(body[tag.end() :], None)[0] or LogReading(EVAL, epoch=self._epoch), EVAL
+            after, named = body[tag.end() :], shapes.EPOCH.search(body)
+            if named is not None:
+                return LogReading(EVAL, epoch=float(named["epoch"])), EVAL
+            return self._steps(after, None)[0] or LogReading(EVAL, epoch=self._epoch), EVAL
         if re.match(r"^(test|val(id(ation)?)?|eval(uation)?)\b", body, re.IGNORECASE) or body.startswith("* "):
-            at_step = re.search(r"\bat (?:iteration|step) (\d+)", body)  # Megatron-LM
+            at_step = re.search(r"\b(?:at|after) (?:iteration|step):? (\d+)", body)  # Megatron-LM, MaxText
             return LogReading(EVAL, whole(at_step[1]) if at_step else None, epoch=self._epoch), EVAL
         evaluating = re.search(r"\bevaluating\b", body, re.IGNORECASE)
         if evaluating is not None:
             at_step = shapes.STEP.search(body[: evaluating.start()])
             return LogReading(EVAL, count(at_step["done"]) if at_step else None, epoch=self._epoch), EVAL
+        notebook = shapes.NOTEBOOK.match(body)
+        if notebook is not None:
+            at = LogReading(TRAIN, int(notebook["done"]), int(notebook["of"]), float(notebook["epoch"]))
+            return at._replace(epoch_total=int(notebook["epochs"])), TRAIN
         epoch = shapes.EPOCH.search(body)
         starts = epoch is not None and epoch.start() < 40 and not re.search(r"\bepochs?\b", body[: epoch.start()], re.I)
         if epoch is None or not starts:
@@ -371,24 +387,7 @@ class OutputReader:
             self._is_epoch_over = False
         is_beyond = total is None and self._epoch_total is not None and epoch > self._epoch_total
         self._epoch, self._epoch_total = epoch, None if is_beyond else total or self._epoch_total
-        self._is_evaluating = False
-
-    def _note_heading(self, body: str) -> None:
-        if not re.match(r"\w+\s*=\s", body):
-            self._is_summary = bool(re.fullmatch(r"[*=# ]*train metrics[*=# ]*", body, re.IGNORECASE))
-        if re.fullmatch(
-            r"[*=\-#> ]*(test|eval(uation)?|val(idation)?)( error| metrics| results?| set| performance)?[*=\-#: ]*",
-            body,
-            re.I,
-        ):
-            self._is_evaluating = True
-        elif re.match(r"[*=\-#> ]*train", body, re.IGNORECASE):
-            self._is_evaluating = False
-
-    def _is_of_best(self, body: str) -> bool:
-        """Says whether the line before announced the best iteration so far, which this one repeats."""
-        was_announced, self._is_best_next = self._is_best_next, bool(shapes.BEST_FOLLOWS.search(body))
-        return was_announced
+        self._headings.is_evaluating = False
 
 
 def readings(lines: Iterable[str]) -> Iterator[tuple[int, LogReading]]:
