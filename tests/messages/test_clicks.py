@@ -20,11 +20,11 @@ from costguard.db.tables import lifetimes
 from costguard.db.transaction import Database
 from costguard.errors import SlackUnavailable, StoreError
 from costguard.jobs.rows import job_rows
+from costguard.messages import outbox_rows
 from costguard.model.delivery.interaction import JobChoice, JobClick
 from costguard.model.delivery.message import EphemeralContent
 from costguard.model.delivery.person import Membership, Person
 from costguard.model.reminder import Request, RequestKind, Subject, SubjectKind
-from costguard.reminders import message_rows
 
 
 @pytest.fixture
@@ -144,7 +144,7 @@ def test_a_refusal_is_ephemeral_in_the_channel_of_the_click(office: SlackHandler
     for _ in range(2):
         office.handler.click(press(subject, "vic", thread_ts="0.9"))
     with office.database.read() as connection:
-        (waiting,) = message_rows.waiting(connection, NOW, 10)
+        (waiting,) = outbox_rows.waiting(connection, NOW, 10)
     assert waiting.address == "U0VIC"
     assert (waiting.data["channel"], waiting.data["thread_ts"]) == ("C0GPU", "0.9")
     assert waiting.data["text"] == f"Only {ADA}, an operator of team vision or an admin can stop trainer-7."

@@ -63,7 +63,7 @@ def test_a_pass_by_hand_reminds_whom_it_met(sqlite_url: str) -> None:
     with story(sqlite_url) as team:
         team.vm()
         team.world.advance(9 * HOUR)
-        report = team.guard.run_pass()
+        report = team.guard.by_hand.run()
         assert [type(action).__name__ for action in report.plan.actions] == ["SendReminder"]
         assert "is still running" in shown(team.only())
 

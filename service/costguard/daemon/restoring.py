@@ -9,10 +9,10 @@ from sqlalchemy import Connection
 
 from costguard.access import people, requests
 from costguard.ledger import generation
+from costguard.messages import outbox_rows
 from costguard.model.event import new_event
 from costguard.model.generation import FIRST, Cause, Generation
 from costguard.model.moments import utc_text
-from costguard.reminders import message_rows
 from costguard.reminders.answering import refuse
 from costguard.trackers import rows as tracker_rows
 
@@ -72,7 +72,7 @@ def _suspect_messages(connection: Connection, now: datetime) -> None:
     """Marks messages whose channel in Slack is known as doubtful; for the others it is unknown whether they
     were sent.
     """
-    waiting = message_rows.intended(connection)
+    waiting = outbox_rows.intended(connection)
     accounts = people.of_addresses(connection, [row.address for row in waiting if "@" in row.address])
     for message in waiting:
         if message.kind == "ephemeral":
@@ -83,5 +83,5 @@ def _suspect_messages(connection: Connection, now: datetime) -> None:
             channel = person.direct_channel if person is not None else ""
         if not channel:
             continue
-        root = message_rows.root_of(connection, message.thread, message.address, channel) if message.thread else None
-        message_rows.suspect(connection, message, channel, root.ts if root is not None else "", now)
+        root = outbox_rows.root_of(connection, message.thread, message.address, channel) if message.thread else None
+        outbox_rows.suspect(connection, message, channel, root.ts if root is not None else "", now)

@@ -40,8 +40,8 @@ def examined(
     """
     url = settings.database.url.get_secret_value()
     state = database_state(url, settings.watch.scope)
-    known = state if isinstance(state, DatabaseState) else DatabaseState(None)
-    plan = plan_of(settings, more, known.watched)
+    database = state if isinstance(state, DatabaseState) else DatabaseState(None)
+    plan = plan_of(settings, more, database.watched)
     with Questions(_LONGEST_S + _LONGEST_MORE_S * len(plan.projects)) as questions:
         google = SetupQuestions(
             settings.compute.endpoint,
@@ -52,7 +52,7 @@ def examined(
         with closing(google):
             if settings.slack is not None:
                 questions.put(
-                    "slack", lambda: slack_checkup(settings, now(), with_message=post, accepted_at=known.message_at)
+                    "slack", lambda: slack_checkup(settings, now(), with_message=post, accepted_at=database.message_at)
                 )
             findings = GoogleSetup(plan, google, questions).findings()
             ahead = google.ahead

@@ -10,6 +10,7 @@ from datetime import datetime
 
 from costguard import __version__
 from costguard.access.rules import Rules
+from costguard.db.lease import Lease
 from costguard.db.transaction import Database
 from costguard.doctor.finding import Finding
 from costguard.doctor.server_checks import owners_role
@@ -25,6 +26,7 @@ from costguard.messages.reminder import ReminderComposer
 from costguard.messages.unused_reservations import ReservationWatch, Unused
 from costguard.model.delivery.webhook import WebhookResponse
 from costguard.model.ports import Clock
+from costguard.processes.wire import SlackTrouble
 from costguard.settings import Settings
 from costguard.settings.slack import SlackSection
 from costguard.slack.checkup import Setup, check_up
@@ -104,6 +106,22 @@ class Messaging:
     digests: DigestWatch
     first_report: FirstReportWatch
     reservations: ReservationWatch
+
+    @property
+    def trouble(self) -> SlackTrouble:
+        """Returns the trouble that keeps people from being notified. Asks no database."""
+        workspace, channels = self.outbox.refusals
+        return SlackTrouble(workspace=workspace or self.lookups.trouble, channels=dict(channels))
+
+    @property
+    def after_pass(self) -> dict[str, Callable[[Lease], object]]:
+        """Returns the steps after each pass, in this order."""
+        return {
+            "notifications": self.notifications.intend,
+            "digests": self.digests.intend,
+            "first_report": self.first_report.intend,
+            "reservations": self.reservations.intend,
+        }
 
 
 def messaging(

@@ -18,6 +18,7 @@ from costguard.ledger.accrual import Accrual, accrual_at
 from costguard.ledger.narrate import after_text, ended_text
 from costguard.messages import cards
 from costguard.messages.outbox import Composed, Withdrawn
+from costguard.messages.outbox_rows import StoredMessage
 from costguard.model.action import StopOutcome
 from costguard.model.delivery.message import Button, ReminderContent, ReminderState, StateKind, VmCard
 from costguard.model.delivery.person import AccountLookup
@@ -27,7 +28,6 @@ from costguard.model.money import priced_text
 from costguard.model.reminder import Claim, Keep, RequestKind, Subject, SubjectKind
 from costguard.reminders import gather, stop_rows
 from costguard.reminders.context import PlanContext
-from costguard.reminders.message_rows import StoredMessage
 from costguard.reminders.stop_rows import StopRecord
 from costguard.reminders.watched import Decision, WatchedVm, subject_of
 

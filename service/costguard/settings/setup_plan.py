@@ -1,4 +1,4 @@
-"""What a set-up by these settings needs of Google."""
+"""Plans what a set-up by these settings needs of Google."""
 
 from __future__ import annotations
 
