@@ -13,7 +13,7 @@ from tests.api.rows import NOW
 from tests.fakes import HandClock
 from tests.slack.samples import CARD
 
-from costguard.access import people, requests
+from costguard.access import people
 from costguard.access.rules import Access, Rules
 from costguard.db.transaction import Database
 from costguard.events import audit_log
@@ -24,6 +24,7 @@ from costguard.model.delivery.interaction import ButtonClick, SlashCommand
 from costguard.model.delivery.message import Button, Content, Posted, VmCard
 from costguard.model.delivery.person import AccountLookup, Person
 from costguard.model.reminder import Request, RequestKind, Subject, SubjectKind, Team
+from costguard.reminders import request_rows
 
 ADA = "ada@lab.example"
 RULES = Rules(
@@ -127,7 +128,7 @@ class SlackHandlers:
     @property
     def open(self) -> list[Request]:
         with self.database.read() as connection:
-            return [request for _, request in requests.open_requests(connection)]
+            return [request for _, request in request_rows.open_requests(connection)]
 
     @property
     def ephemerals(self) -> list[str]:

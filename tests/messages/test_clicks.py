@@ -14,7 +14,7 @@ from tests.access.access_setup import ADA, NAMES, SlackHandlers, press, user_id
 from tests.api.rows import NOW
 from tests.jobs import job_rows as stored_jobs
 
-from costguard.access import people, requests
+from costguard.access import people
 from costguard.db.lease import Lease
 from costguard.db.tables import lifetimes
 from costguard.db.transaction import Database
@@ -25,6 +25,7 @@ from costguard.model.delivery.interaction import JobChoice, JobClick
 from costguard.model.delivery.message import EphemeralContent
 from costguard.model.delivery.person import Membership, Person
 from costguard.model.reminder import Request, RequestKind, Subject, SubjectKind
+from costguard.reminders import request_rows
 
 
 @pytest.fixture
@@ -184,7 +185,7 @@ def test_a_repeat_after_all_was_done_says_nothing(office: SlackHandlers) -> None
     subject = office.running()
     office.handler.click(press(subject))
     with office.database.write() as connection:
-        requests.settle(connection, office.open[0].id, "done", "It was stopped.", NOW)
+        request_rows.settle(connection, office.open[0].id, "done", "It was stopped.", NOW)
         connection.execute(update(lifetimes).values(ended_at=NOW, end_reason="stopped"))
     office.handler.click(press(subject))
     assert (office.open, office.ephemerals, len(office.events)) == ([], [], 1)

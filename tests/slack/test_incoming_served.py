@@ -17,7 +17,6 @@ from tests.serving import serving
 from tests.slack.samples import CARD
 from tests.waiting import until
 
-from costguard.access import requests
 from costguard.access.rules import Access, Rules
 from costguard.api.app import create_app
 from costguard.api.deps import DaemonStatus, Deps
@@ -27,6 +26,7 @@ from costguard.messages import outbox_rows
 from costguard.messages.clicks import InteractionHandler
 from costguard.model.delivery.message import Button, VmCard
 from costguard.model.reminder import Request, RequestKind, Subject, SubjectKind
+from costguard.reminders import request_rows
 from costguard.slack.client import SlackNotifier
 from costguard.slack.incoming import InteractionDispatcher, SignedRequests
 from costguard.slack.payloads import pack
@@ -76,7 +76,7 @@ class Guard:
     @property
     def open(self) -> list[Request]:
         with self.database.read() as connection:
-            return [request for _, request in requests.open_requests(connection)]
+            return [request for _, request in request_rows.open_requests(connection)]
 
 
 @pytest.fixture

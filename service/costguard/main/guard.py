@@ -201,11 +201,7 @@ def built(
     notify = parts.notifications.intend if parts is not None else None
     work = jobs(settings, database, cloud, stored, clock, monotonic, listening, notify)
     budgets = BudgetWatch(database, clock, rules.budgets, teams=rules.teams)
-    # Notifications report what the budgets found.
-    after_pass: dict[str, Callable[[Lease], object]] = {
-        "budgets": budgets.look,
-        **(parts.after_pass if parts is not None else {}),
-    }
+    notifications = parts.after_pass if parts is not None else {}  # they report what the budgets found
     with (
         webhooks(settings, database, clock, meters.delivery) as hooks,
         trackers(settings, database, clock, meters.tracker) as logged_to,
@@ -235,5 +231,5 @@ def built(
             loose=loose,
             schedules=schedules_turn(settings, rules, database, clock, speed),
             catalogue=_catalogue(settings, database, clock),
-            after_pass=after_pass,
+            after_pass={"budgets": budgets.look, **notifications},
         )
