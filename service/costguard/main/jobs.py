@@ -13,6 +13,7 @@ from costguard.db.transaction import Database
 from costguard.deadlines.planner import Planner
 from costguard.gce.boot import metadata_items
 from costguard.jobs.act.attempts.vm_request import VmMaker
+from costguard.jobs.act.attempts.vm_tools import vm_tools
 from costguard.jobs.act.limits.admission import Admission, LaunchBounds
 from costguard.jobs.act.planning import Planning
 from costguard.jobs.act.turn import JobsTurn
@@ -22,7 +23,6 @@ from costguard.jobs.reports.listening import Listening
 from costguard.jobs.rows.history.zone_advice import RegionAdvice, ZoneAdvice
 from costguard.jobs.rows.limits.budget_holds import BudgetHolds
 from costguard.main.ids import new_job_id
-from costguard.main.vm_tools import vm_tools
 from costguard.model.ports import Checkpoints, Clock
 from costguard.settings import Settings
 from costguard.sweeps.gather import common_ceilings

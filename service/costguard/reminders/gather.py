@@ -151,6 +151,7 @@ def gather(
     of_jobs = {row.job for row in rows if row.job}
     at_work = agenda.at_work(connection, of_jobs if ids is not None else None) if of_jobs else {}
     unknown = {vm.key for vm in unknown_vms.there(connection)}
+    ownerships = answers.ownerships(connection, list(open_requests))
     accrual = accrual_at(connection, now)
     resting = [row.instance_id for row in rows if row.started_at is None]
     storage = _storage_rates(connection, accrual, {*relevant, *resting})
@@ -159,7 +160,6 @@ def gather(
         for instance_id, row in relevant.items()
         if (subject := _subject(row, instance_id in storage)) is not None
     }
-    ownerships = answers.ownerships(connection, list(open_requests))
     past = _read_past(connection, subjects, _runs_before(connection, relevant), without_stop)
     vms = [
         WatchedVm(

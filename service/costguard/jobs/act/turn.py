@@ -150,9 +150,8 @@ class JobsTurn:
         """Decides and acts once; returns the jobs to decide on again at once."""
         now = self._clock.now()
         with self._database.read() as connection:
-            accrual = accrual_at(connection, now)
+            accrual, life = accrual_at(connection, now), generation.read(connection)
             views, unreadable = gather.views(connection, accrual, job_ids, self._holds, now, self._bounds.ceilings)
-            life = generation.read(connection)
             unread = self._unread(connection)
             planned = self._planning.wanted(views, now)
             materials = self._planning.read(connection, planned, now)
