@@ -290,9 +290,7 @@ LINES: list[tuple[str, list[str], dict[str, Any] | None]] = [
     ),
     (
         "github.com/YkiWu/EmbodiedOcc/issues/6: a date with strokes",
-        [
-            "2025/07/08 00:15:42 - mmengine - INFO - [TRAIN] Epoch 1 Iter 111/125 Loss: 125.720, GradNorm: 2.094"
-        ],
+        ["2025/07/08 00:15:42 - mmengine - INFO - [TRAIN] Epoch 1 Iter 111/125 Loss: 125.720, GradNorm: 2.094"],
         {
             "phase": "train",
             "epoch": 1,
