@@ -244,13 +244,13 @@ def _gathered(source: Source, wanted: SpendPageQuery, now: datetime) -> SpendPag
     """Everything that the page shows, read in one transaction."""
     with source.database.read() as connection:
         accrual = accrual_at(connection, now)
-        price_note = accrual.price_note
         # The story first: it may tell owners apart, and what it reads of today answers the month as well.
         days = wanted.first, wanted.last
         if wanted.by_label is None:
             story = story_of(connection, accrual, *days, wanted.group_by, wanted.scope, SERIES)
         else:
             story = label_story(connection, accrual, *days, wanted.by_label, wanted.scope, SERIES)
+        price_note = accrual.price_note
         unpriced = gaps(connection, accrual, *days, wanted.scope, _LISTED_UNPRICED)
         month = month_of(connection, accrual, wanted.scope)
         staged = [view for view in stages.views(connection, source.rules.jobs.stage, now) if _is_of(view, wanted)]
