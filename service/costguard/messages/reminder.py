@@ -93,7 +93,7 @@ class _ReminderScene:
     @property
     def life(self) -> Lifetime | None:
         """The run that the subject names; None where the ledger does not have it any more."""
-        return next((run.stored.lifetime for run in self.runs if run.stored.id == self.subject.lifetime_id), None)
+        return next((run.stored.span for run in self.runs if run.stored.id == self.subject.lifetime_id), None)
 
     @property
     def is_due(self) -> bool:
