@@ -13,7 +13,7 @@ from sqlalchemy import Connection, Date, Table
 
 Stored: TypeAlias = Callable[[Sequence[Any]], tuple[Any, ...]]
 _Id = TypeVar("_Id", int, str, date)
-_ROWS_AT_ONCE = 512
+_ROWS_AT_ONCE = 256  # a longer statement takes more time a row: SQLite prepares some 600 bytes for each
 _MOST_VALUES = 32_766  # of one statement (https://www.sqlite.org/limits.html#max_variable_number)
 _COPY_ESCAPES = str.maketrans({"\\": r"\\", "\t": r"\t", "\n": r"\n", "\r": r"\r"})
 CHUNK = 1000  # ids in one IN list: far below either database's limit on parameters

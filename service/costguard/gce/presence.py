@@ -1,7 +1,7 @@
 """Asks whether one VM is still there.
 
-It reads four fields by itself: a guard that only watches never needs google-cloud-compute, which would take 75 to 120 MB
-as soon as one VM is missing from a list.
+It reads four fields by itself: a guard that only watches never loads google-cloud-compute, which would take 75 to
+120 MB as soon as one VM is missing from a list.
 """
 
 from __future__ import annotations
