@@ -9,8 +9,8 @@ from __future__ import annotations
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable, Hashable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Generator, Hashable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from typing import Generic, NamedTuple, TypeVar
 
@@ -55,10 +55,11 @@ class Ahead(Generic[_Part, _Made]):
         """Notes the state of the view that the batches come from. Without it each is made as it is written."""
         self._state = self._state_of(connection)
 
-    def batches(self, parts: Iterable[_Part]) -> Iterator[Waiting[_Part, _Made]]:
+    def batches(self, parts: Iterable[_Part]) -> Generator[Waiting[_Part, _Made]]:
         """Yields the batches in their order. Close it where it is left early."""
         if self._state is None:
-            yield from (Waiting(part, None) for part in parts)
+            for part in parts:
+                yield Waiting(part, None)
             return
         pool = ThreadPoolExecutor(1, thread_name_prefix="charges")
         try:
@@ -67,9 +68,9 @@ class Ahead(Generic[_Part, _Made]):
                 for part in parts:
                     waiting.append(Waiting(part, pool.submit(self._made, part)))
                     if len(waiting) > _AHEAD:
-                        yield waiting.popleft()
+                        yield _ready(waiting.popleft())
                 while waiting:
-                    yield waiting.popleft()
+                    yield _ready(waiting.popleft())
         finally:
             pool.shutdown(cancel_futures=True)
 
@@ -91,6 +92,13 @@ class Ahead(Generic[_Part, _Made]):
         """Notes what this transaction has changed, at its end: no batch is made of it."""
         if self._state is not None:
             self._state = self._state_of(connection)
+
+
+def _ready(first: Waiting[_Part, _Made]) -> Waiting[_Part, _Made]:
+    """Waits until it is made: not in the transaction, for which others would wait, too."""
+    if first.made is not None:
+        wait((first.made,))
+    return first
 
 
 @contextmanager
