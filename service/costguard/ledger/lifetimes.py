@@ -36,6 +36,7 @@ from costguard.model.lifetime import Attribution, Lifetime, StorageSpan
 from costguard.model.record import InstanceRecord, KnownInstance, RefusedChange
 
 _Value = TypeVar("_Value")
+_TEXTS = (str, dict)
 _BATCH = 500  # SQLite allows 32,766 bound values in one statement, PostgreSQL 65,535
 
 
@@ -323,7 +324,7 @@ def _charged_to_after(table: Table) -> ColumnElement[Any]:
 
 def _instance_row(record: InstanceRecord) -> dict[str, Any]:
     row = _unchecked_row(record)
-    return {name: storable(value) if isinstance(value, str | dict) else value for name, value in row.items()}
+    return {name: storable(value) if isinstance(value, _TEXTS) else value for name, value in row.items()}
 
 
 def _unchecked_row(record: InstanceRecord) -> dict[str, Any]:

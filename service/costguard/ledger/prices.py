@@ -79,8 +79,13 @@ def load(connection: Connection) -> tuple[Price, ...]:
     return loaded
 
 
+def mark_of(connection: Connection) -> tuple[Any, ...]:
+    """Returns what differs as soon as any price does."""
+    return tuple(connection.execute(_MARK).one())
+
+
 def _load(connection: Connection) -> tuple[Price, ...]:
-    mark = tuple(connection.execute(_MARK).one())
+    mark = mark_of(connection)
     kept = _loaded.get(connection.engine)
     if kept is not None and kept[0] == mark:
         return kept[1]
