@@ -14,17 +14,17 @@ from tests.access.access_setup import ADA, NAMES, SlackHandlers, press, user_id
 from tests.api.rows import NOW
 from tests.jobs import job_rows as stored_jobs
 
-from costguard.access import people, requests
 from costguard.db.lease import Lease
 from costguard.db.tables import lifetimes
 from costguard.db.transaction import Database
 from costguard.errors import SlackUnavailable, StoreError
 from costguard.jobs.rows import job_rows
+from costguard.messages import outbox_rows
 from costguard.model.delivery.interaction import JobChoice, JobClick
 from costguard.model.delivery.message import EphemeralContent
 from costguard.model.delivery.person import Membership, Person
 from costguard.model.reminder import Request, RequestKind, Subject, SubjectKind
-from costguard.reminders import message_rows
+from costguard.reminders import request_rows, slack_accounts
 
 
 @pytest.fixture
@@ -144,7 +144,7 @@ def test_a_refusal_is_ephemeral_in_the_channel_of_the_click(office: SlackHandler
     for _ in range(2):
         office.handler.click(press(subject, "vic", thread_ts="0.9"))
     with office.database.read() as connection:
-        (waiting,) = message_rows.waiting(connection, NOW, 10)
+        (waiting,) = outbox_rows.waiting(connection, NOW, 10)
     assert waiting.address == "U0VIC"
     assert (waiting.data["channel"], waiting.data["thread_ts"]) == ("C0GPU", "0.9")
     assert waiting.data["text"] == f"Only {ADA}, an operator of team vision or an admin can stop trainer-7."
@@ -161,7 +161,7 @@ def test_a_stranger_is_looked_up_after_the_answer(office: SlackHandlers) -> None
     office.handler.close()
     assert [request.by for request in office.open] == [ADA]
     with office.database.read() as connection:
-        met = people.by_user_id(connection, "U0ADA")
+        met = slack_accounts.by_user_id(connection, "U0ADA")
     assert met is not None
     assert (met.address, met.person) == (ADA, office.slack.people["U0ADA"])
 
@@ -184,7 +184,7 @@ def test_a_repeat_after_all_was_done_says_nothing(office: SlackHandlers) -> None
     subject = office.running()
     office.handler.click(press(subject))
     with office.database.write() as connection:
-        requests.settle(connection, office.open[0].id, "done", "It was stopped.", NOW)
+        request_rows.settle(connection, office.open[0].id, "done", "It was stopped.", NOW)
         connection.execute(update(lifetimes).values(ended_at=NOW, end_reason="stopped"))
     office.handler.click(press(subject))
     assert (office.open, office.ephemerals, len(office.events)) == ([], [], 1)
@@ -235,7 +235,7 @@ def test_only_members_may_press(office: SlackHandlers, standing: Membership, why
     assert len(office.ephemerals) == 2 * len(RequestKind)
     assert all(text.startswith(why) for text in office.ephemerals)
     with office.database.read() as connection:
-        assert people.by_user_id(connection, user_id("adam")) is None
+        assert slack_accounts.by_user_id(connection, user_id("adam")) is None
 
 
 def test_a_known_id_of_another_workspace_is_asked_about(office: SlackHandlers) -> None:

@@ -12,18 +12,18 @@ from tests.api.rows import NOW
 from tests.reminders import reminder_rows
 from tests.reminders.reminded import DAY, HOUR, NEVER_QUIET, nobody, preset
 
-from costguard.access import people
 from costguard.access.rules import Rules
 from costguard.db import tables
 from costguard.db.transaction import Database
 from costguard.keepers.reading import recorded_keeper
+from costguard.messages import outbox_rows
 from costguard.messages.outbox import Composed
 from costguard.messages.reminder import ReminderComposer
 from costguard.model.action import SendReminder
 from costguard.model.delivery.message import ReminderContent
 from costguard.model.money import Money, Priced
 from costguard.model.reminder import QuietRule, RequestKind, Subject, SubjectKind
-from costguard.reminders import gather, message_rows
+from costguard.reminders import gather, slack_accounts
 from costguard.reminders.watched import FleetPlan
 from costguard.slack.render import render
 
@@ -40,7 +40,7 @@ class Cluster:
         with database.write() as connection:
             rows.prices(connection)
             rows.project(connection)
-            people.save(connection, nobody(ADA)[ADA])
+            slack_accounts.save(connection, nobody(ADA)[ADA])
 
     def add(self, name: str, pool: str = "t4", hours: float = 9, idle: float = 0, **given: Any) -> Subject:
         labels = {
@@ -82,7 +82,7 @@ class Cluster:
         """Returns the latest message as it is composed at this moment."""
         with self.database.read() as connection:
             row = connection.execute(select(tables.messages).order_by(tables.messages.c.id.desc()).limit(1)).one()
-            (message,) = message_rows.reminders_of(connection, [Subject.parse(row.subject)], 1)
+            (message,) = outbox_rows.reminders_of(connection, [Subject.parse(row.subject)], 1)
             composed = ReminderComposer(rules, "https://guard.example")(connection, message, now)
         assert isinstance(composed, Composed)
         assert isinstance(composed.content, ReminderContent)
