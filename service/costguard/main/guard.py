@@ -24,7 +24,7 @@ from costguard.daemon.listings import RHYTHM
 from costguard.daemon.looker import LookPace
 from costguard.daemon.marking import Marking
 from costguard.daemon.meters import WatchMeters
-from costguard.daemon.reconcile import PassReport, Reconciler
+from costguard.daemon.reconcile import PassActs, PassReport, Reconciler
 from costguard.daemon.shard_keeper import TAKEOVER, all_projects
 from costguard.db import lease as leases
 from costguard.db.health_rows import catalogue_read_at
@@ -40,7 +40,7 @@ from costguard.gce.vertex.look import regions_to_watch
 from costguard.jobs.act.attempts.vm_request import VmMaker
 from costguard.jobs.act.limits.admission import Admission, LaunchBounds
 from costguard.jobs.act.planning import Planning
-from costguard.jobs.act.turn import JobsTurn, TurnReport
+from costguard.jobs.act.turn import JobsTurn, TurnReport, TurnRules, TurnServices
 from costguard.jobs.reports.agent_events import KEY_NAME, AgentTokens
 from costguard.jobs.reports.checkpoints.checkpoint_watch import CheckpointWatch
 from costguard.jobs.reports.listening import Listening
@@ -121,14 +121,8 @@ def jobs(
     turn = JobsTurn(
         database,
         clock,
-        cloud.launcher,
-        maker,
-        checkpoints,
-        rules.jobs.terms,
-        cloud.shape,
-        holds,
-        restoring.begin,
-        bounds=LaunchBounds(common_ceilings, Admission(rules.fleet_limits, rules.teams)),
+        TurnServices(cloud.launcher, maker, checkpoints, cloud.shape, restoring.begin),
+        TurnRules(rules.jobs.terms, holds, LaunchBounds(common_ceilings, Admission(rules.fleet_limits, rules.teams))),
         planning=Planning(
             Planner(explains=True, waiting_saves=rules.jobs.terms.waiting_saves / 100),
             advice=ZoneAdvice(cloud.preemption_rate),
@@ -356,18 +350,10 @@ def built(
     loose = LooseTurns(settings, database, cloud, clock, speed)
     parts = messaging(settings, rules, database, clock, meters.message, loose.unused, monotonic)
     beats = signs(settings, database, clock, speed, meters)
-    reconciler = Reconciler(
-        database,
-        cloud,
-        clock,
-        watched,
-        rules,
-        belonging,
-        _pace(settings, speed),
-        parts.lookups.enqueue if parts is not None else None,
-        _executor(rules, database, cloud, clock, monotonic, listening),
-        listening,
-    )
+    executor = _executor(rules, database, cloud, clock, monotonic, listening)
+    acts = PassActs(parts.lookups.enqueue if parts is not None else None, executor, listening)
+    pace = _pace(settings, speed)
+    reconciler = Reconciler(database, cloud, clock, watched, rules, belonging, pace, acts)
     work = jobs(settings, rules, database, cloud, stored, clock, monotonic, listening)
     with (
         webhooks(settings, database, clock, meters.delivery) as hooks,
