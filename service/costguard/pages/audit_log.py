@@ -11,7 +11,7 @@ from datetime import UTC, date, datetime, time, timedelta
 from fastapi import Request
 from starlette.responses import HTMLResponse, StreamingResponse
 
-from costguard.events import search
+from costguard.events import csv_events, search
 from costguard.events.audit_log import StoredEvent
 from costguard.events.search import EventFilters, Found
 from costguard.ledger import projects
@@ -20,7 +20,6 @@ from costguard.pages.folding import folded
 from costguard.pages.page import HEADERS, Given, Source, page_router
 from costguard.pages.query import BadAddress
 from costguard.pages.show import link
-from costguard.web import csv_files
 
 _PAGE_SIZE = 100
 _CHUNK = 1000  # events of a file that are read at once
@@ -146,9 +145,9 @@ def _gathered(source: Source, wanted: AuditLogQuery) -> AuditLogPage:
 
 def _csv(source: Source, wanted: AuditLogQuery) -> Iterator[str]:
     """All events that pass the filters, the newest first, in pieces; formulas are made harmless."""
-    yield csv_files.event_head()
+    yield csv_events.event_head()
     for page in _all(source, wanted):
-        yield csv_files.event_lines(page.events)
+        yield csv_events.event_lines(page.events)
 
 
 def _json(source: Source, wanted: AuditLogQuery) -> Iterator[str]:
@@ -156,7 +155,7 @@ def _json(source: Source, wanted: AuditLogQuery) -> Iterator[str]:
     before = "["
     for page in _all(source, wanted):
         for stored in page.events:
-            cells = dict(zip(csv_files.EVENT_COLUMNS, csv_files.event_cells(stored), strict=True))
+            cells = dict(zip(csv_events.EVENT_COLUMNS, csv_events.event_cells(stored), strict=True))
             yield f"{before}\n{json.dumps({**cells, 'data': stored.event.data}, ensure_ascii=False)}"
             before = ","
     yield "[]\n" if before == "[" else "\n]\n"
