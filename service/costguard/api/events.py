@@ -75,7 +75,7 @@ class EventQuery(Query):
     gce_id: Text | None = None
     job: Text | None = Field(None, description="A job, by its id or name.")
     who: Text | None = Field(None, description="A part of the actor.", examples=["ana@"])
-    words: Text | None = Field(None, description="A part of the text or of the VM's name.")
+    words: Text | None = Field(None, description="A part of the text or of the resource's name.")
     sort: Literal["newest", "oldest"] = Field(
         "newest", description="The first moment; events are found by when they happened."
     )

@@ -15,6 +15,7 @@ from costguard.events import csv_events, search
 from costguard.events.audit_log import StoredEvent
 from costguard.events.search import EventFilters, Found
 from costguard.ledger import projects
+from costguard.model.instance import InstanceKey, is_id
 from costguard.pages import query
 from costguard.pages.folding import folded
 from costguard.pages.page import HEADERS, Given, Source, page_router
@@ -105,7 +106,14 @@ class AuditLogPage:
 @router.get("/events")
 def show_audit_log(request: Request, pages: Given) -> HTMLResponse:
     wanted = audit_log_query(request.query_params)
-    return pages.render(request, "audit_log.html", query=wanted, log=_gathered(pages.source, wanted))
+    log, kind = _gathered(pages.source, wanted), _kind(wanted.vm)
+    return pages.render(request, "audit_log.html", query=wanted, log=log, one_kind=kind)
+
+
+def _kind(gce_id: str) -> str:
+    """Returns the kind's word of what has this id, capitalised: `VM`, `Custom job`; `Resource` where it is no id."""
+    word = InstanceKey("", gce_id).kind.in_words if is_id(gce_id) else "resource"
+    return word[0].upper() + word[1:]
 
 
 @router.get("/events.csv", response_class=StreamingResponse)
