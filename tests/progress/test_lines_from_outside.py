@@ -290,9 +290,7 @@ LINES: list[tuple[str, list[str], dict[str, Any] | None]] = [
     ),
     (
         "github.com/YkiWu/EmbodiedOcc/issues/6: a date with strokes",
-        [
-            "2025/07/08 00:15:42 - mmengine - INFO - [TRAIN] Epoch 1 Iter 111/125 Loss: 125.720, GradNorm: 2.094"
-        ],
+        ["2025/07/08 00:15:42 - mmengine - INFO - [TRAIN] Epoch 1 Iter 111/125 Loss: 125.720, GradNorm: 2.094"],
         {
             "phase": "train",
             "epoch": 1,
@@ -306,6 +304,21 @@ LINES: list[tuple[str, list[str], dict[str, Any] | None]] = [
         "AI-Hypercomputer/maxtext, an evaluation",
         ["eval metrics after step: 9, loss=10.266, total_weights=75264.0"],
         {"phase": "eval", "step": 9, "metrics": {"loss": 10.266}},
+    ),
+    (
+        "github.com/MIC-DKFZ/nnUNet/issues/2140: a loss alone in its line",
+        ["2024-04-26 09:39:10.910043: Epoch 0", "2024-04-26 09:41:39.493872: train_loss 0.7088"],
+        {"phase": "train", "epoch": 0, "loss": 0.7088},
+    ),
+    (
+        "the same: its validation is of the epoch that a line named",
+        ["2024-04-26 09:39:10.910043: Epoch 0", "2024-04-26 09:41:39.498914: val_loss 0.4628"],
+        {"phase": "eval", "epoch": 0, "metrics": {"val_loss": 0.4628}},
+    ),
+    (
+        "NVIDIA-NeMo/RL: a step between rules",
+        ["========================= Step 1/1000 ========================="],
+        {"phase": "train", "step": 1, "total": 1000},
     ),
     (
         "a container's log",

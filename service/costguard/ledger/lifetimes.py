@@ -27,7 +27,7 @@ from costguard.db.prepared import prepared
 from costguard.db.tables import instances, lifetimes, storage_spans
 from costguard.db.types import storable
 from costguard.ledger.labels import label_history
-from costguard.ledger.labels.label_history import LabelChange, with_keeper
+from costguard.ledger.labels.label_history import LabelChange, keeper_columns, with_keeper
 from costguard.ledger.roll_up import following
 from costguard.ledger.rows import lifetime_of, shape_of, storage_of
 from costguard.model.instance import InstanceKey, ProvisioningModel, Shape, Status
@@ -342,7 +342,7 @@ def _unchecked_row(record: InstanceRecord) -> dict[str, Any]:
         "provisioning_model": record.provisioning_model.value,
         "labels": dict(record.labels),
         "origin": dict(record.origin),
-        "keeper": record.keeper.stored() if record.keeper is not None else {},
+        **keeper_columns(record.keeper),
         "preset": record.attribution.preset,
         "owner": record.attribution.owner,
         "owner_source": record.owner_source,

@@ -32,6 +32,7 @@ from costguard.db.table_sums import TableSums
 from costguard.db.tables import UNCHARGED, charges, instances
 from costguard.db.types import Timestamp
 from costguard.ledger.accrual import attribution_of, lifetime_of, select_lifetimes, select_storage, storage_of
+from costguard.ledger.labels.label_history import KEPT_BY
 from costguard.ledger.roll_up import LIFETIME, STORAGE, TABLES, DailyChange, SpanGroup, change_of
 from costguard.ledger.running import burn_rates
 from costguard.model.instance import ProvisioningModel
@@ -69,6 +70,7 @@ class DueSpan:
     name: str
     charged_to: datetime | None
     unpriced: str
+    kept_by: tuple[str, str]  # kind and product of the VM's keeper, as running totals have them
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,9 +147,9 @@ def due(connection: Connection, some: Sequence[DueId]) -> list[DueSpan]:
     for kind, read in ((LIFETIME, lifetime_of), (STORAGE, storage_of)):
         for ids in chunks([span.id for span in some if span.kind == kind]):
             for row in connection.execute(*_spans_of(TABLES[kind], ids)):
-                whose = attribution_of(row)
+                whose, kept_by = attribution_of(row), (row.keeper_kind, row.keeper_product)
                 due_spans[kind, row.id] = DueSpan(
-                    kind, row.id, read(row), whose, row.instance_name, row.charged_to, row.unpriced
+                    kind, row.id, read(row), whose, row.instance_name, row.charged_to, row.unpriced, kept_by
                 )
     return [due_spans[span.kind, span.id] for span in some if (span.kind, span.id) in due_spans]
 
@@ -155,7 +157,8 @@ def due(connection: Connection, some: Sequence[DueId]) -> list[DueSpan]:
 @prepared
 def _spans_of(table: Table, span_ids: list[int]) -> Select[Any]:
     query = select_lifetimes() if table is TABLES[LIFETIME] else select_storage()
-    return query.join(instances, instances.c.id == table.c.instance_id).where(table.c.id.in_(span_ids))
+    query = query.add_columns(*KEPT_BY).join(instances, instances.c.id == table.c.instance_id)
+    return query.where(table.c.id.in_(span_ids))
 
 
 def make_ready(connection: Connection, entries: Sequence[ChargedSpan]) -> ReadyCharges:
