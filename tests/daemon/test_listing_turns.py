@@ -18,7 +18,7 @@ from costguard.daemon import hourly_counts
 from costguard.daemon.listing_turns import ListingTurns, ReadStreams, at_work, earliest_moments
 from costguard.daemon.listings import EventStreams, FeedWire, ListingReason, Stream
 from costguard.daemon.looker import LookPace
-from costguard.daemon.reconcile import Reconciler
+from costguard.daemon.reconcile import PassActs, Reconciler
 from costguard.daemon.shard_keeper import all_projects
 from costguard.db.tables import hourly_counts as counts
 from costguard.db.tables import projects, unknown_vms
@@ -141,10 +141,8 @@ def _stopping(judged: Judged, cloud: FakeCloud) -> Reconciler:
     with scene.database.write() as connection:
         moments = {"last_complete_at": at("11:59"), "last_tried_at": at("11:59")}
         connection.execute(update(projects).values(moments))
-    executor = scene.executor(still_due=ByTheRules(RULES))
-    return reconciler(
-        scene.database, cloud, ListingTurns(alive), [PROJECT], clock=scene.clock, rules=RULES, executor=executor
-    )
+    acts = PassActs(executor=scene.executor(still_due=ByTheRules(RULES)))
+    return reconciler(scene.database, cloud, ListingTurns(alive), [PROJECT], clock=scene.clock, rules=RULES, acts=acts)
 
 
 def test_due_stop_has_its_project_listed_before_it_is_decided_on(sqlite_database: Database) -> None:

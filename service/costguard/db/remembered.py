@@ -61,14 +61,6 @@ def remembers(*tables: Table) -> Callable[[_Reader[_P, _T]], _Reader[_P, _T]]:
     return made
 
 
-def change_numbers(connection: Connection, tables: Collection[Table]) -> tuple[int, ...]:
-    """Returns how often each of these tables has changed, as this transaction sees it. Raises KeyError for one whose
-    changes nobody counts.
-    """
-    numbers = {row.table_name: row.number for row in connection.execute(_NUMBERS)}
-    return tuple([numbers[table.name] for table in tables])
-
-
 def forget() -> None:
     """Drops what is remembered: the next caller reads it again."""
     with _lock:

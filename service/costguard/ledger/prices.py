@@ -79,13 +79,8 @@ def load(connection: Connection) -> tuple[Price, ...]:
     return loaded
 
 
-def mark_of(connection: Connection) -> tuple[Any, ...]:
-    """Returns what differs as soon as any price does."""
-    return tuple(connection.execute(_MARK).one())
-
-
 def _load(connection: Connection) -> tuple[Price, ...]:
-    mark = mark_of(connection)
+    mark = tuple(connection.execute(_MARK).one())
     kept = _loaded.get(connection.engine)
     if kept is not None and kept[0] == mark:
         return kept[1]

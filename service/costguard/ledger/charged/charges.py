@@ -28,7 +28,6 @@ from sqlalchemy.sql.dml import ReturningDelete
 
 from costguard.db.bulk import adding, beginning, chunks, ending, stored_rows
 from costguard.db.prepared import prepared
-from costguard.db.table_sums import TableSums
 from costguard.db.tables import UNCHARGED, charges, instances
 from costguard.db.types import Timestamp
 from costguard.ledger.accrual import attribution_of, lifetime_of, select_lifetimes, select_storage, storage_of
@@ -84,20 +83,6 @@ class ChargedSpan:
     unpriced: str
 
 
-@dataclass(frozen=True, slots=True)
-class ReadyCharges:
-    """The charges of due spans, ready to be stored: `rows` as `adding` takes them, and the daily sums that they add.
-
-    `whose` are the groups of the spans, by kind and id. `sums` are those of `change`, None until they are worked out.
-    """
-
-    entries: Sequence[ChargedSpan]
-    whose: Mapping[str, Mapping[int, SpanGroup]]
-    rows: Sequence[Any]
-    change: DailyChange
-    sums: Sequence[TableSums] | None = None
-
-
 class DueIds:
     """Spans that are due, in the order in which to charge them: 13 bytes each, for a first pass has hundreds of
     thousands.
@@ -112,11 +97,6 @@ class DueIds:
 
     def __len__(self) -> int:
         return len(self._ids)
-
-    @property
-    def days(self) -> int:
-        """The days of all of them."""
-        return sum(self._days)
 
     def __iter__(self) -> Iterator[DueId]:
         for kind, span_id, days in zip(self._kinds, self._ids, self._days, strict=True):
@@ -161,37 +141,32 @@ def _spans_of(table: Table, span_ids: list[int]) -> Select[Any]:
     return query.where(table.c.id.in_(span_ids))
 
 
-def make_ready(connection: Connection, entries: Sequence[ChargedSpan]) -> ReadyCharges:
-    """Converts the charges of these spans, and adds them up; writes nothing."""
-    change = change_of(connection)
-    whose: dict[str, Mapping[int, SpanGroup]] = {}
-    rows: list[Any] = []
-    for kind in TABLES:
-        mine = [entry for entry in entries if entry.due.kind == kind]
-        whose[kind] = {entry.due.id: _whose(entry.due) for entry in mine}
-        rows += _rows(connection, kind, mine, whose[kind], change)
-    return ReadyCharges(entries, whose, rows, change)
-
-
-def store(connection: Connection, ready: ReadyCharges) -> set[date]:
+def store(connection: Connection, entries: Sequence[ChargedSpan]) -> set[date]:
     """Replace the charges of these spans, and bring the daily sums up to date; the days that gained or lost some."""
-    lost: set[date] = set()
+    touched = {charge.day for entry in entries for charge in entry.charges}
+    change = change_of(connection)
+    rows: list[Any] = []
     for kind, table in TABLES.items():
-        mine = [entry for entry in ready.entries if entry.due.kind == kind]
+        mine = [entry for entry in entries if entry.due.kind == kind]
+        if not mine:
+            continue
+        whose = {entry.due.id: _whose(entry.due) for entry in mine}
         by_since: dict[datetime | None, list[int]] = defaultdict(list)
-        by_outcome: dict[tuple[datetime, str], list[int]] = defaultdict(list)
         for entry in mine:
             by_since[entry.since].append(entry.due.id)
-            by_outcome[entry.charged_to, entry.unpriced].append(entry.due.id)
         for since, ids in by_since.items():
-            lost |= _remove(connection, kind, ids, since, ready.whose[kind], ready.change)
+            touched |= _remove(connection, kind, ids, since, whose, change)
+        rows += _rows(connection, kind, mine, whose, change)
+        by_outcome: dict[tuple[datetime, str], list[int]] = defaultdict(list)
+        for entry in mine:
+            by_outcome[entry.charged_to, entry.unpriced].append(entry.due.id)
         for (charged_to, unpriced), ids in by_outcome.items():
             for some in chunks(ids):
                 connection.execute(*_are_charged(table, some, charged_to, unpriced))
-    with adding(connection, charges, _NAMES, ready.rows):
-        sums = ready.sums if ready.sums is not None and not lost else ready.change.sums(connection)
-    ready.change.apply(connection, sums)
-    return lost | {charge.day for entry in ready.entries for charge in entry.charges}
+    with adding(connection, charges, _NAMES, rows):
+        sums = change.sums(connection)
+    change.apply(connection, sums)
+    return touched
 
 
 @prepared
