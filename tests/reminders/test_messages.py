@@ -49,7 +49,7 @@ def test_only_one_claims_a_message(database: Database) -> None:
         assert message_rows.begin(connection, message_id, "C1", "1.0", NOW, LATER)
         assert not message_rows.begin(connection, message_id, "C1", "1.0", NOW, LATER)
         assert message_rows.waiting(connection, NOW, 10) == []
-        assert message_rows.next_try(connection) == LATER
+        assert message_rows.next_tries(connection, NOW) == (LATER, LATER)
         (stored,) = message_rows.waiting(connection, LATER, 10)
         assert (stored.status, stored.sending_at, stored.thread_ts, stored.attempts) == ("sending", NOW, "1.0", 1)
 

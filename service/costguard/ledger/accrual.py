@@ -12,7 +12,7 @@ from sqlalchemy import ColumnElement, Connection, Engine, Row, Select, Table, or
 
 from costguard.db.bulk import chunks
 from costguard.db.prepared import prepared
-from costguard.db.remembered import remembers
+from costguard.db.remembered import database_of, remembers
 from costguard.db.tables import UNCHARGED, charges, instances, lifetimes, storage_spans
 from costguard.ledger import prices, rows
 from costguard.ledger.price_book import PriceBook
@@ -268,8 +268,8 @@ _books: WeakKeyDictionary[Engine, tuple[Sequence[Price], PriceBook]] = WeakKeyDi
 
 def book_of(connection: Connection) -> PriceBook:
     """All prices that the ledger holds; made again when they changed."""
-    loaded = prices.load(connection)
-    kept = _books.get(connection.engine)
+    loaded, database = prices.load(connection), database_of(connection)
+    kept = _books.get(database)
     if kept is None or kept[0] is not loaded:
-        kept = _books[connection.engine] = loaded, PriceBook(loaded)
+        kept = _books[database] = loaded, PriceBook(loaded)
     return kept[1]

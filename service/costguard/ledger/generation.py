@@ -12,6 +12,7 @@ from sqlalchemy import Connection, delete, func, insert, inspect, select, text, 
 from sqlalchemy.exc import NotSupportedError, ProgrammingError
 
 from costguard.db.mark_file import LedgerMark
+from costguard.db.remembered import remembers
 from costguard.db.tables import (
     changes,
     events,
@@ -36,16 +37,19 @@ _WRITE = update(installation).where(installation.c.id == _ROW)  # whatever it is
 ID_GAP = 1_000_000  # more than a ledger gains between a backup and its restore
 
 
-def read(connection: Connection) -> Generation:
+def _read(connection: Connection) -> Generation:
     row = connection.execute(_INSTALLATION).one_or_none()
     if row is None:
         return Generation()
     return Generation(row.generation, row.began_at, Cause(row.cause) if row.cause else None, row.backup_at)
 
 
+read = remembers(installation)(_read)  # counted are the changes of what is read here, and not those of the mark
+
+
 def read_if_any(connection: Connection) -> Generation:
     """Reads as `read` does, of a database that may be older than its table."""
-    return read(connection) if inspect(connection).has_table(installation.name) else Generation()
+    return _read(connection) if inspect(connection).has_table(installation.name) else Generation()
 
 
 @dataclass(frozen=True, slots=True)

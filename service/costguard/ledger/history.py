@@ -51,6 +51,12 @@ def lifetimes_of(connection: Connection, accrual: Accrual, instance_id: int) -> 
     ]
 
 
+def runs_of(connection: Connection, accrual: Accrual, instance_id: int) -> list[LifetimeView]:
+    """All runs of one VM without their charges, the latest first."""
+    stored_lifetimes = spans.lifetimes_of(connection, instance_id)
+    return [_lifetime(stored, _lifetime_bill(stored, accrual), ()) for stored in stored_lifetimes]
+
+
 def storage_of(connection: Connection, accrual: Accrual, instance_id: int) -> list[StorageView]:
     """All storage of one VM with its charges, the latest first."""
     stored_spans = spans.storage_of_instance(connection, instance_id)
