@@ -215,5 +215,5 @@ def _numbers_for(connection: Connection, tables: Collection[Table]) -> tuple[int
 def _numbers_of(connection: Connection) -> dict[str, int]:
     numbers = _numbers.get(connection)
     if numbers is None:
-        numbers = _numbers[connection] = {name: number for name, number in connection.execute(_NUMBERS).all()}
+        numbers = _numbers[connection] = dict(map(tuple, connection.execute(_NUMBERS).all()))
     return numbers

@@ -97,13 +97,14 @@ def uncharged_ids(connection: Connection, table: Table, column: str = "id") -> l
     return list(connection.scalars(query))
 
 
-def uncharged_instances(connection: Connection) -> set[int]:
+@remembers(lifetimes, storage_spans)
+def uncharged_instances(connection: Connection) -> frozenset[int]:
     """VMs that have such spans."""
-    return {
+    return frozenset(
         instance_id
         for table in (lifetimes, storage_spans)
         for instance_id in uncharged_ids(connection, table, "instance_id")
-    }
+    )
 
 
 def uncharged_spans(connection: Connection) -> list[AccruingSpan]:

@@ -57,18 +57,24 @@ def _listed_price(row: Row[Any], price_id: int | None) -> Price:
 # Every page, message and pass needs all prices, and making thousands of values takes longer than the rest of a
 # message.
 _loaded: WeakKeyDictionary[Engine, tuple[tuple[int, int], tuple[Price, ...]]] = WeakKeyDictionary()
+# By transaction. Writers take turns, so that in one that writes only what it does itself changes them.
+_seen: WeakKeyDictionary[Connection, tuple[Price, ...]] = WeakKeyDictionary()
 
 
 def load(connection: Connection) -> tuple[Price, ...]:
     """Every price that ever was in force, with its id; one and the same object until they change."""
+    if (seen := _seen.get(connection)) is not None:
+        return seen
     state, database = state_of(connection, prices), database_of(connection)
     kept = _loaded.get(database)
-    if kept is not None and kept[0] == state:
-        return kept[1]
-    loaded = tuple(_price(row) for row in connection.execute(select(prices)))
-    # What a transaction that writes sees may be undone, and its number given out again.
-    if state is not None and not is_writing(connection):
-        _loaded[database] = state, loaded
+    if kept is None or kept[0] != state:
+        loaded = tuple(_price(row) for row in connection.execute(select(prices)))
+        # What a transaction that writes sees may be undone, and its number given out again.
+        if state is not None and not is_writing(connection):
+            _loaded[database] = state, loaded
+    else:
+        loaded = kept[1]
+    _seen[connection] = loaded
     return loaded
 
 
@@ -83,12 +89,14 @@ def any_stored(connection: Connection) -> bool:
 def add(connection: Connection, new: Sequence[Price], recorded_at: datetime) -> int:
     """Adds prices, and returns how many were new; a price that is stored for the same key and time stays as it is."""
     rows = [{**_row(price), "recorded_at": recorded_at} for price in new]
+    _seen.pop(connection, None)
     return upsert(connection, prices, rows, ("resource", "region", "provisioning_model", "in_force_from"), ())
 
 
 def replace(connection: Connection, price_id: int, new: Price, recorded_at: datetime) -> None:
     """Correct a stored price that never was the real one. Its charges must be made again."""
     statement = update(prices).where(prices.c.id == price_id)
+    _seen.pop(connection, None)
     connection.execute(statement.values(**_row(new), recorded_at=recorded_at))
 
 

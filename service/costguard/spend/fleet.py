@@ -70,8 +70,9 @@ def charged(connection: Connection, ids: tuple[int, ...]) -> dict[int, ChargedSu
 def _spans_of(instance_ids: list[int]) -> CompoundSelect[Any]:
     return union_all(
         *(
-            select(spans.c.id, spans.c.instance_id, _is_running(spans), literal(spans is storage_spans))
-            .where(spans.c.instance_id.in_(instance_ids))
+            select(spans.c.id, spans.c.instance_id, _is_running(spans), literal(spans is storage_spans)).where(
+                spans.c.instance_id.in_(instance_ids)
+            )
             for spans in (lifetimes, storage_spans)
         )
     )
@@ -102,8 +103,7 @@ def _gaps(instance_ids: list[int]) -> CompoundSelect[Any]:
                 _is_running(spans),
                 literal(spans is storage_spans).label("is_storage"),
                 spans.c.started_at.label("started_at"),
-            )
-            .where(spans.c.instance_id.in_(instance_ids), spans.c.unpriced != "")
+            ).where(spans.c.instance_id.in_(instance_ids), spans.c.unpriced != "")
             for spans in (lifetimes, storage_spans)
         )
     )

@@ -11,7 +11,7 @@ from sqlalchemy import Connection, Row, Select, and_, delete, select
 
 from costguard.db.bulk import chunks
 from costguard.db.prepared import prepared
-from costguard.db.remembered import MOST_AT_ONCE, remembers, remembers_each
+from costguard.db.remembered import MOST_AT_ONCE, remembers_each
 from costguard.db.tables import instances, lifetimes, utilisation
 from costguard.db.types import storable
 from costguard.db.upsert import upsert
@@ -81,25 +81,30 @@ def _running(project: str) -> Select[Any]:
 
 def of_project(connection: Connection, project: str) -> dict[int, Measured]:
     """All rows of the project, by instance: also those of runs that have ended since."""
-    query = _query().where(instances.c.project == project)
-    return {row.instance_id: _measured(row) for row in connection.execute(query)}
+    return {row.instance_id: _measured(row) for row in connection.execute(*_of_project(project))}
+
+
+@prepared
+def _of_project(project: str) -> Select[Any]:
+    return _query().where(instances.c.project == project)
 
 
 def of_instances(connection: Connection, ids: Collection[int], now: datetime) -> dict[int, Measured]:
     """Returns the measurements of these instances that are still good at `now`; each is of the run that began at its
     `run_started_at`.
     """
-    measured = _measured_of(connection, tuple(ids))
+    measured = _measured_of(connection, ids)
     return {instance_id: one for instance_id, one in measured.items() if one.good_until >= now}
 
 
-@remembers(utilisation)
-def _measured_of(connection: Connection, ids: tuple[int, ...]) -> dict[int, Measured]:
-    return {
-        row.instance_id: _measured(row)
-        for chunk in chunks(ids)
-        for row in connection.execute(_query().where(utilisation.c.instance_id.in_(chunk)))
-    }
+@remembers_each(utilisation)
+def _measured_of(connection: Connection, ids: Collection[int]) -> dict[int, Measured]:
+    return {row.instance_id: _measured(row) for chunk in chunks(ids) for row in connection.execute(*_of_ids(chunk))}
+
+
+@prepared
+def _of_ids(ids: list[int]) -> Select[Any]:
+    return _query().where(utilisation.c.instance_id.in_(ids))
 
 
 def idle_runs(connection: Connection, now: datetime, ids: Collection[int] | None = None) -> dict[InstanceKey, Evidence]:
