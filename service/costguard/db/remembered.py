@@ -62,11 +62,10 @@ def remembers(*tables: Table) -> Callable[[_Reader[_P, _T]], _Reader[_P, _T]]:
 
 
 def remembers_each(*tables: Table) -> Callable[[_ReaderOfEach[_Key, _T]], _ReaderOfEach[_Key, _T]]:
-    """Makes a reading of these tables by keys one that is remembered for each key.
+    """Makes a reading of these tables by keys, which returns the answers of those that have one, remember each key.
 
-    The reading returns the answers of those keys that have one. It is called with the keys that nobody asked for since
-    the tables were last changed, so that one message after the other, or a message and the look before it, read the
-    same VM once.
+    It is called with those keys alone that nobody asked for since the tables were last changed. So a message, its edit
+    and the look before them read their VM once.
     """
 
     def made(read: _ReaderOfEach[_Key, _T]) -> _ReaderOfEach[_Key, _T]:
@@ -96,8 +95,8 @@ def remembers_each(*tables: Table) -> Callable[[_ReaderOfEach[_Key, _T]], _Reade
 
 
 def state_of(connection: Connection, table: Table) -> tuple[int, int] | None:
-    """Returns what changes with each change of the table, for those who keep more than is remembered here, in
-    transactions that write as well; None where nobody counts its changes.
+    """Returns the state of the table, in transactions that write as well, for modules that keep by themselves what was
+    made of it; None where nobody counts its changes.
     """
     if is_writing(connection):
         number = connection.scalar(*_number(table.name))
@@ -115,13 +114,13 @@ def forget() -> None:
 
 
 def are_of_one_database(writer: Engine, reader: Engine) -> None:
-    """Lets what readers and writers of a database keep be one and the same."""
+    """Lets readers and writers of a database share what is kept by `database_of`."""
     if reader is not writer:
         _writers[reader] = writer
 
 
 def database_of(connection: Connection) -> Engine:
-    """Returns the engine that stands for the database in what is kept: of readers that of its writers."""
+    """Returns the engine under which something of this database is kept: of readers, too, that of its writers."""
     return _writers.get(connection.engine, connection.engine)
 
 
@@ -134,7 +133,7 @@ def is_writing(connection: Connection) -> bool:
     return bool(connection.info.get(_WRITING, True))
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class _Kept:
     numbers: tuple[int, ...]  # of the tables, when it was read
     answer: Any

@@ -153,14 +153,17 @@ def _stored_spot(span_ids: list[int]) -> Select[Any]:
 
 @contextmanager
 def following(
-    connection: Connection, spans: Table, span_ids: Collection[int], become: Mapping[int, SpanGroup]
+    connection: Connection, spans: Table, span_ids: Collection[int], become: Mapping[int, SpanGroup] | None = None
 ) -> Iterator[None]:
-    """The daily sums follow what the block changes of these spans: whose they are. `become` says what becomes of them,
-    as far as it is known: of spans that stay whose they are no charge is read.
+    """The daily sums follow what the block changes of these spans: whose they are.
+
+    `become` has, where that is known already, whose they are after the block: of those that stay whose they are no
+    charge is read.
     """
     kind = LIFETIME if spans is lifetimes else STORAGE
     before = _whose(connection, spans, span_ids)
-    moving = [span_id for span_id, whose in before.items() if become.get(span_id) != whose]
+    known = become or {}
+    moving = [span_id for span_id, whose in before.items() if known.get(span_id) != whose]
     if not moving:
         yield
         return
