@@ -8,7 +8,7 @@ import typer.main
 from tests.built_commands import build_once
 
 from costguard.cli.app import app
-from costguard.main.vm_tools import vm_tools
+from costguard.jobs.act.attempts.vm_tools import vm_tools
 from costguard_vm.bundle import bundle
 
 build_once()

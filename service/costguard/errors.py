@@ -125,26 +125,44 @@ class CloudError(CostguardError):
 
     retry_after = 0.0
     refusal = ""
+    _code = "bad_answer"
+
+    @property
+    def code(self) -> str:
+        """The short, stable word under which it is counted: of a denial, its kind."""
+        return self._code
 
 
 class CredentialsRefused(CloudError):
     """The credentials are expired, revoked or absent."""
 
+    _code = "credentials"
+
 
 class PermissionDenied(CloudError):
     """The service account may not do this in this project."""
+
+    @property
+    def code(self) -> str:
+        return self.refusal or "permission"
 
 
 class NotFound(CloudError):
     """There is no such project, zone or instance."""
 
+    _code = "not_found"
+
 
 class RateLimited(CloudError):
     """Google's quota for API calls is used up for the moment."""
 
+    _code = "rate_limit"
+
 
 class CloudUnavailable(CloudError):
     """No answer, a 5xx answer or a broken connection."""
+
+    _code = "unavailable"
 
 
 class KeptByAnother(CloudError):

@@ -13,17 +13,18 @@ from tests.api.rows import NOW
 from tests.fakes import HandClock
 from tests.slack.samples import CARD
 
-from costguard.access import people, requests
+from costguard.access import people
 from costguard.access.rules import Access, Rules
 from costguard.db.transaction import Database
 from costguard.events import audit_log
 from costguard.events.audit_log import StoredEvent
+from costguard.messages import outbox_rows
 from costguard.messages.clicks import InteractionHandler
 from costguard.model.delivery.interaction import ButtonClick, SlashCommand
 from costguard.model.delivery.message import Button, Content, Posted, VmCard
 from costguard.model.delivery.person import AccountLookup, Person
 from costguard.model.reminder import Request, RequestKind, Subject, SubjectKind, Team
-from costguard.reminders import message_rows
+from costguard.reminders import request_rows
 
 ADA = "ada@lab.example"
 RULES = Rules(
@@ -127,12 +128,12 @@ class SlackHandlers:
     @property
     def open(self) -> list[Request]:
         with self.database.read() as connection:
-            return [request for _, request in requests.open_requests(connection)]
+            return [request for _, request in request_rows.open_requests(connection)]
 
     @property
     def ephemerals(self) -> list[str]:
         with self.database.read() as connection:
-            waiting = message_rows.waiting(connection, NOW + timedelta(days=99), 100)
+            waiting = outbox_rows.waiting(connection, NOW + timedelta(days=99), 100)
         assert all(reply.kind == "ephemeral" for reply in waiting)
         return [str(reply.data["text"]) for reply in waiting]
 

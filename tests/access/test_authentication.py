@@ -14,7 +14,7 @@ from sqlalchemy import select
 from tests.api import rows
 from tests.authenticators import SEAL, begin_session, is_good, make_principal, redeem
 
-from costguard.access import requests, sessions, token_rows
+from costguard.access import sessions, token_rows
 from costguard.access.authentication import Authenticator
 from costguard.access.links import make_link
 from costguard.access.rules import Access
@@ -27,6 +27,7 @@ from costguard.errors import Conflict, Forbidden, Invalid, Missing, SignInRefuse
 from costguard.events import audit_log
 from costguard.model.access import PERMISSIONS, Credentials, Permission, Principal, Role, Stranger, Via
 from costguard.model.reminder import Request, RequestKind, Subject, SubjectKind
+from costguard.reminders import request_rows
 
 ANA, EVE, ROOT = "ana@lab.example", "eve@lab.example", "root@localhost"
 ACCESS = Access(viewers=frozenset({"@lab.example"}), operators=frozenset({ANA}), admins=frozenset({"ada@lab.example"}))
@@ -263,11 +264,11 @@ def test_what_a_revoked_token_asked_for_is_not_carried_out(house: House) -> None
         for token in tokens:
             authority = replace(ana.authority, token_id=token.id)
             ask = Request(token.name, RequestKind.STOP, subject, ANA, "", "api", NOW, authority=authority)
-            assert requests.add(connection, ask)
+            assert request_rows.add(connection, ask)
     house.office.revoke(tokens[0].id, ana)
     with house.database.read() as connection:
-        assert [request.key for _, request in requests.open_requests(connection)] == ["laptop"]
-        refused = requests.of_key(connection, "ci")
+        assert [request.key for _, request in request_rows.open_requests(connection)] == ["laptop"]
+        refused = request_rows.of_key(connection, "ci")
     assert refused is not None
     assert refused.status == "refused"
     assert f"was revoked by {ANA}" in refused.outcome

@@ -162,4 +162,4 @@ def test_nothing_else_asks_google_to_stop_or_delete_a_vm() -> None:
         and (len(node.args) == 4 or any(isinstance(arg, ast.Starred) for arg in node.args))
         and not (isinstance(node.func.value, ast.Name) and node.func.value.id == "ending_vms")
     }
-    assert callers == {"actions/ending_vms.py", "actions/pacing.py", "gce/client.py"}
+    assert callers == {"actions/ending_vms.py", "jobs/act/pacing.py", "gce/client.py"}

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tests.waiting import until
 
-from costguard.main.vm_tools import vm_tools
+from costguard.jobs.act.attempts.vm_tools import vm_tools
 
 KEY, SECRET = "AKIAEXAMPLEKEY", "an-example-of-a-secret-key"
 # The server writes an upload under such a name next to its object, and renames it when it is whole.

@@ -12,7 +12,7 @@ from tests.agent.fake_guard import Event, FakeGuard
 from tests.agent.vm import Vm
 from tests.waiting import until
 
-from costguard.main.vm_tools import vm_tools
+from costguard.jobs.act.attempts.vm_tools import vm_tools
 from costguard_vm.agent.events import Spool
 from costguard_vm.agent.settings import AttemptSettings
 from costguard_vm.agent.transfers.tool import ToolFinder

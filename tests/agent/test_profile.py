@@ -14,7 +14,7 @@ import pytest
 from tests.agent.fake_guard import Event, FakeGuard
 from tests.agent.vm import Vm
 
-from costguard.main.vm_tools import vm_tools
+from costguard.jobs.act.attempts.vm_tools import vm_tools
 from costguard_vm.agent.settings import AttemptSettings
 from costguard_vm.agent.transfers.tool import ToolFinder
 from costguard_vm.agent.watch.profile_watch import (

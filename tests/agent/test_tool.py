@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from tests.agent.fake_guard import FakeGuard
 
-from costguard.main.vm_tools import vm_tools
+from costguard.jobs.act.attempts.vm_tools import vm_tools
 from costguard_vm.agent.failures import TransferFailed
 from costguard_vm.agent.settings import AttemptSettings
 from costguard_vm.agent.transfers.tool import ToolFinder

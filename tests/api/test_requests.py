@@ -15,7 +15,6 @@ from tests.api.rows import NOW
 from tests.authenticators import FixedAuthenticator, make_principal
 from tests.fakes import HandClock
 
-from costguard.access import requests
 from costguard.access.rules import Rules
 from costguard.access.tokens import NewToken, TokenService
 from costguard.api.app import create_app
@@ -25,6 +24,7 @@ from costguard.events import audit_log
 from costguard.model.access import Permission, Principal, Role, Via
 from costguard.model.keeper import KeeperKind
 from costguard.model.reminder import Request, RequestKind, Subject, SubjectKind
+from costguard.reminders import request_rows
 
 MASTER = make_principal()
 OWNER = make_principal(Role.OPERATOR, ADA, Via.TOKEN, is_granted=False)
@@ -64,7 +64,7 @@ class Api:
     @property
     def open(self) -> list[Request]:
         with self.database.read() as connection:
-            return [request for _, request in requests.open_requests(connection)]
+            return [request for _, request in request_rows.open_requests(connection)]
 
     @property
     def event_texts(self) -> list[str]:
@@ -102,7 +102,7 @@ def test_a_keep_is_stored_as_a_press_is_and_followed(api: Api) -> None:
     assert stored == expected
     assert (api.event_texts, api.woken) == ([f"{ADA} asked to keep trainer: still busy."], [True])
     with api.database.write() as connection:
-        requests.settle(connection, 1, "refused", "It was kept 3 times already.", NOW)
+        request_rows.settle(connection, 1, "refused", "It was kept 3 times already.", NOW)
     client = api.client(VIEWER)
     followed = client.get(request["links"]["self"]).json()["request"]
     assert (followed["status"], followed["outcome"]) == ("refused", "It was kept 3 times already.")
@@ -122,7 +122,7 @@ def test_a_key_asks_once(api: Api) -> None:
     assert (taken.status_code, taken.json()["type"]) == (409, "/problems/key-taken")
     assert api.post("stop", who=ADMIN, key="k").status_code == 202, "keys of one person mean nothing to another"
     with api.database.write() as connection:
-        requests.settle(connection, 1, "done", "trainer was stopped.", NOW)
+        request_rows.settle(connection, 1, "done", "trainer was stopped.", NOW)
         over = lifetimes.update().where(lifetimes.c.id == subject.lifetime_id)
         connection.execute(over.values(ended_at=NOW, end_reason="stopped"))
     assert api.post("stop", key="k").json()["request"]["outcome"] == "trainer was stopped."

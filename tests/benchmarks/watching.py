@@ -22,7 +22,7 @@ from tests.agent.fake_metadata import metadata_server
 from tests.agent.vm import Vm
 from tests.benchmarks.measure import Measured
 
-from costguard.main.vm_tools import vm_tools
+from costguard.jobs.act.attempts.vm_tools import vm_tools
 from costguard_vm.agent.watch.process_watch import TREE_S, ProcessWatch
 from costguard_vm.bundle import bundle
 

@@ -127,4 +127,4 @@ def test_read_events_shows_a_table_to_people(tmp_path: Path) -> None:
 def test_read_events_names_a_folder_without_entries(tmp_path: Path) -> None:
     """The error says what the folder lacks."""
     outcome = CliRunner().invoke(app, ["read", "events", str(tmp_path)])
-    assert "has no *.json files" in str(outcome.exception)
+    assert "has no *.json, *.jsonl or *.ndjson files" in str(outcome.exception)

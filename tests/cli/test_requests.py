@@ -10,11 +10,11 @@ from tests.api import rows
 from tests.api.rows import NOW
 from tests.cli.conftest import Run
 
-from costguard.access import requests
 from costguard.cli.requests import follow
 from costguard.cli.server import ServerClient
 from costguard.db.transaction import Database
 from costguard.errors import CostguardError, ServerUnreachable
+from costguard.reminders import request_rows
 
 ANA = {"COSTGUARD_OWNER": "ana@lab.example"}
 
@@ -39,7 +39,7 @@ def test_a_vm_is_asked_about_as_it_was_seen(fleet: Database, run: Run) -> None:
         done = run(*command, **ANA)
         assert (done.returncode, said in done.stdout) == (0, True), done.stderr
     with fleet.read() as connection:
-        stored = [request for _, request in requests.open_requests(connection)]
+        stored = [request for _, request in request_rows.open_requests(connection)]
     assert [(one.kind.value, one.via, one.by) for one in stored] == [
         (verb, "cli", "ana@lab.example") for verb in ("stop", "keep", "disown")
     ]
@@ -66,7 +66,7 @@ def test_a_vm_that_another_keeps_is_not_stopped_from_a_terminal(fleet: Database,
     assert "Instead, stop its whole node pool with" in said
     assert "Ask one of them" not in said
     with fleet.read() as connection:
-        assert list(requests.open_requests(connection)) == []
+        assert list(request_rows.open_requests(connection)) == []
 
 
 class Answers(ServerClient):

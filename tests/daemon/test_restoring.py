@@ -14,7 +14,7 @@ from tests.messages.outbox_setup import Place
 from tests.reminders.execute_setup import Scene
 from tests.reminders.last_check_setup import ROOT, judged_at
 
-from costguard.access import people, requests
+from costguard.access import people
 from costguard.daemon import restoring
 from costguard.db.tables import messages as message_rows
 from costguard.db.transaction import Database
@@ -25,7 +25,7 @@ from costguard.model.generation import Cause
 from costguard.model.instance import InstanceKey, Status
 from costguard.model.reminder import RequestKind
 from costguard.reminders import message_rows as messages
-from costguard.reminders import stop_rows
+from costguard.reminders import request_rows, stop_rows
 from costguard.reminders.stops import new_stop
 
 
@@ -37,8 +37,8 @@ def test_a_stop_that_somebody_asked_for_before_the_backup_is_refused(database: D
     _restored(database)
     assert wanted.id is not None
     with database.read() as connection:
-        stored = requests.read(connection, wanted.id)
-        assert requests.open_requests(connection) == []
+        stored = request_rows.read(connection, wanted.id)
+        assert request_rows.open_requests(connection) == []
     assert stored is not None
     assert stored.status == "refused"
     assert "Ask again" in stored.outcome

@@ -204,7 +204,7 @@ def test_each_key_is_asked_for_once_until_its_table_changes(database: Database, 
 
 
 def test_answers_of_each_key_are_the_readers_own(database: Database) -> None:
-    """Who adds to them adds to no other reader's, and what a transaction that is undone read is not kept."""
+    """A reader that adds to them changes no other reader's, and what a transaction that is undone read is not kept."""
     owners = _Owners()
     owners.in_a_look(database, "ada")["ada"] = 9
     assert owners.in_a_look(database, "ada") == {}

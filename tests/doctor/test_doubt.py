@@ -14,8 +14,8 @@ from tests.doctor.setup import GOOGLE, PROJECTS, SLACK, SUBSCRIPTION, TABLE, TRA
 
 from costguard.doctor.finding import CheckState, NotAnswered, Topic
 from costguard.doctor.google_checks import enabled
+from costguard.doctor.questions import Questions, attempt
 from costguard.errors import PermissionDenied
-from costguard.main.google_setup import Questions, attempt
 
 PROJECT = PROJECTS[1]
 # Each question by its path, and the lines that rest on its answer: a topic, and where; "" is anywhere.

@@ -8,11 +8,12 @@ from datetime import UTC, datetime
 
 from tests.gce.conftest import Waits
 
+from costguard.doctor.ask_google import GoogleSetup
 from costguard.doctor.examine import SetupPlan
 from costguard.doctor.finding import CheckState, Finding
 from costguard.doctor.permissions import Feature
+from costguard.doctor.questions import Questions
 from costguard.gce.asking import SetupQuestions
-from costguard.main.google_setup import GoogleSetup, Questions
 from costguard_sandbox.clock import ManualClock
 from costguard_sandbox.server import running
 from costguard_sandbox.world import World

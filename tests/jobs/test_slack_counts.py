@@ -17,9 +17,9 @@ from costguard.access.rules import Rules
 from costguard.messages.job_update import CardComposer
 from costguard.messages.notification import NotificationComposer, NotificationWatch
 from costguard.messages.outbox import Composed, Outbox, Withdrawn
+from costguard.messages.outbox_rows import StoredMessage as Stored
 from costguard.model.job import JobState
 from costguard.model.reminder import Team
-from costguard.reminders.message_rows import StoredMessage as Stored
 from costguard.slack.client import SlackNotifier
 from costguard_sandbox.clock import ManualClock
 from costguard_sandbox.server import running

@@ -25,6 +25,7 @@ from costguard.messages.announcing import JobEvent
 from costguard.messages.job_update import JobSnapshot
 from costguard.messages.notification import NotificationComposer
 from costguard.messages.outbox import Composed
+from costguard.messages.outbox_rows import StoredMessage
 from costguard.messages.sweep_update import SweepEvent
 from costguard.model.attempt import AgentState, AttemptState, Interruption, Notice, Outcome
 from costguard.model.budget import Budget, Period, Scope
@@ -35,7 +36,6 @@ from costguard.model.job import JobState
 from costguard.model.money import Money
 from costguard.model.reported.hang import Hang
 from costguard.model.sweep import SweepState
-from costguard.reminders.message_rows import StoredMessage
 from costguard.sweeps import listing
 from costguard.sweeps.listing import SweepOverview
 

@@ -16,12 +16,13 @@ from costguard.db import tables
 from costguard.db.transaction import Database
 from costguard.events import audit_log
 from costguard.messages.outbox import Composed, Outbox, Withdrawn
+from costguard.messages.outbox_rows import StoredMessage
 from costguard.messages.slack_health import OutboxTrouble, trouble_of
 from costguard.model.delivery.message import Content, EphemeralContent, Posted
 from costguard.model.delivery.person import Person
 from costguard.model.reminder import Subject, SubjectKind, Target
 from costguard.reminders import message_rows
-from costguard.reminders.message_rows import NewMessage, StoredMessage
+from costguard.reminders.message_rows import NewMessage
 
 ADA = Person("U0ADA", "ada@lab.example", "Ada", "Europe/Madrid")
 MOMENT = timedelta(milliseconds=100)

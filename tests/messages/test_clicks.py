@@ -14,17 +14,18 @@ from tests.access.access_setup import ADA, NAMES, SlackHandlers, press, user_id
 from tests.api.rows import NOW
 from tests.jobs import job_rows as stored_jobs
 
-from costguard.access import people, requests
+from costguard.access import people
 from costguard.db.lease import Lease
 from costguard.db.tables import lifetimes
 from costguard.db.transaction import Database
 from costguard.errors import SlackUnavailable, StoreError
 from costguard.jobs.rows import job_rows
+from costguard.messages import outbox_rows
 from costguard.model.delivery.interaction import JobChoice, JobClick
 from costguard.model.delivery.message import EphemeralContent
 from costguard.model.delivery.person import Membership, Person
 from costguard.model.reminder import Request, RequestKind, Subject, SubjectKind
-from costguard.reminders import message_rows
+from costguard.reminders import request_rows
 
 
 @pytest.fixture
@@ -144,7 +145,7 @@ def test_a_refusal_is_ephemeral_in_the_channel_of_the_click(office: SlackHandler
     for _ in range(2):
         office.handler.click(press(subject, "vic", thread_ts="0.9"))
     with office.database.read() as connection:
-        (waiting,) = message_rows.waiting(connection, NOW, 10)
+        (waiting,) = outbox_rows.waiting(connection, NOW, 10)
     assert waiting.address == "U0VIC"
     assert (waiting.data["channel"], waiting.data["thread_ts"]) == ("C0GPU", "0.9")
     assert waiting.data["text"] == f"Only {ADA}, an operator of team vision or an admin can stop trainer-7."
@@ -184,7 +185,7 @@ def test_a_repeat_after_all_was_done_says_nothing(office: SlackHandlers) -> None
     subject = office.running()
     office.handler.click(press(subject))
     with office.database.write() as connection:
-        requests.settle(connection, office.open[0].id, "done", "It was stopped.", NOW)
+        request_rows.settle(connection, office.open[0].id, "done", "It was stopped.", NOW)
         connection.execute(update(lifetimes).values(ended_at=NOW, end_reason="stopped"))
     office.handler.click(press(subject))
     assert (office.open, office.ephemerals, len(office.events)) == ([], [], 1)

@@ -15,16 +15,16 @@ from tests.reminders import reminder_rows
 from costguard.access.rules import Rules
 from costguard.db import tables
 from costguard.db.transaction import Database
+from costguard.messages import outbox_rows
 from costguard.messages.digest import DigestComposer, DigestWatch
 from costguard.messages.digest_schedule import DigestRule
 from costguard.messages.outbox import Composed, Withdrawn
+from costguard.messages.outbox_rows import StoredMessage
 from costguard.model.budget import Budget, Period, Scope
 from costguard.model.delivery.message import DigestContent, DigestLine
 from costguard.model.money import Money
 from costguard.model.preset import Match, Preset
 from costguard.model.reminder import Team
-from costguard.reminders import message_rows
-from costguard.reminders.message_rows import StoredMessage
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 RULE = DigestRule(time(9), time(9), 0, "UTC")  # NOW is noon on a Friday
@@ -42,7 +42,7 @@ def watch(database: Database, clock: HandClock, channel: str = "#gpus") -> Diges
 def stored(database: Database) -> list[StoredMessage]:
     """Returns messages, the latest intended first."""
     with database.read() as connection:
-        return message_rows.waiting(connection, NOW + 99 * DAY, 100)[::-1]
+        return outbox_rows.waiting(connection, NOW + 99 * DAY, 100)[::-1]
 
 
 def composed(database: Database, rules: Rules = RULES, weekly: bool = False, now: datetime = NOW) -> DigestContent:
@@ -119,7 +119,7 @@ def test_one_that_was_withdrawn_is_not_meant_again(database: Database) -> None:
         rows.project(connection)
     watch(database, HandClock(NOW)).intend()
     with database.write() as connection:
-        message_rows.withdraw(connection, stored(database)[0].id, "too late")
+        outbox_rows.withdraw(connection, stored(database)[0].id, "too late")
     assert watch(database, HandClock(NOW)).intend() == []
 
 

@@ -13,11 +13,11 @@ from tests.reminders.test_report import DAY, HOUR, RULES, STOPS, ran, reminded, 
 
 from costguard.access.rules import Rules
 from costguard.db.transaction import Database
+from costguard.messages import outbox_rows
 from costguard.messages.first_report import FirstReportComposer, FirstReportWatch
 from costguard.messages.outbox import Composed, Withdrawn
+from costguard.messages.outbox_rows import StoredMessage
 from costguard.model.delivery.message import ReportContent
-from costguard.reminders import message_rows
-from costguard.reminders.message_rows import StoredMessage
 
 CONTACT = replace(RULES, contact="ana@lab.example")
 
@@ -50,7 +50,7 @@ def test_it_is_intended_once_a_day_after_watching_began(database: Database) -> N
     (message,) = stored(database)
     assert (message.kind, message.address, message.status) == ("report", "ana@lab.example", "intended")
     with database.write() as connection:
-        message_rows.withdraw(connection, message.id, "too late")
+        outbox_rows.withdraw(connection, message.id, "too late")
     assert not intended(database)
 
 

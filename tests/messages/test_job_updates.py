@@ -18,19 +18,18 @@ from costguard.events import audit_log
 from costguard.jobs.rows import agent_rows, attempts
 from costguard.jobs.rows import job_rows as jobs
 from costguard.jobs.rows.recovery import interruptions
-from costguard.messages import message_log
+from costguard.messages import message_log, outbox_rows
 from costguard.messages.job_update import CardComposer
 from costguard.messages.message_log import MessageFilters
 from costguard.messages.notification import NotificationComposer, NotificationWatch
 from costguard.messages.outbox import Composed, Outbox, Withdrawn
+from costguard.messages.outbox_rows import StoredMessage
 from costguard.model.attempt import AgentState, AttemptState, Interruption, Notice, Outcome
 from costguard.model.delivery.message import NotificationContent
 from costguard.model.delivery.person import Person
 from costguard.model.job import JobKind, JobState
 from costguard.model.money import Money
 from costguard.model.reminder import Team
-from costguard.reminders import message_rows
-from costguard.reminders.message_rows import StoredMessage
 
 ADA = Person("U0ADA", "ada@lab.example", "Ada", "Europe/Madrid")
 ADAS = "D-U0ADA"
@@ -151,7 +150,7 @@ def test_the_card_is_edited_until_the_job_is_over(office: JobMessages) -> None:
     assert content(card).title == "resnet has failed"
     assert content(card).output == "step 11999\nstep 12000"
     with office.database.read() as connection:
-        assert message_rows.live(connection) == []
+        assert outbox_rows.live(connection) == []
 
 
 def test_a_failure_is_told_to_the_owner_and_in_the_teams_channel(office: JobMessages) -> None:

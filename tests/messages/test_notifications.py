@@ -12,15 +12,15 @@ from tests.fakes import HandClock
 from costguard.access.rules import Rules
 from costguard.daemon import restoring
 from costguard.db.transaction import Database
+from costguard.messages import outbox_rows
 from costguard.messages.notification import NotificationComposer, NotificationWatch
 from costguard.messages.outbox import Composed, Withdrawn
+from costguard.messages.outbox_rows import StoredMessage
 from costguard.model.budget import Budget, Period, Scope
 from costguard.model.delivery.message import NotificationContent
 from costguard.model.generation import Cause
 from costguard.model.money import Money
 from costguard.model.reminder import Team
-from costguard.reminders import message_rows
-from costguard.reminders.message_rows import StoredMessage
 from costguard.spend.budgets import BudgetWatch
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
@@ -40,7 +40,7 @@ def intend(database: Database, rules: Rules = RULES, later: timedelta = timedelt
 def stored(database: Database) -> list[StoredMessage]:
     """Returns messages in the order in which they were intended."""
     with database.read() as connection:
-        return message_rows.waiting(connection, NOW + DAY, 100)
+        return outbox_rows.waiting(connection, NOW + DAY, 100)
 
 
 def composed(database: Database, later: timedelta = timedelta(), rules: Rules = RULES) -> NotificationContent:

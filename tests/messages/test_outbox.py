@@ -10,9 +10,9 @@ from tests.messages.outbox_setup import ADA, Place
 from costguard.access import people
 from costguard.db.transaction import Database
 from costguard.messages.outbox import Composed, Withdrawn
+from costguard.messages.outbox_rows import StoredMessage
 from costguard.model.delivery.person import AccountLookup, Person
 from costguard.model.reminder import Target
-from costguard.reminders.message_rows import StoredMessage
 
 DAY = timedelta(days=1)
 SECOND = timedelta(seconds=1)

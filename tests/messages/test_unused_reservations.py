@@ -16,12 +16,12 @@ from costguard.db.transaction import Database
 from costguard.ledger.owner import OwnerRules
 from costguard.ledger.price_book import PriceBook
 from costguard.messages.outbox import Composed, Withdrawn
+from costguard.messages.outbox_rows import StoredMessage
 from costguard.messages.unused_reservations import ReservationComposer, ReservationWatch
 from costguard.model.delivery.message import ReportContent
 from costguard.model.instance import ProvisioningModel, Shape
 from costguard.model.observation import LooseKind, LooseListing, LooseThing
 from costguard.model.price import Price, PriceKey, Unit
-from costguard.reminders.message_rows import StoredMessage
 from costguard.slack.render import render
 from costguard.spend.loose.memory import LooseAnswer
 from costguard.spend.loose.report import LooseReport, report_of

@@ -31,6 +31,7 @@ ROOMS = {
     "limits",
     "prices",
     "profiles",
+    "progress",
     "queues",
     "recovery",
     "refusals",

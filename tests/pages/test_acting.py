@@ -13,11 +13,11 @@ from tests.authenticators import signed_in
 from tests.pages import story
 from tests.pages.html import Page, page_of, tidy
 
-from costguard.access import requests
 from costguard.access.rules import Rules
 from costguard.db.transaction import Database
 from costguard.model.access import Role
 from costguard.model.reminder import Request, Team
+from costguard.reminders import request_rows
 
 ADA, BOB = "ada@lab.example", "bob@lab.example"
 CSRF = {"csrf": "the page's own"}
@@ -41,7 +41,7 @@ def acts(page: Page) -> set[str]:
 
 def stored(database: Database) -> list[Request]:
     with database.read() as connection:
-        return [request for _, request in requests.open_requests(connection)]
+        return [request for _, request in request_rows.open_requests(connection)]
 
 
 @pytest.mark.parametrize(

@@ -11,9 +11,7 @@ from tests.builders import PROJECT, at, observation, operation, seen
 from tests.crashing import CrashPoint
 from tests.fakes import FakeActuator, FakeCloud, FakeVm, HandClock
 
-from costguard.access import requests
-from costguard.db.tables import lifetimes, messages
-from costguard.db.tables import requests as request_rows
+from costguard.db.tables import lifetimes, messages, requests
 from costguard.db.transaction import Database
 from costguard.events import audit_log
 from costguard.ledger import fleet_rows
@@ -24,7 +22,7 @@ from costguard.model.action import StopInstance
 from costguard.model.instance import InstanceKey, Status
 from costguard.model.observation import Sighting
 from costguard.model.reminder import Request, RequestKind, Subject, SubjectKind
-from costguard.reminders import stop_rows
+from costguard.reminders import request_rows, stop_rows
 from costguard.reminders.execute import LiveExecutor
 from costguard.reminders.stop_case import StopCase, StopHold
 from costguard.reminders.stop_rows import StopRecord
@@ -109,9 +107,9 @@ class Scene:
         }
         wanted = Request(**{**values, **given})
         with self.database.write() as connection:
-            assert requests.add(connection, wanted)
+            assert request_rows.add(connection, wanted)
         with self.database.read() as connection:
-            return next(request for _, request in requests.open_requests(connection) if request.key == wanted.key)
+            return next(request for _, request in request_rows.open_requests(connection) if request.key == wanted.key)
 
     def stop_by_ana(self, subject: Subject, number: int = 1, **given: Any) -> StopInstance:
         request = given.get("request") or self.ask(subject)
@@ -133,7 +131,7 @@ class Scene:
     def requests(self) -> list[tuple[str, str]]:
         """Status and outcome of all."""
         with self.database.read() as connection:
-            query = select(request_rows.c.status, request_rows.c.outcome).order_by(request_rows.c.id)
+            query = select(requests.c.status, requests.c.outcome).order_by(requests.c.id)
             return [(row.status, row.outcome) for row in connection.execute(query)]
 
     def ephemerals(self) -> list[tuple[str, str]]:

@@ -10,13 +10,13 @@ from tests.fakes import FakeVm
 from tests.reminders.execute_setup import ANA, FragileActuator, Scene
 from tests.reminders.last_check_setup import Judged
 
-from costguard.access import requests
 from costguard.db.transaction import Database
 from costguard.errors import CloudUnavailable
 from costguard.ledger import answers
 from costguard.model.action import StopInstance, StopOutcome
 from costguard.model.instance import Shape, Status
 from costguard.model.reminder import Keep, RequestKind, Subject
+from costguard.reminders import request_rows
 from costguard.reminders.stop_case import ByTheRules
 
 CPU = Shape("n2-standard-4", 4, 16384)
@@ -133,4 +133,4 @@ def _keep(scene: Scene, subject: Subject) -> None:
     with scene.database.write() as connection:
         keep = Keep(subject, scene.clock.now() + timedelta(hours=4), ANA, scene.clock.now())
         answers.add_keep(connection, keep, request.id)
-        requests.settle(connection, request.id, "done", "kept", scene.clock.now())
+        request_rows.settle(connection, request.id, "done", "kept", scene.clock.now())

@@ -18,7 +18,6 @@ from tests.reminders.execute_setup import ANA, BELONGING, Scene
 from tests.reminders.last_check_setup import FREE, PRESET, ROOT, RULES, Judged, scene_of
 from tests.reminders.reminder_rows import stop as stop_row
 
-from costguard.access import requests
 from costguard.access.rules import Protection, Rules
 from costguard.db.tables import projects
 from costguard.db.transaction import Database
@@ -30,7 +29,7 @@ from costguard.model.instance import InstanceKey
 from costguard.model.preset import OTHER
 from costguard.model.reminder import Enforcement, Keep, RequestKind
 from costguard.model.utilisation import IdleState
-from costguard.reminders import gather
+from costguard.reminders import gather, request_rows
 from costguard.reminders.enforcement import rule_text
 
 MOMENTS = ("10:20", "10:45", "11:20", "11:50", "12:30")
@@ -64,7 +63,7 @@ class Life:
             with judged.scene.database.write() as connection:
                 assert request.id is not None
                 answers.add_keep(connection, Keep(subject, at(self.kept_until), ANA, at("11:00")), request.id)
-                requests.settle(connection, request.id, "done", "", at("11:00"))
+                request_rows.settle(connection, request.id, "done", "", at("11:00"))
         if self.requested is not None:
             judged.scene.ask(subject, self.requested, key=f"asked {subject}", by=self.by, hours=4)
 

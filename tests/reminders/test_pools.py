@@ -17,13 +17,14 @@ from costguard.access.rules import Rules
 from costguard.db import tables
 from costguard.db.transaction import Database
 from costguard.keepers.reading import recorded_keeper
+from costguard.messages import outbox_rows
 from costguard.messages.outbox import Composed
 from costguard.messages.reminder import ReminderComposer
 from costguard.model.action import SendReminder
 from costguard.model.delivery.message import ReminderContent
 from costguard.model.money import Money, Priced
 from costguard.model.reminder import QuietRule, RequestKind, Subject, SubjectKind
-from costguard.reminders import gather, message_rows
+from costguard.reminders import gather
 from costguard.reminders.watched import FleetPlan
 from costguard.slack.render import render
 
@@ -82,7 +83,7 @@ class Cluster:
         """Returns the latest message as it is composed at this moment."""
         with self.database.read() as connection:
             row = connection.execute(select(tables.messages).order_by(tables.messages.c.id.desc()).limit(1)).one()
-            (message,) = message_rows.reminders_of(connection, [Subject.parse(row.subject)], 1)
+            (message,) = outbox_rows.reminders_of(connection, [Subject.parse(row.subject)], 1)
             composed = ReminderComposer(rules, "https://guard.example")(connection, message, now)
         assert isinstance(composed, Composed)
         assert isinstance(composed.content, ReminderContent)

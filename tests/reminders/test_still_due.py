@@ -16,7 +16,6 @@ from tests.reminders.execute_setup import ANA
 from tests.reminders.last_check_setup import FREE, LATER_LIMIT, PRESET, ROOT, RULES, Judged, judged_at
 from tests.reminders.reminder_rows import stop
 
-from costguard.access import requests
 from costguard.access.rules import Access, Protection, Rules
 from costguard.daemon.reconcile import Reconciler
 from costguard.db.lease import acquire
@@ -32,7 +31,7 @@ from costguard.model.job import JobState
 from costguard.model.preset import OTHER, Preset
 from costguard.model.reminder import Claim, Keep, ReminderRule, Request, RequestKind, Subject
 from costguard.model.utilisation import IdleState
-from costguard.reminders import gather
+from costguard.reminders import gather, request_rows
 from costguard.reminders.stop_case import ByTheRules
 
 BEN = "ben@example.com"
@@ -48,7 +47,7 @@ def keep(judged: Judged) -> None:
     with judged.scene.database.write() as connection:
         assert request.id is not None
         answers.add_keep(connection, Keep(judged.subject, at("16:00"), ROOT, at("12:00")), request.id)
-        requests.settle(connection, request.id, "done", "kept", at("12:00"))
+        request_rows.settle(connection, request.id, "done", "kept", at("12:00"))
 
 
 def keep_that_ended(judged: Judged) -> None:
@@ -56,7 +55,7 @@ def keep_that_ended(judged: Judged) -> None:
     with judged.scene.database.write() as connection:
         assert request.id is not None
         answers.add_keep(connection, Keep(judged.subject, at("11:30"), ROOT, at("11:01")), request.id)
-        requests.settle(connection, request.id, "done", "kept", at("12:00"))
+        request_rows.settle(connection, request.id, "done", "kept", at("12:00"))
 
 
 def claim(judged: Judged) -> None:
@@ -64,7 +63,7 @@ def claim(judged: Judged) -> None:
     with judged.scene.database.write() as connection:
         assert request.id is not None
         answers.add_claim(connection, Claim(judged.subject.instance_id, ANA, ANA, at("12:00")), request.id)
-        requests.settle(connection, request.id, "done", "claimed", at("12:00"))
+        request_rows.settle(connection, request.id, "done", "claimed", at("12:00"))
 
 
 def press_keep(judged: Judged) -> None:
@@ -261,9 +260,9 @@ def asked(judged: Judged) -> Request:
 
 def refuse(judged: Judged) -> None:
     with judged.scene.database.write() as connection:
-        for _, request in requests.open_requests(connection):
+        for _, request in request_rows.open_requests(connection):
             assert request.id is not None
-            requests.settle(connection, request.id, "refused", "You may not.", at("12:00"))
+            request_rows.settle(connection, request.id, "refused", "You may not.", at("12:00"))
 
 
 @pytest.mark.parametrize(

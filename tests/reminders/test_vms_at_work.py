@@ -16,6 +16,7 @@ from costguard.access.rules import Rules
 from costguard.db.transaction import Database
 from costguard.jobs.rows import attempts
 from costguard.jobs.rows import job_rows as jobs
+from costguard.messages import outbox_rows
 from costguard.messages.outbox import Composed
 from costguard.messages.reminder import ReminderComposer
 from costguard.model.action import CancelJob, StopInstance
@@ -24,7 +25,7 @@ from costguard.model.delivery.message import ReminderContent
 from costguard.model.job import CheckpointPlan, Job, JobKind, JobState
 from costguard.model.preset import OTHER, Match, Preset
 from costguard.model.reminder import Enforcement, ReminderRule, Subject
-from costguard.reminders import gather, message_rows
+from costguard.reminders import gather
 from costguard.reminders.execute import ShadowExecutor
 
 STOPS = ReminderRule(enforcement=Enforcement.STOP, stop_after=1, grace=timedelta())
@@ -104,7 +105,7 @@ def test_the_message_says_that_the_job_is_cancelled(work: Work) -> None:
     work.scene.ask(work.subject)
     work.carry_out()
     with work.scene.database.read() as connection:
-        (live,) = message_rows.live(connection)
+        (live,) = outbox_rows.live(connection)
         composed = ReminderComposer(RULES)(connection, live, at("12:01"))
     assert isinstance(composed, Composed)
     assert isinstance(composed.content, ReminderContent)

@@ -42,6 +42,6 @@ def _run(path: Path, log: Path, said: Connection) -> None:
     server, speed = settings.server, clock.speed
     with (
         start_web_processes(server.host, server.port, server.workers, WebForks().spawn) as web,
-        service(settings, web, clock, speed) as guard,
+        service(settings, web, clock, speed) as (_, guard),
     ):
         guard.run(said.send)

@@ -232,7 +232,8 @@ def story(database_url: str, start: datetime = MONDAY, **settings: Mapping[str, 
 @contextmanager
 def served(guard: Guard, way_in: SlackIntake) -> Iterator[str]:
     def trouble() -> OutboxTrouble:
-        state = guard.slack_trouble
+        assert guard.messaging is not None
+        state = guard.messaging.trouble
         return trouble_of(guard.database, state.workspace, state.channels)
 
     deps = Deps(

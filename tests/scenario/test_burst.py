@@ -20,15 +20,15 @@ from costguard.db.transaction import Database
 from costguard.gce.client import ComputeCloud
 from costguard.ledger.observe import Belonging
 from costguard.ledger.owner import OwnerRules
+from costguard.messages import outbox_rows
 from costguard.messages.outbox import Composed, Outbox
+from costguard.messages.outbox_rows import StoredMessage
 from costguard.messages.recipients import AccountLookups
 from costguard.model.delivery.message import Content, EphemeralContent, Posted
 from costguard.model.ports import Notifier
 from costguard.model.preset import OTHER, Match, Preset
 from costguard.model.reminder import QuietRule
-from costguard.reminders import message_rows
 from costguard.reminders.execute import LiveExecutor
-from costguard.reminders.message_rows import StoredMessage
 from costguard.reminders.stop_case import ByTheRules
 from costguard.slack.client import SlackNotifier
 from costguard_sandbox.clock import ManualClock
@@ -75,7 +75,7 @@ class Place:
 
     def waiting(self) -> int:
         with self.database.read() as connection:
-            return message_rows.backlog(connection).count
+            return outbox_rows.backlog(connection).count
 
 
 @pytest.fixture

@@ -163,12 +163,12 @@ def test_a_guard_that_reaches_nobody_keeps_what_it_knows(names: Names, sqlite_ur
         world.insert(PROJECT, ZONE, vm, "ana@example.com")
         world.advance(timedelta(minutes=1))
         with opened(settings, world.clock, speed=1e6, wait=_at_once) as guard:
-            guard.run_pass()
+            guard.by_hand.run()
         names.resolves = False
         with opened(settings, world.clock, speed=1e6, wait=_at_once) as guard:
             for _ in range(3):
                 world.advance(timedelta(hours=3))
-                [recorded] = guard.run_pass().recorded
+                [recorded] = guard.by_hand.run().recorded
                 assert (recorded.seen, recorded.absent) == (0, 0)
                 assert HOST in recorded.unread[0].reason
             with guard.database.read() as connection:
@@ -179,6 +179,6 @@ def test_a_guard_that_reaches_nobody_keeps_what_it_knows(names: Names, sqlite_ur
         names.resolves = True
         with opened(settings, world.clock, speed=1e6, wait=_at_once) as guard:
             for _ in range(3):
-                guard.run_pass()
+                guard.by_hand.run()
                 world.advance(timedelta(minutes=1))
         assert len(world.slack.messages(world.slack.direct("ana").id)) == 1

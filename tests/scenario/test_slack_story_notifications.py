@@ -10,8 +10,8 @@ import httpx2
 import orjson
 from tests.scenario.slack_story import DAY, HOUR, MINUTE, Story, buttons, shown, story
 
-from costguard.access import requests
 from costguard.clock import SystemClock
+from costguard.reminders import request_rows
 from costguard_sandbox.gce.vm import Status
 from costguard_sandbox.slack.access import SIGNING_SECRET
 from costguard_sandbox.slack.interactions import signed_headers
@@ -63,7 +63,7 @@ def test_a_pass_by_hand_reminds_whom_it_met(sqlite_url: str) -> None:
     with story(sqlite_url) as team:
         team.vm()
         team.world.advance(9 * HOUR)
-        report = team.guard.run_pass()
+        report = team.guard.by_hand.run()
         assert [type(action).__name__ for action in report.plan.actions] == ["SendReminder"]
         assert "is still running" in shown(team.only())
 
@@ -174,7 +174,7 @@ def test_gpu(sqlite_url: str) -> None:
 
 def stored(team: Story) -> int:
     with team.guard.database.read() as connection:
-        return len(requests.open_requests(connection))
+        return len(request_rows.open_requests(connection))
 
 
 def post(team: Story, body: bytes, headers: Mapping[str, str]) -> int:

@@ -160,7 +160,7 @@ class Process:
     def turn(self) -> None:
         """Takes one turn of the jobs, and looks at checkpoints whose turn it is."""
         assert self.lease is not None
-        self.guard.advance_jobs(self.lease, None)
+        self.guard.jobs.advance(self.lease, None)
         self.guard.jobs.watch.run(self.lease)
         self.look_back()
 

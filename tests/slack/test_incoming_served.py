@@ -17,16 +17,16 @@ from tests.serving import serving
 from tests.slack.samples import CARD
 from tests.waiting import until
 
-from costguard.access import requests
 from costguard.access.rules import Access, Rules
 from costguard.api.app import create_app
 from costguard.api.deps import DaemonStatus, Deps
 from costguard.clock import SystemClock
 from costguard.db.transaction import Database
+from costguard.messages import outbox_rows
 from costguard.messages.clicks import InteractionHandler
 from costguard.model.delivery.message import Button, VmCard
 from costguard.model.reminder import Request, RequestKind, Subject, SubjectKind
-from costguard.reminders import message_rows
+from costguard.reminders import request_rows
 from costguard.slack.client import SlackNotifier
 from costguard.slack.incoming import InteractionDispatcher, SignedRequests
 from costguard.slack.payloads import pack
@@ -76,7 +76,7 @@ class Guard:
     @property
     def open(self) -> list[Request]:
         with self.database.read() as connection:
-            return [request for _, request in requests.open_requests(connection)]
+            return [request for _, request in request_rows.open_requests(connection)]
 
 
 @pytest.fixture
@@ -154,7 +154,7 @@ def test_a_guest_gets_a_private_explanation(endpoint: str, slack: Workspace, gua
         assert slack.interactions.command("ana", "gpu-costs").ok
     assert guard.open == []
     with guard.database.read() as connection:
-        (reply,) = message_rows.waiting(connection, rows.NOW, 10)
+        (reply,) = outbox_rows.waiting(connection, rows.NOW, 10)
     (shown,) = (message for message in slack.messages("gpu-costs", ephemeral=True) if message.ephemeral_to)
     assert (reply.address, shown.ephemeral_to) == (ana.id, ana.id)
     assert reply.data["text"].startswith("You are a guest in this Slack workspace")

@@ -8,10 +8,10 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from costguard.access import requests, token_rows
+from costguard.access import token_rows
 from costguard.jobs.rows import attempts, job_rows
 from costguard.model.budget import Scope
-from costguard.reminders import message_rows
+from costguard.reminders import message_rows, request_rows
 from costguard.spend import vm_charges
 from costguard.spend.spend_rows import Grouping, rolled_up
 
@@ -62,7 +62,7 @@ def shown(connection: Connection, rows: Rows) -> dict[str, object]:
     }
     of_jobs = [attempt for some in attempts.of_jobs(connection, job_ids).values() for attempt in some]
     figures["attempts"] = sorted((attempt.job_id, attempt.number, attempt.state.value) for attempt in of_jobs)
-    figures["open requests"] = sorted(request.key for _, request in requests.open_requests(connection))
+    figures["open requests"] = sorted(request.key for _, request in request_rows.open_requests(connection))
     tokens = [token_rows.read(connection, row["id"]) for row in rows.get("api_tokens", [])]
     figures["tokens"] = {token.id: token.owner for token in tokens if token is not None}
     keys = [row["key"] for row in rows.get("messages", [])]

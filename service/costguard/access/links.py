@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from sqlalchemy import Connection, delete, insert, select, update
@@ -54,3 +55,25 @@ def make_link(
     with database.write() as connection:
         add(connection, digest_of(code), address.lower(), role, now, now + good_for)
     return code
+
+
+@dataclass(frozen=True, slots=True)
+class SignInLink:
+    url: str
+    address: str
+    role: Role
+    expires_at: datetime
+
+
+def sign_in_link(
+    database: Database, url: str, address: str, role: Role, now: datetime, good_for: timedelta = GOOD_FOR
+) -> SignInLink:
+    """Makes a link at the server's `url` that signs this person in, once."""
+    code = make_link(database, address, role, now, good_for)
+    return SignInLink(f"{url.rstrip('/')}{PATH}{code}", address.lower(), role, now + good_for)
+
+
+def in_charge(contact: str | None, admins: Iterable[str]) -> str:
+    """The person that a link signs in or a token is for, where none is named: the guard's contact, or an admin."""
+    named = [contact or "", *admins]
+    return next((address for address in named if address and not address.startswith("@")), "admin@localhost")

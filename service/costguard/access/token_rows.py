@@ -9,7 +9,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, insert, select, update
 
-from costguard.db.tables import api_tokens
+from costguard.db.tables import api_tokens, requests
 from costguard.db.types import storable
 from costguard.model.access import Permission, Role
 
@@ -147,3 +147,10 @@ def _token(row: Row[Any]) -> ApiToken:
         confirmed_at=row.confirmed_at,
         confirmed_by=row.confirmed_by,
     )
+
+
+def withdraw_requests(connection: Connection, token_id: str, outcome: str, at: datetime) -> int:
+    """Refuses what was asked with this token and is not carried out yet; how many they were."""
+    values = {"status": "refused", "outcome": storable(outcome), "settled_at": at}
+    of_token = (requests.c.status == "open", requests.c.token_id == token_id, requests.c.token_id != "")
+    return connection.execute(update(requests).where(*of_token).values(values)).rowcount

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 
 from sqlalchemy import Connection
 
-from costguard.access import requests, token_rows
+from costguard.access import token_rows
 from costguard.access.token_rows import ApiToken
 from costguard.db.transaction import Database
 from costguard.errors import Conflict, Invalid, Missing
@@ -183,7 +183,7 @@ def _revoke(connection: Connection, token: ApiToken, by: str, now: datetime, why
     if not token_rows.revoke(connection, token.id, by, now):
         return
     said = f"The token {token.name} ({token.id}), with which this was asked, was revoked by {by}."
-    withdrawn = requests.withdraw(connection, token.id, said, now)
+    withdrawn = token_rows.withdraw_requests(connection, token.id, said, now)
     audit_log.append(connection, [_revoked(token, by, withdrawn, why, now)], now)
 
 

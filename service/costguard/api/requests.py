@@ -11,8 +11,6 @@ from fastapi import Query as Parameter
 from pydantic import Field, StrictInt
 from sqlalchemy import Connection
 
-from costguard.access import requests
-from costguard.access.requests import StoredRequest
 from costguard.api import cursors
 from costguard.api.deps import Deps, Given
 from costguard.api.fields import Address, Body, BodyMoment, Moment, Out, Query, Text, one_of, read_from
@@ -22,6 +20,8 @@ from costguard.ledger import fleet_rows
 from costguard.model.access import Permission, Principal
 from costguard.model.instance import InstanceKey
 from costguard.model.reminder import RequestKind
+from costguard.reminders import request_rows
+from costguard.reminders.request_rows import StoredRequest
 from costguard.reminders.requests import ask
 from costguard.web.permissions import Asker
 from costguard.web.problems import NOT_FOUND, ProblemError, problem
@@ -185,7 +185,7 @@ def listed(deps: Given, query: Annotated[RequestQuery, Parameter()]) -> Requests
         if query.project is not None or query.gce_id is not None:
             key = InstanceKey(query.project or "", query.gce_id or "")
             instance_id = fleet_rows.instance_id(connection, key) or 0
-        rows = requests.page(connection, query.status, instance_id, before, query.limit + 1)
+        rows = request_rows.page(connection, query.status, instance_id, before, query.limit + 1)
         page = rows[: query.limit]
         shown = _requests(connection, page)
     more = cursors.encode("requests", page[-1].request.id or 0) if len(rows) > query.limit else None
@@ -196,7 +196,7 @@ def listed(deps: Given, query: Annotated[RequestQuery, Parameter()]) -> Requests
 def request(deps: Given, request_id: Annotated[int, Path(ge=1, le=2**63 - 1)]) -> RequestResponse:
     """Gets a request. It is open until a pass has looked at it; then done or refused, with the reason."""
     with deps.database.read() as connection:
-        stored = requests.read(connection, request_id)
+        stored = request_rows.read(connection, request_id)
         if stored is None:
             what_next = "GET /api/v1/requests lists all requests."
             raise ProblemError(HTTPStatus.NOT_FOUND, f"There is no request {request_id}.", what_next)

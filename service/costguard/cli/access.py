@@ -22,7 +22,7 @@ from costguard.model.access import Permission, Role
 from costguard_client import Client, profile
 
 if TYPE_CHECKING:
-    from costguard.main.local_access import ServerTokens
+    from costguard.access.server_tokens import ServerTokens
 
 token = CommandLine(no_args_is_help=True, help="Tokens for programs and for this command.")
 session = CommandLine(no_args_is_help=True, help="Sessions of signed-in browsers.")
@@ -228,9 +228,9 @@ def _local(config: Path | None, url: str) -> ServerTokens | None:
     has_settings = Path("costguard.toml").exists() or "COSTGUARD_CONFIG" in os.environ
     if config is None and (url or not has_settings):
         return None
-    from costguard.main.local_access import ServerTokens  # only here, as above
+    from costguard.main.local_access import server_tokens  # only here, as above
 
-    return ServerTokens(access_settings_of(config))
+    return server_tokens(access_settings_of(config))
 
 
 def _aside(text: str) -> None:

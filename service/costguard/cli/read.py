@@ -157,10 +157,11 @@ def events(
 ) -> None:
     """Say what entries of Compute Engine's audit log mean: which VM began, ended or changed, when, and by whom.
 
-    Each *.json file holds one entry of Cloud Logging, a list of them, or JSON lines. With --json, a list: file, kind
-    (created, deleted, started, stopped, preempted, host_error, migrated, repaired, changed, refused or noise),
-    instance_id, who (null where a service of Google asked for it: see principal), machine_type and provisioning (of
-    first entries alone), at (when it happened, not when the entry was written), ended_at, and problem, of what is torn.
+    Each *.json, *.jsonl or *.ndjson file holds one entry of Cloud Logging, a list of them, or one after the other.
+    With --json, a list: file, kind (created, deleted, started, stopped, preempted, host_error, migrated, repaired,
+    changed, refused or noise), instance_id, who (null where a service of Google asked for it: see principal),
+    machine_type and provisioning (of first entries alone), at (when it happened, not when the entry was written),
+    ended_at, and problem, of what is torn.
     """
     from costguard.ledger.feed.files import entries_of_files
 

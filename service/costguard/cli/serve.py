@@ -78,12 +78,12 @@ def serve(
     server = settings.server
     with (
         main.start_web_processes(server.host, server.port, server.workers) as web,
-        main.service(settings, web) as service,
+        main.service(settings, web) as (guard, service),
     ):
 
         def announce(url: str) -> None:
             # Only to a terminal: others may read a log, and the link is a secret.
-            link = main.first_link(service.guard, url) if sys.stdout.isatty() else None
+            link = main.first_link(guard, url) if sys.stdout.isatty() else None
             if as_json:
                 print(json.dumps({"url": url, "sign_in": link}), flush=True)
                 return
@@ -104,7 +104,7 @@ def run_pass(config: Config = None, as_json: AsJson = False) -> None:
     settings = settings_of(config)
     _log(settings)
     with main.opened(settings) as guard:
-        report = guard.run_pass()
+        report = guard.by_hand.run()
     if as_json:
         print_json(report_json(report))
     else:

@@ -8,7 +8,6 @@ from datetime import datetime, timedelta
 
 from sqlalchemy import Connection, select, text, union
 
-from costguard.access.requests import open_requests
 from costguard.daemon import hourly_counts, listings
 from costguard.daemon.listings import EventStreams, ListingReason
 from costguard.db.bulk import chunks
@@ -18,6 +17,7 @@ from costguard.ledger import projects
 from costguard.model.action import SendReminder, StopInstance
 from costguard.model.observation import Observation
 from costguard.reminders import stop_rows
+from costguard.reminders.request_rows import open_requests
 from costguard.reminders.watched import FleetPlan
 
 _STORED_EVERY = timedelta(minutes=5)

@@ -7,12 +7,13 @@ from datetime import datetime
 import structlog
 from sqlalchemy import Connection
 
-from costguard.access import people, requests
+from costguard.access import people
 from costguard.ledger import generation
+from costguard.messages import outbox_rows
 from costguard.model.event import new_event
 from costguard.model.generation import FIRST, Cause, Generation
 from costguard.model.moments import utc_text
-from costguard.reminders import message_rows
+from costguard.reminders import request_rows
 from costguard.reminders.answering import refuse
 from costguard.trackers import rows as tracker_rows
 
@@ -60,7 +61,7 @@ def begin(
     text = f"{_TEXTS[cause]}{taken}{f' ({why})' if why else ''}. Generation {new.number} begins. {_NEXT}"
     data = {"generation": new.number, "cause": cause.value, "backup_at": backup_at}
     generation.begin(connection, new, new_event(KIND, now, text, new.number, data=data), now)
-    for _, request in requests.open_requests(connection):
+    for _, request in request_rows.open_requests(connection):
         refuse(connection, request, f"Nothing was done: {_WHY}. Ask again if you still want it.", now)
     generation.withdraw_stops(connection, _WHY, now)
     tracker_rows.mark_all_tried(connection)
@@ -72,7 +73,7 @@ def _suspect_messages(connection: Connection, now: datetime) -> None:
     """Marks messages whose channel in Slack is known as doubtful; for the others it is unknown whether they
     were sent.
     """
-    waiting = message_rows.intended(connection)
+    waiting = outbox_rows.intended(connection)
     accounts = people.of_addresses(connection, [row.address for row in waiting if "@" in row.address])
     for message in waiting:
         if message.kind == "ephemeral":
@@ -83,5 +84,5 @@ def _suspect_messages(connection: Connection, now: datetime) -> None:
             channel = person.direct_channel if person is not None else ""
         if not channel:
             continue
-        root = message_rows.root_of(connection, message.thread, message.address, channel) if message.thread else None
-        message_rows.suspect(connection, message, channel, root.ts if root is not None else "", now)
+        root = outbox_rows.root_of(connection, message.thread, message.address, channel) if message.thread else None
+        outbox_rows.suspect(connection, message, channel, root.ts if root is not None else "", now)

@@ -1,4 +1,4 @@
-"""Judges what Costguard's own computer and database show. Pure."""
+"""Judges what Costguard's own computer, database and lists of people show. Pure."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from costguard.access.roles import without_role
+from costguard.access.rules import Access
 from costguard.doctor.finding import Finding, NotAnswered, Topic, needs, ok, unknown
 from costguard.model.duration import span_text
 
@@ -19,13 +21,16 @@ _GIB = 1 << 30
 
 @dataclass(frozen=True, slots=True)
 class DatabaseState:
-    """`revision` is None where there are no tables yet; `prices_at` where no catalogue was read yet."""
+    """`revision` is None where there are no tables yet, `prices_at` where no catalogue was read yet, and `watched`, the
+    projects that are watched, where only the settings say.
+    """
 
     revision: str | None
     prices_at: datetime | None = None
     message_at: datetime | None = None  # when Slack last took a message
     report_at: datetime | None = None  # when the VM of a job last reported
     report_of: str = ""  # which
+    watched: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +158,27 @@ def _address(url: str, state: DatabaseState, now: datetime) -> Finding:
         return ok(Topic.SERVER, "address for VMs", f"VMs reach {url}: {state.report_of} reported {age} ago.", url)
     words = f"Whether VMs reach {url} cannot be proven from here: the first job that reports is the proof."
     return unknown(Topic.SERVER, "address for VMs", words, url, "costguard launch --preset t4 -- nvidia-smi")
+
+
+def owners_role(domain: str | None, access: Access) -> Finding:
+    """Judges whether all of `domain`, who own VMs, have a role.
+
+    Owners are reminded whatever their role, and without one their buttons do nothing.
+    """
+    if domain is None:
+        has_role = any((access.viewers, access.operators, access.admins))
+        whom, add = "Nobody", 'those who own VMs: viewers = ["@your-domain"]'
+    else:
+        has_role = not without_role(f"someone@{domain}", access, ())
+        whom, add = f"Not everybody at @{domain}", f'viewers = ["@{domain}"]'
+    if has_role:
+        return ok(Topic.SLACK, "roles", "Owners have a role, so they may use buttons.")
+    return needs(
+        Topic.SLACK,
+        "roles",
+        f"{whom} has a role, and Slack's buttons and /gpu are for people with one.",
+        f"Add {add} under [access]; reminders reach owners without it, too.",
+    )
 
 
 def with_config(command: str, config: str) -> str:

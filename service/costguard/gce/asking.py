@@ -19,6 +19,7 @@ from urllib.parse import quote
 
 from costguard.errors import BadAnswer, CredentialsRefused, NotFound, PermissionDenied
 from costguard.gce.errors import COMPUTE, Service, from_exception
+from costguard.gce.machine_types import by_rule
 from costguard.gce.session import Deadline, Http
 from costguard.model.launch import Quota
 
@@ -219,6 +220,11 @@ class SetupQuestions:
         if not isinstance(count, int) or count < 1:
             raise BadAnswer(f"{what}: the answer does not say how many vCPUs it has.")
         return count
+
+    def vcpus_by_name(self, machine_type: str) -> int | None:
+        """Returns what the name says, without asking; None of one that has to be asked."""
+        shape = by_rule(machine_type)
+        return None if shape is None else shape.vcpus
 
     def _in_zone(self, project: str, zone: str, collection: str, name: str) -> str:
         return f"/compute/v1/projects/{quote(project, safe=':')}/zones/{zone}/{collection}/{quote(name)}"

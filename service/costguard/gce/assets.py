@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from costguard.errors import BadAnswer, CloudError
-from costguard.gce.errors import ASSETS, ServiceOff, code_of, owner_text
+from costguard.gce.errors import ASSETS, ServiceOff, owner_text
 from costguard.gce.fields import Garbled, short
 from costguard.gce.pages import walk
 from costguard.gce.session import Deadline, Http
@@ -100,7 +100,7 @@ def _id_of(result: Mapping[str, Any]) -> str:
 
 
 def _failed(place: str, error: CloudError) -> PlaceSearch:
-    return PlaceSearch(place, unread=Unread("project", str(error), code_of(error)))
+    return PlaceSearch(place, unread=Unread("project", str(error), error.code))
 
 
 def _home(message: str) -> str:

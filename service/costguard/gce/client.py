@@ -18,7 +18,7 @@ from costguard.gce.advice import capacity_advice, preemption_rate, spot_prices
 from costguard.gce.asset_history import read_history
 from costguard.gce.assets import SEARCH_BUDGET_S, search_place
 from costguard.gce.disks import DiskDetails, DiskListing, list_disks
-from costguard.gce.errors import NoAnswer, code_of
+from costguard.gce.errors import NoAnswer
 from costguard.gce.garbage import not_searched
 from costguard.gce.kept import KEPT_SCOPES, KeptStops
 from costguard.gce.listing import (
@@ -226,7 +226,7 @@ class ComputeCloud:
             listing = list_instances(self._http, project, deadline, memory.instances, begun, memory.pages)
             memory.pages = listing.known_pages
             if listing.error and not listing.pages and _is_about_all(listing.error):
-                unread = Unread("project", str(listing.error), code_of(listing.error))
+                unread = Unread("project", str(listing.error), listing.error.code)
                 return Observation(
                     project, read_at, instances_complete=False, unread=(unread,), requests=deadline.requests
                 )

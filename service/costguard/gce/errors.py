@@ -79,28 +79,13 @@ class ServiceOff(PermissionDenied):
 class NoAnswer(CloudUnavailable):
     """The server was not reached, or stopped answering half-way."""
 
-
-_CODES: tuple[tuple[type[CloudError], str], ...] = (
-    (PermissionDenied, "permission"),
-    (CredentialsRefused, "credentials"),
-    (NotFound, "not_found"),
-    (RateLimited, "rate_limit"),
-    (NoAnswer, "unreachable"),
-    (CloudUnavailable, "unavailable"),
-)
+    _code = "unreachable"
 
 
 def owner_text(project: str) -> str:
     """`project P` of a project; `organization N` or `folder N` of `organizations/N` and `folders/N`."""
     kind, is_place, number = project.partition("s/")
     return f"{kind} {number}" if is_place and kind in ("organization", "folder") else f"project {project}"
-
-
-def code_of(error: CloudError) -> str:
-    """The short, stable word under which an error is counted: of a denial, its kind."""
-    if isinstance(error, PermissionDenied) and error.refusal:
-        return error.refusal
-    return next((code for kind, code in _CODES if isinstance(error, kind)), "bad_answer")
 
 
 def first_of(problems: Sequence[str]) -> str:

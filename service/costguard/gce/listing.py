@@ -13,7 +13,7 @@ import orjson
 from costguard.errors import CloudError
 from costguard.gce.convert import Shapes, instance_from, with_disks
 from costguard.gce.disks import DiskDetails, DiskListing
-from costguard.gce.errors import code_of, first_of
+from costguard.gce.errors import first_of
 from costguard.gce.fields import Garbled
 from costguard.gce.machine_types import MachineShape
 from costguard.gce.pages import AggregatedList, Page, digest_of, zone_of
@@ -344,7 +344,7 @@ def unread_of(project: str, listing: InstanceListing, fleet: Fleet, disks: DiskL
         for zone, why in sorted(listing.unread_zones.items())
     ]
     if listing.incomplete:
-        code = code_of(listing.error) if listing.error else "unreachable"
+        code = listing.error.code if listing.error else "unreachable"
         unread.append(Unread("instances", listing.incomplete, code))
     by_zone: dict[str, list[str]] = {}
     for zone, what in fleet.garbled:
@@ -359,7 +359,7 @@ def unread_of(project: str, listing: InstanceListing, fleet: Fleet, disks: DiskL
             )
         )
     if disks.error:
-        unread.append(Unread("disks", f"{disks.error} The types of new disks are not known.", code_of(disks.error)))
+        unread.append(Unread("disks", f"{disks.error} The types of new disks are not known.", disks.error.code))
     elif disks.problems:
         unread.append(
             Unread(

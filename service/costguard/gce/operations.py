@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from costguard.errors import CloudError
-from costguard.gce.errors import code_of, first_of
+from costguard.gce.errors import first_of
 from costguard.gce.fields import Garbled, moment, moment_or_none, short, word
 from costguard.gce.pages import AggregatedList, Page, digest_of, zone_of
 from costguard.gce.session import Deadline, Http
@@ -185,7 +185,7 @@ def list_operations(
         else:
             listing.order_holds = order.mingled and not order.broken
     except CloudError as error:
-        listing.unread = Unread("operations", str(error), code_of(error))
+        listing.unread = Unread("operations", str(error), error.code)
         return listing
     if problems:
         code, said = problems[0][0], first_of([message for _, message in problems])

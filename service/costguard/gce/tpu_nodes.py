@@ -17,7 +17,7 @@ from urllib.parse import quote
 
 from costguard.errors import BadAnswer, CloudError
 from costguard.gce.convert import fingerprinted
-from costguard.gce.errors import TPU, ServiceOff, code_of, first_of, missing_resource
+from costguard.gce.errors import TPU, ServiceOff, first_of, missing_resource
 from costguard.gce.fields import Garbled, last_part, moment, moment_or_none, short, word
 from costguard.gce.pages import pages_of
 from costguard.gce.session import Deadline, Http
@@ -134,7 +134,7 @@ def look_at_nodes(http: Http, project: str, deadline: Deadline, memory: TpuMemor
 
 
 def _unread(project: str, error: CloudError) -> Unread:
-    return Unread(TPU_NODES, f"{error} TPU nodes of {project} are not known.", code_of(error))
+    return Unread(TPU_NODES, f"{error} TPU nodes of {project} are not known.", error.code)
 
 
 def _node(project: str, raw: Any) -> tuple[SeenInstance, str]:

@@ -93,7 +93,7 @@ def claims_of(connection: Connection, instance_ids: Collection[int]) -> dict[int
 
 @remembers_each(claims)
 def _claimed(connection: Connection, instance_ids: Collection[int]) -> dict[int, bool]:
-    """Marks those of these instances that somebody spoke for."""
+    """Marks those of these instances that have a claim."""
     return {
         instance_id: True
         for chunk in chunks(instance_ids)

@@ -35,6 +35,7 @@ _ROW = 1
 _INSTALLATION = select(installation).where(installation.c.id == _ROW)
 _WRITE = update(installation).where(installation.c.id == _ROW)  # whatever it is run with
 ID_GAP = 1_000_000  # more than a ledger gains between a backup and its restore
+MOST_CHANGES = 10**12  # of a table in one generation
 
 
 def _read(connection: Connection) -> Generation:
@@ -186,8 +187,10 @@ def begin(connection: Connection, new: Generation, event: Event, now: datetime) 
         backup_at=new.backup_at,
     )
     _skip_ids(connection)
-    # Processes that read on know what they remember by these numbers, and the lost time had some of them.
-    connection.execute(update(changes).values(number=changes.c.number + ID_GAP))
+    # Processes that read on know what they remember by these numbers, and the lost time had some of them. So no number
+    # is of two generations, also where the same copy is put back twice.
+    of_generation = changes.c.number % MOST_CHANGES
+    connection.execute(update(changes).values(number=of_generation + new.number * MOST_CHANGES))
     _append_far_on(connection, event, now)
     # A session that ended since the backup stays ended, and a link that was used since stays used.
     connection.execute(delete(sessions))

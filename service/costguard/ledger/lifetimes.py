@@ -260,7 +260,7 @@ def _span_rows(change: Change, instance_id: int, rows: Iterable[dict[str, Any]])
 
 
 def _whose(row: Mapping[str, Any]) -> SpanGroup:
-    """Whose the span is once this row of it is written."""
+    """Returns whose the span is once this row of it is written."""
     model = row.get("provisioning_model", ProvisioningModel.STANDARD.value)
     return SpanGroup(row["project"], Attribution(row["preset"], row["owner"], row["job"]), model)
 

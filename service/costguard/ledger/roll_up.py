@@ -162,8 +162,8 @@ def following(
     """
     kind = LIFETIME if spans is lifetimes else STORAGE
     before = _whose(connection, spans, span_ids)
-    known = become or {}
-    moving = [span_id for span_id, whose in before.items() if known.get(span_id) != whose]
+    expected = become or {}
+    moving = [span_id for span_id, whose in before.items() if expected.get(span_id) != whose]
     if not moving:
         yield
         return

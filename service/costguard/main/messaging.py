@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from costguard import __version__
-from costguard.access.roles import without_role
 from costguard.access.rules import Rules
+from costguard.db.lease import Lease
 from costguard.db.transaction import Database
-from costguard.doctor.finding import Finding, Topic, needs, ok
+from costguard.doctor.finding import Finding
+from costguard.doctor.server_checks import owners_role
 from costguard.errors import SettingsError
 from costguard.messages.digest import DigestWatch
 from costguard.messages.digest_schedule import DigestRule
@@ -25,6 +26,7 @@ from costguard.messages.reminder import ReminderComposer
 from costguard.messages.unused_reservations import ReservationWatch, Unused
 from costguard.model.delivery.webhook import WebhookResponse
 from costguard.model.ports import Clock
+from costguard.processes.wire import SlackTrouble
 from costguard.settings import Settings
 from costguard.settings.slack import SlackSection
 from costguard.slack.checkup import Setup, check_up
@@ -88,26 +90,8 @@ def slack_checkup(
         app_token=slack.app_token.get_secret_value() if slack.socket_mode and slack.app_token is not None else "",
         accepted_at=accepted_at,
     )
-    return [*check_up(setup, now, post_to=slack.channel if with_message else ""), _owners_role(settings)]
-
-
-def _owners_role(settings: Settings) -> Finding:
-    """Owners are reminded whatever their role, and without one their buttons do nothing."""
-    domain, rules = settings.owners.domain, settings.rules()
-    if domain is None:
-        has_role = any((rules.access.viewers, rules.access.operators, rules.access.admins))
-        whom, add = "Nobody", 'those who own VMs: viewers = ["@your-domain"]'
-    else:
-        has_role = not without_role(f"someone@{domain}", rules.access, ())
-        whom, add = f"Not everybody at @{domain}", f'viewers = ["@{domain}"]'
-    if has_role:
-        return ok(Topic.SLACK, "roles", "Owners have a role, so they may use buttons.")
-    return needs(
-        Topic.SLACK,
-        "roles",
-        f"{whom} has a role, and Slack's buttons and /gpu are for people with one.",
-        f"Add {add} under [access]; reminders reach owners without it, too.",
-    )
+    role = owners_role(settings.owners.domain, settings.rules().access)
+    return [*check_up(setup, now, post_to=slack.channel if with_message else ""), role]
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +106,22 @@ class Messaging:
     digests: DigestWatch
     first_report: FirstReportWatch
     reservations: ReservationWatch
+
+    @property
+    def trouble(self) -> SlackTrouble:
+        """Returns the trouble that keeps people from being notified. Asks no database."""
+        workspace, channels = self.outbox.refusals
+        return SlackTrouble(workspace=workspace or self.lookups.trouble, channels=dict(channels))
+
+    @property
+    def after_pass(self) -> dict[str, Callable[[Lease], object]]:
+        """Returns the steps after each pass, in this order."""
+        return {
+            "notifications": self.notifications.intend,
+            "digests": self.digests.intend,
+            "first_report": self.first_report.intend,
+            "reservations": self.reservations.intend,
+        }
 
 
 def messaging(

@@ -1,11 +1,10 @@
-"""Runs the guard: this process watches the fleet, and starts others that serve HTTP."""
+"""Builds the daemon and the service of a guard."""
 
 from __future__ import annotations
 
-import gc
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from functools import partial
@@ -19,11 +18,10 @@ from costguard.daemon.history import turns as history_turns
 from costguard.daemon.reconcile import PassReport
 from costguard.daemon.retention import turns as archive_turns
 from costguard.daemon.schedule import Daemon
-from costguard.daemon.shutdown import Shutdown, ended_by_signals
+from costguard.daemon.shutdown import Shutdown
 from costguard.daemon.work import JOBS, DaemonWork, PriceTask, SideTask, Signs
 from costguard.db.lease import Lease
-from costguard.doctor.finding import CheckState
-from costguard.errors import CostguardError
+from costguard.doctor.finding import Finding
 from costguard.ledger.feed.late_answers import LateAnswers
 from costguard.main.bill import comparer, reading
 from costguard.main.checkpoints import stored_stages
@@ -32,14 +30,16 @@ from costguard.main.guard import Guard, belonging_of, opened
 from costguard.main.history import history_of
 from costguard.main.slack_intake import SlackIntake, build_slack_intake
 from costguard.model.ports import Clock
+from costguard.processes.guard_service import GuardService, ServiceParts
+from costguard.processes.setup_check import SetupCheck
 from costguard.processes.supervisor import Supervisor, end_hung
 from costguard.processes.web_process import WebProcesses
-from costguard.processes.wire import Asked, Begin, Checked, Pace, State, families_of
+from costguard.processes.wire import Begin, Pace, SlackTrouble, State, families_of
 from costguard.settings import Settings
 from costguard.settings.environment import of_serving
 from costguard.spend.history.closed_days import History
 from costguard.stages.expiry import StageExpiry
-from costguard.web.memory import few_arenas, give_back
+from costguard.web.memory import give_back
 
 log = structlog.get_logger(__name__)
 
@@ -58,10 +58,6 @@ _SEARCHES_EVERY = timedelta(minutes=1)  # how often it is asked whether projects
 _HISTORY_EVERY = timedelta(hours=1)  # how often it is asked whether a day closed, or changed since
 _LOOKS_EVERY = timedelta(seconds=15)  # how often it is asked whether one is due
 _DATABASE, _WEB = "database", "web process"  # both must work for an agent's report to arrive
-_FIRST_ANSWER_S = 5.0  # how long the first pass waits for it: they would keep each other waiting
-_FINISHING_S = 5.5  # for what is being written
-_RELEASING_S = 1.5  # and then for the lease
-_LOOK_S = 0.2
 
 
 def daemon_of(
@@ -72,7 +68,8 @@ def daemon_of(
         if is_well:  # an agent's report could be stored
             guard.listening.sign(_DATABASE)
 
-    prices = PriceTask(guard.fetch_prices, guard.store_prices, guard.settings.prices.refresh_every)
+    catalogue = guard.catalogue
+    prices = PriceTask(catalogue.fetch, catalogue.store, catalogue.every) if catalogue.is_enabled else None
     retention, history = guard.settings.retention.retention, history_of(guard.settings)
     store = None if history is None else history.store
     comparison = comparer(guard.settings, guard.database)
@@ -82,7 +79,7 @@ def daemon_of(
         guard.settings.idle.every,
         guard.messaging.outbox.deliver if guard.messaging is not None else None,
         {
-            JOBS: SideTask(_of_the_fleet(guard, _JOBS_EVERY), guard.advance_jobs),
+            JOBS: SideTask(_of_the_fleet(guard, _JOBS_EVERY), guard.jobs.advance),
             "checkpoints": SideTask(_LOOKS_EVERY, guard.jobs.watch.run),
             "schedules": SideTask(_of_the_fleet(guard, _JOBS_EVERY), guard.schedules.run),
             **_discovery_task(guard),
@@ -108,7 +105,7 @@ def daemon_of(
         guard.reconciler,
         guard.holder,
         guard.settings.watch.every,
-        prices if guard.settings.prices.enabled else None,
+        prices,
         work,
         Signs(lambda seconds, report: _passed(guard, seconds, report), is_answered, bark),
         guard.marking.look,
@@ -179,133 +176,44 @@ def service(
     speed: float = 1.0,
     stop: threading.Event | None = None,
     end: Callable[[int], object] = os._exit,
-) -> Iterator[GuardService]:
-    """A guard that is about to serve; a web process is starting already. Setting `stop` ends it, as SIGTERM does.
+) -> Iterator[tuple[Guard, GuardService]]:
+    """A guard, and its service, which is about to run; a web process is starting already.
+
+    Setting `stop` ends it, as SIGTERM does.
 
     Where a part of it hangs then, `end` ends the process with an exit code.
     """
     shutdown = Shutdown(stop, end=end)
     with opened(settings, clock, speed) as guard:
-        made = GuardService(guard, web, shutdown)
-        yield made
+        made = GuardService(partial(_parts, guard), web, shutdown)
+        yield guard, made
     if made.has_ended:
         shutdown.over()
 
 
-class GuardService:
-    """A guard with all of its processes."""
-
-    def __init__(self, guard: Guard, web: WebProcesses, shutdown: Shutdown) -> None:
-        self.guard = guard
-        self.has_ended = False
-        self._web = web
-        self._shutdown = shutdown
-
-    def run(self, ready: Callable[[str], None]) -> None:
-        """Watch and answer until SIGTERM or Ctrl-C; within ten seconds of that, end.
-
-        `ready` is called with the address once it answers. Raises CostguardError where it never does, and
-        KeyboardInterrupt after Ctrl-C.
-        """
-        with ended_by_signals(self._shutdown):
-            self._run(ready)
-        if self._shutdown.exit_code:
-            raise KeyboardInterrupt
-
-    def _run(self, ready: Callable[[str], None]) -> None:
-        few_arenas()
-        guard, web, shutdown = self.guard, self._web, self._shutdown
-        supervisor = Supervisor(os.environ, os.getpid())
-        daemon = daemon_of(guard, supervisor.alive, end_hung)
-        parts = (guard.settings, guard.rules, guard.database, guard.clock)
-        slack_intake = build_slack_intake(*parts, daemon.ask_for_pass, by_socket=True)
-        metrics = guard.meters.registry
-        setup = SetupCheck(guard.settings, guard.speed)
-        guard.listening.expect(_DATABASE, _WEB)
-        web.begin(
-            _begin(guard),
-            lambda: _state(guard, daemon, slack_intake),
-            lambda: families_of(metrics.collect()),
-            _wakes(daemon),
-            partial(guard.listening.sign, _WEB),
-            setup.checked,
-            guard.loose,
-        )
-        # What is there by now stays to the end. Looking through it for garbage would hold up everything by a fifth of
-        # a second now and then.
-        gc.freeze()
-        web.has_served(_FIRST_ANSWER_S)
-        daemon.start()
-        setup.start()
-        guard.loose.start(lambda: daemon.state.last_pass_at is not None)
-        try:
-            if slack_intake is not None:
-                slack_intake.open()
-            if _came_up(web, shutdown):
-                ready(web.url)
-                supervisor.ready()
-                shutdown.requested.wait()
-        finally:
-            supervisor.stopping()
-            shutdown.begin()
-            self._end(daemon, slack_intake)
-
-    def _end(self, daemon: Daemon, slack_intake: SlackIntake | None) -> None:
-        """Ends the parts. A part that hangs is left to the shutdown, which ends the process when the time is up."""
-        self._web.ask_to_stop()
-        self.guard.loose.stop()
-        steps: dict[str, Callable[[], object]] = {
-            "the watch": lambda: daemon.stop(timedelta(seconds=_FINISHING_S)),
-            "the process that serves": lambda: self._web.wait_for_end(_FINISHING_S),
-        }
-        if slack_intake is not None:
-            steps["clicks in Slack"] = slack_intake.close
-        is_over = self._shutdown.run(steps, lambda: daemon.running, _FINISHING_S + _RELEASING_S)
-        self.has_ended = is_over and not daemon.running
+def _parts(guard: Guard, supervisor: Supervisor) -> ServiceParts:
+    """Builds what the service starts."""
+    daemon = daemon_of(guard, supervisor.alive, end_hung)
+    parts = (guard.settings, guard.rules, guard.database, guard.clock)
+    intake = build_slack_intake(*parts, daemon.ask_for_pass, by_socket=True)
+    metrics = guard.meters.registry
+    guard.listening.expect(_DATABASE, _WEB)
+    return ServiceParts(
+        daemon=daemon,
+        begin=_begin(guard),
+        state=lambda: _state(guard, daemon, intake),
+        counted=lambda: families_of(metrics.collect()),
+        answered=partial(guard.listening.sign, _WEB),
+        setup=SetupCheck(partial(_examined, guard.settings), guard.speed),
+        loose=guard.loose,
+        intake=intake,
+    )
 
 
-class SetupCheck:
-    """Checks the set-up in a thread, so that nothing waits for it. A clock that was sped up is no clock to check by."""
+def _examined(settings: Settings) -> Sequence[Finding]:
+    from costguard.main.doctor import examined  # only here: the server is up before it is loaded
 
-    def __init__(self, settings: Settings, speed: float = 1.0) -> None:
-        self._settings = settings
-        self._is_real = speed == 1.0
-        self._checked: Checked | None = None
-
-    def start(self) -> None:
-        if self._is_real:
-            threading.Thread(target=self._run, name="doctor", daemon=True).start()
-
-    def checked(self) -> Checked | None:
-        return self._checked
-
-    def _run(self) -> None:
-        from costguard.main.doctor import examined  # only here: the server is up before it is loaded
-
-        clock = SystemClock()
-        try:
-            findings = examined(self._settings, clock.now)
-        except Exception:  # a fault of ours in it must not look like a check that found nothing
-            log.exception("setup_not_checked")
-            return
-        self._checked = Checked(as_of=clock.now(), findings=tuple(findings))
-        for one in findings:
-            if one.state is CheckState.NEEDS:
-                log.warning("setup_needs", what=one.name, where=one.where, why=one.sentence, mends_it=one.command)
-
-
-def _came_up(web: WebProcesses, shutdown: Shutdown) -> bool:
-    """Waits for the first answer; False: the end was asked for before. Raises CostguardError."""
-    while not shutdown.requested.is_set():
-        has_served = web.has_served(_LOOK_S)
-        if has_served:
-            return True
-        if has_served is False:
-            raise CostguardError(
-                "The process that serves pages and the API ended as it started, so Costguard ended, too.",
-                "Its own words are above. Mend what they name, and start Costguard again.",
-            )
-    return False
+    return examined(settings, SystemClock().now)
 
 
 def _begin(guard: Guard) -> Begin:
@@ -320,15 +228,7 @@ def _state(guard: Guard, daemon: Daemon, slack_intake: SlackIntake | None) -> St
     return State(
         last_pass_at=state.last_pass_at,
         last_error=state.trouble,
-        slack=guard.slack_trouble,
+        slack=guard.messaging.trouble if guard.messaging is not None else SlackTrouble(),
         socket_trouble=slack_intake.trouble if slack_intake is not None else "",
         slack_refused=slack_intake.dispatcher.refused if slack_intake is not None else {},
     )
-
-
-def _wakes(daemon: Daemon) -> dict[Asked, Callable[[], None]]:
-    def look() -> None:
-        daemon.ask_for_jobs()
-        daemon.ask_for_look()
-
-    return {"pass": daemon.ask_for_pass, "jobs": daemon.ask_for_jobs, "look": look}

@@ -19,12 +19,12 @@ from costguard.daemon.listings import RHYTHM
 from costguard.db.remembered import forget
 from costguard.db.state import state
 from costguard.db.transaction import Database
+from costguard.jobs.act.attempts.vm_tools import vm_tools
 from costguard.ledger.discovery.watch import WatchList
 from costguard.main.access import authenticator_of, sign_in_pages
 from costguard.main.checkpoints import stored_output
 from costguard.main.history import history_of
 from costguard.main.job_services import job_services
-from costguard.main.vm_tools import vm_tools
 from costguard.messages.slack_health import OutboxTrouble, trouble_of
 from costguard.model.ports import Clock
 from costguard.pages.app import add_pages

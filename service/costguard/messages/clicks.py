@@ -10,7 +10,7 @@ from typing import TypeAlias
 import structlog
 from sqlalchemy import Connection
 
-from costguard.access import requests, roles
+from costguard.access import roles
 from costguard.access.roles import Actor
 from costguard.access.rules import Rules
 from costguard.db.transaction import Database
@@ -32,7 +32,7 @@ from costguard.model.generation import Generation
 from costguard.model.moments import moment_text
 from costguard.model.ports import Clock, Notifier
 from costguard.model.reminder import SAMPLE_REST, SAMPLE_RUN, Request, Subject, SubjectKind
-from costguard.reminders import message_rows, watched_rows
+from costguard.reminders import message_rows, request_rows, watched_rows
 from costguard.reminders import requests as vm_requests
 from costguard.reminders.message_rows import NewMessage
 from costguard.reminders.watched_rows import WatchedRow
@@ -172,7 +172,7 @@ class InteractionHandler:
             self._decide(click, address, self._refusal(member), now)
             return
         with self._database.write() as connection:
-            if any(stored.request.key == click.key for stored in requests.of_subject(connection, click.subject)):
+            if any(stored.request.key == click.key for stored in request_rows.of_subject(connection, click.subject)):
                 return  # delivered once more, and perhaps carried out by now
             row = next(iter(watched_rows.read(connection, [click.subject.instance_id])), None)
             name = row.name if row is not None else _name(connection, click.subject)

@@ -16,11 +16,12 @@ from costguard.ledger.accrual import Accrual, accrual_at
 from costguard.messages import digest_sections as sections
 from costguard.messages.digest_schedule import DigestRule, DueDigest, Every, due
 from costguard.messages.outbox import Composed, Withdrawn
+from costguard.messages.outbox_rows import StoredMessage
 from costguard.model.budget import Scope
 from costguard.model.delivery.message import DigestContent
 from costguard.model.ports import Clock
 from costguard.reminders import message_rows
-from costguard.reminders.message_rows import NewMessage, StoredMessage
+from costguard.reminders.message_rows import NewMessage
 from costguard.spend.spend import Spend, spend
 from costguard.spend.spend_rows import Grouping, day_start
 from costguard.spend.unpriced.gaps import gaps

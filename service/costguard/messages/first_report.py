@@ -13,11 +13,12 @@ from costguard.db.lease import Lease
 from costguard.db.transaction import Database
 from costguard.ledger import projects
 from costguard.messages.outbox import Composed, Withdrawn
+from costguard.messages.outbox_rows import StoredMessage
 from costguard.model.delivery.message import DigestLine, ReportContent
 from costguard.model.moments import zone_of
 from costguard.model.ports import Clock
 from costguard.reminders import message_rows, report_words
-from costguard.reminders.message_rows import NewMessage, StoredMessage
+from costguard.reminders.message_rows import NewMessage
 from costguard.reminders.report import FIRST_DAY, FleetReport, ReportedVm, RuleOutcome
 from costguard.reminders.report_rows import fleet_report
 from costguard.reminders.report_words import cost_text, month_text, stop_text

@@ -9,11 +9,11 @@ from sqlalchemy import Connection
 
 from costguard.jobs.rows import job_rows
 from costguard.messages.announcing import JobEvent
+from costguard.messages.outbox_rows import StoredMessage
 from costguard.model.delivery.interaction import JobChoice
 from costguard.model.delivery.message import JobButton
 from costguard.model.event import Event
 from costguard.model.job import Job
-from costguard.reminders.message_rows import StoredMessage
 
 
 def decided(job: Job, event: Event) -> str:

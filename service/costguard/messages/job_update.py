@@ -20,6 +20,7 @@ from costguard.ledger.narrate import sentence
 from costguard.messages import hint
 from costguard.messages.announcing import Announcement, Card, Form, JobEvent, announced, is_costly
 from costguard.messages.outbox import Composed, Withdrawn
+from costguard.messages.outbox_rows import StoredMessage
 from costguard.model.attempt import Attempt, Interruption, Outcome
 from costguard.model.delivery.message import NotificationContent
 from costguard.model.duration import span_text
@@ -28,7 +29,7 @@ from costguard.model.instance import ProvisioningModel
 from costguard.model.job import Job, JobKind, JobState, OnHang
 from costguard.model.money import ZERO, Priced, priced_text
 from costguard.reminders import message_rows
-from costguard.reminders.message_rows import NewMessage, StoredMessage
+from costguard.reminders.message_rows import NewMessage
 from costguard.spend import job_costs
 
 _LAST_LINES = 15  # of a failed command's output

@@ -14,11 +14,11 @@ from costguard.messages.first_report import FirstReportComposer
 from costguard.messages.job_update import CARD, CardComposer
 from costguard.messages.notification import KIND, NotificationComposer
 from costguard.messages.outbox import Changed, Compose, Composed, Withdrawn
+from costguard.messages.outbox_rows import StoredMessage
 from costguard.messages.reminder import ReminderComposer
 from costguard.messages.sweep_update import SweepCardComposer
 from costguard.messages.unused_reservations import ReservationComposer
 from costguard.model.delivery.message import EphemeralContent
-from costguard.reminders.message_rows import StoredMessage
 
 
 class ByKind:

@@ -10,10 +10,11 @@ from sqlalchemy import Connection, func, select
 
 from costguard.db.tables import instances, messages
 from costguard.ledger import answers
+from costguard.messages import outbox_rows
+from costguard.messages.outbox_rows import StoredMessage
 from costguard.messages.reminder import shown_sentence
 from costguard.model.reminder import Claim, Keep, Subject, SubjectKind
-from costguard.reminders import message_rows, stop_rows
-from costguard.reminders.message_rows import StoredMessage
+from costguard.reminders import stop_rows
 from costguard.reminders.stop_rows import StopRecord
 
 _SUBJECTS = 40  # of so many lifetimes
@@ -49,7 +50,7 @@ def of_vm(connection: Connection, instance_id: int, lifetimes: Sequence[int], li
     subjects = [Subject(kind, instance_id, lifetime) for lifetime in latest for kind in SubjectKind]
     log_entries: list[LogEntry] = [
         ReminderEntry(message, shown_sentence(message.shown))
-        for message in message_rows.reminders_of(connection, subjects, limit)
+        for message in outbox_rows.reminders_of(connection, subjects, limit)
     ]
     for kept in answers.keeps_of(connection, subjects).values():
         log_entries += kept

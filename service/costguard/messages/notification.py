@@ -20,6 +20,7 @@ from costguard.events import audit_log
 from costguard.ledger.accrual import Accrual, accrual_at
 from costguard.messages import hint, job_update, schedule_update, sweep_update
 from costguard.messages.outbox import Composed, Withdrawn
+from costguard.messages.outbox_rows import StoredMessage
 from costguard.model.budget import Budget
 from costguard.model.delivery.message import NotificationContent
 from costguard.model.event import Event
@@ -28,7 +29,7 @@ from costguard.model.money import ZERO, Money, about_text
 from costguard.model.ports import Clock
 from costguard.model.reminder import Team
 from costguard.reminders import message_rows
-from costguard.reminders.message_rows import NewMessage, StoredMessage
+from costguard.reminders.message_rows import NewMessage
 from costguard.spend import budgets, burning
 from costguard.spend.budget import On
 from costguard.spend.spend import spend

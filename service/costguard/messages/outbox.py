@@ -24,14 +24,14 @@ from costguard.errors import (
 )
 from costguard.events import audit_log
 from costguard.isolation import Isolated
+from costguard.messages import outbox_rows
+from costguard.messages.outbox_rows import StoredMessage
 from costguard.messages.pacing import BACKOFF, Pacing
 from costguard.messages.recipients import ChannelResolver
 from costguard.messages.slack_health import resumed, sent, troubled
 from costguard.model.delivery.message import Content, Posted
 from costguard.model.event import Event
 from costguard.model.ports import Clock, Notifier
-from costguard.reminders import message_rows
-from costguard.reminders.message_rows import StoredMessage
 
 log = structlog.get_logger(__name__)
 
@@ -117,7 +117,7 @@ class Outbox:
         """
         calls = 0
         with self._database.read() as connection:
-            due = message_rows.waiting(connection, self._clock.now(), _MOST_READ)
+            due = outbox_rows.waiting(connection, self._clock.now(), _MOST_READ)
         # A person waits for an ephemeral reply right now: it must not queue behind a channel's reminders.
         for message in sorted(due, key=lambda message: message.kind != "ephemeral"):
             if self._is_over(calls, stop):
@@ -139,7 +139,7 @@ class Outbox:
     def _rest(self, calls: int) -> timedelta | None:
         now = self._clock.now()
         with self._database.read() as connection:
-            first, later = message_rows.next_tries(connection, now)
+            first, later = outbox_rows.next_tries(connection, now)
         waits = [timedelta(seconds=1)] if self._to_edit or self._has_edits else []
         if later is not None:
             waits.append(later - now)
@@ -155,7 +155,7 @@ class Outbox:
             return do(message, fence)
         # Once claimed it may be in Slack already: then it is settled, and not sent again.
         with self._database.write(fence) as connection:
-            message_rows.postpone(connection, message.id, self._clock.now() + _AGAIN, str(failure.error))
+            outbox_rows.postpone(connection, message.id, self._clock.now() + _AGAIN, str(failure.error))
         return True
 
     # Sending.
@@ -168,7 +168,7 @@ class Outbox:
             composed = self._compose(connection, message, now)
         if isinstance(composed, Withdrawn):
             with self._database.write(fence) as connection:
-                message_rows.withdraw(connection, message.id, composed.why)
+                outbox_rows.withdraw(connection, message.id, composed.why)
             return False
         try:
             channel = self._addressing.channel(_address(message), fence)
@@ -177,12 +177,10 @@ class Outbox:
         if self._pacing.wait(channel, now) > timedelta():
             return False
         with self._database.write(fence) as connection:
-            root = (
-                message_rows.root_of(connection, message.thread, message.address, channel) if message.thread else None
-            )
+            root = outbox_rows.root_of(connection, message.thread, message.address, channel) if message.thread else None
             thread_ts = root.ts if root is not None else str(message.data.get("thread_ts", ""))
             now, claimed_s = self._clock.now(), self._monotonic()
-            if not message_rows.begin(connection, message.id, channel, thread_ts, now, now + SETTLE_AFTER):
+            if not outbox_rows.begin(connection, message.id, channel, thread_ts, now, now + SETTLE_AFTER):
                 return False
         self._pacing.sent(channel, now)
         try:
@@ -200,7 +198,7 @@ class Outbox:
         except SlackError as error:
             if error.code in _GONE and root is not None:
                 with self._database.write(fence) as connection:
-                    message_rows.lose(connection, root.id)
+                    outbox_rows.lose(connection, root.id)
             return self._refused(message, channel, error, fence)
         is_live = message.can_change and not composed.is_final
         self._accept(message, posted, composed.shown, is_live, fence, channel)
@@ -212,7 +210,7 @@ class Outbox:
         """`answered` is the channel in which Slack confirmed the call; "" without a confirmation."""
         now = self._clock.now()
         with self._database.write(fence) as connection:
-            message_rows.accept(connection, message.id, posted, shown, is_live, now)
+            outbox_rows.accept(connection, message.id, posted, shown, is_live, now)
             over = self._resumed(answered, now) if answered else []
             audit_log.append(connection, [*sent(connection, message, now), *over], now)
         self._count(message.kind, "accepted")
@@ -223,7 +221,7 @@ class Outbox:
             return True
         now = self._clock.now()
         with self._database.write(fence) as connection:
-            message_rows.doubt(connection, message.id, now + SETTLE_AFTER, str(error))
+            outbox_rows.doubt(connection, message.id, now + SETTLE_AFTER, str(error))
         self._count(message.kind, "in_doubt")
         log.warning("message_in_doubt", key=message.key, error=str(error))
         return True
@@ -246,7 +244,7 @@ class Outbox:
                 if not isinstance(error, SlackLimited):
                     self._note(message.channel, error, fence)
                 with self._database.write(fence) as connection:
-                    message_rows.doubt(connection, message.id, now + self._wait_after(message, error), str(error))
+                    outbox_rows.doubt(connection, message.id, now + self._wait_after(message, error), str(error))
                 return True
             posted = None  # the thread is gone, and what stood in it
         if posted is None:
@@ -263,7 +261,7 @@ class Outbox:
         if self._to_edit or (self._looked_at is not None and timedelta() <= now - self._looked_at < _LOOK_EVERY):
             return
         with self._database.read() as connection:
-            live = message_rows.live(connection)
+            live = outbox_rows.live(connection)
             self._to_edit = self._changed(connection, live, now) if live else []
         self._looked_at = now
 
@@ -280,7 +278,7 @@ class Outbox:
             composed = self._compose(connection, message, now)
         if isinstance(composed, Withdrawn):
             with self._database.write(fence) as connection:
-                message_rows.show(connection, message.id, message.shown, is_live=False)
+                outbox_rows.show(connection, message.id, message.shown, is_live=False)
             return False
         if self._stood_still(composed_s, fence):
             return False  # another process may show something newer by now; the next look tells
@@ -290,16 +288,16 @@ class Outbox:
         except SlackError as error:
             if error.code in _GONE:
                 with self._database.write(fence) as connection:
-                    message_rows.lose(connection, message.id)
+                    outbox_rows.lose(connection, message.id)
                 return True
             if error.code == _FIXED:  # it stays as it is; its buttons are checked when they are clicked
                 with self._database.write(fence) as connection:
-                    message_rows.show(connection, message.id, message.shown, is_live=False)
+                    outbox_rows.show(connection, message.id, message.shown, is_live=False)
                 return True
             self._note(message.channel, error, fence)
             return True
         with self._database.write(fence) as connection:
-            message_rows.show(connection, message.id, composed.shown, is_live=not composed.is_final)
+            outbox_rows.show(connection, message.id, composed.shown, is_live=not composed.is_final)
             audit_log.append(connection, self._resumed(message.channel, now), now)
         return True
 
@@ -317,7 +315,7 @@ class Outbox:
             self._count(message.kind, "failed")
             log.error("message_given_up", key=message.key, error=str(error))
             with self._database.write(fence) as connection:
-                message_rows.fail(connection, message.id, str(error))
+                outbox_rows.fail(connection, message.id, str(error))
             return True
         self._count(message.kind, "refused")
         attempts = None if is_its_fault else message.attempts
@@ -345,7 +343,7 @@ class Outbox:
         self, message: StoredMessage, wait: timedelta, error: str, fence: Lease | None, attempts: int | None = None
     ) -> None:
         with self._database.write(fence) as connection:
-            message_rows.put_back(connection, message.id, self._clock.now() + wait, error, attempts)
+            outbox_rows.put_back(connection, message.id, self._clock.now() + wait, error, attempts)
 
 
 def _address(message: StoredMessage) -> str:

@@ -10,14 +10,14 @@ from zoneinfo import ZoneInfo
 
 from sqlalchemy import Connection
 
-from costguard.access import people, requests
-from costguard.access.requests import StoredRequest
+from costguard.access import people
 from costguard.access.rules import Rules
 from costguard.ledger import history
 from costguard.ledger.accrual import Accrual, accrual_at
 from costguard.ledger.narrate import after_text, ended_text
 from costguard.messages import cards
 from costguard.messages.outbox import Composed, Withdrawn
+from costguard.messages.outbox_rows import StoredMessage
 from costguard.model.action import StopOutcome
 from costguard.model.delivery.message import Button, ReminderContent, ReminderState, StateKind, VmCard
 from costguard.model.delivery.person import AccountLookup
@@ -25,9 +25,9 @@ from costguard.model.lifetime import EndReason, Lifetime
 from costguard.model.moments import moment_text
 from costguard.model.money import priced_text
 from costguard.model.reminder import Claim, Keep, RequestKind, Subject, SubjectKind
-from costguard.reminders import gather, stop_rows
+from costguard.reminders import gather, request_rows, stop_rows
 from costguard.reminders.context import PlanContext
-from costguard.reminders.message_rows import StoredMessage
+from costguard.reminders.request_rows import StoredRequest
 from costguard.reminders.stop_rows import StopRecord
 from costguard.reminders.watched import Decision, WatchedVm, subject_of
 
@@ -55,7 +55,7 @@ class _Records:
 
     @cached_property
     def requests(self) -> Mapping[Subject, Sequence[StoredRequest]]:
-        return requests.of_subjects(self.connection, self.subjects)
+        return request_rows.of_subjects(self.connection, self.subjects)
 
     @cached_property
     def people(self) -> Mapping[str, AccountLookup]:

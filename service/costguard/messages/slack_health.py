@@ -13,9 +13,9 @@ from costguard.errors import (
     SlackError,
 )
 from costguard.ledger import fleet_rows
+from costguard.messages import outbox_rows
+from costguard.messages.outbox_rows import StoredMessage
 from costguard.model.event import Event, new_event
-from costguard.reminders import message_rows
-from costguard.reminders.message_rows import StoredMessage
 
 
 def sent(connection: Connection, message: StoredMessage, now: datetime) -> list[Event]:
@@ -114,5 +114,5 @@ class OutboxTrouble:
 def trouble_of(database: Database, workspace: str, channels: Mapping[str, str]) -> OutboxTrouble:
     """Adds the backlog, as any process can read it."""
     with database.read() as connection:
-        backlog = message_rows.backlog(connection)
+        backlog = outbox_rows.backlog(connection)
     return OutboxTrouble(workspace, channels, backlog.count, backlog.since)

@@ -11,11 +11,12 @@ from sqlalchemy import Connection
 from costguard.ledger.accrual import Accrual, accrual_at
 from costguard.ledger.narrate import sentence
 from costguard.messages.outbox import Composed, Withdrawn
+from costguard.messages.outbox_rows import StoredMessage
 from costguard.model.delivery.message import NotificationContent
 from costguard.model.event import Event
 from costguard.model.money import priced_text
 from costguard.model.sweep import Sweep, SweepState
-from costguard.reminders.message_rows import NewMessage, StoredMessage
+from costguard.reminders.message_rows import NewMessage
 from costguard.sweeps import listing, sweep_rows
 from costguard.sweeps.listing import SweepOverview
 

@@ -13,13 +13,14 @@ from costguard.access.rules import Rules
 from costguard.db.lease import Lease
 from costguard.db.transaction import Database
 from costguard.messages.outbox import Composed, Withdrawn
+from costguard.messages.outbox_rows import StoredMessage
 from costguard.model.delivery.message import DigestLine, ReportContent
 from costguard.model.moments import zone_of
 from costguard.model.money import Money, Priced
 from costguard.model.ports import Clock
 from costguard.model.words import count_text
 from costguard.reminders import message_rows
-from costguard.reminders.message_rows import NewMessage, StoredMessage
+from costguard.reminders.message_rows import NewMessage
 from costguard.spend.loose.report import LooseItem, LooseReport
 
 KIND = "reservation"

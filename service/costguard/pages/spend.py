@@ -250,6 +250,7 @@ def _gathered(source: Source, wanted: SpendPageQuery, now: datetime) -> SpendPag
             story = story_of(connection, accrual, *days, wanted.group_by, wanted.scope, SERIES)
         else:
             story = label_story(connection, accrual, *days, wanted.by_label, wanted.scope, SERIES)
+        price_note = accrual.price_note
         unpriced = gaps(connection, accrual, *days, wanted.scope, _LISTED_UNPRICED)
         month = month_of(connection, accrual, wanted.scope)
         staged = [view for view in stages.views(connection, source.rules.jobs.stage, now) if _is_of(view, wanted)]
@@ -263,7 +264,7 @@ def _gathered(source: Source, wanted: SpendPageQuery, now: datetime) -> SpendPag
         month=month,
         curve=climb(month, now),
         total=story.total,
-        price_note=accrual.price_note,
+        price_note=price_note,
         groups=[
             SpendGroup(row, min(place, SERIES), 1000 * row.amounts.total.nanos // total)
             for place, row in enumerate(story.groups[:_LISTED_GROUPS])

@@ -6,7 +6,6 @@ from datetime import datetime
 
 from sqlalchemy import Connection
 
-from costguard.access import requests
 from costguard.events import audit_log
 from costguard.jobs.decide.checkpoints.disk import disk_fate
 from costguard.jobs.rows import job_events, job_rows
@@ -16,7 +15,7 @@ from costguard.model.event import Event, new_event
 from costguard.model.moments import moment_text
 from costguard.model.record import KnownInstance
 from costguard.model.reminder import Claim, Keep, Request
-from costguard.reminders import message_rows
+from costguard.reminders import message_rows, request_rows
 from costguard.reminders.message_rows import NewMessage
 
 
@@ -43,7 +42,7 @@ def settle(
         lifetimes.account_again(connection, request.subject.instance_id)
         event = _assigned(vm, action, now)
     audit_log.append(connection, [event], now)
-    requests.settle(connection, request.id, "done", event.text, now)
+    request_rows.settle(connection, request.id, "done", event.text, now)
     return event.text
 
 
@@ -64,18 +63,18 @@ def _cancel(connection: Connection, vm: KnownInstance, action: CancelJob, now: d
         audit_log.append(connection, [event], now)
     else:
         text = f"Job {job.title} is being cancelled already, as {job.cancel_asked_by} asked."
-    requests.settle(connection, request.id, "done", text, now)
+    request_rows.settle(connection, request.id, "done", text, now)
     return text
 
 
 def is_open(connection: Connection, request: Request) -> bool:
-    return any(one.id == request.id for _, one in requests.open_requests(connection))
+    return any(one.id == request.id for _, one in request_rows.open_requests(connection))
 
 
 def refuse(connection: Connection, request: Request, reason: str, now: datetime) -> None:
     """Refuses the request, with an ephemeral reply where it came from Slack."""
     assert request.id is not None  # only stored requests are carried out
-    requests.settle(connection, request.id, "refused", reason, now)
+    request_rows.settle(connection, request.id, "refused", reason, now)
     if request.user_id:
         reply = NewMessage(
             key=f"ephemeral/{request.id}",

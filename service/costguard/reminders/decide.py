@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from costguard.access.rules import Rules
+from costguard.keepers.reading import why_unknown
 from costguard.model.action import Action, KeepLifetime, RefuseRequest, SendReminder, StopInstance
 from costguard.model.action import StopOutcome as Stop
 from costguard.model.delivery.person import AccountLookup
@@ -185,8 +186,8 @@ def _enforce(
         return None, "", None
     if (keeper := vm.keeper) is not None and not keeper.is_stopped_by(decision_context.rules.stop_through):
         return None, f"; it belongs to {keeper.whose}, so it is never stopped; it is only reminded of", None
-    if vm.doubt:
-        return None, f"; who keeps it is not known, so no rule stops it: {vm.doubt.rstrip('.')}", None
+    if doubt := why_unknown(vm.origin):
+        return None, f"; who keeps it is not known, so no rule stops it: {doubt.rstrip('.')}", None
     if vm.job:
         return None, f"; job {vm.job}, which it works on, has its own limits; it is only reminded of", None
     if vm.is_unknown:

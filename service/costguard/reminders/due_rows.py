@@ -8,10 +8,10 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Select, and_, exists, func, or_, select
 
-from costguard.access import requests
 from costguard.access.rules import Rules
 from costguard.db.tables import instances, lifetimes, utilisation
 from costguard.model.utilisation import IdleState
+from costguard.reminders import request_rows
 
 
 def may_be_due(connection: Connection, rules: Rules, now: datetime, ahead: timedelta) -> set[int]:
@@ -21,7 +21,7 @@ def may_be_due(connection: Connection, rules: Rules, now: datetime, ahead: timed
     which is left to `gather`.
     """
     moment = now + ahead
-    due_ids = {instance_id for instance_id, _ in requests.open_requests(connection)}
+    due_ids = {instance_id for instance_id, _ in request_rows.open_requests(connection)}
     if late := [
         _is_late(name, preset.limit, moment) for name, preset in rules.presets.items() if preset.limit is not None
     ]:

@@ -88,6 +88,8 @@ class LiveExecutor:
     def settle(self, fence: Lease | None = None, stop: threading.Event | None = None) -> None:
         with self._database.read() as connection:
             waiting = stop_rows.open_stops(connection)
+        if not waiting:
+            return
         steps = [
             ResumeStep(self._actuator, self._still_due, "", str(record.subject), stop=record, through=self._through)
             for record in waiting

@@ -11,7 +11,7 @@ from typing import TypedDict
 
 from sqlalchemy import Connection, select
 
-from costguard.access import people, requests, teams
+from costguard.access import people, teams
 from costguard.access.rules import Rules
 from costguard.db.bulk import chunks
 from costguard.db.tables import lifetimes
@@ -25,7 +25,7 @@ from costguard.model.instance import InstanceKey
 from costguard.model.money import Money
 from costguard.model.reminder import Claim, Keep, Ownership, Request, Sent, Subject, SubjectKind, Target
 from costguard.model.utilisation import Evidence
-from costguard.reminders import message_rows, not_stopped, watched_rows
+from costguard.reminders import message_rows, not_stopped, request_rows, watched_rows
 from costguard.reminders import stop_rows as stops
 from costguard.reminders.decide import decide
 from costguard.reminders.message_rows import NewMessage
@@ -145,12 +145,13 @@ def gather(
     rows = _rows(connection, ids) if due is None else _due_rows(connection, due)
     idle = utilisation.idle_runs(connection, now, None if ids is None else [row.instance_id for row in rows])
     open_requests: dict[int, list[Request]] = defaultdict(list)
-    for instance_id, request in requests.open_requests(connection):
+    for instance_id, request in request_rows.open_requests(connection):
         open_requests[instance_id].append(request)
     relevant = _relevant(rows, lambda row: ids is not None or row.instance_id in open_requests, rules, idle, now)
     of_jobs = {row.job for row in rows if row.job}
     at_work = agenda.at_work(connection, of_jobs if ids is not None else None) if of_jobs else {}
     unknown = {vm.key for vm in unknown_vms.there(connection)}
+    ownerships = answers.ownerships(connection, list(open_requests))
     accrual = accrual_at(connection, now)
     resting = [row.instance_id for row in rows if row.started_at is None]
     storage = _storage_rates(connection, accrual, {*relevant, *resting})
@@ -160,7 +161,6 @@ def gather(
         if (subject := _subject(row, instance_id in storage)) is not None
     }
     past = _read_past(connection, subjects, _runs_before(connection, relevant), without_stop)
-    ownerships = answers.ownerships(connection, list(open_requests))
     vms = [
         WatchedVm(
             key=row.key,
@@ -281,16 +281,13 @@ def _read_past(
         if instance_id in subjects:
             together = [keep for subject in (*some, subjects[instance_id]) for keep in kept.get(subject, ())]
             kept[subjects[instance_id]] = tuple(sorted(together, key=lambda keep: keep.at))
-    return _Past(
-        message_rows.sent_of(connection, named),
-        kept,
-        answers.claims_of(connection, list(subjects)),
-        {
-            subject: tuple(stop for stop in begun if stop.id != without_stop)
-            for subject, begun in stops.of_subjects(connection, named).items()
-        },
-        generation.read(connection).began_at,
-    )
+    claims = answers.claims_of(connection, list(subjects))
+    began_at = generation.read(connection).began_at
+    begun_stops = {
+        subject: tuple(stop for stop in begun if stop.id != without_stop)
+        for subject, begun in stops.of_subjects(connection, named).items()
+    }
+    return _Past(message_rows.sent_of(connection, named), kept, claims, begun_stops, began_at)
 
 
 def intend(
@@ -338,6 +335,8 @@ def _gone(
     connection: Connection, ids: Sequence[int], open_requests: Mapping[int, Sequence[Request]]
 ) -> list[WatchedVm]:
     """Gone VMs with open requests, which are refused."""
+    if not ids:
+        return []
     return [
         WatchedVm(
             key=vm.key,

@@ -9,6 +9,7 @@ from enum import StrEnum
 from zoneinfo import ZoneInfo
 
 from costguard.access.rules import Rules
+from costguard.keepers.reading import why_unknown
 from costguard.model.action import StopOutcome
 from costguard.model.delivery.person import AccountLookup
 from costguard.model.duration import span_text
@@ -106,8 +107,8 @@ def why_not_stopped(
     if (keeper := vm.keeper) is not None and not keeper.is_stopped_by(rules.stop_through):
         reason = f"it belongs to {keeper.whose}, and {keeper.effect}"
         return StopDiagnosis(StopBlocker.KEEPER, reason, step=keeper.advice(vm.name, vm.key.project))
-    if vm.doubt and not vm.job:
-        reason = f"who keeps it is not known, so no rule stops it: {vm.doubt.rstrip('.')}"
+    if (doubt := why_unknown(vm.origin)) and not vm.job:
+        reason = f"who keeps it is not known, so no rule stops it: {doubt.rstrip('.')}"
         return StopDiagnosis(StopBlocker.KEEPER, reason)
     preset = context.preset(vm)
     if preset is None:

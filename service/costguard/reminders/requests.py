@@ -8,8 +8,7 @@ from datetime import datetime
 
 from sqlalchemy import Connection
 
-from costguard.access import requests, roles
-from costguard.access.requests import StoredRequest
+from costguard.access import roles
 from costguard.access.roles import Actor
 from costguard.access.rules import Rules
 from costguard.db.transaction import Database
@@ -22,7 +21,8 @@ from costguard.model.event import new_event
 from costguard.model.instance import InstanceKey
 from costguard.model.ports import Clock
 from costguard.model.reminder import Ownership, Request, RequestKind, Subject, SubjectKind
-from costguard.reminders import request_rules, watched_rows
+from costguard.reminders import request_rows, request_rules, watched_rows
+from costguard.reminders.request_rows import StoredRequest
 from costguard.reminders.request_rules import pointless
 from costguard.reminders.watched_rows import WatchedRow
 
@@ -99,12 +99,12 @@ def ask(
             authority=actor.authority,
         )
         name = row.name if row is not None else fleet_rows.known(connection, [instance_id])[0].name
-        repeated = requests.of_key(connection, new.key)
+        repeated = request_rows.of_key(connection, new.key)
         if repeated is not None:
             return RequestReceipt(_same(repeated, new), False, name)
         refused = _refused(connection, rules, new, actor, row, name, started_at)
         store(connection, new, row, name, None if refused is None else refused.message)
-        stored = requests.of_key(connection, new.key)
+        stored = request_rows.of_key(connection, new.key)
     if refused is not None:
         raise refused
     assert stored is not None  # it was just added
@@ -125,7 +125,7 @@ def store(connection: Connection, new: Request, row: WatchedRow | None, name: st
     text = f"{who} asked {_WISH[new.kind].format(name=name or 'an unknown VM')}"
     why = f": {new.reason.rstrip('.')}" if new.reason else ""
     if refused is None:
-        requests.add(connection, new)
+        request_rows.add(connection, new)
     kind = "RequestMade" if refused is None else "RequestRefused"
     event = new_event(
         kind,

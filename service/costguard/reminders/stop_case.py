@@ -9,7 +9,6 @@ from typing import Protocol
 
 from sqlalchemy import Connection
 
-from costguard.access import requests
 from costguard.access.rules import Rules
 from costguard.ledger import history, lifetimes, operations
 from costguard.ledger.accrual import accrual_at
@@ -21,7 +20,7 @@ from costguard.model.money import Money, Priced
 from costguard.model.observation import OperationStatus, SeenOperation, Sighting
 from costguard.model.record import KnownInstance
 from costguard.model.reminder import Request, Subject
-from costguard.reminders import gather, stop_rows
+from costguard.reminders import gather, request_rows, stop_rows
 from costguard.reminders.stop_rows import StopRecord
 from costguard.reminders.watched import Decision, FleetPlan, WatchedVm, subject_of
 
@@ -124,7 +123,7 @@ def load(connection: Connection, subject: Subject, stop_id: int) -> StopCase:
     vm = lifetimes.known(connection, subject.instance_id)
     assert vm is not None  # instances are never deleted, and the stop's row refers to one
     life = next((lifetime for lifetime in vm.lifetimes if lifetime.id == subject.lifetime_id), None)
-    stored = requests.of_subject(connection, subject) if stop.request_id is not None else []
+    stored = request_rows.of_subject(connection, subject) if stop.request_id is not None else []
     request = next((one.request for one in stored if one.request.id == stop.request_id), None)
     return StopCase(stop, vm, life, request)
 

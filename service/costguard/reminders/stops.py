@@ -11,7 +11,6 @@ from datetime import datetime, timedelta
 
 from sqlalchemy import Connection
 
-from costguard.access import requests
 from costguard.actions import ending_vms
 from costguard.actions.execute import CallKind, Step, StepDefaults, Urgency
 from costguard.errors import BadAnswer, CloudError, CloudUnavailable, KeptByAnother, PermissionDenied
@@ -23,7 +22,7 @@ from costguard.model.keeper import KeeperKind
 from costguard.model.observation import Sighting
 from costguard.model.ports import Actuator
 from costguard.model.record import KnownInstance
-from costguard.reminders import stop_case, stop_rows
+from costguard.reminders import request_rows, stop_case, stop_rows
 from costguard.reminders.answering import is_open, refuse
 from costguard.reminders.stop_case import (
     StillDue,
@@ -103,7 +102,7 @@ def _not_needed(connection: Connection, case: StopCase, sentence: str, now: date
 
 def _close_request(connection: Connection, case: StopCase, sentence: str, now: datetime) -> None:
     if case.request is not None:
-        requests.settle(connection, case.request.id, "done", sentence, now)
+        request_rows.settle(connection, case.request.id, "done", sentence, now)
 
 
 TRIES = 6

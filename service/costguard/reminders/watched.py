@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import NamedTuple
 
-from costguard.keepers.reading import keeper_of, why_unknown
+from costguard.keepers.reading import keeper_of
 from costguard.model.action import Action, StopOutcome
 from costguard.model.instance import InstanceKey, InstanceKind, Status
 from costguard.model.keeper import Keeper
@@ -73,11 +73,6 @@ class WatchedVm:
     @property
     def keeper(self) -> Keeper | None:
         return keeper_of(self.labels, self.origin, self.zone)
-
-    @property
-    def doubt(self) -> str:
-        """The sentence that says why its keeper is not known; "" where it is known."""
-        return why_unknown(self.origin)
 
     @property
     def cycle(self) -> int:

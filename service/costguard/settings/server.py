@@ -89,6 +89,14 @@ class ServerSection(Section):
     def is_loopback(self) -> bool:
         return is_loopback(self.host)
 
+    @property
+    def local_url(self) -> str:
+        """Returns the address for a browser on this computer; "" where the system chooses the port."""
+        if not self.port:
+            return ""
+        host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self.host, self.host)
+        return f"http://[{host}]:{self.port}" if ":" in host else f"http://{host}:{self.port}"
+
 
 class DatabaseSection(Section):
     backups: str | None = None  # the folder of backups, whose age `costguard doctor` looks at

@@ -53,8 +53,9 @@ def proposed(files: Mapping[str, StoredFile], paths: Sequence[str]) -> tuple[str
     cut = [_cut(path) for path in sorted(alike, key=lambda path: files[path].modified_at)]
     at = _step_at(cut)
     pattern = _pattern(cut, at)
-    folder, has_folder, _ = pattern.rpartition("/")
-    if not has_folder or "{step}" not in folder or "{step}" in pattern[len(folder) :]:
+    above = pattern.partition("{step}")[0]
+    folder = "/".join(pattern.split("/")[: above.count("/") + 1])
+    if folder == pattern or "{step}" in pattern[len(folder) :] or "{step}" not in pattern:
         return pattern, ""
     newest = "".join(cut[-1])
     inside = "/".join(newest.split("/")[: folder.count("/") + 1]) + "/"

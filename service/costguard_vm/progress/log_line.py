@@ -43,10 +43,11 @@ _NO_METRIC_WORDS = (
     "n_parameters", "batch_size", "bsz", "scale", "loss_scale", "scaler", "skipped", "mom", "momentum",
     "hysteresis", "images", "instances", "labels", "targets", "tokens", "num", "number", "count",
     "total_num_tokens", "examples", "patience", "srno", "rate", "globalrate", "ntokens", "nsentences", "util",
+    "progress", "percentage", "percent", "words",
 )  # fmt: skip
 _NO_METRIC = re.compile(
-    rf"(?:^|[_/ .])(?:{'|'.join(_NO_METRIC_WORDS)})(?:$|[_/ .])"
-    r"|per_?sec|per_second|/sec|/s$|_time$|time_|_ms$|it/s|tokens_seen|micro_step",
+    rf"(?:^|[_/ .(])(?:{'|'.join(_NO_METRIC_WORDS)})(?:$|[_/ .()])"
+    r"|per_?sec|per_second|/sec|/s$|_time$|time_|_ms$|it/s|tokens_seen|micro_step|\.py$",
     re.IGNORECASE,
 )
 _LEARNING_RATE = re.compile(r"(^|[_/ ])(lr|learning[_ ]rate)($|[_/ 0-9])", re.IGNORECASE)
@@ -54,7 +55,7 @@ _LEARNING_RATE = re.compile(r"(^|[_/ ])(lr|learning[_ ]rate)($|[_/ 0-9])", re.IG
 _METRIC = re.compile(
     r"loss|acc(\b|_|@|uracy)|error|perplexity|\bppl|f1|auc|roc|\bmap|map50|iou|dice|bleu|rouge|\bwer\b|\bcer\b|psnr|ssim"
     r"|\bfid\b|\bm[sa]e\b|rmse|mape|\br2\b|precision|recall|score|reward|\bkl\b|\bnll|\bbp[bcd]\b|elbo|entropy|cosine"
-    r"|spearman|pearson|\bmcc\b|kappa|top-?[15]|exact_match|hits@|\bmrr\b|ndcg|return|jaccard|metric|ep_rew",
+    r"|spearman|pearson|\bmcc\b|kappa|top-?[15]|exact_match|hits@|\bmrr\b|ndcg|return|jaccard|metric|ep_rew|'s l[12]\b",
     re.IGNORECASE,
 )
 # "value" and "device" are none.
@@ -64,14 +65,15 @@ _EVALUATION = re.compile(
 _EVALUATION_CAMEL = re.compile(r"^(Val|Valid|Eval|Test)(?=[A-Z])")
 
 
+_KINDS = ("mode", "phase", "split", "stage")
 _COUNTERS = (
     "epoch", "epochs", "step", "steps", "iter", "iters", "iteration", "iterations", "batch", "it", "update",
     "updates", "num_updates", "n_updates", "global_step", "global_steps", "current_epoch", "micro_step",
-    "completed_step", "train_step", "training_iteration",
+    "completed_step", "train_step", "training_iteration", "current_step", "current_steps", "acc_iter",
 )  # fmt: skip
 _STEPS = (
     "step", "steps", "_step", "global_step", "iteration", "iter", "num_updates", "train/global_step",
-    "trainer/global_step",
+    "trainer/global_step", "current_step", "current_steps", "acc_iter",
 )  # fmt: skip
 
 
@@ -98,24 +100,45 @@ def is_evaluation(name: str) -> bool:
     return bool(_EVALUATION.search(name) or _EVALUATION_CAMEL.search(name))
 
 
-def dictionary(text: str) -> dict[str, float] | None:
-    """The numbers of a dictionary in the line, as Python or JSON prints it; None where there is none."""
+def dictionary(text: str) -> tuple[dict[str, float] | None, str]:
+    """The numbers of a dictionary in the line, as Python or JSON prints it, and its kind; None where there is none."""
     match = _DICTIONARY.search(text)
     if match is None:
-        return None
+        return None, ""
     try:
         values = json.loads(match.group())
     except ValueError:
         try:
             values = ast.literal_eval(_NOT_LITERAL.sub(r"'\1'", match.group()))
         except (ValueError, SyntaxError, MemoryError, RecursionError):
-            return None
-    return numbers_of(values) if isinstance(values, dict) else None
+            return None, ""
+    return (numbers_of(values), kind_of(values)) if isinstance(values, dict) else (None, "")
+
+
+def kind_of(values: Mapping[Any, Any]) -> str:
+    """Returns what a dictionary says of itself in words, such as "val"; empty where it says nothing."""
+    return next((value for key in _KINDS if isinstance(value := values.get(key), str)), "")
+
+
+def is_timed_evaluation(values: Mapping[str, float]) -> bool:
+    """Says whether values are of an evaluation as MMEngine writes it: with a batch's time, and no learning rate."""
+    return "data_time" in values and "time" in values and not any(_LEARNING_RATE.search(name) for name in values)
 
 
 def numbers_of(values: Mapping[Any, Any]) -> dict[str, float]:
-    numbers = {str(name)[:_LONGEST_NAME]: _value(value) for name, value in values.items()}
+    """The numbers by their names. A value such as "10/500" of `global_step/max_steps` (ms-swift) is two."""
+    parts = [pair for name, value in values.items() for pair in _one_or_two(str(name)[:_LONGEST_NAME], value)]
+    numbers = {name: _value(value) for name, value in parts}
     return {name: value for name, value in numbers.items() if value is not None}
+
+
+def _one_or_two(name: str, value: Any) -> Iterator[tuple[str, Any]]:
+    done, slash, total = name.partition("/")
+    fraction = re.fullmatch(r"(\d{1,15})/(\d{1,15})", value) if slash and isinstance(value, str) else None
+    if fraction is None:
+        yield name, value
+    else:
+        yield from ((done, fraction[1]), (total, fraction[2]))
 
 
 def _value(value: Any) -> float | None:
@@ -153,10 +176,13 @@ def printable(value: float) -> Any:
 
 
 def values_after(rest: str) -> list[tuple[str, float, str]]:
-    """The values in a bar's brackets, after its times and rate: `[00:08<02:29, 8.77s/it, loss=1.2]`."""
+    """The values after a bar's times and rate: `[00:08<02:29, 8.77s/it, loss=1.2]`; NeMo leaves out the rate."""
+    if not rest.startswith("["):
+        return list(without_time(one for one in pairs(rest) if one[2]))
     inside = rest[1:].partition("]")[0] if "]" in rest else rest[1:]
-    parts = inside.split(", ", 2)
-    return list(without_time(pairs(parts[2]))) if len(parts) > 2 else []
+    first, comma, more = inside.partition(", ")[2].partition(", ")
+    values = more if not re.search(r"[=:]", first) else first + comma + more
+    return list(without_time(pairs(values)))
 
 
 def without_time(values: Iterable[tuple[str, float, str]]) -> Iterator[tuple[str, float, str]]:
@@ -228,22 +254,6 @@ def count(text: str) -> int:
 
 def is_number(text: str) -> bool:
     return bool(re.fullmatch(NUMBER, text, re.IGNORECASE))
-
-
-def table_heading(text: str) -> tuple[list[str], bool] | None:
-    """The columns of a table: a line of names, one of them the epoch, the step or a class. True: of an evaluation."""
-    words = re.split(r"[\s|\u2502]+", text.strip(" |\u2502:"))
-    names = [word.strip(":()") for word in words if word.strip(":()")]
-    lowered = [name.lower() for name in names]
-    is_of_training = bool({"epoch", "step", "iter", "iteration"} & set(lowered[:2]))
-    is_of_evaluation = lowered[:2] in (["class", "images"], ["class", "instances"])
-    is_heading = len(names) >= 3 and (is_of_training or is_of_evaluation) and not any(map(is_number, names))
-    if not is_heading or re.search(r"[:=]\s*\S", text.strip(" :")):
-        return None
-    columns = re.sub(r"\w+\((?=\w)", "", text).replace(")", " ").replace("|", " ").replace(":", " ").split()
-    if is_of_evaluation:
-        columns = [word.replace("mAP@.5 .95", "mAP@.5:.95") for word in columns]
-    return columns, is_of_evaluation
 
 
 TRAIN, EVAL = "train", "eval"

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from costguard_vm.progress import log_patterns as shapes
+from costguard_vm.progress.log_headings import Headings
 from costguard_vm.progress.log_line import (
     EVAL,
     TRAIN,
@@ -23,21 +24,21 @@ from costguard_vm.progress.log_line import (
     is_evaluation,
     is_known_metric,
     is_metric,
-    is_number,
     is_step,
     is_structured,
+    is_timed_evaluation,
+    kind_of,
     name_of_loss,
-    number,
     numbers_of,
     pairs,
     parted,
-    table_heading,
     values_after,
     whole,
     without_counters,
     without_prefix,
     without_time,
 )
+from costguard_vm.progress.log_table import Table
 
 LINE_END = re.compile(r"\r\n|\n|\r")
 TOTALS = ("total_steps", "max_steps", "num_training_steps", "train/total_steps")  # of a dictionary that has a step
@@ -53,11 +54,11 @@ class OutputReader:
         self._run_total: int | None = None
         self._batch_total: int | None = None  # of the training's bar within an epoch
         self._is_epoch_over = False
-        self._columns: list[str] = []
-        self._is_table_of_evaluation = False
-        self._is_evaluating = False  # a heading said so
+        self._table = Table()
+        self._headings = Headings()
         self._is_headed = False  # the line before named an epoch, and nothing else
-        self._is_summary = False  # a heading said that averages over the whole run follow
+        self._are_epochs_headed = False  # such a line came before
+        self._epochs_bar: int | None = None  # the total of bars without a title that count within an epoch
         self._last_count: tuple[float | None, int | None] = (None, None)  # the epoch and step printed before
         self._has_batches_and_steps = False  # so that an "iter" alone is no step
         self._counts_on: bool | None = None  # whether steps printed with an epoch go on over epochs
@@ -67,28 +68,30 @@ class OutputReader:
         text = cleaned(line)
         if not text.strip() or shapes.TIMER.search(text):
             return None
-        values = dictionary(text)
-        bar = shapes.TQDM.match(text)
+        values, kind = dictionary(text)
+        bar = shapes.TQDM.match(text) or shapes.THIN_BAR.match(text)
         if bar is not None:
             return self._bar(bar, values)
         if values:
-            return self._dictionary(values)
+            return self._dictionary(values, kind)
         if shapes.ENDLESS.match(text):
             return None
         for pattern in (shapes.KERAS, shapes.HASHES):
             match = pattern.match(text)
             if match is not None:
                 return self._epoch_bar(match)
-        return self._table(text) or self._words(text)
+        if self._table.heading(text):
+            return None
+        return self._row(text) or self._words(text)
 
     def read_values(self, values: Mapping[str, Any]) -> LogReading | None:
         """A dictionary that needs no reading: a line of JSON, or an entry of a trainer's own log."""
-        return self._dictionary(numbers_of(values))
+        return self._dictionary(numbers_of(values), kind_of(values))
 
     def _bar(self, bar: re.Match[str], values: dict[str, float] | None) -> LogReading | None:
-        title, done, total = bar["title"].strip(), int(bar["done"]), int(bar["total"])
+        title, done, total = without_prefix(bar["title"]), int(bar["done"]), int(bar["total"])
         postfix = values_after(bar["rest"] or "")
-        if self._heading(title):
+        if self._table.heading(title):
             return None
         row = self._row(title)
         if row is not None:
@@ -112,10 +115,12 @@ class OutputReader:
         is_named = bool(
             re.fullmatch(r"(?:global |train(?:ing)? )?(?:steps?|iters?|iterations?|updates?|progress):?", title, re.I)
         )
-        if title and not is_named:
-            if not re.fullmatch(r"train(?:ing)?:?", title, re.IGNORECASE) or not done:
-                return None
-            return LogReading(TRAIN, batch=done, batch_total=total, loss=loss, metrics=metrics)
+        is_of_run = total == self._run_total and bool(re.fullmatch(r"train(?:ing)?:?", title, re.IGNORECASE))
+        if title and not is_named and not is_of_run:
+            return self._training_bar(title, LogReading(TRAIN, None, None, None, None, done, total, loss, metrics))
+        if not title and self._is_epochs_bar(done, total):
+            reading = LogReading(TRAIN, None, None, self._epoch, self._epoch_total, done, total, loss, metrics)
+            return reading if total == self._epochs_bar and (done or loss is not None) else None
         if self._run_total is None or is_named:
             self._run_total = total
         if total != self._run_total or (self._step is not None and done < self._step and done == 0):
@@ -129,13 +134,30 @@ class OutputReader:
             return None
         return LogReading(TRAIN, step=done, total=total, loss=loss, metrics=metrics)
 
+    def _is_epochs_bar(self, done: int, total: int) -> bool:
+        """Says whether bars without a title begin again with every epoch: below lines that name one, or seen to."""
+        begins_again = self._step is not None and self._step == self._run_total == total and done < total
+        is_first = self._step is None and self._run_total is None
+        if self._epochs_bar is None and (begins_again or (is_first and self._are_epochs_headed)):
+            self._epochs_bar, self._step = total, None
+        return self._epochs_bar is not None
+
+    def _training_bar(self, title: str, reading: LogReading) -> LogReading | None:
+        """A bar that names the training, or its loss as H2O LLM Studio does: `train loss: 1.62:   5%|`."""
+        named = re.fullmatch(r"train(?:ing)?(?: loss:? *([\d.]+))?:?", title, re.IGNORECASE)
+        if named is None or not reading.batch:
+            return None
+        if named[1] is None:
+            return reading
+        return reading._replace(epoch=self._epoch, loss=float(named[1].rstrip(".")))
+
     def _epoch_bar(self, bar: re.Match[str]) -> LogReading | None:
         """A bar that counts within an epoch which an earlier line named, as Keras prints it."""
         done, total = int(bar["done"]), whole(bar["total"])
         title = bar.groupdict().get("title") or ""
         numbers = list(without_time(pairs(bar["rest"])))
         is_other = self._is_epoch_over and self._batch_total is not None and total != self._batch_total
-        if is_evaluation(title) or is_other or self._is_evaluating:
+        if is_evaluation(title) or is_other or self._headings.is_evaluating:
             metrics = {name: value for name, value, _ in numbers if is_metric(name)}
             is_done = total is None or done == total
             return LogReading(EVAL, epoch=self._epoch, metrics=metrics) if metrics and is_done else None
@@ -146,7 +168,8 @@ class OutputReader:
         loss, metrics = parted(numbers, is_training=True)
         return LogReading(TRAIN, None, None, self._epoch, self._epoch_total, done, total, loss, metrics)
 
-    def _dictionary(self, values: dict[str, float]) -> LogReading | None:
+    def _dictionary(self, values: dict[str, float], kind: str = "") -> LogReading | None:
+        """Reads a dictionary. `kind` is what it says of itself in words, such as OpenMMLab's `"mode": "val"`."""
         plain = {name: value for name, value in values.items() if is_metric(name) and not is_counter(name)}
         step = next((int(values[name]) for name in values if is_step(name) and values[name] == int(values[name])), None)
         epoch = next(
@@ -156,6 +179,9 @@ class OutputReader:
         names = [name for name in plain if is_known_metric(name)]
         evaluations = [name for name in names if is_evaluation(name)]
         loss_name = None if is_summary else name_of_loss(name for name in names if not is_evaluation(name))
+        if is_evaluation(kind) or (loss_name is None and not evaluations and is_timed_evaluation(values)):
+            # Its steps count the batches of the evaluation, or epochs.
+            return LogReading(EVAL, epoch=epoch, metrics=plain) if plain else None
         if loss_name is None and evaluations:
             return LogReading(EVAL, step=step, epoch=epoch, metrics=plain)
         if loss_name is None and not names and step is None:
@@ -164,73 +190,35 @@ class OutputReader:
             return LogReading(TRAIN, epoch=epoch, metrics=plain) if plain else None
         metrics = {name: value for name, value in plain.items() if name != loss_name}
         loss = values[loss_name] if loss_name is not None else None
+        if step is not None and epoch is not None and "iter" in values and not self._goes_on(epoch, step):
+            return LogReading(TRAIN, None, None, epoch, None, step, None, loss, metrics)
         total = next((int(values[name]) for name in TOTALS if values.get(name, 0) >= max(step or 0, 1)), None)
         is_counted = step is not None and total is not None
+        self._run_total = total if is_counted else self._run_total
         metrics = {name: value for name, value in metrics.items() if not (is_counted and name in TOTALS)}
-        return LogReading(
-            TRAIN,
-            step if step is not None else self._step,
-            total if step is not None else None,
-            epoch,
-            loss=loss,
-            metrics=metrics,
-        )
-
-    def _heading(self, text: str) -> bool:
-        heading = table_heading(text)
-        if heading is not None:
-            self._columns, self._is_table_of_evaluation = heading
-        return heading is not None
-
-    def _table(self, text: str) -> LogReading | None:
-        if self._heading(text):
-            return None
-        return self._row(text)
+        at = (step, total) if step is not None else (self._step, None)
+        return LogReading(TRAIN, at[0], at[1], epoch, loss=loss, metrics=metrics)
 
     def _row(self, text: str) -> LogReading | None:
-        """A row under the last heading: as many cells as columns, and numbers where the columns want them."""
-        if not self._columns:
-            return None
-        cells = re.split(r"[\s|\u2502]+", text.strip(" |\u2502:"))
-        if len(cells) != len(self._columns):
-            return None
-        if self._is_table_of_evaluation:
-            if cells[0].lower() != "all":
-                return None
-            named = zip(self._columns[1:], cells[1:])
-            metrics = {name: number(cell) for name, cell in named if is_number(cell) and is_metric(name)}
+        """A row under the last heading."""
+        if self._table.is_of_evaluation:
+            metrics = self._table.evaluation(text)
             return LogReading(EVAL, epoch=self._epoch, metrics=metrics) if metrics else None
-        row = dict(zip((name.lower() for name in self._columns), cells))
-        epoch = re.fullmatch(r"(\d+)(?:/(\d+))?", row.get("epoch", ""))
-        step = next((row[name] for name in row if is_step(name) and row[name].isdecimal()), None)
-        if epoch is None and step is None:
+        row = self._table.row(text)
+        if row is None:
             return None
-        if epoch is not None:
-            self._begin_epoch(float(epoch[1]), whole(epoch[2]))
-        values = [(name, number(row[name.lower()]), "") for name in self._columns if is_number(row[name.lower()])]
-        loss, metrics = parted([one for one in values if not is_counter(one[0])], is_training=True)
-        if loss is None and not metrics:
+        total = None
+        if row.epoch is not None:
+            self._begin_epoch(row.epoch, row.epoch_total)
+            total = self._epoch_total
+        if row.loss is None and not row.metrics:
             return None
-        in_epoch = self._epoch if epoch is not None else None
-        return LogReading(
-            TRAIN,
-            whole(step),
-            None,
-            in_epoch,
-            self._epoch_total if in_epoch is not None else None,
-            loss=loss,
-            metrics=metrics,
-        )
+        return LogReading(TRAIN, row.step, None, row.epoch, total, loss=row.loss, metrics=row.metrics)
 
     def _words(self, text: str) -> LogReading | None:
         body = without_prefix(text)
-        self._note_heading(body)
-        is_assigned = bool(re.match(r"\w+\s*=\s", body))
-        if (
-            (self._is_summary and is_assigned)
-            or (self._is_evaluating and re.match(r"epoch\s*=", body))
-            or shapes.OF_THE_PAST.match(body)
-        ):
+        self._headings.note(body)
+        if self._headings.says_nothing_new(body) or shapes.OF_THE_PAST.match(body):
             return None
         glued = re.search(r"ETA:\s*\S+?(\d{4}-\d\d-\d\d .*)$", body)
         if glued is not None:
@@ -239,12 +227,12 @@ class OutputReader:
         numbers = [one for one in without_time(pairs(without_counters(body))) if not is_counter(one[0])]
         metric_pairs = [one for one in numbers if is_known_metric(one[0])]
         is_chore = bool(shapes.CHORES.search(body)) and not any("loss" in name.lower() for name, _, _ in metric_pairs)
-        if is_chore:
+        if is_chore and not shapes.BOOSTING.match(body):
             return None
         evaluations = [name for name, _, _ in metric_pairs if is_evaluation(name)]
         loss_name = name_of_loss(name for name, _, _ in metric_pairs if not is_evaluation(name))
         is_counted = counted is not None and (counted.step is not None or counted.epoch is not None)
-        if kind == EVAL or (self._is_evaluating and not is_counted and metric_pairs):
+        if kind == EVAL or (self._headings.is_evaluating and not is_counted and metric_pairs):
             metrics = {name: value for name, value, _ in numbers if is_metric(name)}
             is_running = bool(
                 re.match(r"^(test|val\w*|eval\w*):?\s*\[", body, re.IGNORECASE) or shapes.IS_RUNNING.search(body)
@@ -257,6 +245,7 @@ class OutputReader:
             return None
         is_headed = self._is_headed
         self._is_headed = not numbers and counted == LogReading(TRAIN, None, None, self._epoch, self._epoch_total)
+        self._are_epochs_headed = self._are_epochs_headed or self._is_headed
         if counted is None and is_headed and evaluations and loss_name is not None:  # Keras' line below `Epoch 3/10`
             counted = LogReading(TRAIN, epoch=self._epoch, epoch_total=self._epoch_total)
         return self._judged(counted or LogReading(TRAIN), body, numbers, loss_name, evaluations)
@@ -270,7 +259,8 @@ class OutputReader:
         evaluations: list[str],
     ) -> LogReading | None:
         has_epoch = counted.epoch is not None
-        if evaluations and (loss_name is None or not has_epoch):
+        is_of_agent = any(name.startswith(("actor/", "critic/")) for name, _, _ in numbers)  # verl: both in a line
+        if evaluations and not is_of_agent and (loss_name is None or not has_epoch):
             metrics = {name: value for name, value, _ in numbers if is_metric(name)}
             return LogReading(EVAL, step=counted.step, total=counted.total, epoch=counted.epoch, metrics=metrics)
         if not counted.batch and not has_epoch and counted.step is None:
@@ -290,10 +280,13 @@ class OutputReader:
         """Epoch, step and batch as the line counts them, and whose they are."""
         bracket = shapes.TRAIN_BRACKET.match(body)
         if bracket is not None:
-            self._begin_epoch(float(bracket["epoch"]), None)
+            self._begin_epoch(float(bracket["epoch"]), whole(bracket["epochs"]))
             return LogReading(
-                TRAIN, epoch=self._epoch, batch=int(bracket["done"]), batch_total=int(bracket["of"])
+                TRAIN, None, None, self._epoch, self._epoch_total, int(bracket["done"]), int(bracket["of"])
             ), TRAIN
+        run_batch = shapes.RUN_BATCH.match(body)
+        if run_batch is not None:
+            return LogReading(TRAIN, int(run_batch["done"]), int(run_batch["of"])), TRAIN
         iteration = shapes.ITER_BRACKET.search(body)
         if iteration is not None:
             kind = EVAL if is_evaluation(iteration["kind"]) else TRAIN
@@ -307,21 +300,36 @@ class OutputReader:
             return LogReading(EVAL, step=whole(updates[1]) if updates else None, epoch=in_epoch), EVAL
         tag = shapes.EVAL_TAG.match(body)
         if tag is not None:
-            return self._steps(body[tag.end() :], None)[0] or LogReading(EVAL, epoch=self._epoch), EVAL
+            after, named = body[tag.end() :], shapes.EPOCH.search(body)
+            if named is not None:
+                return LogReading(EVAL, epoch=float(named["epoch"])), EVAL
+            return self._steps(after, None)[0] or LogReading(EVAL, epoch=self._epoch), EVAL
         if re.match(r"^(test|val(id(ation)?)?|eval(uation)?)\b", body, re.IGNORECASE) or body.startswith("* "):
-            return LogReading(EVAL, epoch=self._epoch), EVAL
+            at_step = re.search(r"\b(?:at|after) (?:iteration|step):? (\d+)", body)  # Megatron-LM, MaxText
+            return LogReading(EVAL, whole(at_step[1]) if at_step else None, epoch=self._epoch), EVAL
+        evaluating = re.search(r"\bevaluating\b", body, re.IGNORECASE)
+        if evaluating is not None:
+            at_step = shapes.STEP.search(body[: evaluating.start()])
+            return LogReading(EVAL, count(at_step["done"]) if at_step else None, epoch=self._epoch), EVAL
+        notebook = shapes.NOTEBOOK.match(body)
+        if notebook is not None:
+            at = LogReading(TRAIN, int(notebook["done"]), int(notebook["of"]), float(notebook["epoch"]))
+            return at._replace(epoch_total=int(notebook["epochs"])), TRAIN
         epoch = shapes.EPOCH.search(body)
         starts = epoch is not None and epoch.start() < 40 and not re.search(r"\bepochs?\b", body[: epoch.start()], re.I)
         if epoch is None or not starts:
             return self._steps(body, None)
         kind = EVAL if is_evaluation(f"{epoch['kind'] or ''} {epoch['phase'] or ''}".strip() or "-") else TRAIN
-        if kind == EVAL:
+        if kind == EVAL or shapes.EVALUATES.match(body[epoch.end() :]):
             return LogReading(EVAL, epoch=float(epoch["epoch"])), EVAL
         if float(epoch["epoch"]) == int(float(epoch["epoch"])):
             self._begin_epoch(float(epoch["epoch"]), whole(epoch["total"]))
         at = LogReading(TRAIN, epoch=float(epoch["epoch"]), epoch_total=whole(epoch["total"]) or self._epoch_total)
         if epoch["done"] is not None:
             return at._replace(batch=int(epoch["done"]), batch_total=whole(epoch["of"])), TRAIN
+        before = shapes.STEP.search(body[: epoch.start()])
+        if before is not None and before["of"]:  # the outer counter stands first: `[step=100/739328,epoch=0]` (OLMo)
+            return at._replace(step=count(before["done"]), total=count(before["of"])), TRAIN
         return self._steps(body, at)
 
     def _steps(self, body: str, at: LogReading | None) -> tuple[LogReading | None, str]:
@@ -335,7 +343,7 @@ class OutputReader:
             return (at or LogReading(TRAIN))._replace(step=count(whole_run["done"]), total=total), TRAIN
         boosting = shapes.BOOSTING.match(body)
         if boosting is not None:
-            return LogReading(TRAIN, step=int(boosting["step"])), TRAIN
+            return LogReading(TRAIN, step=int(boosting["step"] or boosting["trees"])), TRAIN
         batch = shapes.BATCH.search(body) if at is not None else None
         if batch is not None and at is not None:
             return at._replace(batch=int(batch["done"]), batch_total=whole(batch["of"])), TRAIN
@@ -343,6 +351,8 @@ class OutputReader:
         before = body[: step.start()].rstrip() if step is not None else ""
         if before and before[-1] not in "|,;:[](){}->" and not before[-1].isdigit():
             return at, TRAIN  # "total optimization steps = 532" counts nothing
+        if re.search(r"\bepisodes?\b", before, re.IGNORECASE):
+            return at, TRAIN  # steps of an episode
         if step is None or (step["point"] and set(step["point"]) - set(".0")):
             return at, TRAIN
         done, total = count(step["done"]), count(step["of"]) if step["of"] else None
@@ -377,17 +387,7 @@ class OutputReader:
             self._is_epoch_over = False
         is_beyond = total is None and self._epoch_total is not None and epoch > self._epoch_total
         self._epoch, self._epoch_total = epoch, None if is_beyond else total or self._epoch_total
-        self._is_evaluating = False
-
-    def _note_heading(self, body: str) -> None:
-        if not re.match(r"\w+\s*=\s", body):
-            self._is_summary = bool(re.fullmatch(r"[*=# ]*train metrics[*=# ]*", body, re.IGNORECASE))
-        if re.fullmatch(
-            r"[*=\-# ]*(test|eval(uation)?|val(idation)?)( error| metrics| results?| set)?[*=\-#: ]*", body, re.I
-        ):
-            self._is_evaluating = True
-        elif re.match(r"[*=\-# ]*train", body, re.IGNORECASE):
-            self._is_evaluating = False
+        self._headings.is_evaluating = False
 
 
 def readings(lines: Iterable[str]) -> Iterator[tuple[int, LogReading]]:

@@ -139,6 +139,9 @@ class Track:
                 self._fields[name] = printable(value)
 
     def _count(self, reading: LogReading) -> None:
+        if reading.step is None and self._unit == STEP and reading.batch_total == self._of == self._done:
+            self._unit, self._of, self._wraps = "", None, 1  # what looked like the whole run was its first epoch
+            self._fields = {name: value for name, value in self._fields.items() if name not in ("step", "total")}
         unit, done, end = self._position(reading)
         if done is None or _RANK[unit] < _RANK[self._unit]:
             self._refine(reading)

@@ -17,6 +17,7 @@ from costguard.ledger.discovery import narrate as discovered
 from costguard.ledger.discovery.rules import WatchedProject
 from costguard.ledger.idle.watch import IdleWatch
 from costguard.messages import slack_health
+from costguard.messages.outbox_rows import StoredMessage
 from costguard.model.action import Action, AssignOwner, KeepLifetime
 from costguard.model.event import Event
 from costguard.model.instance import ProvisioningModel, Status
@@ -28,7 +29,6 @@ from costguard.model.reminder import RequestKind, Target
 from costguard.model.utilisation import IdleRule, Metric, Sample, Usage
 from costguard.reminders import requests, watched_rows
 from costguard.reminders.execute import ShadowExecutor
-from costguard.reminders.message_rows import StoredMessage
 
 MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)
 _RUN = lifetime("10:00")

@@ -191,12 +191,12 @@ class _Demo:
         server = settings.server
         web = self.belongings.enter(main.start_web_processes(server.host, server.port, server.workers))
         with ExitStack() as stack:
-            service = stack.enter_context(
+            guard, service = stack.enter_context(
                 main.service(settings, web, clock, self.speed, self.stop, self.belongings.end)
             )
-            service.guard.refresh_prices(None)  # before the first pass, so that no figure changes later
+            guard.catalogue.refresh(None)  # before the first pass, so that no figure changes later
             if bill is not None:
-                demo_cloud.watch_since(service.guard, projects, clock.now() - _WATCHED)
+                demo_cloud.watch_since(guard, projects, clock.now() - _WATCHED)
             urls: list[str] = []
             ready = threading.Event()
 
@@ -212,7 +212,7 @@ class _Demo:
                 if urls:
                     [url] = urls
                     demo_cloud.send_clicks(self.cloud, url)
-                    page = main.first_link(service.guard, url, demo_cloud.OWNER, _LINK_LASTS)
+                    page = main.first_link(guard, url, demo_cloud.OWNER, _LINK_LASTS)
                     slack = f"{self.cloud}/slack"
                     self._show(demo_view.Addresses(url, page, self.cloud, slack, token, ADMIN, projects[0]))
             finally:

@@ -16,7 +16,7 @@ from typing import Any
 from urllib.parse import quote
 
 from costguard.errors import BadAnswer, CloudError, NotFound, PermissionDenied
-from costguard.gce.errors import Service, ServiceOff, code_of, first_of
+from costguard.gce.errors import Service, ServiceOff, first_of
 from costguard.gce.fields import Garbled
 from costguard.gce.pages import pages_of
 from costguard.gce.session import Deadline, Http
@@ -169,7 +169,7 @@ def look_at_vertex(asking: VertexAsking, regions: VertexRegions, memory: VertexM
                 log.info("project %s has nothing of Vertex AI: it has not enabled the API", asking.project)
             memory.off_until_s = asking.now_s + _OFF_FOR_S
         else:
-            look.unread.append(_unread(VERTEX, asking.project, "", str(error), code_of(error)))
+            look.unread.append(_unread(VERTEX, asking.project, "", str(error), error.code))
         return look
     with ThreadPoolExecutor(_TOGETHER, thread_name_prefix="vertex") as pool:
         looks += pool.map(lambda region: _other_region(asking, region, memory.regions[region]), others)
@@ -192,7 +192,7 @@ def _other_region(asking: VertexAsking, region: str, memory: _Region) -> VertexL
     try:
         return _region(asking, region, memory)
     except PermissionDenied as error:
-        return VertexLook(unread=[_unread(vertex_scope(region), asking.project, region, str(error), code_of(error))])
+        return VertexLook(unread=[_unread(vertex_scope(region), asking.project, region, str(error), error.code)])
 
 
 def _region(asking: VertexAsking, region: str, memory: _Region) -> VertexLook:
@@ -205,7 +205,7 @@ def _region(asking: VertexAsking, region: str, memory: _Region) -> VertexLook:
         except PermissionDenied:
             raise
         except CloudError as error:
-            problems.append((str(error), code_of(error)))
+            problems.append((str(error), error.code))
             # What was alive may be: it stays among the lists that are read at each look.
             continue
         look.resources += listed
@@ -307,7 +307,7 @@ def _ended(
         except NotFound:
             continue
         except CloudError as error:
-            problems.append((str(error), code_of(error)))
+            problems.append((str(error), error.code))
             continue
         seen += _read(asking, region, LISTS[0], [raw], problems)
     return seen

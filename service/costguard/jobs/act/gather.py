@@ -70,18 +70,18 @@ def _views(
     interrupted = interruptions.of_jobs(connection, ids)
     rounds = gang_rows.rounds_of(connection, jobs)
     policies = placement_rows.of_jobs(connection, jobs)
+    looks = job_rows.checkpoint(connection, ids)
+    open_jobs = [job for job in jobs if not job.state.is_over]
+    held = holds(connection, open_jobs, now)
+    strange = unknown_vms.holds(connection, jobs)
+    ready = {job_id: next((one for one in some if one.stands_by), None) for job_id, some in tried.items()}
+    standings = _standings(connection, [one for some in tried.values() for one in some])
     costs = job_costs.costs(connection, accrual, ids)
     downloading = [job for job in jobs if job.spec.download_cost]
     paid = downloads.of_jobs(connection, [job.id for job in downloading])
     ahead = downloads.of_all_next(connection, downloading)
     ran = vm_time.of_jobs(connection, [job.id for job in jobs if job.spec.max_vm_time is not None], now)
-    looks = job_rows.checkpoint(connection, ids)
-    open_jobs = [job for job in jobs if not job.state.is_over]
-    held = holds(connection, open_jobs, now)
     common = ceilings(connection, accrual, open_jobs, now)
-    strange = unknown_vms.holds(connection, jobs)
-    ready = {job_id: next((one for one in some if one.stands_by), None) for job_id, some in tried.items()}
-    standings = _standings(connection, [one for some in tried.values() for one in some])
     return [
         JobView(
             job=job,

@@ -188,7 +188,8 @@ class JobStateNote:
             cost = priced_text(self.cost, nothing="")
             drills.give_up(connection, self.job.id, now)
             events.append(job_events.over(self.job, self.state, self.reason, cost, now))
-        audit_log.append(connection, events, now)
+        if events:
+            audit_log.append(connection, events, now)
         return self.state is not self.job.state
 
     def waits(self, now: datetime) -> list[Event]:

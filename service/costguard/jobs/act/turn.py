@@ -13,7 +13,6 @@ import structlog
 from sqlalchemy import Connection
 
 from costguard.actions.execute import WORKERS, CallKind, Executor, Note, Step
-from costguard.actions.pacing import PacedLauncher, said
 from costguard.db.lease import Lease
 from costguard.db.transaction import Database
 from costguard.errors import CheckpointError
@@ -27,6 +26,7 @@ from costguard.jobs.act.gang.placement_steps import DeletePolicyStep
 from costguard.jobs.act.groups.group_delete import GroupDeleteStep
 from costguard.jobs.act.groups.group_insert import GroupInsertStep
 from costguard.jobs.act.limits.admission import LaunchBounds
+from costguard.jobs.act.pacing import PacedLauncher, said
 from costguard.jobs.act.planning import Planning
 from costguard.jobs.act.progress_notes import ProgressNotes
 from costguard.jobs.decide.actions import JobDecision, LaunchAttempt, LetBegin, LetRoundBegin
@@ -150,9 +150,8 @@ class JobsTurn:
         """Decides and acts once; returns the jobs to decide on again at once."""
         now = self._clock.now()
         with self._database.read() as connection:
-            accrual = accrual_at(connection, now)
+            accrual, life = accrual_at(connection, now), generation.read(connection)
             views, unreadable = gather.views(connection, accrual, job_ids, self._holds, now, self._bounds.ceilings)
-            life = generation.read(connection)
             unread = self._unread(connection)
             planned = self._planning.wanted(views, now)
             materials = self._planning.read(connection, planned, now)

@@ -19,7 +19,7 @@ from costguard.ledger.feed.values import field, is_true, moment, number_text, ob
 
 _GOOGLES_PAYLOADS = ("protoPayload", "protopayload_auditlog")  # as Cloud Logging writes it, and as BigQuery has it
 _ADDRESS = re.compile(r"projects/(?P<project>[^/]+)/zones/(?P<zone>[^/]+)/instances/(?P<name>[^/]+)$")
-_OPERATION = re.compile(r"(?:operation|systemevent)-(\d{13})-")
+_OPERATION = re.compile(r"[a-z]+-(\d{13})-")  # operation-, systemevent-, and repair- of managed instance groups
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _CLOCKS_DIFFER = timedelta(seconds=5)  # recorded: a first entry is stamped up to 0.09 s before its operation's number
 _LONGEST = timedelta(days=7)  # from an operation's beginning to its last entry
@@ -111,7 +111,7 @@ def is_service(principal: str) -> bool:
 
 def read_entry(raw: Any) -> FeedEntry | None:
     """Reads a log entry; None where it is none of an audit log. Raises nothing, whatever it holds."""
-    payload = next((one for name in _GOOGLES_PAYLOADS if isinstance(one := field(raw, name), dict)), None)
+    payload = _payload(raw)
     if payload is None:
         return None
     operation = field(raw, "operation")
@@ -120,8 +120,8 @@ def read_entry(raw: Any) -> FeedEntry | None:
     is_system = "system_event" in log or (name or "").startswith("systemevent-")
     kind_of_operation = operation_type(method, is_system) if _is_of_compute_engine(payload) else None
     response = object_of(field(payload, "response") or field(payload, "responseJson"))
-    code, message = _error(raw, payload, response)
-    kind = kind_of(kind_of_operation)
+    code, message = _error(raw, payload, response, is_system)
+    kind = FeedKind.NOISE if _is_dry_run(payload) else kind_of(kind_of_operation)
     is_noise = kind is FeedKind.NOISE
     labels = within(raw, "resource", "labels")
     address = _address(payload, response)
@@ -156,6 +156,21 @@ def read_entry(raw: Any) -> FeedEntry | None:
     )
 
 
+def _payload(raw: Any) -> dict[str, Any] | None:
+    """Returns the audit log's part of an entry; Log Analytics has it one level deeper, in `proto_payload.audit_log`."""
+    payload = next((one for name in _GOOGLES_PAYLOADS if isinstance(one := field(raw, name), dict)), None)
+    deeper = field(payload, "auditLog")
+    return deeper if isinstance(deeper, dict) else payload
+
+
+def _is_dry_run(payload: dict[str, Any]) -> bool:
+    """Says whether VPC Service Controls would have refused it, and did not: what happened has an entry of its own.
+
+    cloud.google.com/vpc-service-controls/docs/dry-run-mode: `metadata.dryRun`.
+    """
+    return is_true(within(payload, "metadata", "dryRun"))
+
+
 def _is_of_compute_engine(payload: dict[str, Any]) -> bool:
     """Says whether Compute Engine wrote it; entries that were shortened lack the service's name."""
     service = text(field(payload, "serviceName"))
@@ -181,19 +196,30 @@ def _moment_of(operation: str | None, written_at: datetime | None) -> datetime |
     return at if -_CLOCKS_DIFFER <= written_at - at <= _LONGEST else None
 
 
-def _error(raw: Any, payload: dict[str, Any], response: dict[str, Any]) -> tuple[str | None, str | None]:
+def _error(
+    raw: Any, payload: dict[str, Any], response: dict[str, Any], is_system: bool
+) -> tuple[str | None, str | None]:
     """Returns the code of a refusal or failure, None for none, and what the entry says in words, which may be no error.
 
-    The status has a code of google.rpc (7: permission denied), the response of a call that was refused one of HTTP.
+    The status has a code of google.rpc (7: permission denied), the response of a call that was refused one of HTTP. The
+    log of policies holds denied calls alone (cloud.google.com/logging/docs/audit#policy_denied). What Google does by
+    itself happened, whatever the severity.
     """
     status, error = field(payload, "status"), field(response, "error")
     message = text(field(status, "message")) or text(field(error, "message"))
     code = field(status, "code")
     if code in (None, 0, "0", "") or isinstance(code, dict | list):
         code = field(error, "code") if isinstance(error, dict) else None
-    if code is None and (isinstance(error, dict) or field(raw, "severity") in ("ERROR", "CRITICAL", "ALERT")):
+    is_severe = not is_system and field(raw, "severity") in ("ERROR", "CRITICAL", "ALERT")
+    if code is None and (isinstance(error, dict) or is_severe or _is_of_policies(raw)):
         code = "error"
     return (None if code is None else str(code)[:100]), message
+
+
+def _is_of_policies(raw: Any) -> bool:
+    return (
+        re.search(r"cloudaudit\.googleapis\.com(?:%2F|/)policy$", text(field(raw, "logName")) or "", re.I) is not None
+    )
 
 
 def _request(payload: dict[str, Any]) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from costguard.ledger.feed.kinds import FeedKind
 from costguard.ledger.feed.reading import Torn, read_entries
 
 MOST_READ = 64 << 20  # bytes of one file: Cloud Logging's exports to a bucket have a file for each hour
+_ENDINGS = (".json", ".jsonl", ".ndjson")
 _NOTHING = {
     "instance_id": None,
     "who": None,
@@ -44,13 +45,13 @@ class EntryOfFile:
 
 
 def entries_of_files(place: str) -> list[EntryOfFile]:
-    """Reads every `*.json` file of a folder and of those in it, or one file. Raises Invalid where there is none."""
+    """Reads every file of JSON in a folder and in those in it, or one file. Raises Invalid where there is none."""
     folder = Path(place)
     if folder.is_file():
         return list(_of_file(folder, folder.name))
-    files = sorted(folder.rglob("*.json")) if folder.is_dir() else []
+    files = sorted(file for ending in _ENDINGS for file in folder.rglob(f"*{ending}")) if folder.is_dir() else []
     if not files:
-        what = "has no *.json files" if folder.is_dir() else "is no folder"
+        what = "has no *.json, *.jsonl or *.ndjson files" if folder.is_dir() else "is no folder"
         raise Invalid(f"{place} {what}.", "Name the folder that holds log entries as JSON, one or more in each file.")
     return [entry for file in files for entry in _of_file(file, file.relative_to(folder).as_posix())]
 

@@ -36,6 +36,14 @@ def find_torch_dcp(tree: Tree) -> Iterable[CandidateCheckpoint]:
             yield CandidateCheckpoint(
                 Framework.TORCH_DCP, name, name, last_number(name), files, lacking, partial(torch_dcp_problems, files)
             )
+        elif is_torch_dcp(weights := within(files, "weights")):
+            # NeMo 2, which keeps the model's configuration in `context/` next to it
+            lacking = [*_unfinished(tree, name), *inside("weights", missing(weights, DCP_METADATA, "common.pt"))]
+            step = _step_of(name)
+            check = partial(_nemo_problems, weights)
+            yield CandidateCheckpoint(
+                Framework.TORCH_DCP, name, name, last_number(name) if step is None else step, files, lacking, check
+            )
         elif any(_OF_FSDP.match(inner) for inner in files):
             check = partial(_accelerate_problems, files)
             lacking = _accelerate_missing(files)
@@ -71,6 +79,17 @@ def _accelerate_problems(files: Files, reader: RangeReader) -> Problems:
     return problems + problems_of(whole, reader)
 
 
+def _nemo_problems(weights: Files, reader: RangeReader) -> Problems:
+    problems = [*torch_dcp_problems(weights, reader), *problems_of([weights["common.pt"]], reader)]
+    return inside("weights", problems)
+
+
+def _unfinished(tree: Tree, path: str) -> Problems:
+    """NeMo's mark next to what it writes or removes, until that is done (NVIDIA-NeMo/Speech, pull request 7952)."""
+    mark = f"{path[:-5] if path.endswith('.ckpt') else path}-unfinished"
+    return [f"{mark} is there: it is being written or removed."] if mark in tree.listing.files else []
+
+
 def is_torch_dcp(files: Files) -> bool:
     return DCP_METADATA in files or any(_SHARD.fullmatch(name) for name in files)
 
@@ -103,7 +122,7 @@ def find_lightning(tree: Tree) -> Iterable[CandidateCheckpoint]:
     files, folders = _sorted(tree.listing.files)
     steps = tree.reader.each(partial(_step, reader=tree.reader), list(files.values()))
     for step, (path, file) in zip(steps, files.items()):
-        lacking = missing({path: file}, path)
+        lacking = [*missing({path: file}, path), *_unfinished(tree, path)]
         yield CandidateCheckpoint(
             Framework.LIGHTNING, path, path, step, {path: file}, lacking, partial(_inside_file, file)
         )

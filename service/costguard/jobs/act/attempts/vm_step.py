@@ -10,10 +10,10 @@ from datetime import datetime, timedelta
 from sqlalchemy import Connection
 
 from costguard.actions.execute import CallKind, StepDefaults
-from costguard.actions.pacing import PacedLauncher, Paused
 from costguard.errors import CloudError
 from costguard.events import audit_log
 from costguard.jobs.act.attempts.vm_request import VmMaker
+from costguard.jobs.act.pacing import PacedLauncher, Paused
 from costguard.jobs.decide.view import JobView
 from costguard.jobs.rows import attempts, job_events
 from costguard.jobs.rows.recovery import drills

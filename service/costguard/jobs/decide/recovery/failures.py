@@ -59,7 +59,7 @@ def failure_of_earlier(ran_for: timedelta | None, has_worked: bool, terms: Terms
 
 def suspects(attempts: Iterable[Attempt], terms: Terms) -> tuple[rule.ResumedRun, ...]:
     """The attempts that failed at once, the oldest first, without those whose checkpoint served a later one."""
-    return rule.suspects(map(resumed_run, attempts), terms.quick_crash)
+    return rule.suspects([resumed_run(one) for one in attempts], terms.quick_crash)
 
 
 def suspect_rounds(rounds: Iterable[GangRound], terms: Terms) -> tuple[rule.ResumedRun, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 
 from costguard.errors import CheckpointError, CheckpointLocationUnavailable
 from costguard.model.attempt import Attempt
@@ -56,7 +57,7 @@ def trusted(
     checkpoints: Checkpoints, plan: CheckpointPlan, failed: Sequence[ResumedRun]
 ) -> tuple[CheckpointLook, Checkpoint | None, str]:
     """Calls `model.suspects.trusted` for a plan's location. Raises CheckpointError."""
-    return suspects.trusted(lambda most: checkpoints.look(plan.location, plan.look_for, examine=most), failed)
+    return suspects.trusted(partial(checkpoints.look, plan.location, plan.look_for, None), failed)
 
 
 def seen_in(look: CheckpointLook, now: datetime) -> SeenCheckpoint:

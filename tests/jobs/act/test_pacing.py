@@ -10,8 +10,8 @@ from tests.fakes import HandClock
 from tests.jobs.cloud import CloudOfVms
 
 from costguard.actions.execute import CallKind
-from costguard.actions.pacing import PacedLauncher
 from costguard.errors import RateLimited
+from costguard.jobs.act.pacing import PacedLauncher
 
 
 def test_googles_limit_pauses_a_projects_calls_of_one_kind() -> None:

@@ -8,11 +8,12 @@ from datetime import timedelta
 from tests.api import rows
 from tests.api.rows import NOW
 
-from costguard.access import requests
-from costguard.access.requests import StoredRequest
+from costguard.access import token_rows
 from costguard.db.transaction import Database
 from costguard.model.access import Authority, Permission, Role, Via
 from costguard.model.reminder import Request, RequestKind, Subject, SubjectKind
+from costguard.reminders import request_rows
+from costguard.reminders.request_rows import StoredRequest
 
 ADA = "ada@lab.example"
 WITH = Authority(ADA, Role.OPERATOR, frozenset({Permission.INSTANCES}), Via.TOKEN, token_id="4f0e19a2c7")
@@ -28,9 +29,9 @@ def test_a_repeated_press_is_one_request(database: Database) -> None:
     """The first one stands, with all that it said, whatever characters that holds."""
     new = asked(database)
     with database.write() as connection:
-        assert requests.add(connection, new)
-        assert not requests.add(connection, replace(new, hours=8))
-        ((instance_id, stored),) = requests.open_requests(connection)
+        assert request_rows.add(connection, new)
+        assert not request_rows.add(connection, replace(new, hours=8))
+        ((instance_id, stored),) = request_rows.open_requests(connection)
     assert instance_id == new.subject.instance_id
     assert stored == replace(new, id=stored.id, reason="a\N{REPLACEMENT CHARACTER}b")
 
@@ -40,13 +41,13 @@ def test_a_request_is_settled_once(database: Database) -> None:
     new = asked(database)
     later = NOW + timedelta(minutes=1)
     with database.write() as connection:
-        requests.add(connection, new)
-        requests.add(connection, replace(new, key="press/2"))
-        (_, first), (_, second) = requests.open_requests(connection)
-        requests.settle(connection, first.id, "done", "kept", NOW)
-        requests.settle(connection, first.id, "refused", "too late", later)
-        assert [request for _, request in requests.open_requests(connection)] == [second]
-        assert requests.of_subject(connection, new.subject) == [
+        request_rows.add(connection, new)
+        request_rows.add(connection, replace(new, key="press/2"))
+        (_, first), (_, second) = request_rows.open_requests(connection)
+        request_rows.settle(connection, first.id, "done", "kept", NOW)
+        request_rows.settle(connection, first.id, "refused", "too late", later)
+        assert [request for _, request in request_rows.open_requests(connection)] == [second]
+        assert request_rows.of_subject(connection, new.subject) == [
             StoredRequest(first, "done", "kept", NOW),
             StoredRequest(second, "open", "", None),
         ]
@@ -57,12 +58,12 @@ def test_what_a_token_asked_for_is_withdrawn_with_it(database: Database) -> None
     new = asked(database)
     with database.write() as connection:
         for name, authority in {"1": WITH, "2": replace(WITH, token_id="another"), "3": None, "4": WITH}.items():
-            requests.add(connection, replace(new, key=name, authority=authority))
-        (_, first), *_, (_, last) = requests.open_requests(connection)
-        requests.settle(connection, last.id, "done", "kept", NOW)
-        assert requests.withdraw(connection, WITH.token_id, "the token was revoked", NOW) == 1
-        assert [request.key for _, request in requests.open_requests(connection)] == ["2", "3"]
-        stored = requests.read(connection, first.id or 0)
-        assert requests.withdraw(connection, "", "no token", NOW) == 0
+            request_rows.add(connection, replace(new, key=name, authority=authority))
+        (_, first), *_, (_, last) = request_rows.open_requests(connection)
+        request_rows.settle(connection, last.id, "done", "kept", NOW)
+        assert token_rows.withdraw_requests(connection, WITH.token_id, "the token was revoked", NOW) == 1
+        assert [request.key for _, request in request_rows.open_requests(connection)] == ["2", "3"]
+        stored = request_rows.read(connection, first.id or 0)
+        assert token_rows.withdraw_requests(connection, "", "no token", NOW) == 0
     assert stored is not None
     assert (stored.status, stored.outcome, stored.settled_at) == ("refused", "the token was revoked", NOW)

@@ -5,13 +5,16 @@ from __future__ import annotations
 import socket
 import threading
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 from tests.doctor.setup import PROJECTS, SECRETS, set_up
 from tests.waiting import until
 
+from costguard.clock import SystemClock
 from costguard.doctor.finding import SetupReport, Topic, needs
-from costguard.main.serve import SetupCheck
+from costguard.main.doctor import examined
+from costguard.processes.setup_check import SetupCheck
 from costguard.processes.wire import Checked, Watcher, Wire
 from costguard.settings import load
 
@@ -24,7 +27,7 @@ def test_the_check_runs_by_itself(tmp_path: Path) -> None:
         made.world.rights.withhold(PROJECTS[0], "compute.disks.list")
         path = tmp_path / "costguard.toml"
         path.write_text(made.settings_text)
-        check = SetupCheck(load(path, SECRETS))
+        check = SetupCheck(partial(examined, load(path, SECRETS), SystemClock().now))
         assert check.checked() is None
         check.start()
         until(lambda: check.checked() is not None)
@@ -38,7 +41,7 @@ def test_a_clock_that_was_sped_up_checks_nothing(tmp_path: Path) -> None:
     with set_up(tmp_path) as made:
         path = tmp_path / "costguard.toml"
         path.write_text(made.settings_text)
-        check = SetupCheck(load(path, SECRETS), speed=60)
+        check = SetupCheck(partial(examined, load(path, SECRETS), SystemClock().now), speed=60)
         check.start()
         assert not any(thread.name == "doctor" for thread in threading.enumerate())
 

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import queue
-import threading
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Self, TypeVar
-
-import structlog
+from typing import Protocol
 
 from costguard.doctor import examine
 from costguard.doctor.examine import (
@@ -25,92 +20,54 @@ from costguard.doctor.examine import (
 from costguard.doctor.finding import Finding, NotAnswered
 from costguard.doctor.google_checks import Caller, PresetAnswer, QuotaAnswers, launches_in
 from costguard.doctor.permissions import Feature, GrantedOn, needed
-from costguard.errors import CloudError, CostguardError
-from costguard.gce.asking import SetupQuestions
-from costguard.gce.errors import code_of
-from costguard.gce.machine_types import by_rule
-from costguard.model.launch import Recipe
-from costguard.refusals.explanation import RefusalKind
-from costguard.refusals.reader import explain
+from costguard.doctor.questions import Questions, attempt
+from costguard.model.launch import Quota, Recipe
 
-log = structlog.get_logger(__name__)
-
-_AT_ONCE = 32
 _COMPUTE = "compute.googleapis.com"
 _WITNESS = "serviceusage.services.get"
 _SILENT = ("unreachable", "credentials")
-# Kinds of answers whose own words mend nothing: what the adapter says next is better.
-_SAY_LITTLE = (RefusalKind.UNKNOWN, RefusalKind.REQUEST, RefusalKind.NOT_FOUND, RefusalKind.PERMISSION)
-T = TypeVar("T")
 
 
-class Questions:
-    """Questions that threads ask for, all within one limit.
+class TokenOwned(Protocol):
+    """The account that Google's answers are for, and the scopes of its token."""
 
-    The threads are daemons: what hangs keeps neither another answer nor the end of the program waiting.
-    """
-
-    def __init__(
-        self, longest_s: float, threads: int = _AT_ONCE, monotonic: Callable[[], float] = time.monotonic
-    ) -> None:
-        self.over = threading.Event()
-        self._monotonic = monotonic
-        self._longest_s = longest_s
-        self._end_s = monotonic() + longest_s
-        self._threads = threads
-        self._work: queue.SimpleQueue[tuple[object, Callable[[], object]] | None] = queue.SimpleQueue()
-        self._answers: dict[object, object] = {}
-        self._news = threading.Condition()
-
-    def __enter__(self) -> Self:
-        for number in range(self._threads):
-            threading.Thread(target=self._run, name=f"doctor-{number}", daemon=True).start()
-        return self
-
-    def __exit__(self, *_error: object) -> None:
-        self.over.set()
-        for _ in range(self._threads):
-            self._work.put(None)
-
-    def put(self, key: object, question: Callable[[], object]) -> None:
-        self._work.put((key, question))
-
-    def answer(self, key: object) -> Any:
-        """The answer, or NotAnswered with why there is none, once it is there or the time is up."""
-        with self._news:
-            self._news.wait_for(lambda: key in self._answers, max(0.0, self._end_s - self._monotonic()))
-            return self._answers.get(key, NotAnswered(f"no answer within {self._longest_s:.0f} s."))
-
-    def _run(self) -> None:
-        while (work := self._work.get()) is not None:
-            key, question = work
-            answer = attempt(question)
-            with self._news:
-                self._answers[key] = answer
-                self._news.notify_all()
+    @property
+    def account(self) -> str: ...
+    @property
+    def scopes(self) -> frozenset[str]: ...
 
 
-def attempt(question: Callable[[], T]) -> T | NotAnswered:
-    """The answer, or why there is none: no error of one question may end the others."""
-    try:
-        return question()
-    except CloudError as error:
-        return NotAnswered(_why(error), code_of(error))
-    except CostguardError as error:
-        return NotAnswered(str(error))
-    except Exception as error:
-        log.exception("doctor_question_failed")
-        return NotAnswered(f"it could not be asked: {type(error).__name__}: {error}.")
+class SpanningQuotas(Protocol):
+    """Quotas that span regions, and the account that VMs run as where a preset says "default"."""
+
+    @property
+    def quotas(self) -> Mapping[str, Quota]: ...
+    @property
+    def default_account(self) -> str: ...
 
 
-def _why(error: CloudError) -> str:
-    """The error, with what mends it. What the answer itself says comes first: a denial by VPC Service Controls, a scope
-    or a policy is no missing role.
-    """
-    explained = explain(error.message)
-    if explained.kind in _SAY_LITTLE and not explained.missing.permissions:
-        return str(error)
-    return f"{error.message} {explained.mend or error.what_next}".strip()
+class AsksGoogle(Protocol):
+    """Asks Google about a set-up, from several threads. Each raises CloudError where there is no usable answer."""
+
+    def owner(self) -> TokenOwned: ...
+    def granted_in_project(self, project: str, names: Sequence[str], /) -> frozenset[str]: ...
+    def granted_on_place(self, place: str, names: Sequence[str], /) -> frozenset[str]: ...
+    def granted_on_account(self, account: str, names: Sequence[str], /) -> frozenset[str]: ...
+    def granted_on_bucket(self, bucket: str, names: Sequence[str], /) -> frozenset[str]: ...
+    def granted_on_table(self, table: str, names: Sequence[str], /) -> frozenset[str]: ...
+    def granted_on_subscription(self, subscription: str, names: Sequence[str], /) -> frozenset[str]: ...
+    def granted_on_topic(self, subscription: str, names: Sequence[str], /) -> tuple[str, frozenset[str]]: ...
+    def enabled(self, project: str, apis: Iterable[str], /) -> Mapping[str, bool]: ...
+    def project(self, project: str, /) -> SpanningQuotas: ...
+    def region(self, project: str, region: str, /) -> Mapping[str, Quota]: ...
+    def has_image(self, project: str, image: str, /) -> bool: ...
+    def has_machine_type(self, project: str, zone: str, name: str, /) -> bool: ...
+    def has_gpu(self, project: str, zone: str, name: str, /) -> bool: ...
+    def vcpus(self, project: str, zone: str, name: str, /) -> int: ...
+
+    def vcpus_by_name(self, machine_type: str, /) -> int | None:
+        """Returns what the name of a machine type says, without asking; None: it has to be asked."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +93,7 @@ class _Basics:
 class GoogleSetup:
     """Asks Google all that a plan needs, each thing once; quotas once a project shows that jobs may run there."""
 
-    def __init__(self, plan: SetupPlan, google: SetupQuestions, questions: Questions) -> None:
+    def __init__(self, plan: SetupPlan, google: AsksGoogle, questions: Questions) -> None:
         self._plan = plan
         self._google = google
         self._questions = questions
@@ -214,8 +171,8 @@ class GoogleSetup:
         )
 
     def _vcpus(self, recipe: Recipe, asked_in: str) -> int | None:
-        if (shape := by_rule(recipe.machine_type)) is not None:
-            return shape.vcpus
+        if (vcpus := self._google.vcpus_by_name(recipe.machine_type)) is not None:
+            return vcpus
         if not asked_in or recipe.machine_type not in self._measured:
             return None
         answer = self._questions.answer(("vcpus", recipe.machine_type))
@@ -268,7 +225,7 @@ class GoogleSetup:
         return {account: self._questions.answer(("account", account)) for account in accounts}
 
     def _put_parts(self, basics: Mapping[str, _Basics]) -> tuple[str, list[PresetAnswer]]:
-        """Asks whether what presets name is there, in the first project where that can be questions."""
+        """Asks whether what presets name is there, in the first project where that can be asked."""
         google = self._google
         able = [name for name, one in basics.items() if self._plan.launches and one.has_quotas]
         if not able:
@@ -286,7 +243,7 @@ class GoogleSetup:
             where = (project, zone, name) if zone else (project, name)
             self._questions.put(("part", kind, zone, name), partial(checks[kind], *where))
         for recipe in self._plan.presets.values():
-            if by_rule(recipe.machine_type) is None and "compute.machineTypes.get" in granted:
+            if google.vcpus_by_name(recipe.machine_type) is None and "compute.machineTypes.get" in granted:
                 self._measured.add(recipe.machine_type)
                 key = ("vcpus", recipe.machine_type)
                 self._questions.put(key, partial(google.vcpus, project, recipe.zones[0], recipe.machine_type))

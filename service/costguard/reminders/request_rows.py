@@ -111,13 +111,6 @@ def of_key(connection: Connection, key: str) -> StoredRequest | None:
     return None if row is None else _stored(row)
 
 
-def withdraw(connection: Connection, token_id: str, outcome: str, at: datetime) -> int:
-    """Refuses what was asked with this token and is not carried out yet; how many they were."""
-    values = {"status": "refused", "outcome": storable(outcome), "settled_at": at}
-    of_token = (requests.c.status == "open", requests.c.token_id == token_id, requests.c.token_id != "")
-    return connection.execute(update(requests).where(*of_token).values(values)).rowcount
-
-
 def _authority_row(authority: Authority | None) -> dict[str, object]:
     if authority is None:
         return {}
