@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
@@ -11,7 +12,7 @@ from sqlalchemy import Connection
 from costguard.db.lease import Lease
 from costguard.db.transaction import Database
 from costguard.ledger.charged import charging
-from costguard.ledger.charged.charging import MOST_DAYS, Charged
+from costguard.ledger.charged.charging import Charged
 from costguard.ledger.running import running_totals
 
 
@@ -30,9 +31,9 @@ class Within(Database):
         yield self._connection
 
 
-def charge_due(connection: Connection, now: datetime, most_days: int = MOST_DAYS) -> Charged:
-    """Charges all that is due."""
-    return charging.charge_due(Within(connection), now, most_days=most_days)
+def charge_due(connection: Connection, now: datetime) -> Charged:
+    """Charges all that is due, at once: threads cannot share the transaction."""
+    return charging.charge_due(Within(connection), now, most_days=sys.maxsize)
 
 
 def keep_rates(connection: Connection, now: datetime) -> int:

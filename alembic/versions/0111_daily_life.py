@@ -27,6 +27,7 @@ def upgrade() -> None:
     _early_ends()
     _lineages()
     _daily_presets()
+    _keepers()
     _more_counted()
 
 
@@ -217,6 +218,45 @@ def _more_counted() -> None:
     for table in ("burn_rates", "claims", "keeps", "prices", "stops", "unknown_vms"):
         count_changes(op.get_bind(), table)
     count_changes(op.get_bind(), "installation", without=("mark", "timeline", "home", "written_by"))
+
+
+def _keepers() -> None:
+    """Adds the keeper's kind and product as columns of instances, filled from the JSON, and of the running totals,
+    which the first pass makes again.
+    """
+    parts = {"keeper_kind": "keeper", "keeper_product": "product"}
+    is_sqlite = op.get_bind().dialect.name == "sqlite"
+    for column in parts:
+        op.add_column("instances", sa.Column(column, sa.String(), nullable=True))
+    read = "json_extract(keeper, '$.{}')" if is_sqlite else "keeper ->> '{}'"
+    values = ", ".join(f"{column} = {read.format(part)}" for column, part in parts.items())
+    op.execute(f"UPDATE instances SET {values} WHERE {read.format('keeper')} IS NOT NULL")  # noqa: S608
+    of_fleet = "project preset status provisioning_model owner gpu_type gpu_count termination_at keeper_kind rate_rank"
+    is_present = sa.text("gone_at IS NULL")
+    op.drop_index("ix_instances_present", "instances")
+    op.create_index(
+        "ix_instances_present",
+        "instances",
+        [*of_fleet.split(), "rate_nanos", "running_since", "name", "id"],
+        sqlite_where=is_present,
+        postgresql_where=is_present,
+    )
+    has_product = sa.text("keeper_product IS NOT NULL")
+    op.create_index(
+        "ix_instances_keeper_product",
+        "instances",
+        ["keeper_product", "gone_at"],
+        sqlite_where=has_product,
+        postgresql_where=has_product,
+    )
+    for column in parts:
+        op.add_column("running_totals", sa.Column(column, sa.String(), server_default="", nullable=False))
+    with op.batch_alter_table("running_totals") as table:
+        for column in parts:
+            table.alter_column(column, server_default=None)
+        table.drop_constraint("pk_running_totals", type_="primary")
+        keys = ["project", "preset", "owner", "job", "provisioning_model", *parts, "day"]
+        table.create_primary_key("pk_running_totals", keys)
 
 
 _FIRST_VMS = "SELECT job_id, resume_from FROM attempts WHERE number = 1 AND resume_from <> ''"

@@ -13,7 +13,6 @@ from tests.api.rows import NOW
 from tests.fakes import HandClock
 from tests.slack.samples import CARD
 
-from costguard.access import people
 from costguard.access.rules import Access, Rules
 from costguard.db.transaction import Database
 from costguard.events import audit_log
@@ -24,7 +23,7 @@ from costguard.model.delivery.interaction import ButtonClick, SlashCommand
 from costguard.model.delivery.message import Button, Content, Posted, VmCard
 from costguard.model.delivery.person import AccountLookup, Person
 from costguard.model.reminder import Request, RequestKind, Subject, SubjectKind, Team
-from costguard.reminders import request_rows
+from costguard.reminders import request_rows, slack_accounts
 
 ADA = "ada@lab.example"
 RULES = Rules(
@@ -109,7 +108,7 @@ class SlackHandlers:
         with self.database.write() as connection:
             for name in names:
                 person = self.slack.people[user_id(name)]
-                people.save(connection, AccountLookup(person.address, person, NOW))
+                slack_accounts.save(connection, AccountLookup(person.address, person, NOW))
 
     def running(self, name: str = "trainer-7", **given: object) -> Subject:
         with self.database.write() as connection:

@@ -10,6 +10,8 @@ from sqlalchemy import Connection, insert, select
 from tests.rolled_up import total_days
 
 from costguard.db import tables
+from costguard.ledger.labels.label_history import keeper_columns
+from costguard.model.keeper import Keeper
 from costguard.model.price import EVERYWHERE, is_address
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
@@ -76,6 +78,7 @@ def instance(connection: Connection, name: str, **given: Any) -> int:
         "fingerprint": "f",
         "first_seen_at": EARLIER,
         **given,
+        **(keeper_columns(Keeper.of_stored(given["keeper"])) if given.get("keeper") else {}),
     }
     return _insert(connection, tables.instances, row)
 

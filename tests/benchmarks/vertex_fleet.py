@@ -21,6 +21,7 @@ from costguard.gce.vertex.machines import shape_of
 from costguard.ledger import price_refresh
 from costguard.ledger.billed.machine_parts import parts_of_shape
 from costguard.ledger.charged import charging
+from costguard.ledger.labels.label_history import keeper_columns
 from costguard.model.instance import InstanceKind, ProvisioningModel, Shape, vertex_id
 from costguard.model.keeper import KIND_LABEL, Keeper, KeeperKind
 from costguard.model.managed.machines import UNKNOWN_TYPE, Seller
@@ -159,7 +160,7 @@ def _instance(row: int, number: int, group: Group) -> dict[str, Any]:
         "created_at": _began(number),
         "last_started_at": _began(number),
         "labels": {"team": "vision", "owner": "ada", "experiment": "resnet-50-large-batch", "cost-center": "c-1234"},
-        "keeper": keeper.stored(),
+        **keeper_columns(keeper),
         "owner_source": "label",
         "created_by": "",
         "fingerprint": "",

@@ -199,3 +199,32 @@ def test_an_empty_file_has_no_rows(tmp_path: Path) -> None:
     path = tmp_path / "export.jsonl"
     path.write_bytes(b"")
     assert not list(rows_of_file(path))
+
+
+@pytest.mark.parametrize(
+    ("content", "kind"),
+    [
+        (b"PAR1" + bytes(90), "Parquet"),
+        (b"Obj\x01" + bytes(90), "Avro"),
+        (b"PK\x03\x04" + bytes(90), "a workbook or an archive"),
+        (json.dumps(ROWS).encode("utf-16"), "in UTF-16"),
+    ],
+)
+def test_a_file_of_another_format_is_named(tmp_path: Path, content: bytes, kind: str) -> None:
+    """BigQuery extracts these formats too, and Windows PowerShell redirects in UTF-16: no column is to blame."""
+    path = tmp_path / "export"
+    path.write_bytes(content)
+    with pytest.raises(Invalid, match=f"it is {kind}") as refused:
+        list(rows_of_file(path))
+    assert "JSON lines or CSV, in UTF-8" in refused.value.message
+
+
+def test_the_standard_export_is_refused(tmp_path: Path) -> None:
+    """It has the same columns but `resource`: read, it would say of every VM that the bill does not have it."""
+    standard = [{key: value for key, value in one.items() if key != "resource"} for one in ROWS]
+    path = tmp_path / "standard.json"
+    path.write_text("\n".join(json.dumps(one) for one in standard) + "\n")
+    with pytest.raises(Invalid, match="standard usage export"):
+        list(rows_of_file(path))
+    path.write_text("\n".join(json.dumps(one) for one in [*standard, ROWS[0]]) + "\n")
+    assert len(list(rows_of_file(path))) == len(ROWS) + 1

@@ -21,7 +21,7 @@ from tests.schedules import schedule_story
 from tests.sweeps import sweep_story
 from tests.within import keep_rates
 
-from costguard.access import people, sessions
+from costguard.access import sessions
 from costguard.access.rules import Rules, by_name
 from costguard.access.sessions import Session
 from costguard.api.app import create_app
@@ -42,6 +42,7 @@ from costguard.model.preset import Match, Preset
 from costguard.model.price import Price, PriceKey, RefusedPrice, Unit
 from costguard.model.reminder import Enforcement, ReminderRule
 from costguard.pages.app import add_pages
+from costguard.reminders import slack_accounts
 from costguard.spend.loose.things import LooseThings
 from costguard.web.authentication import RequestAuthenticator
 
@@ -183,7 +184,7 @@ def _fleet(database: Database) -> str:
         rows.project(connection, "research", [unread])
         for name in ("ada", "bob", "chi"):
             person = Person(f"U{name.upper()}", f"{name}@lab.example", name.title(), "Europe/Berlin")
-            people.save(connection, AccountLookup(f"{name}@lab.example", person, NOW, f"D{name.upper()}"))
+            slack_accounts.save(connection, AccountLookup(f"{name}@lab.example", person, NOW, f"D{name.upper()}"))
         ids = {}
         for number, (name, (columns, run, age)) in enumerate(_FLEET.items()):
             vm = rows.instance(connection, name, gce_id=str(9_500 + number), **{"created_at": NOW - age, **columns})

@@ -63,7 +63,7 @@ def test_a_whole_one_is_resumed_from(source: str) -> None:
 
 @pytest.mark.parametrize("source", WHOLE)
 def test_no_beginning_of_it_is_complete(source: str) -> None:
-    """Its last file tells the end; cut off after any other, it does not count."""
+    """The last file tells the end; cut off after any other, it does not count."""
     _, written = WHOLE[source]
     for whole in range(1, len(written)):
         assert Memory(written[:whole]).look().resume is None, written[whole - 1][0]

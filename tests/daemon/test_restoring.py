@@ -14,7 +14,6 @@ from tests.messages.outbox_setup import Place
 from tests.reminders.execute_setup import Scene
 from tests.reminders.last_check_setup import ROOT, judged_at
 
-from costguard.access import people
 from costguard.daemon import restoring
 from costguard.db.tables import messages as message_rows
 from costguard.db.transaction import Database
@@ -25,7 +24,7 @@ from costguard.model.generation import Cause
 from costguard.model.instance import InstanceKey, Status
 from costguard.model.reminder import RequestKind
 from costguard.reminders import message_rows as messages
-from costguard.reminders import request_rows, stop_rows
+from costguard.reminders import request_rows, slack_accounts, stop_rows
 from costguard.reminders.stops import new_stop
 
 
@@ -96,7 +95,7 @@ def test_a_message_that_was_sent_since_the_backup_is_not_sent_again(sqlite_datab
     place.intend("to-ada", ADA)
     place.intend("new", "#ops")
     with sqlite_database.write() as connection:
-        accounts = people.of_addresses(connection, [ADA])
+        accounts = slack_accounts.of_addresses(connection, [ADA])
         assert accounts == {}
     place.run(timedelta(minutes=5))
     sent = list(place.slack.keys())

@@ -1,4 +1,4 @@
-"""A VM's presence is asked through the official client."""
+"""A VM's presence is asked by its address, once, and without Google's client."""
 
 from __future__ import annotations
 
@@ -72,6 +72,24 @@ def test_an_endpoint_with_a_trailing_slash(connect: Connect) -> None:
     cloud = ComputeCloud(setup.server.url + "/", Ticking())
     assert cloud.presence(KEY, "us-central1-a", "trainer") is Presence.THERE
     cloud.close()
+
+
+def test_presence_is_asked_without_googles_client() -> None:
+    """A guard that only watches does without its 75 to 120 MB, also when a VM is missing from a list."""
+    import subprocess
+    import sys
+
+    code = """
+import sys
+from costguard.clock import SystemClock
+from costguard.gce.client import ComputeCloud
+from costguard.model.instance import InstanceKey
+cloud = ComputeCloud("http://127.0.0.1:1", SystemClock())
+print(cloud.presence(InstanceKey("p", "101"), "us-central1-a", "trainer").name)
+print("google.cloud.compute_v1" in sys.modules)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["NOT_KNOWN", "False"]
 
 
 def test_importing_the_adapter_costs_little() -> None:

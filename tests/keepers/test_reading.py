@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from costguard.keepers.origin import origin_of
-from costguard.keepers.reading import keeper_of, keeper_of_own, own_group, recorded_keeper
+from costguard.keepers.reading import VmFacts, keeper_of, keeper_of_own, own_group, read_keeper, recorded_keeper
+from costguard.model.attempt import ATTEMPT_LABEL, GROUP_LABEL
 from costguard.model.keeper import Keeper, KeeperKind
 
 ZONE = "us-central1-a"
@@ -41,6 +42,20 @@ def test_an_old_gke_node_without_the_newer_labels_names_cluster_and_pool() -> No
     assert keeper.instead("gke-vm", "acme") == (
         "gcloud container clusters resize train --node-pool t4-pool --num-nodes 0 --location us-central1 --project acme"
     )
+
+
+@pytest.mark.parametrize(
+    "label",
+    [
+        *("goog-gke-node", "goog-dataproc-cluster-uuid", "notebooks-product", "batch-job-id", "skypilot-cluster-name"),
+        *("dstack_project", "slurm_cluster_name", "ray-cluster-name", "ghpc_deployment", "goog-terraform-provisioned"),
+        *("managed-by-cnrm", ATTEMPT_LABEL, GROUP_LABEL, "team", ""),
+    ],
+)
+def test_recorded_keeper_is_the_one_that_all_rules_read(label: str) -> None:
+    """No label that a rule knows is passed over because most VMs have none."""
+    labels = {label: "some-name"} if label else {}
+    assert recorded_keeper(labels, {}, ZONE, "") == read_keeper(VmFacts(labels, {}, ZONE))
 
 
 @pytest.mark.parametrize("name", ["gke-train-t4-82e0c046-grp", "gk3-auto-nap-1-82e0c046-grp"])

@@ -19,6 +19,7 @@ from costguard.db.transaction import Database
 from costguard.events import audit_log
 from costguard.ledger import prices
 from costguard.ledger.charged import charges as charged
+from costguard.ledger.charged import charging
 from costguard.ledger.charged.charging import Charged
 from costguard.ledger.roll_up import SpanGroup, following
 from costguard.model.instance import ProvisioningModel
@@ -169,31 +170,40 @@ def test_charging_anew_changes_nothing(ledger: Ledger) -> None:
 
 
 @pytest.mark.parametrize("most_days", [1, 5, 100])
-def test_spans_are_charged_in_batches_like_all_at_once(ledger: Ledger, most_days: int) -> None:
+def test_spans_are_charged_in_batches_like_all_at_once(database: Database, most_days: int) -> None:
     """The charges, counts and days are the same however few fit into memory at a time."""
-    for number in range(9):
-        ledger.run(NOON - number * HOUR, NOON + DAY if number % 2 else None)
-        ledger.disk(NOON - number * DAY, NOON + DAY if number % 3 else None)
-    done = charge_due(ledger.connection, NOON + 3 * DAY, most_days)
-    before = ledger.days(), ledger.total()
-    assert (done.lifetimes, done.storage, done.days) == (9, 9, frozenset(ledger.days()))
-    assert done.charges == ledger.connection.scalar(select(func.count()).select_from(charges))
-    ledger.connection.execute(update(lifetimes).values(charged_to=None))
-    ledger.connection.execute(update(storage_spans).values(charged_to=None))
-    assert charge_due(ledger.connection, NOON + 3 * DAY) == done
-    assert (ledger.days(), ledger.total()) == before
+    with database.write() as connection:
+        prices.add(connection, PRICES, NOON)
+        ledger = Ledger(connection)
+        for number in range(9):
+            ledger.run(NOON - number * HOUR, NOON + DAY if number % 2 else None)
+            ledger.disk(NOON - number * DAY, NOON + DAY if number % 3 else None)
+    done = charging.charge_due(database, NOON + 3 * DAY, most_days=most_days)
+    with database.write() as connection:
+        ledger = Ledger(connection)
+        before = ledger.days(), ledger.total()
+        assert (done.lifetimes, done.storage, done.days) == (9, 9, frozenset(ledger.days()))
+        assert done.charges == connection.scalar(select(func.count()).select_from(charges))
+        connection.execute(update(lifetimes).values(charged_to=None))
+        connection.execute(update(storage_spans).values(charged_to=None))
+        assert charge_due(connection, NOON + 3 * DAY) == done
+        assert (ledger.days(), ledger.total()) == before
 
 
-def test_runs_and_storage_of_one_owner_are_charged_together(ledger: Ledger) -> None:
+def test_runs_and_storage_of_one_owner_are_charged_together(database: Database) -> None:
     """They add to the same daily sums, which are then written once."""
     owners = {}
-    for owner in ("bob", "ann", "bob", "ann"):
-        owners["lifetime", ledger.run(NOON, owner=owner)] = owner
-        owners["storage", ledger.disk(NOON, NOON + HOUR, owner=owner)] = owner
-    due = charged.due_ids(ledger.connection, NOON + DAY)
+    with database.write() as connection:
+        prices.add(connection, PRICES, NOON)
+        ledger = Ledger(connection)
+        for owner in ("bob", "ann", "bob", "ann"):
+            owners["lifetime", ledger.run(NOON, owner=owner)] = owner
+            owners["storage", ledger.disk(NOON, NOON + HOUR, owner=owner)] = owner
+        due = charged.due_ids(connection, NOON + DAY)
     assert [owners[span.kind, span.id] for span in due] == 4 * ["ann"] + 4 * ["bob"]
-    charge_due(ledger.connection, NOON + DAY, most_days=4)
-    days = {row.owner: row.machine_nanos for row in ledger.connection.execute(select(daily_owners))}
+    charging.charge_due(database, NOON + DAY, most_days=4)
+    with database.read() as connection:
+        days = {row.owner: row.machine_nanos for row in connection.execute(select(daily_owners))}
     assert days == {"ann": 2 * 12 * 11 * HOURLY, "bob": 2 * 12 * 11 * HOURLY}
 
 

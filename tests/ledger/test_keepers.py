@@ -6,12 +6,13 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from sqlalchemy import Connection
+from sqlalchemy import Connection, delete
 from tests.api import rows
 from tests.api.rows import NOW
 from tests.builders import seen
 from tests.reminders.last_check_setup import judged_at
 
+from costguard.db.tables import instances
 from costguard.db.transaction import Database
 from costguard.keepers.reading import VmFacts, read_keeper
 from costguard.ledger import fleet_rows
@@ -22,6 +23,7 @@ from costguard.ledger.labels.label_history import with_keeper
 from costguard.model.budget import LabelFilter, Scope
 from costguard.model.instance import InstanceKey
 from costguard.model.keeper import CLUSTER_LABEL, KEEPER_LABEL, KIND_LABEL, POOL_LABEL, Keeper, KeeperKind
+from costguard.spend.fleet import values_of_label
 from costguard.spend.label_spend import spend_by_label
 from costguard.spend.spend import spend
 
@@ -123,3 +125,24 @@ def test_spend_by_keeper_cluster_pool_and_kind_adds_up_to_spend(database: Databa
         KIND_LABEL: {"SkyPilot cluster", None},
     }
     assert values == expected[label]
+
+
+def test_kinds_are_listed_while_a_vm_had_them_in_the_period(database: Database) -> None:
+    """Each once, in order, and last VMs without; not what went before the period began."""
+    kept = (("custom job", None), ("custom job", -1), ("deployed model", 1), ("deployment pool", -1), (None, None))
+    with database.write() as connection:
+        for number, (product, gone) in enumerate(kept):
+            keeper = Keeper(KeeperKind.VERTEX, product=product) if product else Keeper(KeeperKind.NOBODY)
+            gone_at = NOW + gone * _HOUR if gone else None
+            rows.instance(connection, f"vm-{number}", keeper=keeper.stored(), gone_at=gone_at)
+    with database.read() as connection:
+        assert [one.value for one in values_of_label(connection, KIND_LABEL, NOW)] == [
+            "custom job",
+            "deployed model",
+            None,
+        ]
+        assert [one.value for one in values_of_label(connection, KEEPER_LABEL, NOW)] == ["nobody", "vertex", None]
+    with database.write() as connection:
+        connection.execute(delete(instances))
+    with database.read() as connection:
+        assert [one.value for one in values_of_label(connection, KIND_LABEL, NOW)] == [None]

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
+from datetime import date, datetime, timedelta
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from sqlalchemy import delete, insert, select, update
+from sqlalchemy import Connection, delete, insert, select, update
 from structlog.testing import capture_logs
 from tests.accrued import assert_totals_hold
 from tests.api import rows
@@ -23,14 +24,19 @@ from costguard.access.rules import Rules
 from costguard.daemon.reconcile import Reconciler
 from costguard.db import tables
 from costguard.db.backup import verify
+from costguard.db.remembered import forget
 from costguard.db.transaction import Database
 from costguard.ledger import price_refresh, prices, projects
+from costguard.ledger.accrual import accrual_at
 from costguard.ledger.charged.charging import charge_due
+from costguard.ledger.labels.label_history import COLUMNS
 from costguard.ledger.observe import Belonging
 from costguard.ledger.owner import OwnerRules
 from costguard.ledger.record import close_account, record
-from costguard.ledger.running import running_totals
+from costguard.ledger.running import burn_rates, running_totals
+from costguard.ledger.running.running_total_rows import TotalFigures
 from costguard.ledger.running.running_totals import heal
+from costguard.model.budget import Scope
 from costguard.model.instance import AttachedDisk, InstanceKey, ProvisioningModel, SeenInstance, Shape, Status
 from costguard.model.price import Price, PriceKey, Unit
 
@@ -85,13 +91,18 @@ class Story:
             started=None,
             shape=self.chance.choice([A100, T4, T4, UNKNOWN]),
             provisioning_model=self.chance.choice(MODELS),
-            labels={"owner": f"person-{number % 2}"},
+            labels=self._labels(),
             disks=(disk,),
             fingerprint=str(self.chance.random()),
         )
 
+    def _labels(self) -> dict[str, str]:
+        """The labels of its owner and of what keeps it: a cluster of SkyPilot's, one of GKE's, or nothing."""
+        kept_by = self.chance.choice([{}, {}, {"skypilot-cluster-name": "sky-a"}, {"goog-k8s-cluster-name": "train"}])
+        return {"owner": f"person-{self.chance.randrange(3)}", **kept_by}
+
     def change(self) -> None:
-        """Makes one VM stop, be suspended, start again, change hands or shape, or be gone."""
+        """Makes one VM stop, be suspended, start again, change hands, keeper or shape, or be gone."""
         if not self.vms:
             return
         gce_id = self.chance.choice(sorted(self.vms))
@@ -105,7 +116,7 @@ class Story:
             case 2:
                 vm = replace(vm, status=Status.RUNNING, last_started_at=at_some)
             case 3:
-                vm = replace(vm, labels={"owner": f"person-{self.chance.randrange(3)}"})
+                vm = replace(vm, labels=self._labels())
             case 4:
                 disks = (*vm.disks, AttachedDisk(f"more-{at_some}", 55, "pd-balanced", at_some))
                 vm = replace(vm, disks=disks)
@@ -178,6 +189,39 @@ def test_totals_follow_on_either_database(database: Database, seed: int) -> None
         step()
         with database.read() as connection:
             assert_totals_hold(connection, story.moment)
+
+
+class _TakenBack(Exception):
+    pass
+
+
+def _by_keeper(connection: Connection, now: datetime) -> dict[str, dict[tuple[str | None, date], TotalFigures]]:
+    """The totals of today and the day before by each part of keepers that they hold."""
+    forget()
+    accrual, last = accrual_at(connection, now), now + timedelta(days=1)
+    return {
+        label: running_totals.by_label(connection, accrual, label, now - timedelta(days=1), last, Scope())
+        for label in COLUMNS
+    }
+
+
+@pytest.mark.parametrize("seed", [5, 6])
+def test_totals_by_keeper_are_those_of_its_spans(database: Database, seed: int) -> None:
+    """After each step, whatever keeps which VM by then: what is stored by keeper is what the spans add up to."""
+    story, compared = Story(database, seed), set[str | None]()
+    for step in [story.begin, story.begin, story.begin, story.look, story.catch_up, *story.steps() * 3]:
+        step()
+        with contextlib.suppress(_TakenBack), database.write() as connection:
+            if burn_rates.are_current(connection, accrual_at(connection, story.moment)):
+                stored = _by_keeper(connection, story.moment)
+                compared |= {value for totals in stored.values() for value, _ in totals}
+                burn_rates.drop_basis(connection)
+                assert _by_keeper(connection, story.moment) == stored
+            kept = connection.execute(select(tables.instances)).all()
+            raise _TakenBack
+        assert all(row.keeper_kind == row.keeper["keeper"] for row in kept)
+        assert all(row.keeper_product == row.keeper.get("product") for row in kept)
+    assert {None} < compared <= {None, "nobody", "gke", "tool", "SkyPilot cluster"}
 
 
 def test_drift_is_found_and_healed(database: Database) -> None:

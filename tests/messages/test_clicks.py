@@ -14,7 +14,6 @@ from tests.access.access_setup import ADA, NAMES, SlackHandlers, press, user_id
 from tests.api.rows import NOW
 from tests.jobs import job_rows as stored_jobs
 
-from costguard.access import people
 from costguard.db.lease import Lease
 from costguard.db.tables import lifetimes
 from costguard.db.transaction import Database
@@ -25,7 +24,7 @@ from costguard.model.delivery.interaction import JobChoice, JobClick
 from costguard.model.delivery.message import EphemeralContent
 from costguard.model.delivery.person import Membership, Person
 from costguard.model.reminder import Request, RequestKind, Subject, SubjectKind
-from costguard.reminders import request_rows
+from costguard.reminders import request_rows, slack_accounts
 
 
 @pytest.fixture
@@ -162,7 +161,7 @@ def test_a_stranger_is_looked_up_after_the_answer(office: SlackHandlers) -> None
     office.handler.close()
     assert [request.by for request in office.open] == [ADA]
     with office.database.read() as connection:
-        met = people.by_user_id(connection, "U0ADA")
+        met = slack_accounts.by_user_id(connection, "U0ADA")
     assert met is not None
     assert (met.address, met.person) == (ADA, office.slack.people["U0ADA"])
 
@@ -236,7 +235,7 @@ def test_only_members_may_press(office: SlackHandlers, standing: Membership, why
     assert len(office.ephemerals) == 2 * len(RequestKind)
     assert all(text.startswith(why) for text in office.ephemerals)
     with office.database.read() as connection:
-        assert people.by_user_id(connection, user_id("adam")) is None
+        assert slack_accounts.by_user_id(connection, user_id("adam")) is None
 
 
 def test_a_known_id_of_another_workspace_is_asked_about(office: SlackHandlers) -> None:

@@ -7,12 +7,12 @@ from itertools import pairwise
 
 from tests.messages.outbox_setup import ADA, Place
 
-from costguard.access import people
 from costguard.db.transaction import Database
 from costguard.messages.outbox import Composed, Withdrawn
 from costguard.messages.outbox_rows import StoredMessage
 from costguard.model.delivery.person import AccountLookup, Person
 from costguard.model.reminder import Target
+from costguard.reminders import slack_accounts
 
 DAY = timedelta(days=1)
 SECOND = timedelta(seconds=1)
@@ -274,7 +274,7 @@ def test_a_person_known_to_have_left_has_no_direct_messages(database: Database) 
     place = Place(database)
     with database.write() as connection:
         left = Person("U0OLD", "old@lab.example", "Old")
-        people.save(connection, AccountLookup("old@lab.example", left, place.clock.now() - DAY, "D-U0OLD"))
+        slack_accounts.save(connection, AccountLookup("old@lab.example", left, place.clock.now() - DAY, "D-U0OLD"))
     place.intend("a", "old@lab.example")
     place.run(DAY)
     assert place.slack.keys("#fallback") == ["a"]

@@ -9,12 +9,12 @@ from datetime import timedelta
 from tests.api.rows import NOW
 from tests.fakes import FakeNotifier, HandClock
 
-from costguard.access import people
 from costguard.db.transaction import Database
 from costguard.errors import SlackError, SlackUnavailable
 from costguard.events import audit_log
 from costguard.messages.recipients import AccountLookups
 from costguard.model.delivery.person import Person
+from costguard.reminders import slack_accounts
 
 HOUR = timedelta(hours=1)
 MANY = [f"p{number:02}@lab.example" for number in range(25)]
@@ -35,7 +35,7 @@ class Place:
     def known(self) -> dict[str, str | None]:
         """Slack's id of everybody who was looked up."""
         with self.database.read() as connection:
-            result = people.of_addresses(connection, None)
+            result = slack_accounts.of_addresses(connection, None)
         return {address: item.person.user_id if item.person else None for address, item in sorted(result.items())}
 
     def asked(self) -> list[str]:

@@ -12,11 +12,11 @@ from tests.sent_statements import counted
 
 from costguard.access.rules import Rules
 from costguard.db.transaction import Database
+from costguard.messages import outbox_rows
 from costguard.messages.outbox import Composed
+from costguard.messages.outbox_rows import StoredMessage
 from costguard.messages.reminder import ReminderComposer
 from costguard.model.preset import Match, Preset
-from costguard.reminders import message_rows
-from costguard.reminders.message_rows import StoredMessage
 
 _RULES = Rules({"t4": Preset("t4", Match(), timedelta(hours=1))})
 _TABLE = re.compile(r"\bFROM (\w+)")
@@ -96,9 +96,9 @@ def _composed(place: Place, composer: ReminderComposer, message: StoredMessage) 
 def _sent(place: Place, number: int) -> Sequence[StoredMessage]:
     """Reminds of VMs until so many messages are in Slack, each of a VM of its own."""
     with place.database.read() as connection:
-        there = len(message_rows.live(connection))
+        there = len(outbox_rows.live(connection))
     for one in range(there, number):
         place.remind(place.subject(f"vm-{one}"), 0)
     place.run(timedelta(days=1))
     with place.database.read() as connection:
-        return message_rows.live(connection)
+        return outbox_rows.live(connection)

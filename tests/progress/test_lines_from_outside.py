@@ -306,6 +306,21 @@ LINES: list[tuple[str, list[str], dict[str, Any] | None]] = [
         {"phase": "eval", "step": 9, "metrics": {"loss": 10.266}},
     ),
     (
+        "github.com/MIC-DKFZ/nnUNet/issues/2140: a loss alone in its line",
+        ["2024-04-26 09:39:10.910043: Epoch 0", "2024-04-26 09:41:39.493872: train_loss 0.7088"],
+        {"phase": "train", "epoch": 0, "loss": 0.7088},
+    ),
+    (
+        "the same: its validation is of the epoch that a line named",
+        ["2024-04-26 09:39:10.910043: Epoch 0", "2024-04-26 09:41:39.498914: val_loss 0.4628"],
+        {"phase": "eval", "epoch": 0, "metrics": {"val_loss": 0.4628}},
+    ),
+    (
+        "NVIDIA-NeMo/RL: a step between rules",
+        ["========================= Step 1/1000 ========================="],
+        {"phase": "train", "step": 1, "total": 1000},
+    ),
+    (
         "a container's log",
         ["2024-06-01T10:00:00.123456789Z stdout F  10%|\u2588         | 10/100 [00:10<01:30,  1.00s/it]"],
         {"phase": "train", "step": 10, "total": 100},

@@ -372,6 +372,7 @@ def test_a_step_with_a_total_that_goes_on_over_epochs_is_the_runs() -> None:
 def test_a_hostile_line_costs_little() -> None:
     """Long lines without structure are cut: no line takes a reader more than a moment."""
     lines = ["loss" * 500_000, "a " * 1_000_000, "[" * 100_000, "{'" * 100_000, "0/" * 200_000, "Epoch [" * 100_000]
+    lines += ["\u2501" * 100_000, "(T " + "a=b" * 100_000, "1% \u2501" * 50_000]
     assert list(readings(lines)) == []
 
 

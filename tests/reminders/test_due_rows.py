@@ -13,14 +13,13 @@ from tests.api.rows import NOW
 from tests.reminders import reminder_rows
 from tests.reminders.reminded import DAY, HOUR, NEVER_QUIET, nobody, stopping
 
-from costguard.access import people
 from costguard.access.rules import Rules
 from costguard.db import tables
 from costguard.db.transaction import Database
 from costguard.keepers.reading import recorded_keeper
 from costguard.model.preset import Match, Preset
 from costguard.model.reminder import StorageRule
-from costguard.reminders import gather
+from costguard.reminders import gather, slack_accounts
 from costguard.reminders.decide import SOON, addresses_needed
 from costguard.reminders.due_rows import may_be_due
 
@@ -100,7 +99,7 @@ def test_it_decides_as_one_that_reads_all(database: Database, seed: int) -> None
     with database.write() as connection:
         rows.prices(connection)
         rows.project(connection)
-        people.save(connection, nobody(ADA)[ADA])
+        slack_accounts.save(connection, nobody(ADA)[ADA])
     for number in range(60):
         _one_vm(database, chance, number)
     for minutes in (0, 30, 600):

@@ -12,7 +12,6 @@ from tests.api.rows import NOW
 from tests.reminders import reminder_rows
 from tests.reminders.reminded import DAY, HOUR, NEVER_QUIET, nobody, preset
 
-from costguard.access import people
 from costguard.access.rules import Rules
 from costguard.db import tables
 from costguard.db.transaction import Database
@@ -24,7 +23,7 @@ from costguard.model.action import SendReminder
 from costguard.model.delivery.message import ReminderContent
 from costguard.model.money import Money, Priced
 from costguard.model.reminder import QuietRule, RequestKind, Subject, SubjectKind
-from costguard.reminders import gather
+from costguard.reminders import gather, slack_accounts
 from costguard.reminders.watched import FleetPlan
 from costguard.slack.render import render
 
@@ -41,7 +40,7 @@ class Cluster:
         with database.write() as connection:
             rows.prices(connection)
             rows.project(connection)
-            people.save(connection, nobody(ADA)[ADA])
+            slack_accounts.save(connection, nobody(ADA)[ADA])
 
     def add(self, name: str, pool: str = "t4", hours: float = 9, idle: float = 0, **given: Any) -> Subject:
         labels = {

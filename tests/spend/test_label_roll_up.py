@@ -29,7 +29,7 @@ from costguard.ledger.labels import label_history
 from costguard.ledger.labels.label_history import LabelChange
 from costguard.model.budget import LabelFilter, Scope
 from costguard.spend import label_roll_up, spend_rows
-from costguard.spend.label_spend import spend_by_label, values_by_day
+from costguard.spend.label_spend import spend_by_label, spend_by_label_and_day
 from costguard.spend.spend import spend
 from costguard.spend.spend_rows import Amounts, Grouping
 
@@ -149,7 +149,9 @@ class _World:
                     values, whole = spend_by_label(connection, accrual, _FIRST, last, label, scope)
                     given_back |= {(label, owner, row.value): row.amounts for row in values}
                     given_back[label, owner, "all"] = whole.total
-                    for day, of_day in values_by_day(connection, accrual, _FIRST, last, label, scope).items():
+                    *same, days = spend_by_label_and_day(connection, accrual, _FIRST, last, label, scope)
+                    assert same == [values, whole]
+                    for day, of_day in days.items():
                         given_back |= {(label, owner, day, v): Amounts(n, 0, 0, 0) for v, n in of_day.items()}
                     # Running totals have rates in whole nano-dollars an hour: see tests/accrued.py.
                     off = sum(row.amounts.total.nanos for row in values) - whole.total.total.nanos

@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
+from alembic.migration import MigrationContext
+from alembic.operations import Operations
 from psycopg import sql
 from sqlalchemy import Connection, make_url, text
 from tests.upgrades.recordings import VERSION_TABLE, Recording, Table, read_sqlite
@@ -190,9 +192,23 @@ _REPORTED = (
 )
 
 
+_PRESENT = "project, preset, status, provisioning_model, owner, gpu_type, gpu_count, termination_at, rate_rank, "
+_PRESENT += "rate_nanos, running_since, name, id"
+
+
 def put_back(connection: Connection) -> None:
     """Makes the tables of a database as the last revision before the baseline has them; what later ones added goes."""
-    connection.execute(text("ALTER TABLE instances DROP COLUMN keeper"))
+    for index in ("ix_instances_present", "ix_instances_keeper_product"):
+        connection.execute(text(f"DROP INDEX {index}"))
+    for column in ("keeper", "keeper_kind", "keeper_product"):
+        connection.execute(text(f"ALTER TABLE instances DROP COLUMN {column}"))
+    connection.execute(text(f"CREATE INDEX ix_instances_present ON instances ({_PRESENT}) WHERE gone_at IS NULL"))
+    with Operations(MigrationContext.configure(connection)).batch_alter_table("running_totals") as totals:
+        totals.drop_constraint("pk_running_totals", type_="primary")
+        for column in ("keeper_kind", "keeper_product"):
+            totals.drop_column(column)
+        keys = ["project", "preset", "owner", "job", "provisioning_model", "day"]
+        totals.create_primary_key("pk_running_totals", keys)
     connection.execute(text("ALTER TABLE utilisation DROP COLUMN counted_to"))
     connection.execute(text("DROP TABLE gpu_use"))
     of_jobs = ("gang_rounds", "placement_policies", "schedule_runs", "schedules", "data_stages", "stage_uses")

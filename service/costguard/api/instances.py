@@ -159,23 +159,23 @@ class ChargeOut(Out):
 
 class LifetimeOut(Out):
     id: int = read_from("stored.id")
-    project: str = read_from("stored.lifetime.key.project")
-    gce_id: str = read_from("stored.lifetime.key.gce_id")
+    project: str = read_from("stored.span.key.project")
+    gce_id: str = read_from("stored.span.key.gce_id")
     name: str = read_from("stored.name")
-    zone: str = read_from("stored.lifetime.zone")
-    machine_type: str = read_from("stored.lifetime.shape.machine_type")
-    gpu_type: str | None = read_from("stored.lifetime.shape.gpu_type")
-    gpu_count: int = read_from("stored.lifetime.shape.gpu_count")
-    provisioning_model: Provisioning = read_from("stored.lifetime.provisioning_model")
+    zone: str = read_from("stored.span.zone")
+    machine_type: str = read_from("stored.span.shape.machine_type")
+    gpu_type: str | None = read_from("stored.span.shape.gpu_type")
+    gpu_count: int = read_from("stored.span.shape.gpu_count")
+    provisioning_model: Provisioning = read_from("stored.span.provisioning_model")
     preset: str = read_from("stored.attribution.preset")
     owner: str = read_from("stored.attribution.owner")
     job: str = read_from("stored.attribution.job")
-    started_at: Moment = read_from("stored.lifetime.started_at")
-    ended_at: Moment | None = read_from("stored.lifetime.ended_at", description="The end; null: still running.")
-    end_reason: Annotated[str, one_of(EndReason)] | None = read_from("stored.lifetime.end_reason")
-    ended_by: str = read_from("stored.lifetime.ended_by", description="An account, `system`, or empty when unknown.")
+    started_at: Moment = read_from("stored.span.started_at")
+    ended_at: Moment | None = read_from("stored.span.ended_at", description="The end; null: still running.")
+    end_reason: Annotated[str, one_of(EndReason)] | None = read_from("stored.span.end_reason")
+    ended_by: str = read_from("stored.span.ended_by", description="An account, `system`, or empty when unknown.")
     end_is_estimate: bool = read_from(
-        "stored.lifetime.end_is_estimate",
+        "stored.span.end_is_estimate",
         description="True: no operation shows the exact time, and `ended_at` is the latest it can be.",
     )
     seconds: Seconds = Field(description="The seconds from its start to its end, or to now.")
@@ -341,7 +341,7 @@ def instance(deps: Given, project: Project, gce_id: GceId) -> InstanceResponse:
         price_note=accrual.note_of(view.instance.shape, view.instance.zone, view.instance.provisioning_model),
         not_stopped=NotStoppedOut.read(why_not, sentence=why_not.sentence(accrual.now)),
         lifetimes=[
-            LifetimeDetailOut.read(run, seconds=run.stored.lifetime.ran(accrual.now), charges=_charges(run, by_id))
+            LifetimeDetailOut.read(run, seconds=run.stored.span.ran(accrual.now), charges=_charges(run, by_id))
             for run in lifetimes
         ],
         storage=[StorageOut.read(disk, charges=_charges(disk, by_id)) for disk in storage],
@@ -368,7 +368,7 @@ def lifetimes(deps: Given, query: Annotated[LifetimeQuery, Parameter()]) -> Life
     page = runs[: query.limit]
     return LifetimesResponse(
         as_of=accrual.now,
-        lifetimes=[LifetimeOut.read(run, seconds=run.stored.lifetime.ran(accrual.now)) for run in page],
+        lifetimes=[LifetimeOut.read(run, seconds=run.stored.span.ran(accrual.now)) for run in page],
         next_cursor=cursors.encode("lifetimes", page[-1].stored.id) if len(runs) > query.limit else None,
     )
 

@@ -29,6 +29,14 @@ _BLANK = b"\xef\xbb\xbf \t\r\n"
 _BETWEEN = re.compile(rb"[ \t\r\n,]*")
 _MARKS, _IN_TEXT = re.compile(rb'["{}\[\],]'), re.compile(rb'["\\]')
 _GZIP = b"\x1f\x8b"
+_OTHER_FORMATS = {  # what `bq extract`, a spreadsheet and PowerShell's redirection write
+    b"PAR1": "Parquet",
+    b"Obj\x01": "Avro",
+    b"PK\x03\x04": "a workbook or an archive",
+    b"\xff\xfe": "in UTF-16",
+    b"\xfe\xff": "in UTF-16",
+}
+_COMPUTE_ENGINE = "6F81-5844-456A"
 _RECORDS = (
     *("service", "sku", "project", "location", "resource", "usage", "price", "invoice"),
     *("consumption_model", "adjustment_info", "subscription"),
@@ -40,7 +48,7 @@ def rows_of_file(path: Path, before: datetime | None = None) -> Iterator[Judged]
 
     Raises Invalid for a file that breaks off, is damaged, or is no export, and OSError.
     """
-    number = 0
+    number, unnamed, named = 0, 0, 0
     try:
         with _opened(path) as stream:
             for row in _records_of(stream):
@@ -48,7 +56,15 @@ def rows_of_file(path: Path, before: datetime | None = None) -> Iterator[Judged]
                 read = row if isinstance(row, UnreadableRow) else judged(row, before)
                 if isinstance(read, UnreadableRow):
                     read = UnreadableRow(f"{path}, row {number}: {read.message}", read.what_next)
+                elif read.terms.service_id == _COMPUTE_ENGINE and " running in " in read.terms.sku_text:
+                    has_name = bool(read.resource.resource_name or read.resource.resource_id or read.terms.product)
+                    unnamed, named = unnamed + (not has_name), named + has_name
                 yield read
+        if unnamed and not named:
+            raise _NoExport(
+                "it is of the standard usage export, which names no VMs. "
+                "Let Cloud Billing export its detailed usage cost, and read that table."
+            )
     except (EOFError, gzip.BadGzipFile, zlib.error, UnicodeDecodeError) as error:
         raise Invalid(
             f"{path} breaks off or is damaged after row {number}: {error}.", "Nothing was stored. Fetch it again."
@@ -79,7 +95,11 @@ def _opened(path: Path) -> IO[bytes]:
 def _records_of(stream: IO[bytes]) -> Iterator[_Found]:
     """Reads records by the first characters of the file: a name says little."""
     peeked = cast("io.BufferedReader", stream)  # a gzip file has the same methods
-    first = peeked.peek(64).lstrip(b"\xef\xbb\xbf \t\r\n")[:1]
+    begun = peeked.peek(64)
+    for mark, kind in _OTHER_FORMATS.items():
+        if begun.startswith(mark):
+            raise _NoExport(f"it is {kind}. Export the table as JSON lines or CSV, in UTF-8.")
+    first = begun.lstrip(b"\xef\xbb\xbf \t\r\n")[:1]
     if first == b"{":
         yield from map(_object, _lines(peeked))
     elif first == b"[":

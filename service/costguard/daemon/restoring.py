@@ -7,13 +7,12 @@ from datetime import datetime
 import structlog
 from sqlalchemy import Connection
 
-from costguard.access import people
 from costguard.ledger import generation
 from costguard.messages import outbox_rows
 from costguard.model.event import new_event
 from costguard.model.generation import FIRST, Cause, Generation
 from costguard.model.moments import utc_text
-from costguard.reminders import request_rows
+from costguard.reminders import request_rows, slack_accounts
 from costguard.reminders.answering import refuse
 from costguard.trackers import rows as tracker_rows
 
@@ -74,7 +73,7 @@ def _suspect_messages(connection: Connection, now: datetime) -> None:
     were sent.
     """
     waiting = outbox_rows.intended(connection)
-    accounts = people.of_addresses(connection, [row.address for row in waiting if "@" in row.address])
+    accounts = slack_accounts.of_addresses(connection, [row.address for row in waiting if "@" in row.address])
     for message in waiting:
         if message.kind == "ephemeral":
             continue

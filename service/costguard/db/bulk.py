@@ -13,7 +13,7 @@ from sqlalchemy import Connection, Date, Table
 
 Stored: TypeAlias = Callable[[Sequence[Any]], tuple[Any, ...]]
 _Id = TypeVar("_Id", int, str, date)
-_ROWS_AT_ONCE = 500
+_ROWS_AT_ONCE = 256  # a longer statement takes more time a row: SQLite prepares some 600 bytes for each
 _MOST_VALUES = 32_766  # of one statement (https://www.sqlite.org/limits.html#max_variable_number)
 _COPY_ESCAPES = str.maketrans({"\\": r"\\", "\t": r"\t", "\n": r"\n", "\r": r"\r"})
 CHUNK = 1000  # ids in one IN list: far below either database's limit on parameters
@@ -143,12 +143,15 @@ def _quoted(names: Sequence[str]) -> str:
 
 
 def _insert_many(connection: Connection, before: str, after: str, rows: Sequence[tuple[Any, ...]]) -> None:
-    """Inserts many rows with each statement: of SQLite one for each row takes twice as long where a trigger counts."""
+    """Inserts many rows with each statement: of SQLite one for each row takes twice as long where a trigger counts.
+
+    The statements differ in few lengths, powers of two: the driver keeps each prepared.
+    """
     places = f"({', '.join('?' * len(rows[0]))})"
-    count = min(_ROWS_AT_ONCE, _MOST_VALUES // len(rows[0]))
-    whole = len(rows) - len(rows) % count
-    many = f"{before} {', '.join([places] * count)} {after}" if whole else ""
-    for at in range(0, whole, count):
+    most = min(_ROWS_AT_ONCE, _MOST_VALUES // len(rows[0]))
+    at = 0
+    while at < len(rows):
+        count = min(most, 1 << (len(rows) - at).bit_length() - 1)
+        many = f"{before} {', '.join([places] * count)} {after}"
         connection.exec_driver_sql(many, tuple(chain.from_iterable(rows[at : at + count])))
-    if whole < len(rows):  # not in one of that length: the driver keeps each statement prepared
-        connection.exec_driver_sql(f"{before} {places} {after}", list(rows[whole:]))
+        at += count

@@ -105,6 +105,14 @@ def state_of(connection: Connection, table: Table) -> tuple[int, int] | None:
     return None if number is None else (_times_forgotten, number)
 
 
+def change_numbers(connection: Connection, tables: Collection[Table]) -> tuple[int, ...]:
+    """Returns how often each of these tables has changed, as this transaction sees it. Raises KeyError for one whose
+    changes nobody counts.
+    """
+    numbers = {row.table_name: row.number for row in connection.execute(_NUMBERS)}
+    return tuple([numbers[table.name] for table in tables])
+
+
 def forget() -> None:
     """Drops what is remembered: the next caller reads it again."""
     global _times_forgotten

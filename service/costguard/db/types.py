@@ -52,6 +52,8 @@ def storable(value: Any) -> Any:
     """
     if type(value) is str and value.isascii() and "\0" not in value:
         return value  # nearly every one is so
+    if type(value) is dict:
+        return {storable(str(key)): storable(item) for key, item in value.items()}
     match value:
         case str():
             text = str(value)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -13,13 +12,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
 
 from costguard.errors import CloudError, CredentialsRefused, NotFound, PermissionDenied
+from costguard.garbage import not_searched
 from costguard.gce.actions import ComputeActuator, ComputeLauncher
 from costguard.gce.advice import capacity_advice, preemption_rate, spot_prices
 from costguard.gce.asset_history import read_history
 from costguard.gce.assets import SEARCH_BUDGET_S, search_place
 from costguard.gce.disks import DiskDetails, DiskListing, list_disks
 from costguard.gce.errors import NoAnswer
-from costguard.gce.garbage import not_searched
 from costguard.gce.kept import KEPT_SCOPES, KeptStops
 from costguard.gce.listing import (
     InstanceListing,
@@ -36,6 +35,7 @@ from costguard.gce.machine_types import MachineTypes
 from costguard.gce.monitoring import read_usage, with_vertex_usage
 from costguard.gce.official import Official
 from costguard.gce.operations import SettledPage, list_operations
+from costguard.gce.presence import vm_presence
 from costguard.gce.reserved_model import read_reservation
 from costguard.gce.session import Deadline, Http
 from costguard.gce.tpu_nodes import TpuLook, TpuMemory, look_at_nodes
@@ -74,8 +74,8 @@ _LOOSE_BUDGET_S = 30.0  # a user waits for it
 _TPU_BUDGET_S = 30.0
 _VERTEX_BUDGET_S = 60.0  # some tens of regions
 _HISTORY_BUDGET_S = 60.0
+_PRESENCE_BUDGET_S = 10.0
 
-log = logging.getLogger(__name__)
 
 # A disk that grows without any change of its VM is seen this late.
 _DISKS_SERVE_S = 600.0
@@ -348,12 +348,7 @@ class ComputeCloud:
             return vertex_presence(self._services, key, Deadline(_VERTEX_BUDGET_S, self._monotonic))
         if key.kind is InstanceKind.TPU_NODE:
             return node_presence(self._services, key, zone, name, Deadline(_TPU_BUDGET_S, self._monotonic))
-        try:
-            instance = self._official.instance(key.project, zone, name)
-        except CloudError as error:
-            log.warning("whether %s in %s of %s is still there is not known: %s", name, zone, key.project, error)
-            return Presence.NOT_KNOWN
-        return Presence.THERE if instance is not None and str(instance.id) == key.gce_id else Presence.GONE
+        return vm_presence(self._http, key, zone, name, Deadline(_PRESENCE_BUDGET_S, self._monotonic))
 
     def look(self, project: str, zone: str, name: str) -> Sighting | None:
         """The VM at this address now; None where there is none. See `ComputeActuator`."""

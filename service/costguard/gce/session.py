@@ -122,6 +122,12 @@ class Http:
             deadline, lambda: self._asked(path, params, project, what, deadline, service, loads=loads)
         )
 
+    def get_once(
+        self, path: str, params: Params, *, project: str, what: str, deadline: Deadline, service: Service = COMPUTE
+    ) -> dict[str, Any]:
+        """Gets a JSON object like `get_json`, but asks for it once: the next pass asks again."""
+        return self._asked(path, params, project, what, deadline, service)
+
     def ask_json(
         self, path: str, body: Mapping[str, Any], *, project: str, what: str, deadline: Deadline, service: Service
     ) -> dict[str, Any]:

@@ -91,10 +91,15 @@ def keeper_of(labels: Mapping[str, str], origin: Mapping[str, str], zone: str = 
 
     `zone` is the VM's own.
     """
-    if not origin and not any(key.startswith(_TELLING) for key in labels):
-        return None  # most VMs of a fleet
+    if _tell_nothing(labels, origin):
+        return None
     keeper = read_keeper(VmFacts(labels, origin, zone))
     return keeper if keeper.kind.keeps else None
+
+
+def _tell_nothing(labels: Mapping[str, str], origin: Mapping[str, str]) -> bool:
+    """Says whether no rule could read anything in them, as of most VMs of a fleet."""
+    return not origin and not any(key.startswith(_TELLING) for key in labels)
 
 
 def why_unknown(origin: Mapping[str, str]) -> str:
@@ -108,13 +113,19 @@ def why_unknown(origin: Mapping[str, str]) -> str:
     return keeper.doubt if keeper.kind is KeeperKind.UNKNOWN else ""
 
 
-_TELLING = ("goog-", "notebooks-", "batch-", "skypilot-", "dstack_", "slurm_", "ray-", "ghpc_")  # of labels
+_TELLING = (  # of labels
+    *("goog-", "notebooks-", "batch-", "skypilot-", "dstack_", "slurm_", "ray-", "ghpc_", "managed-by-cnrm"),
+    *(ATTEMPT_LABEL, GROUP_LABEL),
+)
+_OF_NOBODY = Keeper(KeeperKind.NOBODY)
 
 
 def recorded_keeper(labels: Mapping[str, str], origin: Mapping[str, str], zone: str, job: str) -> Keeper:
     """Returns the keeper as the ledger records it; `job` is ours whose attempt launched the VM, as its id proves."""
     if job:
         return keeper_of_own(labels, origin) or Keeper(KeeperKind.JOB, job)
+    if _tell_nothing(labels, origin):
+        return _OF_NOBODY
     return read_keeper(VmFacts(labels, origin, zone))
 
 

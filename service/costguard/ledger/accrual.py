@@ -107,9 +107,13 @@ def uncharged_instances(connection: Connection) -> frozenset[int]:
     )
 
 
+@remembers(lifetimes, storage_spans)
 def uncharged_spans(connection: Connection) -> list[AccruingSpan]:
-    """Returns lifetimes, then storage, that ended and are not charged to their end."""
-    spans = accruing_spans(connection, tuple(sorted(uncharged_instances(connection))))
+    """Returns lifetimes, then storage, that ended and are not charged to their end.
+
+    A page asks twice, for its sums and for what has no price in them. Of an instance only what never changes is in it.
+    """
+    spans = _read(connection, sorted(uncharged_instances(connection)))
     return [span for span in spans if span.span.ended_at is not None]
 
 

@@ -27,7 +27,7 @@ from costguard.db.prepared import prepared
 from costguard.db.tables import instances, lifetimes, storage_spans
 from costguard.db.types import storable
 from costguard.ledger.labels import label_history
-from costguard.ledger.labels.label_history import LabelChange, with_keeper
+from costguard.ledger.labels.label_history import LabelChange, keeper_columns, with_keeper
 from costguard.ledger.roll_up import SpanGroup, following
 from costguard.ledger.rows import lifetime_of, shape_of, storage_of
 from costguard.model.instance import InstanceKey, ProvisioningModel, Shape, Status
@@ -36,6 +36,7 @@ from costguard.model.lifetime import Attribution, Lifetime, StorageSpan
 from costguard.model.record import InstanceRecord, KnownInstance, RefusedChange
 
 _Value = TypeVar("_Value")
+_TEXTS = (str, dict)
 _BATCH = 500  # SQLite allows 32,766 bound values in one statement, PostgreSQL 65,535
 
 
@@ -329,7 +330,7 @@ def _charged_to_after(table: Table) -> ColumnElement[Any]:
 
 def _instance_row(record: InstanceRecord) -> dict[str, Any]:
     row = _unchecked_row(record)
-    return {name: storable(value) if isinstance(value, str | dict) else value for name, value in row.items()}
+    return {name: storable(value) if isinstance(value, _TEXTS) else value for name, value in row.items()}
 
 
 def _unchecked_row(record: InstanceRecord) -> dict[str, Any]:
@@ -347,7 +348,7 @@ def _unchecked_row(record: InstanceRecord) -> dict[str, Any]:
         "provisioning_model": record.provisioning_model.value,
         "labels": dict(record.labels),
         "origin": dict(record.origin),
-        "keeper": record.keeper.stored() if record.keeper is not None else {},
+        **keeper_columns(record.keeper),
         "preset": record.attribution.preset,
         "owner": record.attribution.owner,
         "owner_source": record.owner_source,

@@ -33,16 +33,16 @@ def listed(connection: Connection) -> list[ListedPrice]:
     """Every price that ever was in force, by resource, region and model, the latest first."""
     order = (prices.c.resource, prices.c.region, prices.c.provisioning_model, prices.c.in_force_from.desc())
     rows = connection.execute(select(prices).order_by(*order))
-    return [ListedPrice(_listed_price(row, row.id), row.recorded_at) for row in rows]
+    return [ListedPrice(_price(row, row.id), row.recorded_at) for row in rows]
 
 
 def refusals(connection: Connection) -> list[ListedRefusal]:
     """Prices that the sanity gate refused, the latest first."""
     rows = connection.execute(select(price_refusals).order_by(price_refusals.c.refused_at.desc(), price_refusals.c.id))
-    return [ListedRefusal(RefusedPrice(_listed_price(row, None), row.reason), row.refused_at) for row in rows]
+    return [ListedRefusal(RefusedPrice(_price(row, None), row.reason), row.refused_at) for row in rows]
 
 
-def _listed_price(row: Row[Any], price_id: int | None) -> Price:
+def _price(row: Row[Any], price_id: int | None) -> Price:
     return Price(
         key=PriceKey(row.resource, row.region, ProvisioningModel(row.provisioning_model)),
         unit=Unit(row.unit),
@@ -68,7 +68,7 @@ def load(connection: Connection) -> tuple[Price, ...]:
     state, database = state_of(connection, prices), database_of(connection)
     kept = _loaded.get(database)
     if kept is None or kept[0] != state:
-        loaded = tuple(_price(row) for row in connection.execute(select(prices)))
+        loaded = tuple(_price(row, row.id) for row in connection.execute(select(prices)))
         # What a transaction that writes sees may be undone, and its number given out again.
         if state is not None and not is_writing(connection):
             _loaded[database] = state, loaded
@@ -76,6 +76,11 @@ def load(connection: Connection) -> tuple[Price, ...]:
         loaded = kept[1]
     _seen[connection] = loaded
     return loaded
+
+
+def mark_of(connection: Connection) -> tuple[int, int] | None:
+    """Returns what differs as soon as any price does."""
+    return state_of(connection, prices)
 
 
 def by_id(connection: Connection) -> dict[int, Price]:
@@ -136,15 +141,3 @@ def _row(price: Price) -> dict[str, Any]:
         "source": price.source,
         "sku_id": price.sku_id,
     }
-
-
-def _price(row: Row[Any]) -> Price:
-    return Price(
-        key=PriceKey(row.resource, row.region, ProvisioningModel(row.provisioning_model)),
-        unit=Unit(row.unit),
-        rate_nanos=row.rate_nanos,
-        in_force_from=row.in_force_from,
-        source=row.source,
-        sku_id=row.sku_id,
-        id=row.id,
-    )

@@ -258,8 +258,8 @@ def _whole_days(
         charges += made
     if len(kept.in_a_row) >= _MOST_ROWS:
         kept.in_a_row.clear()
-    kept.in_a_row[first, last] = tuple(charges)
-    return kept.in_a_row[first, last]
+    in_a_row = kept.in_a_row[first, last] = tuple(charges)
+    return in_a_row
 
 
 def _charges(

@@ -11,7 +11,6 @@ from zoneinfo import ZoneInfo
 
 from sqlalchemy import Connection
 
-from costguard.access import people
 from costguard.access.rules import Rules
 from costguard.jobs.decide.checkpoints.disk import saves_on_disk
 from costguard.jobs.rows import attempts, job_rows, kept_disks
@@ -29,6 +28,7 @@ from costguard.model.money import Priced
 from costguard.model.reminder import RequestKind, Subject, SubjectKind
 from costguard.model.utilisation import Evidence, IdleState
 from costguard.model.words import count_text, list_text
+from costguard.reminders import slack_accounts
 from costguard.spend import fleet
 from costguard.spend.fleet import InstanceView
 
@@ -105,7 +105,7 @@ def card(
         return None
     view = views[0]
     vm = view.instance
-    owner = people.of_addresses(connection, {vm.owner.lower()}).get(vm.owner.lower()) if vm.owner else None
+    owner = slack_accounts.of_addresses(connection, {vm.owner.lower()}).get(vm.owner.lower()) if vm.owner else None
     zone = zone_of(owner, rules)
     monday_at = next_monday(accrual.now, zone)
     cost = _cost(connection, accrual, view, subject, since)

@@ -251,9 +251,9 @@ def _outdated(connection: Connection, subject: Subject, row: WatchedRow | None, 
         return f"{name} no longer exists, so there is nothing left to do."
     if subject.kind is SubjectKind.REST:
         return f"{name} was started again since this message. Type /gpu to see it as it is now."
-    for span in spans.lifetimes_of(connection, subject.instance_id):
-        life = span.lifetime
-        if span.id == subject.lifetime_id and life.ended_at is not None and life.end_reason is not None:
+    for run in spans.lifetimes_of(connection, subject.instance_id):
+        life = run.span
+        if run.id == subject.lifetime_id and life.ended_at is not None and life.end_reason is not None:
             by = f" by {life.ended_by}" if life.ended_by not in ("", "system") else ""
             again = "; it was started again since then" if row.started_at is not None else ""
             return f"{name} {ended_text(life.end_reason)}{by} on {moment_text(life.ended_at, zone)}{again}."

@@ -8,7 +8,6 @@ from datetime import datetime, timedelta
 
 import structlog
 
-from costguard.access import people
 from costguard.db.lease import Lease
 from costguard.db.transaction import Database
 from costguard.errors import SlackError, SlackLimited, SlackRefused, SlackUnavailable
@@ -16,6 +15,7 @@ from costguard.events import audit_log
 from costguard.messages.slack_health import people_unknown
 from costguard.model.delivery.person import AccountLookup, Membership
 from costguard.model.ports import Clock, Notifier
+from costguard.reminders import slack_accounts
 
 log = structlog.get_logger(__name__)
 
@@ -64,21 +64,21 @@ class ChannelResolver:
         if "@" in address and (lookup is None or _is_stale(lookup, self._clock.now())):
             lookup = _look_up(self._notifier, address, lookup, self._clock.now())
             with self._database.write(fence) as connection:
-                people.save(connection, lookup)
+                slack_accounts.save(connection, lookup)
         if lookup is None or lookup.person is None:
             return self._fallback_channel
         if lookup.direct_channel:
             return lookup.direct_channel
         channel = self._notifier.open_direct(lookup.person.user_id)
         with self._database.write(fence) as connection:
-            people.set_direct_channel(connection, lookup.address, channel)
+            slack_accounts.set_direct_channel(connection, lookup.address, channel)
         return channel
 
     def _stored(self, address: str) -> AccountLookup | None:
         with self._database.read() as connection:
             if "@" not in address:
-                return people.by_user_id(connection, address)
-            return people.of_addresses(connection, [address]).get(address.lower())
+                return slack_accounts.by_user_id(connection, address)
+            return slack_accounts.of_addresses(connection, [address]).get(address.lower())
 
 
 class SlackMembers:
@@ -95,7 +95,7 @@ class SlackMembers:
         People leave, become guests and change their addresses, and their rights change with that.
         """
         with self._database.read() as connection:
-            lookup = people.by_user_id(connection, user_id)
+            lookup = slack_accounts.by_user_id(connection, user_id)
         if lookup is None or lookup.person is None or lookup.person.team_id != team_id:
             return None
         return lookup if self._clock.now() - lookup.looked_up_at < _MEMBER_FOR else None
@@ -109,7 +109,7 @@ class SlackMembers:
             return _NO_ADDRESS
         lookup = AccountLookup(person.address.lower(), person, self._clock.now())
         with self._database.write() as connection:
-            people.save(connection, lookup)
+            slack_accounts.save(connection, lookup)
         return lookup
 
 
@@ -143,7 +143,7 @@ class AccountLookups:
             return False
         now = self._clock.now()
         with self._database.read() as connection:
-            lookups = people.of_addresses(connection, addresses)
+            lookups = slack_accounts.of_addresses(connection, addresses)
         missing = sorted(address for address in addresses if _is_stale(lookups.get(address), now))
         is_news, trouble = False, ""
         for address in missing[:_MOST_CALLS]:
@@ -158,7 +158,7 @@ class AccountLookups:
                     trouble = self._record(error, fence)
                 break
             with self._database.write(fence) as connection:
-                people.save(connection, lookup)
+                slack_accounts.save(connection, lookup)
             is_news = is_news or before is None or before.person != lookup.person
         else:
             self._requeue(missing[_MOST_CALLS:])

@@ -10,7 +10,6 @@ from zoneinfo import ZoneInfo
 
 from sqlalchemy import Connection
 
-from costguard.access import people
 from costguard.access.rules import Rules
 from costguard.ledger import history
 from costguard.ledger.accrual import Accrual, accrual_at
@@ -25,7 +24,7 @@ from costguard.model.lifetime import EndReason, Lifetime
 from costguard.model.moments import moment_text
 from costguard.model.money import priced_text
 from costguard.model.reminder import Claim, Keep, RequestKind, Subject, SubjectKind
-from costguard.reminders import gather, request_rows, stop_rows
+from costguard.reminders import gather, request_rows, slack_accounts, stop_rows
 from costguard.reminders.context import PlanContext
 from costguard.reminders.request_rows import StoredRequest
 from costguard.reminders.stop_rows import StopRecord
@@ -59,7 +58,7 @@ class _Records:
 
     @cached_property
     def people(self) -> Mapping[str, AccountLookup]:
-        return people.of_addresses(self.connection, self.owners)
+        return slack_accounts.of_addresses(self.connection, self.owners)
 
 
 @dataclass(frozen=True)
@@ -94,7 +93,7 @@ class _ReminderScene:
     @property
     def life(self) -> Lifetime | None:
         """The run that the subject names; None where the ledger does not have it any more."""
-        return next((run.stored.lifetime for run in self.runs if run.stored.id == self.subject.lifetime_id), None)
+        return next((run.stored.span for run in self.runs if run.stored.id == self.subject.lifetime_id), None)
 
     @property
     def is_due(self) -> bool:
@@ -112,7 +111,7 @@ class _ReminderScene:
     def owners_zone(self, owner: str) -> ZoneInfo:
         lookups = self.records.people
         if owner not in self.records.owners:
-            lookups = people.of_addresses(self.connection, [owner])
+            lookups = slack_accounts.of_addresses(self.connection, [owner])
         return cards.zone_of(lookups.get(owner.lower()), self.rules)
 
     def card(self, url: str) -> VmCard | None:

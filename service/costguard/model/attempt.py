@@ -310,12 +310,21 @@ class MemberRun(NamedTuple):
 
 
 def run_in_round(
-    member: MemberRun, number: int, fallen: tuple[int, datetime] | None, ends: Iterable[datetime | None]
+    member: MemberRun,
+    number: int,
+    run: int,
+    cuts: Iterable[Interruption],
+    exit_at: datetime | None,
+    fallen: tuple[int, datetime] | None,
 ) -> MemberRun:
-    """Returns the run of one VM in a round, from what its attempt says: when it was cut or exited (`ends`), and the
-    round that its agent last reported as ended, with the time. Without any of these it ended as its attempt did.
+    """Returns the present run of one VM, in this round: it ended where it was cut, where it exited, or with the round
+    (`fallen`, with its time) that its agent last reported as ended. Without any of these it ended as its attempt did.
+
+    `run` is the agent's count, and `cuts` are all interruptions of the attempt.
     """
-    moments = [end for end in ends if end is not None]
+    moments = [cut.happened_at for cut in cuts if cut.run == run]
+    if exit_at is not None:
+        moments.append(exit_at)
     if fallen is not None and fallen[0] == number:
         moments.append(fallen[1])
     return member._replace(ended_at=min(moments, default=member.ended_at))

@@ -76,8 +76,12 @@ class Scope:
 
         The team and the label are not checked: the settings hold the team's members, and the label changes with time.
         """
-        given = ((self.project, project), (self.preset, preset), (self.owner, owner), (self.job, job))
-        return all(wanted is None or wanted == value for wanted, value in given)
+        return (  # written out: a page asks it of thousands of groups
+            self.project in (None, project)
+            and self.preset in (None, preset)
+            and self.owner in (None, owner)
+            and self.job in (None, job)
+        )
 
     def __str__(self) -> str:
         names = ("project", "preset", "owner", "team", "job", "label")

@@ -148,7 +148,7 @@ def vm_page(source: Source, key: InstanceKey, now: datetime, me: Principal | Non
             not_stopped=gather.why_not_stopped(connection, source.rules, instance_id, row.view.idle, now),
             lifetimes=lifetimes[:_RUNS],
             runs=len(lifetimes),
-            strip=_strip([run.stored.lifetime for run in lifetimes], now),
+            strip=_strip([run.stored.span for run in lifetimes], now),
             storage=storage,
             addresses_from=_addresses_from(lifetimes, storage),
             prices=prices.by_id(connection),
@@ -184,7 +184,7 @@ def _price_note(accrual: Accrual, row: Row) -> str | None:
 def _addresses_from(runs: Sequence[LifetimeView], storage: Sequence[StorageView]) -> datetime | None:
     """Returns the moment before which nothing tells whether it had an address; None where there is no such time."""
     recorded = [one.stored.span.started_at for one in storage if one.stored.span.addresses]
-    began = [run.stored.lifetime.started_at for run in runs]
+    began = [run.stored.span.started_at for run in runs]
     return min(recorded) if recorded and began and min(began) < min(recorded) else None
 
 

@@ -11,7 +11,7 @@ from typing import TypedDict
 
 from sqlalchemy import Connection, select
 
-from costguard.access import people, teams
+from costguard.access import teams
 from costguard.access.rules import Rules
 from costguard.db.bulk import chunks
 from costguard.db.tables import lifetimes
@@ -25,7 +25,7 @@ from costguard.model.instance import InstanceKey
 from costguard.model.money import Money
 from costguard.model.reminder import Claim, Keep, Ownership, Request, Sent, Subject, SubjectKind, Target
 from costguard.model.utilisation import Evidence
-from costguard.reminders import message_rows, not_stopped, request_rows, watched_rows
+from costguard.reminders import message_rows, not_stopped, request_rows, slack_accounts, watched_rows
 from costguard.reminders import stop_rows as stops
 from costguard.reminders.decide import decide
 from costguard.reminders.message_rows import NewMessage
@@ -111,7 +111,7 @@ def why_not_stopped(
     if vm is None:
         return not_stopped.GONE
     zones = projects.unread(projects.read_all(connection)).get(vm.key.project, frozenset())
-    return not_stopped.why_not_stopped(vm, rules, zones, people.of_addresses(connection, None), measured, now)
+    return not_stopped.why_not_stopped(vm, rules, zones, slack_accounts.of_addresses(connection, None), measured, now)
 
 
 def decide_about(
@@ -127,7 +127,7 @@ def decide_about(
     `unrecorded` are projects whose last look the database could not take: what it holds of them may be over.
     """
     unread = projects.unread(projects.read_all(connection)) | dict.fromkeys(unrecorded, frozenset({"*"}))
-    return decide(fleet, rules, unread, people.of_addresses(connection, None), now, answers_since)
+    return decide(fleet, rules, unread, slack_accounts.of_addresses(connection, None), now, answers_since)
 
 
 def gather(

@@ -9,7 +9,6 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, select
 
-from costguard.access import people
 from costguard.access.rules import Rules
 from costguard.db.tables import events, instances, lifetimes
 from costguard.ledger import answers, projects
@@ -21,7 +20,7 @@ from costguard.model.instance import InstanceKey, Status
 from costguard.model.lifetime import Lifetime
 from costguard.model.reminder import Subject, SubjectKind
 from costguard.model.utilisation import Evidence, IdleState
-from costguard.reminders import gather, message_rows, report, stop_rows
+from costguard.reminders import gather, message_rows, report, slack_accounts, stop_rows
 from costguard.reminders.report import FleetReport, ReportedRun, ReportedVm, ReportMaker, RuleOutcome, ShadowStop
 from costguard.reminders.watched import WatchedVm
 from costguard.spend.enforcements import StopReport, enforcements
@@ -37,7 +36,7 @@ def fleet_report(connection: Connection, rules: Rules, now: datetime, days: int)
     first = projects.first_watched_at(connection)
     since = max(first or now, day_start(now.date() - timedelta(days=days - 1)))
     book = book_of(connection)
-    maker = ReportMaker(rules, people.of_addresses(connection, None), projects.unread(looks), book, since, now)
+    maker = ReportMaker(rules, slack_accounts.of_addresses(connection, None), projects.unread(looks), book, since, now)
     decided = enforcements(connection, book, now, since, now)
     stopped = [stop for stop in decided.stops if stop.saving is not None and not stop.stop.asked_by]
     shadowed = {shadow.stop.subject for shadow in decided.shadows}

@@ -191,7 +191,7 @@ def _keeper(labels: str, origin: str, zone: str) -> Keeper | None:
 
 def in_projects_of_kind(connection: Connection, places: Collection[tuple[str, str]]) -> list[int]:
     """Returns the instances that are not gone of these projects and kinds of keepers."""
-    columns, kind = instances.c, func.coalesce(instances.c.keeper["keeper"].as_string(), "")
+    columns, kind = instances.c, func.coalesce(instances.c.keeper_kind, "")
     query = select(columns.id).where(columns.gone_at.is_(None), tuple_(columns.project, kind).in_(sorted(places)))
     return list(connection.scalars(query))
 

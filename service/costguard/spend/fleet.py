@@ -8,7 +8,20 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from sqlalchemy import ColumnElement, CompoundSelect, Connection, Table, false, literal, or_, select, union_all
+from sqlalchemy import (
+    ColumnElement,
+    CompoundSelect,
+    Connection,
+    Select,
+    Table,
+    exists,
+    false,
+    func,
+    literal,
+    or_,
+    select,
+    union_all,
+)
 
 from costguard.db.bulk import chunks
 from costguard.db.prepared import prepared
@@ -25,6 +38,7 @@ from costguard.ledger.labels.label_history import label_value
 from costguard.ledger.running import burn_rates
 from costguard.ledger.running.burn_rates import priced
 from costguard.model.budget import LabelFilter
+from costguard.model.keeper import KIND_LABEL
 from costguard.model.lifetime import StorageSpan
 from costguard.model.money import ZERO, Money, Priced
 from costguard.model.utilisation import Evidence
@@ -139,10 +153,23 @@ MOST_VALUES = 200
 @remembers(instances)
 def values_of_label(connection: Connection, label: str, since: datetime) -> tuple[LabelFilter, ...]:
     """The values that VMs have, or had when they went after that moment; the first few hundred, and last no label."""
-    value = label_value(label)
-    query = select(value).where(or_(instances.c.gone_at.is_(None), instances.c.gone_at > since), value.is_not(None))
-    values = connection.scalars(query.distinct().order_by(value).limit(MOST_VALUES))
+    query: Select[Any]
+    value, is_there = label_value(label), or_(instances.c.gone_at.is_(None), instances.c.gone_at > since)
+    if label == KIND_LABEL:
+        query = _by_index(instances.c.keeper_product, is_there)
+    else:
+        query = select(value).where(is_there, value.is_not(None)).distinct().order_by(value)
+    values = connection.scalars(query.limit(MOST_VALUES))
     return *(LabelFilter(label, one) for one in values), LabelFilter(label, None)
+
+
+def _by_index(column: ColumnElement[str], is_there: ColumnElement[bool]) -> Select[Any]:
+    """Each value once, by a step in the column's index from one to the next, not by all rows that have it."""
+    values = select(func.min(column).label("value")).where(column.is_not(None)).cte("listed_values", recursive=True)
+    following = select(func.min(column)).where(column > values.c.value).scalar_subquery()
+    values = values.union_all(select(following).where(values.c.value.is_not(None)))
+    has_vm = exists().where(column == values.c.value, is_there)
+    return select(values.c.value).where(values.c.value.is_not(None), has_vm).order_by(values.c.value)
 
 
 def _sorted(values: Iterable[str]) -> tuple[str, ...]:

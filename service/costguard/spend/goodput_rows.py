@@ -321,12 +321,13 @@ def _runs_of_gangs(
 def _member_run(attempt: Any, ended: Sequence[Any]) -> MemberRun:
     """Returns the present run of a gang's VM."""
     fallen = attempt.ended_round
-    cuts = [cut.happened_at for cut in ended if cut.run == attempt.run]
     return run_in_round(
         MemberRun(attempt.started_at, attempt.ended_at, attempt.outcome == Outcome.SUCCEEDED.value),
         attempt.round,
+        attempt.run,
+        ended,
+        None if attempt.exit_at is None else datetime.fromisoformat(attempt.exit_at),
         None if fallen is None else (fallen["number"], datetime.fromisoformat(fallen["exit"]["at"])),
-        [*cuts, None if attempt.exit_at is None else datetime.fromisoformat(attempt.exit_at)],
     )
 
 

@@ -22,7 +22,7 @@ from costguard.ledger.accrual import (
     within_scope,
 )
 from costguard.ledger.charged.spans import is_archived
-from costguard.ledger.labels.label_history import LabelChange, changed_since, changes_since, label_value
+from costguard.ledger.labels.label_history import LabelChange, changes_since, has_changed, label_value
 from costguard.ledger.roll_up import parts_of_archived, parts_of_charges
 from costguard.model.budget import LabelFilter, Scope
 from costguard.model.instance import ProvisioningModel
@@ -123,7 +123,7 @@ def charged_parts(connection: Connection, first: date, last: date, scope: Scope)
     changes = changes_since(connection, wanted.label, since)
     projects = _projects(connection, wanted)
     values = LabelValues(present_values(connection, wanted.label, changes), changes)
-    among = select(instances.c.id).where(has_value(wanted), instances.c.id.not_in(changed_since(wanted.label, since)))
+    among = select(instances.c.id).where(has_value(wanted), ~has_changed(instances.c.id, wanted.label, since))
     for vm in charged(connection, first, last, scope, by_day=True, among=among):
         kind = projects[vm.instance_id], vm.attribution, vm.provisioning_model
         yield LabelPart(vm.instance_id, kind, vm.day or first, vm.figures)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
+from typing import TypeAlias
 
 from sqlalchemy import Connection
 
@@ -27,6 +28,7 @@ from costguard.spend.unpriced.gaps import gaps_by_value
 from costguard.spend.vm_charges import accruing_ids, charged
 
 _DAY = timedelta(days=1)
+_Days: TypeAlias = Mapping[date, Mapping[str | None, int]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,24 +49,30 @@ def spend_by_label(
     up by the label are read from their sums, the others from charges, as spend by VM is. What has no price is counted
     under each value that its VM had meanwhile.
     """
+    rows, whole, _ = _spend(connection, accrual, first, last, label, scope, by_day=False)
+    return rows, whole
+
+
+def spend_by_label_and_day(
+    connection: Connection, accrual: Accrual, first: date, last: date, label: str, scope: Scope
+) -> tuple[tuple[LabelSpend, ...], Spend, _Days]:
+    """The same, and the nano-dollars of each value day by day."""
+    return _spend(connection, accrual, first, last, label, scope, by_day=True)
+
+
+def _spend(
+    connection: Connection, accrual: Accrual, first: date, last: date, label: str, scope: Scope, *, by_day: bool
+) -> tuple[tuple[LabelSpend, ...], Spend, _Days]:
     sums: dict[str | None, list[int]] = defaultdict(lambda: [0, 0, 0, 0])
-    for _, value, figures in _figures(connection, accrual, first, last, label, scope, by_day=False):
+    days: dict[date, dict[str | None, int]] = defaultdict(lambda: defaultdict(int))
+    for day, value, figures in _figures(connection, accrual, first, last, label, scope, by_day=by_day):
         add(sums[value], figures)
+        days[day][value] += sum(figures[:3])
     whole = spend(connection, accrual, first, last, [], scope)
     gaps = gaps_by_value(connection, accrual, first, last, label, scope)
     rows = [LabelSpend(value, amounts_of(sums[value]), gaps[value]) for value in {**sums, **gaps}]
     rows.sort(key=lambda row: (-row.amounts.total.nanos, row.value is None, row.value or ""))
-    return tuple(rows), whole
-
-
-def values_by_day(
-    connection: Connection, accrual: Accrual, first: date, last: date, label: str, scope: Scope
-) -> dict[date, dict[str | None, int]]:
-    """The same in nano-dollars day by day."""
-    days: dict[date, dict[str | None, int]] = defaultdict(lambda: defaultdict(int))
-    for day, value, figures in _figures(connection, accrual, first, last, label, scope, by_day=True):
-        days[day][value] += sum(figures[:3])
-    return {day: dict(of_day) for day, of_day in days.items()}
+    return tuple(rows), whole, days
 
 
 def _figures(

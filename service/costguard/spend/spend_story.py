@@ -14,7 +14,7 @@ from costguard.model.budget import LabelFilter, Period, Scope
 from costguard.model.money import Money
 from costguard.spend import budgets
 from costguard.spend.budget import Outlook
-from costguard.spend.label_spend import spend_by_label, values_by_day
+from costguard.spend.label_spend import spend_by_label_and_day
 from costguard.spend.spend import SpendRow, spend, spend_by_day
 from costguard.spend.spend_rows import Amounts, Grouping
 
@@ -96,12 +96,12 @@ def label_story(
     connection: Connection, accrual: Accrual, first: date, last: date, label: str, scope: Scope, most: int
 ) -> Story:
     """The same by the values of a label, each as its filter is written: `experiment=a`, or `!experiment` without it."""
-    values, whole = spend_by_label(connection, accrual, first, last, label, scope)
+    values, whole, by_day = spend_by_label_and_day(connection, accrual, first, last, label, scope)
     others = _others(len(values), most)
     names = [row.value for row in values[: len(values) - others]]
     days = {
         day: _shares([of_day.get(name, 0) for name in names], sum(of_day.values()), others)
-        for day, of_day in values_by_day(connection, accrual, first, last, label, scope).items()
+        for day, of_day in by_day.items()
     }
     rows = tuple(SpendRow((str(LabelFilter(label, row.value)),), row.amounts, row.unpriced) for row in values)
     return Story(rows, others, whole.total, days, whole.unpriced)

@@ -59,6 +59,8 @@ class StageView:
 def views(connection: Connection, rules: StageRules, now: datetime) -> list[StageView]:
     """Lists all stages whose objects may be there, the one used last first."""
     stages = stage_rows.stored(connection)
+    if not stages:
+        return []  # and the specs of all open jobs are not read
     uses = stage_rows.uses(connection, [stage.digest for stage in stages])
     in_use, locations = stage_rows.in_use(connection), rules.locations
     return [

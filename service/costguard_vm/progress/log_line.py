@@ -214,8 +214,9 @@ def plain_name(name: str) -> str:
 
 
 def is_structured(body: str, loss_name: str) -> bool:
-    """Says whether the loss stands as a value: with a sign, and not in a sentence about something else."""
-    return bool(re.search(rf"{re.escape(loss_name)}\s*[:=]", body))
+    """Says whether the loss stands as a value: with a sign or alone, and not in a sentence about something else."""
+    name = re.escape(loss_name)
+    return bool(re.search(rf"{name}\s*[:=]", body) or re.fullmatch(rf"{name}\s+(?:{NUMBER})", body.strip(), re.I))
 
 
 def is_step(name: str) -> bool:

@@ -12,7 +12,7 @@ NOTEBOOK = re.compile(  # transformers' own, as cells are saved
     r"^\[\s*(?P<done>\d+)/(?P<of>\d+) [\d:]+ < [\d:]+.*?\bEpoch (?P<epoch>[\d.]+)/(?P<epochs>\d+)\]"
 )
 THIN_BAR = re.compile(  # of Ultralytics from 8.3.200 on and of Lightning's RichProgressBar
-    r"^(?P<title>.*?)\s*(?:\d{1,3}%\s*)?[\u2500\u2501\u2574-\u257f]{2,}\s*(?P<done>\d+)/(?P<total>\d+)\s(?P<rest>.*)$"
+    r"^(?P<title>.*?)\s*(?:\d{1,3}%\s*)?(?<![\u2500\u2501\u2574-\u257f])[\u2500\u2501\u2574-\u257f]{2,}\s*(?P<done>\d+)/(?P<total>\d+)\s(?P<rest>.*)$"
 )
 ENDLESS = re.compile(r"^(?P<title>[^|]*?)\s*\d+(?:it|ex|examples|B|tokens)\s*\[\d+:\d+,")
 KERAS = re.compile(r"^\s*(?P<done>\d+)/(?P<total>\d+|Unknown)\s+(?:\[[=>.\s]*\]|\u2501+|-)(?P<rest>.*)$")
@@ -20,7 +20,7 @@ HASHES = re.compile(r"^(?P<title>[^|]*)\|[#\u2588-\u258f -]*\|\s*\((?P<done>\d+)
 PREFIX = re.compile(  # times, levels, places and ranks before what a program says
     r"^\s*(?:\[?\d{4}[-/]\d\d[-/]\d\d[T ][\d:.,]+(?:Z|[+-]\d\d:?\d\d)?\]?|\[\d\d/\d\d [\d:]+[^\]]*\]:?"
     r"|\[?\d\d:\d\d:\d\d(?:[.,]\d+)?\]?|\d\d/\d\d/\d{4} [\d:]+|\d{1,3}(?:\.\d{1,3}){3}:|\(\d+/\d+\)"
-    r"|\(\w+ (?:\w+=[\w.]+,? ?)*pid=\d+[^)]*\)|\[default\d+\]:|\[\d+,\d+\]<std(?:out|err)>:|std(?:out|err) [FP]\b"
+    r"|\(\w+ pid=\d+[^)]{0,60}\)|\[default\d+\]:|\[\d+,\d+\]<std(?:out|err)>:|std(?:out|err) [FP]\b"
     r"|INFO:\w+:|[IWE]\d{4} [\d:.]+ +\d+ [\w./]+:\d+\]|\[?(?:INFO|DEBUG|WARNING)\]?:?|\[[\w.]+\.py:\d+(?::\w+)?\]"
     r"|\[rank:? ?\d+\]:?|\[Rank \d+\]|\[titan\]|- root|- \w+(?= - )|\w+(?:\.\w+)+(?= - )| - |-|:|\|)\s*",
     re.IGNORECASE,

@@ -262,7 +262,8 @@ class OutputReader:
         is_of_agent = any(name.startswith(("actor/", "critic/")) for name, _, _ in numbers)  # verl: both in a line
         if evaluations and not is_of_agent and (loss_name is None or not has_epoch):
             metrics = {name: value for name, value, _ in numbers if is_metric(name)}
-            return LogReading(EVAL, step=counted.step, total=counted.total, epoch=counted.epoch, metrics=metrics)
+            epoch = counted.epoch if counted.epoch is not None or not self._are_epochs_headed else self._epoch
+            return LogReading(EVAL, step=counted.step, total=counted.total, epoch=epoch, metrics=metrics)
         if not counted.batch and not has_epoch and counted.step is None:
             if loss_name is None or not is_structured(body, loss_name):
                 return None
@@ -349,7 +350,7 @@ class OutputReader:
             return at._replace(batch=int(batch["done"]), batch_total=whole(batch["of"])), TRAIN
         step = shapes.STEP.search(body)
         before = body[: step.start()].rstrip() if step is not None else ""
-        if before and before[-1] not in "|,;:[](){}->" and not before[-1].isdigit():
+        if before and before[-1] not in "|,;:[](){}->=*#" and not before[-1].isdigit():
             return at, TRAIN  # "total optimization steps = 532" counts nothing
         if re.search(r"\bepisodes?\b", before, re.IGNORECASE):
             return at, TRAIN  # steps of an episode

@@ -93,6 +93,9 @@ instances = Table(
     Column("origin", Json, nullable=False, server_default=text("'{}'")),
     # Who keeps it, with its evidence, as model/keeper.py stores it; {}: not read yet.
     Column("keeper", Json, nullable=False, server_default=text("'{}'")),
+    # Two parts of it, so that the fleet is filtered and added up without reading the JSON of every row.
+    Column("keeper_kind", String),  # NULL: not read yet
+    Column("keeper_product", String),  # NULL: it has none, as of a plain VM
     Column("preset", String, nullable=False),
     Column("owner", String, nullable=False),
     Column("owner_source", String, nullable=False),  # "job", "claim", "label", "cluster", "creator" or ""
@@ -118,6 +121,7 @@ Index(
     instances.c.gpu_type,
     instances.c.gpu_count,
     instances.c.termination_at,
+    instances.c.keeper_kind,
     instances.c.rate_rank,
     instances.c.rate_nanos,
     instances.c.running_since,
@@ -135,6 +139,14 @@ Index(
     instances.c.running_since,
     sqlite_where=instances.c.gone_at.is_(None),
     postgresql_where=instances.c.gone_at.is_(None),
+)
+# Lists of what keeps VMs are read by it value by value, whatever a year of VMs that are gone had.
+Index(
+    "ix_instances_keeper_product",
+    instances.c.keeper_product,
+    instances.c.gone_at,
+    sqlite_where=instances.c.keeper_product.is_not(None),
+    postgresql_where=instances.c.keeper_product.is_not(None),
 )
 
 # One row: by which prices the rates of all instances that are there were worked out, and within which time they hold.

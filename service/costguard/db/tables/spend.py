@@ -68,12 +68,13 @@ daily_spot_totals = Table(
     Column("amount_nanos", BigInteger, nullable=False),
 )
 
-# What open lifetimes and storage accrue after their stored charges, by whose money it is and by the day from which it
-# accrues. Moved in the transaction that changes a span; good while the basis in `burn_rates` holds.
+# What open lifetimes and storage accrue after their stored charges, by whose money it is, by the keepers of their VMs
+# ("": none) and by the day from which it accrues. Moved in the transaction that changes a span; good while the basis in
+# `burn_rates` holds.
 running_totals = Table(
     "running_totals",
     metadata,
-    *key_columns("project", "preset", "owner", "job", "provisioning_model"),
+    *key_columns("project", "preset", "owner", "job", "provisioning_model", "keeper_kind", "keeper_product"),
     Column("day", Date, primary_key=True),
     Column("machine_rate", BigInteger, nullable=False),  # nano-dollars an hour, without GPUs
     Column("gpu_rate", BigInteger, nullable=False),

@@ -28,9 +28,11 @@ from sqlalchemy.sql.dml import ReturningDelete
 
 from costguard.db.bulk import adding, beginning, chunks, ending, stored_rows
 from costguard.db.prepared import prepared
+from costguard.db.table_sums import TableSums
 from costguard.db.tables import UNCHARGED, charges, instances
 from costguard.db.types import Timestamp
 from costguard.ledger.accrual import attribution_of, lifetime_of, select_lifetimes, select_storage, storage_of
+from costguard.ledger.labels.label_history import KEPT_BY
 from costguard.ledger.roll_up import LIFETIME, STORAGE, TABLES, DailyChange, SpanGroup, change_of
 from costguard.ledger.running import burn_rates
 from costguard.model.instance import ProvisioningModel
@@ -68,6 +70,7 @@ class DueSpan:
     name: str
     charged_to: datetime | None
     unpriced: str
+    kept_by: tuple[str, str]  # kind and product of the VM's keeper, as running totals have them
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +82,20 @@ class ChargedSpan:
     charged_to: datetime
     charges: Sequence[Charge]
     unpriced: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReadyCharges:
+    """The charges of due spans, ready to be stored: `rows` as `adding` takes them, and the daily sums that they add.
+
+    `whose` are the groups of the spans, by kind and id. `sums` are those of `change`, None until they are worked out.
+    """
+
+    entries: Sequence[ChargedSpan]
+    whose: Mapping[str, Mapping[int, SpanGroup]]
+    rows: Sequence[Any]
+    change: DailyChange
+    sums: Sequence[TableSums] | None = None
 
 
 class DueIds:
@@ -95,6 +112,11 @@ class DueIds:
 
     def __len__(self) -> int:
         return len(self._ids)
+
+    @property
+    def days(self) -> int:
+        """The days of all of them."""
+        return sum(self._days)
 
     def __iter__(self) -> Iterator[DueId]:
         for kind, span_id, days in zip(self._kinds, self._ids, self._days, strict=True):
@@ -125,9 +147,9 @@ def due(connection: Connection, some: Sequence[DueId]) -> list[DueSpan]:
     for kind, read in ((LIFETIME, lifetime_of), (STORAGE, storage_of)):
         for ids in chunks([span.id for span in some if span.kind == kind]):
             for row in connection.execute(*_spans_of(TABLES[kind], ids)):
-                whose = attribution_of(row)
+                whose, kept_by = attribution_of(row), (row.keeper_kind, row.keeper_product)
                 due_spans[kind, row.id] = DueSpan(
-                    kind, row.id, read(row), whose, row.instance_name, row.charged_to, row.unpriced
+                    kind, row.id, read(row), whose, row.instance_name, row.charged_to, row.unpriced, kept_by
                 )
     return [due_spans[span.kind, span.id] for span in some if (span.kind, span.id) in due_spans]
 
@@ -135,35 +157,41 @@ def due(connection: Connection, some: Sequence[DueId]) -> list[DueSpan]:
 @prepared
 def _spans_of(table: Table, span_ids: list[int]) -> Select[Any]:
     query = select_lifetimes() if table is TABLES[LIFETIME] else select_storage()
-    return query.join(instances, instances.c.id == table.c.instance_id).where(table.c.id.in_(span_ids))
+    query = query.add_columns(*KEPT_BY).join(instances, instances.c.id == table.c.instance_id)
+    return query.where(table.c.id.in_(span_ids))
 
 
-def store(connection: Connection, entries: Sequence[ChargedSpan]) -> set[date]:
-    """Replace the charges of these spans, and bring the daily sums up to date; the days that gained or lost some."""
-    touched = {charge.day for entry in entries for charge in entry.charges}
+def make_ready(connection: Connection, entries: Sequence[ChargedSpan]) -> ReadyCharges:
+    """Converts the charges of these spans, and adds them up; writes nothing."""
     change = change_of(connection)
+    whose: dict[str, Mapping[int, SpanGroup]] = {}
     rows: list[Any] = []
-    for kind, table in TABLES.items():
+    for kind in TABLES:
         mine = [entry for entry in entries if entry.due.kind == kind]
-        if not mine:
-            continue
-        whose = {entry.due.id: _whose(entry.due) for entry in mine}
+        whose[kind] = {entry.due.id: _whose(entry.due) for entry in mine}
+        rows += _rows(connection, kind, mine, whose[kind], change)
+    return ReadyCharges(entries, whose, rows, change)
+
+
+def store(connection: Connection, ready: ReadyCharges) -> set[date]:
+    """Replace the charges of these spans, and bring the daily sums up to date; the days that gained or lost some."""
+    lost: set[date] = set()
+    for kind, table in TABLES.items():
+        mine = [entry for entry in ready.entries if entry.due.kind == kind]
         by_since: dict[datetime | None, list[int]] = defaultdict(list)
-        for entry in mine:
-            by_since[entry.since].append(entry.due.id)
-        for since, ids in by_since.items():
-            touched |= _remove(connection, kind, ids, since, whose, change)
-        rows += _rows(connection, kind, mine, whose, change)
         by_outcome: dict[tuple[datetime, str], list[int]] = defaultdict(list)
         for entry in mine:
+            by_since[entry.since].append(entry.due.id)
             by_outcome[entry.charged_to, entry.unpriced].append(entry.due.id)
+        for since, ids in by_since.items():
+            lost |= _remove(connection, kind, ids, since, ready.whose[kind], ready.change)
         for (charged_to, unpriced), ids in by_outcome.items():
             for some in chunks(ids):
                 connection.execute(*_are_charged(table, some, charged_to, unpriced))
-    with adding(connection, charges, _NAMES, rows):
-        sums = change.sums(connection)
-    change.apply(connection, sums)
-    return touched
+    with adding(connection, charges, _NAMES, ready.rows):
+        sums = ready.sums if ready.sums is not None and not lost else ready.change.sums(connection)
+    ready.change.apply(connection, sums)
+    return lost | {charge.day for entry in ready.entries for charge in entry.charges}
 
 
 @prepared

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from functools import partial
@@ -11,11 +11,11 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from sqlalchemy import Connection, Row, Select, Table, collate, func, literal, select
+from sqlalchemy import ColumnElement, Connection, Row, Select, Table, collate, func, literal, select
 
 from costguard.db import archive_file
 from costguard.db.bulk import chunks
-from costguard.db.tables import archives, charge_days, charges, instances, lifetimes, storage_spans
+from costguard.db.tables import archives, charge_days, charges, instances, lifetimes
 from costguard.errors import Invalid, Missing
 from costguard.ledger.accrual import stand_by_day
 from costguard.ledger.archived import day_file
@@ -188,14 +188,23 @@ def _still_archived(
     connection: Connection, archive_id: int, lines: list[dict[str, Any]], first: date, last: date
 ) -> Iterator[SpanCharge]:
     """Yields the spans whose charges are in this archive alone: the database says so, whatever a file holds."""
-    holding: set[tuple[str, int]] = set()
-    for kind, spans in ((LIFETIME, lifetimes), (STORAGE, storage_spans)):
-        for ids in chunks([line["id"] for line in lines if line["span"] == kind]):
-            query = select(spans.c.id).where(spans.c.id.in_(ids), spans.c.archive_id == archive_id)
-            holding.update((kind, span_id) for span_id in connection.scalars(query))
-    for line in lines:
-        if (line["span"], line["id"]) in holding:
+    named = [(line["span"], line["id"]) for line in lines]
+    alone = _in_archive(connection, set(named), archives.c.id == archive_id)
+    for span, line in zip(named, lines, strict=True):
+        if span in alone:
             yield from _charges_of_line(line, first, last)
+
+
+def _in_archive(
+    connection: Connection, named: Collection[tuple[str, int]], is_wanted: ColumnElement[bool]
+) -> set[tuple[str, int]]:
+    """Returns those of these spans, by kind and id, whose charges are in an archive that meets the condition."""
+    within: set[tuple[str, int]] = set()
+    for kind, spans in TABLES.items():
+        query = select(spans.c.id).join(archives, archives.c.id == spans.c.archive_id).where(is_wanted)
+        for ids in chunks(sorted(span_id for of_kind, span_id in named if of_kind == kind)):
+            within.update((kind, span_id) for span_id in connection.scalars(query.where(spans.c.id.in_(ids))))
+    return within
 
 
 def _charges_of_line(line: dict[str, Any], first: date, last: date) -> Iterator[SpanCharge]:
@@ -259,14 +268,10 @@ def _kept_of_history(connection: Connection, day: date) -> tuple[int, int]:
 
 
 def _in_history_alone(connection: Connection, rows: list[dict[str, Any]], day: date) -> Iterator[SpanCharge]:
-    alone: set[tuple[str, int]] = set()
-    for kind, spans in TABLES.items():
-        for ids in chunks(sorted({row["x_SpanId"] for row in rows if row["x_SpanKind"] == kind})):
-            query = select(spans.c.id).join(archives, archives.c.id == spans.c.archive_id)
-            wanted = query.where(spans.c.id.in_(ids), archives.c.kind == DAYS)
-            alone.update((kind, span_id) for span_id in connection.scalars(wanted))
-    for row in rows:
-        if (row["x_SpanKind"], row["x_SpanId"]) in alone:
+    named = [(row["x_SpanKind"], row["x_SpanId"]) for row in rows]
+    alone = _in_archive(connection, set(named), archives.c.kind == DAYS)
+    for span, row in zip(named, rows, strict=True):
+        if span in alone:
             yield _of_day_file(row, day)
 
 

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
+from functools import partial
 from typing import TypeAlias
 
 from sqlalchemy import Connection
 
 from costguard.db.lease import Lease
+from costguard.db.remembered import change_numbers, is_writing
+from costguard.db.tables import lifetimes, storage_spans
 from costguard.db.transaction import Database
 from costguard.events import audit_log
 from costguard.ledger.accrual import book_of
 from costguard.ledger.charged import charges
-from costguard.ledger.charged.charges import ChargedSpan, DueId, DueSpan
+from costguard.ledger.charged.ahead import Ahead
+from costguard.ledger.charged.charges import ChargedSpan, DueId, DueSpan, ReadyCharges
 from costguard.ledger.price_book import PriceBook
+from costguard.ledger.prices import mark_of
 from costguard.ledger.pricing import MINIMUM, Bill, bill_span
 from costguard.ledger.roll_up import LIFETIME, STORAGE
 from costguard.ledger.running import running_totals
@@ -55,18 +61,34 @@ def charge_due(database: Database, now: datetime, fence: Lease | None = None, mo
     transaction takes about so many days of spans, and leaves charges and sums that agree: the next pass goes on from
     wherever this one ends.
     """
+    midnight = _midnight(now)
+    ahead = Ahead(database, _state_of, partial(_ready, midnight))
     with database.read() as connection:
-        due = charges.due_ids(connection, _midnight(now))
+        due = charges.due_ids(connection, midnight)
+        if due.days > most_days:  # a thread would else save nothing
+            ahead.begin(connection)
     counted = Charged()
-    for some in _batches(due, most_days):
-        with database.write(fence) as connection:
-            counted = counted.plus(_charge(connection, some, now))
+    with closing(ahead.batches(_batches(due, most_days))) as batches:
+        for batch in batches:
+            with database.write(fence) as connection:
+                counted = counted.plus(_charge(connection, ahead.taken(connection, batch), now))
+                ahead.written(connection)
     return counted
 
 
-def _charge(connection: Connection, some: Sequence[DueId], now: datetime) -> Charged:
-    entries = list(_entries(charges.due(connection, some), book_of(connection), _midnight(now)))
-    days = charges.store(connection, entries)
+def _state_of(connection: Connection) -> Hashable:
+    """Differs wherever charges that are due would: by their spans, whose these are, or prices."""
+    return change_numbers(connection, (lifetimes, storage_spans)), mark_of(connection)
+
+
+def _ready(midnight: datetime, connection: Connection, some: Sequence[DueId]) -> ReadyCharges:
+    entries = list(_entries(charges.due(connection, some), book_of(connection), midnight))
+    ready = charges.make_ready(connection, entries)
+    return ready if is_writing(connection) else replace(ready, sums=ready.change.sums(connection))
+
+
+def _charge(connection: Connection, ready: ReadyCharges, now: datetime) -> Charged:
+    days, entries = charges.store(connection, ready), ready.entries
     running_totals.follow_charges(connection, entries, now)
     audit_log.append(connection, list(_gaps(entries)), now)
     return Charged(

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from sqlalchemy import (
     ColumnElement,
@@ -30,6 +30,8 @@ from costguard.ledger.accrual import attribution_of, lifetime_of, select_lifetim
 from costguard.model.lifetime import Attribution, Lifetime, StorageSpan
 from costguard.model.money import Money
 
+Span = TypeVar("Span", Lifetime, StorageSpan)
+
 
 @dataclass(frozen=True, slots=True)
 class LifetimeFilters:
@@ -44,25 +46,13 @@ class LifetimeFilters:
 
 
 @dataclass(frozen=True, slots=True)
-class StoredLifetime:
-    """A lifetime with its VM's name, whose money it is, and what its stored charges add up to."""
+class StoredSpan(Generic[Span]):
+    """A lifetime, or storage, with its VM's name, whose money it is, and what its stored charges add up to."""
 
     id: int
     instance_id: int
     name: str
-    lifetime: Lifetime
-    attribution: Attribution
-    charged: Money
-    charged_to: datetime | None
-    unpriced: str
-
-
-@dataclass(frozen=True, slots=True)
-class StoredStorage:
-    id: int
-    instance_id: int
-    name: str  # of the VM
-    span: StorageSpan
+    span: Span
     attribution: Attribution
     charged: Money
     charged_to: datetime | None
@@ -84,29 +74,27 @@ class ChargeSum:
 
 def lifetimes_page(
     connection: Connection, filters: LifetimeFilters, before_id: int | None, limit: int
-) -> list[StoredLifetime]:
+) -> list[StoredSpan[Lifetime]]:
     """The lifetimes recorded last, first; `before_id` goes on after a page."""
     query = select_lifetimes().join(instances, instances.c.id == lifetimes.c.instance_id).where(*_conditions(filters))
     if before_id is not None:
         query = query.where(lifetimes.c.id < before_id)
     rows = connection.execute(query.order_by(lifetimes.c.id.desc()).limit(limit)).all()
-    sums = charged_sums(connection, lifetimes, [row.id for row in rows])
-    return [_stored_lifetime(row, sums) for row in rows]
+    return _stored(connection, rows, lifetimes, lifetime_of)
 
 
-def lifetimes_of(connection: Connection, instance_id: int) -> list[StoredLifetime]:
+def lifetimes_of(connection: Connection, instance_id: int) -> list[StoredSpan[Lifetime]]:
     """All runs of one VM, the latest first."""
     return lifetimes_of_each(connection, (instance_id,)).get(instance_id, [])
 
 
 @remembers_each(charges, instances, lifetimes)
-def lifetimes_of_each(connection: Connection, instance_ids: Collection[int]) -> dict[int, list[StoredLifetime]]:
+def lifetimes_of_each(connection: Connection, instance_ids: Collection[int]) -> dict[int, list[StoredSpan[Lifetime]]]:
     """All runs of each of these VMs, the latest first; those that never ran are left out."""
     rows = [row for some in chunks(instance_ids) for row in connection.execute(*_lifetimes_of(some))]
-    sums = charged_sums(connection, lifetimes, [row.id for row in rows])
-    runs: dict[int, list[StoredLifetime]] = {}
-    for row in rows:
-        runs.setdefault(row.instance_id, []).append(_stored_lifetime(row, sums))
+    runs: dict[int, list[StoredSpan[Lifetime]]] = {}
+    for run in _stored(connection, rows, lifetimes, lifetime_of):
+        runs.setdefault(run.instance_id, []).append(run)
     return runs
 
 
@@ -116,18 +104,24 @@ def _lifetimes_of(instance_ids: list[int]) -> Select[Any]:
     return query.where(lifetimes.c.instance_id.in_(instance_ids)).order_by(lifetimes.c.started_at.desc())
 
 
-def storage_of_instance(connection: Connection, instance_id: int) -> list[StoredStorage]:
+def storage_of_instance(connection: Connection, instance_id: int) -> list[StoredSpan[StorageSpan]]:
     """All storage spans of one VM, the latest first."""
     query = select_storage().join(instances, instances.c.id == storage_spans.c.instance_id)
     query = query.where(storage_spans.c.instance_id == instance_id)
     rows = connection.execute(query.order_by(storage_spans.c.started_at.desc(), storage_spans.c.name)).all()
-    sums = charged_sums(connection, storage_spans, [row.id for row in rows])
+    return _stored(connection, rows, storage_spans, storage_of)
+
+
+def _stored(
+    connection: Connection, rows: Sequence[Row[Any]], spans: Table, span_of: Callable[[Row[Any]], Span]
+) -> list[StoredSpan[Span]]:
+    sums = charged_sums(connection, spans, [row.id for row in rows])
     return [
-        StoredStorage(
+        StoredSpan(
             id=row.id,
             instance_id=row.instance_id,
             name=row.instance_name,
-            span=storage_of(row),
+            span=span_of(row),
             attribution=attribution_of(row),
             charged=sums.get(row.id, Money()),
             charged_to=row.charged_to,
@@ -285,19 +279,6 @@ def _archived_of(spans: Table, span_ids: Sequence[int]) -> Select[Any]:
 
 def _midnight(day: date) -> datetime:
     return datetime.combine(day, time(), UTC)
-
-
-def _stored_lifetime(row: Row[Any], sums: dict[int, Money]) -> StoredLifetime:
-    return StoredLifetime(
-        id=row.id,
-        instance_id=row.instance_id,
-        name=row.instance_name,
-        lifetime=lifetime_of(row),
-        attribution=attribution_of(row),
-        charged=sums.get(row.id, Money()),
-        charged_to=row.charged_to,
-        unpriced=row.unpriced,
-    )
 
 
 def _conditions(filters: LifetimeFilters) -> list[ColumnElement[bool]]:

@@ -78,7 +78,7 @@ def _judged(run: MeasuredRun, rule: IdleRule, usage: Usage, now: datetime, befor
     if by_sm is not None:
         return by_sm
     if Metric.GPU in usage.unread:
-        return _unknown(now, f"GPU use is not known: {usage.unread[Metric.GPU]}", last)
+        return _use_unknown(now, "GPU", usage.unread[Metric.GPU], last)
     lived = _lived(run, usage.of(run.gce_id, Metric.GPU), now)
     if lived:
         judged = _by_gpu(run, rule, lived, _lived(run, usage.of(run.gce_id, Metric.POWER), now), now)
@@ -86,7 +86,7 @@ def _judged(run: MeasuredRun, rule: IdleRule, usage: Usage, now: datetime, befor
             return _unknown(now, f"{judged.sentence}, but SM activity is not measured any more", last)
         return replace(judged, is_weak=judged.state is IdleState.BUSY)
     if last is not None and last.gpu_max is not None:
-        return _unknown(now, "GPU use is not known: the Ops Agent has stopped telling it", last)
+        return _use_unknown(now, "GPU", "the Ops Agent has stopped telling it", last)
     judged = _by_cpu(run, rule, usage, now)
     is_weak = judged.state is not IdleState.UNKNOWN
     return replace(judged, sentence=f"{judged.sentence}; {_NO_AGENT}", is_weak=is_weak)
@@ -99,16 +99,16 @@ def _of_vertex(run: MeasuredRun, rule: IdleRule, usage: Usage, now: datetime, la
     measured.
     """
     if run.kind is InstanceKind.COLAB_RUNTIME:
-        return _unknown(now, f"its use is not known: Colab Enterprise has no metric of it; {_stopped_by_colab(run)}")
+        return _use_unknown(now, "its", f"Colab Enterprise has no metric of it; {_stopped_by_colab(run)}")
     if run.kind not in (InstanceKind.CUSTOM_JOB, InstanceKind.DEPLOYED_MODEL):
-        return _unknown(now, f"its use is not known: no metric of Google's is of a {run.kind.in_words}'s")
+        return _use_unknown(now, "its", f"no metric of Google's is of a {run.kind.in_words}'s")
     if usage.vertex_unread:
-        return _unknown(now, f"its use is not known: {usage.vertex_unread}", last)
+        return _use_unknown(now, "its", usage.vertex_unread, last)
     begin = now - rule.window
     lived = [series for series in _lived(run, usage.of(run.gce_id, Metric.GPU), now) if series[-1].at > begin]
     if run.kind is InstanceKind.CUSTOM_JOB:
         if not run.shape.gpu_count or not lived:
-            return _unknown(now, "its use is not known: Cloud Monitoring has no GPU use of its machines", last)
+            return _use_unknown(now, "its", "Cloud Monitoring has no GPU use of its machines", last)
         judged = _by_duty(run, rule, lived, now)
         return replace(judged, is_weak=judged.state is IdleState.BUSY)
     answered = [one for one in _requests(run, usage, now) if one.value]
@@ -118,7 +118,7 @@ def _of_vertex(run: MeasuredRun, rule: IdleRule, usage: Usage, now: datetime, la
         sentence = f"{count} answered in the last {span_text(rule.window)}"
         return Evidence(IdleState.BUSY, min(one.at for one in inside), sentence)
     if run.shape.gpu_count and not lived:
-        return _unknown(now, f"{_name(run.shape)} use is not known: Cloud Monitoring has none of its replicas", last)
+        return _use_unknown(now, _name(run.shape), "Cloud Monitoring has none of its replicas", last)
     judged = _by_duty(run, rule, lived, now) if run.shape.gpu_count else _by_cpu(run, rule, usage, now)
     if judged.state is not IdleState.IDLE:
         return judged
@@ -139,10 +139,10 @@ def _stopped_by_colab(run: MeasuredRun) -> str:
 
 def _by_tpu(run: MeasuredRun, rule: IdleRule, usage: Usage, now: datetime, last: Evidence | None) -> Evidence:
     if Metric.TPU in usage.unread:
-        return _unknown(now, f"TPU use is not known: {usage.unread[Metric.TPU]}", last)
+        return _use_unknown(now, "TPU", usage.unread[Metric.TPU], last)
     lived = _lived(run, usage.of(run.gce_id, Metric.TPU), now)
     if not lived:
-        return _unknown(now, "TPU use is not known: Cloud Monitoring has no duty cycle of its chips", last)
+        return _use_unknown(now, "TPU", "Cloud Monitoring has no duty cycle of its chips", last)
     return _by_duty(run, rule, lived, now)
 
 
@@ -197,7 +197,7 @@ def _by_duty(run: MeasuredRun, rule: IdleRule, lived: Sequence[Series], now: dat
     inside = [sample.value for series in lived for sample in series if sample.at > begin]
     if not inside:
         teller = "Cloud Monitoring" if run.shape.has_tpus or run.kind.is_of_vertex else "the Ops Agent"
-        return _unknown(now, f"{name} use is not known: {teller} has stopped telling it")
+        return _use_unknown(now, name, f"{teller} has stopped telling it")
     mean, most = sum(inside) // len(inside), max(inside)
     window = span_text(rule.window)
     if most >= rule.gpu_below:
@@ -286,6 +286,11 @@ def _unknown(now: datetime, sentence: str, last: Evidence | None = None) -> Evid
     if last is None:
         return Evidence(IdleState.UNKNOWN, now, sentence)
     return Evidence(IdleState.UNKNOWN, now, sentence, gpu_max=last.gpu_max, sm_max=last.sm_max)
+
+
+def _use_unknown(now: datetime, whose: str, why: str, last: Evidence | None = None) -> Evidence:
+    """`whose` use it is, such as "GPU"; `why` is a clause. `last` is as `_unknown` has it."""
+    return _unknown(now, f"{whose} use is not known: {why}", last)
 
 
 def _lived(run: MeasuredRun, measured: Sequence[Series], now: datetime) -> list[Series]:

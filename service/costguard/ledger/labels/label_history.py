@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Select, delete, select
+from sqlalchemy import ColumnElement, Connection, delete, exists, func, literal_column, select
 from sqlalchemy.dialects import postgresql, sqlite
 
 from costguard.db.bulk import chunks
 from costguard.db.tables import instances, label_changes, label_days
 from costguard.db.types import storable
 from costguard.ledger.archived.history_days import outdate_since
-from costguard.model.keeper import CLUSTER_LABEL, KEEPER_LABEL, KIND_LABEL, POOL_LABEL
+from costguard.model.keeper import CLUSTER_LABEL, KEEPER_LABEL, KIND_LABEL, POOL_LABEL, Keeper
 from costguard.model.observation import SeenOperation
 
 _SETS_LABELS = frozenset({"setLabels", "update"})
@@ -97,10 +97,11 @@ def changes_of_vms(connection: Connection, instance_ids: Sequence[int]) -> dict[
     return by_instance
 
 
-def changed_since(label: str, since: datetime) -> Select[tuple[int]]:
-    """The rows of VMs whose label changed after a moment."""
+def has_changed(instance_id: ColumnElement[int], label: str, since: datetime) -> ColumnElement[bool]:
+    """The condition that the label of a VM changed after a moment."""
     table = label_changes.c
-    return select(table.instance_id).where(table.label == label, table.changed_at > since)
+    # Not by a list of VMs: PostgreSQL takes it that half of all VMs are in it.
+    return exists().where(table.instance_id == instance_id, table.label == label, table.changed_at > since)
 
 
 def changes_since(connection: Connection, label: str, since: datetime) -> dict[int, list[LabelChange]]:
@@ -153,10 +154,23 @@ def _with_later_changes(connection: Connection, changed: dict[tuple[int, str], d
 
 
 _PARTS = {KEEPER_LABEL: "keeper", CLUSTER_LABEL: "cluster", POOL_LABEL: "cluster_pool", KIND_LABEL: "product"}
+COLUMNS: Mapping[str, str] = {KEEPER_LABEL: "keeper_kind", KIND_LABEL: "keeper_product"}
+"""The parts of a keeper that instances and running totals have as columns."""
+# Written out rather than bound: PostgreSQL must see the same in the columns and in the groups.
+KEPT_BY = [func.coalesce(instances.c[name], literal_column("''")).label(name) for name in COLUMNS.values()]
+"""The kind and product of a VM's keeper, as running totals have them."""
+
+
+def keeper_columns(keeper: Keeper | None) -> dict[str, Any]:
+    """The columns of an instance that hold its keeper; None: not read yet."""
+    stored = keeper.stored() if keeper is not None else {}
+    return {"keeper": stored} | {column: stored.get(_PARTS[label]) for label, column in COLUMNS.items()}
 
 
 def label_value(label: str) -> ColumnElement[str]:
     """The present value of an instance's label, or of its keeper's; NULL where it has none."""
+    if label in COLUMNS:
+        return instances.c[COLUMNS[label]]
     part = _PARTS.get(label)
     value: ColumnElement[str] = (instances.c.keeper[part] if part else instances.c.labels[label]).as_string()
     return value

@@ -163,7 +163,7 @@ _SAVE = (
 )
 
 
-_RULES = 3  # raised when the way rates are computed changes: all are computed again then
+_RULES = 4  # raised when the way rates are computed changes: all are computed again then
 
 
 def are_current(connection: Connection, accrual: Accrual) -> bool:

@@ -31,7 +31,7 @@ from costguard.db.remembered import remembers
 from costguard.db.table_sums import add_sums
 from costguard.db.tables import UNPRICED_RANK, instances, lifetimes, running_totals, storage_spans
 from costguard.ledger.accrual import SHAPE, within_scope
-from costguard.ledger.labels.label_history import changed_since, label_value
+from costguard.ledger.labels.label_history import KEPT_BY, has_changed, label_value
 from costguard.model.budget import Scope
 
 Kind: TypeAlias = tuple[Any, ...]
@@ -45,7 +45,7 @@ KINDS: tuple[tuple[Table, tuple[str, ...]], ...] = (
 
 
 class Group(NamedTuple):
-    """The attribution of a total. Storage counts as standard.
+    """The attribution of a total, and the keeper of its VMs. Storage counts as standard.
 
     Teams are made of projects and owners when they are read.
     """
@@ -55,6 +55,11 @@ class Group(NamedTuple):
     owner: str
     job: str
     provisioning_model: str
+    keeper_kind: str  # "": not read yet
+    keeper_product: str  # "": none
+
+
+_WIDTH = len(Group._fields)
 
 
 class TotalFigures(NamedTuple):
@@ -84,6 +89,7 @@ class OpenSpans:
     owned_by: tuple[str, str, str, str]  # project, preset, owner, job
     since: datetime
     count: int
+    kept_by: tuple[str, str] = ("", "")  # kind and product of the keeper
 
 
 def read(
@@ -93,7 +99,7 @@ def read(
     for day, *row in connection.execute(
         *_added_up(frozenset(by), last, scope.project, scope.preset, scope.owner, scope.job)
     ):
-        yield Group(*row[:5]), day, TotalFigures(*row[5:])
+        yield Group(*row[:_WIDTH]), day, TotalFigures(*row[_WIDTH:])
 
 
 @prepared
@@ -116,7 +122,8 @@ def _added_up(
 def read_all(connection: Connection) -> Totals:
     """Every row that is not nothing."""
     rows = map(tuple, connection.execute(select(running_totals)))
-    return {(Group(*row[:5]), row[5]): list(row[6:]) for row in rows if any(row[6:])}
+    figures = _WIDTH + 1
+    return {(Group(*row[:_WIDTH]), row[_WIDTH]): list(row[figures:]) for row in rows if any(row[figures:])}
 
 
 def add(connection: Connection, totals: Totals) -> None:
@@ -134,15 +141,16 @@ def open_spans(connection: Connection, instance_ids: Collection[int] | None = No
     for table, names in KINDS:
         for some in [None] if instance_ids is None else chunks(instance_ids):
             rows = connection.execute(*_open_spans(table, tuple(names), some))
-            for project, preset, owner, job, *kind, moment, count in rows:
-                yield OpenSpans(tuple(kind), (project, preset, owner, job), moment, count)
+            for project, preset, owner, job, keeper, product, *kind, moment, count in rows:
+                yield OpenSpans(tuple(kind), (project, preset, owner, job), moment, count, (keeper, product))
 
 
 @prepared
 def _open_spans(table: Table, names: tuple[str, ...], instance_ids: list[int] | None) -> Select[Any]:
     since = func.coalesce(table.c.charged_to, table.c.started_at, type_=table.c.started_at.type).label("since")
-    columns = [table.c[name] for name in (*_GROUP, *names)]
-    query = select(*columns, since, func.count()).where(table.c.ended_at.is_(None)).group_by(*columns, since)
+    columns = [*(table.c[name] for name in _GROUP), *KEPT_BY, *(table.c[name] for name in names)]
+    query = select(*columns, since, func.count()).join_from(table, instances, instances.c.id == table.c.instance_id)
+    query = query.where(table.c.ended_at.is_(None)).group_by(*columns, since)
     return query if instance_ids is None else query.where(table.c.instance_id.in_(instance_ids))
 
 
@@ -153,14 +161,14 @@ def open_spans_by_label(
 
     Without those of VMs whose label changed after `start`, and with `labelled_alone` of those without it.
     """
-    value, changed = label_value(label).label("value"), changed_since(label, start)
+    value = label_value(label).label("value")
     for table, names in KINDS:
         since = func.coalesce(table.c.charged_to, table.c.started_at, type_=table.c.started_at.type).label("since")
         columns = [table.c[name] for name in names]
         query = select(value, *columns, since, func.count()).join_from(
             table, instances, instances.c.id == table.c.instance_id
         )
-        query = query.where(table.c.ended_at.is_(None), since < end, table.c.instance_id.not_in(changed))
+        query = query.where(table.c.ended_at.is_(None), since < end, ~has_changed(table.c.instance_id, label, start))
         if labelled_alone:
             query = query.where(label_value(label).is_not(None))
         query = query.where(*within_scope(table, scope)).group_by(value, *columns, since)
@@ -214,7 +222,7 @@ def _unpriced_spans(
     query = select(*columns, func.count()).where(table.c.ended_at.is_(None), among_unpriced(table, names))
     if label is not None and since is not None:
         query = query.join_from(table, instances, instances.c.id == table.c.instance_id)
-        query = query.where(table.c.instance_id.not_in(changed_since(label, since)))
+        query = query.where(~has_changed(table.c.instance_id, label, since))
     return query.group_by(*columns if label is not None else columns[:-1])
 
 

@@ -24,7 +24,7 @@ from costguard.db.tables import instances, lifetimes, storage_spans
 from costguard.db.transaction import Database
 from costguard.ledger.accrual import Accrual, accrual_at, figures_of
 from costguard.ledger.charged.charges import ChargedSpan
-from costguard.ledger.labels.label_history import changes_since
+from costguard.ledger.labels.label_history import COLUMNS, changes_since
 from costguard.ledger.pricing import billed_seconds
 from costguard.ledger.running import burn_rates
 from costguard.ledger.running import running_total_rows as rows
@@ -164,23 +164,33 @@ def by_label(
 def _sums_by_label(
     connection: Connection, accrual: Accrual, label: str, start: datetime, end: datetime, scope: Scope
 ) -> dict[tuple[str | None, date], list[int]]:
-    """Adds up the spans of VMs with the label. Those without it have what is left of the totals, where these hold: of
-    most labels that is most VMs.
+    """Adds up the spans by value, from the totals where these hold. Where the totals are not apart by the values, the
+    spans of VMs with the label are read, and the rest is of those without it: of most labels that is most VMs.
     """
     accruals = Accruals(accrual, _steady_since(accrual))
-    are_kept = burn_rates.are_current(connection, accrual)
-    spans = rows.open_spans_by_label(connection, label, start, end, scope, labelled_alone=are_kept)
-    sums = _summed(accruals, spans)
-    if not are_kept:
-        return sums
+    if not burn_rates.are_current(connection, accrual):
+        spans = rows.open_spans_by_label(connection, label, start, end, scope, labelled_alone=False)
+        return _summed(accruals, spans)
+    column = COLUMNS.get(label)
+    sums: dict[tuple[str | None, date], list[int]] = {}
+    for group, day, figures in rows.read(connection, [column] if column else [], scope, (end - _DAY).date()):
+        _add_row(sums, (_value(group, column), day), figures, 1)
     changed = rows.open_spans(connection, list(changes_since(connection, label, start)))
     mine = (span for span in changed if span.since < end and scope.holds(*span.owned_by))
-    taken = [*sums.items(), *_summed(accruals, ((None, span) for span in mine)).items()]
-    for _, day, figures in rows.read(connection, (), scope, (end - _DAY).date()):
-        _add_row(sums, (None, day), figures, 1)
-    for (_, day), amounts in taken:
-        _add_row(sums, (None, day), amounts, -1)
+    left_out = _summed(accruals, ((_value(_group(span), column), span) for span in mine))
+    for (value, day), amounts in left_out.items():
+        _add_row(sums, (value, day), amounts, -1)
+    if column is None:
+        labelled = rows.open_spans_by_label(connection, label, start, end, scope, labelled_alone=True)
+        for (value, day), amounts in _summed(accruals, labelled).items():
+            _add_row(sums, (None, day), amounts, -1)
+            _add_row(sums, (value, day), amounts, 1)
     return sums
+
+
+def _value(group: Group, column: str | None) -> str | None:
+    """Returns the value that a group has in its column; None where it has none."""
+    return getattr(group, column) or None if column is not None else None
 
 
 def leave_to_catch_up(connection: Connection) -> None:
@@ -227,15 +237,19 @@ def follow_charges(connection: Connection, entries: Iterable[ChargedSpan], now: 
         burn_rates.drop_basis(connection)
         return
     # Most go on from the same midnight, in a few groups.
-    moved: dict[tuple[Kind, tuple[str, str, str, str], datetime], int] = defaultdict(int)
+    moved: dict[tuple[Kind, tuple[str, str, str, str], datetime, tuple[str, str]], int] = defaultdict(int)
     for entry in entries:
         due = entry.due
         if due.span.ended_at is None:
             whose, kind = due.attribution, _kind(due.span)
             owned_by = due.span.key.project, whose.preset, whose.owner, whose.job
-            moved[kind, owned_by, due.charged_to or due.span.started_at] -= 1
-            moved[kind, owned_by, entry.charged_to] += 1
-    spans = (OpenSpans(*key, count) for key, count in moved.items() if count)
+            moved[kind, owned_by, due.charged_to or due.span.started_at, due.kept_by] -= 1
+            moved[kind, owned_by, entry.charged_to, due.kept_by] += 1
+    spans = (
+        OpenSpans(kind, owned_by, since, count, kept_by)
+        for (kind, owned_by, since, kept_by), count in moved.items()
+        if count
+    )
     rows.add(connection, _added_up(Accruals(accrual, _steady_since(accrual)), spans))
 
 
@@ -299,7 +313,7 @@ def _added_up(accruals: Accruals, spans: Iterable[OpenSpans], times: int = 1) ->
 
 
 def _group(span: OpenSpans) -> Group:
-    return Group(*span.owned_by, model_of(span))
+    return Group(*span.owned_by, model_of(span), *span.kept_by)
 
 
 def model_of(span: OpenSpans) -> str:
@@ -337,6 +351,7 @@ def _is_lifetime(kind: Kind) -> bool:
     return len(kind) > 3
 
 
+@lru_cache(maxsize=4096)  # a page bills the same few groups for several sums
 def span_of(kind: Kind, since: datetime) -> Lifetime | StorageSpan:
     """Makes an open span of this kind, of no VM."""
     if _is_lifetime(kind):

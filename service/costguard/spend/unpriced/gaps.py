@@ -38,7 +38,7 @@ from costguard.ledger.accrual import (
     uncharged_spans,
     within_scope,
 )
-from costguard.ledger.labels.label_history import changed_since, changes_since, label_value
+from costguard.ledger.labels.label_history import changes_since, has_changed, label_value
 from costguard.ledger.roll_up import LIFETIME, STORAGE, TABLES
 from costguard.ledger.running import running_totals, unpriced
 from costguard.ledger.running.running_total_rows import among_unpriced, is_unpriced, utc_day
@@ -168,7 +168,7 @@ def _select_groups(spans: Table, since: date, label: str | None) -> Select[Any]:
     query: Select[Any] = select(*keys, func.count()).join_from(spans, instances, instances.c.id == spans.c.instance_id)
     query = query.where(is_unpriced(spans), _ends_after(spans, since))
     if label is not None:
-        query = query.where(~_has_changed(spans, label, since))
+        query = query.where(~has_changed(spans.c.instance_id, label, day_start(since)))
     return query.group_by(*(keys if label is not None else keys[1:]))
 
 
@@ -207,12 +207,7 @@ def _latest(spans: Table, first: date, last: date, scope: Scope, changed: str | 
     query = select(*columns, instances.c.gce_id, instances.c.name, _model_of(spans))
     query = query.join_from(spans, instances, instances.c.id == spans.c.instance_id)
     query = query.where(*_within(spans, first, last, scope)).order_by(spans.c.started_at.desc(), spans.c.id.desc())
-    return query if changed is None else query.where(_has_changed(spans, changed, first))
-
-
-def _has_changed(spans: Table, label: str, first: date) -> ColumnElement[bool]:
-    """The condition that the VM's label changed since the beginning of a day."""
-    return spans.c.instance_id.in_(changed_since(label, day_start(first)))
+    return query if changed is None else query.where(has_changed(spans.c.instance_id, changed, day_start(first)))
 
 
 def _within(spans: Table, first: date, last: date, scope: Scope) -> tuple[ColumnElement[bool], ...]:
@@ -250,7 +245,9 @@ def _open(
         query = query.where(spans.c.ended_at.is_(None), ~is_unpriced(spans), among_unpriced(spans, names))
         query = query.where(*within_scope(spans, scope)).order_by(spans.c.started_at.desc(), spans.c.id.desc())
         if changed is not None:
-            query = query.where(_has_changed(spans, changed, first))
+            query = query.where(has_changed(spans.c.instance_id, changed, day_start(first)))
+        if most is not None:  # PostgreSQL would else send them all
+            query = query.execution_options(yield_per=2 * most)
         with connection.execute(query) as rows:  # of some the prices say that they have one
             every = (gap for row in rows for gap in _gap(accrual, accruing_span(row), first, last))
             yield from islice(every, most)

@@ -72,12 +72,13 @@ def suspects_of(
 
 def _run_of(attempt: Attempt, interruptions: Sequence[Interruption]) -> MemberRun:
     agent, fallen = attempt.agent, attempt.agent.ended_round
-    cuts = [one.happened_at for one in of_attempt(attempt, interruptions) if one.run == agent.run]
     return run_in_round(
         MemberRun(agent.started_at, attempt.ended_at, attempt.outcome is Outcome.SUCCEEDED),
         attempt.round,
+        agent.run,
+        of_attempt(attempt, interruptions),
+        None if agent.exit is None else agent.exit.at,
         None if fallen is None else (fallen.number, fallen.exit.at),
-        [*cuts, None if agent.exit is None else agent.exit.at],
     )
 
 
