@@ -46,8 +46,33 @@ CostguardError
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import timedelta
+
+# Names of errors that programs tell apart, with what /problems/NAME says.
+KINDS: Mapping[str, str] = {
+    "job-refused": "The job cannot be taken in as it was asked for; `errors` names every part of the body.",
+    "job-over": "The job has ended already.",
+    "no-code": "The archive of code is not there, or so old that it has to be uploaded again.",
+    "no-code-place": "The server's settings name no place for code.",
+    "sweep-refused": "The sweep cannot be taken in, or resumed, as it was asked for; `errors` names every part.",
+    "schedule-refused": "The schedule cannot be created as it was asked for; `errors` names every part.",
+    "schedule-over": "The schedule has ended for good.",
+    "run-open": "An earlier run of the schedule is not over, and its runs do not overlap.",
+    "too-many-schedules": "Its owner has as many schedules as one may have.",
+    "sweep-over": "The sweep has ended already.",
+    "sweep-open": "The sweep is still being cancelled.",
+    "nothing-to-resume": "No member of the sweep failed or was left over, or those that were named did not fail.",
+    "stage-in-use": "Open jobs use the staged copy of the data.",
+    "no-disk": "No disk of the job is kept that could be deleted.",
+    "kept-by-another": "A managed instance group or a service of Google keeps this, so it is never stopped.",
+    "key-taken": "This Idempotency-Key came with something else before.",
+    "name-refused": "It is not known, or not allowed, in whose name this was asked.",
+    "vm-not-as-seen": "It, or its run, is not as the caller saw it: there is nothing left to do.",
+    "not-yours": "The caller may not do this to this VM or resource, job, sweep or schedule.",
+    "token-refused": "The token cannot be made as it was asked for.",
+    "too-many-streams": "This token or session has as many streams open as one may.",
+}
 
 
 class CostguardError(Exception):

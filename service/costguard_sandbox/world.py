@@ -24,14 +24,14 @@ class CloudOptions(TypedDict, total=False):
     begins: datetime | None
     operation_retention: timedelta
     start_stamps_apart: bool
-    wait_moves_clock: bool
     base_url: str
 
 
 class World(Cloud):
     """A cloud with a workspace.
 
-    With `local_guests`, VMs that have a startup script run as local processes while the world is served.
+    With `local_guests`, VMs that have a startup script run as local processes while the world is served. With
+    `wait_moves_clock`, waiting for an operation moves a manual clock to its end.
     """
 
     def __init__(
@@ -40,10 +40,12 @@ class World(Cloud):
         *,
         seed: int = 1,
         local_guests: LocalGuestSettings | None = None,
+        wait_moves_clock: bool = False,
         **options: Unpack[CloudOptions],
     ) -> None:
         guests = partial(LocalGuests, local_guests) if local_guests else None
         super().__init__(clock, seed=seed, guests=guests, **options)
+        self.wait_moves_clock = wait_moves_clock
         self.slack = Workspace(clock, seed)
         self.bigquery = Tables()
         self.pubsub = Broker(clock)

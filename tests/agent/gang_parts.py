@@ -18,7 +18,7 @@ from costguard_vm.agent.processes import Gentle
 from costguard_vm.agent.settings import AttemptSettings
 from costguard_vm.agent.transfers.gang_travel import GangTravel
 from costguard_vm.agent.transfers.phases import Phases
-from costguard_vm.agent.transfers.preparation import CommandSecrets, Stage
+from costguard_vm.agent.transfers.preparation import CommandSecrets, Stage, StageFolders
 from costguard_vm.agent.transfers.transfer import Transfer
 from costguard_vm.checkpoints.judge import age, candidates, verdict_on
 from costguard_vm.checkpoints.layouts.base import CandidateCheckpoint
@@ -122,10 +122,9 @@ class PartsGang:
     def prepare(self, node: int, best: Whole | None, **place: object) -> None:
         """Does what the agent of a node does with the word to begin this round, which may name its place."""
         one = self.nodes[node]
-        stage = Stage(
-            one.settings, self.round, str(one.home / "agent"), str(one.home / "agent"), lambda _: None,
-            _Secrets(self.bucket), lambda *_, **__: None, Phases(),
-        )  # fmt: skip
+        folders = StageFolders(str(one.home / "agent"), str(one.home / "agent"))
+        secrets = _Secrets(self.bucket)
+        stage = Stage(one.settings, self.round, folders, lambda _: None, secrets, lambda *_, **__: None, Phases())
         stage.go = {
             "round": self.round,
             "resume_from": best.resume_from if best else "",

@@ -17,7 +17,7 @@ from tests.agent.test_transfer import NOWHERE
 from costguard_vm.agent.settings import AttemptSettings, Unwanted
 from costguard_vm.agent.transfers.inputs import fetch_inputs
 from costguard_vm.agent.transfers.phases import Phases
-from costguard_vm.agent.transfers.preparation import CommandSecrets, Stage
+from costguard_vm.agent.transfers.preparation import CommandSecrets, Stage, StageCalls, StageFolders
 from costguard_vm.agent.transfers.tool import ToolFinder
 from costguard_vm.agent.transfers.transfer import Wait
 
@@ -69,8 +69,8 @@ class StagedGround:
         }
         settings = AttemptSettings(**given)  # type: ignore[arg-type]
         secrets = CommandSecrets(settings, NOWHERE, str(folder), ServedTool.rclone(settings, "", str(folder)))
-        token = self.guard.token
-        return Stage(settings, 1, str(folder), str(folder), wait, secrets, lambda *_, **__: None, Phases(), token=token)
+        folders, calls = StageFolders(str(folder), str(folder)), StageCalls(self.guard.token)
+        return Stage(settings, 1, folders, wait, secrets, lambda *_, **__: None, Phases(), calls)
 
     def fetch(self, name: str, **more: object) -> dict[str, bytes]:
         """Returns the input of a new VM, by its own listing."""

@@ -14,7 +14,7 @@ from costguard_vm.agent.failures import TransferFailed
 from costguard_vm.agent.settings import AttemptSettings
 from costguard_vm.agent.transfers.outputs import MARKER, check_outputs, names_in, publish_outputs
 from costguard_vm.agent.transfers.phases import Phases
-from costguard_vm.agent.transfers.preparation import Stage
+from costguard_vm.agent.transfers.preparation import Stage, StageFolders
 
 PLACE = "s3://acme-models/run-12"
 FIRST = {"weights.bin": b"first" * 10, "config.json": b"{}", "tokens/vocab": b"a b"}
@@ -46,7 +46,7 @@ def stage(
         **settings,
     )
     held: Any = Held(store)
-    return Stage(given, 1, str(folder), str(folder), wait, held, lambda *_, **__: None, Phases())
+    return Stage(given, 1, StageFolders(str(folder), str(folder)), wait, held, lambda *_, **__: None, Phases())
 
 
 def exit_of(at_work: Stage) -> dict[str, Any]:

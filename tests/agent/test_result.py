@@ -20,7 +20,7 @@ from tests.agent.vm import Vm
 
 from costguard_vm.agent.settings import AttemptSettings, read_settings
 from costguard_vm.agent.transfers.phases import Phases
-from costguard_vm.agent.transfers.preparation import Stage
+from costguard_vm.agent.transfers.preparation import Stage, StageFolders
 from costguard_vm.agent.transfers.remote import RemoteCheckpoints
 from costguard_vm.agent.transfers.result import check_result, publish_result
 
@@ -58,7 +58,8 @@ def stage(folder: Path, store: MemoryStore, kind: Kind = PLAIN, attempt: int = 1
         **{"publish": {"to": TO, "which": "best"}, "metric_pattern": r"val_loss (\S+)", **more},
     )
     held: Any = Held(store)
-    return Stage(settings, 1, str(folder), str(folder), lambda _: None, held, lambda *_, **__: None, Phases())
+    folders = StageFolders(str(folder), str(folder))
+    return Stage(settings, 1, folders, lambda _: None, held, lambda *_, **__: None, Phases())
 
 
 def publish(at_work: Stage) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from tests.waiting import until
 from costguard_vm.agent.settings import AttemptSettings, NotStarted
 from costguard_vm.agent.steps import StepBefore, run_together
 from costguard_vm.agent.transfers.phases import Phases
-from costguard_vm.agent.transfers.preparation import Stage
+from costguard_vm.agent.transfers.preparation import Stage, StageFolders
 
 # A tool that notes when it begins and ends, and before it does its work waits for the files that its plan names.
 HELD = """
@@ -208,7 +208,7 @@ def test_agent_that_is_killed_in_the_middle_goes_on(ground: SteppedVm, guard: Fa
 
 def run(steps: dict[str, StepBefore], hold: Callable[[float], Any] = lambda _: None) -> None:
     nothing: Any = None
-    stage = Stage(AttemptSettings(), 1, "", "", hold, nothing, lambda *_, **__: None, Phases())
+    stage = Stage(AttemptSettings(), 1, StageFolders("", ""), hold, nothing, lambda *_, **__: None, Phases())
     run_together(steps, stage)
 
 

@@ -15,7 +15,7 @@ from tests.docstrings import is_fragment
 
 from costguard.api.document import operations
 from costguard.db.transaction import Database
-from costguard.web.problems import KINDS
+from costguard.errors import KINDS
 
 _REPEATABLE = {
     "putCode",

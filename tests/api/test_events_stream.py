@@ -23,8 +23,8 @@ from tests.loops import run
 from costguard.api.app import create_app
 from costguard.db.transaction import Database
 from costguard.events import stream
+from costguard.events.open_streams import Streams
 from costguard.model.access import Credentials, Principal, Stranger
-from costguard.web.limits import Streams
 from costguard.web.rendering import empty_request
 
 

@@ -29,7 +29,7 @@ from costguard.db.migrate import upgrade
 from costguard.db.transaction import Database
 from costguard.gce.client import ComputeCloud
 from costguard.jobs.act.attempts.vm_request import VmMaker
-from costguard.jobs.act.turn import JobsTurn
+from costguard.jobs.act.turn import JobsTurn, TurnRules, TurnServices
 from costguard.jobs.reports.agent_events import AgentEvents, AgentTokens
 from costguard.ledger import prices
 from costguard.ledger.observe import Belonging
@@ -113,9 +113,8 @@ def _ground(cloud: Cloud, clock: JumpingClock, client: ComputeCloud, database: D
     tokens = AgentTokens(b"key")
     maker = VmMaker("g1", "https://guard.example.com", "", tokens.of, metadata, OWNERS)
     shelf = Shelf(HandClock(clock.now()))
-    turn = JobsTurn(
-        database, clock, client.launcher, maker, shelf, Terms(), lambda *_: T4, lambda *_: {}, restoring.begin
-    )
+    services = TurnServices(client.launcher, maker, shelf, lambda *_: T4, restoring.begin)
+    turn = JobsTurn(database, clock, services, TurnRules(Terms(), lambda *_: {}))
     settings = validate({"watch": {"projects": [PROJECT]}, "owners": {"domain": "example.com"}}, {}, Path("none"))
     presets = settings.preset_list()
     rules, belonging = Rules({preset.name: preset for preset in presets}), Belonging(presets, OWNERS)

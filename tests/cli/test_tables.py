@@ -158,7 +158,7 @@ def test_prose_is_wrapped_at_words_and_nothing_else_is() -> None:
     shown = _text(console)
     assert "2026-11-20 11:00:00" in shown
     assert [word for word in text.split() if word not in shown] == []
-    assert "Not shown, for want of width: VM" in shown
+    assert "Not shown, for want of width: Resource" in shown
     assert max(map(len, shown.splitlines())) <= 80
 
 

@@ -72,9 +72,12 @@ def _text(path: str) -> str:
 def serve() -> None:
     """Becomes each command whose words are on the standard input, and prints its exit code."""
     from google.cloud import compute_v1  # noqa: F401 - every guard loads it with its first request
+    from typer import rich_utils  # noqa: F401 - prints help and errors of the command line
 
     import costguard.cli.app
+    import costguard.daemon.backups
     import costguard.db.migrate
+    import costguard.main.doctor
     import costguard.main.local_access
     from costguard.main import opened, service, start_web_processes  # noqa: F401 - loaded when they are first named
 

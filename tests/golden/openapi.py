@@ -9,7 +9,7 @@ from fastapi.testclient import TestClient
 from tests.api import story
 from tests.golden.databases import migrated
 
-from costguard.web.problems import KINDS
+from costguard.errors import KINDS
 
 
 def texts() -> Mapping[str, str]:

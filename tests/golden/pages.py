@@ -166,6 +166,11 @@ def _of_resources(database: Database) -> Iterator[tuple[str, str]]:
         yield "resources/now", _text(browser.get("/"))
         for name, address in addresses.items():
             yield f"resources/{name}", _text(browser.get(address))
+        vertex_story.act(database)
+        for name in ("savings", "prices", "bill"):
+            yield f"resources/{name}", _text(browser.get(f"/{name}"))
+        job = addresses["fine-tune"].rpartition("/")[2]
+        yield "resources/audit-log", _text(browser.get(f"/events?vm={job}"))
 
 
 def _signing_in() -> Iterator[tuple[str, str]]:

@@ -25,7 +25,7 @@ from costguard.gce.boot import metadata_items
 from costguard.gce.client import ComputeCloud
 from costguard.identity.instances import InstanceIdentities, keys_of
 from costguard.jobs.act.attempts.vm_request import VmMaker
-from costguard.jobs.act.turn import JobsTurn
+from costguard.jobs.act.turn import JobsTurn, TurnRules, TurnServices
 from costguard.jobs.reports.agent_events import AgentEvent, AgentEvents, AgentTokens, EventsAnswer
 from costguard.jobs.reports.vm_claims import ClaimAnswer, VmClaim, VmClaims
 from costguard.jobs.rows import attempts, job_rows
@@ -101,13 +101,14 @@ class ServedGang:
         self.turn = JobsTurn(
             self.database,
             self.clock,
-            self.compute.launcher,
-            maker,
-            self.shelf,
-            Terms(),
-            lambda *_: replace(T4, machine_type="a2-highgpu-1g", vcpus=12, memory_mib=87040),
-            lambda *_: {},
-            restoring.begin,
+            TurnServices(
+                self.compute.launcher,
+                maker,
+                self.shelf,
+                lambda *_: replace(T4, machine_type="a2-highgpu-1g", vcpus=12, memory_mib=87040),
+                restoring.begin,
+            ),
+            TurnRules(Terms(), lambda *_: {}),
         )
 
     # As `World` of the tests is asked by `GangAgents`.

@@ -15,7 +15,7 @@ from costguard.daemon import restoring
 from costguard.db.transaction import Database
 from costguard.gce.client import ComputeCloud
 from costguard.jobs.act.attempts.vm_request import VmMaker
-from costguard.jobs.act.turn import JobsTurn
+from costguard.jobs.act.turn import JobsTurn, TurnRules, TurnServices
 from costguard.jobs.reports.agent_events import AgentEvent, AgentEvents, AgentTokens
 from costguard.jobs.rows import attempts, job_rows
 from costguard.ledger import prices
@@ -36,9 +36,8 @@ def test_a_job_in_the_simulated_cloud(sqlite_database: Database) -> None:
     shelf = Shelf(HandClock(at("08:10")))
     with running(world) as url, closing(ComputeCloud(url, clock, wait=Waits())) as cloud:
         maker = VmMaker("g1", "https://guard.example.com", "", tokens.of, metadata, OWNERS)
-        turn = JobsTurn(
-            sqlite_database, clock, cloud.launcher, maker, shelf, Terms(), lambda *_: T4, lambda *_: {}, restoring.begin
-        )
+        services = TurnServices(cloud.launcher, maker, shelf, lambda *_: T4, restoring.begin)
+        turn = JobsTurn(sqlite_database, clock, services, TurnRules(Terms(), lambda *_: {}))
         agent_events = AgentEvents(sqlite_database, clock, tokens, lambda: None)
 
         def go_on(minutes: int) -> None:

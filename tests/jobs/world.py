@@ -26,7 +26,7 @@ from costguard.events import audit_log
 from costguard.jobs.act.attempts.vm_request import VmMaker
 from costguard.jobs.act.limits.admission import Admission, LaunchBounds
 from costguard.jobs.act.planning import Planning
-from costguard.jobs.act.turn import JobsTurn, TurnReport
+from costguard.jobs.act.turn import JobsTurn, TurnReport, TurnRules, TurnServices
 from costguard.jobs.decide.limits.holds import BudgetHold
 from costguard.jobs.reports.agent_events import AgentEvent, AgentEvents, AgentTokens, EventsAnswer
 from costguard.jobs.reports.gang.gang_words import GoAhead
@@ -240,18 +240,13 @@ class World:
         database = self.database.of_process(fuse := fuse or CrashPoint())
         self.shelf.fuse = fuse
         self.hearing = AgentEvents(database, self.clock, self.tokens, lambda: None)
+        launcher, shelf = FragileLauncher(self.cloud, fuse), self.shelf if self.has_looks else None
         self.turn = JobsTurn(
             database,
             self.clock,
-            FragileLauncher(self.cloud, fuse),
-            self.maker(),
-            self.shelf if self.has_looks else None,
-            self.terms,
-            lambda *_: T4,
-            lambda connection, some, now: self.held,
-            restoring.begin,
+            TurnServices(launcher, self.maker(), shelf, lambda *_: T4, restoring.begin),
+            TurnRules(self.terms, lambda *_: self.held, LaunchBounds(common_ceilings, Admission(self.limits))),
             workers=1,
-            bounds=LaunchBounds(common_ceilings, Admission(self.limits)),
             planning=Planning(self.outside.policy),
             listening=self.listening,
         )

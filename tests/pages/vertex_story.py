@@ -6,9 +6,12 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
+from sqlalchemy import select, update
 from tests.api import rows
 from tests.api.rows import NOW, T4
+from tests.reminders import reminder_rows
 
+from costguard.db.tables import instances, lifetimes
 from costguard.db.transaction import Database
 from costguard.keepers.origin import TPU_NODE, VERTEX
 from costguard.keepers.reading import recorded_keeper
@@ -47,6 +50,23 @@ def tell(database: Database) -> Mapping[str, str]:
             rows.lifetime(connection, row, NOW - age, **{**shape, "zone": REGION, **whose})
             addresses[name] = f"/vm/lab/{gce_id}"
     return addresses
+
+
+def act(database: Database) -> None:
+    """Costguard stopped a custom job two hours ago and a VM one hour ago, and Bob kept his notebook: for Savings."""
+    with database.write() as connection:
+        columns = (instances.c.name, instances.c.id, instances.c.gce_id, lifetimes.c.id.label("run"))
+        query = select(*columns).join_from(lifetimes, instances, lifetimes.c.instance_id == instances.c.id)
+        runs = {row.name: row for row in connection.execute(query)}
+        job, vm, notebook = runs["fine-tune"], runs["debug-ada"], runs["notes"]
+        for ended, at in ((job, NOW - 2 * HOUR), (vm, NOW - HOUR)):
+            reminder_rows.stop(connection, ended.id, ended.run, at)
+            run = lifetimes.c.id == ended.run
+            connection.execute(update(lifetimes).where(run).values(ended_at=at, end_reason="stopped"))
+        reminder_rows.keep(connection, notebook.id, f"run:{notebook.id}:{notebook.run}", NOW + 5 * HOUR)
+        rows.event(
+            connection, "stopped", NOW - 2 * HOUR, text="fine-tune was stopped.", name=job.name, gce_id=job.gce_id
+        )
 
 
 def _prices() -> dict[tuple[str, str, str], int]:

@@ -17,7 +17,7 @@ from tests.reminders.last_check_setup import FREE, LATER_LIMIT, PRESET, ROOT, RU
 from tests.reminders.reminder_rows import stop
 
 from costguard.access.rules import Access, Protection, Rules
-from costguard.daemon.reconcile import Reconciler
+from costguard.daemon.reconcile import PassActs, Reconciler
 from costguard.db.lease import acquire
 from costguard.db.tables import instances, projects
 from costguard.db.transaction import Database
@@ -154,7 +154,13 @@ def test_no_pass_stops_a_vm_right_after_nobody_watched(judged: Judged, unheld: t
     lease = acquire(scene.database, "daemon", "after", ttl, now)
     executor = scene.executor(still_due=ByTheRules(judged.rules))
     reconciler = Reconciler(
-        scene.database, FakeCloud({}), scene.clock, list, judged.rules, Belonging((), OwnerRules()), executor=executor
+        scene.database,
+        FakeCloud({}),
+        scene.clock,
+        list,
+        judged.rules,
+        Belonging((), OwnerRules()),
+        acts=PassActs(executor=executor),
     )
     reconciler.act(lease)
     assert len(judged.google.calls) == stops

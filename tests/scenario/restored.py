@@ -21,7 +21,7 @@ from costguard.errors import Forbidden
 from costguard.events import audit_log
 from costguard.gce.client import ComputeCloud
 from costguard.jobs.act.attempts.vm_request import VmMaker
-from costguard.jobs.act.turn import JobsTurn
+from costguard.jobs.act.turn import JobsTurn, TurnRules, TurnServices
 from costguard.jobs.reports.agent_events import AgentEvent, AgentEvents, AgentTokens
 from costguard.jobs.rows import attempts, job_rows
 from costguard.ledger import prices
@@ -62,17 +62,8 @@ class Restorable:
     def start(self) -> None:
         self.database = Database.open(self.url)
         self.maker = VmMaker("g1", "https://guard.example.com", "", self.tokens.of, metadata, OWNERS)
-        self.turn = JobsTurn(
-            self.database,
-            self.clock,
-            self._cloud.launcher,
-            self.maker,
-            self.shelf,
-            Terms(),
-            lambda *_: T4,
-            lambda *_: {},
-            restoring.begin,
-        )
+        services = TurnServices(self._cloud.launcher, self.maker, self.shelf, lambda *_: T4, restoring.begin)
+        self.turn = JobsTurn(self.database, self.clock, services, TurnRules(Terms(), lambda *_: {}))
         self.hearing = AgentEvents(self.database, self.clock, self.tokens, lambda: None)
 
     @property

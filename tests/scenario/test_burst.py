@@ -15,7 +15,7 @@ from tests.scenario.fleet import HOUR, MINUTE, body
 
 from costguard.access.rules import Rules
 from costguard.daemon.looker import LookPace
-from costguard.daemon.reconcile import Reconciler
+from costguard.daemon.reconcile import PassActs, Reconciler
 from costguard.db.transaction import Database
 from costguard.gce.client import ComputeCloud
 from costguard.ledger.observe import Belonging
@@ -96,7 +96,14 @@ def place(sqlite_url: str) -> Iterator[Place]:
         belonging = Belonging((), OwnerRules(domain="example.com"))
         lookups = AccountLookups(database, notifier, world.clock)
         reconciler = Reconciler(
-            database, cloud, world.clock, lambda: [PROJECT], RULES, belonging, LookPace(1), lookups.enqueue, executor
+            database,
+            cloud,
+            world.clock,
+            lambda: [PROJECT],
+            RULES,
+            belonging,
+            LookPace(1),
+            PassActs(lookups.enqueue, executor),
         )
         yield Place(world, database, reconciler, notifier, lookups)
         cloud.close()

@@ -76,7 +76,6 @@ BOT = {"COSTGUARD_SLACK_TOKEN": "xoxb-1-2-three"}
         ("server.trusted_proxies = ['*']\n" + SLACK, "expected an address, or a range of them such as 10.0.0.0/8"),
         ("server.trusted_proxies = ['0.0.0.0/0']\n" + SLACK, "anyone could be behind 0.0.0.0/0, so name the proxies"),
         ("server.trusted_proxies = ['10.0.0.5/8']\n" + SLACK, "(did you mean 10.0.0.0/8?)"),
-        ("server.proxy_header = 'x-forwarded-for'\n" + SLACK, 'expected "x-forwarded" or "forwarded"'),
         ("database.url = 'sqlite:///a.db?widest_mode=rw'\n" + SLACK, "at most ?widest_mode=0660"),
         (
             "teams.a.members = ['@example.com']\n" + SLACK,

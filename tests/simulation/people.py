@@ -142,10 +142,8 @@ def signed(workspace: Workspace, meant: Meant, serial: int) -> tuple[dict[str, s
     block, element = matching[0]
     now = workspace.now
     pressed_at = f"{int(now.timestamp())}.{serial:06d}"
-    payload = interactions.block_actions(
-        person, channel, message, block, element,
-        value=None, trigger_id=f"1.{serial}", response_url="", action_ts=pressed_at,
-    )  # fmt: skip
+    ids = interactions.InteractionIds(f"1.{serial}", "", pressed_at)
+    payload = interactions.block_actions(person, channel, message, block, element, None, ids)
     body = urlencode({"payload": orjson.dumps(payload).decode()}).encode()
     headers = {"Content-Type": "application/x-www-form-urlencoded"}
     headers |= signed_headers(SIGNING_SECRET, body, int(now.timestamp()))

@@ -70,11 +70,9 @@ class Visitors:
         by = lot.choice([ADMIN, *sorted(rules.access.operators)])
         role = role_of(by, rules.access)
         try:
-            requests.ask(
-                process.database, life.guard_clock, rules, Principal(by, role, PERMISSIONS[role], Via.OIDC),
-                InstanceKey(PROJECT, str(vm.id)), RequestKind.STOP, idempotency_key=str(self._visits),
-                wake=lambda: None,
-            )  # fmt: skip
+            wish = requests.RequestWish(RequestKind.STOP, idempotency_key=str(self._visits))
+            principal, key = Principal(by, role, PERMISSIONS[role], Via.OIDC), InstanceKey(PROJECT, str(vm.id))
+            requests.ask(process.database, life.guard_clock, rules, principal, key, wish, wake=lambda: None)
             life.counts["stops asked for on a page"] += 1
         except (Conflict, Forbidden, Missing):  # no look has seen it, or it is another's
             life.counts["refused on a page"] += 1

@@ -72,7 +72,7 @@ def served(listener: socket.socket | None = None, **limits: float) -> Iterator[S
 
     routes = [Route("/healthz", health), Route("/echo", echo, methods=["POST"]), Route("/busy", busy)]
     given = {"head": _LONG, "body": _LONG, "idle": _LONG, "write": _LONG, "most": 100} | limits
-    server = Server(Starlette(routes=[*routes, Route("/large", large)]), ConnectionLimits(**given))  # type: ignore[arg-type]
+    server = Server(Starlette(routes=[*routes, Route("/large", large)]), limits=ConnectionLimits(**given))  # type: ignore[arg-type]
     with listener or socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP) as listening:
         listening.bind(("127.0.0.1", 0))
         listening.listen()

@@ -153,3 +153,15 @@ def _listed(address: str, entries: Set[str]) -> bool:
     lowered = address.lower()
     _, at, domain = lowered.rpartition("@")
     return bool(at) and (lowered in entries or f"@{domain}" in entries)
+
+
+def permission_refused(principal: Principal, permission: Permission) -> Forbidden:
+    """The refusal of what needs a permission that the principal lacks."""
+    who = principal.address or "This token"
+    what_next = "Ask an admin: roles are given by address or domain under [access] in the settings file."
+    if principal.token_id:
+        who = f"The token {principal.token_id} of {principal.address}"
+        what_next = "Make a token with it: `costguard token create --permission`, as a person whose role has it."
+    name = principal.role.value
+    role = "has no role here" if not principal.permissions else f"is {'an' if name[0] in 'ao' else 'a'} {name}"
+    return Forbidden(f"{who} {role}, and this needs the permission {permission.value}.", what_next)

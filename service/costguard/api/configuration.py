@@ -10,15 +10,16 @@ from pydantic import Field
 
 from costguard.api.deps import Given
 from costguard.api.fields import Moment, Out, Text, read_from
-from costguard.api.route import Route, routes
+from costguard.api.route import NOT_FOUND, RESPONSES, Route, routes
 from costguard.api.vm_parts import UnreadOut, unread_parts
 from costguard.daemon import feed_state
+from costguard.errors import KINDS
 from costguard.ledger import projects as stored_projects
 from costguard.ledger.discovery import rows as discovered
 from costguard.ledger.discovery.rules import WatchedProject
 from costguard.model.access import Permission
 from costguard.web.permissions import needs
-from costguard.web.problems import KINDS, NOT_FOUND, RESPONSES, ProblemError
+from costguard.web.problems import ProblemError
 
 router = routes("configuration")
 problems_router = APIRouter(

@@ -17,6 +17,7 @@ from costguard.daemon.health import ANSWER, OneQuestion, VitalSigns
 from costguard.daemon.listings import RHYTHM, Rhythm
 from costguard.db.transaction import Database
 from costguard.doctor.finding import SetupReport
+from costguard.events.open_streams import Streams
 from costguard.jobs.listing.output import OpenFolder
 from costguard.jobs.reports.agent_events import AgentEvents
 from costguard.jobs.reports.vm_claims import VmClaims
@@ -33,7 +34,6 @@ from costguard.schedules.submit import ScheduleService
 from costguard.spend.loose.things import LooseThings
 from costguard.sweeps.submit import SweepService
 from costguard.web.authentication import RateLimiter, RequestAuthenticator
-from costguard.web.limits import Streams
 from costguard.web.meters import Meters
 from costguard.web.rendering import Sharing
 

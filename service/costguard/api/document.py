@@ -79,7 +79,7 @@ def describe(app: FastAPI) -> None:
             servers=_SERVERS,
             tags=[{"name": name, "description": text} for name, text in _TAGS.items()],
         )
-        document["components"]["schemas"] |= problems.components()
+        document["components"]["schemas"] |= _components()
         document["components"]["securitySchemes"] = _SECURITY
         document["paths"] = dict(sorted(document["paths"].items()))
         examples = json.loads(_EXAMPLES.read_bytes())
@@ -125,3 +125,9 @@ def _illustrate(operation: dict[str, Any], examples: Mapping[str, Any]) -> None:
         for kind, content in where["content"].items():
             if kind.endswith("json"):
                 content["example"] = example
+
+
+def _components() -> dict[str, Any]:
+    """The schemas that errors refer to."""
+    schema = problems.Problem.model_json_schema(ref_template="#/components/schemas/{model}")
+    return {**schema.pop("$defs"), problems.Problem.__name__: schema}

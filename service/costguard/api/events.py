@@ -18,13 +18,12 @@ from costguard.api.deps import Deps, Given
 from costguard.api.fields import Moment, Out, Query, Text, Texts, When, read_from
 from costguard.api.job_id import named_job
 from costguard.api.route import CSV, routes, wants_csv
-from costguard.events import search, stream
+from costguard.events import csv_events, search, stream
 from costguard.events.audit_log import StoredEvent
+from costguard.events.open_streams import TooManyStreams
 from costguard.events.search import EventFilters
 from costguard.model.access import Permission, Principal
-from costguard.web import csv_files
 from costguard.web.authentication import credentials
-from costguard.web.limits import TooManyStreams
 from costguard.web.permissions import Asker
 from costguard.web.problems import ProblemError
 
@@ -76,7 +75,7 @@ class EventQuery(Query):
     gce_id: Text | None = None
     job: Text | None = Field(None, description="A job, by its id or name.")
     who: Text | None = Field(None, description="A part of the actor.", examples=["ana@"])
-    words: Text | None = Field(None, description="A part of the text or of the VM's name.")
+    words: Text | None = Field(None, description="A part of the text or of the resource's name.")
     sort: Literal["newest", "oldest"] = Field(
         "newest", description="The first moment; events are found by when they happened."
     )
@@ -117,7 +116,7 @@ def events(deps: Given, query: Annotated[EventQuery, Parameter()], request: Requ
         headers = {"Content-Disposition": 'attachment; filename="costguard-events.csv"'}
         if more is not None:
             headers["Link"] = f'<{request.url.include_query_params(cursor=more)}>; rel="next"'
-        text = csv_files.event_head() + csv_files.event_lines(result.events)
+        text = csv_events.event_head() + csv_events.event_lines(result.events)
         return Response(text, media_type="text/csv; charset=utf-8", headers=headers)
     return EventsResponse(
         as_of=deps.clock.now(),

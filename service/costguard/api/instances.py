@@ -28,7 +28,7 @@ from costguard.api.fields import (
     one_of,
     read_from,
 )
-from costguard.api.route import routes
+from costguard.api.route import NOT_FOUND, routes
 from costguard.api.vm_parts import (
     GceId,
     IdleOut,
@@ -52,7 +52,7 @@ from costguard.model.price import Price, Unit
 from costguard.reminders import gather
 from costguard.reminders.not_stopped import StopBlocker
 from costguard.spend import fleet
-from costguard.web.problems import NOT_FOUND, ProblemError
+from costguard.web.problems import ProblemError
 
 router = routes("instances")
 

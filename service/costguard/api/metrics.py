@@ -18,6 +18,7 @@ from prometheus_client.registry import Collector
 
 from costguard.api.deps import Deps, Given
 from costguard.api.metrics_of_watch import families_of_watch
+from costguard.api.route import RESPONSES
 from costguard.daemon.meters import summed
 from costguard.daemon.metric_projects import dearest, gathered, troubled
 from costguard.daemon.metrics import MONTH, Figures, InterruptionCounts, figures
@@ -32,7 +33,6 @@ from costguard.model.money import Money
 from costguard.spend.spend import SpendRow
 from costguard.spend.spend_rows import Grouping
 from costguard.web.permissions import needs
-from costguard.web.problems import RESPONSES
 
 router = APIRouter(tags=["metrics"], responses=RESPONSES, dependencies=[needs(Permission.METRICS)])
 

@@ -14,7 +14,7 @@ from sqlalchemy import Connection
 from costguard.api import cursors
 from costguard.api.deps import Deps, Given
 from costguard.api.fields import Address, Body, BodyMoment, Moment, Out, Query, Text, one_of, read_from
-from costguard.api.route import CHECKED, WRITTEN, Client, Key, acting, routes, via_of
+from costguard.api.route import CHECKED, NOT_FOUND, WRITTEN, Client, Key, acting, problem, routes, via_of
 from costguard.api.vm_parts import GceId, Project
 from costguard.ledger import fleet_rows
 from costguard.model.access import Permission, Principal
@@ -22,9 +22,9 @@ from costguard.model.instance import InstanceKey
 from costguard.model.reminder import RequestKind
 from costguard.reminders import request_rows
 from costguard.reminders.request_rows import StoredRequest
-from costguard.reminders.requests import ask
+from costguard.reminders.requests import RequestWish, ask
 from costguard.web.permissions import Asker
-from costguard.web.problems import NOT_FOUND, ProblemError, problem
+from costguard.web.problems import ProblemError
 
 router = routes("instances")
 acting_router = routes("instances", Permission.INSTANCES)
@@ -221,15 +221,17 @@ def _ask(
         deps.rules,
         asker,
         vm,
-        kind,
-        hours=body.hours if isinstance(body, KeepBody) else None,
-        reason=body.reason,
-        idempotency_key=key,
+        RequestWish(
+            kind,
+            hours=body.hours if isinstance(body, KeepBody) else None,
+            reason=body.reason,
+            idempotency_key=key,
+            by=body.by or "",
+            started_at=body.started_at,
+            due_at=body.due_at,
+        ),
         via=via_of(client),
         wake=deps.wake,
-        by=body.by or "",
-        started_at=body.started_at,
-        due_at=body.due_at,
     )
     if not receipt.is_new:
         response.status_code = HTTPStatus.OK

@@ -15,11 +15,30 @@ from costguard.access.roles import Actor, actor
 from costguard.errors import Forbidden, Invalid
 from costguard.model.access import Permission, Principal
 from costguard.web.permissions import needs
-from costguard.web.problems import RESPONSES, ProblemError, problem
+from costguard.web.problems import MEDIA_TYPE, Problem, ProblemError
 from costguard.web.sharing import is_known
 
 # What changes as time passes: a response in which nothing else is new has not changed.
 _TICKS = re.compile(rb'^\{"as_of":"[^"]*",(?:"age_seconds":(?:\d+|null),)?')
+
+
+def problem(text: str) -> dict[str, Any]:
+    """An error answer, as OpenAPI describes it."""
+    return {
+        "description": text,
+        "content": {MEDIA_TYPE: {"schema": {"$ref": f"#/components/schemas/{Problem.__name__}"}}},
+    }
+
+
+RESPONSES: dict[int | str, dict[str, Any]] = {
+    401: problem("Nobody is signed in, or the token is unknown, revoked or expired."),
+    403: problem("The caller lacks the permission."),
+    422: problem("A parameter, or a part of the body, is wrong."),
+    429: problem("This token or session sends too many requests; Retry-After says how long to wait."),
+    500: problem("Costguard failed; its log has the details."),
+    503: problem("The database did not answer."),
+}
+NOT_FOUND: dict[int | str, dict[str, Any]] = {404: problem("The resource does not exist.")}
 
 
 def routes(tag: str, permission: Permission | None = Permission.READ) -> APIRouter:

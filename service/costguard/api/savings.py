@@ -23,7 +23,7 @@ router = routes("spend")
 
 
 class SpotSavingsOut(Out):
-    cost: Usd = Field(description="The bill for Spot VMs and their GPUs, without disks.")
+    cost: Usd = Field(description="The bill for what is bought as Spot, GPUs included, without disks.")
     on_demand: Usd = Field(description="The cost of the same use on demand.")
     saved: Usd
     percent: int = Field(description="The saving in percent of the on-demand price, rounded down.")
@@ -52,7 +52,7 @@ class KeepOut(Out):
     until: Moment = read_from("keep.until")
     reason: str = read_from("keep.reason")
     cost: Amount = Field(
-        description="The cost from when it would have been due until the keep expired, the VM ended, or now."
+        description="The cost from when it would have been due until the keep expired, it ended, or now."
     )
 
 

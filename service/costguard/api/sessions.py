@@ -13,10 +13,9 @@ from costguard.access.sessions import Session
 from costguard.api import cursors
 from costguard.api.deps import Deps, Given
 from costguard.api.fields import Address, Moment, Out, Query, Text, one_of
-from costguard.api.route import routes
+from costguard.api.route import NOT_FOUND, routes
 from costguard.model.access import Permission, Principal, Role, Via
 from costguard.web.permissions import Asker
-from costguard.web.problems import NOT_FOUND
 
 router = routes("sessions", Permission.TOKENS)
 

@@ -10,6 +10,7 @@ from fastapi import Path, Request, Response
 from fastapi import Query as Parameter
 from pydantic import BeforeValidator, Field
 
+from costguard import csv_files
 from costguard.access.teams import team_of
 from costguard.api.deps import Given
 from costguard.api.fields import (
@@ -41,7 +42,6 @@ from costguard.spend.label_spend import spend_by_label
 from costguard.spend.spend_rows import Amounts, Grouping
 from costguard.spend.unpriced.gaps import gaps
 from costguard.spend.vm_spend import VmSpend, spend_by_vm
-from costguard.web import csv_files
 
 router = routes("spend")
 

@@ -37,7 +37,7 @@ from costguard.api.job.sweep_schemas import (
     SweepResultOut,
     SweepsResponse,
 )
-from costguard.api.route import CHECKED, WRITTEN, Client, Key, acting, routes, via_of
+from costguard.api.route import CHECKED, NOT_FOUND, WRITTEN, Client, Key, acting, problem, routes, via_of
 from costguard.errors import Missing
 from costguard.ledger.accrual import accrual_at
 from costguard.model.access import Permission
@@ -49,7 +49,6 @@ from costguard.sweeps.quote import SweepQuote
 from costguard.sweeps.submit import available_sweeps
 from costguard.sweeps.sweep_rows import SweepFilters
 from costguard.web.permissions import Asker
-from costguard.web.problems import NOT_FOUND, problem
 from costguard.web.questions import WhileWanted
 
 router = routes("sweeps")

@@ -15,10 +15,9 @@ from costguard.access.tokens import LONGEST_NAME, NewToken, TokenService
 from costguard.api import cursors
 from costguard.api.deps import Given
 from costguard.api.fields import Address, Body, Moment, Out, Query, Text, one_of, read_from
-from costguard.api.route import CHECKED, WRITTEN, Key, routes
+from costguard.api.route import CHECKED, NOT_FOUND, WRITTEN, Key, problem, routes
 from costguard.model.access import Permission, Role, Via
 from costguard.web.permissions import Asker
-from costguard.web.problems import NOT_FOUND, problem
 
 router = routes("tokens", Permission.TOKENS)
 admin_router = routes("tokens", Permission.ADMIN)

@@ -29,7 +29,7 @@ from costguard.model.words import count_text
 
 _EXAMPLES = """Examples:
 
-  costguard bill                               this month, day by day, and the worst VMs
+  costguard bill                               this month, day by day, and what differs most
 
   costguard bill --last 30d --project lab      one project
 
@@ -53,7 +53,7 @@ def bill(
     url: Url = DEFAULT_URL,
     as_json: AsJson = False,
 ) -> None:
-    """Compare the ledger with Google's bill, a line for each UTC day, and list the VMs that differ most."""
+    """Compare the ledger with Google's bill, a line for each UTC day, and list the resources that differ most."""
     if context.invoked_subcommand is not None:
         return
     server = ServerClient(url)
@@ -138,7 +138,7 @@ _DAYS = (
     Column("", _state),
 )
 _SAVINGS = (
-    Column("VM", "name"),
+    Column("Resource", "name"),
     Column("Owner", lambda row: row["owner"] or "unclaimed", spare=1),
     _amount("At list", "list_price"),
     _amount("Sustained use", "sustained"),

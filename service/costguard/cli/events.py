@@ -29,7 +29,7 @@ from costguard.cli.tables import Answer, Column, nothing_fits, render, show_page
 _COLUMNS = (
     Column("When (UTC)", lambda event: when(event["occurred_at"])),
     Column("Event", "kind", spare=1),
-    Column("VM", lambda event: " / ".join(part for part in (event["project"], event["name"]) if part), spare=3),
+    Column("Resource", lambda event: " / ".join(part for part in (event["project"], event["name"]) if part), spare=3),
     Column("What", "text", prose=True),
     Column("Who", "actor", spare=2),
 )
@@ -50,14 +50,18 @@ def events(
         str | None, typer.Option("--who", metavar="NAME", help="A part of the actor's name, such as ana@.")
     ] = None,
     words: Annotated[
-        str | None, typer.Option("--words", metavar="WORDS", help="A part of the text, or of the VM's name.")
+        str | None, typer.Option("--words", metavar="WORDS", help="A part of the text, or of the resource's name.")
     ] = None,
     job: OneJob = None,
     project: OneProject = None,
     vm: Annotated[
         str | None,
         typer.Option(
-            "--vm", "--id", metavar="VM", help="Only this VM, by its name or numeric id.", autocompletion=complete_vms
+            "--vm",
+            "--id",
+            metavar="VM",
+            help="Only this VM or other resource, by its name or id.",
+            autocompletion=complete_vms,
         ),
     ] = None,
     limit: Limit = 50,

@@ -62,11 +62,20 @@ class PassReport:
         return tuple(one for one in self.recorded if one.error)
 
 
-class Reconciler:
-    """Runs passes over the watched projects. One pass at a time; the caller sees to that.
+@dataclass(frozen=True, slots=True)
+class PassActs:
+    """The parts of a pass that act on what was decided; without an executor nothing does.
 
     `name` is called at every pass with those whose Slack accounts decisions may soon rest on, by their addresses.
     """
+
+    name: Callable[[Collection[str]], None] | None = None
+    executor: PlanExecutor | None = None
+    listening: Listening | None = None
+
+
+class Reconciler:
+    """Runs passes over the watched projects. One pass at a time; the caller sees to that."""
 
     def __init__(
         self,
@@ -77,9 +86,7 @@ class Reconciler:
         rules: Rules,
         belonging: Belonging,
         pace: LookPace = _USUAL_PACE,
-        name: Callable[[Collection[str]], None] | None = None,
-        executor: PlanExecutor | None = None,
-        listening: Listening | None = None,
+        acts: PassActs = PassActs(),
     ) -> None:
         self._database = database
         self._cloud = cloud
@@ -88,9 +95,9 @@ class Reconciler:
         self._rules = rules
         self._belonging = belonging
         self._looker = Looker(database, cloud, clock, belonging, pace)
-        self._name = name
-        self._executor = executor
-        self._listening = listening or Listening(clock)
+        self._name = acts.name
+        self._executor = acts.executor
+        self._listening = acts.listening or Listening(clock)
         self._turns, self._fresh_for = pace.turns, pace.fresh_for
         self._checked_at: datetime | None = None
         self._has_asked = False  # in this process: the first pass asks every project, also those that refuse

@@ -21,7 +21,7 @@ from costguard.daemon.listings import RHYTHM
 from costguard.daemon.looker import LookPace
 from costguard.daemon.marking import Marking
 from costguard.daemon.meters import WatchMeters
-from costguard.daemon.reconcile import Reconciler
+from costguard.daemon.reconcile import PassActs, Reconciler
 from costguard.daemon.shard_keeper import TAKEOVER
 from costguard.db.lease import Lease, elapsed_s
 from costguard.db.transaction import Database
@@ -195,9 +195,8 @@ def built(
     beats = signs(settings, database, clock, speed, meters)
     executor = _executor(rules, database, cloud, clock, monotonic, listening)
     enqueue = parts.lookups.enqueue if parts is not None else None
-    reconciler = Reconciler(
-        database, cloud, clock, watched, rules, belonging, _pace(settings, speed), enqueue, executor, listening
-    )
+    acts, pace = PassActs(enqueue, executor, listening), _pace(settings, speed)
+    reconciler = Reconciler(database, cloud, clock, watched, rules, belonging, pace, acts)
     notify = parts.notifications.intend if parts is not None else None
     work = jobs(settings, database, cloud, stored, clock, monotonic, listening, notify)
     budgets = BudgetWatch(database, clock, rules.budgets, teams=rules.teams)

@@ -16,7 +16,7 @@ from costguard.jobs.act.attempts.vm_request import VmMaker
 from costguard.jobs.act.attempts.vm_tools import vm_tools
 from costguard.jobs.act.limits.admission import Admission, LaunchBounds
 from costguard.jobs.act.planning import Planning
-from costguard.jobs.act.turn import JobsTurn
+from costguard.jobs.act.turn import JobsTurn, TurnRules, TurnServices
 from costguard.jobs.reports.agent_events import KEY_NAME, AgentTokens
 from costguard.jobs.reports.checkpoints.checkpoint_watch import CheckpointWatch
 from costguard.jobs.reports.listening import Listening
@@ -67,14 +67,8 @@ def jobs(
     turn = JobsTurn(
         database,
         clock,
-        cloud.launcher,
-        maker,
-        checkpoints,
-        rules.jobs.terms,
-        cloud.shape,
-        holds,
-        restoring.begin,
-        bounds=LaunchBounds(common_ceilings, Admission(rules.fleet_limits, rules.teams)),
+        TurnServices(cloud.launcher, maker, checkpoints, cloud.shape, restoring.begin),
+        TurnRules(rules.jobs.terms, holds, LaunchBounds(common_ceilings, Admission(rules.fleet_limits, rules.teams))),
         planning=Planning(
             Planner(explains=True, waiting_saves=rules.jobs.terms.waiting_saves / 100),
             advice=ZoneAdvice(cloud.preemption_rate),

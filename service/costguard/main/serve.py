@@ -29,6 +29,7 @@ from costguard.main.feed import late_answers
 from costguard.main.guard import Guard, belonging_of, opened
 from costguard.main.history import history_of
 from costguard.main.slack_intake import SlackIntake, build_slack_intake
+from costguard.memory import give_back
 from costguard.model.ports import Clock
 from costguard.processes.guard_service import GuardService, ServiceParts
 from costguard.processes.setup_check import SetupCheck
@@ -39,7 +40,6 @@ from costguard.settings import Settings
 from costguard.settings.environment import of_serving
 from costguard.spend.history.closed_days import History
 from costguard.stages.expiry import StageExpiry
-from costguard.web.memory import give_back
 
 log = structlog.get_logger(__name__)
 

@@ -35,9 +35,8 @@ from costguard.spend.loose.things import LooseThings
 from costguard.web.handover import Giving, Taking
 from costguard.web.limits import TokenBucket
 from costguard.web.meters import Meters
-from costguard.web.proxies import TrustedProxies
 from costguard.web.rendering import Sharing
-from costguard.web.server import Server, is_loopback
+from costguard.web.server import Server
 from costguard.webhooks.delivery import states
 
 
@@ -57,15 +56,8 @@ def server_of(begin: Begin, settings: Settings, watcher: Watcher, share: Giving 
     `share` says which connections are its own, where others serve the rest.
     """
     with application(begin, settings, watcher, lambda: server.should_exit) as (app, deps):
-        listen = settings.server
-        proxied = TrustedProxies(app, listen.trusted_proxies, listen.proxy_header)
-        server = Server(
-            proxied,
-            is_shared=lambda address: is_loopback(address) or proxied.is_proxy(address),
-            share=share,
-            alive=_Signs(watcher, deps.meters).give,
-            forget=forget,
-        )
+        signs = _Signs(watcher, deps.meters)
+        server = Server(app, settings.server.trusted_proxies, share=share, alive=signs.give, forget=forget)
         yield server
 
 

@@ -11,16 +11,16 @@ from datetime import UTC, date, datetime, time, timedelta
 from fastapi import Request
 from starlette.responses import HTMLResponse, StreamingResponse
 
-from costguard.events import search
+from costguard.events import csv_events, search
 from costguard.events.audit_log import StoredEvent
 from costguard.events.search import EventFilters, Found
 from costguard.ledger import projects
+from costguard.model.instance import InstanceKey, is_id
 from costguard.pages import query
 from costguard.pages.folding import folded
 from costguard.pages.page import HEADERS, Given, Source, page_router
 from costguard.pages.query import BadAddress
 from costguard.pages.show import link
-from costguard.web import csv_files
 
 _PAGE_SIZE = 100
 _CHUNK = 1000  # events of a file that are read at once
@@ -106,7 +106,14 @@ class AuditLogPage:
 @router.get("/events")
 def show_audit_log(request: Request, pages: Given) -> HTMLResponse:
     wanted = audit_log_query(request.query_params)
-    return pages.render(request, "audit_log.html", query=wanted, log=_gathered(pages.source, wanted))
+    log, kind = _gathered(pages.source, wanted), _kind(wanted.vm)
+    return pages.render(request, "audit_log.html", query=wanted, log=log, one_kind=kind)
+
+
+def _kind(gce_id: str) -> str:
+    """Returns the kind's word of what has this id, capitalised: `VM`, `Custom job`; `Resource` where it is no id."""
+    word = InstanceKey("", gce_id).kind.in_words if is_id(gce_id) else "resource"
+    return word[0].upper() + word[1:]
 
 
 @router.get("/events.csv", response_class=StreamingResponse)
@@ -146,9 +153,9 @@ def _gathered(source: Source, wanted: AuditLogQuery) -> AuditLogPage:
 
 def _csv(source: Source, wanted: AuditLogQuery) -> Iterator[str]:
     """All events that pass the filters, the newest first, in pieces; formulas are made harmless."""
-    yield csv_files.event_head()
+    yield csv_events.event_head()
     for page in _all(source, wanted):
-        yield csv_files.event_lines(page.events)
+        yield csv_events.event_lines(page.events)
 
 
 def _json(source: Source, wanted: AuditLogQuery) -> Iterator[str]:
@@ -156,7 +163,7 @@ def _json(source: Source, wanted: AuditLogQuery) -> Iterator[str]:
     before = "["
     for page in _all(source, wanted):
         for stored in page.events:
-            cells = dict(zip(csv_files.EVENT_COLUMNS, csv_files.event_cells(stored), strict=True))
+            cells = dict(zip(csv_events.EVENT_COLUMNS, csv_events.event_cells(stored), strict=True))
             yield f"{before}\n{json.dumps({**cells, 'data': stored.event.data}, ensure_ascii=False)}"
             before = ","
     yield "[]\n" if before == "[" else "\n]\n"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
@@ -10,6 +11,7 @@ from starlette.responses import HTMLResponse
 
 from costguard.jobs.listing.tips import tips_of_quarter
 from costguard.ledger.accrual import accrual_at
+from costguard.model.instance import InstanceKey, noun_of
 from costguard.pages.goodput import GoodputTables, goodput_tables
 from costguard.pages.page import Given, Pages, page_router
 from costguard.pages.query import BadAddress
@@ -64,8 +66,16 @@ def show_savings(request: Request, pages: Given) -> HTMLResponse:
         is_shadow=source.rules.is_shadow,
         methods=_METHODS,
         listed=LISTED,
+        stopped=_heading([one.stop.key for one in saved.stops] + [shadow.stop.key for shadow in saved.shadows]),
+        kept=_heading(kept.keep.key for kept in saved.keeps),
         tips=tips_of(request, pages),
     )
+
+
+def _heading(keys: Iterable[InstanceKey]) -> str:
+    """Heads a column with these: `VM`, `Custom job`, or `Resource` where they are of several kinds."""
+    noun = noun_of(key.kind for key in keys)
+    return noun[0].upper() + noun[1:]
 
 
 def tips_of(request: Request, pages: Pages) -> TipsOfQuarter:

@@ -33,7 +33,7 @@ from costguard.pages.rows import Row, rows_of, with_offers
 from costguard.pages.show import vm_link
 from costguard.reminders import gather
 from costguard.reminders.not_stopped import StopDiagnosis
-from costguard.reminders.requests import RequestReceipt, ask
+from costguard.reminders.requests import RequestReceipt, RequestWish, ask
 from costguard.reminders.watched import Decision
 from costguard.spend import fleet
 from costguard.web.memo import memo_of
@@ -245,14 +245,16 @@ def answer(source: Source, me: Principal, key: InstanceKey, action: str, form: M
         source.rules,
         me,
         key,
-        wanted,
-        hours=_hours(form) if wanted is RequestKind.KEEP else None,
-        reason=form.get("reason", ""),
-        idempotency_key=form.get("key") or None,
+        RequestWish(
+            wanted,
+            hours=_hours(form) if wanted is RequestKind.KEEP else None,
+            reason=form.get("reason", ""),
+            idempotency_key=form.get("key") or None,
+            started_at=_moment(form, "started_at"),
+            due_at=_moment(form, "due_at"),
+        ),
         via="page",
         wake=source.wake,
-        started_at=_moment(form, "started_at"),
-        due_at=_moment(form, "due_at"),
     )
 
 

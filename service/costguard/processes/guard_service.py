@@ -12,12 +12,12 @@ from typing import Protocol
 from costguard.daemon.schedule import Daemon
 from costguard.daemon.shutdown import Shutdown, ended_by_signals
 from costguard.errors import CostguardError
+from costguard.memory import few_arenas
 from costguard.processes.loose import LooseTurns
 from costguard.processes.setup_check import SetupCheck
 from costguard.processes.supervisor import Supervisor
 from costguard.processes.web_process import WebProcesses
 from costguard.processes.wire import Asked, Begin, Family, State
-from costguard.web.memory import few_arenas
 
 _FIRST_ANSWER_S = 5.0  # how long the first pass waits for it: they would keep each other waiting
 _FINISHING_S = 5.5  # for what is being written

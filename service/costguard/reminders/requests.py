@@ -52,30 +52,37 @@ class RequestReceipt:
         return f"Asked {_WISH[self.stored.request.kind].format(name=self.name)}; the next pass carries it out."
 
 
+@dataclass(frozen=True, slots=True)
+class RequestWish:
+    """The wish of a requester. Without hours a keep lasts until tomorrow morning.
+
+    `by` names a person for whom an admin acts. `started_at` and `due_at` are what the requester saw: where they have
+    changed, this or the pass refuses. A wish that comes again with its `idempotency_key` is the same one.
+    """
+
+    kind: RequestKind
+    hours: int | None = None
+    reason: str = ""
+    idempotency_key: str | None = None
+    by: str = ""
+    started_at: datetime | None = None
+    due_at: datetime | None = None
+
+
 def ask(
     database: Database,
     clock: Clock,
     rules: Rules,
     principal: Principal,
     key: InstanceKey,
-    kind: RequestKind,
+    wish: RequestWish,
     *,
-    hours: int | None = None,
-    reason: str = "",
-    idempotency_key: str | None = None,
     via: str = "page",
     wake: Callable[[], None],
-    by: str = "",
-    started_at: datetime | None = None,
-    due_at: datetime | None = None,
 ) -> RequestReceipt:
-    """Stores a request exactly as a click in Slack does; raises Missing, Forbidden, Conflict or Invalid.
-
-    `by` names a person for whom an admin acts. `started_at` and `due_at` are what the requester saw: where they have
-    changed, this or the pass refuses. Without hours a keep lasts until tomorrow morning.
-    """
-    actor = roles.actor(principal, by)
-    _check(kind, hours, reason, idempotency_key or "")
+    """Stores a request exactly as a click in Slack does; raises Missing, Forbidden, Conflict or Invalid."""
+    actor = roles.actor(principal, wish.by)
+    _check(wish.kind, wish.hours, wish.reason, wish.idempotency_key or "")
     now = clock.now()
     with database.write() as connection:
         instance_id = fleet_rows.instance_id(connection, key)
@@ -86,23 +93,23 @@ def ask(
             )
         row = next(iter(watched_rows.read(connection, [instance_id])), None)
         new = Request(
-            key=_key(via, actor, idempotency_key or f"{kind.value}/{instance_id}/{now.isoformat()}"),
-            kind=kind,
+            key=_key(via, actor, wish.idempotency_key or f"{wish.kind.value}/{instance_id}/{now.isoformat()}"),
+            kind=wish.kind,
             subject=subject_of(row) if row is not None else Subject(SubjectKind.REST, instance_id, 0),
             by=actor.address,
             user_id="",
             via=via,
             at=now,
-            hours=hours,
-            reason=storable(reason.strip()),
-            due_at=due_at,
+            hours=wish.hours,
+            reason=storable(wish.reason.strip()),
+            due_at=wish.due_at,
             authority=actor.authority,
         )
         name = row.name if row is not None else fleet_rows.known(connection, [instance_id])[0].name
         repeated = request_rows.of_key(connection, new.key)
         if repeated is not None:
             return RequestReceipt(_same(repeated, new), False, name)
-        refused = _refused(connection, rules, new, actor, row, name, started_at)
+        refused = _refused(connection, rules, new, actor, row, name, wish.started_at)
         store(connection, new, row, name, None if refused is None else refused.message)
         stored = request_rows.of_key(connection, new.key)
     if refused is not None:

@@ -74,7 +74,6 @@ class ServerSection(Section):
     workers: Annotated[int, Field(ge=1, le=32)] = 1  # that serve pages and the API; another one takes agents' reports
     requests_per_minute: Annotated[int, Field(ge=12, le=1_000_000)] = 600  # of one token or session
     trusted_proxies: Annotated[tuple[Annotated[str, AfterValidator(network)], ...], Listed] = ()
-    proxy_header: Literal["x-forwarded", "forwarded"] = "x-forwarded"
 
     @property
     def host(self) -> str:

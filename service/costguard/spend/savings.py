@@ -14,16 +14,16 @@ from costguard.model.money import ZERO, Money, Priced
 MOST = timedelta(hours=24)  # nobody knows when it would have been noticed
 
 STOP_METHOD = (
-    "An estimate: the VM's hourly rate when it was stopped, times the time until it ran again, until now, or 24 hours, "
+    "An estimate: the hourly rate of what was stopped, times the time until it ran again, until now, or 24 hours, "
     "whichever is shortest. How long it would have run on unnoticed is not known."
 )
 SHADOW_METHOD = (
-    "From the ledger: what the VM cost from the moment at which it would have been stopped until it ended, or "
+    "From the ledger: the cost from the moment at which something would have been stopped until it ended, or "
     "until now. The first 24 hours count as saved, as for a stop."
 )
 KEEP_METHOD = (
-    "From the ledger: what the VM cost from the moment it was kept, or was due if that was later, until the keep "
-    "expired, the VM ended, or now."
+    "From the ledger: the cost of what was kept, from that moment or when it was due, if that was later, until the "
+    "keep expired, it ended, or now."
 )
 
 

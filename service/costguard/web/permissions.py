@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 from fastapi import Depends, Request
 
+from costguard.access.roles import permission_refused
 from costguard.model.access import Permission, Principal
 from costguard.web.problems import ProblemError
 
@@ -39,7 +40,7 @@ class Needs:
     async def __call__(self, request: Request) -> None:
         principal = _principal(request)
         if not principal.may(self.permission):
-            raise ProblemError(HTTPStatus.FORBIDDEN, _refusal(principal, self.permission), _what_next(principal))
+            raise permission_refused(principal, self.permission)
         await proven(request)
 
 
@@ -64,21 +65,3 @@ async def proven(request: Request) -> None:
             "It is not certain that a page of Costguard's sent this, so nothing was changed.",
             "Load the page again, and repeat it there. Programs use a token.",
         )
-
-
-def _refusal(principal: Principal, permission: Permission) -> str:
-    who = principal.address or "This token"
-    if principal.token_id:
-        who = f"The token {principal.token_id} of {principal.address}"
-    role = "has no role here" if not principal.permissions else f"is {_article(principal.role.value)}"
-    return f"{who} {role}, and this needs the permission {permission.value}."
-
-
-def _article(role: str) -> str:
-    return f"{'an' if role[0] in 'ao' else 'a'} {role}"
-
-
-def _what_next(principal: Principal) -> str:
-    if principal.token_id:
-        return "Make a token with it: `costguard token create --permission`, as a person whose role has it."
-    return "Ask an admin: roles are given by address or domain under [access] in the settings file."

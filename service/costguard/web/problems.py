@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
-from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -82,7 +81,7 @@ class Problem(BaseModel):
 
 
 class ProblemError(Exception):
-    """A problem that a route found in what it was asked. `kind` is one of KINDS; "" where the status says it all."""
+    """A problem that a route found in a request. `kind` is one of errors.KINDS; "" where the status says it all."""
 
     def __init__(
         self, status: HTTPStatus, detail: str, what_next: str, errors: Sequence[FieldError] = (), kind: str = ""
@@ -92,61 +91,12 @@ class ProblemError(Exception):
         self.kind = kind
 
 
-KINDS: Mapping[str, str] = {
-    "job-refused": "The job cannot be taken in as it was asked for; `errors` names every part of the body.",
-    "job-over": "The job has ended already.",
-    "no-code": "The archive of code is not there, or so old that it has to be uploaded again.",
-    "no-code-place": "The server's settings name no place for code.",
-    "sweep-refused": "The sweep cannot be taken in, or resumed, as it was asked for; `errors` names every part.",
-    "schedule-refused": "The schedule cannot be created as it was asked for; `errors` names every part.",
-    "schedule-over": "The schedule has ended for good.",
-    "run-open": "An earlier run of the schedule is not over, and its runs do not overlap.",
-    "too-many-schedules": "Its owner has as many schedules as one may have.",
-    "sweep-over": "The sweep has ended already.",
-    "sweep-open": "The sweep is still being cancelled.",
-    "nothing-to-resume": "No member of the sweep failed or was left over, or those that were named did not fail.",
-    "stage-in-use": "Open jobs use the staged copy of the data.",
-    "no-disk": "No disk of the job is kept that could be deleted.",
-    "kept-by-another": "A managed instance group or a service of Google keeps this, so it is never stopped.",
-    "key-taken": "This Idempotency-Key came with something else before.",
-    "name-refused": "It is not known, or not allowed, in whose name this was asked.",
-    "vm-not-as-seen": "It, or its run, is not as the caller saw it: there is nothing left to do.",
-    "not-yours": "The caller may not do this to this VM or resource, job, sweep or schedule.",
-    "token-refused": "The token cannot be made as it was asked for.",
-    "too-many-streams": "This token or session has as many streams open as one may.",
-}
-
-
-def problem(text: str) -> dict[str, Any]:
-    """An error answer, as OpenAPI describes it."""
-    return {"description": text, "content": {MEDIA_TYPE: {"schema": {"$ref": f"#/components/schemas/{_NAME}"}}}}
-
-
-_NAME = Problem.__name__
-
-
 _NEXT = {
     HTTPStatus.BAD_REQUEST: "Send the body as JSON, in UTF-8.",
     HTTPStatus.NOT_FOUND: "GET /openapi.json lists the paths there are.",
     HTTPStatus.REQUEST_ENTITY_TOO_LARGE: "Send less at once.",
     HTTPStatus.METHOD_NOT_ALLOWED: "Use a method that `Allow` names; GET /openapi.json describes each path.",
 }
-
-RESPONSES: dict[int | str, dict[str, Any]] = {
-    401: problem("Nobody is signed in, or the token is unknown, revoked or expired."),
-    403: problem("The caller lacks the permission."),
-    422: problem("A parameter, or a part of the body, is wrong."),
-    429: problem("This token or session sends too many requests; Retry-After says how long to wait."),
-    500: problem("Costguard failed; its log has the details."),
-    503: problem("The database did not answer."),
-}
-NOT_FOUND: dict[int | str, dict[str, Any]] = {404: problem("The resource does not exist.")}
-
-
-def components() -> dict[str, Any]:
-    """The schemas that `problem` refers to."""
-    schema = Problem.model_json_schema(ref_template="#/components/schemas/{model}")
-    return {**schema.pop("$defs"), _NAME: schema}
 
 
 def response(

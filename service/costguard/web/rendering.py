@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter, OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable, Hashable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import NamedTuple, TypeAlias
@@ -34,87 +34,57 @@ class QueueFull(Exception):
     """The caller waited too long for its turn, or the queue is full."""
 
 
+@dataclass(slots=True)
+class _Person:
+    turns: asyncio.Semaphore
+    count: int = 0  # of requests that wait or run
+    waiting: int = 0
+
+
 class FairQueue:
     """`at_once` at a time, `at_once_each` of one person; others wait, each in their order, and people take turns.
 
-    Used by the event loop's thread alone.
+    No person has more in the common line than they may run at once; their others wait in a line of their own.
     """
 
     def __init__(
         self, at_once: int, patience: float, most: int = 400, most_each: int = 40, at_once_each: int | None = None
     ) -> None:
-        self._free, self.patience, self._most, self._most_each = at_once, patience, most, most_each
-        self._at_once_each = at_once_each or at_once
-        self._running: Counter[str] = Counter()
-        self._waiting: OrderedDict[str, deque[asyncio.Future[None]]] = OrderedDict()
-        self._count = 0
-
-    @property
-    def waiting(self) -> int:
-        return self._count
+        self.patience, self._most, self._most_each = patience, most, most_each
+        self._turns, self._at_once_each = asyncio.Semaphore(at_once), at_once_each or at_once
+        self._people: dict[str, _Person] = {}
+        self.waiting = 0
 
     @asynccontextmanager
     async def turn(self, who: str) -> AsyncIterator[None]:
         """Raises QueueFull."""
-        if self._free and self._running[who] < self._at_once_each:  # nobody who waits may begin: each has all of theirs
-            self._begin(who)
-        else:
-            await self._wait(who)
-        try:
-            yield
-        finally:
-            self._end(who)
-
-    async def _wait(self, who: str) -> None:
-        line = self._waiting.get(who, deque())
-        if self._count >= self._most or len(line) >= self._most_each:
+        person = self._people.setdefault(who, _Person(asyncio.Semaphore(self._at_once_each)))
+        if self.waiting >= self._most or person.waiting >= self._most_each:
             raise QueueFull
-        self._waiting[who] = line
-        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        line.append(turn)
-        self._count += 1
+        person.count += 1
         try:
-            async with asyncio.timeout(self.patience):
-                await turn
-        except BaseException as error:
-            if turn.done() and not turn.cancelled():
-                self._end(who)  # it came at the very moment
-            else:
-                self._forget(who, turn)
-            if isinstance(error, TimeoutError):
+            async with self._waited_for(person):
+                yield
+        finally:
+            person.count -= 1
+            if not person.count:
+                del self._people[who]
+
+    @asynccontextmanager
+    async def _waited_for(self, person: _Person) -> AsyncIterator[None]:
+        async with AsyncExitStack() as held:
+            self.waiting += 1
+            person.waiting += 1
+            try:
+                async with asyncio.timeout(self.patience):
+                    await held.enter_async_context(person.turns)
+                    await held.enter_async_context(self._turns)
+            except TimeoutError:
                 raise QueueFull from None
-            raise
-
-    def _begin(self, who: str) -> None:
-        self._free -= 1
-        self._running[who] += 1
-
-    def _end(self, who: str) -> None:
-        """Frees its place, which goes to the next who may begin."""
-        self._free += 1
-        self._running[who] -= 1
-        self._running += Counter()  # people at zero go
-        while self._free and (next_one := next(filter(self._may_begin, self._waiting), None)) is not None:
-            line = self._waiting.pop(next_one)
-            turn = line.popleft()
-            self._count -= 1
-            if line:
-                self._waiting[next_one] = line  # behind all others
-            if not turn.done():
-                self._begin(next_one)
-                turn.set_result(None)
-
-    def _may_begin(self, who: str) -> bool:
-        return self._running[who] < self._at_once_each
-
-    def _forget(self, who: str, turn: asyncio.Future[None]) -> None:
-        line = self._waiting.get(who)
-        if line is None or turn not in line:
-            return
-        line.remove(turn)
-        self._count -= 1
-        if not line:
-            del self._waiting[who]
+            finally:
+                self.waiting -= 1
+                person.waiting -= 1
+            yield
 
 
 class RouteTemplate(NamedTuple):

@@ -8,18 +8,18 @@ import logging
 import socket
 import sys
 from collections.abc import Callable, MutableMapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from ipaddress import ip_address
+from ipaddress import IPv4Network, ip_network
 from typing import Any
 
 import uvicorn
 from anyio.to_thread import current_default_thread_limiter
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from costguard.web import memory
-from costguard.web.connections import ConnectionLimits, Connections, SparseLog, SparseWarnings, most_connections
+from costguard import memory
+from costguard.sparse_log import SparseLog, SparseWarnings
+from costguard.web.connections import ConnectionLimits, Connections, most_connections
 from costguard.web.handover import Giving, Taking
 from costguard.web.http1 import HttpConnection, Unambiguous
 
@@ -34,32 +34,25 @@ _THREADS = 24  # for all that waits for a database or others; pages take two of 
 _SWITCH_S = 0.001
 
 
-def is_loopback(address: str) -> bool:
-    """Requests of all people come from there through a proxy on this host."""
-    with suppress(ValueError):
-        return ip_address(address.partition("%")[0]).is_loopback
-    return False
-
-
 class Server:
     """Answers at the sockets that `run` is given, and on the connections that `share` takes.
 
-    `is_shared`: many people come from this address, as a proxy's. `alive` is called often while requests are answered,
-    and `forget` once after each time of many requests, before memory is given back.
+    `proxies` are the networks whose word about a client's address and scheme is believed. `alive` is called often while
+    requests are answered, and `forget` once after each time of many requests, before memory is given back.
     """
 
     def __init__(
         self,
         app: ASGIApp,
+        proxies: Sequence[str] = (),
         limits: ConnectionLimits | None = None,
-        is_shared: Callable[[str], bool] = is_loopback,
         share: Giving | Taking | None = None,
         alive: Callable[[], object] = lambda: None,
         forget: Callable[[], object] = lambda: None,
     ) -> None:
         self._share, self._alive, self._forget = share, alive, forget
         self._sparse = SparseLog()
-        self.open = Connections(limits or replace(ConnectionLimits(), most=most_connections()), is_shared, self._sparse)
+        self.open = Connections(limits or replace(ConnectionLimits(), most=most_connections()), self._sparse)
         logging.getLogger("uvicorn.error").filters[:] = [SparseWarnings(self._sparse)]
         self._connection = partial(HttpConnection, connections=self.open)
         if isinstance(share, Giving):
@@ -71,7 +64,8 @@ class Server:
             _WhileServed(Unambiguous(app), self._upkeep),
             http=self._connection,  # type: ignore[arg-type]  # a class's call
             ws="none",
-            proxy_headers=False,  # web/proxies.py believes those that the settings name
+            proxy_headers=bool(proxies),
+            forwarded_allow_ips=[*proxies, *map(_mapped, proxies)],
             server_header=False,
             log_config=None,
             access_log=False,
@@ -149,6 +143,12 @@ class Server:
             self._sparse.warn("connections_not_accepted", error=error.strerror)
         elif self._sparse.is_due(str(context.get("message"))):
             loop.default_exception_handler(context)
+
+
+def _mapped(network: str) -> str:
+    """The network as its addresses look where one socket takes IPv4 and IPv6 (RFC 4291, section 2.5.5.2)."""
+    parsed = ip_network(network)
+    return f"::ffff:{parsed.network_address}/{96 + parsed.prefixlen}" if isinstance(parsed, IPv4Network) else network
 
 
 class _WhileServed:

@@ -1921,7 +1921,7 @@ class KeepOut(TypedDict):
     at: str
     by: str
     cost: Amount
-    """The cost from when it would have been due until the keep expired, the VM ended, or now."""
+    """The cost from when it would have been due until the keep expired, it ended, or now."""
     gce_id: str
     name: str
     owner: str
@@ -3877,7 +3877,7 @@ class SpentVmOut(TypedDict):
 
 class SpotSavingsOut(TypedDict):
     cost: str
-    """The bill for Spot VMs and their GPUs, without disks."""
+    """The bill for what is bought as Spot, GPUs included, without disks."""
     lost_to_preemptions: str
     """The cost of work that had to be repeated. It is not subtracted."""
     method: str
@@ -4590,7 +4590,7 @@ class WorstVmOut(TypedDict):
     difference: str
     """Exact decimal dollars, to the nano-dollar."""
     gce_id: str
-    """Google's numeric id; empty: a disk of no VM in the ledger."""
+    """The id in the ledger; empty: a disk that is attached to nothing in the ledger."""
     is_explained: bool
     project: str
     reasons: list[

@@ -59,7 +59,6 @@ class Cloud:
         begins: datetime | None = None,
         operation_retention: timedelta = timedelta(days=14),
         start_stamps_apart: bool = False,
-        wait_moves_clock: bool = False,
         base_url: str = "https://www.googleapis.com",
         guests: Callable[[Settled], Guests] | None = None,
     ) -> None:
@@ -67,7 +66,7 @@ class Cloud:
         self.base_url = base_url
         self.links = f"{base_url}/compute/v1"
         self.projects = list(projects)
-        self.wait_moves_clock = wait_moves_clock
+        self.wait_moves_clock = False
         self.faults = CloudFaults(seed)
         self.rights = Rights()
         self.prices = PriceList()

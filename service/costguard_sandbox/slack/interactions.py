@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlencode
 
 import httpx2
@@ -33,17 +33,22 @@ _VERIFICATION_TOKEN = "deprecated-verification-token"  # noqa: S105  Slack still
 ANSWER_SECONDS = 3.0  # https://docs.slack.dev/interactivity/handling-user-interaction#acknowledgment_response
 
 
+class InteractionIds(NamedTuple):
+    """The marks by which an app refers to one interaction; `action_ts` is its time in Unix seconds."""
+
+    trigger_id: str
+    response_url: str
+    action_ts: str
+
+
 def block_actions(
     user: User,
     channel: Channel,
     message: Message,
     block: Mapping[str, Any],
     element: Mapping[str, Any],
-    *,
     value: str | None,
-    trigger_id: str,
-    response_url: str,
-    action_ts: str,
+    ids: InteractionIds,
 ) -> dict[str, Any]:
     """Makes the payload of an element of a message that was used. An ephemeral message is not included."""
     container: dict[str, Any] = {
@@ -58,11 +63,11 @@ def block_actions(
         "type": "block_actions",
         **_common(user),
         "container": container,
-        "trigger_id": trigger_id,
+        "trigger_id": ids.trigger_id,
         "channel": {"id": channel.id, "name": "directmessage" if channel.is_im else channel.name},
         "state": {"values": {}},
-        "response_url": response_url,
-        "actions": [_action(block, element, value, action_ts)],
+        "response_url": ids.response_url,
+        "actions": [_action(block, element, value, ids.action_ts)],
     }
     if not message.ephemeral_to:
         payload["message"] = message.shown(all_metadata=True)
@@ -191,10 +196,8 @@ class Interactions:
             trigger = workspace.views.trigger(person.id)
             url = workspace.response_urls.issue(person.id, channel.id, message.ts, message.thread_ts)
             action_ts = f"{self.now().timestamp():.6f}"
-            payload = block_actions(
-                person, channel, message, block, element,
-                value=value, trigger_id=trigger, response_url=url, action_ts=action_ts,
-            )  # fmt: skip
+            ids = InteractionIds(trigger, url, action_ts)
+            payload = block_actions(person, channel, message, block, element, value, ids)
         delivery = self._interactive("block_actions", payload)
         with workspace.lock:
             self.warnings.pop((channel.id, ts), None)

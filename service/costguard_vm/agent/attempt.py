@@ -32,7 +32,7 @@ from .steps import finish_stage, prepare_stage
 from .stopping import CommandStop, VmEnds
 from .transfers.gang_travel import travelling
 from .transfers.phases import Phases
-from .transfers.preparation import CommandSecrets, Stage
+from .transfers.preparation import CommandSecrets, Stage, StageCalls, StageFolders
 from .transfers.tool import ToolFinder
 from .watch.activity import ActivityWatch
 from .watch.profile_watch import ProfileWatch
@@ -265,17 +265,16 @@ class AgentAttempt:
         stage = Stage(
             self._settings,
             run,
-            self._folder,
-            self._state.run_folder,
+            StageFolders(self._folder, self._state.run_folder, self._volumes, self._log),
             wait,
             self._credentials,
             send,
             self._phases,
-            self._volumes,
-            self._log,
-            self._travel.prepare if self._travel.is_wanted else None,
-            self._token,
-            self._stand_by if self._settings.stands_by and run == 1 else None,
+            StageCalls(
+                self._token,
+                self._travel.prepare if self._travel.is_wanted else None,
+                self._stand_by if self._settings.stands_by and run == 1 else None,
+            ),
         )
         self._gang.join(stage, self._step_file)
         return stage

@@ -14,7 +14,7 @@ from costguard.db import lease as leases
 from costguard.errors import CheckpointLocationUnavailable, LeaseLost
 from costguard.jobs.act.attempts.delete import gave_up
 from costguard.jobs.act.attempts.vm_request import label_of
-from costguard.jobs.act.turn import JobsTurn
+from costguard.jobs.act.turn import JobsTurn, TurnRules, TurnServices
 from costguard.jobs.decide.recovery import resume
 from costguard.jobs.decide.recovery.ending import outcome_of, words_of
 from costguard.jobs.rows.attempts import JobVm
@@ -230,5 +230,6 @@ def test_an_address_as_a_label() -> None:
 
 
 def _turn(w: World, monotonic: Callable[[], float]) -> JobsTurn:
-    outside = (w.database, w.clock, w.cloud, w.maker(), w.shelf)
-    return JobsTurn(*outside, w.terms, lambda *_: T4, lambda *_: {}, restoring.begin, workers=1, monotonic=monotonic)
+    services = TurnServices(w.cloud, w.maker(), w.shelf, lambda *_: T4, restoring.begin)
+    rules = TurnRules(w.terms, lambda *_: {})
+    return JobsTurn(w.database, w.clock, services, rules, workers=1, monotonic=monotonic)

@@ -1,4 +1,4 @@
-"""Google's bill next to the ledger: a line a day, the worst VMs, savings, and what the ledger does not hold."""
+"""Google's bill next to the ledger: a line a day, what differs most, savings, and what the ledger does not hold."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class BillDayOut(Out):
 
 class WorstVmOut(Out):
     project: str
-    gce_id: str = Field(description="Google's numeric id; empty: a disk of no VM in the ledger.")
+    gce_id: str = Field(description="The id in the ledger; empty: a disk that is attached to nothing in the ledger.")
     title: str
     difference: Usd
     is_explained: bool
@@ -122,10 +122,10 @@ class BillResponse(Out):
     days: Sequence[BillDayOut] = Field(
         description="The days in the range, the latest first; a day that was never compared is left out."
     )
-    worst: Sequence[WorstVmOut] = Field(description="The ten VMs or disks with the largest differences.")
-    savings: Sequence[SavingVmOut] = Field(description="The ten VMs with the largest discounts and credits.")
+    worst: Sequence[WorstVmOut] = Field(description="The ten resources with the largest differences.")
+    savings: Sequence[SavingVmOut] = Field(description="The ten resources with the largest discounts and credits.")
     commitments: CommitmentsOut
-    reservations: Sequence[NotHeldOut] = Field(description="Unused reservations, which cost money without a VM.")
+    reservations: Sequence[NotHeldOut] = Field(description="Reservations that cost money while nothing runs in them.")
     outside: Sequence[NotHeldOut] = Field(description="The ten dearest SKUs that the ledger does not hold.")
 
 

@@ -10,13 +10,12 @@ from pydantic import Field
 from costguard.api.deps import Given
 from costguard.api.fields import CURRENCY, Amount, Moment, Out, Usd, one_of, read_from
 from costguard.api.job_id import JobId
-from costguard.api.route import routes
+from costguard.api.route import NOT_FOUND, routes
 from costguard.errors import Missing
 from costguard.jobs.reports.alike import alike_jobs
 from costguard.ledger.accrual import accrual_at
 from costguard.model.job import JobState
 from costguard.model.reported.metric import HIGHER, LOWER
-from costguard.web.problems import NOT_FOUND
 
 router = routes("jobs")
 

@@ -27,12 +27,13 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from costguard.api.deps import Deps, Given
 from costguard.api.fields import Out
+from costguard.api.route import RESPONSES, problem
 from costguard.errors import CostguardError, Forbidden
 from costguard.jobs.reports.agent_events import AgentEvent, AgentEvents, AgentReport, EventsAnswer
+from costguard.jobs.reports.batches import Batches
 from costguard.model.vm_tool import PY_SPY, RCLONE
 from costguard.web.authentication import bearer, with_headers
-from costguard.web.batches import Batches
-from costguard.web.problems import RESPONSES, FieldError, ProblemError, problem, problem_of
+from costguard.web.problems import FieldError, ProblemError, problem_of
 
 MOST_BYTES = 1 << 20
 MOST_EVENTS = 200

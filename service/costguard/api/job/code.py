@@ -18,13 +18,13 @@ from costguard.api.deps import Deps, Given
 from costguard.api.fields import Moment, Out, read_from
 from costguard.api.job.attempts import Name, allowed_agent
 from costguard.api.job.attempts import router as agents_router
-from costguard.api.route import routes
+from costguard.api.route import NOT_FOUND, problem, routes
 from costguard.errors import Unavailable
 from costguard.jobs.submit.code import CodeArchives
 from costguard.model.access import Permission
 from costguard.web.limits import MOST_CODE_BYTES
 from costguard.web.permissions import Asker
-from costguard.web.problems import NOT_FOUND, ProblemError, problem
+from costguard.web.problems import ProblemError
 from costguard.web.questions import person
 
 __all__ = ["acting_router", "agents_router"]

@@ -9,12 +9,11 @@ from pydantic import BeforeValidator, Field
 from costguard.api.deps import Given
 from costguard.api.fields import CURRENCY, Moment, Out, Seconds, Usd, one_of, read_from
 from costguard.api.job_id import JobId
-from costguard.api.route import routes
+from costguard.api.route import NOT_FOUND, routes
 from costguard.errors import Missing
 from costguard.jobs.reports.checkpoints import save_interval
 from costguard.jobs.reports.diagnosis import diagnosis_of
 from costguard.ledger.accrual import accrual_at
-from costguard.web.problems import NOT_FOUND
 from costguard_vm.diagnosis.kinds import BOUNDS, BoundVerdict
 from costguard_vm.diagnosis.words import headline, value_text
 

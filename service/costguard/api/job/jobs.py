@@ -33,7 +33,7 @@ from costguard.api.job.schemas import (
     TrackedRunOut,
 )
 from costguard.api.job_id import JobId
-from costguard.api.route import CHECKED, WRITTEN, Client, Key, acting, routes, via_of
+from costguard.api.route import CHECKED, NOT_FOUND, WRITTEN, Client, Key, acting, problem, routes, via_of
 from costguard.errors import Missing
 from costguard.jobs.listing import jobs as listing
 from costguard.jobs.reports import diagnosis
@@ -49,7 +49,6 @@ from costguard.model.job import JobKind, JobState
 from costguard.spend import goodput_rows
 from costguard.trackers import rows as tracker_rows
 from costguard.web.permissions import Asker
-from costguard.web.problems import NOT_FOUND, problem
 
 router = routes("jobs")
 acting_router = routes("jobs", Permission.JOBS)

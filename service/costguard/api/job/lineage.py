@@ -10,13 +10,12 @@ from pydantic import Field
 from costguard.api.deps import Given
 from costguard.api.fields import CURRENCY, Amount, Moment, Out, PriceNote, one_of, read_from
 from costguard.api.job_id import JobId
-from costguard.api.route import routes
+from costguard.api.route import NOT_FOUND, routes
 from costguard.errors import Missing
 from costguard.jobs.decide.lineage import Uses
 from costguard.jobs.listing.lineage import lineage_of
 from costguard.ledger.accrual import accrual_at
 from costguard.model.job import JobState
-from costguard.web.problems import NOT_FOUND
 
 router = routes("jobs")
 

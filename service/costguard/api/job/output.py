@@ -12,12 +12,11 @@ from starlette.responses import StreamingResponse
 from costguard.api.deps import Given
 from costguard.api.fields import Moment, Out, Query, Text
 from costguard.api.job_id import JobId
-from costguard.api.route import routes
+from costguard.api.route import NOT_FOUND, problem, routes
 from costguard.errors import CheckpointError, Unavailable
 from costguard.jobs.listing.output import MOST_LINES, whole_text
 from costguard.jobs.listing.output_source import opened, output_page, output_source
 from costguard.model.attempt import Attempt
-from costguard.web.problems import NOT_FOUND, problem
 
 router = routes("jobs")
 

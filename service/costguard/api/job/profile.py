@@ -12,12 +12,11 @@ from pydantic import Field
 from costguard.api.deps import Given
 from costguard.api.fields import Moment, Out, Query, Text, one_of, read_from
 from costguard.api.job_id import JobId
-from costguard.api.route import routes
+from costguard.api.route import NOT_FOUND, routes
 from costguard.jobs.decide.profile.flame import HotFunction, hottest
 from costguard.jobs.decide.profile.patterns import Pattern
 from costguard.jobs.decide.profile.speedscope import speedscope
 from costguard.jobs.reports.profile import JobProfileAnswer, profile_of
-from costguard.web.problems import NOT_FOUND
 from costguard_vm.profile.window import StackGroup
 
 router = routes("jobs")

@@ -10,12 +10,11 @@ from pydantic import Field
 from costguard.api.deps import Given
 from costguard.api.fields import CURRENCY, Moment, Out, Seconds, Usd, one_of, read_from
 from costguard.api.job_id import JobId
-from costguard.api.route import routes
+from costguard.api.route import NOT_FOUND, routes
 from costguard.errors import Missing
 from costguard.jobs.reports.progress.progress import job_progress
 from costguard.ledger.accrual import accrual_at
 from costguard.model.reported.progress import UNITS
-from costguard.web.problems import NOT_FOUND
 
 router = routes("jobs")
 

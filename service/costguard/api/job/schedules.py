@@ -32,7 +32,7 @@ from costguard.api.job.bodies import JobBody
 from costguard.api.job.jobs import owner_of
 from costguard.api.job.options import Hours, Name, whole_hours
 from costguard.api.job.quotes import QuoteOut, RefusalOut, quote_out
-from costguard.api.route import CHECKED, WRITTEN, Client, Key, acting, routes, via_of
+from costguard.api.route import CHECKED, NOT_FOUND, WRITTEN, Client, Key, acting, problem, routes, via_of
 from costguard.errors import Missing
 from costguard.ledger.accrual import accrual_at
 from costguard.model.access import Permission
@@ -44,7 +44,6 @@ from costguard.schedules.schedule import RunOutcome, Schedule, ScheduleState
 from costguard.schedules.schedule_rows import ScheduleFilters
 from costguard.schedules.submit import ScheduleService, available_schedules
 from costguard.web.permissions import Asker
-from costguard.web.problems import NOT_FOUND, problem
 
 router = routes("schedules")
 acting_router = routes("schedules", Permission.JOBS)

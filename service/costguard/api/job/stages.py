@@ -12,7 +12,7 @@ from pydantic import BaseModel, Field
 from costguard.api.deps import Deps, Given
 from costguard.api.fields import CURRENCY, Address, Body, Moment, Out, Text, Usd, one_of, read_from
 from costguard.api.job.attempts import Name, allowed_agent
-from costguard.api.route import CHECKED, WRITTEN, acting, routes
+from costguard.api.route import CHECKED, NOT_FOUND, WRITTEN, acting, problem, routes
 from costguard.errors import Missing
 from costguard.model.access import Permission
 from costguard.stages import listing
@@ -21,7 +21,6 @@ from costguard.stages.listing import StageView
 from costguard.stages.reports import StageReports
 from costguard.stages.stage import StageReport, StageState
 from costguard.web.permissions import Asker
-from costguard.web.problems import NOT_FOUND, problem
 
 agent_router = APIRouter(prefix="/api/v1")
 router = routes("stages")

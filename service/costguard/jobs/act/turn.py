@@ -68,6 +68,29 @@ class TurnReport:
     troubles: list[str] = field(default_factory=list)
 
 
+@dataclass(frozen=True, slots=True)
+class TurnServices:
+    """Calls of a turn that leave the ledger. Without `checkpoints` none are looked for.
+
+    `begin_generation` is called where VMs show that the database is older than they are.
+    """
+
+    launcher: Launcher
+    maker: VmMaker
+    checkpoints: Checkpoints | None
+    shapes: Shapes
+    begin_generation: unknown_vms.BeginGeneration
+
+
+@dataclass(frozen=True, slots=True)
+class TurnRules:
+    """The rules of a turn: how jobs end, what budgets hold back, and the limits on launches."""
+
+    terms: Terms
+    holds: gather.Holds
+    bounds: LaunchBounds = field(default_factory=LaunchBounds)
+
+
 class JobsTurn:
     """Runs turns. One at a time, by the holder of the lease; the caller sees to that.
 
@@ -78,30 +101,24 @@ class JobsTurn:
         self,
         database: Database,
         clock: Clock,
-        launcher: Launcher,
-        maker: VmMaker,
-        checkpoints: Checkpoints | None,
-        terms: Terms,
-        shapes: Shapes,
-        holds: gather.Holds,
-        begin_generation: unknown_vms.BeginGeneration,
+        services: TurnServices,
+        rules: TurnRules,
         workers: int = WORKERS,
         monotonic: Callable[[], float] = time.monotonic,
-        bounds: LaunchBounds | None = None,
         planning: Planning | None = None,
         listening: Listening | None = None,
     ) -> None:
         self._database = database
         self._clock = clock
-        self._paced = PacedLauncher(launcher, clock)
-        self._launch_context = LaunchContext(self._paced, maker)
-        self._checkpoints = checkpoints
-        self._terms = terms
-        self._holds = holds
-        self._bounds = bounds or LaunchBounds()
-        self._begin_generation = begin_generation
+        self._paced = PacedLauncher(services.launcher, clock)
+        self._launch_context = LaunchContext(self._paced, services.maker)
+        self._checkpoints = services.checkpoints
+        self._terms = rules.terms
+        self._holds = rules.holds
+        self._bounds = rules.bounds
+        self._begin_generation = services.begin_generation
         self._workers = workers
-        self._place_finder = PlaceFinder(self._paced, shapes, clock)
+        self._place_finder = PlaceFinder(self._paced, services.shapes, clock)
         self._executor = Executor(
             database, clock, self._paced.paused_until, workers, budget_s=_BUDGET_S, monotonic=monotonic
         )

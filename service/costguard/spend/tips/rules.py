@@ -32,9 +32,9 @@ _BY_GOOGLE = frozenset(
 )
 
 METHODS = {
-    "reminder": "A reminder of a running VM is followed where a user stopped, suspended or deleted it within 24 hours "
-    "of the last one, in Slack or at Google; a stop by a rule is none. Saved is the VM's hourly rate then, times the "
-    "time until it ran again, until now, or 24 hours, whichever is shortest.",
+    "reminder": "A reminder of a running VM or other resource is followed where a user stopped, suspended or deleted "
+    "it within 24 hours of the last one, in Slack or at Google; a stop by a rule is none. Saved is its hourly rate "
+    "then, times the time until it ran again, until now, or 24 hours, whichever is shortest.",
     "standstill": "A hint that a metric stands still is followed where a user asked within 24 hours to cancel the job. "
     "Saved is the hourly rate of its VMs, times the time until the same training ran again, until now, until its "
     "expected end, or 24 hours, whichever is shortest.",

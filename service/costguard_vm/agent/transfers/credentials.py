@@ -23,7 +23,9 @@ FRESH_S = 600  # a token is valid for an hour; the metadata server answers from 
 # Of the command's variables only these reach the tool: no PATH, no LD_PRELOAD.
 FAMILIES = ("AWS_", "GOOGLE_", "GCE_METADATA_", "RCLONE_S3_", "RCLONE_GCS_", "SSL_CERT_")
 ALONE = ("STORAGE_EMULATOR_HOST", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY")
-MEMORY = {"GOMEMLIMIT": "44MiB", "GOGC": "40", "GOMAXPROCS": "4"}
+# GOGC stays at Go's own 100: with 40, a listing of one file took 66 ms of CPU in place of 48, and the largest
+# transfers 1 to 3 MiB less of 74 (rclone 1.75, 30 November 2026).
+MEMORY = {"GOMEMLIMIT": "44MiB", "GOMAXPROCS": "4"}
 
 
 class AwsIdentity:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
-from typing import Any, Callable
+from typing import Any, Callable, NamedTuple
 
 from costguard_vm.agent.calls import HttpCalls, Metadata, fetch_secrets
 from costguard_vm.agent.containers import Image
@@ -53,37 +53,50 @@ class CommandSecrets:
             return self._transfer.waiting(wait, is_gentle)
 
 
+class StageFolders(NamedTuple):
+    """The folders of a run. `attempt` stays for later runs on this VM; `run` is this run's.
+
+    `volumes` is the folder below which the paths of a simulated VM lie; "" on a real one. `log` is a file.
+    """
+
+    attempt: str
+    run: str
+    volumes: str = ""
+    log: str = ""
+
+
+class StageCalls(NamedTuple):
+    """The ways of a step to the guard. `token` is the attempt's; `checkpoint` brings the checkpoint to resume from.
+
+    `stand_by` returns once the command may begin, with what the guard said; None where nothing is waited for.
+    """
+
+    token: str = ""
+    checkpoint: Callable[[Stage], None] | None = None
+    stand_by: Callable[[], Mapping[str, Any]] | None = None
+
+
 class Stage:
     """The context of a step. Steps run at once: each changes only what no other one reads.
 
-    `folder` is the attempt's, which stays for later runs on this VM; `run_folder` is this run's. `wait` pauses, and
-    raises where the command is not wanted any more. `send` reports an event of the run. `volumes` is the folder below
-    which the paths of a simulated VM lie; "" on a real one. `token` is the attempt's. `stand_by` returns once the
-    command may begin, with what the guard said; None where nothing is waited for.
+    `wait` pauses, and raises where the command is not wanted any more. `send` reports an event of the run.
     """
 
     def __init__(
         self,
         settings: AttemptSettings,
         run: int,
-        folder: str,
-        run_folder: str,
+        folders: StageFolders,
         wait: Wait,
         credentials: CommandSecrets,
         send: Callable[..., None],
         phases: Phases,
-        volumes: str = "",
-        log: str = "",
-        checkpoint: Callable[[Stage], None] | None = None,
-        token: str = "",
-        stand_by: Callable[[], Mapping[str, Any]] | None = None,
+        calls: StageCalls = StageCalls(),
     ) -> None:
-        self.settings, self.run, self.folder, self.run_folder = settings, run, folder, run_folder
-        self.wait, self.send, self.volumes, self.log = wait, send, volumes, log
-        self.token = token
-        self.phases = phases
-        self._credentials, self.checkpoint = credentials, checkpoint
-        self.stand_by = stand_by
+        self.settings, self.run, self.wait, self.send = settings, run, wait, send
+        self.folder, self.run_folder, self.volumes, self.log = folders
+        self.token, self.checkpoint, self.stand_by = calls
+        self.phases, self._credentials = phases, credentials
         self.go: Mapping[str, Any] = {}  # what the guard said when it let a VM that stood by begin
         self.reach_peers: Callable[[], None] | None = None  # in a job of several VMs
         self.launched_by: Callable[[list[str]], list[str]] = list  # gives the command what its launcher needs

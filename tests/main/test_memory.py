@@ -9,13 +9,13 @@ import sys
 
 import pytest
 
-from costguard.web import memory
+from costguard import memory
 
 # Many small pieces that are freed, all but one of each hundred: the allocator keeps their pages until it is asked.
 _CROWD = """
 import re
 from pathlib import Path
-from costguard.web import memory
+from costguard import memory
 def mb():
     return int(re.search(r"VmRSS:\\s+(\\d+)", Path("/proc/self/status").read_text())[1]) / 1024
 memory.few_arenas()

@@ -11,7 +11,7 @@ import pytest
 from tests.loops import run
 
 from costguard.errors import DatabaseUnreachable, Unavailable
-from costguard.web.batches import Batches
+from costguard.jobs.reports.batches import Batches
 
 _LIMIT_S = 30
 
