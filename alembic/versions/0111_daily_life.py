@@ -28,6 +28,7 @@ def upgrade() -> None:
     _lineages()
     _daily_presets()
     _keepers()
+    _more_counted()
 
 
 def _limit_waits() -> None:
@@ -207,6 +208,16 @@ def _daily_presets() -> None:
         f"GROUP BY day, {', '.join(keys)}"
     )
     count_changes(op.get_bind(), "daily_presets")
+
+
+def _more_counted() -> None:
+    """Counts the changes of tables that each pass and each message read, and that seldom change.
+
+    Of the installation those columns count that a new generation writes: its mark moves every three seconds.
+    """
+    for table in ("burn_rates", "claims", "keeps", "prices", "stops", "unknown_vms"):
+        count_changes(op.get_bind(), table)
+    count_changes(op.get_bind(), "installation", without=("mark", "timeline", "home", "written_by"))
 
 
 def _keepers() -> None:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from contextlib import closing, suppress
+from dataclasses import replace
 from datetime import date
 
-from sqlalchemy import Connection, func, select, text, update
-from tests.api.rows import day
+from sqlalchemy import Connection, func, insert, select, text, update
+from tests.api import rows
+from tests.api.rows import NOW, day
 from tests.jobs import job_rows
 
 from costguard.db import tables
-from costguard.db.remembered import MOST, MOST_ROWS, forget, remembered
-from costguard.db.tables import REPORTED, changes, daily_owners
+from costguard.db.remembered import MOST, MOST_AT_ONCE, MOST_ROWS, forget, remembered, remembers_each
+from costguard.db.tables import REPORTED, changes, daily_owners, installation
 from costguard.db.transaction import Database
+from costguard.ledger import generation, prices
 from costguard.model.budget import Scope
 from costguard.spend.spend_rows import Grouping, rolled_up
 
@@ -165,3 +169,107 @@ def test_every_change_of_an_attempt_but_a_heartbeat_is_counted(database: Databas
 
 
 _COUNT = select(changes.c.number).where(changes.c.table_name == "attempts")
+
+
+class _Owners:
+    """Reads what owners spent, by name, and keeps which names it was really asked for."""
+
+    def __init__(self) -> None:
+        self.asked: list[list[str]] = []
+        self.of_each = remembers_each(daily_owners)(self._read)
+
+    def in_a_look(self, database: Database, *names: str) -> dict[str, int]:
+        with database.read() as connection:
+            return self.of_each(connection, names)
+
+    def _read(self, connection: Connection, names: Collection[str]) -> dict[str, int]:
+        self.asked.append(sorted(names))
+        query = select(daily_owners.c.owner, daily_owners.c.seconds).where(daily_owners.c.owner.in_(names))
+        return {row.owner: row.seconds for row in connection.execute(query)}
+
+
+def test_each_key_is_asked_for_once_until_its_table_changes(database: Database, database_url: str) -> None:
+    """The answer that there is none is kept as well. After a change by another process all are asked for again."""
+    owners = _Owners()
+    with database.write() as connection:
+        connection.execute(_INSERT)
+    assert owners.in_a_look(database, "ada", "ben") == {"ada": 4}
+    assert owners.in_a_look(database, "ben", "cara", "ada") == {"ada": 4}
+    assert owners.in_a_look(database, "cara") == {}
+    assert owners.asked == [["ada", "ben"], ["cara"]]
+    with closing(Database.open(database_url)) as writer, writer.write() as connection:
+        connection.execute(text("UPDATE daily_owners SET owner = 'ben', seconds = 5"))
+    assert owners.in_a_look(database, "ada", "ben") == {"ben": 5}
+    assert owners.asked[2:] == [["ada", "ben"]]
+
+
+def test_answers_of_each_key_are_the_readers_own(database: Database) -> None:
+    """A reader that adds to them changes no other reader's, and what a transaction that is undone read is not kept."""
+    owners = _Owners()
+    owners.in_a_look(database, "ada")["ada"] = 9
+    assert owners.in_a_look(database, "ada") == {}
+    with suppress(ZeroDivisionError), database.write() as connection:
+        connection.execute(_INSERT)
+        assert owners.of_each(connection, ["ada"]) == {"ada": 4}
+        raise ZeroDivisionError
+    assert owners.in_a_look(database, "ada") == {}
+
+
+def test_many_keys_at_once_are_not_kept(sqlite_database: Database) -> None:
+    """They are read by one query; of others no more are kept than of one long answer."""
+    owners = _Owners()
+    names = [f"n{number}" for number in range(MOST_AT_ONCE + 1)]
+    for _ in range(2):
+        owners.in_a_look(sqlite_database, *names)
+    assert len(owners.asked) == 2
+    for number in range(MOST_ROWS // 10 // MOST_AT_ONCE + 1):
+        owners.in_a_look(sqlite_database, *(f"{name}-{number}" for name in names[1:]))
+    owners.asked.clear()
+    owners.in_a_look(sqlite_database, f"n1-{number}")
+    owners.in_a_look(sqlite_database, "n1-0")
+    assert owners.asked == [["n1-0"]]
+
+
+def test_prices_are_made_once_for_readers_and_writers(database: Database) -> None:
+    """They are made again after a change, and what a transaction that is undone saw is not kept."""
+
+    def rates(connection: Connection) -> set[int]:
+        return {price.rate_nanos for price in prices.load(connection)}
+
+    with database.write() as connection:
+        rows.prices(connection, {("n1:core", "standard", "h"): 5})
+    with database.read() as connection:
+        loaded = prices.load(connection)
+    with suppress(ZeroDivisionError), database.write() as connection:
+        assert prices.load(connection) is loaded
+        ((price_id, price),) = prices.by_id(connection).items()
+        prices.replace(connection, price_id, replace(price, rate_nanos=6), NOW)
+        assert rates(connection) == {6}
+        raise ZeroDivisionError
+    with database.read() as connection:
+        assert prices.load(connection) is loaded
+    with database.write() as connection:
+        prices.replace(connection, price_id, replace(price, rate_nanos=7), NOW)
+    for view in (database.read, database.write):
+        with view() as connection:
+            assert rates(connection) == {7}
+
+
+def test_moving_mark_is_no_change_of_the_generation(database: Database) -> None:
+    """The guard that acts moves it every three seconds; another generation is a change."""
+    settings_of = {"mark": 7, "home": "here", "timeline": 2, "cause": "older", "generation": 2}
+    with database.write() as connection:
+        connection.execute(insert(installation).values(id=1, generation=1))
+    counted = set()
+    for name, value in settings_of.items():
+        with database.write() as connection:
+            before = connection.scalar(_GENERATIONS)
+            connection.execute(update(installation).values({name: value}))
+            if connection.scalar(_GENERATIONS) != before:
+                counted.add(name)
+    assert counted == {"cause", "generation"}
+    with database.read() as connection:
+        assert generation.read(connection).number == 2
+
+
+_GENERATIONS = select(changes.c.number).where(changes.c.table_name == "installation")

@@ -14,13 +14,15 @@ from sqlalchemy import Connection, event, func, insert, select, update
 from tests.rolled_up import roll_up_days
 from tests.within import charge_due
 
-from costguard.db.tables import charges, daily_owners, daily_spend, instances, lifetimes, storage_spans
+from costguard.db.tables import charges, daily_owners, daily_spend, daily_spot, instances, lifetimes, storage_spans
 from costguard.db.transaction import Database
 from costguard.events import audit_log
 from costguard.ledger import prices
 from costguard.ledger.charged import charges as charged
 from costguard.ledger.charged.charging import Charged
+from costguard.ledger.roll_up import SpanGroup, following
 from costguard.model.instance import ProvisioningModel
+from costguard.model.lifetime import Attribution
 from costguard.model.money import Money
 from costguard.model.price import Price, PriceKey, Unit
 
@@ -247,6 +249,24 @@ def test_days_can_be_rolled_up_anew_for_a_new_owner(ledger: Ledger) -> None:
     ledger.connection.execute(update(lifetimes).values(owner="bob"))
     roll_up_days(ledger.connection, {NOON.date()})
     assert ledger.connection.execute(select(daily_spend.c.owner)).scalars().all() == ["bob"]
+
+
+def test_days_follow_a_run_that_is_written_with_another_owner(ledger: Ledger) -> None:
+    """They follow those alone that get another owner: of the others no charge is read."""
+    runs = [ledger.run(NOON, NOON + HOUR, provisioning_model="spot") for _ in range(2)]
+    charge_due(ledger.connection, NOON + DAY)
+    ann, bob = (SpanGroup("p", Attribution("t4", owner, ""), "spot") for owner in ("ann", "bob"))
+    with (
+        _statements(ledger.connection) as quiet,
+        following(ledger.connection, lifetimes, runs, dict.fromkeys(runs, ann)),
+    ):
+        pass
+    assert not [statement for statement in quiet if "charges" in statement]
+    with following(ledger.connection, lifetimes, runs, {runs[0]: bob, runs[1]: ann}):
+        ledger.connection.execute(update(lifetimes).where(lifetimes.c.id == runs[0]).values(owner="bob"))
+    for table, column in ((daily_spend, "seconds"), (daily_owners, "seconds"), (daily_spot, "amount_nanos")):
+        sums = {row.owner: getattr(row, column) for row in ledger.connection.execute(select(table))}
+        assert sums["ann"] == sums["bob"] > 0
 
 
 def test_what_cannot_be_priced_is_loud(ledger: Ledger) -> None:

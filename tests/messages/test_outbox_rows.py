@@ -49,7 +49,7 @@ def test_only_one_claims_a_message(database: Database) -> None:
         assert outbox_rows.begin(connection, message_id, "C1", "1.0", NOW, LATER)
         assert not outbox_rows.begin(connection, message_id, "C1", "1.0", NOW, LATER)
         assert outbox_rows.waiting(connection, NOW, 10) == []
-        assert outbox_rows.next_try(connection) == LATER
+        assert outbox_rows.next_tries(connection, NOW) == (LATER, LATER)
         (stored,) = outbox_rows.waiting(connection, LATER, 10)
         assert (stored.status, stored.sending_at, stored.thread_ts, stored.attempts) == ("sending", NOW, "1.0", 1)
 

@@ -224,10 +224,15 @@ def put_back(connection: Connection) -> None:
         connection.execute(text(f"ALTER TABLE operations DROP COLUMN {column}"))
     for table in ("project_leases", "replicas", "feed_requests", "feed_projects", "feed_wire", "hourly_counts"):
         connection.execute(text(f"DROP TABLE {table}"))
-    for event in ("insert", "update", "delete") if connection.dialect.name == "sqlite" else ():
-        connection.execute(text(f"DROP TRIGGER count_{event}_attempts"))
-    if connection.dialect.name != "sqlite":
-        connection.execute(text("DROP TRIGGER count_change ON attempts"))
+    counted_since = ("burn_rates", "claims", "keeps", "prices", "stops", "unknown_vms", "installation")
+    for table in counted_since:
+        connection.execute(text("DELETE FROM changes WHERE table_name = :table"), {"table": table})
+    for table in ("attempts", *counted_since):
+        if connection.dialect.name == "sqlite":
+            for event in ("insert", "update", "delete"):
+                connection.execute(text(f"DROP TRIGGER count_{event}_{table}"))
+        else:
+            connection.execute(text(f"DROP TRIGGER count_change ON {table}"))
     for column in ("gang_round", "early_why", "early_reason"):
         connection.execute(text(f"ALTER TABLE jobs DROP COLUMN {column}"))
     for column in ("halving", "halving_ended_at", "halving_ended_by"):

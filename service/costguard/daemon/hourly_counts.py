@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
+from functools import cache
 
-from sqlalchemy import Connection, delete, func, select
+from sqlalchemy import Connection, Delete, Executable, delete, func, select
 from sqlalchemy.dialects import postgresql, sqlite
 
+from costguard.db.prepared import prepared
 from costguard.db.tables import hourly_counts
 
 LISTINGS = "listings"
@@ -23,21 +25,25 @@ def hour_of(moment: datetime) -> datetime:
 
 
 def add(connection: Connection, counts: Mapping[str, int], now: datetime) -> None:
-    """Adds to the counts of this hour, next to other replicas. The first of an hour drops those of forty days ago."""
+    """Adds to the counts of this hour, next to other replicas, and drops those of forty days ago."""
     hour = hour_of(now)
     rows = [{"hour": hour, "what": what, "number": number} for what, number in sorted(counts.items()) if number]
     if not rows:
         return
-    is_new = connection.scalar(select(func.count()).where(hourly_counts.c.hour == hour)) == 0
-    insert = sqlite.insert if connection.dialect.name == "sqlite" else postgresql.insert
-    statement = insert(hourly_counts)
+    connection.execute(_adding(connection.dialect.name), rows)
+    connection.execute(*_drop(hour - _KEPT))
+
+
+@cache
+def _adding(dialect: str) -> Executable:
+    statement = (sqlite.insert if dialect == "sqlite" else postgresql.insert)(hourly_counts)
     more = hourly_counts.c.number + statement.excluded.number
-    connection.execute(
-        statement.on_conflict_do_update(index_elements=["hour", "what"], set_={"number": more}),
-        rows,
-    )
-    if is_new:
-        connection.execute(delete(hourly_counts).where(hourly_counts.c.hour < hour - _KEPT))
+    return statement.on_conflict_do_update(index_elements=["hour", "what"], set_={"number": more})
+
+
+@prepared
+def _drop(before: datetime) -> Delete:
+    return delete(hourly_counts).where(hourly_counts.c.hour < before)
 
 
 def between(connection: Connection, since: datetime, until: datetime) -> dict[str, int]:

@@ -6,11 +6,12 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 
-from sqlalchemy import Connection, select, text
+from sqlalchemy import Connection, select, text, union
 
 from costguard.daemon import hourly_counts, listings
 from costguard.daemon.listings import EventStreams, ListingReason
 from costguard.db.bulk import chunks
+from costguard.db.remembered import remembers
 from costguard.db.tables import LIVE_ATTEMPT, UNKNOWN_THERE, attempts, instances, unknown_vms
 from costguard.ledger import projects
 from costguard.model.action import SendReminder, StopInstance
@@ -84,7 +85,7 @@ def earliest_moments(plan: FleetPlan, now: datetime) -> dict[str, datetime]:
 
 def at_work(connection: Connection) -> set[str]:
     """The projects where a job has a VM, where a stop or a request is under way, or where a VM of ours is unknown."""
-    names = set(connection.scalars(_OF_JOBS)) | set(connection.scalars(_OF_UNKNOWN))
+    names = set(_of_jobs_and_unknown(connection))
     ids = {stop.subject.instance_id for stop in stop_rows.open_stops(connection)}
     ids |= {instance_id for instance_id, _ in open_requests(connection)}
     for some in chunks(ids):
@@ -92,8 +93,15 @@ def at_work(connection: Connection) -> set[str]:
     return names
 
 
-_OF_JOBS = select(attempts.c.project).where(text(LIVE_ATTEMPT)).distinct()
-_OF_UNKNOWN = select(unknown_vms.c.project).where(text(UNKNOWN_THERE)).distinct()
+@remembers(attempts, unknown_vms)
+def _of_jobs_and_unknown(connection: Connection) -> tuple[str, ...]:
+    return tuple(connection.scalars(_OF_JOBS_AND_UNKNOWN))
+
+
+_OF_JOBS_AND_UNKNOWN = union(
+    select(attempts.c.project).where(text(LIVE_ATTEMPT)),
+    select(unknown_vms.c.project).where(text(UNKNOWN_THERE)),
+)
 
 
 def not_listed(plan: FleetPlan, listed: Iterable[str], watched: Iterable[str]) -> list[str]:

@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Hashable
+from collections.abc import Callable, Collection, Hashable, Mapping
 from dataclasses import dataclass
 from functools import wraps
 from threading import Lock
 from typing import Any, Concatenate, ParamSpec, TypeAlias, TypeVar, cast
 from weakref import WeakKeyDictionary
 
-from sqlalchemy import Connection, Engine, Table, select
+from sqlalchemy import Connection, Engine, Select, Table, select
 
+from costguard.db.prepared import prepared
 from costguard.db.tables import changes
 
 _T = TypeVar("_T")
 _P = ParamSpec("_P")
 _Reader: TypeAlias = Callable[Concatenate[Connection, _P], _T]
+_Key = TypeVar("_Key", bound=Hashable)
+_ReaderOfEach: TypeAlias = Callable[[Connection, Collection[_Key]], dict[_Key, _T]]
 
 # Of one database so many answers, and so many rows in all of them together: some fifty megabytes. The one that was
 # asked for longest ago goes first; one that is a tenth of all is not kept.
 MOST, MOST_ROWS = 200, 100_000
+MOST_AT_ONCE = 1000  # keys that `remembers_each` keeps answers for in one call: more are read as they are
 
 
 def remembered(connection: Connection, tables: Collection[Table], question: Hashable, read: Callable[[], _T]) -> _T:
@@ -29,18 +33,14 @@ def remembered(connection: Connection, tables: Collection[Table], question: Hash
     `question` names the reading and all that it depends on but these tables. The database counts the changes, so that
     no writer can forget to. A transaction that writes reads again: it may be undone.
     """
-    if is_writing(connection):
+    good = _numbers_for(connection, tables)
+    if good is None:
         return read()
-    numbers = _numbers_of(connection)
-    if not numbers.keys() >= {table.name for table in tables}:
-        return read()  # nobody counts its changes
-    good = tuple([numbers[table.name] for table in tables])
     with _lock:
         memory = _memories.setdefault(connection.engine, _Memory())
-        kept = memory.answers.get(question)
-        if kept is not None and kept.numbers == good:
-            memory.answers.move_to_end(question)
-            return cast(_T, kept.answer)
+        kept = memory.kept(question, good)
+    if kept is not None:
+        return cast(_T, kept.answer)
     answer = read()
     with _lock:
         memory.keep(question, _Kept(good, answer, _rows_in(answer)))
@@ -61,10 +61,67 @@ def remembers(*tables: Table) -> Callable[[_Reader[_P, _T]], _Reader[_P, _T]]:
     return made
 
 
+def remembers_each(*tables: Table) -> Callable[[_ReaderOfEach[_Key, _T]], _ReaderOfEach[_Key, _T]]:
+    """Makes a reading of these tables by keys, which returns the answers of those that have one, remember each key.
+
+    It is called with those keys alone that nobody asked for since the tables were last changed. So a message, its edit
+    and the look before them read their VM once.
+    """
+
+    def made(read: _ReaderOfEach[_Key, _T]) -> _ReaderOfEach[_Key, _T]:
+        question = (read.__module__, read.__qualname__)
+
+        @wraps(read)
+        def reading(connection: Connection, keys: Collection[_Key]) -> dict[_Key, _T]:
+            if not keys:
+                return {}
+            good = None if len(keys) > MOST_AT_ONCE else _numbers_for(connection, tables)
+            if good is None:
+                return read(connection, keys)
+            with _lock:
+                memory = _memories.setdefault(connection.engine, _Memory())
+                kept = memory.kept(question, good)
+            answers: dict[_Key, Any] = {} if kept is None else {key: kept.answer.get(key, _UNREAD) for key in keys}
+            if missing := [key for key in keys if answers.get(key, _UNREAD) is _UNREAD]:
+                new = read(connection, missing)
+                answers |= {key: new.get(key, _NONE) for key in missing}
+                with _lock:
+                    memory.keep_more(question, good, {key: answers[key] for key in missing})
+            return {key: answers[key] for key in keys if answers[key] is not _NONE}
+
+        return cast(_ReaderOfEach[_Key, _T], reading)
+
+    return made
+
+
+def state_of(connection: Connection, table: Table) -> tuple[int, int] | None:
+    """Returns the state of the table, in transactions that write as well, for modules that keep by themselves what was
+    made of it; None where nobody counts its changes.
+    """
+    if is_writing(connection):
+        number = connection.scalar(*_number(table.name))
+    else:
+        number = _numbers_of(connection).get(table.name)
+    return None if number is None else (_times_forgotten, number)
+
+
 def forget() -> None:
     """Drops what is remembered: the next caller reads it again."""
+    global _times_forgotten
     with _lock:
         _memories.clear()
+        _times_forgotten += 1
+
+
+def are_of_one_database(writer: Engine, reader: Engine) -> None:
+    """Lets readers and writers of a database share what is kept by `database_of`."""
+    if reader is not writer:
+        _writers[reader] = writer
+
+
+def database_of(connection: Connection) -> Engine:
+    """Returns the engine under which something of this database is kept: of readers, too, that of its writers."""
+    return _writers.get(connection.engine, connection.engine)
 
 
 def writes(connection: Connection, is_so: bool) -> None:
@@ -88,6 +145,23 @@ class _Memory:
         self.answers: OrderedDict[Hashable, _Kept] = OrderedDict()
         self.rows = 0
 
+    def kept(self, question: Hashable, numbers: tuple[int, ...]) -> _Kept | None:
+        """Returns the answer that is still good."""
+        kept = self.answers.get(question)
+        if kept is None or kept.numbers != numbers:
+            return None
+        self.answers.move_to_end(question)
+        return kept
+
+    def keep_more(self, question: Hashable, numbers: tuple[int, ...], answers: Mapping[Any, Any]) -> None:
+        """Keeps the answers of these keys, with those of others that are as good where all of them are not too many."""
+        before = self.kept(question, numbers)
+        together = answers if before is None else before.answer | answers
+        rows = _rows_of_each(answers) + (0 if before is None else before.rows)
+        if rows > MOST_ROWS // 10:
+            together, rows = answers, _rows_of_each(answers)
+        self.keep(question, _Kept(numbers, together, rows))
+
     def keep(self, question: Hashable, kept: _Kept) -> None:
         before = self.answers.pop(question, None)
         self.rows -= 0 if before is None else before.rows
@@ -106,16 +180,39 @@ def _rows_in(answer: object) -> int:
     return len(answer) if isinstance(answer, list | dict) else 1
 
 
+def _rows_of_each(answers: Mapping[Any, Any]) -> int:
+    return sum(max(1, _rows_in(answer)) for answer in answers.values())
+
+
+_UNREAD, _NONE = object(), object()  # a key that nobody asked for yet, and one that has no answer
 _WRITING = "costguard_writing"
 _lock = Lock()
+_times_forgotten = 0
+_writers: WeakKeyDictionary[Engine, Engine] = WeakKeyDictionary()
 _memories: WeakKeyDictionary[Engine, _Memory] = WeakKeyDictionary()
 # A transaction that reads sees one unmoving state, so its numbers are read once.
 _numbers: WeakKeyDictionary[Connection, dict[str, int]] = WeakKeyDictionary()
 _NUMBERS = select(changes.c.table_name, changes.c.number)
 
 
+@prepared
+def _number(table: str) -> Select[Any]:
+    return select(changes.c.number).where(changes.c.table_name == table)
+
+
+def _numbers_for(connection: Connection, tables: Collection[Table]) -> tuple[int, ...] | None:
+    """Returns the numbers of the last changes of these tables; None where what is read may not be kept: within a
+    transaction that writes, and of tables whose changes nobody counts.
+    """
+    if is_writing(connection):
+        return None
+    numbers = _numbers_of(connection)
+    named = [numbers.get(table.name) for table in tables]
+    return None if None in named else tuple(number for number in named if number is not None)
+
+
 def _numbers_of(connection: Connection) -> dict[str, int]:
     numbers = _numbers.get(connection)
     if numbers is None:
-        numbers = _numbers[connection] = {row.table_name: row.number for row in connection.execute(_NUMBERS)}
+        numbers = _numbers[connection] = dict(map(tuple, connection.execute(_NUMBERS).all()))
     return numbers

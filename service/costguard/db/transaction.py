@@ -15,7 +15,7 @@ from costguard.db import connect
 from costguard.db.errors import explained
 from costguard.db.lease import Lease, check_still_held, renew_in_passing
 from costguard.db.limits import MIGRATING, Limits
-from costguard.db.remembered import writes
+from costguard.db.remembered import are_of_one_database, writes
 
 LOCK_TIMEOUT = timedelta(seconds=9)  # shorter than a statement may take, whose error would say less
 _INCREMENTAL = 2  # https://www.sqlite.org/pragma.html#pragma_auto_vacuum
@@ -63,6 +63,7 @@ class Database:
         self.file = connect.file_of(url)  # None: it is no SQLite database
         self._engine = engine
         self._reader = reader  # of PostgreSQL the same
+        are_of_one_database(engine, reader)
         self._pause = pause
         self._view = threading.local()
         self._begin_writing = _opening(self.dialect, limits, lock_timeout, writing=True)

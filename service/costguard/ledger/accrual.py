@@ -12,7 +12,7 @@ from sqlalchemy import ColumnElement, Connection, Engine, Row, Select, Table, or
 
 from costguard.db.bulk import chunks
 from costguard.db.prepared import prepared
-from costguard.db.remembered import remembers
+from costguard.db.remembered import database_of, remembers
 from costguard.db.tables import UNCHARGED, charges, instances, lifetimes, storage_spans
 from costguard.ledger import prices, rows
 from costguard.ledger.price_book import PriceBook
@@ -97,13 +97,14 @@ def uncharged_ids(connection: Connection, table: Table, column: str = "id") -> l
     return list(connection.scalars(query))
 
 
-def uncharged_instances(connection: Connection) -> set[int]:
+@remembers(lifetimes, storage_spans)
+def uncharged_instances(connection: Connection) -> frozenset[int]:
     """VMs that have such spans."""
-    return {
+    return frozenset(
         instance_id
         for table in (lifetimes, storage_spans)
         for instance_id in uncharged_ids(connection, table, "instance_id")
-    }
+    )
 
 
 @remembers(lifetimes, storage_spans)
@@ -272,8 +273,8 @@ _books: WeakKeyDictionary[Engine, tuple[Sequence[Price], PriceBook]] = WeakKeyDi
 
 def book_of(connection: Connection) -> PriceBook:
     """All prices that the ledger holds; made again when they changed."""
-    loaded = prices.load(connection)
-    kept = _books.get(connection.engine)
+    loaded, database = prices.load(connection), database_of(connection)
+    kept = _books.get(database)
     if kept is None or kept[0] is not loaded:
-        kept = _books[connection.engine] = loaded, PriceBook(loaded)
+        kept = _books[database] = loaded, PriceBook(loaded)
     return kept[1]

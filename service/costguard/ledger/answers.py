@@ -9,6 +9,7 @@ from sqlalchemy import Connection, Select, String, cast, literal, select
 
 from costguard.db.bulk import chunks
 from costguard.db.prepared import prepared
+from costguard.db.remembered import MOST_AT_ONCE, is_writing, remembers_each
 from costguard.db.tables import claims, instances, keeps, messages
 from costguard.db.types import storable
 from costguard.db.upsert import upsert
@@ -61,6 +62,7 @@ def _created_by(instance_ids: list[int]) -> Select[Any]:
     return select(instances.c.id, instances.c.created_by).where(instances.c.id.in_(instance_ids))
 
 
+@remembers_each(keeps)
 def keeps_of(connection: Connection, subjects: Collection[Subject]) -> dict[Subject, tuple[Keep, ...]]:
     """The oldest first; subjects that nobody kept are left out."""
     keeps_by_subject: dict[Subject, list[Keep]] = {}
@@ -78,12 +80,30 @@ def _keeps_of(subjects: list[str]) -> Select[Any]:
 
 def claims_of(connection: Connection, instance_ids: Collection[int]) -> dict[int, tuple[Claim, ...]]:
     """The oldest first; instances that nobody spoke for are left out."""
+    wanted = among(connection, claims.c.instance_id, set(instance_ids))
+    if not is_writing(connection) and len(wanted) <= MOST_AT_ONCE:
+        wanted = [*_claimed(connection, wanted)]  # few: of the others messages need not be read
     claims_by_instance: dict[int, list[Claim]] = {}
-    for chunk in chunks(among(connection, claims.c.instance_id, set(instance_ids))):
+    for chunk in chunks(wanted):
         for row in connection.execute(*_claims_of(chunk)):
             claim = Claim(row.instance_id, row.owner, row.by, row.at, row.accepted_at)
             claims_by_instance.setdefault(row.instance_id, []).append(claim)
     return {instance_id: tuple(claimed) for instance_id, claimed in claims_by_instance.items()}
+
+
+@remembers_each(claims)
+def _claimed(connection: Connection, instance_ids: Collection[int]) -> dict[int, bool]:
+    """Marks those of these instances that have a claim."""
+    return {
+        instance_id: True
+        for chunk in chunks(instance_ids)
+        for instance_id in connection.scalars(*_claimed_among(chunk))
+    }
+
+
+@prepared
+def _claimed_among(instance_ids: list[int]) -> Select[Any]:
+    return select(claims.c.instance_id).where(claims.c.instance_id.in_(instance_ids)).distinct()
 
 
 @prepared

@@ -6,15 +6,18 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+from functools import lru_cache
 from typing import Any, TypeAlias
 
 from sqlalchemy import (
     BigInteger,
+    BindParameter,
     ColumnElement,
     Connection,
     Row,
     Select,
     and_,
+    bindparam,
     case,
     func,
     literal_column,
@@ -191,6 +194,25 @@ def are_all_vms(connection: Connection, filters: Filters = Filters()) -> bool:
 
 def present(connection: Connection, filters: Filters, ids: Collection[int] | None = None) -> list[PresentInstance]:
     """Every VM that is not gone and passes the filters, or of these VMs those, in no order."""
+    return [
+        PresentInstance(
+            id=row.id,
+            project=row.project,
+            preset=row.preset,
+            status=_STATUSES[row.status],
+            name=row.name,
+            zone=row.zone,
+            shape=shape_of(row),
+            provisioning_model=_MODELS[row.provisioning_model],
+            started_at=row.started_at,
+            unpriced=row.unpriced,
+        )
+        for row in _each(connection, _present(filters, ids is not None), ids)
+    ]
+
+
+@lru_cache(maxsize=32)  # a pass asks without filters, and pages with few
+def _present(filters: Filters, are_named: bool) -> Select[Any]:
     query: Select[Any] = (
         select(
             instances.c.id,
@@ -217,31 +239,20 @@ def present(connection: Connection, filters: Filters, ids: Collection[int] | Non
         )
         .where(instances.c.gone_at.is_(None), *_conditions(filters))
     )
-    return [
-        PresentInstance(
-            id=row.id,
-            project=row.project,
-            preset=row.preset,
-            status=_STATUSES[row.status],
-            name=row.name,
-            zone=row.zone,
-            shape=shape_of(row),
-            provisioning_model=_MODELS[row.provisioning_model],
-            started_at=row.started_at,
-            unpriced=row.unpriced,
-        )
-        for row in _each(connection, query, instances.c.id, ids)
-    ]
+    return query.where(instances.c.id.in_(_NAMED)) if are_named else query
 
 
 def open_storage(connection: Connection, ids: Collection[int] | None = None) -> list[tuple[int, str | None, int, str]]:
     """All storage that bills now, or that of these VMs: its instance's id, resource, MiB and zone."""
-    columns = storage_spans.c
-    query = select(columns.instance_id, columns.resource, columns.size_mib, columns.zone).where(
-        columns.ended_at.is_(None)
-    )
-    rows = _each(connection, query, columns.instance_id, ids)
-    return [(row.instance_id, row.resource, row.size_mib, row.zone) for row in rows]
+    query = _OPEN_STORAGE if ids is None else _OPEN_STORAGE_OF
+    return [(row.instance_id, row.resource, row.size_mib, row.zone) for row in _each(connection, query, ids)]
+
+
+_NAMED: BindParameter[Any] = bindparam("named_ids", expanding=True)
+_OPEN_STORAGE = select(*(storage_spans.c[name] for name in ("instance_id", "resource", "size_mib", "zone"))).where(
+    storage_spans.c.ended_at.is_(None)
+)
+_OPEN_STORAGE_OF = _OPEN_STORAGE.where(storage_spans.c.instance_id.in_(_NAMED))
 
 
 def gone_ids(connection: Connection, filters: Filters, after: tuple[datetime, int] | None, limit: int) -> list[int]:
@@ -296,14 +307,13 @@ _MODELS = {model.value: model for model in ProvisioningModel}
 _STATUSES = {status.value: status for status in Status}
 
 
-def _each(
-    connection: Connection, query: Select[Any], column: ColumnElement[int], ids: Collection[int] | None
-) -> Iterator[Row[Any]]:
+def _each(connection: Connection, query: Select[Any], ids: Collection[int] | None) -> Iterator[Row[Any]]:
+    """Runs the query, or with ids the query of `_NAMED` ones, chunk by chunk."""
     if ids is None:
         yield from connection.execute(query)
         return
     for some in chunks(ids):
-        yield from connection.execute(query.where(column.in_(some)))
+        yield from connection.execute(query, {_NAMED.key: some})
 
 
 def _count_unpriced() -> ColumnElement[int]:

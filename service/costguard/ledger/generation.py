@@ -12,6 +12,7 @@ from sqlalchemy import Connection, delete, func, insert, inspect, select, text, 
 from sqlalchemy.exc import NotSupportedError, ProgrammingError
 
 from costguard.db.mark_file import LedgerMark
+from costguard.db.remembered import remembers
 from costguard.db.tables import (
     changes,
     events,
@@ -34,18 +35,22 @@ _ROW = 1
 _INSTALLATION = select(installation).where(installation.c.id == _ROW)
 _WRITE = update(installation).where(installation.c.id == _ROW)  # whatever it is run with
 ID_GAP = 1_000_000  # more than a ledger gains between a backup and its restore
+MOST_CHANGES = 10**12  # of a table in one generation
 
 
-def read(connection: Connection) -> Generation:
+def _read(connection: Connection) -> Generation:
     row = connection.execute(_INSTALLATION).one_or_none()
     if row is None:
         return Generation()
     return Generation(row.generation, row.began_at, Cause(row.cause) if row.cause else None, row.backup_at)
 
 
+read = remembers(installation)(_read)  # counted are the changes of what is read here, and not those of the mark
+
+
 def read_if_any(connection: Connection) -> Generation:
     """Reads as `read` does, of a database that may be older than its table."""
-    return read(connection) if inspect(connection).has_table(installation.name) else Generation()
+    return _read(connection) if inspect(connection).has_table(installation.name) else Generation()
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,8 +187,10 @@ def begin(connection: Connection, new: Generation, event: Event, now: datetime) 
         backup_at=new.backup_at,
     )
     _skip_ids(connection)
-    # Processes that read on know what they remember by these numbers, and the lost time had some of them.
-    connection.execute(update(changes).values(number=changes.c.number + ID_GAP))
+    # Processes that read on know what they remember by these numbers, and the lost time had some of them. So no number
+    # is of two generations, also where the same copy is put back twice.
+    of_generation = changes.c.number % MOST_CHANGES
+    connection.execute(update(changes).values(number=of_generation + new.number * MOST_CHANGES))
     _append_far_on(connection, event, now)
     # A session that ended since the backup stays ended, and a link that was used since stays used.
     connection.execute(delete(sessions))

@@ -46,6 +46,11 @@ def lifetimes_of(connection: Connection, accrual: Accrual, instance_id: int) -> 
     return _views(connection, accrual, tables.lifetimes, spans.lifetimes_of(connection, instance_id))
 
 
+def runs_of(connection: Connection, accrual: Accrual, instance_id: int) -> list[LifetimeView]:
+    """All runs of one VM without their charges, the latest first."""
+    return [_view(stored, _bill(stored, accrual), ()) for stored in spans.lifetimes_of(connection, instance_id)]
+
+
 def storage_of(connection: Connection, accrual: Accrual, instance_id: int) -> list[StorageView]:
     """All storage of one VM with its charges, the latest first."""
     return _views(connection, accrual, tables.storage_spans, spans.storage_of_instance(connection, instance_id))

@@ -28,7 +28,7 @@ from costguard.db.tables import instances, lifetimes, storage_spans
 from costguard.db.types import storable
 from costguard.ledger.labels import label_history
 from costguard.ledger.labels.label_history import LabelChange, keeper_columns, with_keeper
-from costguard.ledger.roll_up import following
+from costguard.ledger.roll_up import SpanGroup, following
 from costguard.ledger.rows import lifetime_of, shape_of, storage_of
 from costguard.model.instance import InstanceKey, ProvisioningModel, Shape, Status
 from costguard.model.keeper import Keeper
@@ -182,7 +182,7 @@ def save(connection: Connection, changes: Sequence[Change]) -> RowsWritten:
         if moved or old:
             span_ids = {row["id"] for row in old}
             span_ids.update(_open_spans(connection, table, [move["new_instance_id"] for move in moved]))
-            with following(connection, table, span_ids):
+            with following(connection, table, span_ids, {row["id"]: _whose(row) for row in old}):
                 if moved:
                     _move(connection, table, moved)
                 if old:
@@ -258,6 +258,12 @@ def _span_rows(change: Change, instance_id: int, rows: Iterable[dict[str, Any]])
     """A span that is written counts for the present owner of its VM."""
     for row in rows:
         yield {**row, "instance_id": instance_id, "project": change.record.key.project, **_owned(change.record)}
+
+
+def _whose(row: Mapping[str, Any]) -> SpanGroup:
+    """Returns whose the span is once this row of it is written."""
+    model = row.get("provisioning_model", ProvisioningModel.STANDARD.value)
+    return SpanGroup(row["project"], Attribution(row["preset"], row["owner"], row["job"]), model)
 
 
 def _label_changes(change: Change) -> Iterator[LabelChange]:

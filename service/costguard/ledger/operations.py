@@ -115,14 +115,16 @@ def of_targets(connection: Connection, project: str, target_ids: Iterable[str]) 
     """All operations known of these VMs, oldest first. VMs without any are left out."""
     by_target: dict[str, list[SeenOperation]] = defaultdict(list)
     for some in _chunks(set(target_ids)):
-        rows = connection.execute(
-            select(operations)
-            .where(operations.c.project == project, operations.c.target_id.in_(some))
-            .order_by(operations.c.inserted_at, operations.c.operation_id)
-        )
-        for row in rows:
+        for row in connection.execute(*_of_targets(project, [*some])):
             by_target[row.target_id].append(_operation(row))
     return dict(by_target)
+
+
+@prepared
+def _of_targets(project: str, target_ids: list[str]) -> Select[Any]:
+    columns = operations.c
+    query = select(operations).where(columns.project == project, columns.target_id.in_(target_ids))
+    return query.order_by(columns.inserted_at, columns.operation_id)
 
 
 def inserted_without_attempt(connection: Connection) -> list[str]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, TypeAlias
+from typing import Any
 from weakref import WeakKeyDictionary
 
-from sqlalchemy import BigInteger, Connection, Engine, Row, exists, func, insert, select, type_coerce, update
+from sqlalchemy import Connection, Engine, Row, exists, insert, select, update
 
-from costguard.db.remembered import is_writing
+from costguard.db.remembered import database_of, is_writing, state_of
 from costguard.db.tables import price_refusals, prices
 from costguard.db.upsert import upsert
 from costguard.model.instance import ProvisioningModel
@@ -55,37 +55,26 @@ def _price(row: Row[Any], price_id: int | None) -> Price:
 
 
 # Every page, message and pass needs all prices, and making thousands of values takes longer than the rest of a
-# message. They are kept with a mark of the rows that they were made from: whatever is added or replaced changes it.
-_Mark: TypeAlias = tuple[Any, ...]
-_loaded: WeakKeyDictionary[Engine, tuple[_Mark, tuple[Price, ...]]] = WeakKeyDictionary()
-# A transaction that reads sees one unmoving state, so its mark is read once: it takes longer than most queries.
+# message.
+_loaded: WeakKeyDictionary[Engine, tuple[tuple[int, int], tuple[Price, ...]]] = WeakKeyDictionary()
+# By transaction. Writers take turns, so that in one that writes only what it does itself changes them.
 _seen: WeakKeyDictionary[Connection, tuple[Price, ...]] = WeakKeyDictionary()
-_MARK = select(
-    func.count(),
-    func.max(prices.c.id),
-    func.max(prices.c.recorded_at),
-    func.sum(prices.c.rate_nanos),
-    func.sum(type_coerce(prices.c.in_force_from, BigInteger) % 1_000_000_007),
-)
 
 
 def load(connection: Connection) -> tuple[Price, ...]:
-    """Every price that ever was in force, with its id."""
-    if is_writing(connection):
-        return _load(connection)
-    loaded = _seen.get(connection)
-    if loaded is None:
-        loaded = _seen[connection] = _load(connection)
-    return loaded
-
-
-def _load(connection: Connection) -> tuple[Price, ...]:
-    mark = tuple(connection.execute(_MARK).one())
-    kept = _loaded.get(connection.engine)
-    if kept is not None and kept[0] == mark:
-        return kept[1]
-    loaded = tuple(_price(row, row.id) for row in connection.execute(select(prices)))
-    _loaded[connection.engine] = mark, loaded
+    """Every price that ever was in force, with its id; one and the same object until they change."""
+    if (seen := _seen.get(connection)) is not None:
+        return seen
+    state, database = state_of(connection, prices), database_of(connection)
+    kept = _loaded.get(database)
+    if kept is None or kept[0] != state:
+        loaded = tuple(_price(row, row.id) for row in connection.execute(select(prices)))
+        # What a transaction that writes sees may be undone, and its number given out again.
+        if state is not None and not is_writing(connection):
+            _loaded[database] = state, loaded
+    else:
+        loaded = kept[1]
+    _seen[connection] = loaded
     return loaded
 
 
@@ -100,12 +89,14 @@ def any_stored(connection: Connection) -> bool:
 def add(connection: Connection, new: Sequence[Price], recorded_at: datetime) -> int:
     """Adds prices, and returns how many were new; a price that is stored for the same key and time stays as it is."""
     rows = [{**_row(price), "recorded_at": recorded_at} for price in new]
+    _seen.pop(connection, None)
     return upsert(connection, prices, rows, ("resource", "region", "provisioning_model", "in_force_from"), ())
 
 
 def replace(connection: Connection, price_id: int, new: Price, recorded_at: datetime) -> None:
     """Correct a stored price that never was the real one. Its charges must be made again."""
     statement = update(prices).where(prices.c.id == price_id)
+    _seen.pop(connection, None)
     connection.execute(statement.values(**_row(new), recorded_at=recorded_at))
 
 

@@ -133,12 +133,10 @@ class DailyChange:
 @prepared
 def _stored(spans: Table, span_ids: list[int]) -> Select[Any]:
     """Sums of charges by day and whose the spans are."""
-    is_lifetimes = spans is lifetimes
-    model = spans.c.provisioning_model if is_lifetimes else literal(ProvisioningModel.STANDARD.value)
-    keys = (charges.c.day, spans.c.project, spans.c.preset, spans.c.owner, spans.c.job, model)
+    keys = (charges.c.day, spans.c.project, spans.c.preset, spans.c.owner, spans.c.job, _model_of(spans))
     figures = (func.sum(part) for part in parts_of_charges(spans).values())
     query = select(*keys, *figures).join_from(charges, spans, spans.c.id == charges.c.span_id).group_by(*keys)
-    kind = LIFETIME if is_lifetimes else STORAGE
+    kind = LIFETIME if spans is lifetimes else STORAGE
     return query.where(charges.c.span == kind, charges.c.span_id.in_(span_ids))
 
 
@@ -154,39 +152,53 @@ def _stored_spot(span_ids: list[int]) -> Select[Any]:
 
 
 @contextmanager
-def following(connection: Connection, spans: Table, span_ids: Collection[int]) -> Iterator[None]:
-    """The daily sums follow what the block changes of these spans: whose they are."""
+def following(
+    connection: Connection, spans: Table, span_ids: Collection[int], become: Mapping[int, SpanGroup] | None = None
+) -> Iterator[None]:
+    """The daily sums follow what the block changes of these spans: whose they are.
+
+    `become` has, where that is known already, whose they are after the block: of those that stay whose they are no
+    charge is read.
+    """
     kind = LIFETIME if spans is lifetimes else STORAGE
-    change = DailyChange(frozenset())
-    change.add_stored(connection, kind, span_ids, -1)
     before = _whose(connection, spans, span_ids)
+    expected = become or {}
+    moving = [span_id for span_id, whose in before.items() if expected.get(span_id) != whose]
+    if not moving:
+        yield
+        return
+    change = DailyChange(frozenset())
+    change.add_stored(connection, kind, moving, -1)
     yield
-    change.add_stored(connection, kind, span_ids, 1)
-    after = _whose(connection, spans, span_ids)
-    moved = [span_id for span_id, whose in before.items() if after[span_id] != whose]
+    change.add_stored(connection, kind, moving, 1)
+    after = _whose(connection, spans, moving)
+    moved = [span_id for span_id in moving if after[span_id] != before[span_id]]
     for some in chunks(moved):
         mine = and_(charges.c.span == kind, charges.c.span_id.in_(some))
         change.days.update(connection.scalars(select(charges.c.day).where(mine).distinct()))
     change.apply(connection)
 
 
-def _whose(connection: Connection, spans: Table, span_ids: Collection[int]) -> dict[int, _Key]:
-    """Returns the attribution of each span.
+def _whose(connection: Connection, spans: Table, span_ids: Collection[int]) -> dict[int, SpanGroup]:
+    """Returns whose each span is.
 
     Two that change places leave every sum as it was, and yet each has other labels.
     """
     return {
-        span_id: tuple(whose)
+        span_id: SpanGroup(project, Attribution(preset, owner, job), model)
         for some in chunks(span_ids)
-        for span_id, *whose in connection.execute(*_owned(spans, some))
+        for span_id, project, preset, owner, job, model in connection.execute(*_owned(spans, some))
     }
 
 
 @prepared
 def _owned(spans: Table, span_ids: list[int]) -> Select[Any]:
-    names = ("project", "preset", "owner", "job", "provisioning_model")
-    columns = [spans.c[name] for name in names if name in spans.c]
-    return select(spans.c.id, *columns).where(spans.c.id.in_(span_ids))
+    columns = [spans.c[name] for name in ("project", "preset", "owner", "job")]
+    return select(spans.c.id, *columns, _model_of(spans)).where(spans.c.id.in_(span_ids))
+
+
+def _model_of(spans: Table) -> ColumnElement[str]:
+    return spans.c.provisioning_model if spans is lifetimes else literal(ProvisioningModel.STANDARD.value)
 
 
 def change_of(connection: Connection) -> DailyChange:

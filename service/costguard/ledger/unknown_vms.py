@@ -12,6 +12,7 @@ from sqlalchemy import Connection, Row, Select, select, text, update
 
 from costguard.db.bulk import chunks
 from costguard.db.prepared import prepared
+from costguard.db.remembered import remembers
 from costguard.db.tables import UNKNOWN_THERE, unknown_vms
 from costguard.db.types import storable
 from costguard.db.upsert import upsert
@@ -41,6 +42,7 @@ class UnknownVm:
     verdict_by: str = ""
 
 
+@remembers(unknown_vms)
 def there(connection: Connection) -> list[UnknownVm]:
     """All that are there and were not adopted, by project and name."""
     return [_vm(row) for row in connection.execute(_THERE)]

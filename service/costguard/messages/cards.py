@@ -232,7 +232,7 @@ def _cost(connection: Connection, accrual: Accrual, view: InstanceView, subject:
     if subject.kind is SubjectKind.RUN:
         if view.started_at == since:
             return view.lifetime_cost
-        return _of_lifetime(history.lifetimes_of(connection, accrual, subject.instance_id), subject.lifetime_id)
+        return _of_lifetime(history.runs_of(connection, accrual, subject.instance_id), subject.lifetime_id)
     total = Priced()
     for disk in history.storage_of(connection, accrual, subject.instance_id):
         bill = accrual.bill(disk.stored.span, since)

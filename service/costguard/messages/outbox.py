@@ -139,7 +139,7 @@ class Outbox:
     def _rest(self, calls: int) -> timedelta | None:
         now = self._clock.now()
         with self._database.read() as connection:
-            first, later = outbox_rows.next_try(connection), outbox_rows.next_try(connection, now)
+            first, later = outbox_rows.next_tries(connection, now)
         waits = [timedelta(seconds=1)] if self._to_edit or self._has_edits else []
         if later is not None:
             waits.append(later - now)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, Row, Select, Update, exists, func, select, text, update
+from sqlalchemy import Connection, Row, Select, Update, case, exists, func, select, text, update
 
 from costguard.db.bulk import chunks
 from costguard.db.prepared import prepared
@@ -93,19 +93,20 @@ def _waiting(now: datetime, limit: int) -> Select[Any]:
 _WAITING_HERE = WAITING.replace("status", "messages.status")
 
 
-def next_try(connection: Connection, after: datetime | None = None) -> datetime | None:
-    """Returns when the first waiting message may be tried; None: nothing waits.
+def next_tries(connection: Connection, now: datetime) -> tuple[datetime | None, datetime | None]:
+    """Returns when the first waiting message may be tried, and when the first of those that may not be tried yet.
 
-    With `after`, of those that may be tried later.
+    None: nothing waits.
     """
-    moment: datetime | None = connection.scalar(*_next_try(after))
-    return moment
+    first, later = connection.execute(*_next_tries(now)).one()
+    return first, later
 
 
 @prepared
-def _next_try(after: datetime | None) -> Select[Any]:
-    query = select(func.min(messages.c.try_after)).where(text(WAITING))
-    return query if after is None else query.where(messages.c.try_after > after)
+def _next_tries(now: datetime) -> Select[Any]:
+    moment = messages.c.try_after
+    later = func.min(case((moment > now, moment)), type_=moment.type)
+    return select(func.min(moment), later).where(text(WAITING))
 
 
 def backlog(connection: Connection) -> Backlog:

@@ -88,7 +88,7 @@ class _ReminderScene:
     @cached_property
     def runs(self) -> Sequence[history.LifetimeView]:
         """All runs of the VM with their costs, the latest first."""
-        return history.lifetimes_of(self.connection, self.accrual, self.subject.instance_id)
+        return history.runs_of(self.connection, self.accrual, self.subject.instance_id)
 
     @property
     def life(self) -> Lifetime | None:

@@ -8,6 +8,7 @@ https://github.com/googleapis/googleapis/blob/master/google/api/error_reason.pro
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from costguard.refusals.explanation import RefusalKind
 from costguard.refusals.normal_form import Answer
@@ -171,6 +172,7 @@ SUSPENDED = _any(
 )
 
 
+@lru_cache(maxsize=64)  # what fails is tried again, and gets the same answer
 def kind_in(answer: Answer) -> RefusalKind:
     """The kind of an answer of Google's. UNKNOWN where nothing in it says what is wrong."""
     text, status = answer.text, answer.status

@@ -11,7 +11,7 @@ from sqlalchemy import Connection, Row, Select, select, update
 
 from costguard.db.bulk import chunks
 from costguard.db.prepared import prepared
-from costguard.db.remembered import remembers
+from costguard.db.remembered import remembers, remembers_each
 from costguard.db.tables import requests
 from costguard.db.types import storable
 from costguard.db.upsert import upsert
@@ -73,6 +73,7 @@ def _of_subject(subject: str) -> Select[Any]:
     return select(requests).where(requests.c.subject == subject).order_by(requests.c.id)
 
 
+@remembers_each(requests)
 def of_subjects(connection: Connection, subjects: Collection[Subject]) -> dict[Subject, list[StoredRequest]]:
     """The oldest first; subjects without any are left out."""
     by_subject: dict[Subject, list[StoredRequest]] = {}

@@ -9,7 +9,7 @@ from sqlalchemy import Connection, Row, Select, select, update
 
 from costguard.db.bulk import chunks
 from costguard.db.prepared import prepared
-from costguard.db.remembered import remembers
+from costguard.db.remembered import remembers, remembers_each
 from costguard.db.tables import people
 from costguard.db.types import storable
 from costguard.db.upsert import upsert
@@ -34,8 +34,14 @@ def of_addresses(connection: Connection, addresses: Collection[str] | None) -> d
     """Returns those of these that were looked up, by address; None asks for all."""
     if addresses is None:
         return _everybody(connection)
-    wanted = sorted({address.lower() for address in addresses if address})
-    return {row.address: _found(row) for chunk in chunks(wanted) for row in connection.execute(*_of_addresses(chunk))}
+    return dict(_of_each(connection, sorted({address.lower() for address in addresses if address})))
+
+
+@remembers_each(people)
+def _of_each(connection: Connection, addresses: Collection[str]) -> dict[str, AccountLookup]:
+    return {
+        row.address: _found(row) for chunk in chunks(addresses) for row in connection.execute(*_of_addresses(chunk))
+    }
 
 
 @prepared

@@ -12,6 +12,7 @@ from sqlalchemy import Connection, Row, Select, insert, select, update
 
 from costguard.db.bulk import chunks
 from costguard.db.prepared import prepared
+from costguard.db.remembered import remembers, remembers_each
 from costguard.db.tables import stops
 from costguard.db.types import storable
 from costguard.ledger.accrual import among
@@ -156,6 +157,7 @@ def add(connection: Connection, new: NewStop) -> int | None:
     return int(added[0])
 
 
+@remembers(stops)
 def open_stops(connection: Connection) -> list[StopRecord]:
     """Lists the stops whose end is not known, the oldest first."""
     return [_stop(row) for row in connection.execute(_OPEN_STOPS)]
@@ -191,6 +193,7 @@ def advance(
     connection.execute(update(stops).where(stops.c.id == stop_id).values(values))
 
 
+@remembers_each(stops)
 def of_subjects(connection: Connection, subjects: Collection[Subject]) -> dict[Subject, tuple[StopRecord, ...]]:
     """The oldest first; subjects without any are left out."""
     by_subject: dict[Subject, list[StopRecord]] = {}

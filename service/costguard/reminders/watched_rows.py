@@ -14,14 +14,14 @@ from sqlalchemy import ColumnElement, Connection, Row, Select, Text, and_, cast,
 
 from costguard.db.bulk import chunks
 from costguard.db.prepared import prepared
-from costguard.db.remembered import remembers
+from costguard.db.remembered import MOST_AT_ONCE, is_writing, remembers_each
 from costguard.db.tables import instances, lifetimes, storage_spans
 from costguard.keepers.reading import keeper_of
 from costguard.ledger.rows import shape_from
 from costguard.model.instance import InstanceKey, ProvisioningModel, Shape, Status
 from costguard.model.keeper import Keeper
 
-_MOST_NAMED = 1000
+_BY_NAME = attrgetter("key.project", "name")
 _MOST_IN_CHUNKS = 20_000  # VMs that are read by name, a thousand at a time
 _OWN = 11  # how many columns `_columns` gives
 _SHAPE = ("machine_type", "vcpus", "memory_mib", "gpu_type", "gpu_count", "local_ssd_gib")
@@ -58,12 +58,35 @@ class WatchedRow:
 
 def read(connection: Connection, ids: Collection[int] | None = None) -> list[WatchedRow]:
     """All VMs that are not gone, or these of them, by project and name."""
-    return _known(connection, ids) if isinstance(ids, tuple) else _read(connection, ids)
+    if ids is None or len(ids) > MOST_AT_ONCE or is_writing(connection):
+        return _read(connection, ids)
+    rows = _of_each(connection, ids).values()
+    return sorted(sorted(rows, key=_by_run), key=_BY_NAME)
+
+
+def _by_run(row: WatchedRow) -> tuple[bool, int]:
+    return row.started_at is None, row.instance_id
+
+
+@remembers_each(instances, lifetimes)
+def _of_each(connection: Connection, ids: Collection[int]) -> dict[int, WatchedRow]:
+    return {row.instance_id: row for row in _read(connection, ids)}
 
 
 def open_storage(connection: Connection, ids: Collection[int] | None = None) -> list[Row[Any]]:
     """Storage that bills now: rows of instance_id, resource, size_mib, zone."""
+    if ids is not None and len(ids) <= MOST_AT_ONCE:
+        return [row for some in _storage_of_each(connection, ids).values() for row in some]
     return [row for some in _in_chunks(ids) for row in connection.execute(*_open_storage(some))]
+
+
+@remembers_each(storage_spans)
+def _storage_of_each(connection: Connection, ids: Collection[int]) -> dict[int, list[Row[Any]]]:
+    by_instance: dict[int, list[Row[Any]]] = {}
+    for some in chunks(ids):
+        for row in connection.execute(*_open_storage(some)):
+            by_instance.setdefault(row.instance_id, []).append(row)
+    return by_instance
 
 
 @prepared
@@ -74,13 +97,15 @@ def _open_storage(ids: Sequence[int] | None) -> Select[Any]:
 
 
 def _read(connection: Connection, ids: Collection[int] | None) -> list[WatchedRow]:
-    return sorted([*_running(connection, ids), *_resting(connection, ids)], key=attrgetter("key.project", "name"))
+    return sorted([*_running(connection, ids), *_resting(connection, ids)], key=_BY_NAME)
 
 
 def read_some(connection: Connection, ids: Collection[int]) -> list[WatchedRow]:
     """Reads those of these VMs that are not gone, by project and name, and perhaps others where these are many."""
+    if len(ids) <= MOST_AT_ONCE:
+        return read(connection, ids)
     rows = [row for some in _in_chunks(ids) for row in _read(connection, some)]
-    return sorted(rows, key=attrgetter("key.project", "name"))
+    return sorted(rows, key=_BY_NAME)
 
 
 def _in_chunks(ids: Collection[int] | None) -> list[list[int] | None]:
@@ -88,9 +113,6 @@ def _in_chunks(ids: Collection[int] | None) -> list[list[int] | None]:
     if ids is None or len(ids) > _MOST_IN_CHUNKS:
         return [None]
     return [*chunks(ids)] or [[]]
-
-
-_known = remembers(instances, lifetimes)(_read)  # what pages ask: a pass asks of all, or of sets
 
 
 def _running(connection: Connection, ids: Collection[int] | None) -> Iterator[WatchedRow]:
@@ -176,7 +198,7 @@ def in_projects_of_kind(connection: Connection, places: Collection[tuple[str, st
 
 def _named(ids: Collection[int] | None) -> list[int] | None:
     """Few are asked for by name; for many, all are read."""
-    return list(ids) if ids is not None and len(ids) <= _MOST_NAMED else None
+    return list(ids) if ids is not None and len(ids) <= MOST_AT_ONCE else None
 
 
 def _among(column: ColumnElement[Any], ids: Sequence[int] | None) -> list[ColumnElement[bool]]:

@@ -17,6 +17,7 @@ from pydantic import TypeAdapter
 from sqlalchemy import ColumnElement, Connection, Row, Select, func, or_, select, text
 
 from costguard.db.bulk import chunks
+from costguard.db.prepared import prepared
 from costguard.db.tables import STORED_STAGE, attempts, data_stages, jobs, stage_uses
 from costguard.model.budget import LabelFilter
 from costguard.model.data import StagedShare
@@ -120,13 +121,16 @@ def of_jobs(connection: Connection, job_ids: Collection[str]) -> dict[str, Money
 def since(connection: Connection, first: date, label: LabelFilter | None) -> list[Download]:
     """Lists the payments from that day on; of a label, those of VMs that were launched with it."""
     # Few jobs have inputs, so they are asked for first: attempts have no index of when they began.
-    begin = datetime.combine(first, time(), UTC)
-    recent = or_(jobs.c.settled_at.is_(None), jobs.c.settled_at >= begin)
     return [
         Download(Whose(row.project, row.preset, row.owner, row.id), row.paid_at.date(), cost)
-        for row, cost in _costs(connection, _paid(recent, begin <= _PAID_AT))
+        for row, cost in _costs(connection, *_paid_since(datetime.combine(first, time(), UTC)))
         if cost and (label is None or label.holds({**(row.own_labels or {}), **(row.labels or {})}))
     ]
+
+
+@prepared
+def _paid_since(begin: datetime) -> Select[Any]:
+    return _paid(or_(jobs.c.settled_at.is_(None), jobs.c.settled_at >= begin), begin <= _PAID_AT)
 
 
 def _paid(*conditions: ColumnElement[bool]) -> Select[Any]:
@@ -145,9 +149,11 @@ def _paid(*conditions: ColumnElement[bool]) -> Select[Any]:
     )
 
 
-def _costs(connection: Connection, query: Select[Any]) -> list[tuple[Row[Any], Money]]:
+def _costs(
+    connection: Connection, query: Select[Any], values: Mapping[str, Any] | None = None
+) -> list[tuple[Row[Any], Money]]:
     """Returns each VM's row with the amount that it paid for all of its inputs."""
-    rows = [(row, _INPUTS.validate_python(row.inputs)) for row in connection.execute(query)]
+    rows = [(row, _INPUTS.validate_python(row.inputs)) for row in connection.execute(query, values)]
     fetched = _fetched(connection, [row.attempt for row, inputs in rows if any(one.staged for one in inputs)])
     return [(row, sum((_cost(row, one, fetched) for one in inputs), ZERO)) for row, inputs in rows]
 

@@ -8,7 +8,20 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Select, Table, exists, false, func, or_, select
+from sqlalchemy import (
+    ColumnElement,
+    CompoundSelect,
+    Connection,
+    Select,
+    Table,
+    exists,
+    false,
+    func,
+    literal,
+    or_,
+    select,
+    union_all,
+)
 
 from costguard.db.bulk import chunks
 from costguard.db.prepared import prepared
@@ -17,7 +30,7 @@ from costguard.db.tables import UNPRICED_RANK, charges, instances, lifetimes, st
 from costguard.ledger import accrual as accruing
 from costguard.ledger import fleet_rows
 from costguard.ledger.accrual import Accrual, AccruingSpan
-from costguard.ledger.charged.spans import charged_sums
+from costguard.ledger.charged.spans import charged_sums_of_both
 from costguard.ledger.fleet_rows import BEYOND, Burning, Filters, FleetInstance, Place, PresentInstance, Sort
 from costguard.ledger.idle import utilisation
 from costguard.ledger.idle.utilisation import Measured
@@ -54,20 +67,33 @@ class Gap:
 def charged(connection: Connection, ids: tuple[int, ...]) -> dict[int, ChargedSums]:
     """Sums the stored charges of each instance; an instance without any is left out."""
     charged_of: dict[int, ChargedSums] = {}
-    for spans in (lifetimes, storage_spans):
-        rows = {row.id: row for chunk in chunks(ids) for row in connection.execute(*_spans_of(spans, chunk))}
-        # By the spans' ids: joined with the instances' spans at once, SQLite would read all charges there are.
-        for span_id, amount in charged_sums(connection, spans, list(rows)).items():
-            row = rows[span_id]
-            before = charged_of.get(row.instance_id, _NO_CHARGES)
-            is_running = spans is lifetimes and row.ended_at is None
-            charged_of[row.instance_id] = ChargedSums(amount if is_running else before.lifetime, before.total + amount)
+    runs, storage = dict[int, tuple[int, bool]](), dict[int, tuple[int, bool]]()  # instance, and whether it is running
+    for chunk in chunks(ids):
+        for span_id, instance_id, is_running, is_storage in connection.execute(*_spans_of(chunk)):
+            (storage if is_storage else runs)[span_id] = instance_id, bool(is_running)
+    # By the spans' ids: joined with the instances' spans at once, SQLite would read all charges there are.
+    for rows, sums in zip((runs, storage), charged_sums_of_both(connection, runs, storage), strict=True):
+        for span_id, amount in sums.items():
+            instance_id, is_running = rows[span_id]
+            before = charged_of.get(instance_id, _NO_CHARGES)
+            charged_of[instance_id] = ChargedSums(amount if is_running else before.lifetime, before.total + amount)
     return charged_of
 
 
 @prepared
-def _spans_of(spans: Table, instance_ids: list[int]) -> Select[Any]:
-    return select(spans.c.id, spans.c.instance_id, spans.c.ended_at).where(spans.c.instance_id.in_(instance_ids))
+def _spans_of(instance_ids: list[int]) -> CompoundSelect[Any]:
+    return union_all(
+        *(
+            select(spans.c.id, spans.c.instance_id, _is_running(spans), literal(spans is storage_spans)).where(
+                spans.c.instance_id.in_(instance_ids)
+            )
+            for spans in (lifetimes, storage_spans)
+        )
+    )
+
+
+def _is_running(spans: Table) -> ColumnElement[bool]:
+    return (spans.c.ended_at.is_(None) if spans is lifetimes else false()).label("is_running")
 
 
 @remembers(lifetimes, storage_spans)
@@ -75,20 +101,28 @@ def gaps_between_charges(connection: Connection, ids: tuple[int, ...]) -> dict[i
     """Lists the unpriced parts of these instances, which stored charges leave out."""
     gaps_by_instance: dict[int, list[Gap]] = {}
     for chunk in chunks(ids):
-        for spans in (lifetimes, storage_spans):
-            for row in connection.execute(*_gaps(spans, chunk)):
-                gaps_by_instance.setdefault(row.instance_id, []).append(Gap(row.unpriced, bool(row.in_open_lifetime)))
+        for row in connection.execute(*_gaps(chunk)):
+            gaps_by_instance.setdefault(row.instance_id, []).append(Gap(row.unpriced, bool(row.is_running)))
     return gaps_by_instance
 
 
 @prepared
-def _gaps(spans: Table, instance_ids: list[int]) -> Select[Any]:
-    in_open_lifetime = spans.c.ended_at.is_(None) if spans is lifetimes else false()
-    return (
-        select(spans.c.instance_id, spans.c.unpriced, in_open_lifetime.label("in_open_lifetime"))
-        .where(spans.c.instance_id.in_(instance_ids), spans.c.unpriced != "")
-        .order_by(spans.c.started_at.desc())
+def _gaps(instance_ids: list[int]) -> CompoundSelect[Any]:
+    """Runs come before storage, the latest first."""
+    gaps = union_all(
+        *(
+            select(
+                spans.c.instance_id,
+                spans.c.unpriced,
+                _is_running(spans),
+                literal(spans is storage_spans).label("is_storage"),
+                spans.c.started_at.label("started_at"),
+            ).where(spans.c.instance_id.in_(instance_ids), spans.c.unpriced != "")
+            for spans in (lifetimes, storage_spans)
+        )
     )
+    columns = gaps.selected_columns
+    return gaps.order_by(columns.is_storage, columns.started_at.desc())
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
 from typing import Any, TypeAlias
 
@@ -135,14 +135,17 @@ def _due(connection: Connection, labels: tuple[str, ...], most: int) -> list[dat
     return sorted(days, reverse=True)[:most]
 
 
-def _stored(connection: Connection) -> Iterator[str]:
+@remembers(daily_label_values)
+def _stored(connection: Connection) -> list[str]:
     """Labels with sums: each found by one look at the key, not by reading all days."""
     label = daily_label_values.c.label
     query = select(label).order_by(label).limit(1)
+    labels: list[str] = []
     before = connection.scalar(query)
     while before is not None:
-        yield before
+        labels.append(before)
         before = connection.scalar(query.where(label > before))
+    return labels
 
 
 def _days(connection: Connection, label: str, most: int) -> list[date]:

@@ -104,7 +104,7 @@ def accruing_ids(connection: Connection, until: datetime | None = None) -> list[
 
     A day that is over has been charged of nearly all, and its spend needs none of ten thousand VMs that run now.
     """
-    instance_ids = uncharged_instances(connection)
+    instance_ids = set(uncharged_instances(connection))
     for spans in (lifetimes, storage_spans):
         query = select(spans.c.instance_id).where(spans.c.ended_at.is_(None))
         if until is not None:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any
 
-from sqlalchemy import event
 from tests.jobs.world import World, world
+from tests.sent_statements import counted
 
-from costguard.db.transaction import Database
 from costguard.jobs.decide.limits.holds import BudgetHold
 from costguard.jobs.reports.checkpoints.checkpoint_watch import CheckpointWatch
 from costguard.model.job import CheckpointPlan, JobState
@@ -18,24 +15,6 @@ from costguard.model.job import CheckpointPlan, JobState
 _KINDS = ("run", "due", "wait", "lost")  # runs; runs with a deadline; waits for its first VM, and for its next one
 _FEW, _MANY = 2, 13  # of each kind
 _HELD = BudgetHold(hold="the budget of the team is spent")
-
-
-@contextmanager
-def counted(database: Database) -> Iterator[list[str]]:
-    """The statements that are sent to this database within the block."""
-    sent: list[str] = []
-
-    def before(_connection: Any, _cursor: Any, statement: str, *_rest: Any) -> None:
-        sent.append(statement)
-
-    engines = {database._engine, database._reader}
-    for engine in engines:
-        event.listen(engine, "before_cursor_execute", before)
-    try:
-        yield sent
-    finally:
-        for engine in engines:
-            event.remove(engine, "before_cursor_execute", before)
 
 
 def test_statements_of_a_turn_do_not_grow_with_unchanged_jobs(database_url: str) -> None:

@@ -14,6 +14,7 @@ from sqlalchemy import Connection, Select, and_, func, select
 from costguard.db import tables
 from costguard.db.bulk import chunks
 from costguard.db.prepared import prepared
+from costguard.db.remembered import remembers
 from costguard.db.tables import instances, lifetimes
 from costguard.jobs.act.attempts.delete import gave_up, stands_for
 from costguard.jobs.act.attempts.vm_request import DISK_LABEL, GUARD_LABEL
@@ -181,6 +182,7 @@ def _seen(project: str, gce_ids: list[str]) -> Select[Any]:
     return _SEEN.where(instances.c.project == project, instances.c.gce_id.in_(gce_ids))
 
 
+@remembers(instances)
 def present(connection: Connection, prefix: str) -> list[PresentVm]:
     """Every VM that is not gone and whose name begins so."""
     rows = connection.execute(_present(prefix))

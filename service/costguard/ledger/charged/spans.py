@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Any, Generic, TypeVar
 
 from sqlalchemy import (
     ColumnElement,
+    CompoundSelect,
     Connection,
     Integer,
     Row,
@@ -18,10 +19,12 @@ from sqlalchemy import (
     func,
     literal,
     select,
+    union_all,
 )
 
-from costguard.db.bulk import chunks
+from costguard.db.bulk import CHUNK, chunks
 from costguard.db.prepared import prepared
+from costguard.db.remembered import remembers_each
 from costguard.db.tables import charge_days, charges, instances, lifetimes, prices, storage_spans
 from costguard.ledger.accrual import attribution_of, lifetime_of, select_lifetimes, select_storage, stand, storage_of
 from costguard.model.lifetime import Attribution, Lifetime, StorageSpan
@@ -82,13 +85,23 @@ def lifetimes_page(
 
 def lifetimes_of(connection: Connection, instance_id: int) -> list[StoredSpan[Lifetime]]:
     """All runs of one VM, the latest first."""
-    return _stored(connection, connection.execute(*_lifetimes_of(instance_id)).all(), lifetimes, lifetime_of)
+    return lifetimes_of_each(connection, (instance_id,)).get(instance_id, [])
+
+
+@remembers_each(charges, instances, lifetimes)
+def lifetimes_of_each(connection: Connection, instance_ids: Collection[int]) -> dict[int, list[StoredSpan[Lifetime]]]:
+    """All runs of each of these VMs, the latest first; those that never ran are left out."""
+    rows = [row for some in chunks(instance_ids) for row in connection.execute(*_lifetimes_of(some))]
+    runs: dict[int, list[StoredSpan[Lifetime]]] = {}
+    for run in _stored(connection, rows, lifetimes, lifetime_of):
+        runs.setdefault(run.instance_id, []).append(run)
+    return runs
 
 
 @prepared
-def _lifetimes_of(instance_id: int) -> Select[Any]:
+def _lifetimes_of(instance_ids: list[int]) -> Select[Any]:
     query = select_lifetimes().join(instances, instances.c.id == lifetimes.c.instance_id)
-    return query.where(lifetimes.c.instance_id == instance_id).order_by(lifetimes.c.started_at.desc())
+    return query.where(lifetimes.c.instance_id.in_(instance_ids)).order_by(lifetimes.c.started_at.desc())
 
 
 def storage_of_instance(connection: Connection, instance_id: int) -> list[StoredSpan[StorageSpan]]:
@@ -122,27 +135,52 @@ def charged_sums(connection: Connection, spans: Table, span_ids: Sequence[int]) 
     """Sums the stored charges of each span."""
     sums: dict[int, Money] = {}
     for chunk in chunks(span_ids):
-        sums |= {row.span_id: Money(int(row.nanos)) for row in connection.execute(*_sums(spans, chunk))}
-        for row in connection.execute(*_archived_sums(spans, chunk)):
+        for row in connection.execute(*_sums(spans, chunk)):
             sums[row.span_id] = sums.get(row.span_id, Money()) + Money(int(row.nanos))
     return sums
 
 
+def charged_sums_of_both(
+    connection: Connection, lifetime_ids: Collection[int], storage_ids: Collection[int]
+) -> tuple[dict[int, Money], dict[int, Money]]:
+    """Sums the stored charges of each of these runs, and of each of these storage spans, in one query where they are
+    few.
+    """
+    if max(len(lifetime_ids), len(storage_ids)) > CHUNK:
+        return (
+            charged_sums(connection, lifetimes, [*lifetime_ids]),
+            charged_sums(connection, storage_spans, [*storage_ids]),
+        )
+    sums: tuple[dict[int, Money], dict[int, Money]] = ({}, {})
+    for span_id, nanos, is_storage in connection.execute(*_sums_of_both(sorted(lifetime_ids), sorted(storage_ids))):
+        of_kind = sums[bool(is_storage)]
+        of_kind[span_id] = of_kind.get(span_id, Money()) + Money(int(nanos))
+    return sums
+
+
 @prepared
-def _sums(spans: Table, span_ids: Sequence[int]) -> Select[Any]:
+def _sums(spans: Table, span_ids: Sequence[int]) -> CompoundSelect[Any]:
+    return union_all(*_parts_of_sums(spans, span_ids))
+
+
+@prepared
+def _sums_of_both(lifetime_ids: list[int], storage_ids: list[int]) -> CompoundSelect[Any]:
+    return union_all(*_parts_of_sums(lifetimes, lifetime_ids), *_parts_of_sums(storage_spans, storage_ids))
+
+
+def _parts_of_sums(spans: Table, span_ids: Sequence[int]) -> tuple[Select[Any], Select[Any]]:
+    """Rows of span, nano-dollars, and whether it is storage: of present charges, and of archived ones."""
+    is_storage = literal(spans is storage_spans).label("is_storage")
+    present, archived = charges.c, charge_days.c
     return (
-        select(charges.c.span_id, func.sum(charges.c.amount_nanos).label("nanos"))
-        .join_from(charges, spans, spans.c.id == charges.c.span_id)
-        .where(charges.c.span_id.in_(span_ids), *stand(spans))
-        .group_by(charges.c.span_id)
+        select(present.span_id, func.sum(present.amount_nanos).label("nanos"), is_storage)
+        .join_from(charges, spans, spans.c.id == present.span_id)
+        .where(present.span_id.in_(span_ids), *stand(spans))
+        .group_by(present.span_id),
+        select(archived.span_id, func.sum(archived.amount_nanos).label("nanos"), is_storage)
+        .where(is_archived(spans), archived.span_id.in_(span_ids))
+        .group_by(archived.span_id),
     )
-
-
-@prepared
-def _archived_sums(spans: Table, span_ids: Sequence[int]) -> Select[Any]:
-    columns = charge_days.c
-    query = select(columns.span_id, func.sum(columns.amount_nanos).label("nanos"))
-    return query.where(is_archived(spans), columns.span_id.in_(span_ids)).group_by(columns.span_id)
 
 
 def charges_of(connection: Connection, spans: Table, span_ids: Sequence[int]) -> dict[int, list[ChargeSum]]:

@@ -117,7 +117,7 @@ def left_out(
     names = [project for project, some in shown.items() if some]
     if not names:
         return {}
-    since, through = connection.scalar(_FIRST_HEARD), connection.scalar(_HEARD_THROUGH)
+    since, through = connection.execute(_HEARD).one()
     if since is None or through is None:
         return {}
     heard_names = {
@@ -135,8 +135,10 @@ def left_out(
     return {name: number for name, number in missed.items() if number}
 
 
-_FIRST_HEARD = select(func.min(feed_projects.c.first_heard_at)).where(feed_projects.c.entries > 0)
-_HEARD_THROUGH = select(func.max(func.coalesce(feed_wire.c.heard_at, feed_wire.c.message_at)))
+_HEARD = select(
+    select(func.min(feed_projects.c.first_heard_at)).where(feed_projects.c.entries > 0).scalar_subquery(),
+    select(func.max(func.coalesce(feed_wire.c.heard_at, feed_wire.c.message_at))).scalar_subquery(),
+)
 
 
 def note_missed(connection: Connection, project: str, missed: int, read_at: datetime) -> None:

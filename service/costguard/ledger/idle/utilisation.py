@@ -11,7 +11,7 @@ from sqlalchemy import Connection, Row, Select, and_, delete, select
 
 from costguard.db.bulk import chunks
 from costguard.db.prepared import prepared
-from costguard.db.remembered import remembers
+from costguard.db.remembered import MOST_AT_ONCE, remembers_each
 from costguard.db.tables import instances, lifetimes, utilisation
 from costguard.db.types import storable
 from costguard.db.upsert import upsert
@@ -21,8 +21,6 @@ from costguard.model.instance import InstanceKey, Shape
 from costguard.model.utilisation import Evidence, IdleState
 
 _SHAPE = ("machine_type", "vcpus", "memory_mib", "gpu_type", "gpu_count", "local_ssd_gib")
-
-_MOST_NAMED = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,38 +81,62 @@ def _running(project: str) -> Select[Any]:
 
 def of_project(connection: Connection, project: str) -> dict[int, Measured]:
     """All rows of the project, by instance: also those of runs that have ended since."""
-    query = _query().where(instances.c.project == project)
-    return {row.instance_id: _measured(row) for row in connection.execute(query)}
+    return {row.instance_id: _measured(row) for row in connection.execute(*_of_project(project))}
+
+
+@prepared
+def _of_project(project: str) -> Select[Any]:
+    return _query().where(instances.c.project == project)
 
 
 def of_instances(connection: Connection, ids: Collection[int], now: datetime) -> dict[int, Measured]:
     """Returns the measurements of these instances that are still good at `now`; each is of the run that began at its
     `run_started_at`.
     """
-    measured = _measured_of(connection, tuple(ids))
+    measured = _measured_of(connection, ids)
     return {instance_id: one for instance_id, one in measured.items() if one.good_until >= now}
 
 
-@remembers(utilisation)
-def _measured_of(connection: Connection, ids: tuple[int, ...]) -> dict[int, Measured]:
-    return {
-        row.instance_id: _measured(row)
-        for chunk in chunks(ids)
-        for row in connection.execute(_query().where(utilisation.c.instance_id.in_(chunk)))
-    }
+@remembers_each(utilisation)
+def _measured_of(connection: Connection, ids: Collection[int]) -> dict[int, Measured]:
+    return {row.instance_id: _measured(row) for chunk in chunks(ids) for row in connection.execute(*_of_ids(chunk))}
+
+
+@prepared
+def _of_ids(ids: list[int]) -> Select[Any]:
+    return _query().where(utilisation.c.instance_id.in_(ids))
 
 
 def idle_runs(connection: Connection, now: datetime, ids: Collection[int] | None = None) -> dict[InstanceKey, Evidence]:
     """Returns those of all open runs that are idle by what is still good at `now`, or of these instances where they are
     few.
     """
-    named = list(ids) if ids is not None and len(ids) <= _MOST_NAMED else None
-    rows = connection.execute(*_idle_runs(now, named)).all()
-    return {InstanceKey(row.project, row.gce_id): _evidence(row) for row in rows}
+    if ids is None or len(ids) > MOST_AT_ONCE:
+        rows = connection.execute(*_idle_runs(now, None)).all()
+        return {InstanceKey(row.project, row.gce_id): _evidence(row) for row in rows}
+    runs = _idle_of_each(connection, ids).values()
+    return {run.key: run.evidence for run in runs if run.good_until >= now}
+
+
+@dataclass(frozen=True, slots=True)
+class _IdleRun:
+    key: InstanceKey
+    evidence: Evidence
+    good_until: datetime
+
+
+@remembers_each(instances, lifetimes, utilisation)
+def _idle_of_each(connection: Connection, ids: Collection[int]) -> dict[int, _IdleRun]:
+    """Reads the open runs of these instances that are idle by what was measured last."""
+    return {
+        row.instance_id: _IdleRun(InstanceKey(row.project, row.gce_id), _evidence(row), row.good_until)
+        for chunk in chunks(ids)
+        for row in connection.execute(*_idle_runs(None, chunk))
+    }
 
 
 @prepared
-def _idle_runs(now: datetime, ids: Sequence[int] | None) -> Select[Any]:
+def _idle_runs(good_at: datetime | None, ids: Sequence[int] | None) -> Select[Any]:
     query = (
         _query()
         .add_columns(instances.c.project, instances.c.gce_id)
@@ -126,8 +148,10 @@ def _idle_runs(now: datetime, ids: Sequence[int] | None) -> Select[Any]:
                 lifetimes.c.started_at == utilisation.c.run_started_at,
             ),
         )
-        .where(utilisation.c.good_until >= now, utilisation.c.state == IdleState.IDLE.value)
+        .where(utilisation.c.state == IdleState.IDLE.value)
     )
+    if good_at is not None:
+        query = query.where(utilisation.c.good_until >= good_at)
     return query if ids is None else query.where(utilisation.c.instance_id.in_(ids))
 
 

@@ -54,6 +54,7 @@ class StoredRate:
         return self.running_since, self.nanos, rank
 
 
+@remembers(burn_rates)
 def basis(connection: Connection) -> Basis | None:
     """Returns the basis. None: no rates were ever computed."""
     row = connection.execute(_BASIS).one_or_none()

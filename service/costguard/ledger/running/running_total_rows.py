@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from datetime import date, datetime
+from functools import lru_cache
 from typing import Any, NamedTuple, TypeAlias
 
 from sqlalchemy import (
@@ -37,7 +38,7 @@ Kind: TypeAlias = tuple[Any, ...]
 """The kind of a lifetime: shape, provisioning model and zone; of storage: resource, MiB and zone."""
 
 _GROUP = ("project", "preset", "owner", "job")
-KINDS: tuple[tuple[Table, Sequence[str]], ...] = (
+KINDS: tuple[tuple[Table, tuple[str, ...]], ...] = (
     (lifetimes, (*SHAPE, "zone")),
     (storage_spans, ("resource", "size_mib", "zone")),
 )
@@ -206,10 +207,11 @@ def unpriced_spans(
     return spans
 
 
+@lru_cache(maxsize=64)
 def _unpriced_spans(
     table: Table,
-    kind: Sequence[str],
-    names: Collection[str | None] | None,
+    kind: tuple[str, ...],
+    names: tuple[str | None, ...] | None,
     label: str | None,
     since: datetime | None,
 ) -> Select[Any]:

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import date, datetime, timedelta
+from functools import lru_cache
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -147,25 +148,28 @@ def _alike(
 @remembers(instances, lifetimes, storage_spans)
 def _recorded_groups(connection: Connection, since: date, label: str | None) -> list[GapGroup]:
     """Counts the spans that end after the beginning of a day, or are open, and of which stored charges say it."""
-    value: ColumnElement[Any] = null() if label is None else label_value(label)
     groups: list[GapGroup] = []
     for spans in TABLES.values():
-        begins = utc_day(spans.c.started_at)
-        begins = case((begins < _number(since), _number(since)), else_=begins)
-        whose = [spans.c[name] for name in ("project", "preset", "owner", "job")]
-        days = begins.label("first_day"), utc_day(spans.c.ended_at, before=1).label("last_day")
-        keys: list[ColumnElement[Any]] = [value.label("value"), *whose, _model_of(spans), *days]
-        query: Select[Any] = select(*keys, func.count()).join_from(
-            spans, instances, instances.c.id == spans.c.instance_id
-        )
-        query = query.where(is_unpriced(spans), _ends_after(spans, since))
-        if label is not None:
-            query = query.where(~has_changed(spans.c.instance_id, label, day_start(since)))
-        query = query.group_by(*(keys if label is not None else keys[1:]))
-        for named, project, preset, owner, job, model, begin, end, number in connection.execute(query):
+        rows = connection.execute(_select_groups(spans, since, label))
+        for named, project, preset, owner, job, model, begin, end, number in rows:
             ends = None if end is None else _day(end)
             groups.append(GapGroup(named, project, preset, owner, job, model, _day(begin), ends, number))
     return groups
+
+
+@lru_cache(maxsize=32)
+def _select_groups(spans: Table, since: date, label: str | None) -> Select[Any]:
+    value: ColumnElement[Any] = null() if label is None else label_value(label)
+    begins = utc_day(spans.c.started_at)
+    begins = case((begins < _number(since), _number(since)), else_=begins)
+    whose = [spans.c[name] for name in ("project", "preset", "owner", "job")]
+    days = begins.label("first_day"), utc_day(spans.c.ended_at, before=1).label("last_day")
+    keys: list[ColumnElement[Any]] = [value.label("value"), *whose, _model_of(spans), *days]
+    query: Select[Any] = select(*keys, func.count()).join_from(spans, instances, instances.c.id == spans.c.instance_id)
+    query = query.where(is_unpriced(spans), _ends_after(spans, since))
+    if label is not None:
+        query = query.where(~has_changed(spans.c.instance_id, label, day_start(since)))
+    return query.group_by(*(keys if label is not None else keys[1:]))
 
 
 @remembers(instances, lifetimes, storage_spans)

@@ -7,9 +7,11 @@ from dataclasses import fields
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, Row, exists, or_, select, text, update
+from sqlalchemy import Connection, Row, Select, exists, or_, select, text, update
 
 from costguard.db.bulk import chunks
+from costguard.db.prepared import prepared
+from costguard.db.remembered import remembers
 from costguard.db.tables import LIVE_ATTEMPT, OPEN_JOB, OPEN_POLICY, attempts, jobs, placement_policies
 from costguard.db.types import storable
 from costguard.db.upsert import upsert
@@ -45,11 +47,24 @@ def of_jobs(connection: Connection, some_jobs: Collection[Job]) -> dict[str, lis
 
 def unused(connection: Connection, now: datetime) -> list[PlacementPolicy]:
     """Returns the policies to be deleted now: their job is over, and none of its attempts may have a VM."""
+    return [_policy(row) for row in connection.execute(*_unused(now))] if _are_any_open(connection) else []
+
+
+@prepared
+def _unused(now: datetime) -> Select[Any]:
     is_open = exists().where(jobs.c.id == _OF.job_id, text(OPEN_JOB.replace("state", "jobs.state")))
     has_vm = exists().where(attempts.c.job_id == _OF.job_id, text(LIVE_ATTEMPT.replace("state", "attempts.state")))
     due = or_(_OF.try_after.is_(None), _OF.try_after <= now)
     query = select(*_COLUMNS).where(text(OPEN_POLICY), due, ~is_open, ~has_vm)
-    return [_policy(row) for row in connection.execute(query.order_by(_OF.job_id, _OF.region))]
+    return query.order_by(_OF.job_id, _OF.region)
+
+
+@remembers(placement_policies)
+def _are_any_open(connection: Connection) -> bool:
+    return connection.scalar(_FIRST_OPEN) is not None
+
+
+_FIRST_OPEN = select(_OF.job_id).where(text(OPEN_POLICY)).limit(1)
 
 
 def _policy(row: Row[Any]) -> PlacementPolicy:
