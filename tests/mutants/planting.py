@@ -21,6 +21,7 @@ from tests.mutants.faults import PRODUCT, ROOT, Fault
 
 _COPIED = ("service", "tests", "alembic", "deploy", "pyproject.toml", "README.md", "Makefile", "LICENSE")
 _LONGEST_S = 900
+_LONG_TOO = ("-m", "long or not long")  # what `make test` leaves to `make long` catches faults, too
 # pytest would have rewritten the assertions of a plugin that was loaded before the fork.
 _QUIET = ("-W", "ignore:Module already imported so cannot be rewritten:pytest.PytestAssertRewriteWarning")
 
@@ -80,7 +81,15 @@ class Runner:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         output = self.copy / "output.txt"
-        all_of_them = ["-q", "--no-header", "--tb=line", "--hypothesis-profile=mutants", *_QUIET, *arguments]
+        all_of_them = [
+            "-q",
+            "--no-header",
+            "--tb=line",
+            "--hypothesis-profile=mutants",
+            *_QUIET,
+            *_LONG_TOO,
+            *arguments,
+        ]
         self._process.stdin.write(json.dumps({"arguments": all_of_them, "output": str(output)}) + "\n")
         self._process.stdin.flush()
         child = int(self._process.stdout.readline())
