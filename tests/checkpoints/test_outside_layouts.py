@@ -53,7 +53,7 @@ WHOLE: dict[str, tuple[Framework, list[Written]]] = {
 
 
 @pytest.mark.parametrize("source", WHOLE)
-def test_a_whole_one_is_resumed_from(source: str) -> None:
+def test_whole_outside_checkpoint_is_resumed_from(source: str) -> None:
     """It is found by its names, of its step, and without a remark."""
     framework, written = WHOLE[source]
     look = Memory(written).look()
@@ -62,7 +62,7 @@ def test_a_whole_one_is_resumed_from(source: str) -> None:
 
 
 @pytest.mark.parametrize("source", WHOLE)
-def test_no_beginning_of_it_is_complete(source: str) -> None:
+def test_outside_checkpoint_without_its_last_file_is_incomplete(source: str) -> None:
     """The last file tells the end; cut off after any other, it does not count."""
     _, written = WHOLE[source]
     for whole in range(1, len(written)):
@@ -70,14 +70,24 @@ def test_no_beginning_of_it_is_complete(source: str) -> None:
 
 
 @pytest.mark.parametrize("lost", ["optimizer.bin", "pytorch_lora_weights.safetensors"])
-def test_accelerates_without_a_part_is_torn(lost: str) -> None:
+def test_accelerate_save_without_a_part_is_incomplete(lost: str) -> None:
     """A copy that went wrong, with the last file there."""
     files = {"pytorch_lora_weights.safetensors": safetensors(), **ACCELERATES}
     del files[lost]
     assert Memory(below("checkpoint-500", files)).look().resume is None
 
 
-def test_a_shard_that_is_missing_and_a_rank_between_others_are_named() -> None:
+def test_torn_object_that_a_program_registered_with_accelerate_is_noticed() -> None:
+    """Accelerate writes these after the random states, and `load_state` fails where one is torn."""
+    states = pickle.dumps({"step": list(range(500))})
+    files = {**SHARDS, **INDEX, **ACCELERATES, "custom_checkpoint_0.pkl": states}
+    assert Memory(below("step_500", files)).look().resume is not None
+    look = Memory(below("step_500", {**files, "custom_checkpoint_0.pkl": states[:20]})).look()
+    assert look.resume is None
+    assert "custom_checkpoint_0.pkl" in reasons(look, "step_500")
+
+
+def test_missing_shard_and_missing_rank_are_named() -> None:
     """Names alone show it, also without an index."""
     shards = {name: body for name, body in SHARDS.items() if "00001-of" in name}
     files = {**shards, **ACCELERATES, "random_states_2.pkl": b"\x80\x04N."}
@@ -87,7 +97,7 @@ def test_a_shard_that_is_missing_and_a_rank_between_others_are_named() -> None:
 
 
 @pytest.mark.parametrize("name", [NEMO, f"{NEMO}.ckpt"])
-def test_what_nemo_marks_as_unfinished_does_not_count(name: str) -> None:
+def test_checkpoint_marked_unfinished_by_nemo_is_incomplete(name: str) -> None:
     """A mark lies next to a checkpoint while it is written or removed (NVIDIA-NeMo/Speech pull 7952)."""
     lightning = torch_zip({"epoch": 1, "global_step": 500, "state_dict": {}})
     written = below(name, NEMOS) if name == NEMO else [(name, lightning)]

@@ -213,6 +213,10 @@ def test_answers_of_each_key_are_the_readers_own(database: Database) -> None:
         assert owners.of_each(connection, ["ada"]) == {"ada": 4}
         raise ZeroDivisionError
     assert owners.in_a_look(database, "ada") == {}
+    with database.write() as connection:  # its change has the number of the one that was undone
+        connection.execute(text("INSERT INTO daily_owners VALUES ('2026-11-01', 'lab', 'ben', 1, 2, 3, 4)"))
+        assert owners.of_each(connection, ["ada"]) == {}
+    assert owners.in_a_look(database, "ada") == {}
 
 
 def test_many_keys_at_once_are_not_kept(sqlite_database: Database) -> None:

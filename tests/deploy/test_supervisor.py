@@ -79,7 +79,9 @@ def test_a_served_guard_is_ready_then_lives_then_stops(notices: socket.socket, t
     command = [sys.executable, "-c", "from costguard.cli.app import main; main()", "serve", "--config", str(settings)]
     with (tmp_path / "log").open("wb") as log, subprocess.Popen(command, env=environ, stdout=log, stderr=log) as guard:
         try:
-            notifications = {notices.recv(100), notices.recv(100)}
+            notifications = {notices.recv(100)}
+            while len(notifications) < 2:  # on a busy computer several signs of life come before the first answer
+                notifications.add(notices.recv(100))
             guard.send_signal(signal.SIGTERM)
             last = notices.recv(100)
             while last == b"WATCHDOG=1":

@@ -121,6 +121,7 @@ def test_a_price_counts_from_the_moment_it_comes_into_force(database: Database) 
         dearer = {"resource": "gpu:nvidia-tesla-t4", "region": "us-central1", "provisioning_model": "standard"}
         row = {**dearer, "unit": "h", "rate_nanos": 10**9, "in_force_from": later, "source": "test", "recorded_at": NOW}
         connection.execute(insert(tables.prices), row)
+    with database.write() as connection:  # prices are read once in each transaction
         keep_rates(connection, NOW)
         for moment, is_current in ((NOW, True), (later - timedelta(microseconds=1), True), (later, False)):
             accrual = accrual_at(connection, moment)
@@ -130,6 +131,7 @@ def test_a_price_counts_from_the_moment_it_comes_into_force(database: Database) 
         assert keep_rates(connection, later) == 2
         assert pages(connection, later, Filters(), Sort.RATE)[0].totals.rate == after
         connection.execute(delete(tables.prices).where(tables.prices.c.in_force_from > EARLIER))
+    with database.read() as connection:
         assert not burn_rates.are_current(connection, accrual_at(connection, later))
 
 

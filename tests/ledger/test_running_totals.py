@@ -29,7 +29,7 @@ from costguard.db.transaction import Database
 from costguard.ledger import price_refresh, prices, projects
 from costguard.ledger.accrual import accrual_at
 from costguard.ledger.charged.charging import charge_due
-from costguard.ledger.labels.label_history import COLUMNS
+from costguard.ledger.labels.label_history import KEEPER_COLUMNS
 from costguard.ledger.observe import Belonging
 from costguard.ledger.owner import OwnerRules
 from costguard.ledger.record import close_account, record
@@ -201,7 +201,7 @@ def _by_keeper(connection: Connection, now: datetime) -> dict[str, dict[tuple[st
     accrual, last = accrual_at(connection, now), now + timedelta(days=1)
     return {
         label: running_totals.by_label(connection, accrual, label, now - timedelta(days=1), last, Scope())
-        for label in COLUMNS
+        for label in KEEPER_COLUMNS
     }
 
 

@@ -57,7 +57,7 @@ def test_prices_stand_side_by_side_with_their_history(database: Database, client
     assert "A100 GPU us-central1 hour $2.933908 $1.100000 was $0.900000 from 20 Nov, 13:00 $1.000000 62%" in text
     assert "N1 memory us-central1 GiB-hour $0.004237 no price –" in text
     assert "A100 GPU Spot us-central1, per hour $9.93 $1.1 $9.93 is not below the on-demand price." in text
-    assert "1 VM or disk has no complete price" in text
+    assert "1 resource has no complete price" in text
     assert "There is no price for gpu:nvidia-h200" in text
     assert text.index("A100 GPU us-central1") < text.index("N1 memory us-central1")
 

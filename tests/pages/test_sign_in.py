@@ -292,6 +292,15 @@ def test_who_tries_too_often_waits(sqlite_database: Database) -> None:
         assert other.get("/sign-in/link/guess").status_code == 403
 
 
+def test_ipv4_addresses_written_as_ipv6_are_counted_apart(sqlite_database: Database) -> None:
+    """A socket for both, and some proxies, write them so: a stranger's tries must not keep others out."""
+    with built(sqlite_database, tries=8) as house:
+        stranger = TestClient(house.client.app, HOME, client=("::ffff:192.0.2.7", 1))
+        assert [stranger.get("/sign-in/link/guess").status_code for _ in range(3)] == [403, 403, 429]
+        other = TestClient(house.client.app, HOME, client=("::ffff:192.0.2.8", 1))
+        assert other.get("/sign-in/link/guess").status_code == 403
+
+
 def test_nothing_from_elsewhere_on_the_page(house: House) -> None:
     """The page to sign in at loads only our style sheets, runs no script, and may be shown in no frame."""
     page = house.client.get("/sign-in")

@@ -169,9 +169,9 @@ def test_what_was_saved_is_told_by_what_saved_it(database: Database, client: Tes
     assert "Stops $2.65 saved by 1 stop" in text
     assert "Keeps $2.12 spent while kept, 1 keep" in text
     elsewhere = tidy(page_of(client, "/savings?preset=a100").text)
-    assert "No Spot VM was billed on these days." in elsewhere
+    assert "Nothing was billed as Spot on these days." in elsewhere
     assert "Stops $2.65 saved by 1 stop" in elsewhere
-    assert "No VM was kept past its limit" in elsewhere
+    assert "Nothing was kept past its limit" in elsewhere
     assert next(attrs for tag, attrs in page_of(client, "/spend").tags if attrs.get("id") == "saved")["hx-get"] == (
         "/savings?from=2026-11-01&to=2026-11-20"
     )

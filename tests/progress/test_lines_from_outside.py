@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from costguard_vm.progress.log_line import cleaned
 from costguard_vm.progress.log_reader import readings
 from costguard_vm.progress.track import Track
 
@@ -357,3 +358,13 @@ def test_a_bar_that_begins_again_was_of_an_epoch() -> None:
     assert [state.get("of") for state in states] == [190, 190, None, None, None, None]
     assert [state["unit"] for state in states] == ["step", "step", "batch", "batch", "batch", "batch"]
     assert "step" not in states[-1]
+
+
+@pytest.mark.parametrize("word", ["epoch", "step", "batch", "Epoch \u2502"])
+def test_long_runs_of_blanks_are_shortened(word: str) -> None:
+    """The patterns of counters would take seconds over 400 blanks, and days over 4,000: tables are padded with them."""
+    line = f"{word}{' ' * 400}7{' ' * 400}done"
+    assert cleaned(line) == f"{word}{' ' * 8}7{' ' * 8}done"
+    assert [reading.as_json() for _, reading in readings([line])] == [
+        reading.as_json() for _, reading in readings([cleaned(line)])
+    ]

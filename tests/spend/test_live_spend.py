@@ -24,8 +24,8 @@ from costguard.ledger.accrual import Accrual, AccruingSpan, accrual_at, figures_
 from costguard.ledger.pricing import Bill
 from costguard.model.budget import Scope
 from costguard.model.lifetime import Lifetime
+from costguard.model.moments import day_start
 from costguard.spend.spend import days_of_span, live
-from costguard.spend.spend_rows import day_start
 from costguard.spend.unpriced.gaps import gap_groups, gaps
 
 DAY, HOUR, SECOND = timedelta(days=1), timedelta(hours=1), timedelta(seconds=1)

@@ -35,39 +35,39 @@ class ServerConnections:
 
 def test_the_longest_waiting_make_room() -> None:
     """Where there are as many as there may be, those that wait longest go, and busy ones stay."""
-    ground = ServerConnections(most=3)
-    busy, _ = ground.open(busy=True)
-    again, _ = ground.open()
-    waiting, _ = ground.open()
-    ground.all.works(again)
-    ground.all.waits(again)  # its request was answered
-    _, place = ground.open()
+    connections = ServerConnections(most=3)
+    busy, _ = connections.open(busy=True)
+    again, _ = connections.open()
+    waiting, _ = connections.open()
+    connections.all.works(again)
+    connections.all.waits(again)  # its request was answered
+    _, place = connections.open()
     assert place is Place.ANY
     assert (busy.is_aborted, again.is_aborted, waiting.is_aborted) == (False, False, True)
-    assert len(ground.all) == 3
+    assert len(connections.all) == 3
 
 
 def test_the_last_places_are_for_the_health_check() -> None:
     """They are there where all others are busy; beyond them a connection is refused."""
-    ground = ServerConnections(most=8)
-    assert {ground.open(busy=True)[1] for _ in range(8)} == {Place.ANY}
-    places = [ground.open(busy=True)[1] for _ in range(OVER + 1)]
+    connections = ServerConnections(most=8)
+    assert {connections.open(busy=True)[1] for _ in range(8)} == {Place.ANY}
+    places = [connections.open(busy=True)[1] for _ in range(OVER + 1)]
     assert places == [Place.HEALTH] * OVER + [Place.NONE]
 
 
 def test_a_closed_connection_leaves_its_place() -> None:
     """The connection may close twice, and one that was refused never had a place."""
-    ground = ServerConnections(most=1)
-    made, _ = ground.open(busy=True)
-    ground.all.closed(made)
-    ground.all.closed(made)
-    assert ground.open(busy=True)[1] is Place.ANY
+    connections = ServerConnections(most=1)
+    made, _ = connections.open(busy=True)
+    connections.all.closed(made)
+    connections.all.closed(made)
+    assert connections.open(busy=True)[1] is Place.ANY
     for _ in range(OVER):
-        ground.open(busy=True)
-    refused, place = ground.open()
+        connections.open(busy=True)
+    refused, place = connections.open()
     assert place is Place.NONE
-    ground.all.closed(refused)
-    assert len(ground.all) == 1 + OVER
+    connections.all.closed(refused)
+    assert len(connections.all) == 1 + OVER
 
 
 @pytest.mark.parametrize(("descriptors", "most"), [(64, 8), (160, 88), (1024, 760), (20_000, 1000), (-1, 1000)])
@@ -80,12 +80,12 @@ def test_the_most_lies_below_the_descriptor_limit(descriptors: int, most: int) -
 
 def test_a_kind_is_logged_once_a_minute() -> None:
     """The log comes at once, and then with the count of those in between; none is forgotten."""
-    ground = ServerConnections()
+    connections = ServerConnections()
     with capture_logs() as logged:
         for _ in range(1000):
-            ground.sparse.warn("flood")
-        ground.sparse.warn("other")
-        ground.now = EVERY_S
-        ground.sparse.flush()
-        ground.sparse.flush()
+            connections.sparse.warn("flood")
+        connections.sparse.warn("other")
+        connections.now = EVERY_S
+        connections.sparse.flush()
+        connections.sparse.flush()
     assert [(line["event"], line["count"]) for line in logged] == [("flood", 1), ("other", 1), ("flood", 999)]

@@ -69,6 +69,25 @@ def test_people_take_turns() -> None:
     run(story())
 
 
+def test_nothing_is_kept_of_who_was_refused() -> None:
+    """A stranger who comes while the line is full leaves nothing in memory."""
+
+    async def story() -> None:
+        ground = RenderingTurns(most=1)
+        await ground.come("a")
+        await ground.come("b")
+        for number in range(5):
+            refused = await ground.come(f"stranger {number}")
+            with pytest.raises(QueueFull):
+                await refused
+        assert set(ground.lane._people) == {"a", "b"}
+        for name in "ab":
+            await ground.go(name)
+        assert not ground.lane._people
+
+    run(story())
+
+
 def test_nobody_waits_for_ever() -> None:
     """After the patience of the lane it is crowded, and the place in it is free again."""
 

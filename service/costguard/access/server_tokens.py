@@ -1,4 +1,4 @@
-"""Tokens made on the server itself, whether or not it runs: who may write to its database may do anything."""
+"""Makes, lists and revokes tokens on the server itself, up or down: who can write to its database can do all."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from costguard.access.tokens import NewToken, TokenService
 from costguard.db.transaction import Database
 from costguard.errors import Invalid
 from costguard.model.access import PERMISSIONS, Principal, Role, Via
+from costguard.model.moments import z_text
 from costguard.model.ports import Clock
 
 _MOST = 1_000_000
@@ -22,7 +23,7 @@ _THEY = Principal("", Role.ADMIN, PERMISSIONS[Role.ADMIN], Via.MASTER, is_grante
 
 
 class ServerTokens:
-    """Answers as the API does, without a server or the weight of one. Raises Invalid and Missing."""
+    """Gives the API's answers about tokens without starting a server. Raises Invalid and Missing."""
 
     def __init__(
         self, opened: Callable[[], AbstractContextManager[Database]], lists: Access, owner: str, url: str, clock: Clock
@@ -95,4 +96,4 @@ class ServerTokens:
 
 
 def _z(moment: datetime | None) -> str | None:
-    return None if moment is None else moment.isoformat().replace("+00:00", "Z")
+    return None if moment is None else z_text(moment)

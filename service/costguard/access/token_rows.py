@@ -123,6 +123,13 @@ def used(connection: Connection, token_id: str, at: datetime) -> None:
     connection.execute(update(api_tokens).where(api_tokens.c.id == token_id).values(last_used_at=at))
 
 
+def withdraw_requests(connection: Connection, token_id: str, outcome: str, at: datetime) -> int:
+    """Refuses the open requests made with this token, and returns their number."""
+    values = {"status": "refused", "outcome": storable(outcome), "settled_at": at}
+    of_token = (requests.c.status == "open", requests.c.token_id == token_id, requests.c.token_id != "")
+    return connection.execute(update(requests).where(*of_token).values(values)).rowcount
+
+
 def _one(connection: Connection, condition: Any) -> ApiToken | None:
     row = connection.execute(select(api_tokens).where(condition)).one_or_none()
     return None if row is None else _token(row)
@@ -147,10 +154,3 @@ def _token(row: Row[Any]) -> ApiToken:
         confirmed_at=row.confirmed_at,
         confirmed_by=row.confirmed_by,
     )
-
-
-def withdraw_requests(connection: Connection, token_id: str, outcome: str, at: datetime) -> int:
-    """Refuses what was asked with this token and is not carried out yet; how many they were."""
-    values = {"status": "refused", "outcome": storable(outcome), "settled_at": at}
-    of_token = (requests.c.status == "open", requests.c.token_id == token_id, requests.c.token_id != "")
-    return connection.execute(update(requests).where(*of_token).values(values)).rowcount

@@ -14,10 +14,10 @@ from costguard.api.fields import CURRENCY, Amount, DaysQuery, Moment, Out, begin
 from costguard.api.route import routes
 from costguard.ledger.accrual import book_of
 from costguard.model.action import StopOutcome
+from costguard.model.moments import day_start
 from costguard.spend import enforcements
 from costguard.spend.enforcements import ShadowReport
 from costguard.spend.savings import SHADOW_METHOD, STOP_METHOD, Bound
-from costguard.spend.spend_rows import day_start
 
 router = routes("reminders")
 

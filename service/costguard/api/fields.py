@@ -24,6 +24,7 @@ from pydantic import (
 
 from costguard.model.budget import LABEL_FILTER, LabelFilter
 from costguard.model.instance import ProvisioningModel
+from costguard.model.moments import z_text
 from costguard.model.money import Money, Priced
 from costguard.web.problems import FieldError, ProblemError
 
@@ -77,10 +78,6 @@ def hours(seconds: int) -> str:
     return f"{tenthousandths // 10_000}.{tenthousandths % 10_000:04d}"
 
 
-def _z(moment: datetime) -> str:
-    return moment.astimezone(UTC).isoformat().replace("+00:00", "Z")
-
-
 Usd = Annotated[
     str,
     BeforeValidator(lambda amount: usd(amount) if isinstance(amount, Money) else amount),
@@ -109,7 +106,7 @@ def one_of(values: Iterable[str]) -> WithJsonSchema:
 
 
 Provisioning = Annotated[str, one_of(ProvisioningModel)]
-Moment = Annotated[datetime, PlainSerializer(_z, return_type=str, when_used="json")]
+Moment = Annotated[datetime, PlainSerializer(z_text, return_type=str, when_used="json")]
 
 
 class Amount(Out):

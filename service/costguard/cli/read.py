@@ -157,11 +157,11 @@ def events(
 ) -> None:
     """Say what entries of Compute Engine's audit log mean: which VM began, ended or changed, when, and by whom.
 
-    Each *.json, *.jsonl or *.ndjson file holds one entry of Cloud Logging, a list of them, or one after the other.
+    Each *.json, *.jsonl or *.ndjson file holds one entry of Cloud Logging, several one after the other, or a list.
     With --json, a list: file, kind (created, deleted, started, stopped, preempted, host_error, migrated, repaired,
     changed, refused or noise), instance_id, who (null where a service of Google asked for it: see principal),
     machine_type and provisioning (of first entries alone), at (when it happened, not when the entry was written),
-    ended_at, and problem, of what is torn.
+    ended_at, and problem (why a torn entry could not be read).
     """
     from costguard.ledger.feed.files import entries_of_files
 

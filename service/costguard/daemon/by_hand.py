@@ -55,7 +55,10 @@ class PassByHand:
     trackers: Trackers
 
     def run(self) -> PassReport:
-        """The catalogue where it is due, one pass, and what was measured. Raises LeaseLost while a daemon acts."""
+        """Refreshes old prices, runs one pass, and then everything that a daemon does next to it, once.
+
+        Raises LeaseLost while a daemon holds the lease.
+        """
         lease = leases.acquire(self.database, LEASE, self.holder, LEASE_TTL)
         if lease is None:
             raise LeaseLost(
@@ -96,6 +99,6 @@ class PassByHand:
 
 
 def _and_then(report: PassReport, later: FleetPlan) -> PassReport:
-    """The same pass, having decided once more when people were known."""
+    """Adds the actions decided after Slack accounts were looked up."""
     new = tuple(action for action in later.actions if action not in report.plan.actions)
     return replace(report, plan=FleetPlan(later.decisions, report.plan.actions + new))

@@ -25,7 +25,7 @@ def hour_of(moment: datetime) -> datetime:
 
 
 def add(connection: Connection, counts: Mapping[str, int], now: datetime) -> None:
-    """Adds to the counts of this hour, next to other replicas, and drops those of forty days ago."""
+    """Adds to the counts of this hour, next to other replicas, and drops those older than forty days."""
     hour = hour_of(now)
     rows = [{"hour": hour, "what": what, "number": number} for what, number in sorted(counts.items()) if number]
     if not rows:

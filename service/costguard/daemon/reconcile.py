@@ -66,10 +66,10 @@ class PassReport:
 class PassActs:
     """The parts of a pass that act on what was decided; without an executor nothing does.
 
-    `name` is called at every pass with those whose Slack accounts decisions may soon rest on, by their addresses.
+    `enqueue_lookups` is called at every pass with the addresses whose Slack accounts decisions may soon need.
     """
 
-    name: Callable[[Collection[str]], None] | None = None
+    enqueue_lookups: Callable[[Collection[str]], None] | None = None
     executor: PlanExecutor | None = None
     listening: Listening | None = None
 
@@ -95,7 +95,7 @@ class Reconciler:
         self._rules = rules
         self._belonging = belonging
         self._looker = Looker(database, cloud, clock, belonging, pace)
-        self._name = acts.name
+        self._enqueue_lookups = acts.enqueue_lookups
         self._executor = acts.executor
         self._listening = acts.listening or Listening(clock)
         self._turns, self._fresh_for = pace.turns, pace.fresh_for
@@ -191,8 +191,8 @@ class Reconciler:
             if stop is not None and stop.is_set():
                 return plan  # the next pass acts
             now, fleet, plan = self._decided(looks, fence)
-        if self._name is not None:
-            self._name(addresses_needed(fleet, self._rules, now))
+        if self._enqueue_lookups is not None:
+            self._enqueue_lookups(addresses_needed(fleet, self._rules, now))
         sends = [action for action in plan.actions if isinstance(action, SendReminder)]
         if sends:
             vms = {vm.key: vm for vm in fleet}

@@ -143,15 +143,12 @@ def _quoted(names: Sequence[str]) -> str:
 
 
 def _insert_many(connection: Connection, before: str, after: str, rows: Sequence[tuple[Any, ...]]) -> None:
-    """Inserts many rows with each statement: of SQLite one for each row takes twice as long where a trigger counts.
-
-    The statements differ in few lengths, powers of two: the driver keeps each prepared.
-    """
+    """Inserts many rows with each statement: of SQLite one for each row takes twice as long where a trigger counts."""
     places = f"({', '.join('?' * len(rows[0]))})"
-    most = min(_ROWS_AT_ONCE, _MOST_VALUES // len(rows[0]))
-    at = 0
-    while at < len(rows):
-        count = min(most, 1 << (len(rows) - at).bit_length() - 1)
-        many = f"{before} {', '.join([places] * count)} {after}"
+    count = min(_ROWS_AT_ONCE, _MOST_VALUES // len(rows[0]))
+    whole = len(rows) - len(rows) % count
+    many = f"{before} {', '.join([places] * count)} {after}" if whole else ""
+    for at in range(0, whole, count):
         connection.exec_driver_sql(many, tuple(chain.from_iterable(rows[at : at + count])))
-        at += count
+    if whole < len(rows):  # not in one of that length: the driver keeps each statement prepared
+        connection.exec_driver_sql(f"{before} {places} {after}", list(rows[whole:]))

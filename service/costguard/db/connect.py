@@ -18,8 +18,8 @@ from costguard.db.limits import Limits
 from costguard.errors import DatabaseUnreachable
 
 # A request or a pass holds one connection at a time; uvicorn and the scheduler bring some dozen threads.
-# The connection that was used last is used next: it has its statements prepared and its pages at hand, and each of the
-# others would come to hold the same.
+# LIFO: the connection used last has its statements prepared and its pages cached; rotating would fill every connection
+# with the same.
 _POOL = {"pool_size": 5, "max_overflow": 15, "pool_use_lifo": True}
 # A peer that vanished is noticed within about ten seconds, asked or idle, without a word from it. The kernel counts
 # what is not acknowledged, so a proxy that takes everything and delivers nothing goes unnoticed: see `silence`.
@@ -141,7 +141,7 @@ def _sqlite(
             if is_reading:
                 connection.execute("PRAGMA query_only = ON")
             elif not migrating:
-                # Each statement of many rows keeps the pages that it changes until its end, in a file unless told.
+                # A statement of many rows keeps the pages that it changes until its end, by default in a file.
                 connection.execute("PRAGMA temp_store = MEMORY")
                 connection.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
                 connection.execute(f"PRAGMA wal_autocheckpoint = {_PAGES_LOGGED}")

@@ -95,8 +95,8 @@ def remembers_each(*tables: Table) -> Callable[[_ReaderOfEach[_Key, _T]], _Reade
 
 
 def state_of(connection: Connection, table: Table) -> tuple[int, int] | None:
-    """Returns the state of the table, in transactions that write as well, for modules that keep by themselves what was
-    made of it; None where nobody counts its changes.
+    """Returns the number of the table's last change, for modules with a cache of their own; it also works in
+    transactions that write. None: its changes are not counted.
     """
     if is_writing(connection):
         number = connection.scalar(*_number(table.name))
@@ -120,12 +120,12 @@ def are_of_one_database(writer: Engine, reader: Engine) -> None:
 
 
 def database_of(connection: Connection) -> Engine:
-    """Returns the engine under which something of this database is kept: of readers, too, that of its writers."""
+    """Returns the engine under which caches of this database are kept: the writer's, also for a reader's connection."""
     return _writers.get(connection.engine, connection.engine)
 
 
 def writes(connection: Connection, is_so: bool) -> None:
-    """Said of a connection at the beginning of each transaction."""
+    """Marks the connection as writing or only reading, at the start of each transaction."""
     connection.info[_WRITING] = is_so
 
 
@@ -154,7 +154,7 @@ class _Memory:
         return kept
 
     def keep_more(self, question: Hashable, numbers: tuple[int, ...], answers: Mapping[Any, Any]) -> None:
-        """Keeps the answers of these keys, with those of others that are as good where all of them are not too many."""
+        """Keeps these answers next to earlier ones that are still good; where they are too many together, alone."""
         before = self.kept(question, numbers)
         together = answers if before is None else before.answer | answers
         rows = _rows_of_each(answers) + (0 if before is None else before.rows)

@@ -14,6 +14,7 @@ from costguard.gce.errors import MONITORING, NoAnswer
 from costguard.gce.fields import Garbled, moment, short
 from costguard.gce.pages import pages_of
 from costguard.gce.session import Deadline, Http
+from costguard.model.moments import z_text
 from costguard.model.utilisation import Metric, Sample, Series, Usage
 
 _FIELDS = "timeSeries(metric/labels,resource/labels,points(interval/endTime,value)),nextPageToken,executionErrors"
@@ -188,8 +189,8 @@ def _read(
     by_vm = f"resource.labels.{query.vm_label}" if query.vm_label else ""
     params: dict[str, str | list[str]] = {
         "filter": " AND ".join(filter(None, (*wanted, query.only))),
-        "interval.startTime": _text(since),
-        "interval.endTime": _text(until),
+        "interval.startTime": z_text(since),
+        "interval.endTime": z_text(until),
         "aggregation.alignmentPeriod": f"{query.period_s}s",
         "aggregation.perSeriesAligner": query.aligner,
         "aggregation.crossSeriesReducer": query.reducer,
@@ -251,7 +252,3 @@ def _value(value: Mapping[str, Any], scale: int) -> int:
         raise Garbled(f"{short(given)} stands where a share or a rate belongs")
     # Upwards: what is just under a threshold must not fall further under it.
     return math.ceil(number * scale)
-
-
-def _text(at: datetime) -> str:
-    return at.isoformat().replace("+00:00", "Z")

@@ -82,7 +82,7 @@ def claims_of(connection: Connection, instance_ids: Collection[int]) -> dict[int
     """The oldest first; instances that nobody spoke for are left out."""
     wanted = among(connection, claims.c.instance_id, set(instance_ids))
     if not is_writing(connection) and len(wanted) <= MOST_AT_ONCE:
-        wanted = [*_claimed(connection, wanted)]  # few: of the others messages need not be read
+        wanted = [*_claimed(connection, wanted)]  # few have one; messages of the others are not read
     claims_by_instance: dict[int, list[Claim]] = {}
     for chunk in chunks(wanted):
         for row in connection.execute(*_claims_of(chunk)):

@@ -45,7 +45,7 @@ def _read(connection: Connection) -> Generation:
     return Generation(row.generation, row.began_at, Cause(row.cause) if row.cause else None, row.backup_at)
 
 
-read = remembers(installation)(_read)  # counted are the changes of what is read here, and not those of the mark
+read = remembers(installation)(_read)  # only changes of these columns count, not the mark's
 
 
 def read_if_any(connection: Connection) -> Generation:

@@ -261,7 +261,7 @@ def _span_rows(change: Change, instance_id: int, rows: Iterable[dict[str, Any]])
 
 
 def _whose(row: Mapping[str, Any]) -> SpanGroup:
-    """Returns whose the span is once this row of it is written."""
+    """Returns the span's attribution after this row is written."""
     model = row.get("provisioning_model", ProvisioningModel.STANDARD.value)
     return SpanGroup(row["project"], Attribution(row["preset"], row["owner"], row["job"]), model)
 

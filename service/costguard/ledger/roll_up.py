@@ -155,10 +155,9 @@ def _stored_spot(span_ids: list[int]) -> Select[Any]:
 def following(
     connection: Connection, spans: Table, span_ids: Collection[int], become: Mapping[int, SpanGroup] | None = None
 ) -> Iterator[None]:
-    """The daily sums follow what the block changes of these spans: whose they are.
+    """Updates the daily sums where the block changes the attribution of these spans.
 
-    `become` has, where that is known already, whose they are after the block: of those that stay whose they are no
-    charge is read.
+    `become`: their attribution after the block, where it is known; charges of spans that keep theirs are not read.
     """
     kind = LIFETIME if spans is lifetimes else STORAGE
     before = _whose(connection, spans, span_ids)

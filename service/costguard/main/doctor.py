@@ -1,6 +1,6 @@
-"""`costguard doctor`, built from the settings: asks all that a set-up needs, and has the answers judged.
+"""Builds `costguard doctor` from the settings.
 
-It changes nothing. A question that is not answered in time is unknown, and delays no other.
+A question that is not answered in time is unknown, and delays no other.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def examined(
 ) -> Sequence[Finding]:
     """Every finding, by topic. Posts one message, and edits it, where `post` says so; changes nothing else.
 
-    `transport`: how Google is asked, in other words of `SetupQuestions` than the settings have.
+    `transport`: arguments of `SetupQuestions` that replace those from the settings.
     """
     url = settings.database.url.get_secret_value()
     state = database_state(url, settings.watch.scope)

@@ -6,7 +6,6 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from costguard.access.rules import Rules
 from costguard.checkpoints.client import InScaledTime
@@ -53,9 +52,6 @@ from costguard.spend.budgets import BudgetWatch
 from costguard.trackers.delivery import Trackers
 from costguard.webhooks.delivery import Webhooks
 
-if TYPE_CHECKING:
-    from costguard.gce.client import ComputeCloud
-
 
 @dataclass(frozen=True, slots=True)
 class Guard:
@@ -88,7 +84,7 @@ class Guard:
 
     @property
     def by_hand(self) -> PassByHand:
-        """Makes what runs one pass in this process."""
+        """Returns the parts of a pass run by hand."""
         return PassByHand(
             database=self.database,
             holder=self.holder,

@@ -43,7 +43,7 @@ def jobs(
     listening: Listening,
     notify: Callable[[Lease], object] | None,
 ) -> JobsRound:
-    """Makes what advances jobs. `notify` stores the messages about what came of it; None: no messages are sent."""
+    """Builds the round that advances jobs. `notify` stores messages about what came of it; None: none are sent."""
     now, rules = clock.now(), settings.rules()
     with database.write() as connection:
         tokens = AgentTokens(signing.key(connection, KEY_NAME, now))

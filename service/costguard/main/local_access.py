@@ -40,7 +40,7 @@ def first_link(guard: Guard, url: str, address: str = "", good_for: timedelta = 
 
 
 def server_tokens(settings: AccessSettings) -> ServerTokens:
-    """Makes what answers as the API does, without a server or the weight of one."""
+    """Makes the token commands' service, which gives the API's answers about tokens without starting a server."""
     url = settings.sign_in.url or settings.server.local_url
     lists = settings.access.access
     return ServerTokens(partial(_opened, settings), lists, _in_charge(settings), url, SystemClock())

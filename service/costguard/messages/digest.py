@@ -19,11 +19,12 @@ from costguard.messages.outbox import Composed, Withdrawn
 from costguard.messages.outbox_rows import StoredMessage
 from costguard.model.budget import Scope
 from costguard.model.delivery.message import DigestContent
+from costguard.model.moments import day_start
 from costguard.model.ports import Clock
 from costguard.reminders import message_rows
 from costguard.reminders.message_rows import NewMessage
 from costguard.spend.spend import Spend, spend
-from costguard.spend.spend_rows import Grouping, day_start
+from costguard.spend.spend_rows import Grouping
 from costguard.spend.unpriced.gaps import gaps
 
 KIND = "digest"

@@ -19,7 +19,7 @@ from costguard.model.reminder import Subject, Target
 
 @dataclass(frozen=True, slots=True)
 class StoredMessage:
-    """A stored one. `shown` is the state that it shows in Slack; `is_live` that it may have to be edited yet."""
+    """A stored message. `shown` is the state that it shows in Slack; `is_live` that it may have to be edited yet."""
 
     id: int
     key: str

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta, tzinfo
+from datetime import UTC, date, datetime, time, timedelta, tzinfo
+from functools import lru_cache
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 _WEEKDAY_SAYS_IT = timedelta(days=3)  # beyond, pages could not tell which Tuesday is meant
@@ -32,3 +33,14 @@ def clock_text(moment: datetime, now: datetime) -> str:
 def utc_text(moment: datetime) -> str:
     """`2026-11-20 12:00 UTC`, for what may be of another year."""
     return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
+
+
+def z_text(moment: datetime) -> str:
+    """Returns an aware moment in UTC, as RFC 3339 with a Z."""
+    return moment.astimezone(UTC).isoformat().replace("+00:00", "Z")
+
+
+@lru_cache(maxsize=1024)  # many spans, few days
+def day_start(day: date) -> datetime:
+    """Returns the midnight in UTC at which the day begins."""
+    return datetime.combine(day, time(), UTC)

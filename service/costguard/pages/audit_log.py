@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import date, datetime, timedelta
 
 from fastapi import Request
 from starlette.responses import HTMLResponse, StreamingResponse
@@ -16,6 +16,7 @@ from costguard.events.audit_log import StoredEvent
 from costguard.events.search import EventFilters, Found
 from costguard.ledger import projects
 from costguard.model.instance import InstanceKey, is_id
+from costguard.model.moments import day_start
 from costguard.pages import query
 from costguard.pages.folding import folded
 from costguard.pages.page import HEADERS, Given, Source, page_router
@@ -50,8 +51,8 @@ class AuditLogQuery:
     @property
     def filters(self) -> EventFilters:
         return EventFilters(
-            since=None if self.since is None else _midnight(self.since),
-            until=None if self.until is None else _midnight(self.until + timedelta(days=1)),
+            since=None if self.since is None else day_start(self.since),
+            until=None if self.until is None else day_start(self.until + timedelta(days=1)),
             kind=self.kind,
             gce_id=self.vm,
             project=self.project,
@@ -200,10 +201,6 @@ def _line(stored: StoredEvent, steps: Sequence[StoredEvent]) -> EventLine:
 def _words(kind: str) -> str:
     """`LifetimeStarted` as `Lifetime started`."""
     return _INNER.sub(lambda match: f" {match[0].lower()}", kind)
-
-
-def _midnight(day: date) -> datetime:
-    return datetime.combine(day, time(), UTC)
 
 
 def _cursor(text: str) -> int | None:

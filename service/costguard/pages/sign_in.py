@@ -219,9 +219,10 @@ def _client(request: Request) -> str:
 
 
 def _counted_as(client: str) -> str:
-    """The many IPv6 addresses of one connection count as one."""
+    """Counts the many IPv6 addresses of one connection as one; an IPv4 address written as IPv6 counts as itself."""
     try:
         address = ip_address(client)
     except ValueError:
         return client
-    return client if address.version == 4 else str(ip_network((address, 64), strict=False))
+    address = getattr(address, "ipv4_mapped", None) or address
+    return str(address if address.version == 4 else ip_network((address, 64), strict=False))

@@ -12,6 +12,7 @@ from starlette.responses import HTMLResponse
 
 from costguard.ledger.accrual import accrual_at
 from costguard.model.budget import LabelFilter, Scope
+from costguard.model.moments import day_start
 from costguard.model.money import ZERO, Money
 from costguard.pages import query
 from costguard.pages.charts import Curve, climb
@@ -21,7 +22,7 @@ from costguard.pages.show import link
 from costguard.spend import fleet as choices
 from costguard.spend.fleet import Choices
 from costguard.spend.spend import SpendRow
-from costguard.spend.spend_rows import Amounts, Grouping, UnpricedSpan, day_start
+from costguard.spend.spend_rows import Amounts, Grouping, UnpricedSpan
 from costguard.spend.spend_story import Month, Story, label_story, month_of, story_of
 from costguard.spend.unpriced.gaps import gaps
 from costguard.stages import listing as stages

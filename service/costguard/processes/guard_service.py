@@ -19,7 +19,7 @@ from costguard.processes.supervisor import Supervisor
 from costguard.processes.web_process import WebProcesses
 from costguard.processes.wire import Asked, Begin, Family, State
 
-_FIRST_ANSWER_S = 5.0  # how long the first pass waits for it: they would keep each other waiting
+_FIRST_ANSWER_S = 5.0  # the first pass waits for the first answer: both at once slow each other
 _FINISHING_S = 5.5  # for what is being written
 _RELEASING_S = 1.5  # and then for the lease
 _LOOK_S = 0.2
@@ -36,9 +36,9 @@ class Intake(Protocol):
 class ServiceParts:
     """The parts of a guard that serves.
 
-    `begin` is sent to the processes that serve, and `state` and `counted` are asked from threads for what they hear
-    next. `answered` is called every second while agents' reports are answered. `intake` is None where nothing comes in
-    by this process.
+    `begin` is what serving processes get first. `state` and `counted` are called from threads to keep them current.
+    `answered` is called every second while agents' reports are answered. `intake`: None where no clicks come through
+    this process.
     """
 
     daemon: Daemon

@@ -15,7 +15,7 @@ log = structlog.get_logger(__name__)
 
 
 class SetupCheck:
-    """Checks the set-up in a thread, so that nothing waits for it. A clock that was sped up is no clock to check by."""
+    """Checks the set-up in a thread, so that nothing waits for it; not under a clock that was sped up."""
 
     def __init__(self, examined: Callable[[], Sequence[Finding]], speed: float = 1.0) -> None:
         """`examined` checks the set-up and changes nothing."""

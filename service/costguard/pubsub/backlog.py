@@ -15,6 +15,7 @@ from costguard.errors import BadAnswer
 from costguard.gce.errors import MONITORING
 from costguard.gce.fields import Garbled, moment
 from costguard.gce.session import Deadline, Http
+from costguard.model.moments import z_text
 from costguard.model.observation import FeedBacklog
 
 _UNREAD = "pubsub.googleapis.com/subscription/num_undelivered_messages"
@@ -38,8 +39,8 @@ def _newest(
     what = f"Reading {metric} of subscription {name}"
     params = {
         "filter": f'metric.type = "{metric}" AND resource.labels.subscription_id = "{name}"',
-        "interval.startTime": _text(now - _LOOKED_BACK),
-        "interval.endTime": _text(now),
+        "interval.startTime": z_text(now - _LOOKED_BACK),
+        "interval.endTime": z_text(now),
         "fields": _FIELDS,
         "prettyPrint": "false",
     }
@@ -57,7 +58,3 @@ def _newest(
 
 def _point(point: Mapping[str, Any]) -> tuple[datetime, int]:
     return moment(point["interval"]["endTime"]), int(point["value"]["int64Value"])
-
-
-def _text(at: datetime) -> str:
-    return at.isoformat().replace("+00:00", "Z")

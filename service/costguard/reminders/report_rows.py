@@ -18,13 +18,13 @@ from costguard.ledger.rows import lifetime_of
 from costguard.model.action import StopOutcome
 from costguard.model.instance import InstanceKey, Status
 from costguard.model.lifetime import Lifetime
+from costguard.model.moments import day_start
 from costguard.model.reminder import Subject, SubjectKind
 from costguard.model.utilisation import Evidence, IdleState
 from costguard.reminders import gather, message_rows, report, slack_accounts, stop_rows
 from costguard.reminders.report import FleetReport, ReportedRun, ReportedVm, ReportMaker, RuleOutcome, ShadowStop
 from costguard.reminders.watched import WatchedVm
 from costguard.spend.enforcements import StopReport, enforcements
-from costguard.spend.spend_rows import day_start
 
 MOST_DAYS = 366
 _DAY = timedelta(days=1)

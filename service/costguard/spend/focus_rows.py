@@ -23,10 +23,11 @@ from costguard.ledger.roll_up import LIFETIME, STORAGE
 from costguard.model.budget import LabelFilter, Scope
 from costguard.model.instance import InstanceKey, ProvisioningModel
 from costguard.model.lifetime import Charge, Lifetime
+from costguard.model.moments import day_start
 from costguard.model.money import Money
 from costguard.spend.focus import FocusCharge
 from costguard.spend.spend import spend
-from costguard.spend.spend_rows import day_start, kind_of
+from costguard.spend.spend_rows import kind_of
 from costguard.spend.vm_charges import accruing_ids
 
 _DAY = timedelta(days=1)

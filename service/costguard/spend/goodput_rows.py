@@ -18,6 +18,7 @@ from costguard.ledger.accrual import Accrual, within_scope
 from costguard.model.attempt import MemberRun, Outcome, run_in_round, span_of_round
 from costguard.model.budget import Scope
 from costguard.model.job import JobKind, JobState
+from costguard.model.moments import day_start
 from costguard.model.money import Money, Priced
 from costguard.spend.goodput import (
     BilledVM,
@@ -32,7 +33,7 @@ from costguard.spend.goodput import (
 )
 from costguard.spend.job_costs import costs
 from costguard.spend.spend import live
-from costguard.spend.spend_rows import day_start, days_of_jobs
+from costguard.spend.spend_rows import days_of_jobs
 from costguard.spend.unpriced.gaps import gap_groups
 
 _DAY = timedelta(days=1)

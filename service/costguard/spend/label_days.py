@@ -27,8 +27,9 @@ from costguard.ledger.roll_up import parts_of_archived, parts_of_charges
 from costguard.model.budget import LabelFilter, Scope
 from costguard.model.instance import ProvisioningModel
 from costguard.model.lifetime import Attribution
+from costguard.model.moments import day_start
 from costguard.spend import spend_rows
-from costguard.spend.spend_rows import Amounts, InstanceKind, UnpricedSpan, add, amounts_of, day_start, kind_of
+from costguard.spend.spend_rows import Amounts, InstanceKind, UnpricedSpan, add, amounts_of, kind_of
 from costguard.spend.vm_charges import accruing_ids, charged, ids_of
 
 _DAY = timedelta(days=1)

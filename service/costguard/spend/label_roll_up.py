@@ -17,8 +17,9 @@ from costguard.db.transaction import Database
 from costguard.ledger.charged import charges
 from costguard.ledger.roll_up import coarser
 from costguard.model.budget import Scope
+from costguard.model.moments import day_start
 from costguard.spend.label_days import LabelValues, charged_pieces, values_among
-from costguard.spend.spend_rows import add, day_start
+from costguard.spend.spend_rows import add
 from costguard.spend.vm_charges import VmCharges, charged
 
 MOST_DAYS = 20  # in one pass, each in a transaction of its own: some thousand VMs, a few hundredths of a second

@@ -14,6 +14,7 @@ from costguard.ledger.accrual import Accrual, accruing_spans, uncharged_instance
 from costguard.ledger.labels.label_history import changes_since
 from costguard.ledger.running import running_totals, unpriced
 from costguard.model.budget import Scope
+from costguard.model.moments import day_start
 from costguard.spend import spend_rows
 from costguard.spend.label_days import (
     LabelValues,
@@ -23,7 +24,7 @@ from costguard.spend.label_days import (
     values_among,
 )
 from costguard.spend.spend import Spend, spend
-from costguard.spend.spend_rows import Amounts, add, amounts_of, day_start
+from costguard.spend.spend_rows import Amounts, add, amounts_of
 from costguard.spend.unpriced.gaps import gaps_by_value
 from costguard.spend.vm_charges import accruing_ids, charged
 

@@ -19,13 +19,13 @@ from costguard.ledger.rows import lifetime_of
 from costguard.model.budget import Scope
 from costguard.model.instance import InstanceKey, ProvisioningModel
 from costguard.model.lifetime import Lifetime
+from costguard.model.moments import day_start
 from costguard.model.money import Money, Priced
 from costguard.model.price import SpotUse
 from costguard.model.reminder import Subject, SubjectKind
 from costguard.spend import spot_rows
 from costguard.spend.enforcements import ShadowReport, StopReport, StopRow, enforcements
 from costguard.spend.savings import Saving, of_keep
-from costguard.spend.spend_rows import day_start
 from costguard.spend.spot import SpotSaving, spot_saving
 from costguard.spend.spot_rows import lost_to_preemptions
 

@@ -15,6 +15,7 @@ from costguard.ledger.running import running_totals, unpriced
 from costguard.ledger.running.running_totals import accrued
 from costguard.model.budget import Scope
 from costguard.model.lifetime import Attribution
+from costguard.model.moments import day_start
 from costguard.spend.label_days import label_days
 from costguard.spend.spend_rows import (
     Amounts,
@@ -24,7 +25,6 @@ from costguard.spend.spend_rows import (
     add,
     added,
     amounts_of,
-    day_start,
     days_of,
     kind_of,
     rolled_up,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import date, datetime, timedelta
 from enum import StrEnum
 from itertools import pairwise
 from typing import Any, NamedTuple, TypeAlias
@@ -249,10 +249,6 @@ def kind_of(span: AccruingSpan) -> InstanceKind:
     """Storage counts as standard."""
     model = span.span.provisioning_model if isinstance(span.span, Lifetime) else ProvisioningModel.STANDARD
     return span.span.key.project, span.attribution, model.value
-
-
-def day_start(day: date) -> datetime:
-    return datetime.combine(day, time(), UTC)
 
 
 def _table(group_by: Sequence[Grouping], scope: Scope) -> Table:

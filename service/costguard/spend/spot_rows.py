@@ -28,10 +28,10 @@ from costguard.model.attempt import Outcome
 from costguard.model.budget import Scope
 from costguard.model.instance import InstanceKey, ProvisioningModel
 from costguard.model.lifetime import Lifetime
+from costguard.model.moments import day_start
 from costguard.model.money import Money
 from costguard.model.price import SpotUse
 from costguard.spend.job_costs import spans_of
-from costguard.spend.spend_rows import day_start
 
 _KIND = ("machine_type", "vcpus", "memory_mib", "gpu_type", "gpu_count", "local_ssd_gib", "zone")
 _NO_KEY = InstanceKey("", "")

@@ -19,9 +19,10 @@ from costguard.ledger.labels.label_history import with_keeper
 from costguard.model.budget import Scope
 from costguard.model.instance import InstanceKey, ProvisioningModel
 from costguard.model.lifetime import Attribution
+from costguard.model.moments import day_start
 from costguard.spend.label_days import label_parts
 from costguard.spend.spend import Spend, days_of_span, spend
-from costguard.spend.spend_rows import Amounts, Grouping, add, amounts_of, day_start, kind_of
+from costguard.spend.spend_rows import Amounts, Grouping, add, amounts_of, kind_of
 from costguard.spend.unpriced.gaps import gaps
 from costguard.spend.vm_charges import accruing_ids, charged, ids_of
 

@@ -97,8 +97,8 @@ class Connections:
             connection.abort()
 
     def _close_longest(self, address: str) -> None:
-        """Closes the one that waits longest, where one waits, for a client at this address."""
+        """Closes the connection that has waited longest, if one waits, to make room for a client at `address`."""
         if (longest := next(iter(self._waiting), None)) is not None:
-            self.sparse.warn("connections_closed", why="to make room for others", address=address)
+            self.sparse.warn("connections_closed", why="to make room for others", room_for=address)
             self.closed(longest)
             longest.abort()

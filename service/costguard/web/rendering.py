@@ -59,10 +59,10 @@ class FairQueue:
     async def turn(self, who: str) -> AsyncIterator[None]:
         """Raises QueueFull."""
         person = self._people.setdefault(who, _Person(asyncio.Semaphore(self._at_once_each)))
-        if self.waiting >= self._most or person.waiting >= self._most_each:
-            raise QueueFull
         person.count += 1
         try:
+            if self.waiting >= self._most or person.waiting >= self._most_each:
+                raise QueueFull
             async with self._waited_for(person):
                 yield
         finally:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import hmac
 import json
 from base64 import b64encode
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from hashlib import sha256
 
 from costguard.model.backoff import Backoff
 from costguard.model.delivery.webhook import Webhook, WebhookResponse
 from costguard.model.event import Event
+from costguard.model.moments import z_text
 
 _BACKOFF = Backoff(timedelta(seconds=1), timedelta(hours=1))
 _LONGEST_ASKED = timedelta(days=1)  # a receiver that asks for more is tried again all the same
@@ -25,8 +26,8 @@ def body(event: Event, event_id: int, recorded_at: datetime) -> bytes:
     fields = {
         "id": event_id,
         "kind": event.kind,
-        "occurred_at": _z(event.occurred_at),
-        "recorded_at": _z(recorded_at),
+        "occurred_at": z_text(event.occurred_at),
+        "recorded_at": z_text(recorded_at),
         "project": event.project,
         "gce_id": event.gce_id,
         "name": event.name,
@@ -70,7 +71,3 @@ def refusal(answer: WebhookResponse) -> str:
     if answer.status in (401, 403):
         return f"{head} Check that it knows the secret that signs."
     return head
-
-
-def _z(moment: datetime) -> str:
-    return moment.astimezone(UTC).isoformat().replace("+00:00", "Z")

@@ -76,11 +76,13 @@ _STEPS = (
     "trainer/global_step", "current_step", "current_steps", "acc_iter",
 )  # fmt: skip
 
+_BLANKS = re.compile(r"\s{9,}")
+
 
 def cleaned(line: str) -> str:
-    """Removes colours, and text that a cursor would have overwritten."""
-    text = ANSI.sub("", line)
-    return text[:MOST_CHARACTERS].replace("\x00", "").rstrip()
+    """Removes colours, and shortens runs of blanks: over long ones the patterns of counters would take minutes."""
+    text = ANSI.sub("", line)[:MOST_CHARACTERS].replace("\x00", "")
+    return _BLANKS.sub(" " * 8, text).rstrip()
 
 
 def number(text: str) -> float:

@@ -140,7 +140,7 @@ Index(
     sqlite_where=instances.c.gone_at.is_(None),
     postgresql_where=instances.c.gone_at.is_(None),
 )
-# Lists of what keeps VMs are read by it value by value, whatever a year of VMs that are gone had.
+# Lists of keepers' products step through it from value to value, however many VMs of the past it has.
 Index(
     "ix_instances_keeper_product",
     instances.c.keeper_product,

@@ -68,9 +68,9 @@ daily_spot_totals = Table(
     Column("amount_nanos", BigInteger, nullable=False),
 )
 
-# What open lifetimes and storage accrue after their stored charges, by whose money it is, by the keepers of their VMs
-# ("": none) and by the day from which it accrues. Moved in the transaction that changes a span; good while the basis in
-# `burn_rates` holds.
+# What open lifetimes and storage accrue after their stored charges, by whose money it is, by the kind ("": not read
+# yet) and product ("": none) of their VMs' keeper, and by the day from which it accrues. Moved in the transaction that
+# changes a span; good while the basis in `burn_rates` holds.
 running_totals = Table(
     "running_totals",
     metadata,

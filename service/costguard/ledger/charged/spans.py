@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import datetime, timedelta
 from typing import Any, Generic, TypeVar
 
 from sqlalchemy import (
@@ -28,6 +28,7 @@ from costguard.db.remembered import remembers_each
 from costguard.db.tables import charge_days, charges, instances, lifetimes, prices, storage_spans
 from costguard.ledger.accrual import attribution_of, lifetime_of, select_lifetimes, select_storage, stand, storage_of
 from costguard.model.lifetime import Attribution, Lifetime, StorageSpan
+from costguard.model.moments import day_start
 from costguard.model.money import Money
 
 Span = TypeVar("Span", Lifetime, StorageSpan)
@@ -247,8 +248,8 @@ def _add_archived(
                 resource=row.resource,
                 price_id=row.price_id,
                 quantity_millis=row.quantity_millis,
-                started_at=max(row.started_at, _midnight(row.first)),
-                ended_at=min(row.ended_at, _midnight(row.last) + timedelta(days=1)),
+                started_at=max(row.started_at, day_start(row.first)),
+                ended_at=min(row.ended_at, day_start(row.last) + timedelta(days=1)),
                 seconds=int(row.seconds),
                 amount=Money(int(row.nanos)),
             )
@@ -275,10 +276,6 @@ def _archived_of(spans: Table, span_ids: Sequence[int]) -> Select[Any]:
         .group_by(spans.c.started_at, spans.c.ended_at)
         .order_by(columns.span_id, first, prices.c.resource)
     )
-
-
-def _midnight(day: date) -> datetime:
-    return datetime.combine(day, time(), UTC)
 
 
 def _conditions(filters: LifetimeFilters) -> list[ColumnElement[bool]]:

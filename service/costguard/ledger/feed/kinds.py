@@ -27,8 +27,6 @@ class FeedKind(StrEnum):
 
 
 _METHOD = re.compile(r"(?:(?:v\d+\w*|beta|alpha)\.)?(compute\.(instances|regionInstances)\.([A-Za-z.]+))$")
-SYSTEM = "compute.instances."
-"""Begins the `operationType` of what Google does by itself; of a call it is the method alone: `stop`."""
 BULK = "bulkInsert"
 
 _OF_END = {

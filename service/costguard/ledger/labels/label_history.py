@@ -100,7 +100,7 @@ def changes_of_vms(connection: Connection, instance_ids: Sequence[int]) -> dict[
 def has_changed(instance_id: ColumnElement[int], label: str, since: datetime) -> ColumnElement[bool]:
     """The condition that the label of a VM changed after a moment."""
     table = label_changes.c
-    # Not by a list of VMs: PostgreSQL takes it that half of all VMs are in it.
+    # EXISTS, not NOT IN: PostgreSQL assumes that NOT IN excludes half of all VMs (decision 324).
     return exists().where(table.instance_id == instance_id, table.label == label, table.changed_at > since)
 
 
@@ -154,23 +154,23 @@ def _with_later_changes(connection: Connection, changed: dict[tuple[int, str], d
 
 
 _PARTS = {KEEPER_LABEL: "keeper", CLUSTER_LABEL: "cluster", POOL_LABEL: "cluster_pool", KIND_LABEL: "product"}
-COLUMNS: Mapping[str, str] = {KEEPER_LABEL: "keeper_kind", KIND_LABEL: "keeper_product"}
+KEEPER_COLUMNS: Mapping[str, str] = {KEEPER_LABEL: "keeper_kind", KIND_LABEL: "keeper_product"}
 """The parts of a keeper that instances and running totals have as columns."""
 # Written out rather than bound: PostgreSQL must see the same in the columns and in the groups.
-KEPT_BY = [func.coalesce(instances.c[name], literal_column("''")).label(name) for name in COLUMNS.values()]
+KEPT_BY = [func.coalesce(instances.c[name], literal_column("''")).label(name) for name in KEEPER_COLUMNS.values()]
 """The kind and product of a VM's keeper, as running totals have them."""
 
 
 def keeper_columns(keeper: Keeper | None) -> dict[str, Any]:
     """The columns of an instance that hold its keeper; None: not read yet."""
     stored = keeper.stored() if keeper is not None else {}
-    return {"keeper": stored} | {column: stored.get(_PARTS[label]) for label, column in COLUMNS.items()}
+    return {"keeper": stored} | {column: stored.get(_PARTS[label]) for label, column in KEEPER_COLUMNS.items()}
 
 
 def label_value(label: str) -> ColumnElement[str]:
     """The present value of an instance's label, or of its keeper's; NULL where it has none."""
-    if label in COLUMNS:
-        return instances.c[COLUMNS[label]]
+    if label in KEEPER_COLUMNS:
+        return instances.c[KEEPER_COLUMNS[label]]
     part = _PARTS.get(label)
     value: ColumnElement[str] = (instances.c.keeper[part] if part else instances.c.labels[label]).as_string()
     return value

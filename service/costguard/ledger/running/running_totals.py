@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import UTC, date, datetime, timedelta
 from functools import cache, lru_cache
 from typing import TypeVar
 
@@ -20,11 +20,12 @@ from sqlalchemy import Connection
 
 from costguard.db.lease import Lease
 from costguard.db.remembered import remembered
+from costguard.db.tables import burn_rates as burn_rates_table
 from costguard.db.tables import instances, lifetimes, storage_spans
 from costguard.db.transaction import Database
 from costguard.ledger.accrual import Accrual, accrual_at, figures_of
 from costguard.ledger.charged.charges import ChargedSpan
-from costguard.ledger.labels.label_history import COLUMNS, changes_since
+from costguard.ledger.labels.label_history import KEEPER_COLUMNS, changes_since
 from costguard.ledger.pricing import billed_seconds
 from costguard.ledger.running import burn_rates
 from costguard.ledger.running import running_total_rows as rows
@@ -33,6 +34,7 @@ from costguard.ledger.running.running_total_rows import Group, Kind, OpenSpans, 
 from costguard.model.budget import Scope
 from costguard.model.instance import InstanceKey, ProvisioningModel, Shape
 from costguard.model.lifetime import Lifetime, StorageSpan
+from costguard.model.moments import day_start
 from costguard.model.price import is_address
 
 _DAY = timedelta(days=1)
@@ -68,7 +70,7 @@ class Accruals:
             figures += [(day, _amounts(sums)) for day, sums in billed]
             since = self._steady_since
         day = since.astimezone(UTC).date()
-        seconds = billed_seconds(since, _start(day) + _DAY)
+        seconds = billed_seconds(since, day_start(day) + _DAY)
         machine, gpu, storage = rate
         running = int(_is_lifetime(kind))
         amounts = _part(machine, seconds), _part(gpu, seconds), _part(storage, seconds)
@@ -110,7 +112,7 @@ def rates_by_kind(accrual: Accrual) -> Callable[[Kind], int | None]:
 def accrued(day: date, figures: TotalFigures, now: datetime) -> Iterator[tuple[date, tuple[int, int, int, int]]]:
     """Yields a row of the totals by day until now: machine, GPU and storage in nano-dollars, and seconds."""
     rates = figures.machine_rate, figures.gpu_rate, figures.storage_rate
-    end = _start(day) + _DAY
+    end = day_start(day) + _DAY
     short = max(0, billed_seconds(now, end))
     amounts = figures.machine_nanos, figures.gpu_nanos, figures.storage_nanos
     machine, gpu, storage = (max(0, amount - _part(rate, short)) for amount, rate in zip(amounts, rates, strict=True))
@@ -158,7 +160,7 @@ def by_label(
 
     # What is read of thousands of VMs comes to a few sums, and the moment decides of none but through the prices.
     question = (by_label.__qualname__, burn_rates.prices_of(accrual.book), steady_since, label, start, end, scope)
-    return remembered(connection, (instances, lifetimes, storage_spans), question, read)
+    return remembered(connection, (instances, lifetimes, storage_spans, burn_rates_table), question, read)
 
 
 def _sums_by_label(
@@ -171,7 +173,7 @@ def _sums_by_label(
     if not burn_rates.are_current(connection, accrual):
         spans = rows.open_spans_by_label(connection, label, start, end, scope, labelled_alone=False)
         return _summed(accruals, spans)
-    column = COLUMNS.get(label)
+    column = KEEPER_COLUMNS.get(label)
     sums: dict[tuple[str | None, date], list[int]] = {}
     for group, day, figures in rows.read(connection, [column] if column else [], scope, (end - _DAY).date()):
         _add_row(sums, (_value(group, column), day), figures, 1)
@@ -324,7 +326,7 @@ def model_of(span: OpenSpans) -> str:
 def _summed(
     accruals: Accruals, spans: Iterable[tuple[_Part, OpenSpans]], times: int = 1
 ) -> dict[tuple[_Part, date], list[int]]:
-    """The same by what each comes with."""
+    """Adds up spans by the group or label value that each is paired with."""
     totals: dict[tuple[_Part, date], list[int]] = {}
     for part, span in spans:
         for day, figures in accruals.of(span.kind, span.since) or ():
@@ -386,8 +388,3 @@ def _steady_since(accrual: Accrual) -> datetime | None:
 
 def _part(rate: int, seconds: int) -> int:
     return (rate * seconds + _HOUR_SECONDS // 2) // _HOUR_SECONDS
-
-
-@lru_cache(maxsize=1024)  # many spans, few days
-def _start(day: date) -> datetime:
-    return datetime.combine(day, time(), UTC)

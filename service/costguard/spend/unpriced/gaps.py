@@ -45,8 +45,9 @@ from costguard.ledger.running.running_total_rows import among_unpriced, is_unpri
 from costguard.model.budget import Scope
 from costguard.model.instance import InstanceKey
 from costguard.model.lifetime import Attribution, Lifetime
+from costguard.model.moments import day_start
 from costguard.spend.label_days import gaps_within, values_among, values_of_gap
-from costguard.spend.spend_rows import UnpricedSpan, day_start, kind_of
+from costguard.spend.spend_rows import UnpricedSpan, kind_of
 from costguard.spend.vm_charges import ids_of
 
 _DAY, _MICROSECOND = timedelta(days=1), timedelta(microseconds=1)

@@ -2,8 +2,8 @@
 
 The Trainer itself takes the highest N, torn or not, and silently goes on without an optimizer's or scheduler's state.
 Programs with a loop of their own, such as the scripts of diffusers, call Accelerate's `save_state`: models first, by
-names of their own, then optimizers, schedulers, samplers, and last each rank's random states
-(accelerate/checkpointing.py).
+names of their own, then optimizers, schedulers, samplers, each rank's random states (accelerate/checkpointing.py), and
+last `custom_checkpoint_N.pkl` of what the program registered, as many as it alone knows.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ def _inside_of_accelerate(files: Files, reader: RangeReader) -> Problems:
         folder = index.rpartition("/")[0]
         held = within(files, folder) if folder else files
         problems += _shards(held, index.rpartition("/")[2], reader)[1]
-    whole = [file for name, file in files.items() if name.endswith(_WEIGHTS) or _RANDOM.fullmatch(name)]
+    whole = [file for name, file in files.items() if name.endswith((*_WEIGHTS, ".pkl"))]
     return problems + problems_of(whole, reader)
 
 

@@ -28,6 +28,10 @@ from costguard_vm.model.checkpoint import Framework, StoredFile
 DCP_METADATA = ".metadata"
 _SHARD = re.compile(r"__[0-9]+_[0-9]+\.distcp")
 
+# Of Megatron Core, whose loading takes a folder without the last one for no checkpoint (dist_checkpointing/core.py,
+# `check_is_distributed_checkpoint`).
+_OF_MEGATRON = (DCP_METADATA, "common.pt", "metadata.json")
+
 
 def find_torch_dcp(tree: Tree) -> Iterable[CandidateCheckpoint]:
     for name, files in tree.folders.items():
@@ -38,7 +42,7 @@ def find_torch_dcp(tree: Tree) -> Iterable[CandidateCheckpoint]:
             )
         elif is_torch_dcp(weights := within(files, "weights")):
             # NeMo 2, which keeps the model's configuration in `context/` next to it
-            lacking = [*_unfinished(tree, name), *inside("weights", missing(weights, DCP_METADATA, "common.pt"))]
+            lacking = [*_unfinished(tree, name), *inside("weights", missing(weights, *_OF_MEGATRON))]
             step = _step_of(name)
             check = partial(_nemo_problems, weights)
             yield CandidateCheckpoint(
@@ -75,7 +79,7 @@ def _accelerate_problems(files: Files, reader: RangeReader) -> Problems:
         named = shards_of(inner[DCP_METADATA], reader) or {}
         ranks |= {rank for name in named if (rank := rank_of(name)) is not None}
     problems += missing(files, *(_RANDOM.format(rank) for rank in sorted(ranks)))
-    whole = [file for name, file in files.items() if file.size and "/" not in name and name.endswith((".bin", ".pkl"))]
+    whole = [file for name, file in files.items() if "/" not in name and name.endswith((".bin", ".pkl"))]
     return problems + problems_of(whole, reader)
 
 
