@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import date, datetime, timedelta
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
@@ -23,6 +23,7 @@ from costguard.bill.export_fields import is_rate
 from costguard.bill.lines import BillStanding
 from costguard.bill.stored import counted_sources
 from costguard.db.tables import bill_commitment_hours, bill_days, bill_partitions, bill_usage
+from costguard.model.moments import day_start
 from costguard.model.money import Money
 
 METHOD = (
@@ -132,7 +133,7 @@ def commitment_hours(connection: Connection, days: int) -> CommitmentHours:
     if last is None:
         return CommitmentHours(None)
     first = last - timedelta(days=days - 1)
-    since, until = (datetime.combine(day, time(), UTC) for day in (first, last + _DAY))
+    since, until = (day_start(day) for day in (first, last + _DAY))
     groups = _added_up(connection, since, until, "kind", "family", "region", "sku_id", "name")
     says = FLEXIBLE_FEES | {row.sku_id for row in groups if row.offset}
     without = _days_without(connection, first, last)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import UTC, date, datetime, timedelta
 
 from sqlalchemy import Connection, func, select
 
@@ -26,6 +26,7 @@ from costguard.isolation import Isolated
 from costguard.ledger import prices, projects
 from costguard.model.billing.bill import BillRow
 from costguard.model.event import Event, new_event
+from costguard.model.moments import day_start
 from costguard.model.money import Money
 from costguard.model.price import without_commitment
 
@@ -89,7 +90,7 @@ class BillComparer:
             skus = sku_names(connection, self.words_of_sku)
             ledger = LedgerDay(connection, day)
             uses, unpriced = ledger.uses(), ledger.unpriced()
-        begin = datetime.combine(day, time(), UTC)
+        begin = day_start(day)
         billing: dict[str, set[str]] = defaultdict(set)
         for row in rows:
             if row.utc_day == day:
@@ -218,7 +219,7 @@ def _due_days(connection: Connection, reading: _Reading, now: datetime) -> list[
 
 
 def _closes_at(day: date) -> datetime:
-    return datetime.combine(day, time(), UTC) + _DAY + CLOSES_AFTER
+    return day_start(day) + _DAY + CLOSES_AFTER
 
 
 KIND = "BillDrifted"

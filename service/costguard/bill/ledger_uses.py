@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import date, timedelta
 from fractions import Fraction
 from typing import Any
 
@@ -19,6 +19,7 @@ from costguard.ledger.charged.spans import is_archived_by_day
 from costguard.model.billing.bill import BilledKind
 from costguard.model.instance import ProvisioningModel
 from costguard.model.lifetime import ADDRESS, Attribution
+from costguard.model.moments import day_start
 
 _FETCH = 2000  # rows of the database held at a time
 _DAY = timedelta(days=1)
@@ -100,7 +101,7 @@ class LedgerDay:
         return dict(ids)
 
     def _of_day(self, spans: Table) -> tuple[ColumnElement[bool], ...]:
-        start = datetime.combine(self._day, time(), UTC)
+        start = day_start(self._day)
         return spans.c.started_at < start + _DAY, or_(spans.c.ended_at.is_(None), spans.c.ended_at > start)
 
     def _thing(self, row: Row[Any]) -> BilledThing:

@@ -19,6 +19,7 @@ from costguard.cli.server import THIS_COMPUTER, ServerClient, WrongUsage
 from costguard.cli.tables import Answer, Column, cell, clean_lines, render, say, show_table, when
 from costguard.errors import CostguardError
 from costguard.model.access import Permission, Role
+from costguard.model.moments import z_text
 from costguard_client import Client, profile
 
 if TYPE_CHECKING:
@@ -82,8 +83,8 @@ def sign_in(
 
     link = new_link(access_settings_of(config), address, role, url)
     if as_json:
-        expires_at = link.expires_at.isoformat().replace("+00:00", "Z")
-        print_json({"url": link.url, "address": link.address, "role": link.role.value, "expires_at": expires_at})
+        shown = {"url": link.url, "address": link.address, "role": link.role.value}
+        print_json({**shown, "expires_at": z_text(link.expires_at)})
     else:
         print(link.url)
         _aside(f"It signs in {link.address} as {link.role.value}, once, within ten minutes.")

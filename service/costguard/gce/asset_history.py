@@ -18,6 +18,7 @@ from costguard.errors import BadAnswer, RequestRefused
 from costguard.gce.errors import ASSETS
 from costguard.gce.fields import Garbled, moment, short
 from costguard.gce.session import Deadline, Http
+from costguard.model.moments import z_text
 from costguard.model.observation import AssetAnswer, AssetState
 
 AT_ONCE = 100
@@ -71,7 +72,7 @@ def _asked(http: Http, parent: str, names: list[str], now: datetime, deadline: D
     params = {
         "assetNames": names,
         "contentType": "RESOURCE",
-        "readTimeWindow.startTime": (now - KEPT + _MARGIN).isoformat().replace("+00:00", "Z"),
+        "readTimeWindow.startTime": z_text(now - KEPT + _MARGIN),
         "prettyPrint": "false",
         "fields": _FIELDS,
     }

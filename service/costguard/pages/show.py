@@ -17,6 +17,7 @@ from costguard.messages.message_log import LogEntry
 from costguard.model.duration import hours_number, span_text
 from costguard.model.instance import InstanceKey, ProvisioningModel, Shape, gpu_words
 from costguard.model.lifetime import EndReason, Lifetime
+from costguard.model.moments import z_text
 from costguard.model.money import Money, Priced, about_text, exact_text, rate_text
 from costguard.model.unseen import shown
 from costguard.model.words import size_text
@@ -76,11 +77,13 @@ def is_nothing(priced: Priced) -> bool:
 def clock(moment: datetime, style: str = "short") -> Markup:
     """The time in UTC, which the page's script shows in the viewer's zone; the exact one is in the title."""
     utc = moment.astimezone(UTC)
-    text = utc.strftime(_STYLES[style])
-    exact = utc.strftime("%Y-%m-%d %H:%M:%S UTC")
-    return Markup('<time datetime="{}" title="{}" data-style="{}">{}</time>').format(
-        utc.isoformat().replace("+00:00", "Z"), exact, style, text
-    )
+    return _time(utc, style, utc.strftime(_STYLES[style]))
+
+
+def _time(moment: datetime, style: str, text: str) -> Markup:
+    """Returns the element that the page's script shows in the viewer's zone, for a moment in UTC."""
+    exact = moment.strftime("%Y-%m-%d %H:%M:%S UTC")
+    return Markup('<time datetime="{}" title="{}" data-style="{}">{}</time>').format(z_text(moment), exact, style, text)
 
 
 def gpu(shape: Shape) -> str:
@@ -235,9 +238,7 @@ def with_local_times(text: str, near: datetime) -> Markup:
         if moment is None:
             continue
         style = "clock" if match["second"] else "short" if _has_date(match) else "week"
-        parts += escape(sentence[end : match.start()]) + Markup(
-            '<time datetime="{}" title="{}" data-style="{}">{}</time>'
-        ).format(moment.isoformat().replace("+00:00", "Z"), moment.strftime("%Y-%m-%d %H:%M:%S UTC"), style, match[0])
+        parts += escape(sentence[end : match.start()]) + _time(moment, style, match[0])
         end = match.end()
     return parts + escape(sentence[end:])
 

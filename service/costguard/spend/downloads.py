@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, time
+from datetime import date, datetime
 from typing import Any
 
 from pydantic import TypeAdapter
@@ -22,6 +22,7 @@ from costguard.db.tables import STORED_STAGE, attempts, data_stages, jobs, stage
 from costguard.model.budget import LabelFilter
 from costguard.model.data import StagedShare
 from costguard.model.job import Job, JobInput
+from costguard.model.moments import day_start
 from costguard.model.money import ZERO, Money
 from costguard.spend.burning import Whose
 
@@ -123,7 +124,7 @@ def since(connection: Connection, first: date, label: LabelFilter | None) -> lis
     # Few jobs have inputs, so they are asked for first: attempts have no index of when they began.
     return [
         Download(Whose(row.project, row.preset, row.owner, row.id), row.paid_at.date(), cost)
-        for row, cost in _costs(connection, *_paid_since(datetime.combine(first, time(), UTC)))
+        for row, cost in _costs(connection, *_paid_since(day_start(first)))
         if cost and (label is None or label.holds({**(row.own_labels or {}), **(row.labels or {})}))
     ]
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime, time
 from fractions import Fraction
 
 from costguard.ledger.price_book import PriceBook
 from costguard.model.instance import ProvisioningModel
+from costguard.model.moments import day_start
 from costguard.model.money import ZERO, Money
 from costguard.model.price import Price, PriceKey, SpotUse, Unit
 
@@ -44,7 +44,7 @@ def spot_saving(uses: Iterable[SpotUse], prices: Mapping[int, Price], book: Pric
     for use in uses:
         key = prices[use.price_id].key
         standard = PriceKey(key.resource, key.region, ProvisioningModel.STANDARD)
-        midnight = datetime.combine(use.day, time(), UTC)
+        midnight = day_start(use.day)
         price = book.at(standard, midnight)
         if price is None:
             unpriced.add(f"{key.resource} in {key.region}")
