@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -206,3 +207,21 @@ def test_an_agent_that_is_killed_while_it_publishes_goes_on(ground: DataVm, guar
     assert guard.wait_for("exit")["reason"] == "exited"
     assert ground.published is not None
     assert guard.kinds_once().count("start") == 1
+
+
+@pytest.mark.parametrize("is_noticed", [False, True])
+def test_vm_that_ends_before_its_outputs_are_published_has_not_succeeded(
+    ground: DataVm, guard: FakeGuard, is_noticed: bool
+) -> None:
+    """The command ended with code 0 by itself; yet a report of success would leave its job without its outputs."""
+    ground.put({"large": os.urandom(8 << 20)})
+    ground.train(bandwidth_mib_s=1)
+    ground.vm.boot()
+    guard.wait_for("heartbeat", lambda event: event.get("phase") == "publishing")
+    if is_noticed:
+        ground.vm.metadata.set("instance/preempted", "TRUE")
+        guard.wait_for("notice")
+    ground.vm.agents[-1].send_signal(signal.SIGTERM)
+    end = guard.wait_for("exit")
+    assert (end["reason"], end["code"]) == ("exited", 0)
+    assert end["asked"] == ("preemption" if is_noticed else "shutdown")

@@ -28,7 +28,7 @@ from .settings import AgentPaths, AttemptSettings, NotStarted, Unwanted
 from .setup import SetupWatch
 from .stand_by import StandBy
 from .state import VM_ENDS, SavedState
-from .steps import finish_stage, prepare_stage
+from .steps import finish_stage, prepare_stage, succeeds_already
 from .stopping import CommandStop, VmEnds
 from .transfers.gang_travel import travelling
 from .transfers.phases import Phases
@@ -285,8 +285,8 @@ class AgentAttempt:
         if self._stop.ends_in_seconds:
             self._report_exit(ended)
         self._stop.in_last_seconds.append(lambda: self._report_exit(ended))
-        if not why and (ended.get("reason"), ended.get("code")) == ("exited", 0):
-            ended["asked"] = None  # also if it is asked to stop while its outputs are published
+        if succeeds_already(self._settings, ended, why):
+            ended["asked"] = None  # whatever stop is requested from here on
         with self._phases.phase("saving"):
             self._bring_away(ended, lambda: self._travel.finish(self._stop.carry_on, why))
         self._bring_away(ended, lambda: finish_stage(self._stage(self._stop.carry_on), ended, why))

@@ -175,9 +175,21 @@ def finish_stage(stage: Stage, ended: dict[str, Any], why: str) -> None:
     """`ended` is the report of the command's end, which steps may change; `why` says why it had to stop, if it had.
 
     A command that was ended because its metric stood still has saved its result. Its outputs are taken for whole only
-    where it then ended with code 0.
+    where it then ended with code 0. One that ended by itself is a success only once all is published: a VM that ends
+    before that was lost, whatever the code of its command.
     """
-    is_whole = ended.get("reason") == "exited" and ended.get("code") == 0
+    is_whole = _is_whole(ended)
     steps = AFTER_SUCCESS if is_whole and why in ("", FLAT) else AFTER_FLAT if why == FLAT else ()
     for step in (*steps, *BEFORE_EXIT):
         step(stage, ended)
+    if is_whole and not why:
+        ended["asked"] = None
+
+
+def succeeds_already(settings: AttemptSettings, ended: Mapping[str, Any], why: str) -> bool:
+    """Says whether a command that ended with code 0 by itself is a success at once, as nothing is to be published."""
+    return _is_whole(ended) and not why and not (settings.outputs or settings.publish)
+
+
+def _is_whole(ended: Mapping[str, Any]) -> bool:
+    return ended.get("reason") == "exited" and ended.get("code") == 0

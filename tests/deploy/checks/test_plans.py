@@ -106,7 +106,7 @@ def test_stopping_adds_its_roles_alone(planner: Planner, tmp_path: Path) -> None
     assert granted(plan) == {
         READ_ROLE.name: set(held_by(READ_ROLE)),
         STOP_ROLE.name: set(held_by(STOP_ROLE)),
-        STOP_KEPT_ROLE.name: {name for name in held_by(STOP_KEPT_ROLE) if "instanceGroupManagers" in name},
+        STOP_KEPT_ROLE.name: {name for name in held_by(STOP_KEPT_ROLE) if name.startswith("compute.")},
     }
     assert [kind.value for kind in loaded(plan, tmp_path).enforcement.stop_through] == ["group"]
     assert {one["account_id"] for one in made(plan, "google_service_account")} - {None} >= {
@@ -186,7 +186,7 @@ def test_folders_have_sinks_and_grants_of_their_own(planner: Planner) -> None:
         ({**VM, "launch": True}, "Jobs need guard_url"),
         ({**CLOUD_RUN, "launch": True}, "Jobs need guard_url"),
         ({**VM, "stop_through": ["group"]}, "stop_through needs stop"),
-        ({**VM, "stop": True, "stop_through": ["gke"]}, "Expected group, workbench or workstation"),
+        ({**VM, "stop": True, "stop_through": ["gke"]}, "Expected group, vertex, workbench or workstation"),
         ({**VM, "projects": []}, "Name at least one project"),
         ({**VM, "organization": "acme.com"}, "Expected organization as a number"),
         ({**VM, "folders": ["7"]}, "folders need organization"),
