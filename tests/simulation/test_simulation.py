@@ -160,7 +160,12 @@ def test_same_seed_lives_the_same_life_in_every_process(ledgers: Ledgers) -> Non
 def test_life_starts_no_thread(ledgers: Ledgers, monkeypatch: pytest.MonkeyPatch) -> None:
     """A thread moves the clock and draws pauses whenever it comes to run, and is killed in place of the guard."""
     started = list[str]()
-    monkeypatch.setattr(threading.Thread, "start", lambda thread: started.append(thread.name))
+
+    def start(thread: threading.Thread) -> None:
+        started.append(thread.name)
+        thread.run()
+
+    monkeypatch.setattr(threading.Thread, "start", start)
     outcome = live(3, 1, ledgers.fresh(), size=3)
     assert (started, outcome.wrong) == ([], [])
     assert outcome.counts["passes"] > 0
