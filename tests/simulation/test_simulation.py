@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
 from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -154,6 +155,20 @@ def test_same_seed_lives_the_same_life_in_every_process(ledgers: Ledgers) -> Non
         env={**os.environ, "PYTHONHASHSEED": "77"},
     ).stdout
     assert here in elsewhere
+
+
+def test_life_starts_no_thread(ledgers: Ledgers, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thread moves the clock and draws pauses whenever it comes to run, and is killed in place of the guard."""
+    started = list[str]()
+
+    def start(thread: threading.Thread) -> None:
+        started.append(thread.name)
+        thread.run()
+
+    monkeypatch.setattr(threading.Thread, "start", start)
+    outcome = live(3, 1, ledgers.fresh(), size=3)
+    assert (started, outcome.wrong) == ([], [])
+    assert outcome.counts["passes"] > 0
 
 
 def test_failing_plan_is_shrunk_to_what_it_takes() -> None:

@@ -24,6 +24,7 @@ import urllib3
 from requests.adapters import BaseAdapter
 
 from costguard.daemon import looking
+from costguard.spend.loose import asking
 from costguard_sandbox.server import create_app
 from costguard_sandbox.world import World
 
@@ -308,14 +309,17 @@ def _inline(_pool: ThreadPoolExecutor, work: Callable[..., Any], /, *given: Any,
 
 @contextmanager
 def one_thread(wire: Wire) -> Any:
-    """Makes urllib, within the block, call over the wire, and thread pools and looks work at once, in one order."""
+    """Makes urllib, within the block, call over the wire, and thread pools, looks and questions about
+    loose things work at once, in one order: a thread would move the clock and draw pauses whenever it came to run.
+    """
     opener = urllib.request.build_opener(_UrllibHandler(wire))
     before = urllib.request._opener, ThreadPoolExecutor.submit  # type: ignore[attr-defined]
     urllib.request.install_opener(opener)
     ThreadPoolExecutor.submit = _inline  # type: ignore[method-assign, assignment]
-    in_thread, looking._in_thread = looking._in_thread, lambda project, run: run()
+    in_threads = looking._in_thread, asking._in_thread
+    looking._in_thread = asking._in_thread = lambda _name, run: run()
     try:
         yield
     finally:
-        looking._in_thread = in_thread
+        looking._in_thread, asking._in_thread = in_threads
         urllib.request._opener, ThreadPoolExecutor.submit = before  # type: ignore[attr-defined, method-assign]

@@ -50,12 +50,12 @@ class LooseAsking:
         *,
         every: timedelta = EVERY,
         monotonic: Callable[[], float] = time.monotonic,
-        start: Callable[[str, Callable[[], None]], None] = _in_thread,
+        start: Callable[[str, Callable[[], None]], None] | None = None,
     ) -> None:
-        """`start` runs something in a thread of that name. `every` is of the guard's clock."""
+        """`start` runs something under that name, in a thread unless it is given. `every` is of the guard's clock."""
         self.memory = LooseMemory()
         self._source, self._watched, self._now, self._every = source, watched, now, every
-        self._monotonic, self._start = monotonic, start
+        self._monotonic, self._start = monotonic, start or _in_thread
         self._lock = threading.Lock()
         self._waiting: deque[str] = deque()
         self._prompt: dict[str, tuple[float, datetime]] = {}  # under way, and when they began
