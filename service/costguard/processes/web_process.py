@@ -20,6 +20,7 @@ import structlog
 
 from costguard.daemon.meters import summed
 from costguard.model.backoff import Backoff
+from costguard.processes.forks import Fork, Role, adopt_orphans, introduced, words_of
 from costguard.processes.listening import address_of, listening
 from costguard.processes.loose import LooseTurns
 from costguard.processes.wire import (
@@ -48,6 +49,7 @@ _BACKOFF = Backoff(timedelta(seconds=0.5), timedelta(seconds=30))  # between two
 _STEADY_S = 60.0  # one that lived this long is started again without delay
 _COUNTERS = frozenset({"counter", "histogram"})
 _MOST_HANDED_BYTES = 1 << 20  # of connections on their way to the process for reports; the system may allow less
+_INTRODUCED_S = 2.0  # until a fork, which was made before the first process served, counts as gone
 _GONE_S = 5.0  # between the end of its side of the wire and its own
 _OF_SUPERVISORS = frozenset({"NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"})  # for the watching process alone
 
@@ -64,15 +66,29 @@ class Process(Protocol):
     def kill(self) -> None: ...
 
 
-Spawn = Callable[..., Process]  # of what it serves, its end of the wire, and its other sockets: see main/web.py
+Spawn = Callable[..., Process]  # called as `spawned` is; `forks` is given with `has_forks` alone
 
 
-def spawned(serves: str, *sockets: socket.socket) -> Process:
-    """A fresh interpreter. It inherits these sockets and no more; what it is to know comes over the first, the wire."""
-    numbers = [inherited.fileno() for inherited in sockets]
+class Sockets(NamedTuple):
+    """The sockets of a process to be started: what it serves, its end of the wire, and its others."""
+
+    serves: str
+    all: tuple[socket.socket, ...]
+
+    @property
+    def role(self) -> Role:
+        return Role(self.serves, tuple(one.fileno() for one in self.all))
+
+
+def spawned(serves: str, *sockets: socket.socket, forks: Iterable[Sockets] = ()) -> Process:
+    """A fresh interpreter. It inherits these sockets and no more; what it is to know comes over the first, the wire.
+
+    It forks what is to serve with the sockets of `forks` before it serves itself.
+    """
+    everyone = [Sockets(serves, sockets), *forks]
     return subprocess.Popen(  # noqa: S603 - no shell, and no argument comes from outside
-        [sys.executable, "-m", "costguard.main.web", serves, *map(str, numbers)],
-        pass_fds=numbers,
+        [sys.executable, "-m", "costguard.main.web", *words_of([one.role for one in everyone])],
+        pass_fds={one.fileno() for each in everyone for one in each.all},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         # Its secrets come over the wire, and only those that it uses.
@@ -82,9 +98,16 @@ def spawned(serves: str, *sockets: socket.socket) -> Process:
 
 
 @contextmanager
-def start_web_processes(host: str, port: int, count: int = 1, spawn: Spawn = spawned) -> Iterator[WebProcesses]:
-    """Starts the first of `count` that serve pages. Raises CostguardError where it cannot listen."""
-    with listening(host, port) as listener, WebProcesses(listener, address_of(host, listener), count, spawn) as web:
+def start_web_processes(host: str, port: int, count: int = 1, spawn: Spawn | None = None) -> Iterator[WebProcesses]:
+    """Starts the first of `count` that serve pages. Raises CostguardError where it cannot listen.
+
+    `spawn` starts each of them; without it the first one forks the others, where the system allows that.
+    """
+    has_forks = spawn is None and adopt_orphans()
+    with (
+        listening(host, port) as listener,
+        WebProcesses(listener, address_of(host, listener), count, spawn or spawned, has_forks=has_forks) as web,
+    ):
         yield web
 
 
@@ -92,10 +115,13 @@ class WebProcesses:
     """The processes that serve: `count` equal ones on one socket, and another one for agents' reports.
 
     The first is started at once, so that it imports what it needs while the watching process makes the database ready;
-    the others once it serves, so that they do not delay its first answer. They end with the `with` block.
+    the others begin once it serves, so that they do not delay its first answer. With `has_forks` it forks them, so that
+    all share what it imported; one that ends is replaced by a fresh interpreter. They end with the `with` block.
     """
 
-    def __init__(self, listener: socket.socket, url: str, count: int = 1, spawn: Spawn = spawned) -> None:
+    def __init__(
+        self, listener: socket.socket, url: str, count: int = 1, spawn: Spawn = spawned, *, has_forks: bool = False
+    ) -> None:
         self.url = url
         self._listener, self._count, self._spawn = listener, count, spawn
         kind = socket.SOCK_SEQPACKET if sys.platform == "linux" else socket.SOCK_DGRAM
@@ -103,7 +129,8 @@ class WebProcesses:
         self._giving.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _MOST_HANDED_BYTES)
         self._stop = threading.Event()
         self._guard = threading.Lock()  # none is started once we are to stop
-        self._first = self._pages()
+        self._wires: list[socket.socket] = []  # our ends, to forks that have not begun
+        self._first = self._with_forks() if has_forks else self._started("pages")
         self._all = [self._first]
 
     def __enter__(self) -> WebProcesses:
@@ -142,8 +169,7 @@ class WebProcesses:
             with self._guard:
                 if self._stop.is_set():
                     return
-                reports = self._started("reports", self._taking)
-                others = [self._pages() for _ in range(self._count - 1)]
+                reports, *others = [self._forked(serves) for serves in self._others]
                 self._all += [reports, *others]
                 start(reports, alive, shows_pages=False)  # before anybody may wait for their end
                 for process in others:
@@ -163,6 +189,9 @@ class WebProcesses:
         """They answer what they were asked, and end."""
         with self._guard:
             self._stop.set()
+            for end in self._wires:
+                end.close()  # the fork at its other end has not begun, and ends
+            self._wires.clear()
         for process in self._all:
             process.ask_to_stop()
 
@@ -172,11 +201,40 @@ class WebProcesses:
         for process in self._all:
             process.wait_for_end(max(0.0, ends_s - time.monotonic()))
 
-    def _pages(self) -> WebProcess:
-        return self._started("pages", self._listener, self._giving)
+    @property
+    def _others(self) -> list[str]:
+        """Returns what each process but the first serves."""
+        return ["reports", *["pages"] * (self._count - 1)]
 
-    def _started(self, serves: str, *sockets: socket.socket) -> WebProcess:
-        return WebProcess(serves, lambda wire: self._spawn(serves, wire, *sockets))
+    def _sockets(self, serves: str) -> tuple[socket.socket, ...]:
+        return (self._taking,) if serves == "reports" else (self._listener, self._giving)
+
+    def _started(self, serves: str, run: _Run | None = None) -> WebProcess:
+        """Starts a process of its own, or goes on with the one that runs."""
+        return WebProcess(serves, lambda wire: self._spawn(serves, wire, *self._sockets(serves)), run)
+
+    def _with_forks(self) -> WebProcess:
+        """Starts the first, which forks the others: each waits at its wire until it is told to begin."""
+        pairs = [socket.socketpair() for _ in range(self._count)]
+        ours, theirs = socket.socketpair()
+        forks = [
+            Sockets(serves, (end, *self._sockets(serves))) for serves, (_, end) in zip(self._others, pairs, strict=True)
+        ]
+        run = _Run(self._spawn("pages", theirs, *self._sockets("pages"), forks=forks), Wire(ours))
+        for end in (theirs, *(end for _, end in pairs)):
+            end.close()
+        self._wires = [end for end, _ in pairs]
+        return self._started("pages", run)
+
+    def _forked(self, serves: str) -> WebProcess:
+        """Returns the next fork; where it is not there, a process is started in its place."""
+        if self._wires:
+            end = self._wires.pop(0)
+            fork = introduced(end, _INTRODUCED_S)
+            if fork is not None:
+                return self._started(serves, _Run(fork, Wire(end)))
+            end.close()
+        return self._started(serves)
 
     def _counted_but_by(self, process: WebProcess) -> tuple[Family, ...]:
         """Sums the counts of all others and of those that this one replaced, so that no sum falls."""
@@ -190,6 +248,11 @@ class _Run(NamedTuple):
     process: Process
     wire: Wire
 
+    def close(self) -> None:
+        self.wire.close()
+        if isinstance(self.process, Fork):
+            self.process.close()
+
 
 class WebProcess:
     """A serving process, started at once. `spawn` is given the process's end of the wire.
@@ -198,7 +261,8 @@ class WebProcess:
     process is gone.
     """
 
-    def __init__(self, serves: str, spawn: Callable[[socket.socket], Process]) -> None:
+    def __init__(self, serves: str, spawn: Callable[[socket.socket], Process], run: _Run | None = None) -> None:
+        """`run` is a process that was started already."""
         self._serves_what, self._spawn = serves, spawn
         self.counted: tuple[Family, ...] = ()  # by the process that runs...
         self.counted_before: tuple[Family, ...] = ()  # ...and by those that have ended
@@ -208,10 +272,10 @@ class WebProcess:
         self._guard = threading.Lock()  # none is started once we are to stop
         self._threads: list[threading.Thread] = []
         self._alive: Callable[[], None] = lambda: None
-        self._run = self._started()
+        self._run = run or self._started()
 
     def close(self) -> None:
-        self._run.wire.close()
+        self._run.close()
 
     def begin(
         self,
@@ -296,7 +360,7 @@ class WebProcess:
             with self._guard:
                 if self._stop.is_set():
                     return
-                self._run.wire.close()
+                self._run.close()
                 self._run = self._started()
 
     def _listen(self, run: _Run, wake: Mapping[Asked, Callable[[], None]], loose: LooseTurns | None) -> None:
