@@ -12,16 +12,16 @@ from collections.abc import Iterator, Sequence
 import pytest
 from tests.waiting import until
 
-from costguard.processes.forks import Fork, Role, introduced, roles_of, words_of
+from costguard.processes.forks import Fork, ServingRole, introduced, roles_of, words_of
 from costguard.processes.web_process import Process, Sockets, WebProcesses
 from costguard.processes.wire import Alive, Begin, State, Wire
 
-ROLES = [Role("pages", (7, 3, 4)), Role("reports", (9, 5)), Role("pages", (10, 3, 4))]
+ROLES = [ServingRole("pages", (7, 3, 4)), ServingRole("reports", (9, 5)), ServingRole("pages", (10, 3, 4))]
 FORKING = """
 import os, sys, threading
-from costguard.processes.forks import Role, fork_others
+from costguard.processes.forks import ServingRole, fork_others
 wire, other, kept = map(int, sys.argv[1:])
-played = fork_others([Role("first", (kept,)), Role("second", (wire, kept))])
+played = fork_others([ServingRole("first", (kept,)), ServingRole("second", (wire, kept))])
 opened = [number for number in (wire, other, kept) if os.path.exists(f"/proc/self/fd/{number}")]
 if played.serves == "second":
     os.write(wire, b"%d %d" % (len(opened), os.getppid()))
@@ -44,6 +44,7 @@ def fork_of(process: subprocess.Popen[bytes]) -> Fork:
 
 
 def test_roles_are_on_the_command_line() -> None:
+    """The first role is the one of the process that reads the words, whether or not others follow."""
     words = words_of(ROLES)
     assert words == ["pages", "7", "3", "4", "+", "reports", "9", "5", "+", "pages", "10", "3", "4"]
     assert roles_of(words) == ROLES
@@ -64,6 +65,7 @@ def test_process_is_waited_for_and_ended(sleeper: subprocess.Popen[bytes]) -> No
 
 
 def test_exit_code_is_known(sleeper: subprocess.Popen[bytes]) -> None:
+    """The code of a process that exits by itself is the one that it gave."""
     fork = fork_of(sleeper)
     assert sleeper.stdin is not None
     sleeper.stdin.write(b"abc")
@@ -72,6 +74,7 @@ def test_exit_code_is_known(sleeper: subprocess.Popen[bytes]) -> None:
 
 
 def test_fork_that_says_nothing_is_none() -> None:
+    """A silent wire and a closed one both show that there is no fork."""
     ours, theirs = socket.socketpair()
     with ours, theirs:
         assert introduced(ours, 0.01) is None
@@ -91,7 +94,7 @@ def test_fork_loses_its_parent_and_keeps_its_own_sockets() -> None:
         assert fork is not None
         assert fork.pid != process.pid
         opened, parent = ours.recv(100).split()
-        assert int(opened) == 3  # `other` is no role's, so it is nobody's to close
+        assert int(opened) == 3  # `other` belongs to no role, so it stays open
         assert int(parent) != process.pid
         assert ours_kept.recv(100) == b"2"
         assert process.wait(60) == 0
@@ -122,7 +125,7 @@ class Forking:
 
 
 def test_forks_serve_in_their_roles(sleeper: subprocess.Popen[bytes]) -> None:
-    """They wait until the first serves; then each is told to begin over its own wire."""
+    """They wait until the first serves; then each gets its first message over its own wire."""
     spawn = Forking(sleeper)
     with socket.socket() as listener, WebProcesses(listener, "", 2, spawn, has_forks=True) as web:
         assert (spawn.made, spawn.forked) == (["pages"], ["reports", "pages"])
@@ -149,6 +152,7 @@ def test_process_is_started_where_a_fork_is_gone() -> None:
 
 
 def test_forks_end_when_the_guard_ends_before_they_begin(sleeper: subprocess.Popen[bytes]) -> None:
+    """Their wire closes as soon as the guard is to stop."""
     spawn = Forking(sleeper)
     with socket.socket() as listener, WebProcesses(listener, "", 1, spawn, has_forks=True) as web:
         web.ask_to_stop()

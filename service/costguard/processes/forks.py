@@ -28,7 +28,7 @@ _MOST_BYTES = 32  # of a process's id, as it is sent
 _UNKNOWN_CODE = 255  # as multiprocessing has it: another part of the process took the exit code
 
 
-class Role(NamedTuple):
+class ServingRole(NamedTuple):
     """The part that a process plays: what it serves, and its sockets by their descriptors, of which the first is the
     wire.
     """
@@ -37,7 +37,7 @@ class Role(NamedTuple):
     descriptors: tuple[int, ...]
 
 
-def words_of(roles: Sequence[Role]) -> list[str]:
+def words_of(roles: Sequence[ServingRole]) -> list[str]:
     """Returns the words of a command line that stand for these roles; the process that reads them plays the first."""
     words: list[str] = []
     for role in roles:
@@ -45,19 +45,19 @@ def words_of(roles: Sequence[Role]) -> list[str]:
     return words
 
 
-def roles_of(words: Sequence[str]) -> list[Role]:
+def roles_of(words: Sequence[str]) -> list[ServingRole]:
     """Returns the roles that these words of a command line stand for."""
-    roles: list[Role] = []
+    roles: list[ServingRole] = []
     rest = list(words)
     while rest:
         end = rest.index(_BETWEEN) if _BETWEEN in rest else len(rest)
         serves, *numbers = rest[:end]
-        roles.append(Role(serves, tuple(map(int, numbers))))
+        roles.append(ServingRole(serves, tuple(map(int, numbers))))
         rest = rest[end + 1 :]
     return roles
 
 
-def fork_others(roles: Sequence[Role]) -> Role:
+def fork_others(roles: Sequence[ServingRole]) -> ServingRole:
     """Forks a process for each role but the first, and returns in each process the role that it plays.
 
     A process keeps the descriptors of its own role alone. Where the system refuses to fork, the other end of the wire
@@ -89,7 +89,7 @@ def _leave_parent() -> None:
         os._exit(0)
 
 
-def _introduce(role: Role) -> None:
+def _introduce(role: ServingRole) -> None:
     """Sends the id of this process over its wire, with a descriptor of the process."""
     try:
         with socket.socket(fileno=os.dup(role.descriptors[0])) as wire:
@@ -111,7 +111,7 @@ def adopt_orphans() -> bool:
     if sys.platform != "linux" or not hasattr(os, "pidfd_open"):
         return False
     try:
-        return ctypes.CDLL(None).prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0
+        return bool(ctypes.CDLL(None).prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0)
     except (OSError, AttributeError):
         return False
 

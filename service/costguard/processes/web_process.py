@@ -20,7 +20,7 @@ import structlog
 
 from costguard.daemon.meters import summed
 from costguard.model.backoff import Backoff
-from costguard.processes.forks import Fork, Role, adopt_orphans, introduced, words_of
+from costguard.processes.forks import Fork, ServingRole, adopt_orphans, introduced, words_of
 from costguard.processes.listening import address_of, listening
 from costguard.processes.loose import LooseTurns
 from costguard.processes.wire import (
@@ -76,8 +76,8 @@ class Sockets(NamedTuple):
     all: tuple[socket.socket, ...]
 
     @property
-    def role(self) -> Role:
-        return Role(self.serves, tuple(one.fileno() for one in self.all))
+    def role(self) -> ServingRole:
+        return ServingRole(self.serves, tuple(one.fileno() for one in self.all))
 
 
 def spawned(serves: str, *sockets: socket.socket, forks: Iterable[Sockets] = ()) -> Process:
@@ -88,7 +88,7 @@ def spawned(serves: str, *sockets: socket.socket, forks: Iterable[Sockets] = ())
     everyone = [Sockets(serves, sockets), *forks]
     return subprocess.Popen(  # noqa: S603 - no shell, and no argument comes from outside
         [sys.executable, "-m", "costguard.main.web", *words_of([one.role for one in everyone])],
-        pass_fds={one.fileno() for each in everyone for one in each.all},
+        pass_fds={one.fileno() for started in everyone for one in started.all},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         # Its secrets come over the wire, and only those that it uses.
@@ -214,7 +214,7 @@ class WebProcesses:
         return WebProcess(serves, lambda wire: self._spawn(serves, wire, *self._sockets(serves)), run)
 
     def _with_forks(self) -> WebProcess:
-        """Starts the first, which forks the others: each waits at its wire until it is told to begin."""
+        """Starts the first, which forks the others: each waits at its wire for the first message."""
         pairs = [socket.socketpair() for _ in range(self._count)]
         ours, theirs = socket.socketpair()
         forks = [
