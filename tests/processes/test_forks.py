@@ -13,7 +13,8 @@ import pytest
 from tests.waiting import until
 
 from costguard.processes.forks import Fork, ServingRole, introduced, roles_of, words_of
-from costguard.processes.web_process import Process, Sockets, WebProcesses
+from costguard.processes.serving_process import Process
+from costguard.processes.web_process import Sockets, WebProcesses
 from costguard.processes.wire import Alive, Begin, State, Wire
 
 ROLES = [ServingRole("pages", (7, 3, 4)), ServingRole("reports", (9, 5)), ServingRole("pages", (10, 3, 4))]
