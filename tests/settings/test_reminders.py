@@ -110,17 +110,17 @@ def test_slack(tmp_path: Path) -> None:
     assert settings.rules().channel == slack.channel == slack.budget_channel == "#gpu-costs"
     assert (slack.endpoint, slack.url, slack.signing_secret, slack.app_token) == (None, None, None, None)
     assert slack.token.get_secret_value() == TOKEN["COSTGUARD_SLACK_TOKEN"]
-    assert not slack.receives_clicks
+    assert not slack.socket_mode
     signed = read(tmp_path, SLACK, **TOKEN, COSTGUARD_SLACK_SIGNING_SECRET="0123456789abcdef0123456789abcdef").slack
     assert signed is not None
-    assert signed.receives_clicks
+    assert signed.signing_secret is not None
     text = SLACK + (
         'budget_channel = "C0123456789"\nsocket_mode = true\nurl = "https://costs.example.com/gpu/"\n'
         'endpoint = "http://127.0.0.1:9000/slack/api"\n'
     )
     socket = read(tmp_path, text, **TOKEN, COSTGUARD_SLACK_APP_TOKEN="xapp-1-A1").slack
     assert socket is not None
-    assert socket.receives_clicks
+    assert socket.socket_mode
     assert (socket.budget_channel, socket.url) == ("C0123456789", "https://costs.example.com/gpu")
     assert socket.endpoint == "http://127.0.0.1:9000/slack/api/"
 

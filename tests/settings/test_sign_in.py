@@ -19,7 +19,6 @@ def test_what_can_be_set(tmp_path: Path) -> None:
     """Nothing need be set; an address loses its slash, an issuer keeps it, and the secret shows nowhere."""
     bare = read(tmp_path, GOOD).sign_in
     assert (bare.session, bare.url, bare.iap_audience, bare.oidc_issuer) == (timedelta(hours=12), None, None, None)
-    assert not bare.is_open_to_others
     text = SIGN_IN + (
         'url = "https://CG.example.com/"\nsession = "30d"\niap_audience = "/projects/1/us-central1/backendServices/2"\n'
         'oidc_issuer = "https://example.eu.auth0.com/"\noidc_client_id = "id-1"\noidc_domain = "example.com"\n'
@@ -27,7 +26,7 @@ def test_what_can_be_set(tmp_path: Path) -> None:
     settings = read(tmp_path, text, **{SECRET: "hunter2"})
     full = settings.sign_in
     assert (full.url, full.oidc_issuer) == ("https://cg.example.com", "https://example.eu.auth0.com/")
-    assert (full.session, full.is_open_to_others) == (timedelta(days=30), True)
+    assert full.session == timedelta(days=30)
     assert full.oidc_client_secret.get_secret_value() == "hunter2"
     assert "hunter2" not in repr(settings) + settings.model_dump_json()
     assert read(tmp_path, OIDC.replace("https://accounts.google.com", "http://127.0.0.1:1"), **{SECRET: "s"})

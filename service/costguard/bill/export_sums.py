@@ -19,7 +19,6 @@ from typing import IO, TypeVar
 from costguard.bill.commit_sums import CommitKey, CommitSum, commit_sum
 from costguard.bill.export_fields import UnreadableRow
 from costguard.bill.export_row import BillTerms, ExportRow, Judged, Resource
-from costguard.model.billing.bill import Credit
 from costguard.model.words import count_text
 
 _MOST_SUMS = 200_000  # in memory; more go to a temporary file and are added up there
@@ -239,10 +238,6 @@ def _read_back(partition: PartitionSums, spilled: IO[bytes]) -> None:
                 partition.usage[key].merge(usage)
             else:
                 partition.usage[key] = usage
-
-
-def credits_of(usage: UsageSum) -> tuple[Credit, ...]:
-    return tuple(sorted(Credit(*key, nanos) for key, nanos in (usage.credits or {}).items()))
 
 
 def _sum(one: int | None, other: int | None) -> int | None:

@@ -114,12 +114,6 @@ def partitions(connection: Connection) -> list[StoredPartition]:
     ]
 
 
-def newest_export(connection: Connection) -> datetime | None:
-    """Returns when the newest row that was read was appended to its export; None before the first."""
-    newest: datetime | None = connection.scalar(select(func.max(bill_usage.c.export_time)))
-    return newest
-
-
 def _bill_row(row: Row[Any]) -> BillRow:
     return BillRow(
         project_number=row.project_number,

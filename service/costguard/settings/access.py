@@ -137,11 +137,6 @@ class SignInSection(Section):
     oidc_domain: Domain | None = None
     oidc_client_secret: SecretStr = Field(default=SecretStr(""), exclude=True)  # see `check`
 
-    @property
-    def is_open_to_others(self) -> bool:
-        """Says whether people can sign in from other computers."""
-        return self.iap_audience is not None or self.oidc_issuer is not None
-
 
 def check(raw: Raw, secrets: Mapping[str, str]) -> Iterator[SettingProblem]:
     sign_in = table(raw, "sign_in")

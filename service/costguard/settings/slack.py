@@ -60,11 +60,6 @@ class SlackSection(Section):
     signing_secret: SecretStr | None = Field(default=None, exclude=True)
     app_token: SecretStr | None = Field(default=None, exclude=True)
 
-    @property
-    def receives_clicks(self) -> bool:
-        """Says whether button clicks can reach Costguard, as far as the settings show."""
-        return self.socket_mode or self.signing_secret is not None
-
 
 def check(raw: Raw, secrets: Mapping[str, str]) -> Iterator[SettingProblem]:
     slack = raw.get("slack")

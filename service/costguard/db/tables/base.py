@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import JSON, BigInteger, Column, Integer, MetaData, String
+from sqlalchemy import JSON, BigInteger, Column, ColumnElement, Integer, MetaData, String, text
 from sqlalchemy.dialects.postgresql import JSONB
 
 metadata = MetaData(
@@ -25,6 +25,12 @@ JsonOrNull = JSON(none_as_null=True).with_variant(JSONB(none_as_null=True), "pos
 def key_columns(*names: str) -> list[Column[Any]]:
     """Texts that together are the primary key, or a part of it."""
     return [Column(name, String, primary_key=True) for name in names]
+
+
+def only_where(condition: str | ColumnElement[bool]) -> dict[str, Any]:
+    """Makes the arguments of a partial index, which has only the rows that meet a condition, on both databases."""
+    clause = text(condition) if isinstance(condition, str) else condition
+    return {"sqlite_where": clause, "postgresql_where": clause}
 
 
 def shape_columns() -> list[Column[Any]]:

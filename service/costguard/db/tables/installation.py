@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from sqlalchemy import BigInteger, Column, Index, Integer, String, Table, Text, text
+from sqlalchemy import BigInteger, Column, Index, Integer, String, Table, Text
 
-from costguard.db.tables.base import metadata
+from costguard.db.tables.base import metadata, only_where
 from costguard.db.types import Timestamp
 
 # At most one row; none means the first generation. On PostgreSQL the transaction that wrote the row last is in it, so a
@@ -46,6 +46,5 @@ unknown_vms = Table(
 Index(
     "ix_unknown_vms_there",
     unknown_vms.c.job,
-    sqlite_where=text(UNKNOWN_THERE),
-    postgresql_where=text(UNKNOWN_THERE),
+    **only_where(UNKNOWN_THERE),
 )

@@ -17,7 +17,7 @@ from sqlalchemy import (
     text,
 )
 
-from costguard.db.tables.base import Id, Json, JsonOrNull, metadata
+from costguard.db.tables.base import Id, Json, JsonOrNull, metadata, only_where
 from costguard.db.types import Timestamp
 
 # Queries say these in the very same words, so that both databases use the small indexes.
@@ -78,7 +78,7 @@ jobs = Table(
     Column("gang_round", Integer, nullable=False, server_default=text("0")),
 )
 Index("ix_jobs_created_at", jobs.c.created_at, jobs.c.id)
-Index("ix_jobs_open", jobs.c.id, sqlite_where=text(OPEN_JOB), postgresql_where=text(OPEN_JOB))
+Index("ix_jobs_open", jobs.c.id, **only_where(OPEN_JOB))
 Index("ix_jobs_owner", jobs.c.owner, jobs.c.created_at)
 
 attempts = Table(
@@ -166,7 +166,7 @@ attempts = Table(
 REPORTED = frozenset(
     ("heard_at", "step", "step_at", "machine", "output", "phase", "transfers", "accepted_through", "metric", "progress")
 )
-Index("ix_attempts_live", attempts.c.job_id, sqlite_where=text(LIVE_ATTEMPT), postgresql_where=text(LIVE_ATTEMPT))
+Index("ix_attempts_live", attempts.c.job_id, **only_where(LIVE_ATTEMPT))
 Index("ix_attempts_ended_at", attempts.c.ended_at)
 Index("ix_attempts_instance", attempts.c.project, attempts.c.gce_id)
 
@@ -231,8 +231,7 @@ OPEN_POLICY = "gone_at IS NULL"
 Index(
     "ix_placement_policies_open",
     placement_policies.c.job_id,
-    sqlite_where=text(OPEN_POLICY),
-    postgresql_where=text(OPEN_POLICY),
+    **only_where(OPEN_POLICY),
 )
 
 # Jobs whose next VMs a fleet limit held back when they were last decided on; see `Wanted`.
@@ -330,13 +329,12 @@ tracked_runs = Table(
     Column("refused_at", Timestamp),  # when its owner was notified that the tracker does not take the run
 )
 Index("ix_tracked_runs_job", tracked_runs.c.job_id)
-Index("ix_tracked_runs_open", tracked_runs.c.id, sqlite_where=text(OPEN_RUN), postgresql_where=text(OPEN_RUN))
+Index("ix_tracked_runs_open", tracked_runs.c.id, **only_where(OPEN_RUN))
 Index(
     "ix_tracked_runs_waiting",
     tracked_runs.c.tracker,
     tracked_runs.c.id,
-    sqlite_where=text("waiting > 0"),
-    postgresql_where=text("waiting > 0"),
+    **only_where("waiting > 0"),
 )
 
 # A job's figures at one heartbeat, until its tracker has them.

@@ -17,7 +17,7 @@ from sqlalchemy import (
     text,
 )
 
-from costguard.db.tables.base import Id, Json, attribution_columns, metadata, shape_columns
+from costguard.db.tables.base import Id, Json, attribution_columns, metadata, only_where, shape_columns
 from costguard.db.types import Timestamp
 
 # A span that ended and whose charges are not stored up to its end. Queries say it in these very words, so that
@@ -127,8 +127,7 @@ Index(
     instances.c.running_since,
     instances.c.name,
     instances.c.id,
-    sqlite_where=instances.c.gone_at.is_(None),
-    postgresql_where=instances.c.gone_at.is_(None),
+    **only_where(instances.c.gone_at.is_(None)),
 )
 Index(
     "ix_instances_rate",
@@ -137,16 +136,14 @@ Index(
     instances.c.id,
     instances.c.rate_nanos,
     instances.c.running_since,
-    sqlite_where=instances.c.gone_at.is_(None),
-    postgresql_where=instances.c.gone_at.is_(None),
+    **only_where(instances.c.gone_at.is_(None)),
 )
 # Lists of keepers' products step through it from value to value, however many VMs of the past it has.
 Index(
     "ix_instances_keeper_product",
     instances.c.keeper_product,
     instances.c.gone_at,
-    sqlite_where=instances.c.keeper_product.is_not(None),
-    postgresql_where=instances.c.keeper_product.is_not(None),
+    **only_where(instances.c.keeper_product.is_not(None)),
 )
 
 # One row: by which prices the rates of all instances that are there were worked out, and within which time they hold.
@@ -185,29 +182,25 @@ lifetimes = Table(
 Index(
     "ix_lifetimes_open",
     lifetimes.c.instance_id,
-    sqlite_where=lifetimes.c.ended_at.is_(None),
-    postgresql_where=lifetimes.c.ended_at.is_(None),
+    **only_where(lifetimes.c.ended_at.is_(None)),
 )
 Index(
     "ix_lifetimes_ended_at",
     lifetimes.c.ended_at,
-    sqlite_where=lifetimes.c.ended_at.is_not(None),
-    postgresql_where=lifetimes.c.ended_at.is_not(None),
+    **only_where(lifetimes.c.ended_at.is_not(None)),
 )
-Index("ix_lifetimes_job", lifetimes.c.job, sqlite_where=text(OF_JOB), postgresql_where=text(OF_JOB))
+Index("ix_lifetimes_job", lifetimes.c.job, **only_where(OF_JOB))
 Index(
     "ix_lifetimes_open_charged_to",
     lifetimes.c.charged_to,
     lifetimes.c.started_at,
-    sqlite_where=lifetimes.c.ended_at.is_(None),
-    postgresql_where=lifetimes.c.ended_at.is_(None),
+    **only_where(lifetimes.c.ended_at.is_(None)),
 )
-Index("ix_lifetimes_uncharged", lifetimes.c.charged_to, sqlite_where=text(UNCHARGED), postgresql_where=text(UNCHARGED))
+Index("ix_lifetimes_uncharged", lifetimes.c.charged_to, **only_where(UNCHARGED))
 Index(
     "ix_lifetimes_unpriced",
     lifetimes.c.started_at,
-    sqlite_where=text("unpriced <> ''"),
-    postgresql_where=text("unpriced <> ''"),
+    **only_where("unpriced <> ''"),
 )
 
 # The latest evidence of idleness, one row a running VM. It is of the lifetime that began at run_started_at.
@@ -263,34 +256,29 @@ storage_spans = Table(
 Index(
     "ix_storage_spans_open",
     storage_spans.c.instance_id,
-    sqlite_where=storage_spans.c.ended_at.is_(None),
-    postgresql_where=storage_spans.c.ended_at.is_(None),
+    **only_where(storage_spans.c.ended_at.is_(None)),
 )
 Index(
     "ix_storage_spans_ended_at",
     storage_spans.c.ended_at,
-    sqlite_where=storage_spans.c.ended_at.is_not(None),
-    postgresql_where=storage_spans.c.ended_at.is_not(None),
+    **only_where(storage_spans.c.ended_at.is_not(None)),
 )
-Index("ix_storage_spans_job", storage_spans.c.job, sqlite_where=text(OF_JOB), postgresql_where=text(OF_JOB))
+Index("ix_storage_spans_job", storage_spans.c.job, **only_where(OF_JOB))
 Index(
     "ix_storage_spans_open_charged_to",
     storage_spans.c.charged_to,
     storage_spans.c.started_at,
-    sqlite_where=storage_spans.c.ended_at.is_(None),
-    postgresql_where=storage_spans.c.ended_at.is_(None),
+    **only_where(storage_spans.c.ended_at.is_(None)),
 )
 Index(
     "ix_storage_spans_uncharged",
     storage_spans.c.charged_to,
-    sqlite_where=text(UNCHARGED),
-    postgresql_where=text(UNCHARGED),
+    **only_where(UNCHARGED),
 )
 Index(
     "ix_storage_spans_unpriced",
     storage_spans.c.started_at,
-    sqlite_where=text("unpriced <> ''"),
-    postgresql_where=text("unpriced <> ''"),
+    **only_where("unpriced <> ''"),
 )
 
 # `span` is "lifetime" or "storage"; `span_id` is the id in that table.

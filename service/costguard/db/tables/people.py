@@ -15,7 +15,7 @@ from sqlalchemy import (
     text,
 )
 
-from costguard.db.tables.base import Id, Json, metadata
+from costguard.db.tables.base import Id, Json, metadata, only_where
 from costguard.db.tables.ledger import instances  # noqa: F401 foreign keys need it to be known
 from costguard.db.types import Timestamp
 
@@ -66,8 +66,7 @@ requests = Table(
 Index(
     "ix_requests_open",
     requests.c.id,
-    sqlite_where=text("status = 'open'"),
-    postgresql_where=text("status = 'open'"),
+    **only_where("status = 'open'"),
 )
 Index("ix_requests_subject", requests.c.subject)
 
@@ -130,15 +129,13 @@ messages = Table(
 Index(
     "ix_messages_waiting",
     messages.c.try_after,
-    sqlite_where=text(WAITING),
-    postgresql_where=text(WAITING),
+    **only_where(WAITING),
 )
 Index("ix_messages_subject", messages.c.subject)
 Index(
     "ix_messages_live",
     messages.c.id,
-    sqlite_where=text("is_live"),
-    postgresql_where=text("is_live"),
+    **only_where("is_live"),
 )
 
 # Every stop that was begun, or would have been. request_uuid makes a repeat harmless to Google.

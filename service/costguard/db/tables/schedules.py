@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from sqlalchemy import BigInteger, Boolean, Column, ForeignKey, Index, String, Table, Text, text
+from sqlalchemy import BigInteger, Boolean, Column, ForeignKey, Index, String, Table, Text
 
-from costguard.db.tables.base import Json, metadata
+from costguard.db.tables.base import Json, metadata, only_where
 from costguard.db.types import Timestamp
 
 # Queries say these in the very same words, so that both databases use the small indexes.
@@ -35,7 +35,7 @@ schedules = Table(
     Column("changed_by", String, nullable=False, server_default=""),
 )
 Index("ix_schedules_created_at", schedules.c.created_at, schedules.c.id)
-Index("ix_schedules_live", schedules.c.id, sqlite_where=text(LIVE_SCHEDULE), postgresql_where=text(LIVE_SCHEDULE))
+Index("ix_schedules_live", schedules.c.id, **only_where(LIVE_SCHEDULE))
 
 schedule_runs = Table(
     "schedule_runs",
@@ -53,6 +53,5 @@ Index("ix_schedule_runs_job", schedule_runs.c.job_id)
 Index(
     "ix_schedule_runs_pending",
     schedule_runs.c.schedule_id,
-    sqlite_where=text(PENDING_RUN),
-    postgresql_where=text(PENDING_RUN),
+    **only_where(PENDING_RUN),
 )

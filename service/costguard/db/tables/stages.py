@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from sqlalchemy import BigInteger, Column, Index, String, Table, Text, text
 
-from costguard.db.tables.base import metadata
+from costguard.db.tables.base import metadata, only_where
 from costguard.db.types import Timestamp
 
 # Queries say this in the very same words, so that both databases use the small index.
 STORED_STAGE = "state <> 'deleted'"
-_STORED = text(STORED_STAGE)
 
 data_stages = Table(
     "data_stages",
@@ -32,7 +31,7 @@ data_stages = Table(
     Column("error", Text, nullable=False, server_default=""),
 )
 Index("ix_data_stages_source", data_stages.c.source)
-Index("ix_data_stages_stored", data_stages.c.digest, sqlite_where=_STORED, postgresql_where=_STORED)
+Index("ix_data_stages_stored", data_stages.c.digest, **only_where(STORED_STAGE))
 
 stage_uses = Table(
     "stage_uses",

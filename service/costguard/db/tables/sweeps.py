@@ -17,7 +17,7 @@ from sqlalchemy import (
     text,
 )
 
-from costguard.db.tables.base import Json, JsonOrNull, metadata
+from costguard.db.tables.base import Json, JsonOrNull, metadata, only_where
 from costguard.db.types import Timestamp
 
 # Queries say this in the very same words, so that both databases use the small index.
@@ -49,7 +49,7 @@ sweeps = Table(
     Column("halving_ended_by", String, nullable=False, server_default=""),
 )
 Index("ix_sweeps_created_at", sweeps.c.created_at, sweeps.c.id)
-Index("ix_sweeps_open", sweeps.c.id, sqlite_where=text(OPEN_SWEEP), postgresql_where=text(OPEN_SWEEP))
+Index("ix_sweeps_open", sweeps.c.id, **only_where(OPEN_SWEEP))
 
 sweep_members = Table(
     "sweep_members",
