@@ -25,7 +25,7 @@ from costguard.main import (
     web,
     web_app,  # noqa: F401 - what serves needs it
 )
-from costguard.processes.web_process import Process
+from costguard.processes.serving_process import Process
 from costguard.processes.wire import Wire
 from costguard.settings.environment import is_secret
 

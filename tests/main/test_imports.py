@@ -14,7 +14,7 @@ import pytest
     [
         (
             "costguard.main.web_app",
-            {"google.cloud", "slack_sdk", "apscheduler", "alembic", "obstore", "typer", "httpx2"},
+            {"google.cloud", "slack_sdk", "apscheduler", "alembic", "obstore", "typer", "httpx2", "requests"},
         ),
         ("costguard.main.serve", {"google.cloud", "fastapi", "starlette", "uvicorn", "jinja2", "alembic", "obstore"}),
     ],

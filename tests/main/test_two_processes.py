@@ -229,6 +229,20 @@ def test_commands_show_no_secret_and_all_end_by_sigterm(cloud: str, tmp_path: Pa
         until(lambda: not is_alive(reports))
 
 
+def test_reports_share_the_memory_that_pages_imported(cloud: str, tmp_path: Path) -> None:
+    """Most of what a serving process holds is imported code, which the forks of a command share until they write."""
+    with served(tmp_path, cloud) as guard:
+        until(lambda: guard.has_passed and guard.reports != 0)
+        for pid in (guard.web, guard.reports):
+            fields = [line.split() for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()]
+            assert int(next(field[1] for field in fields if field[0] == "Shared_Dirty:")) > 40 << 10  # KiB
+        reports = guard.reports
+        os.kill(reports, signal.SIGKILL)
+        until(lambda: guard.reports not in (0, reports))
+        [line] = guard.events("web_process_ended")
+        assert (line["serves"], "SIGKILL" in line["how"]) == ("reports", True)
+
+
 def test_all_end_by_one_ctrl_c(guard: Served) -> None:
     """Ctrl+C ends all processes, as SIGTERM does, with the exit code of the signal."""
     web = guard.web

@@ -66,7 +66,7 @@ class Served:
 
     def children(self, serves: str) -> list[int]:
         """Returns the ids of the processes that serve pages, or reports."""
-        return [pid for pid in children_of(self.process.pid) if serves in words_of(pid) or serves == name_of(pid)]
+        return [pid for pid in children_of(self.process.pid) if serves == name_of(pid)]
 
     def get(self, path: str, body: Any = None) -> tuple[int, Any]:
         """The status and the JSON of an answer; 0 where there was none."""

@@ -20,7 +20,8 @@ from costguard.daemon.meters import WatchMeters
 from costguard.model.instance import ProvisioningModel, Shape
 from costguard.model.observation import LooseKind, LooseListing, LooseThing, UnreadList
 from costguard.processes.loose import messages_of
-from costguard.processes.web_process import Process, WebProcess, WebProcesses
+from costguard.processes.serving_process import Process, WebProcess
+from costguard.processes.web_process import WebProcesses
 from costguard.processes.wire import (
     Alive,
     Asked,

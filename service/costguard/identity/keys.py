@@ -6,17 +6,18 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import urlsplit
 
 import orjson
-import requests
 import structlog
-import urllib3
 from joserfc.errors import JoseError
 from joserfc.jwk import ECKey, RSAKey
 
 from costguard.errors import SignInRefused, SignInUnavailable
+
+if TYPE_CHECKING:
+    import requests
 
 _TIMEOUT_S = 5.0
 _LARGEST = 1 << 20  # bytes; keys and documents are a few kilobytes
@@ -57,6 +58,10 @@ def _ask(
     form: Mapping[str, str] | None = None,
     auth: tuple[str, str] | None = None,
 ) -> tuple[int, dict[str, Any] | None]:
+    # Only here: most processes never ask a provider, and to load it takes a tenth of a second and 3 MB.
+    import requests
+    import urllib3
+
     end = time.monotonic() + timeout_s
     body = bytearray()
     try:

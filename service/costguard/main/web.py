@@ -1,7 +1,8 @@
 """A process that serves HTTP: `python -m costguard.main.web pages WIRE LISTENER GIVING`, inherited descriptors.
 
 The one for agents' reports is `... reports WIRE TAKING`; see web/handover.py. The watching process starts them (see
-web_process.py). They end with it: when the wire is cut, within seconds.
+web_process.py). The first forks the others, whose words follow its own after a `+`. They end with the watching process:
+when the wire is cut, within seconds.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import sys
 import threading
 from typing import TYPE_CHECKING
 
+from costguard.processes.forks import fork_others, name_process, roles_of
 from costguard.processes.priority import step_back
 from costguard.processes.wire import Begin, Wire
 
@@ -34,8 +36,13 @@ _KILLED_FIRST = 500  # ...and where memory runs out, pages go first
 def main(arguments: list[str]) -> int:
     # What is imported is no garbage: to look through it takes a tenth of the start.
     gc.disable()
-    serves, *numbers = arguments
-    wire, *sockets = [socket.socket(fileno=int(number)) for number in numbers]
+    roles = roles_of(arguments)
+    if len(roles) > 1:
+        import costguard.main.web_app  # noqa: F401 - before the forks, which share it
+
+    serves, numbers = fork_others(roles)
+    name_process(serves)
+    wire, *sockets = [socket.socket(fileno=number) for number in numbers]
     for inherited in (wire, *sockets):
         inherited.set_inheritable(False)
     return serve(serves, Wire(wire), *sockets)

@@ -1,9 +1,8 @@
-"""Starts, monitors and restarts the serving processes."""
+"""Starts the serving processes, and ends them."""
 
 from __future__ import annotations
 
 import os
-import signal
 import socket
 import subprocess
 import sys
@@ -11,68 +10,55 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from datetime import timedelta
 from itertools import chain
 from types import TracebackType
-from typing import NamedTuple, Protocol
-
-import structlog
+from typing import NamedTuple
 
 from costguard.daemon.meters import summed
-from costguard.model.backoff import Backoff
+from costguard.processes.forks import ServingRole, adopt_orphans, introduced, words_of
 from costguard.processes.listening import address_of, listening
 from costguard.processes.loose import LooseTurns
+from costguard.processes.serving_process import Process, RunningProcess, WebProcess
 from costguard.processes.wire import (
-    Alive,
     Asked,
-    AskLoose,
     Begin,
     Checked,
-    Counts,
     Family,
-    Message,
     State,
-    Wake,
     Wire,
     families_of,
     metrics_of,
 )
 from costguard.settings.environment import is_secret
 
-_SAY_AT_LEAST_EVERY_S = 1.0
-_LOOK_EVERY_S = 0.2  # for something new to say
-_LISTEN_S = 1.0
-_FROZEN_AFTER = 60  # of those, in a row, without a word from a process that served
-_STUCK_S = 30.0  # how long it may leave unread what it is sent
-_BACKOFF = Backoff(timedelta(seconds=0.5), timedelta(seconds=30))  # between two starts
-_STEADY_S = 60.0  # one that lived this long is started again without delay
-_COUNTERS = frozenset({"counter", "histogram"})
 _MOST_HANDED_BYTES = 1 << 20  # of connections on their way to the process for reports; the system may allow less
+_INTRODUCED_S = 2.0  # until a fork, which was made before the first process served, counts as gone
 _GONE_S = 5.0  # between the end of its side of the wire and its own
 _OF_SUPERVISORS = frozenset({"NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"})  # for the watching process alone
 
-log = structlog.get_logger(__name__)
+Spawn = Callable[..., Process]  # called as `spawned` is; `forks` is given with `has_forks` alone
 
 
-class Process(Protocol):
-    """The methods of a started process, as `subprocess.Popen` has them."""
+class Sockets(NamedTuple):
+    """The sockets of a process to be started: what it serves, its end of the wire, and its others."""
+
+    serves: str
+    all: tuple[socket.socket, ...]
 
     @property
-    def pid(self) -> int: ...
-    def wait(self, timeout: float | None = None) -> int: ...
-    def terminate(self) -> None: ...
-    def kill(self) -> None: ...
+    def role(self) -> ServingRole:
+        return ServingRole(self.serves, tuple(one.fileno() for one in self.all))
 
 
-Spawn = Callable[..., Process]  # of what it serves, its end of the wire, and its other sockets: see main/web.py
+def spawned(serves: str, *sockets: socket.socket, forks: Iterable[Sockets] = ()) -> Process:
+    """A fresh interpreter. It inherits these sockets and no more; what it is to know comes over the first, the wire.
 
-
-def spawned(serves: str, *sockets: socket.socket) -> Process:
-    """A fresh interpreter. It inherits these sockets and no more; what it is to know comes over the first, the wire."""
-    numbers = [inherited.fileno() for inherited in sockets]
+    It forks what is to serve with the sockets of `forks` before it serves itself.
+    """
+    everyone = [Sockets(serves, sockets), *forks]
     return subprocess.Popen(  # noqa: S603 - no shell, and no argument comes from outside
-        [sys.executable, "-m", "costguard.main.web", serves, *map(str, numbers)],
-        pass_fds=numbers,
+        [sys.executable, "-m", "costguard.main.web", *words_of([one.role for one in everyone])],
+        pass_fds={one.fileno() for started in everyone for one in started.all},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         # Its secrets come over the wire, and only those that it uses.
@@ -82,9 +68,16 @@ def spawned(serves: str, *sockets: socket.socket) -> Process:
 
 
 @contextmanager
-def start_web_processes(host: str, port: int, count: int = 1, spawn: Spawn = spawned) -> Iterator[WebProcesses]:
-    """Starts the first of `count` that serve pages. Raises CostguardError where it cannot listen."""
-    with listening(host, port) as listener, WebProcesses(listener, address_of(host, listener), count, spawn) as web:
+def start_web_processes(host: str, port: int, count: int = 1, spawn: Spawn | None = None) -> Iterator[WebProcesses]:
+    """Starts the first of `count` that serve pages. Raises CostguardError where it cannot listen.
+
+    `spawn` starts each of them; without it the first one forks the others, where the system allows that.
+    """
+    has_forks = spawn is None and adopt_orphans()
+    with (
+        listening(host, port) as listener,
+        WebProcesses(listener, address_of(host, listener), count, spawn or spawned, has_forks=has_forks) as web,
+    ):
         yield web
 
 
@@ -92,10 +85,13 @@ class WebProcesses:
     """The processes that serve: `count` equal ones on one socket, and another one for agents' reports.
 
     The first is started at once, so that it imports what it needs while the watching process makes the database ready;
-    the others once it serves, so that they do not delay its first answer. They end with the `with` block.
+    the others begin once it serves, so that they do not delay its first answer. With `has_forks` it forks them, so that
+    all share what it imported; one that ends is replaced by a fresh interpreter. They end with the `with` block.
     """
 
-    def __init__(self, listener: socket.socket, url: str, count: int = 1, spawn: Spawn = spawned) -> None:
+    def __init__(
+        self, listener: socket.socket, url: str, count: int = 1, spawn: Spawn = spawned, *, has_forks: bool = False
+    ) -> None:
         self.url = url
         self._listener, self._count, self._spawn = listener, count, spawn
         kind = socket.SOCK_SEQPACKET if sys.platform == "linux" else socket.SOCK_DGRAM
@@ -103,7 +99,8 @@ class WebProcesses:
         self._giving.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _MOST_HANDED_BYTES)
         self._stop = threading.Event()
         self._guard = threading.Lock()  # none is started once we are to stop
-        self._first = self._pages()
+        self._wires: list[socket.socket] = []  # our ends, to forks that have not begun
+        self._first = self._with_forks() if has_forks else self._started("pages")
         self._all = [self._first]
 
     def __enter__(self) -> WebProcesses:
@@ -142,8 +139,7 @@ class WebProcesses:
             with self._guard:
                 if self._stop.is_set():
                     return
-                reports = self._started("reports", self._taking)
-                others = [self._pages() for _ in range(self._count - 1)]
+                reports, *others = [self._forked(serves) for serves in self._others]
                 self._all += [reports, *others]
                 start(reports, alive, shows_pages=False)  # before anybody may wait for their end
                 for process in others:
@@ -163,6 +159,9 @@ class WebProcesses:
         """They answer what they were asked, and end."""
         with self._guard:
             self._stop.set()
+            for end in self._wires:
+                end.close()  # the fork at its other end has not begun, and ends
+            self._wires.clear()
         for process in self._all:
             process.ask_to_stop()
 
@@ -172,222 +171,42 @@ class WebProcesses:
         for process in self._all:
             process.wait_for_end(max(0.0, ends_s - time.monotonic()))
 
-    def _pages(self) -> WebProcess:
-        return self._started("pages", self._listener, self._giving)
+    @property
+    def _others(self) -> list[str]:
+        """Returns what each process but the first serves."""
+        return ["reports", *["pages"] * (self._count - 1)]
 
-    def _started(self, serves: str, *sockets: socket.socket) -> WebProcess:
-        return WebProcess(serves, lambda wire: self._spawn(serves, wire, *sockets))
+    def _sockets(self, serves: str) -> tuple[socket.socket, ...]:
+        return (self._taking,) if serves == "reports" else (self._listener, self._giving)
+
+    def _started(self, serves: str, run: RunningProcess | None = None) -> WebProcess:
+        """Starts a process of its own, or goes on with the one that runs."""
+        return WebProcess(serves, lambda wire: self._spawn(serves, wire, *self._sockets(serves)), run)
+
+    def _with_forks(self) -> WebProcess:
+        """Starts the first, which forks the others: each waits at its wire for the first message."""
+        pairs = [socket.socketpair() for _ in range(self._count)]
+        ours, theirs = socket.socketpair()
+        forks = [
+            Sockets(serves, (end, *self._sockets(serves))) for serves, (_, end) in zip(self._others, pairs, strict=True)
+        ]
+        run = RunningProcess(self._spawn("pages", theirs, *self._sockets("pages"), forks=forks), Wire(ours))
+        for end in (theirs, *(end for _, end in pairs)):
+            end.close()
+        self._wires = [end for end, _ in pairs]
+        return self._started("pages", run)
+
+    def _forked(self, serves: str) -> WebProcess:
+        """Returns the next fork; where it is not there, a process is started in its place."""
+        if self._wires:
+            end = self._wires.pop(0)
+            fork = introduced(end, _INTRODUCED_S)
+            if fork is not None:
+                return self._started(serves, RunningProcess(fork, Wire(end)))
+            end.close()
+        return self._started(serves)
 
     def _counted_but_by(self, process: WebProcess) -> tuple[Family, ...]:
         """Sums the counts of all others and of those that this one replaced, so that no sum falls."""
         counts = [one.counted_before if one is process else (*one.counted_before, *one.counted) for one in self._all]
         return families_of(summed(metrics_of(chain.from_iterable(counts))))
-
-
-class _Run(NamedTuple):
-    """A process with our end of its wire."""
-
-    process: Process
-    wire: Wire
-
-
-class WebProcess:
-    """A serving process, started at once. `spawn` is given the process's end of the wire.
-
-    When it ends, it is started again with backoff: the watch goes on without it. It ends by itself when the watching
-    process is gone.
-    """
-
-    def __init__(self, serves: str, spawn: Callable[[socket.socket], Process]) -> None:
-        self._serves_what, self._spawn = serves, spawn
-        self.counted: tuple[Family, ...] = ()  # by the process that runs...
-        self.counted_before: tuple[Family, ...] = ()  # ...and by those that have ended
-        self._stop = threading.Event()
-        self._settled = threading.Event()  # it served once, or never will
-        self._has_served = self._serves = False
-        self._guard = threading.Lock()  # none is started once we are to stop
-        self._threads: list[threading.Thread] = []
-        self._alive: Callable[[], None] = lambda: None
-        self._run = self._started()
-
-    def close(self) -> None:
-        self._run.wire.close()
-
-    def begin(
-        self,
-        begin: Begin,
-        state: Callable[[], State],
-        metrics: Callable[[], tuple[tuple[Family, ...], tuple[Family, ...]]],
-        wake: Mapping[Asked, Callable[[], None]],
-        alive: Callable[[], None] = lambda: None,
-        checked: Callable[[], Checked | None] = lambda: None,
-        loose: LooseTurns | None = None,
-    ) -> None:
-        """Has it serve. `state`, `checked`, and `metrics`, the watch's and the others', are asked from a thread.
-
-        `alive` is called every second while it answers requests.
-        """
-        self._alive = alive
-        said = (begin, state, metrics, checked, loose)
-        self._threads = [
-            threading.Thread(target=self._say, args=said, name="web-say", daemon=True),
-            threading.Thread(target=self._watch, args=(wake, loose), name="web-watch", daemon=True),
-        ]
-        for thread in self._threads:
-            thread.start()
-
-    def has_served(self, patience_s: float | None = None) -> bool | None:
-        """Says whether it came to serving; False: it ended before, and is not started again.
-
-        None: it is not known yet.
-        """
-        return self._has_served if self._settled.wait(patience_s) else None
-
-    def ask_to_stop(self) -> None:
-        """It answers what it was asked, and ends."""
-        with self._guard:
-            self._stop.set()
-            self._run.process.terminate()
-
-    def wait_for_end(self, patience_s: float) -> None:
-        """Waits for its end; after that time it is killed."""
-        try:
-            self._run.process.wait(patience_s)
-        except subprocess.TimeoutExpired:
-            self._run.process.kill()
-            self._run.process.wait()
-        for thread in self._threads:
-            thread.join(_GONE_S)
-
-    def _started(self) -> _Run:
-        ours, theirs = socket.socketpair()
-        with theirs:
-            return _Run(self._spawn(theirs), Wire(ours))
-
-    def _watch(self, wake: Mapping[Asked, Callable[[], None]], loose: LooseTurns | None) -> None:
-        ends = 0  # in a row, soon after a start
-        while True:
-            began_s = time.monotonic()
-            try:
-                self._listen(self._run, wake, loose)
-            except (OSError, ValueError) as error:
-                log.error("web_process_not_understood", error=str(error))
-            code = _ended(self._run.process)
-            self._serves = False
-            ended = (metric for metric in metrics_of((*self.counted_before, *self.counted)) if metric.type in _COUNTERS)
-            self.counted_before, self.counted = families_of(summed(ended)), ()
-            if self._stop.is_set():
-                return
-            if not self._has_served:
-                log.error("web_process_did_not_start", serves=self._serves_what, how=_how(code))
-                self._settled.set()
-                return
-            ends = 1 if time.monotonic() - began_s > _STEADY_S else ends + 1
-            wait_s = _BACKOFF.after(ends).total_seconds()
-            log.error(
-                "web_process_ended",
-                serves=self._serves_what,
-                how=_how(code),
-                started_again_in_s=wait_s,
-                watch="goes on",
-            )
-            if self._stop.wait(wait_s):
-                return
-            with self._guard:
-                if self._stop.is_set():
-                    return
-                self._run.wire.close()
-                self._run = self._started()
-
-    def _listen(self, run: _Run, wake: Mapping[Asked, Callable[[], None]], loose: LooseTurns | None) -> None:
-        """Until it is gone, or as good as gone. Raises OSError and ValueError."""
-        silent = 0
-        while True:
-            try:
-                message = run.wire.receive(_LISTEN_S)
-            except TimeoutError:
-                silent += 1
-                if self._serves and silent >= _FROZEN_AFTER:
-                    log.error("web_process_frozen", silent_for_s=silent * _LISTEN_S)
-                    run.process.kill()
-                    return
-                continue
-            silent = 0
-            match message:
-                case None:
-                    return
-                case Wake():
-                    wake[message.what]()
-                case AskLoose():
-                    if loose is not None:
-                        loose.ask(message)
-                case Counts():
-                    self.counted = message.metrics
-                case Alive():
-                    self._alive()
-                    self._serves = self._has_served = True
-                    self._settled.set()
-
-    def _say(
-        self,
-        begin: Begin,
-        state: Callable[[], State],
-        metrics: Callable[[], tuple[tuple[Family, ...], tuple[Family, ...]]],
-        checked: Callable[[], Checked | None],
-        loose: LooseTurns | None,
-    ) -> None:
-        """Sends messages. Those to a process that ended are lost: the next one begins from the beginning."""
-        heard_by: _Run | None = None
-        said, said_at_s = State(), 0.0
-        counted: tuple[Family, ...] = ()
-        sent: Checked | None = None
-        loose_sent = 0  # the number of the last change
-        while True:
-            run, now, setup = self._run, state(), checked()
-            is_new = run is not heard_by
-            last, answers = (0, ()) if loose is None else loose.since(0 if is_new else loose_sent)
-            if is_new or last != loose_sent or now != said or time.monotonic() - said_at_s >= _SAY_AT_LEAST_EVERY_S:
-                words: list[Message] = [begin] if is_new else []
-                watched, others = metrics()
-                if others != counted or is_new:
-                    words.append(Counts(metrics=others))
-                if setup is not None and (is_new or setup is not sent):
-                    words.append(setup)
-                    sent = setup
-                _send(run, chain(words, answers, [now.model_copy(update={"metrics": watched})]))
-                loose_sent = last
-                counted = others
-                heard_by, said, said_at_s = run, now, time.monotonic()
-            if self._stop.wait(_LOOK_EVERY_S):
-                return
-
-
-def _send(run: _Run, words: Iterable[Message]) -> None:
-    try:
-        for message in words:
-            run.wire.send(message, _STUCK_S)
-    except TimeoutError:
-        log.error("web_process_frozen", unread_for_s=_STUCK_S)
-        run.process.kill()
-    except OSError:
-        pass  # it is gone, as the thread that listens finds, too
-
-
-def _ended(process: Process) -> int:
-    """Returns its exit code; a process that only let go of the wire is ended after a while."""
-    try:
-        return process.wait(_GONE_S)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        return process.wait()
-
-
-def _how(code: int) -> str:
-    if code >= 0:
-        return f"it exited with {code}"
-    try:
-        name = signal.Signals(-code).name
-    except ValueError:
-        name = str(-code)
-    memory = ", as the kernel does when memory runs out" if -code == signal.SIGKILL else ""
-    return f"it was killed by {name}{memory}"
