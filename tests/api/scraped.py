@@ -20,7 +20,7 @@ from costguard.api.app import create_app
 from costguard.api.deps import Deps
 from costguard.daemon import hourly_counts
 from costguard.daemon.feed_watch import Lateness
-from costguard.daemon.meters import WatchMeters
+from costguard.daemon.meters import Meters, WatchMeters
 from costguard.daemon.reconcile import PassReport
 from costguard.db import lease, project_leases, tables
 from costguard.db.lease import database_time
@@ -37,7 +37,6 @@ from costguard.model.money import Money
 from costguard.model.observation import Unread
 from costguard.processes.wire import families_of, metrics_of
 from costguard.reminders.watched import FleetPlan
-from costguard.web.meters import Meters
 
 HOUR = timedelta(hours=1)
 HOSTILE = 'x"} 1\ncostguard_vms{owner="'

@@ -16,7 +16,7 @@ from tests.settings.reading import read
 from tests.waiting import until
 
 from costguard.clock import ScaledClock
-from costguard.daemon.meters import WatchMeters
+from costguard.daemon.meters import Meters, WatchMeters
 from costguard.model.instance import ProvisioningModel, Shape
 from costguard.model.observation import LooseKind, LooseListing, LooseThing, UnreadList
 from costguard.processes.loose import messages_of
@@ -41,7 +41,6 @@ from costguard.processes.wire import (
 from costguard.settings import Settings
 from costguard.settings.environment import is_secret, of_serving
 from costguard.spend.loose.memory import LooseAnswer
-from costguard.web.meters import Meters
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 

@@ -15,6 +15,7 @@ from sqlalchemy import Connection
 from costguard.access.rules import Rules
 from costguard.daemon.health import ANSWER, OneQuestion, VitalSigns
 from costguard.daemon.listings import RHYTHM, Rhythm
+from costguard.daemon.meters import Meters
 from costguard.db.transaction import Database
 from costguard.doctor.finding import SetupReport
 from costguard.events.open_streams import Streams
@@ -34,7 +35,6 @@ from costguard.schedules.submit import ScheduleService
 from costguard.spend.loose.things import LooseThings
 from costguard.sweeps.submit import SweepService
 from costguard.web.authentication import RateLimiter, RequestAuthenticator
-from costguard.web.meters import Meters
 from costguard.web.rendering import Sharing
 
 

@@ -1,19 +1,22 @@
-"""Prometheus metrics that the watching process counts and times, and sums over processes; no web framework."""
+"""Prometheus metrics that processes count and time, and their sums over processes; no web framework."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessCollector, disable_created_metrics
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, disable_created_metrics
 from prometheus_client.core import Metric
 from prometheus_client.samples import Sample
 
 from costguard.daemon.feed_watch import LATE_BUCKETS_S, Lateness
 from costguard.daemon.listings import ListingReason
 from costguard.daemon.metric_projects import MOST_PROJECTS, OTHERS
+from costguard.daemon.metrics import EventCounts
 from costguard.daemon.reconcile import PassReport
+from costguard.model.access import Via
 
 _PASS_BUCKETS = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300)
+_ANSWER_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10)
 
 
 class WatchMeters:
@@ -94,6 +97,43 @@ class WatchMeters:
 
     def _counter(self, name: str, text: str, *labels: str) -> Counter:
         return Counter(name, text, labels, registry=self.registry)
+
+
+class Meters:
+    """The counters of the serving process. Thread-safe.
+
+    Counters begin at nothing with the process, as Prometheus expects.
+    """
+
+    def __init__(self, version: str = "") -> None:
+        self.registry = process_registry()
+        self.events = EventCounts()
+        build = Gauge(
+            "costguard_build_info", "Always 1; the label says which version runs.", ["version"], registry=self.registry
+        )
+        build.labels(version).set(1)
+        self._answers = Histogram(
+            "costguard_http_request_duration_seconds",
+            "How long requests took, by route and class of status. Of a stream: until it began.",
+            ["route", "method", "status"],
+            buckets=_ANSWER_BUCKETS,
+            registry=self.registry,
+        )
+        self._sign_ins = Counter(
+            "costguard_sign_ins_total",
+            "Tries to sign in, by way and by what came of them.",
+            ["via", "outcome"],
+            registry=self.registry,
+        )
+        for via in (Via.LINK, Via.OIDC):  # there from the beginning, so that the first refusal is an increase
+            for outcome in ("in", "refused"):
+                self._sign_ins.labels(via.value, outcome)
+
+    def answered(self, route: str, method: str, status: int, seconds: float) -> None:
+        self._answers.labels(route, method, f"{status // 100}xx").observe(seconds)
+
+    def signed_in(self, via: Via, is_in: bool) -> None:
+        self._sign_ins.labels(via.value, "in" if is_in else "refused").inc()
 
 
 def process_registry(namespace: str = "") -> CollectorRegistry:

@@ -16,6 +16,7 @@ from costguard.api.app import create_app
 from costguard.api.deps import DaemonStatus, Deps
 from costguard.clock import ScaledClock, SystemClock
 from costguard.daemon.listings import RHYTHM
+from costguard.daemon.meters import Meters
 from costguard.db.remembered import forget
 from costguard.db.state import state
 from costguard.db.transaction import Database
@@ -34,7 +35,6 @@ from costguard.settings import Settings
 from costguard.spend.loose.things import LooseThings
 from costguard.web.handover import Giving, Taking
 from costguard.web.limits import TokenBucket
-from costguard.web.meters import Meters
 from costguard.web.rendering import Sharing
 from costguard.web.server import Server
 from costguard.webhooks.delivery import states

@@ -1,4 +1,4 @@
-"""Prometheus metrics that the serving processes count and time."""
+"""The middleware that times requests for Prometheus."""
 
 from __future__ import annotations
 
@@ -6,52 +6,7 @@ import time
 from collections.abc import Callable
 from typing import Protocol
 
-from prometheus_client import Counter, Gauge, Histogram
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
-
-from costguard.daemon.meters import process_registry
-from costguard.daemon.metrics import EventCounts
-from costguard.model.access import Via
-
-_ANSWER_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10)
-
-
-class Meters:
-    """The counters of the serving process. Thread-safe.
-
-    Counters begin at nothing with the process, as Prometheus expects.
-    """
-
-    def __init__(self, version: str = "") -> None:
-        self.registry = process_registry()
-        self.events = EventCounts()
-        build = Gauge(
-            "costguard_build_info", "Always 1; the label says which version runs.", ["version"], registry=self.registry
-        )
-        build.labels(version).set(1)
-        self._answers = Histogram(
-            "costguard_http_request_duration_seconds",
-            "How long requests took, by route and class of status. Of a stream: until it began.",
-            ["route", "method", "status"],
-            buckets=_ANSWER_BUCKETS,
-            registry=self.registry,
-        )
-        self._sign_ins = Counter(
-            "costguard_sign_ins_total",
-            "Tries to sign in, by way and by what came of them.",
-            ["via", "outcome"],
-            registry=self.registry,
-        )
-        for via in (Via.LINK, Via.OIDC):  # there from the beginning, so that the first refusal is an increase
-            for outcome in ("in", "refused"):
-                self._sign_ins.labels(via.value, outcome)
-
-    def answered(self, route: str, method: str, status: int, seconds: float) -> None:
-        self._answers.labels(route, method, f"{status // 100}xx").observe(seconds)
-
-    def signed_in(self, via: Via, is_in: bool) -> None:
-        self._sign_ins.labels(via.value, "in" if is_in else "refused").inc()
-
 
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 

@@ -125,20 +125,20 @@ def response(
 def install(app: FastAPI) -> None:
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, http_problem)
-    app.add_exception_handler(ProblemError, _found)
-    app.add_exception_handler(CostguardError, _known)
+    app.add_exception_handler(ProblemError, problem_of)
+    app.add_exception_handler(CostguardError, problem_of)
     app.add_exception_handler(Exception, _unexpected)
 
 
-def problem_of(request: Request, error: ProblemError | CostguardError) -> JSONResponse:
-    """The answer to a request that ended with this error."""
-    return _found(request, error) if isinstance(error, ProblemError) else _known(request, error)
-
-
-def _found(request: Request, error: Exception) -> JSONResponse:
-    assert isinstance(error, ProblemError)
+def problem_of(request: Request, error: Exception) -> JSONResponse:
+    """Answers a request that ended with a ProblemError or a CostguardError."""
     path = request.url.path
-    return response(error.status, error.detail, error.what_next, path=path, errors=error.errors, kind=error.kind)
+    if isinstance(error, ProblemError):
+        return response(error.status, error.detail, error.what_next, path=path, errors=error.errors, kind=error.kind)
+    assert isinstance(error, CostguardError)
+    what_next = error.what_next or "Try again; the server's log says more."
+    errors = [FieldError(where=f"body.{part}", message=message) for part, message in error.fields]
+    return response(status_of(error), error.message, what_next, path=path, errors=errors, kind=error.kind)
 
 
 def _invalid(request: Request, error: Exception) -> JSONResponse:
@@ -180,13 +180,6 @@ def status_of(error: CostguardError) -> HTTPStatus:
     """The HTTP status of each of the five kinds; of any other error 500."""
     statuses = (status for kind, status in _STATUS.items() if isinstance(error, kind))
     return next(statuses, HTTPStatus.INTERNAL_SERVER_ERROR)
-
-
-def _known(request: Request, error: Exception) -> JSONResponse:
-    assert isinstance(error, CostguardError)
-    what_next = error.what_next or "Try again; the server's log says more."
-    errors = [FieldError(where=f"body.{part}", message=message) for part, message in error.fields]
-    return response(status_of(error), error.message, what_next, path=request.url.path, errors=errors, kind=error.kind)
 
 
 def _unexpected(request: Request, _error: Exception) -> JSONResponse:

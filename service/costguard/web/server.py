@@ -7,7 +7,7 @@ import gc
 import logging
 import socket
 import sys
-from collections.abc import Callable, MutableMapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from ipaddress import IPv4Network, ip_network
@@ -15,7 +15,7 @@ from typing import Any
 
 import uvicorn
 from anyio.to_thread import current_default_thread_limiter
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp
 
 from costguard import memory
 from costguard.sparse_log import SparseLog, SparseWarnings
@@ -34,8 +34,8 @@ _THREADS = 24  # for all that waits for a database or others; pages take two of 
 _SWITCH_S = 0.001
 
 
-class Server:
-    """Answers at the sockets that `run` is given, and on the connections that `share` takes.
+class Server(uvicorn.Server):
+    """Answers at the sockets that `run` is given, until `stop`, and on the connections that `share` takes.
 
     `proxies` are the networks whose word about a client's address and scheme is believed. `alive` is called often while
     requests are answered, and `forget` once after each time of many requests, before memory is given back.
@@ -59,9 +59,8 @@ class Server:
             self._connection = partial(self._connection, gives_away=share.gives_away)
         elif isinstance(share, Taking):
             self._connection = partial(self._connection, is_ours=share.is_ours)
-        self._listeners: Sequence[socket.socket] = ()
-        self.config = uvicorn.Config(
-            _WhileServed(Unambiguous(app), self._upkeep),
+        config = uvicorn.Config(
+            Unambiguous(app),
             http=self._connection,  # type: ignore[arg-type]  # a class's call
             ws="none",
             proxy_headers=bool(proxies),
@@ -75,20 +74,24 @@ class Server:
             timeout_graceful_shutdown=5,
             h11_max_incomplete_event_size=_MOST_HEAD_BYTES,
         )
-        self._uvicorn = uvicorn.Server(self.config)
-
-    @property
-    def should_exit(self) -> bool:
-        return self._uvicorn.should_exit
+        super().__init__(config)
+        self._upkept: asyncio.Task[None]
 
     def stop(self) -> None:
         """May be called by any thread, and by the handler of a signal."""
-        self._uvicorn.should_exit = True
+        self.should_exit = True
 
-    def run(self, listeners: Sequence[socket.socket]) -> None:
-        """Serves until `stop` is called."""
-        self._listeners = listeners
-        self._uvicorn.run(sockets=list(listeners))
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        for listener in sockets or ():  # uvicorn has one number for this and for those accepted in a row
+            listener.listen(_BACKLOG)
+        self._upkept = asyncio.get_running_loop().create_task(self._upkeep())
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        try:
+            await super().shutdown(sockets)
+        finally:
+            self._upkept.cancel()
 
     async def _upkeep(self) -> None:
         loop = asyncio.get_running_loop()
@@ -104,22 +107,16 @@ class Server:
                 group.create_task(work)
 
     def _taken_in(self, first: bytes) -> HttpConnection:
-        server = self._uvicorn
-        return self._connection(server.config, server.server_state, server.lifespan.state, first=first)
+        return self._connection(self.config, self.server_state, self.lifespan.state, first=first)
 
     async def _look(self) -> None:
         """Requests that are not whole when the server ends will get no answer, so nothing waits for them."""
-        has_listened = False
         while True:
             self._alive()
             await asyncio.sleep(_LOOK_S)
             self._sparse.flush()
             if self.should_exit:
                 self.open.drop_waiting()
-            elif not has_listened:
-                has_listened = True
-                for listener in self._listeners:  # uvicorn has one number for this and for those accepted in a row
-                    listener.listen(_BACKLOG)
 
     async def _trim(self) -> None:
         """Trims memory, once after each time of many requests."""
@@ -149,25 +146,3 @@ def _mapped(network: str) -> str:
     """The network as its addresses look where one socket takes IPv4 and IPv6 (RFC 4291, section 2.5.5.2)."""
     parsed = ip_network(network)
     return f"::ffff:{parsed.network_address}/{96 + parsed.prefixlen}" if isinstance(parsed, IPv4Network) else network
-
-
-class _WhileServed:
-    """Runs `work` from the application's start to its end."""
-
-    def __init__(self, app: ASGIApp, work: Callable[[], Any]) -> None:
-        self._app, self._work = app, work
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        running: list[asyncio.Task[None]] = []
-
-        async def sending(message: MutableMapping[str, Any]) -> None:
-            await send(message)
-            if message["type"] == "lifespan.startup.complete":
-                running.append(asyncio.get_running_loop().create_task(self._work()))
-
-        is_lifespan = scope["type"] == "lifespan"
-        try:
-            await self._app(scope, receive, sending if is_lifespan else send)
-        finally:
-            for task in running:
-                task.cancel()

@@ -7,7 +7,7 @@ what the application never gets, it cannot show to others.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from enum import Enum
 from http import HTTPStatus
 from typing import Any
@@ -16,7 +16,6 @@ from fastapi.dependencies.models import Dependant
 from fastapi.routing import RouteContext, iter_route_contexts
 from starlette.datastructures import Headers
 from starlette.responses import StreamingResponse
-from starlette.routing import BaseRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from costguard.errors import StoreError
@@ -189,7 +188,8 @@ class GetKinds:
 
     def _of(self, scope: Scope) -> GetKind:
         if self._routes is None:
-            self._routes = list(_gets(scope["app"].routes))
+            contexts = iter_route_contexts(scope["app"].routes)
+            self._routes = [context for context in contexts if "GET" in (context.methods or ())]
         route = next((route for route in self._routes if route.path_regex.match(scope["path"])), None)
         if route is None:
             return GetKind.CHEAP  # there is no such path, or nothing to make
@@ -207,10 +207,6 @@ def kind_of(route: RouteContext) -> GetKind:
     if dependant is not None and not _asks_who(dependant):
         return GetKind.ALIKE
     return GetKind.OWN if path in _OF_ACTORS else GetKind.FORM
-
-
-def _gets(routes: list[BaseRoute]) -> Iterator[RouteContext]:
-    return (context for context in iter_route_contexts(routes) if "GET" in (context.methods or ()))
 
 
 def _asks_who(dependant: Dependant) -> bool:
