@@ -317,7 +317,8 @@ def one_thread(wire: Wire) -> Any:
     urllib.request.install_opener(opener)
     ThreadPoolExecutor.submit = _inline  # type: ignore[method-assign, assignment]
     in_threads = looking._in_thread, asking._in_thread
-    looking._in_thread = asking._in_thread = lambda _name, run: run()
+    looking._in_thread = lambda project, run: run()
+    asking._in_thread = lambda name, run: run()
     try:
         yield
     finally:

@@ -82,10 +82,15 @@ class Server(uvicorn.Server):
         self.should_exit = True
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(self._unhandled)
+        sys.setswitchinterval(_SWITCH_S)
+        memory.few_arenas()
+        current_default_thread_limiter().total_tokens = _THREADS
         await super().startup(sockets)
         for listener in sockets or ():  # uvicorn has one number for this and for those accepted in a row
             listener.listen(_BACKLOG)
-        self._upkept = asyncio.get_running_loop().create_task(self._upkeep())
+        self._upkept = loop.create_task(self._upkeep())
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         try:
@@ -94,11 +99,6 @@ class Server(uvicorn.Server):
             self._upkept.cancel()
 
     async def _upkeep(self) -> None:
-        loop = asyncio.get_running_loop()
-        loop.set_exception_handler(self._unhandled)
-        sys.setswitchinterval(_SWITCH_S)
-        memory.few_arenas()
-        current_default_thread_limiter().total_tokens = _THREADS
         works = [self._look(), self._trim()]
         if isinstance(self._share, Taking):
             works.append(self._share.run(self._taken_in))
