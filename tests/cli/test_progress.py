@@ -50,3 +50,5 @@ def test_a_file_that_cannot_be_used_is_a_clear_error(tmp_path: Path) -> None:
     curve = tmp_path / "curve.csv"
     curve.write_text("epoch,loss\n1,2\n")
     assert "lacks the columns step and value" in str(CliRunner().invoke(app, ["judge-curve", str(curve)]).exception)
+    curve.write_text(f"step,value\n1,{'9' * 200_000}\n")
+    assert "cannot be read as CSV: field larger" in str(CliRunner().invoke(app, ["judge-curve", str(curve)]).exception)

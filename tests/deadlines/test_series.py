@@ -22,6 +22,13 @@ def test_plain_series_is_read() -> None:
     assert series.prices == ()
 
 
+def test_series_with_a_byte_order_mark_is_read(tmp_path: Path) -> None:
+    """Editors on Windows begin a file of UTF-8 with one (RFC 8259, section 8.1: readers may ignore it)."""
+    path = tmp_path / "us-west-2a_v100_1.json"
+    path.write_text(json.dumps(PLAIN), encoding="utf-8-sig")
+    assert read_series(path).ups == (True, True, False, True)
+
+
 def test_series_of_several_vms_is_up_where_all_could_be_had() -> None:
     """Files with four nodes count from 0 to 4: a job that needs them all waits for the fourth."""
     assert series_of({**PLAIN, "data": [4, 3, 0, 4]}, "four").ups == (True, False, False, True)

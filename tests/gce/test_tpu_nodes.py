@@ -13,6 +13,7 @@ import pytest
 from tests.gce.conftest import Connect, Waits
 from tests.gce.server import Answer, Asked, google_error, json_answer
 
+from costguard.gce import tpu_nodes
 from costguard.gce.client import ComputeCloud
 from costguard.gce.tpu_nodes import accelerators
 from costguard.keepers.reading import keeper_of
@@ -150,6 +151,27 @@ def test_operations_say_when_a_node_was_ready_and_when_it_ended() -> None:
     assert (deleted.target_id, deleted.started_at) == (f"tpu.{node.id}", node.runs[0].ended)
     assert _nodes(second) == {}
     assert third.operations == ()
+
+
+@pytest.mark.parametrize("torn", [{"metadata": "none"}, 5, {"metadata": {"verb": "create", "createTime": ""}}])
+def test_one_operation_that_cannot_be_read_hides_no_other(torn: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Newer operations are read all the same, and the look says that one is missing."""
+    world = _world()
+    _create(world, "train")
+    if isinstance(torn, dict) and isinstance(torn["metadata"], dict):
+        torn = {"metadata": {**torn["metadata"], "target": f"projects/demo/locations/{ZONE}/nodes/train"}}
+    members = tpu_nodes.members_of
+
+    def torn_first(http: Any, project: str, zone: str, collection: str, *more: Any) -> Iterator[Any]:
+        if collection == "operations":
+            yield torn
+        yield from members(http, project, zone, collection, *more)
+
+    monkeypatch.setattr(tpu_nodes, "members_of", torn_first)
+    with _watched(world) as cloud:
+        seen = cloud.observe("demo", None)
+    assert [one.kind for one in seen.operations] == ["insert"]
+    assert [one.scope for one in seen.unread] == ["TPU operations"]
 
 
 def test_a_name_that_is_used_again_is_another_node() -> None:

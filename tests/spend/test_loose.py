@@ -77,6 +77,16 @@ def test_disk_that_nothing_uses_is_listed_with_its_owner_and_price(project: Proj
     assert [item.owner for item in report.items] == ["ana@example.com"]
 
 
+def test_one_image_that_cannot_be_read_hides_no_other(project: Project) -> None:
+    """The images before it and after it are listed, and that one could not be read is said."""
+    for name, size in (("first", "1"), ("second", "many"), ("third", "3")):
+        project.has("image", name, archiveSizeBytes=size, storageLocations=[REGION])
+    listing = project.cloud.loose("demo")
+    assert [thing.name for thing in listing.things] == ["first", "third"]
+    (unread,) = listing.unread
+    assert unread.reason.startswith("One of the images of project demo could not be understood: ")
+
+
 def test_attached_disk_is_not_loose_and_a_detached_one_is_since_then(project: Project) -> None:
     """`lastDetachTimestamp` is the moment."""
     body = {

@@ -59,7 +59,7 @@ def read_series(path: Path, above: Path | None = None) -> ZoneSeries:
     try:
         if path.stat().st_size > MOST_BYTES:
             raise _torn(path, f"is larger than {MOST_BYTES // 1_000_000} MB")
-        document = json.loads(path.read_text(encoding="utf-8"))
+        document = json.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise Invalid(f"{path} cannot be read: {error.strerror}.", "Name a file that you may read.") from None
     except (ValueError, RecursionError) as error:

@@ -33,6 +33,7 @@ _IMAGE_FIELDS = "name,creationTimestamp,archiveSizeBytes,family,storageLocations
 _OF_COMPUTE = (LooseKind.DISK, LooseKind.ADDRESS, LooseKind.SNAPSHOT, LooseKind.IMAGE, LooseKind.RESERVATION)
 
 _Made = LooseThing | None
+_UNREADABLE = (Garbled, KeyError, TypeError, ValueError, AttributeError)
 
 
 def list_loose(
@@ -44,16 +45,23 @@ def list_loose(
     cluster_disks = 0
     plans, calendar = planned_reservations(http, project, deadline, shape_of, unread)
     for kind in kinds:
+        problems: list[Exception] = []
         try:
             for scope, raw in _members(http, project, deadline, kind, unread):
-                if kind is LooseKind.DISK and _may_be_a_clusters(raw) and not raw.get("users"):
-                    cluster_disks += 1
-                elif (thing := _thing(kind, project, scope, raw, shape_of, calendar)) is not None:
-                    things.append(thing)
+                try:
+                    if kind is LooseKind.DISK and _may_be_a_clusters(raw) and not raw.get("users"):
+                        cluster_disks += 1
+                    elif (thing := _thing(kind, project, scope, raw, shape_of, calendar)) is not None:
+                        things.append(thing)
+                except _UNREADABLE as error:
+                    problems.append(error)
         except CloudError as error:
             unread.append(UnreadList(project, kind, str(error), _permission(kind)))
-        except (Garbled, KeyError, TypeError, ValueError, AttributeError) as error:
-            why = f"One of the {kind.collection} of project {project} could not be understood: {error!r}."
+        except _UNREADABLE as error:
+            problems.append(error)
+        if problems:
+            many = "One" if len(problems) == 1 else str(len(problems))
+            why = f"{many} of the {kind.collection} of project {project} could not be understood: {problems[0]!r}."
             unread.append(UnreadList(project, kind, why, _permission(kind)))
     return LooseListing(project, tuple(things), cluster_disks, tuple(unread), tuple(plans))
 

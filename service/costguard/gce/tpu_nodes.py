@@ -209,20 +209,19 @@ def _read_operations(http: Http, project: str, deadline: Deadline, memory: TpuMe
     changed = states != memory.states or not memory.is_settled
     zones = sorted({zone for zone, _ in (*states.values(), *memory.states.values())}) if changed else []
     problems: list[str] = []
-    try:
-        answers = [
-            raw
-            for zone in zones
-            for raw in members_of(http, project, zone, "operations", _OPERATION_FIELDS, deadline, problems)
-        ]
-        # The oldest first: a creation says the id that the others of its node lack.
-        for raw in sorted(answers, key=lambda raw: str((raw.get("metadata") or {}).get("createTime"))):
+    answers: list[Any] = []
+    for zone in zones:
+        try:
+            answers += members_of(http, project, zone, "operations", _OPERATION_FIELDS, deadline, problems)
+        except CloudError as error:
+            problems.append(str(error))
+    # The oldest first: a creation says the id that the others of its node lack.
+    for raw in sorted(answers, key=_asked_at):
+        try:
             if (operation := _operation(project, raw, memory)) is not None:
                 look.operations.append(operation)
-    except CloudError as error:
-        problems.append(str(error))
-    except (Garbled, KeyError, TypeError, AttributeError, ValueError) as error:
-        problems.append(repr(error))
+        except (Garbled, KeyError, TypeError, AttributeError, ValueError) as error:
+            problems.append(repr(error))
     if problems:
         why = f"The operations of the TPU nodes of {project} could not all be read ({first_of(problems)})."
         look.unread.append(Unread("TPU operations", f"{why} When nodes began and ended is estimated.", "bad_answer"))
@@ -230,6 +229,11 @@ def _read_operations(http: Http, project: str, deadline: Deadline, memory: TpuMe
     memory.is_settled = not problems and all(one.status is OperationStatus.DONE for one in look.operations)
     if memory.is_settled:  # nothing more will be heard of what is gone
         memory.nodes = {path: nodes for path, nodes in memory.nodes.items() if nodes[-1][0] in states}
+
+
+def _asked_at(raw: Any) -> str:
+    metadata = raw.get("metadata") if isinstance(raw, dict) else None
+    return str(metadata.get("createTime")) if isinstance(metadata, dict) else ""
 
 
 def _operation(project: str, raw: Mapping[str, Any], memory: TpuMemory) -> SeenOperation | None:

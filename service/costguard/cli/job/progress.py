@@ -83,17 +83,19 @@ def judge_curve(file: LogFile, better: Better = "lower", as_json: AsJson = False
 
 @contextmanager
 def opened(file: str) -> Iterator[TextIO]:
-    if file == "-":
-        sys.stdin.reconfigure(encoding="utf-8", errors="replace", newline="")  # type: ignore[union-attr]  # a real file
-        yield sys.stdin
-        return
     try:
-        with open(file, encoding="utf-8-sig", errors="replace", newline="") as source:
-            yield source
+        if file == "-":
+            sys.stdin.reconfigure(encoding="utf-8", errors="replace", newline="")  # type: ignore[union-attr]  # a real file
+            yield sys.stdin
+        else:
+            with open(file, encoding="utf-8-sig", errors="replace", newline="") as source:
+                yield source
     except OSError as error:
         raise Invalid(
             f"{file} cannot be read: {error.strerror}.", "Name a text file, or - for standard input."
         ) from None
+    except csv.Error as error:  # such as a cell of more than 131,072 characters
+        raise Invalid(f"{file} cannot be read as CSV: {error}.", "Name a file whose cells are short texts.") from None
 
 
 def _curves(source: TextIO, file: str) -> Curves:
