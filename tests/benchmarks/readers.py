@@ -102,7 +102,7 @@ class Guard:
         return sum(map(processor_s, with_children(self.process.pid)[1:] or [self.process.pid]))
 
     def resident_mb(self) -> float:
-        """Returns the memory of all its processes together; memory that they share is counted in each."""
+        """Returns the memory of all its processes together, in MiB; what they share is counted once."""
         return sum(map(resident_mb, with_children(self.process.pid)))
 
 
@@ -212,12 +212,13 @@ def with_children(pid: int) -> list[int]:
 
 
 def resident_mb(pid: int) -> float:
+    """Returns the memory of a process, in MiB, with its part of what it shares: Pss of proc(5); 0 where it is gone."""
     try:
-        status = Path(f"/proc/{pid}/status").read_text(encoding="ascii")
+        lines = Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="ascii")
     except OSError:
         return 0.0
-    resident = re.search(r"VmRSS:\s+(\d+)", status)
-    return int(resident[1]) / 1024 if resident else 0.0
+    share = re.search(r"^Pss:\s+(\d+)", lines, re.MULTILINE)
+    return int(share[1]) / 1024 if share else 0.0
 
 
 def processor_s(pid: int) -> float:
