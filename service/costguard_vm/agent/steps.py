@@ -155,7 +155,8 @@ def run_together(steps: Mapping[str, StepBefore], stage: Stage) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join()
+        while thread.is_alive():  # a signal that comes just before a wait without an end is handled after it
+            thread.join(LOOK_S)
     stage.wait = hold
     if failures:
         raise failures[0]
