@@ -10,6 +10,10 @@ class Garbled(ValueError):
     """A part of an answer that is not what the API promises; the text says which and how."""
 
 
+UNREADABLE = (KeyError, TypeError, ValueError, AttributeError)
+"""The errors of a reader whose part of an answer is not what the API promises, Garbled among them."""
+
+
 def moment(text: Any) -> datetime:
     """An RFC 3339 time, in UTC. Raises Garbled, also for a time without an offset."""
     try:

@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 from costguard.errors import BadAnswer, CloudError
 from costguard.gce.disks import disk_details
-from costguard.gce.fields import Garbled, last_part, moment, moment_or_none, word
+from costguard.gce.fields import UNREADABLE, last_part, moment, moment_or_none, word
 from costguard.gce.pages import AggregatedList, pages_of
 from costguard.gce.reservations import RESERVATIONS, ShapeOf, planned_reservations, region_of, reservation_of
 from costguard.gce.session import Deadline, Http
@@ -33,7 +33,6 @@ _IMAGE_FIELDS = "name,creationTimestamp,archiveSizeBytes,family,storageLocations
 _OF_COMPUTE = (LooseKind.DISK, LooseKind.ADDRESS, LooseKind.SNAPSHOT, LooseKind.IMAGE, LooseKind.RESERVATION)
 
 _Made = LooseThing | None
-_UNREADABLE = (Garbled, KeyError, TypeError, ValueError, AttributeError)
 
 
 def list_loose(
@@ -53,11 +52,11 @@ def list_loose(
                         cluster_disks += 1
                     elif (thing := _thing(kind, project, scope, raw, shape_of, calendar)) is not None:
                         things.append(thing)
-                except _UNREADABLE as error:
+                except UNREADABLE as error:
                     problems.append(error)
         except CloudError as error:
             unread.append(UnreadList(project, kind, str(error), _permission(kind)))
-        except _UNREADABLE as error:
+        except UNREADABLE as error:
             problems.append(error)
         if problems:
             many = "One" if len(problems) == 1 else str(len(problems))

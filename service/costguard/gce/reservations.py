@@ -13,7 +13,7 @@ from fractions import Fraction
 from typing import Any, Final
 
 from costguard.errors import CloudError
-from costguard.gce.fields import Garbled, last_part, moment, moment_or_none, word
+from costguard.gce.fields import UNREADABLE, last_part, moment, moment_or_none, word
 from costguard.gce.machine_types import MachineShape
 from costguard.gce.pages import AggregatedList
 from costguard.gce.session import Deadline, Http
@@ -63,7 +63,7 @@ def planned_reservations(
                     calendar |= made
     except CloudError as error:
         unread.append(UnreadList(project, kind, str(error), PERMISSION))
-    except (Garbled, KeyError, TypeError, ValueError, AttributeError) as error:
+    except UNREADABLE as error:
         why = f"One of the future reservations of project {project} could not be understood: {error!r}."
         unread.append(UnreadList(project, kind, why, PERMISSION))
     return plans, calendar

@@ -18,7 +18,7 @@ from urllib.parse import quote
 from costguard.errors import BadAnswer, CloudError
 from costguard.gce.convert import fingerprinted
 from costguard.gce.errors import TPU, ServiceOff, first_of, missing_resource
-from costguard.gce.fields import Garbled, last_part, moment, moment_or_none, short, word
+from costguard.gce.fields import UNREADABLE, Garbled, last_part, moment, moment_or_none, short, word
 from costguard.gce.pages import pages_of
 from costguard.gce.session import Deadline, Http
 from costguard.keepers.origin import TPU_NODE
@@ -220,7 +220,7 @@ def _read_operations(http: Http, project: str, deadline: Deadline, memory: TpuMe
         try:
             if (operation := _operation(project, raw, memory)) is not None:
                 look.operations.append(operation)
-        except (Garbled, KeyError, TypeError, AttributeError, ValueError) as error:
+        except UNREADABLE as error:
             problems.append(repr(error))
     if problems:
         why = f"The operations of the TPU nodes of {project} could not all be read ({first_of(problems)})."
