@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from costguard.model.job import WhenLate
-from costguard.model.options.option import Flag, Input, Option, Panel, Takes
+from costguard.model.options.option import Flag, Input, Option, Panel, Takes, in_panel
 
-COST = (
+COST = in_panel(
+    Panel.COST,
     Option(
         place="ceiling",
         takes=Takes.DOLLARS,
-        panel=Panel.COST,
         description="The most that all its VMs together may cost.",
         flag=Flag("--ceiling", "USD", "The most that the whole job may cost."),
         of_dev=True,
@@ -19,7 +19,6 @@ COST = (
         place="max_vm_hours",
         attribute="max_vm_time",
         takes=Takes.HOURS,
-        panel=Panel.COST,
         description="The most hours that its VMs may run, added up over all of them and all attempts: four VMs use "
         "four an hour.",
         description_in_job="The most seconds that its VMs may run, added up over all of them.",
@@ -30,7 +29,6 @@ COST = (
     Option(
         place="deadline",
         takes=Takes.MOMENT,
-        panel=Panel.COST,
         description="The time by which it must be finished.",
         flag=Flag(
             "--deadline", "TIME|SPAN", "The time by which it must be finished: 2026-11-22T08:00Z, or 18h from now."
@@ -43,7 +41,6 @@ COST = (
         place="deadline_in_hours",
         attribute="deadline_in",
         takes=Takes.HOURS,
-        panel=Panel.COST,
         description="The deadline in hours from its launch; give one of the two.",
         description_in_job="The deadline, in seconds from its launch.",
         input=Input("or hours from now", "finish within", "18"),
@@ -52,7 +49,6 @@ COST = (
         place="work_hours",
         attribute="work",
         takes=Takes.HOURS,
-        panel=Panel.COST,
         description="The hours that it takes on its preset without interruptions.",
         description_in_job="The seconds that it takes on its preset without interruptions.",
         flag=Flag("--work", "SPAN", "The time that it takes without interruptions, such as 16h."),
@@ -63,7 +59,6 @@ COST = (
         takes=Takes.COUNT,
         least=1,
         most=10**12,
-        panel=Panel.COST,
         description="The number of steps that it takes in all.",
         flag=Flag("--steps", "N", "The total number of steps."),
         input=Input("Steps", "in all; the speed is then measured", "30000"),
@@ -73,7 +68,6 @@ COST = (
         takes=Takes.CHOICE,
         choices=WhenLate,
         default=WhenLate.FINISH,
-        panel=Panel.COST,
         description="finish: it goes on past the deadline, within its ceiling; stop: it stops at the deadline, after "
         "a checkpoint.",
         flag=Flag(
@@ -91,7 +85,6 @@ COST = (
         takes=Takes.COUNT,
         most=10_000,
         default=100,
-        panel=Panel.COST,
         description="The number of preemptions that it survives.",
         flag=Flag("--max-preemptions", "N", "The preemptions that it survives. Default: 100."),
         input=Input("Preemptions allowed", "", "100"),
@@ -101,7 +94,6 @@ COST = (
         takes=Takes.COUNT,
         most=10_000,
         default=0,
-        panel=Panel.COST,
         description="The number of times that a command that failed after progress is run again. A command that fails "
         "at its start is never run again.",
         flag=Flag("--max-crashes", "N", "The crashes after progress that it survives. Default: 0."),

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from costguard.model.options.option import Flag, Input, Option, Panel, Takes
+from costguard.model.options.option import Flag, Input, Option, Panel, Takes, in_panel
 
 LEAST_PRIORITY, MOST_PRIORITY = -100, 100
 
-QUEUE = (
+QUEUE = in_panel(
+    Panel.COST,
     Option(
         place="priority",
         takes=Takes.COUNT,
         least=LEAST_PRIORITY,
         most=MOST_PRIORITY,
         default=0,
-        panel=Panel.COST,
         description="The priority where a limit has jobs wait: higher ones first, from -100 to 100. Only operators of "
         "its owner's team and admins go above 0.",
         flag=Flag(
@@ -26,7 +26,6 @@ QUEUE = (
     Option(
         place="queue",
         takes=Takes.SWITCH,
-        panel=Panel.COST,
         description="Whether it waits in line where it is over a limit or a budget, or is refused; null: it waits "
         "for limits, and a spent budget refuses it.",
         flag=Flag(
