@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from http import HTTPStatus
 from pathlib import Path
-from typing import Annotated, Any, Protocol
+from typing import Annotated, Any, NamedTuple, Protocol
 from urllib.parse import quote
 
 from fastapi import APIRouter, Depends, FastAPI, Request
 from fastapi.routing import APIRoute
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from sqlalchemy import Connection
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, RedirectResponse, Response
@@ -27,6 +28,7 @@ from costguard.jobs.listing.output import OpenFolder
 from costguard.jobs.rows import job_rows
 from costguard.jobs.submit.submit import JobService
 from costguard.ledger import fleet_rows
+from costguard.ledger.accrual import Accrual
 from costguard.model.access import Permission, Principal
 from costguard.pages import show
 from costguard.pages.query import BadAddress
@@ -78,10 +80,20 @@ class Source(health.HealthSources, Protocol):
     def loose(self) -> LooseThings | None: ...
     @property
     def archive(self) -> Path | None: ...
+
     @property
     def setup(self) -> Callable[[], SetupReport | None]: ...
     @property
     def wake(self) -> Callable[[], None]: ...
+
+
+class ShownJob(NamedTuple):
+    """The job that a page shows, and the view of the database in which all sections of the page are read."""
+
+    source: Source
+    connection: Connection
+    accrual: Accrual
+    id: str
 
 
 class Renderer:
