@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from costguard.access import signing
@@ -53,7 +53,7 @@ def jobs(
         guard_url=rules.jobs.guard_url,
         guard_ca=rules.jobs.guard_ca,
         token_of=tokens.of,
-        metadata=_metadata,
+        metadata=lambda settings, token, with_drivers: metadata_items(bundle(), settings, token, with_drivers),
         owners=settings.owners.rules,
         cancel_grace=rules.jobs.terms.cancel_grace,
         quick_crash=rules.jobs.terms.quick_crash,
@@ -79,7 +79,3 @@ def jobs(
     )
     watch = CheckpointWatch(database, clock, checkpoints, rules.jobs.terms)
     return JobsRound(clock, SweepsTurn(database, clock, new_job_id), turn, holds, watch, notify)
-
-
-def _metadata(settings: Mapping[str, object], token: str, with_drivers: bool) -> Mapping[str, str]:
-    return metadata_items(bundle(), settings, token, with_drivers)

@@ -13,6 +13,7 @@ from costguard.settings.problems import Raw, SettingProblem, check_known, check_
 from costguard.settings.values import MailAddress, Section, dollars
 
 _RESOURCES = ("vms", "gpus", "dollars_per_hour")
+EVERYTHING = BeforeValidator(lambda scope: {} if scope == "everything" else scope)
 Count = Annotated[int, Field(ge=0, le=1_000_000)]
 
 
@@ -23,12 +24,8 @@ class LimitScope(Section):
     owner: MailAddress | None = None
 
 
-def _scope(value: object) -> object:
-    return {} if value == "everything" else value
-
-
 class LimitSection(Section):
-    scope: Annotated[LimitScope, BeforeValidator(_scope)] = LimitScope()
+    scope: Annotated[LimitScope, EVERYTHING] = LimitScope()
     for_each: Literal["owner", "team", "project", "preset"] | None = None
     vms: Count | None = None
     gpus: Count | None = None

@@ -14,10 +14,6 @@ _SHORTEST = timedelta(minutes=1)
 _ROLE = re.compile(r"arn:aws(?:-[a-z]+)*:iam::[0-9]{12}:role/[\w+=,.@/-]{1,512}", re.ASCII)
 
 
-def _role(text: str) -> str:
-    return "" if _ROLE.fullmatch(text) else "is no role: write arn:aws:iam::123456789012:role/name."
-
-
 def _span(text: str) -> str:
     if text == AUTO:
         return ""
@@ -356,7 +352,7 @@ DATA = in_panel(
         ),
         details=("AWS role", ""),
         agent="aws_role",
-        check=_role,
+        check=lambda text: "" if _ROLE.fullmatch(text) else "is no role: write arn:aws:iam::123456789012:role/name.",
     ),
     Option(
         place="bandwidth_mib_s",
