@@ -10,7 +10,6 @@ from pydantic import AfterValidator, BeforeValidator
 
 from costguard.model.budget import AtLimit, Budget, LabelFilter, Period, Scope
 from costguard.model.money import Money
-from costguard.settings.limits import EVERYTHING, LimitScope
 from costguard.settings.problems import (
     Raw,
     SettingProblem,
@@ -20,7 +19,7 @@ from costguard.settings.problems import (
     table,
     unexpected,
 )
-from costguard.settings.values import LowerAddress, Section, dollars, matching
+from costguard.settings.values import EVERYTHING, LimitScope, LowerAddress, Section, dollars, matching
 
 _OWNER_LABEL = "owner"  # unless [owners] names another
 _PERCENT = re.compile(r"([0-9]{1,4})%")

@@ -12,7 +12,6 @@ from fastapi import Request
 from starlette.responses import HTMLResponse, Response
 
 from costguard.access import roles as access
-from costguard.access.roles import Actor
 from costguard.access.rules import Rules
 from costguard.jobs.decide.checkpoints.disk import disk_of, saves_on_disk
 from costguard.jobs.decide.checkpoints.work_at_risk import WorkAtRisk
@@ -42,7 +41,7 @@ from costguard.pages.job.plan import plan_of_job
 from costguard.pages.job.progress import progress_of_job
 from costguard.pages.job.short_sections import alike_jobs_of, lineage_of_job, standstill_of_job, unrecognised_of_job
 from costguard.pages.job.timeline import Timeline
-from costguard.pages.page import Form, Given, ShownJob, Source, page_router, redirect
+from costguard.pages.page import Form, Given, ShownJob, Source, actor_of, page_router, redirect
 from costguard.pages.query import LONGEST, BadAddress
 from costguard.pages.show import job_link
 from costguard.spend.workflows.executions import names_of_job
@@ -379,11 +378,6 @@ def what_happens(job: Job) -> list[str]:
         "The command is notified first and gets time to save; then the VM is deleted and stops billing.",
         "The job cannot be resumed, but you can launch another like it, which continues from what was saved.",
     ]
-
-
-def actor_of(me: Principal, form: Mapping[str, str]) -> Actor:
-    """The viewer, or whom the form names where the master token is used. Raises Forbidden and Invalid."""
-    return access.actor(me, form.get("by", "") if not me.address else "")
 
 
 def _refusal(rules: Rules, me: Principal, job: Job) -> str:
