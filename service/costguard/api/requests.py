@@ -13,7 +13,7 @@ from sqlalchemy import Connection
 
 from costguard.api import cursors
 from costguard.api.deps import Deps, Given
-from costguard.api.fields import Address, Body, BodyMoment, Moment, Out, Query, Text, one_of, read_from
+from costguard.api.fields import Address, AsOf, Body, BodyMoment, Moment, Out, Query, Text, one_of, read_from
 from costguard.api.route import NOT_FOUND, Client, Key, acting, routes, takes_body, via_of
 from costguard.api.vm_parts import GceId, Project
 from costguard.ledger import fleet_rows
@@ -61,13 +61,11 @@ class RequestOut(Out):
     links: LinksOut
 
 
-class RequestResponse(Out):
-    as_of: Moment
+class RequestResponse(AsOf):
     request: RequestOut
 
 
-class RequestsResponse(Out):
-    as_of: Moment
+class RequestsResponse(AsOf):
     requests: list[RequestOut]
     next_cursor: str | None
 

@@ -12,18 +12,7 @@ from pydantic import Field, StrictBool, StrictFloat, StrictInt
 
 from costguard.api import cursors
 from costguard.api.deps import Deps, Given
-from costguard.api.fields import (
-    CURRENCY,
-    Address,
-    Body,
-    Moment,
-    Out,
-    Query,
-    Seconds,
-    Text,
-    Usd,
-    read_from,
-)
+from costguard.api.fields import Address, AmountsAsOf, Body, Out, Query, Seconds, Text, Usd, read_from
 from costguard.api.job.bodies import JobBody
 from costguard.api.job.jobs import owner_of
 from costguard.api.job.options import Dollars, Hours, Name, whole_hours
@@ -159,9 +148,7 @@ class QuotedMemberOut(Out):
     first: OfferOut | None = Field(description="The place in which it would start now; null: none.")
 
 
-class SweepQuoteOut(Out):
-    as_of: Moment
-    currency: str = CURRENCY
+class SweepQuoteOut(AmountsAsOf):
     hours: str
     span_seconds: Seconds = read_from(
         "span", description="The seconds from the first member's start to the last one's end."

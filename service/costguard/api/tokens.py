@@ -14,7 +14,7 @@ from costguard.access.token_rows import ApiToken
 from costguard.access.tokens import LONGEST_NAME, NewToken, TokenService
 from costguard.api import cursors
 from costguard.api.deps import Given
-from costguard.api.fields import Address, Body, Moment, Out, Query, Text, one_of, read_from
+from costguard.api.fields import Address, AsOf, Body, Moment, Out, Query, Text, one_of, read_from
 from costguard.api.route import NOT_FOUND, Key, routes, takes_body
 from costguard.model.access import Permission, Role, Via
 from costguard.web.permissions import Asker
@@ -72,8 +72,7 @@ class TokenOut(Out):
     is_usable: bool = Field(description="True: it is neither revoked nor expired.")
 
 
-class TokenResponse(Out):
-    as_of: Moment
+class TokenResponse(AsOf):
     token: TokenOut
 
 
@@ -84,8 +83,7 @@ class NewTokenResponse(TokenResponse):
     )
 
 
-class TokensResponse(Out):
-    as_of: Moment
+class TokensResponse(AsOf):
     tokens: list[TokenOut]
     next_cursor: str | None
 

@@ -8,7 +8,17 @@ from typing import Annotated
 from pydantic import Field
 
 from costguard.api.deps import Given
-from costguard.api.fields import CURRENCY, Moment, Out, PriceNote, Provisioning, Seconds, Usd, one_of, read_from
+from costguard.api.fields import (
+    AmountsAsOf,
+    Moment,
+    Out,
+    PriceNote,
+    Provisioning,
+    Seconds,
+    Usd,
+    one_of,
+    read_from,
+)
 from costguard.api.job.bodies import QuoteBody
 from costguard.api.job.jobs import owner_of
 from costguard.api.route import routes, takes_body
@@ -176,9 +186,7 @@ class RefusalOut(Out):
     message: str = Field(description="The error, and what to change.")
 
 
-class QuoteOut(Out):
-    as_of: Moment
-    currency: str = CURRENCY
+class QuoteOut(AmountsAsOf):
     preset: str = read_from("spec.preset")
     project: str = read_from("spec.project")
     kind: Annotated[str, one_of(JobKind)] = read_from("spec.kind")

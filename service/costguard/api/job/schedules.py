@@ -15,9 +15,9 @@ from costguard.access.roles import Actor
 from costguard.api import cursors
 from costguard.api.deps import Deps, Given
 from costguard.api.fields import (
-    CURRENCY,
     Address,
     Amount,
+    AmountsAsOf,
     Body,
     Moment,
     Out,
@@ -159,24 +159,18 @@ class ScheduleOut(Out):
     last: ScheduleRunOut | None = Field(description="The last run; null: none yet.")
 
 
-class SchedulesResponse(Out):
-    as_of: Moment
-    currency: str = CURRENCY
+class SchedulesResponse(AmountsAsOf):
     schedules: list[ScheduleOut]
     next_cursor: str | None
 
 
-class ScheduleResponse(Out):
-    as_of: Moment
-    currency: str = CURRENCY
+class ScheduleResponse(AmountsAsOf):
     schedule: ScheduleOut
     runs: Sequence[ScheduleRunOut] = Field(description="The last runs, at most 50, the newest first.")
     cost: Amount = Field(description="The cost of these runs' jobs, so far.")
 
 
-class ScheduleQuoteOut(Out):
-    as_of: Moment
-    currency: str = CURRENCY
+class ScheduleQuoteOut(AmountsAsOf):
     cron: str
     time_zone: str
     times: str = Field(description="The times in words; empty where they cannot be read.")

@@ -10,7 +10,7 @@ from fastapi import APIRouter, Depends, Path, Request, Response
 from pydantic import BaseModel, Field
 
 from costguard.api.deps import Deps, Given
-from costguard.api.fields import CURRENCY, Address, Body, Moment, Out, Text, Usd, one_of, read_from
+from costguard.api.fields import Address, AmountsAsOf, Body, Moment, Out, Text, Usd, one_of, read_from
 from costguard.api.job.attempts import Name, allowed_agent
 from costguard.api.route import acting, routes, takes_body
 from costguard.errors import Missing
@@ -115,16 +115,12 @@ class StageOut(Out):
     uses: Sequence[StageUseOut]
 
 
-class StagesResponse(Out):
-    as_of: Moment
-    currency: str = CURRENCY
+class StagesResponse(AmountsAsOf):
     is_set: bool = Field(description="True: the settings name a bucket for stages.")
     stages: Sequence[StageOut]
 
 
-class StageResponse(Out):
-    as_of: Moment
-    currency: str = CURRENCY
+class StageResponse(AmountsAsOf):
     stage: StageOut
 
 
