@@ -41,13 +41,12 @@ def costs(connection: Connection, accrual: Accrues, job_ids: Collection[str]) ->
     read = _known_ledger_of if len(job_ids) <= _PAGE else _ledger_of
     stored, unfinished = read(connection, tuple(sorted(set(job_ids))))
     costs = {job: stored.get(job, Priced()) for job in job_ids}
-    for span in unfinished:
-        since_stored: AccruedCost | None = None
-        if not span.is_charged:
-            since_stored = accrual.cost(span.span, span.charged_to)
-        amount = Money() if since_stored is None else since_stored.amount
-        unpriced = span.unpriced or ("" if since_stored is None else since_stored.unpriced)
-        costs[span.job] += Priced(amount, not unpriced)
+    for one in unfinished:
+        amount, unpriced, ended_at = Money(), one.unpriced, one.span.ended_at
+        if ended_at is None or one.charged_to is None or one.charged_to < ended_at:  # else all of it is stored
+            accrued = accrual.cost(one.span, one.charged_to)
+            amount, unpriced = accrued.amount, unpriced or accrued.unpriced
+        costs[one.job] += Priced(amount, not unpriced)
     for job in with_unseen_vms(connection, costs):
         costs[job] += Priced(whole=False)
     return costs
@@ -60,7 +59,6 @@ class _Unfinished:
     job: str
     span: Lifetime | StorageSpan
     charged_to: datetime | None
-    is_charged: bool
     unpriced: str
 
 
@@ -81,7 +79,7 @@ def _ledger_of(connection: Connection, job_ids: tuple[str, ...]) -> tuple[dict[s
                 stored[job_of[span_id]] = stored.get(job_of[span_id], Priced()) + Priced(charged)
         for table, query, span_of in _KINDS:
             spans += [
-                _Unfinished(row.job, span_of(row), row.charged_to, _is_charged(row), row.unpriced)
+                _Unfinished(row.job, span_of(row), row.charged_to, row.unpriced)
                 for row in connection.execute(*_unfinished(table, query, some))
             ]
     return stored, spans
@@ -133,7 +131,3 @@ def unfinished(spans: Table, query: Select[Any], job_ids: Sequence[str]) -> Sele
 def _has_job(spans: Table) -> ColumnElement[bool]:
     """Returns the index's own condition: with a parameter in it neither database could use the index."""
     return spans.c.job != literal_column("''")
-
-
-def _is_charged(row: Row[Any]) -> bool:
-    return row.ended_at is not None and row.charged_to is not None and row.charged_to >= row.ended_at
