@@ -31,7 +31,7 @@ from costguard.jobs.act.progress_notes import ProgressNotes
 from costguard.jobs.decide.actions import JobDecision, LaunchAttempt, LetBegin, LetRoundBegin
 from costguard.jobs.decide.attempts.moves import renews
 from costguard.jobs.decide.buy.placement import LaunchPlace
-from costguard.jobs.decide.gang.past_rounds import suspects_of
+from costguard.jobs.decide.gang.past_rounds import resumed_runs
 from costguard.jobs.decide.next_step import decide
 from costguard.jobs.decide.recovery import resume
 from costguard.jobs.decide.recovery.ending import all_silent
@@ -254,8 +254,8 @@ class JobsTurn:
         with Isolated("checkpoints_not_looked_at", job=job.id) as failure:
             try:
                 tried = [seen.attempt for seen in view.attempts]
-                failed = suspects_of(job, tried, view.rounds, view.interruptions, self._terms)
-                point = resume.find(self._checkpoints, job, now, failed)
+                runs = resumed_runs(job, tried, view.rounds, view.interruptions)
+                point = resume.find(self._checkpoints, job, runs, self._terms, now)
             except CheckpointError as error:
                 self._launch_backoff.for_longer(job.id, f"its checkpoints cannot be read: {error}", now)
                 return None

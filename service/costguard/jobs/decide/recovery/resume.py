@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 
 from costguard.errors import CheckpointError, CheckpointLocationUnavailable
 from costguard.model.attempt import Attempt
-from costguard.model.job import CheckpointPlan, Job, SeenCheckpoint
+from costguard.model.job import CheckpointPlan, Job, SeenCheckpoint, Terms
 from costguard.model.ports import Checkpoints
 from costguard_vm.model import suspects
 from costguard_vm.model.checkpoint import Checkpoint, CheckpointLook, CheckpointState, filled, words_of
@@ -31,18 +31,20 @@ class ResumePoint:
 FROM_THE_BEGINNING = ResumePoint()
 
 
-def find(checkpoints: Checkpoints | None, job: Job, now: datetime, failed: Sequence[ResumedRun] = ()) -> ResumePoint:
+def find(
+    checkpoints: Checkpoints | None, job: Job, runs: Iterable[ResumedRun], terms: Terms, now: datetime
+) -> ResumePoint:
     """The newest complete checkpoint of a job whose last run cannot write any more. Raises CheckpointError.
 
-    Those from which the `failed` attempts resumed are passed over while there is another. A location that cannot be
-    read is an error, and never the beginning.
+    Those from which `runs` resumed that failed at once are passed over while there is another. A location that cannot
+    be read is an error, and never the beginning.
     """
     plan = job.spec.checkpoint
     if plan is None or plan.is_on_disk:
         return FROM_THE_BEGINNING
     if checkpoints is None:
         raise CheckpointError(f"Nobody can look at {plan.location}: this guard was built without access to it.")
-    look, newest, why = trusted(checkpoints, plan, failed)
+    look, newest, why = trusted(checkpoints, plan, runs, terms)
     if look.resume is None and any(one.state is CheckpointState.CHANGING for one in look.checkpoints):
         raise CheckpointLocationUnavailable(
             f"{plan.location} changed while it was read, though no VM of this job writes there.",
@@ -54,9 +56,10 @@ def find(checkpoints: Checkpoints | None, job: Job, now: datetime, failed: Seque
 
 
 def trusted(
-    checkpoints: Checkpoints, plan: CheckpointPlan, failed: Sequence[ResumedRun]
+    checkpoints: Checkpoints, plan: CheckpointPlan, runs: Iterable[ResumedRun], terms: Terms
 ) -> tuple[CheckpointLook, Checkpoint | None, str]:
-    """Calls `model.suspects.trusted` for a plan's location. Raises CheckpointError."""
+    """Calls `model.suspects.trusted` for a plan's location and a job's runs. Raises CheckpointError."""
+    failed = suspects.suspects(runs, terms.quick_crash)
     return suspects.trusted(partial(checkpoints.look, plan.location, plan.look_for, None), failed)
 
 
