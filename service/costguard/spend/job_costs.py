@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Row, Select, Table, exists, literal_column, or_, select, text
 
@@ -13,29 +13,13 @@ from costguard.db.bulk import chunks
 from costguard.db.prepared import prepared
 from costguard.db.remembered import remembers
 from costguard.db.tables import LIVE_ATTEMPT, attempts, charges, instances, lifetimes, storage_spans
-from costguard.ledger.accrual import lifetime_of, select_lifetimes, select_storage, storage_of
+from costguard.ledger.accrual import Accrual, lifetime_of, select_lifetimes, select_storage, storage_of
 from costguard.ledger.charged.spans import charged_sums
 from costguard.model.lifetime import Lifetime, StorageSpan
 from costguard.model.money import Money, Priced
 
 
-class AccruedCost(Protocol):
-    """The billed part of a span, and the reason why not all of it could be priced ("" when it could)."""
-
-    @property
-    def amount(self) -> Money: ...
-
-    @property
-    def unpriced(self) -> str: ...
-
-
-class Accrues(Protocol):
-    """Bills what is not stored, from `since` (None: from the start) to the moment that it was made for."""
-
-    def cost(self, span: Lifetime | StorageSpan, since: datetime | None) -> AccruedCost: ...
-
-
-def costs(connection: Connection, accrual: Accrues, job_ids: Collection[str]) -> dict[str, Priced]:
+def costs(connection: Connection, accrual: Accrual, job_ids: Collection[str]) -> dict[str, Priced]:
     """Machines and disks of all attempts of each job; not whole where it has a VM that no look has shown yet."""
     # A page asks of the same jobs again. The turns ask of all that run, which are others each time.
     read = _known_ledger_of if len(job_ids) <= _PAGE else _ledger_of

@@ -12,7 +12,7 @@ from costguard.model.attempt import Attempt
 from costguard.model.job import CheckpointPlan, Job, SeenCheckpoint, Terms
 from costguard.model.ports import Checkpoints
 from costguard_vm.model import suspects
-from costguard_vm.model.checkpoint import Checkpoint, CheckpointLook, CheckpointState, filled, words_of
+from costguard_vm.model.checkpoint import CheckpointState, filled, words_of
 from costguard_vm.model.suspects import ResumedRun
 
 
@@ -44,31 +44,31 @@ def find(
         return FROM_THE_BEGINNING
     if checkpoints is None:
         raise CheckpointError(f"Nobody can look at {plan.location}: this guard was built without access to it.")
-    look, newest, why = trusted(checkpoints, plan, runs, terms)
-    if look.resume is None and any(one.state is CheckpointState.CHANGING for one in look.checkpoints):
+    _, point, is_changing = trusted(checkpoints, plan, runs, terms, now)
+    if is_changing:
         raise CheckpointLocationUnavailable(
             f"{plan.location} changed while it was read, though no VM of this job writes there.",
             "It is looked at again; give each run a location of its own.",
         )
-    seen = seen_in(look, now)
-    passed = newest.resume_from if newest is not None and newest.resume_from != seen.resume_from else ""
-    return ResumePoint(seen.resume_from, seen.step, seen.written_at, seen, passed, why)
+    return point
 
 
 def trusted(
-    checkpoints: Checkpoints, plan: CheckpointPlan, runs: Iterable[ResumedRun], terms: Terms
-) -> tuple[CheckpointLook, Checkpoint | None, str]:
-    """Calls `model.suspects.trusted` for a plan's location and a job's runs. Raises CheckpointError."""
+    checkpoints: Checkpoints, plan: CheckpointPlan, runs: Iterable[ResumedRun], terms: Terms, now: datetime
+) -> tuple[SeenCheckpoint, ResumePoint, bool]:
+    """Looks at a plan's location: what is there, and the newest complete checkpoint that no run speaks against. True:
+    none is complete, and one may still be written. Raises CheckpointError.
+    """
     failed = suspects.suspects(runs, terms.quick_crash)
-    return suspects.trusted(partial(checkpoints.look, plan.location, plan.look_for, None), failed)
-
-
-def seen_in(look: CheckpointLook, now: datetime) -> SeenCheckpoint:
-    """Returns the checkpoint that a look found, and the newer checkpoints that were passed over."""
-    if look.resume is None:
-        return SeenCheckpoint(now, torn=look.passed_over, unrecognised=look.unprotected(now))
-    best = look.resume
-    return SeenCheckpoint(now, best.resume_from, best.step, best.written_at, torn=look.passed_over)
+    look, newest, why = suspects.trusted(partial(checkpoints.look, plan.location, plan.look_for, None), failed)
+    torn, best = look.passed_over, look.resume
+    if best is None:
+        is_changing = any(one.state is CheckpointState.CHANGING for one in look.checkpoints)
+        seen = SeenCheckpoint(now, torn=torn, unrecognised=look.unprotected(now))
+        return seen, ResumePoint(seen=seen), is_changing
+    seen = SeenCheckpoint(now, best.resume_from, best.step, best.written_at, torn=torn)
+    passed = newest.resume_from if newest is not None and newest.resume_from != best.resume_from else ""
+    return seen, ResumePoint(best.resume_from, best.step, best.written_at, seen, passed, why), False
 
 
 def has_saved(attempts: Sequence[Attempt], *looks: SeenCheckpoint | None) -> bool:

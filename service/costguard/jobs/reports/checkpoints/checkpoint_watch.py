@@ -18,7 +18,7 @@ from costguard.events import audit_log
 from costguard.isolation import Isolated
 from costguard.jobs.decide.checkpoints.work_at_risk import at_risk
 from costguard.jobs.decide.gang.past_rounds import resumed_runs
-from costguard.jobs.decide.recovery.resume import seen_in, trusted
+from costguard.jobs.decide.recovery.resume import trusted
 from costguard.jobs.rows import agenda, attempts, job_events, job_rows
 from costguard.jobs.rows.gang import gang_rows
 from costguard.jobs.rows.recovery import interruptions
@@ -101,8 +101,8 @@ class CheckpointWatch:
             raise ValueError(f"job {job.id} has no location that can be looked at")
         with Isolated("checkpoints_not_looked_at", job=job.id) as failure:
             try:
-                look, _, _ = trusted(self._checkpoints, plan, runs, self._terms)
-                return seen_in(look, now)
+                seen, _, _ = trusted(self._checkpoints, plan, runs, self._terms, now)
+                return seen
             except CheckpointError as error:
                 return SeenCheckpoint(now, error=str(error))
         return SeenCheckpoint(now, error=f"{failure.words}. The log holds the trace to report.")
