@@ -17,7 +17,6 @@ from costguard.jobs.rows import attempts, job_rows, kept_disks
 from costguard.ledger import history
 from costguard.ledger.accrual import Accrual
 from costguard.ledger.owner import OwnerSource
-from costguard.ledger.running.burn_rates import priced
 from costguard.model import moments
 from costguard.model.attempt import Attempt, AttemptState
 from costguard.model.delivery.message import Button, VmCard
@@ -152,7 +151,7 @@ def of_pool(
     for view in views:
         vm = view.instance
         cost += view.lifetime_cost
-        rate += priced(accrual.rate(vm.shape, vm.zone, vm.provisioning_model))
+        rate += Priced.of(accrual.rate(vm.shape, vm.zone, vm.provisioning_model))
         kinds[what(vm.shape, vm.provisioning_model)] += 1
     keeper = views[0].instance.kept
     cluster = quote(keeper.where, safe="/")
@@ -247,8 +246,8 @@ def _rate(accrual: Accrual, view: InstanceView, subject: Subject) -> Priced:
     """
     if subject.kind is SubjectKind.REST or view.started_at is None:
         return view.rate
-    rate = accrual.rate(view.instance.shape, view.instance.zone, view.instance.provisioning_model)
-    return Priced(whole=False) if rate is None else Priced(rate)
+    vm = view.instance
+    return Priced.of(accrual.rate(vm.shape, vm.zone, vm.provisioning_model))
 
 
 def _of_lifetime(views: Sequence[history.LifetimeView], lifetime_id: int) -> Priced:

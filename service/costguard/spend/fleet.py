@@ -36,7 +36,6 @@ from costguard.ledger.idle import utilisation
 from costguard.ledger.idle.utilisation import Measured
 from costguard.ledger.labels.label_history import label_value
 from costguard.ledger.running import burn_rates
-from costguard.ledger.running.burn_rates import priced
 from costguard.model.budget import LabelFilter
 from costguard.model.keeper import KIND_LABEL
 from costguard.model.lifetime import StorageSpan
@@ -253,8 +252,8 @@ def fleet_page(
         burning = fleet_rows.burning_by(connection, filters)
     else:
         # A price came into force since the last pass: the rates that are kept are not of this moment.
-        present = list(burn_rates.of_present(connection, accrual, filters))
-        ordered = sorted((_rank_of(vm, machine + storage, sort), vm.name, vm.id) for vm, machine, storage in present)
+        present = burn_rates.of_present(connection, accrual, filters)
+        ordered = sorted((_rank_of(vm, rate, sort), vm.name, vm.id) for vm, rate in present)
         places = [rank for rank in ordered if place is None or rank > place][:wanted]
         burning = burn_rates.grouped(present)
     here, more = places[:size], len(places) > size
@@ -308,11 +307,11 @@ def _view(
         total += cost
         if isinstance(span, StorageSpan):
             if span.ended_at is None:
-                rate += priced(accrual.storage_rate(span.resource, span.size_mib, span.zone))
+                rate += Priced.of(accrual.storage_rate(span.resource, span.size_mib, span.zone))
         elif span.is_open:
             started_at, counts_from = span.started_at, span.counts_from
             lifetime += cost
-            rate += priced(accrual.rate(span.shape, span.zone, span.provisioning_model))
+            rate += Priced.of(accrual.rate(span.shape, span.zone, span.provisioning_model))
         if live.unpriced:
             reasons[live.unpriced] = None
     limit = limits.get(vm.preset)
