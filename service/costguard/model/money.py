@@ -70,7 +70,7 @@ class Priced:
 
     @classmethod
     def of(cls, amount: Money | None) -> Priced:
-        """None stands for an amount without a price."""
+        """Makes it of an amount that is whole; None stands for one without a price."""
         return cls(whole=False) if amount is None else cls(amount)
 
     def __add__(self, other: Priced) -> Priced:

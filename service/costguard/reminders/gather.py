@@ -151,11 +151,7 @@ def gather(
     resting = [row.instance_id for row in rows if row.started_at is None]
     open_storage = watched_rows.open_storage(connection, {*relevant, *resting})
     with_storage = {instance_id for instance_id, *_ in open_storage}
-    subjects = {
-        instance_id: subject
-        for instance_id, row in relevant.items()
-        if (subject := _subject(row, instance_id in with_storage)) is not None
-    }
+    subjects = _subjects(relevant.values(), with_storage)
     past = _read_past(connection, subjects, _runs_before(connection, relevant), without_stop)
     unknown = {vm.key for vm in unknown_vms.there(connection)}
     ownerships = answers.ownerships(connection, list(open_requests))
@@ -339,10 +335,15 @@ def _gone(
     ]
 
 
-def _subject(row: WatchedRow, stores: bool) -> Subject | None:
-    if row.started_at is not None:
-        return Subject(SubjectKind.RUN, row.instance_id, row.lifetime_id)
-    return Subject(SubjectKind.REST, row.instance_id, row.lifetime_id) if stores else None
+def _subjects(rows: Iterable[WatchedRow], with_storage: Collection[int]) -> dict[int, Subject]:
+    """Returns the subjects of the VMs that bill: of those that run, and of those that rest with storage."""
+    return {
+        row.instance_id: Subject(
+            SubjectKind.REST if row.started_at is None else SubjectKind.RUN, row.instance_id, row.lifetime_id
+        )
+        for row in rows
+        if row.started_at is not None or row.instance_id in with_storage
+    }
 
 
 def _may_be_due(row: WatchedRow, rules: Rules, idle: Mapping[InstanceKey, Evidence], now: datetime) -> bool:
