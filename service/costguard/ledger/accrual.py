@@ -33,6 +33,9 @@ from costguard.model.price import OF_A_RUN, Price
 
 _Id = TypeVar("_Id", int, str)
 
+CostKind: TypeAlias = tuple[str, Attribution, str]
+"""The project, whose money it is, and the provisioning model."""
+
 _FEW = 5000
 SHAPE = ("machine_type", "vcpus", "memory_mib", "gpu_type", "gpu_count", "local_ssd_gib", "provisioning_model")
 _SCOPE = ("project", "preset", "owner", "job")
@@ -53,6 +56,12 @@ class AccruingSpan:
     def since(self) -> datetime:
         """Returns the moment from which on it is not charged."""
         return self.charged_to or self.span.started_at
+
+
+def kind_of(span: AccruingSpan) -> CostKind:
+    """Storage counts as standard."""
+    model = span.span.provisioning_model if isinstance(span.span, Lifetime) else ProvisioningModel.STANDARD
+    return span.span.key.project, span.attribution, model.value
 
 
 def accruing_spans(connection: Connection, instance_ids: Collection[int]) -> list[AccruingSpan]:

@@ -11,9 +11,10 @@ from fastapi import Request
 from starlette.responses import HTMLResponse
 
 from costguard.ledger.accrual import accrual_at
+from costguard.ledger.gaps import UnpricedSpan, gaps
 from costguard.model.budget import LabelFilter, Scope
 from costguard.model.moments import day_start
-from costguard.model.money import ZERO, Money
+from costguard.model.money import ZERO, Amounts, Money
 from costguard.pages import query
 from costguard.pages.charts import Curve, climb
 from costguard.pages.page import Given, Source, page_router
@@ -22,9 +23,8 @@ from costguard.pages.show import link
 from costguard.spend import fleet as choices
 from costguard.spend.fleet import Choices
 from costguard.spend.spend import SpendRow
-from costguard.spend.spend_rows import Amounts, Grouping, UnpricedSpan
+from costguard.spend.spend_rows import Grouping
 from costguard.spend.spend_story import Month, Story, label_story, month_of, story_of
-from costguard.spend.unpriced.gaps import gaps
 from costguard.stages import listing as stages
 from costguard.stages.listing import StageView
 from costguard.web.memo import memo_of

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from typing import Any, TypeAlias
@@ -15,22 +15,25 @@ from costguard.db.tables import charge_days, charges, instances, lifetimes, pric
 from costguard.ledger.accrual import (
     Accrual,
     AccruingSpan,
+    CostKind,
     accruing_spans,
     attribution_of,
     figures_of,
+    kind_of,
     stand,
     within_scope,
 )
 from costguard.ledger.charged.spans import is_archived
-from costguard.ledger.labels.label_history import LabelChange, changes_since, has_changed, label_value
+from costguard.ledger.labels.label_history import changes_since, has_changed
+from costguard.ledger.labels.label_values import LabelValues, has_value, present_values, values_among
 from costguard.ledger.roll_up import parts_of_archived, parts_of_charges
 from costguard.model.budget import LabelFilter, Scope
 from costguard.model.instance import ProvisioningModel
 from costguard.model.lifetime import Attribution
 from costguard.model.moments import day_start
+from costguard.model.money import Amounts, add_figures
 from costguard.spend import spend_rows
-from costguard.spend.spend_rows import Amounts, InstanceKind, UnpricedSpan, add, amounts_of, kind_of
-from costguard.spend.vm_charges import accruing_ids, charged, ids_of
+from costguard.spend.vm_charges import accruing_ids, charged
 
 _DAY = timedelta(days=1)
 _KINDS = ("project", "preset", "owner", "job", "provisioning_model")
@@ -40,39 +43,11 @@ _Figures: TypeAlias = Sequence[int]  # machine, GPU and storage in nano-dollars,
 
 
 @dataclass(frozen=True, slots=True)
-class LabelValues:
-    """The present and the former values of one label of VMs."""
-
-    present: Mapping[int, str | None]
-    changes: Mapping[int, Sequence[LabelChange]]
-
-    def at(self, instance_id: int, moment: datetime) -> str | None:
-        later = (change.old_value for change in self.changes.get(instance_id, ()) if change.changed_at > moment)
-        return next(later, self.present.get(instance_id))
-
-    def between(self, instance_id: int, start: datetime, end: datetime) -> set[str | None]:
-        """Each value that it had in [start, end)."""
-        cuts = [c.changed_at for c in self.changes.get(instance_id, ()) if start < c.changed_at < end]
-        return {self.at(instance_id, moment) for moment in (start, *cuts)}
-
-    def parts(self, piece: Piece) -> Iterator[tuple[str | None, list[int]]]:
-        """A charge in parts by the values that the label had: as long as each had it, and whole together."""
-        start, end, figures = piece.started_at, piece.ended_at, piece.figures
-        cuts = [c.changed_at for c in self.changes.get(piece.instance_id, ()) if start < c.changed_at < end]
-        length, begin, spent = (end - start) // _MICROSECOND, start, [0] * len(figures)
-        for cut in [*cuts, end]:
-            share = (cut - start) // _MICROSECOND
-            until = list(figures) if cut == end else [figure * share // length for figure in figures]
-            yield self.at(piece.instance_id, begin), [one - other for one, other in zip(until, spent, strict=True)]
-            begin, spent = cut, until
-
-
-@dataclass(frozen=True, slots=True)
 class Piece:
     """A charge, or all charges of a day where only their sum is kept."""
 
     instance_id: int
-    kind: InstanceKind
+    kind: CostKind
     day: date
     started_at: datetime
     ended_at: datetime
@@ -84,32 +59,44 @@ class LabelPart:
     """The cost of one VM on a day while its label had the value of the scope."""
 
     instance_id: int
-    kind: InstanceKind
+    kind: CostKind
     day: date
     figures: _Figures
 
 
+def parts_of(values: LabelValues, piece: Piece) -> Iterator[tuple[str | None, list[int]]]:
+    """A charge in parts by the values that the label had: as long as each had it, and whole together."""
+    start, end, figures = piece.started_at, piece.ended_at, piece.figures
+    cuts = [c.changed_at for c in values.changes.get(piece.instance_id, ()) if start < c.changed_at < end]
+    length, begin, spent = (end - start) // _MICROSECOND, start, [0] * len(figures)
+    for cut in [*cuts, end]:
+        share = (cut - start) // _MICROSECOND
+        until = list(figures) if cut == end else [figure * share // length for figure in figures]
+        yield values.at(piece.instance_id, begin), [one - other for one, other in zip(until, spent, strict=True)]
+        begin, spent = cut, until
+
+
 def label_days(
     connection: Connection, accrual: Accrual, first: date, last: date, scope: Scope, by: Collection[str]
-) -> list[tuple[date, InstanceKind, Amounts]]:
+) -> list[tuple[date, CostKind, Amounts]]:
     """Returns the spend in the scope, its label included, on the UTC days [first, last] up to now.
 
     Kept apart at least by the columns in `by`: days that are rolled up are read from their sums, others from charges.
     """
-    sums: dict[tuple[date, InstanceKind], list[int]] = defaultdict(lambda: [0, 0, 0, 0])
+    sums: dict[tuple[date, CostKind], list[int]] = defaultdict(lambda: [0, 0, 0, 0])
     wanted = _label_of(scope)
     ranges = spend_rows.not_rolled_up(connection, wanted.label, first, last)
     keys = ("day", *(name for name in _KINDS if name in by))
     rows = spend_rows.rolled_up_by_label(connection, wanted.label, first, last, ranges, scope, keys, wanted)
     for row, figures in rows:
         project, preset, owner, job, model = (row.get(name, "") for name in _KINDS)
-        add(sums[row["day"], (project, Attribution(preset, owner, job), model)], figures)
+        add_figures(sums[row["day"], (project, Attribution(preset, owner, job), model)], figures)
     for start, end in ranges:
         for part in charged_parts(connection, start, end, scope):
-            add(sums[part.day, part.kind], part.figures)
+            add_figures(sums[part.day, part.kind], part.figures)
     for part in running_parts(connection, accrual, first, last, scope):
-        add(sums[part.day, part.kind], part.figures)
-    return [(day, kind, amounts_of(figures)) for (day, kind), figures in sums.items()]
+        add_figures(sums[part.day, part.kind], part.figures)
+    return [(day, kind, Amounts._make(figures)) for (day, kind), figures in sums.items()]
 
 
 def label_parts(connection: Connection, accrual: Accrual, first: date, last: date, scope: Scope) -> Iterator[LabelPart]:
@@ -149,40 +136,9 @@ def running_parts(
 
 def _parts_of_value(values: LabelValues, wanted: LabelFilter, pieces: Iterable[Piece]) -> Iterator[LabelPart]:
     for piece in pieces:
-        for value, figures in values.parts(piece):
+        for value, figures in parts_of(values, piece):
             if value == wanted.value:
                 yield LabelPart(piece.instance_id, piece.kind, piece.day, figures)
-
-
-def gaps_within(
-    connection: Connection, gaps: Iterable[UnpricedSpan], first: date, last: date, scope: Scope, now: datetime
-) -> list[UnpricedSpan]:
-    """Returns the gaps of VMs that had the label's value at any time of these days while their price was not known."""
-    wanted, gaps = _label_of(scope), tuple(gaps)
-    ids = ids_of(connection, {gap.key for gap in gaps})
-    values = values_among(connection, wanted.label, day_start(first), ids.values())
-    return [
-        gap for gap in gaps if wanted.value in values_of_gap(values, ids[gap.key], gap, day_start(first), last, now)
-    ]
-
-
-def values_of_gap(
-    values: LabelValues, instance_id: int, gap: UnpricedSpan, since: datetime, last: date, now: datetime
-) -> set[str | None]:
-    """Each value that its VM's label had on these days."""
-    start, end = max(gap.started_at, since), min(gap.ended_at or now, now, day_start(last) + _DAY)
-    return values.between(instance_id, start, end)
-
-
-def values_among(connection: Connection, label: str, since: datetime, instance_ids: Collection[int]) -> LabelValues:
-    """Returns the values of these VMs since that moment."""
-    return LabelValues(present_values(connection, label, instance_ids), changes_since(connection, label, since))
-
-
-def has_value(wanted: LabelFilter) -> ColumnElement[bool]:
-    """The label of an instance is this now."""
-    value = label_value(wanted.label)
-    return value.is_(None) if wanted.value is None else value == wanted.value
 
 
 def _label_of(scope: Scope) -> LabelFilter:
@@ -195,15 +151,6 @@ def _projects(connection: Connection, wanted: LabelFilter) -> dict[int, str]:
     """Returns the projects of the VMs that have the value now."""
     query = select(instances.c.id, instances.c.project).where(has_value(wanted))
     return {row.id: row.project for row in connection.execute(query)}
-
-
-def present_values(connection: Connection, label: str, instance_ids: Collection[int]) -> dict[int, str | None]:
-    query = select(instances.c.id, label_value(label))
-    return {
-        instance_id: value
-        for some in chunks(instance_ids)
-        for instance_id, value in connection.execute(query.where(instances.c.id.in_(some)))
-    }
 
 
 def charged_pieces(

@@ -11,12 +11,12 @@ from sqlalchemy import Connection
 
 from costguard.ledger.accrual import Accrual
 from costguard.model.budget import LabelFilter, Period, Scope
-from costguard.model.money import Money
+from costguard.model.money import Amounts, Money
 from costguard.spend import budgets
 from costguard.spend.budget import Outlook
 from costguard.spend.label_spend import spend_by_label_and_day
 from costguard.spend.spend import SpendRow, spend, spend_by_day
-from costguard.spend.spend_rows import Amounts, Grouping
+from costguard.spend.spend_rows import Grouping
 
 _DAY = timedelta(days=1)
 
