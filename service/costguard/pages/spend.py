@@ -254,12 +254,12 @@ def _gathered(source: Source, wanted: SpendPageQuery, now: datetime) -> SpendPag
         price_note = accrual.price_note
         unpriced = gaps(connection, accrual, *days, wanted.scope, _LISTED_UNPRICED)
         month = month_of(connection, accrual, wanted.scope)
-        staged = [view for view in stages.views(connection, source.rules.jobs.stage, now) if _is_of(view, wanted)]
         filter_choices = choices.read(connection)
         label_choices = {
             label: choices.values_of_label(connection, label, day_start(wanted.first))
             for label in source.rules.spend_labels
         }
+        staged = [view for view in stages.views(connection, source.rules.jobs.stage, now) if _is_of(view, wanted)]
     total = max(1, story.total.total.nanos)
     return SpendPage(
         month=month,
