@@ -9,8 +9,9 @@ from datetime import date
 from sqlalchemy import BigInteger, Connection, cast, func, select
 
 from costguard.bill.lines import BillStanding
+from costguard.db.scoped import within_scope
 from costguard.db.tables import bill_costs, bill_days
-from costguard.ledger.accrual import Accrual, within_scope
+from costguard.ledger.accrual import Accrual
 from costguard.model.budget import Scope
 from costguard.model.money import Amounts, add_figures
 from costguard.spend.spend import Group, Spend, SpendRow, in_order, spend

@@ -29,6 +29,7 @@ from sqlalchemy import (
 
 from costguard.db.bulk import chunks
 from costguard.db.remembered import remembers
+from costguard.db.scoped import within_scope
 from costguard.db.tables import instances, lifetimes, storage_spans
 from costguard.ledger.accrual import (
     Accrual,
@@ -38,7 +39,6 @@ from costguard.ledger.accrual import (
     select_lifetimes,
     select_storage,
     uncharged_spans,
-    within_scope,
 )
 from costguard.ledger.labels.label_history import changes_since, has_changed, label_value
 from costguard.ledger.labels.label_values import LabelValues, values_among

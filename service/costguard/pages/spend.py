@@ -245,15 +245,15 @@ def _gathered(source: Source, wanted: SpendPageQuery, now: datetime) -> SpendPag
     """Everything that the page shows, read in one transaction."""
     with source.database.read() as connection:
         accrual = accrual_at(connection, now)
-        # The story first: it may tell owners apart, and what it reads of today answers the month as well.
-        days = wanted.first, wanted.last
-        if wanted.by_label is None:
-            story = story_of(connection, accrual, *days, wanted.group_by, wanted.scope, SERIES)
-        else:
-            story = label_story(connection, accrual, *days, wanted.by_label, wanted.scope, SERIES)
+        days, scope = (wanted.first, wanted.last), wanted.scope
         price_note = accrual.price_note
-        unpriced = gaps(connection, accrual, *days, wanted.scope, _LISTED_UNPRICED)
-        month = month_of(connection, accrual, wanted.scope)
+        unpriced = gaps(connection, accrual, *days, scope, _LISTED_UNPRICED)
+        # The story before the month: it may tell owners apart, and what it reads of today answers the month as well.
+        if wanted.by_label is None:
+            story = story_of(connection, accrual, *days, wanted.group_by, scope, SERIES)
+        else:
+            story = label_story(connection, accrual, *days, wanted.by_label, scope, SERIES)
+        month = month_of(connection, accrual, scope)
         filter_choices = choices.read(connection)
         label_choices = {
             label: choices.values_of_label(connection, label, day_start(wanted.first))

@@ -22,10 +22,11 @@ from sqlalchemy import (
 
 from costguard.db.prepared import prepared
 from costguard.db.remembered import remembers
+from costguard.db.scoped import within_scope
 from costguard.db.tables import charges, events, instances, lifetimes, storage_spans
 from costguard.db.types import EPOCH
 from costguard.ledger import projects
-from costguard.ledger.accrual import Accrual, accruing_spans, within_scope
+from costguard.ledger.accrual import Accrual, accruing_spans
 from costguard.ledger.labels.label_values import has_value
 from costguard.ledger.rows import shape_of
 from costguard.ledger.running import running_totals

@@ -14,7 +14,8 @@ from sqlalchemy import Connection, func, literal_column, or_, select
 from costguard.db import tables
 from costguard.db.bulk import chunks
 from costguard.db.remembered import remembers
-from costguard.ledger.accrual import Accrual, within_scope
+from costguard.db.scoped import within_scope
+from costguard.ledger.accrual import Accrual
 from costguard.ledger.gaps import gap_groups
 from costguard.model.attempt import MemberRun, Outcome, run_in_round, span_of_round
 from costguard.model.budget import Scope

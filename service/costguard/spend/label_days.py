@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 from sqlalchemy import ColumnElement, Connection, Row, Select, Table, select
 
 from costguard.db.bulk import chunks
+from costguard.db.scoped import within_scope
 from costguard.db.tables import charge_days, charges, instances, lifetimes, prices, storage_spans
 from costguard.ledger.accrual import (
     Accrual,
@@ -21,7 +22,6 @@ from costguard.ledger.accrual import (
     figures_of,
     kind_of,
     stand,
-    within_scope,
 )
 from costguard.ledger.charged.spans import is_archived
 from costguard.ledger.labels.label_history import changes_since, has_changed

@@ -120,7 +120,7 @@ def spend_by_day(
 def _kept_apart_by(group_by: Sequence[Grouping], scope: Scope) -> set[str]:
     """Returns the groupings to keep apart: attribution counts only where it was requested."""
     names = {grouping.value for grouping in group_by}
-    return names | {name for name in ("project", "preset", "owner", "job") if getattr(scope, name) is not None}
+    return names | scope.columns.keys()
 
 
 def _group(group_by: Sequence[Grouping], day: date, kind: CostKind) -> Group:

@@ -23,6 +23,7 @@ from sqlalchemy import (
 )
 
 from costguard.db.remembered import remembers
+from costguard.db.scoped import within_scope
 from costguard.db.tables import (
     daily_label_values,
     daily_labels,
@@ -32,7 +33,6 @@ from costguard.db.tables import (
     daily_totals,
     label_days,
 )
-from costguard.ledger.accrual import within_scope
 from costguard.model.budget import LabelFilter, Scope
 from costguard.model.money import Amounts
 
@@ -199,7 +199,7 @@ def _table(group_by: Sequence[Grouping], scope: Scope) -> Table:
 
 def _smallest(tables: Sequence[Table], names: Collection[str], scope: Scope) -> Table:
     """Returns the first of these, the smallest first, that tells apart what is asked for."""
-    needed = {*names, *(name for name in ("project", "preset", "owner", "job") if getattr(scope, name) is not None)}
+    needed = {*names, *scope.columns}
     return next(table for table in tables if needed <= set(table.c.keys()))
 
 

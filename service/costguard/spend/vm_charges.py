@@ -9,8 +9,9 @@ from typing import Any
 
 from sqlalchemy import BigInteger, ColumnElement, Connection, Select, Table, cast, func, or_, select
 
+from costguard.db.scoped import within_scope
 from costguard.db.tables import charge_days, charges, lifetimes, prices, storage_spans
-from costguard.ledger.accrual import stand_by_day, uncharged_instances, within_scope
+from costguard.ledger.accrual import stand_by_day, uncharged_instances
 from costguard.ledger.charged.spans import is_archived_by_day
 from costguard.ledger.roll_up import parts_of_archived, parts_of_charges
 from costguard.model.budget import Scope
