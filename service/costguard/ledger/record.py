@@ -21,11 +21,9 @@ from costguard.events import audit_log
 from costguard.isolation import Isolated
 from costguard.ledger import answers, operations, projects
 from costguard.ledger import lifetimes as ledger
-from costguard.ledger.discovery import refusals
 from costguard.ledger.discovery import rows as discovered
 from costguard.ledger.feed import heard_projects, kept_requests
 from costguard.ledger.feed.kept_requests import UNTOLD, KeptRequest
-from costguard.ledger.feed.requested import requests_of
 from costguard.ledger.feed.unlisted import is_untold, still_heard, was_listed
 from costguard.ledger.labels.label_history import moment_of_change
 from costguard.ledger.launched import launched, launched_by_label, unseen
@@ -108,7 +106,7 @@ def record(
     absent = _absent(cloud, observation, vms.unlisted)
     missing = len(vms.unlisted) - len(absent)
     unlisted = sorted({*absent, *of_vms} - there)
-    requests = requests_of(database, cloud, project, of_ours, unlisted, of_vms)
+    requests = kept_requests.asked_for(database, cloud, project, of_ours, unlisted, of_vms)
     look = _Look(observation, belonging, listed, marks, mark, changed, absent, before, requests, missed)
     parts = list(_parts(sorted({*changed, *absent, *of_vms}), of_vms, at_once))
     for part in parts[:-1]:
@@ -168,7 +166,7 @@ class _Look:
         if before is not None and before.operations_through_at and observation.operations_through_at:
             gap = tell_gap(observation.project, before.operations_through_at, read_at)
             events += [gap] if gap else []
-        refusals.note(connection, looked, before.unread if before is not None else ())
+        discovered.note_refusals(connection, looked, before.unread if before is not None else ())
         projects.record_look(connection, looked, read_at)
         if self.missed:
             heard_projects.note_missed(connection, observation.project, self.missed, read_at)
