@@ -6,7 +6,9 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from costguard.keepers.origin import (
+from costguard.model.instance import region_of
+from costguard.model.keeper import USER_MANAGED, Keeper, KeeperKind
+from costguard.model.managed.origin import (
     BATCH_ITEMS,
     CREATED_BY,
     DATAPROC_ITEMS,
@@ -15,8 +17,6 @@ from costguard.keepers.origin import (
     KUBE_LABELS,
     WORKBENCH_ITEMS,
 )
-from costguard.model.instance import region_of
-from costguard.model.keeper import USER_MANAGED, Keeper, KeeperKind
 
 _GROUP = re.compile(r"projects/[^/]+/(zones|regions)/([a-z0-9-]+)/instanceGroupManagers/([a-z0-9-]+)$")
 _IS_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,127}")  # what may stand in a command and in a message

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from costguard.keepers.origin import SLURM_ITEMS
 from costguard.keepers.services import VmSigns, group_of
 from costguard.model.keeper import CLUSTER_TOOLKIT, DSTACK, RAY, SKYPILOT, SLURM, Keeper, KeeperKind
+from costguard.model.managed.origin import SLURM_ITEMS
 
 
 def tool_of(signs: VmSigns) -> Keeper | None:
