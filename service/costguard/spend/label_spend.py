@@ -11,6 +11,8 @@ from typing import TypeAlias
 from sqlalchemy import Connection
 
 from costguard.ledger.accrual import Accrual, accruing_spans, uncharged_instances
+from costguard.ledger.charged.label_pieces import charged_pieces, parts_of, pieces_of
+from costguard.ledger.charged.vm_charges import accruing_ids, charged
 from costguard.ledger.gaps import gaps_by_value
 from costguard.ledger.labels.label_history import changes_since
 from costguard.ledger.labels.label_values import LabelValues, present_values, values_among
@@ -19,9 +21,7 @@ from costguard.model.budget import Scope
 from costguard.model.moments import day_start
 from costguard.model.money import Amounts, add_figures
 from costguard.spend import spend_rows
-from costguard.spend.label_days import charged_pieces, parts_of, pieces_of
 from costguard.spend.spend import Spend, spend
-from costguard.spend.vm_charges import accruing_ids, charged
 
 _DAY = timedelta(days=1)
 _Days: TypeAlias = Mapping[date, Mapping[str | None, int]]

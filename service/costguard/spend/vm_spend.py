@@ -15,6 +15,7 @@ from costguard.db.remembered import remembers
 from costguard.db.tables import instances
 from costguard.ledger import accrual as accruing
 from costguard.ledger.accrual import Accrual, figures_of, kind_of
+from costguard.ledger.charged.vm_charges import accruing_ids, charged
 from costguard.ledger.gaps import gaps, ids_of
 from costguard.ledger.labels.label_history import with_keeper
 from costguard.model.budget import Scope
@@ -25,7 +26,6 @@ from costguard.model.money import Amounts, add_figures
 from costguard.spend.label_days import label_parts
 from costguard.spend.spend import Spend, days_of_span, spend
 from costguard.spend.spend_rows import Grouping
-from costguard.spend.vm_charges import accruing_ids, charged
 
 _DAY = timedelta(days=1)
 _Key: TypeAlias = tuple[int, Attribution, str, date | None]  # of which VM, whose, which model, on which day

@@ -15,13 +15,13 @@ from costguard.db.remembered import remembers
 from costguard.db.tables import daily_label_values, daily_labels, daily_presets, instances, label_days
 from costguard.db.transaction import Database
 from costguard.ledger.charged import charges
+from costguard.ledger.charged.label_pieces import charged_pieces, parts_of
+from costguard.ledger.charged.vm_charges import VmCharges, charged
 from costguard.ledger.labels.label_values import LabelValues, values_among
 from costguard.ledger.roll_up import coarser
 from costguard.model.budget import Scope
 from costguard.model.moments import day_start
 from costguard.model.money import add_figures
-from costguard.spend.label_days import charged_pieces, parts_of
-from costguard.spend.vm_charges import VmCharges, charged
 
 MOST_DAYS = 20  # in one pass, each in a transaction of its own: some thousand VMs, a few hundredths of a second
 _DAY = timedelta(days=1)
