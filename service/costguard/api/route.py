@@ -10,9 +10,9 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Header, Request, Response
 from fastapi.routing import APIRoute
+from pydantic import BaseModel
 
 from costguard.access.roles import Actor, actor
-from costguard.api.fields import Out
 from costguard.errors import Forbidden, Invalid
 from costguard.model.access import Permission, Principal
 from costguard.web.permissions import needs
@@ -99,7 +99,7 @@ WRITTEN: dict[int | str, dict[str, Any]] = {
 
 
 def takes_body(
-    conflict: str = "", repeat: tuple[str, type[Out]] | None = None, *, finds: bool = True
+    conflict: str = "", repeat: tuple[str, type[BaseModel]] | None = None, *, finds: bool = True
 ) -> dict[str, Any]:
     """Makes the arguments of a route that takes a JSON body: what it depends on, and what it responds.
 
