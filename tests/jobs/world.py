@@ -43,7 +43,7 @@ from costguard.model.event import Event
 from costguard.model.instance import Shape
 from costguard.model.job import CheckpointPlan, Job, JobKind, JobSpec, JobState, Terms
 from costguard.model.launch import OperationAnswer, Quota, Recipe, VmRequest, WayOut
-from costguard.model.observation import Sighting
+from costguard.model.observation import Observation, Sighting
 from costguard.model.ports import VmGroups
 from costguard.sweeps.gather import common_ceilings
 from costguard_vm.model.checkpoint import (
@@ -221,6 +221,7 @@ class World:
     limits: tuple[FleetLimit, ...] = ()
     has_looks: bool = True
     listening: Listening | None = None  # of the guard's machine; None: nothing interrupts it
+    looked: Observation | None = None  # the last look of this process of the guard
 
     def __post_init__(self) -> None:
         self.clock, self.cloud, self.shelf = self.outside.clock, self.outside.cloud, self.outside.shelf
@@ -238,6 +239,7 @@ class World:
     def guard(self, fuse: CrashPoint | None = None) -> JobsTurn:
         """A new process on what is stored: it takes turns and hears agents. With a fuse it may end at any step."""
         database = self.database.of_process(fuse := fuse or CrashPoint())
+        self.looked = None
         self.shelf.fuse = fuse
         self.hearing = AgentEvents(database, self.clock, self.tokens, lambda: None)
         launcher, shelf = FragileLauncher(self.cloud, fuse), self.shelf if self.has_looks else None
@@ -256,10 +258,10 @@ class World:
         return VmMaker("g1", "https://guard.example.com", "", self.tokens.of, metadata, OWNERS)
 
     def step(self, seconds: float = 5, passing: bool = False) -> TurnReport:
-        """Time goes on, and the guard takes a turn; with `passing`, after a look at all VMs."""
+        """Time goes on, and the guard takes a turn; with `passing`, after a look at what is new."""
         self.clock.advance(timedelta(seconds=seconds))
         if passing:
-            self.look()
+            self.look_at_news()
         return self.turn.run()
 
     def settle(self, minutes: float = 5, every: float = 10) -> None:
@@ -269,7 +271,20 @@ class World:
 
     def look(self) -> None:
         """A pass: the ledger as Google has it."""
-        record(self.database, self.cloud, self.cloud.observe(PROJECT, None), BELONGING, None)
+        self._record(self.cloud.observe(PROJECT, None))
+
+    def look_at_news(self) -> None:
+        """Looks where Google shows something else than in the last look, and once a minute, as a guard does.
+
+        A look that shows nothing new is a third of the time of a turn.
+        """
+        seen, last = self.cloud.observe(PROJECT, None), self.looked
+        if last is None or _shown(seen) != _shown(last) or seen.read_at - last.read_at >= timedelta(minutes=1):
+            self._record(seen)
+
+    def _record(self, seen: Observation) -> None:
+        record(self.database, self.cloud, seen, BELONGING, None)
+        self.looked = seen
 
     # People.
 
@@ -368,6 +383,10 @@ class World:
             if self.is_up(name) and any(one.name == name and one.gce_id for one in self.attempts(job_id)):
                 return
         raise AssertionError(f"{name} did not come up: {self.job(job_id).reason}")
+
+
+def _shown(seen: Observation) -> tuple[Any, ...]:
+    return seen.instances, seen.operations
 
 
 @contextmanager
