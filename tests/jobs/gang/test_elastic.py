@@ -267,19 +267,17 @@ def test_one_of_those_that_stay_publishes_what_the_lost_first_node_left(jobs: Wo
     assert {node for node, publishes in publishes_by_node.items() if publishes} == {1}
 
 
-def test_a_vm_that_still_runs_the_round_before_is_waited_for(jobs_of_either: World) -> None:
+def test_a_vm_that_still_runs_the_round_before_is_waited_for(jobs: World) -> None:
     """The others, though they are enough, begin after its command has saved and stopped."""
-    agents = begun(jobs_of_either)
+    agents = begun(jobs)
     lost, saving, *_ = agents.running().values()
     agents.silent.add(saving.name)
-    jobs_of_either.cloud.preempt(jobs_of_either.vm(lost.name))
+    jobs.cloud.preempt(jobs.vm(lost.name))
     for _ in range(50):
         agents.step()
-        jobs_of_either.say(
-            saving.name, ("heartbeat", {"run": 1, "round": 1, "address": saving.address, "is_running": True})
-        )
-    assert jobs_of_either.job().gang_round == 2
-    assert len(jobs_of_either.events("GangRoundBegan")) == 1
+        jobs.say(saving.name, ("heartbeat", {"run": 1, "round": 1, "address": saving.address, "is_running": True}))
+    assert jobs.job().gang_round == 2
+    assert len(jobs.events("GangRoundBegan")) == 1
     agents.silent.clear()
     together = agents.until_all_of_round()
     assert {one.round for one in together} == {2}
