@@ -75,7 +75,7 @@ def _fork_when_asked(listening: socket.socket, life: BinaryIO) -> socket.socket 
     """Returns None once `life` ends, and in each worker the connection on which its streams come."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for pytest
     workers = set()
-    while listening in select.select([listening, life], [], [])[0]:
+    while listening.fileno() in select.select([listening.fileno(), life.fileno()], [], [])[0]:
         connection = listening.accept()[0]
         pid = os.fork()
         if pid == 0:

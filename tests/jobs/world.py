@@ -13,9 +13,8 @@ from sqlalchemy import Connection
 from tests.builders import PROJECT, at
 from tests.fakes import HandClock
 from tests.jobs.cloud import CloudOfVms
-from tests.jobs.cloud_groups import stepping
-from tests.jobs.cloud_policies import SteppingPolicies
 from tests.jobs.cloud_vms import Vm
+from tests.jobs.fragile_launcher import FragileLauncher
 from tests.jobs.list_prices import price_list
 
 from costguard.daemon import restoring
@@ -42,9 +41,8 @@ from costguard.model.budget import FleetLimit
 from costguard.model.event import Event
 from costguard.model.instance import Shape
 from costguard.model.job import CheckpointPlan, Job, JobKind, JobSpec, JobState, Terms
-from costguard.model.launch import OperationAnswer, Quota, Recipe, VmRequest, WayOut
-from costguard.model.observation import Observation, Sighting
-from costguard.model.ports import VmGroups
+from costguard.model.launch import Recipe
+from costguard.model.observation import Observation
 from costguard.sweeps.gather import common_ceilings
 from costguard_vm.model.checkpoint import (
     Checkpoint,
@@ -110,55 +108,6 @@ class FragileDatabase(Database):
         with super().write(fence) as connection:
             yield connection
             self.fuse.step()
-        self.fuse.step()
-
-
-@dataclass
-class FragileLauncher(SteppingPolicies):
-    """May end the process before each call and right after Google has done what was asked."""
-
-    cloud: CloudOfVms
-    fuse: CrashPoint
-
-    @property
-    def groups(self) -> VmGroups:
-        return stepping(self.cloud.groups, self.fuse.step)
-
-    def look(self, project: str, zone: str, name: str) -> Sighting | None:
-        with self._stepping():
-            return self.cloud.look(project, zone, name)
-
-    def insert(self, project: str, zone: str, vm: VmRequest, request_id: str) -> str:
-        with self._stepping():
-            return self.cloud.insert(project, zone, vm, request_id)
-
-    def start(self, project: str, zone: str, instance: str, request_id: str) -> str:
-        with self._stepping():
-            return self.cloud.start(project, zone, instance, request_id)
-
-    def stop(self, project: str, zone: str, instance: str, request_id: str) -> str:
-        with self._stepping():
-            return self.cloud.stop(project, zone, instance, request_id)
-
-    def delete(self, project: str, zone: str, instance: str, request_id: str) -> str:
-        with self._stepping():
-            return self.cloud.delete(project, zone, instance, request_id)
-
-    def operation(self, project: str, zone: str, operation: str) -> OperationAnswer | None:
-        with self._stepping():
-            return self.cloud.operation(project, zone, operation)
-
-    def quotas(self, project: str, region: str) -> Mapping[str, Quota]:
-        with self._stepping():
-            return self.cloud.quotas(project, region)
-
-    def way_out(self, project: str, region: str, network: str, subnetwork: str) -> WayOut:
-        return self.cloud.way_out(project, region, network, subnetwork)  # an end here is as one around the quotas
-
-    @contextmanager
-    def _stepping(self) -> Iterator[None]:
-        self.fuse.step()
-        yield
         self.fuse.step()
 
 
@@ -242,7 +191,7 @@ class World:
         self.looked = None
         self.shelf.fuse = fuse
         self.hearing = AgentEvents(database, self.clock, self.tokens, lambda: None)
-        launcher, shelf = FragileLauncher(self.cloud, fuse), self.shelf if self.has_looks else None
+        launcher, shelf = FragileLauncher(self.cloud, fuse.step), self.shelf if self.has_looks else None
         self.turn = JobsTurn(
             database,
             self.clock,
