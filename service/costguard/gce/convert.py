@@ -27,8 +27,8 @@ from costguard.gce.fields import (
     word,
 )
 from costguard.gce.machine_types import MachineShape, accelerators_of
-from costguard.keepers.origin import origin_of
 from costguard.model.instance import AttachedDisk, InstanceKey, ProvisioningModel, SeenInstance, Shape, Status
+from costguard.model.managed.origin import origin_of
 
 _STATUS: dict[str, Status] = {
     **{status.name: status for status in Status},

@@ -32,7 +32,6 @@ from costguard.gce.fields import (
 )
 from costguard.gce.pages import list_of, pages_of
 from costguard.gce.session import Deadline, Http
-from costguard.keepers.origin import TPU_NODE
 from costguard.model.instance import (
     CAPACITY_OPTIMIZED,
     TPU_NODE_ID,
@@ -42,6 +41,7 @@ from costguard.model.instance import (
     Shape,
     Status,
 )
+from costguard.model.managed.origin import TPU_NODE
 from costguard.model.observation import TPU_NODES, OperationStatus, Presence, SeenOperation, Unread
 
 log = logging.getLogger(__name__)
