@@ -172,6 +172,18 @@ def test_request_may_have_gpus_and_local_ssds() -> None:
     assert read_back.graceful_stop
 
 
+def test_accelerators_of_two_types_are_a_type_without_a_price() -> None:
+    """A listing reads them alike."""
+    gpus = [
+        {"acceleratorType": f"zones/z/acceleratorTypes/{name}", "acceleratorCount": count}
+        for name, count in (("nvidia-tesla-t4", 1), ("nvidia-l4", 2), ("nvidia-tesla-t4", 1))
+    ]
+    request = {"machineType": "zones/z/machineTypes/n1-standard-8", "guestAccelerators": gpus}
+    read_back = read(changed("042", request=request)).request
+    assert read_back is not None
+    assert (read_back.gpu_type, read_back.gpu_count) == ("nvidia-tesla-t4+nvidia-l4", 4)
+
+
 def test_size_that_no_disk_has_is_unknown() -> None:
     """It would be more money than there is."""
     disk = {"boot": True, "initializeParams": {"diskSizeGb": str(2**61), "diskType": "x/pd-balanced"}}

@@ -56,15 +56,16 @@ def read_request(raw: Any, operation: str | None) -> FeedRequest | None:
     if not isinstance(raw, dict) or not any(not name.startswith(("@", "at_sign")) for name in map(str, raw)):
         return None
     template = text(key(raw, "sourceInstanceTemplate")) or ""
-    gpu = next(items(key(raw, "guestAccelerators")), {})
+    gpus = list(items(key(raw, "guestAccelerators")))
+    gpu_types = dict.fromkeys(filter(None, (last_part(key(one, "acceleratorType")) for one in gpus)))
     disks = list(items(key(raw, "disks")))
     return FeedRequest(
         machine_type=last_part(key(raw, "machineType")),
         provisioning=_model(raw, bool(template), operation),
         labels=_labels(key(raw, "labels")),
         disks=tuple(_disk(one, place, text(key(raw, "name")) or "") for place, one in enumerate(disks) if _is_new(one)),
-        gpu_type=last_part(key(gpu, "acceleratorType")),
-        gpu_count=amount(key(gpu, "acceleratorCount")) or 0,
+        gpu_type="+".join(gpu_types) or None,  # of two types no price is known, as in a listing
+        gpu_count=sum(amount(key(one, "acceleratorCount")) or 0 for one in gpus),
         local_ssd_gib=sum(_scratch_gib(one) for one in disks if key(one, "type") == "SCRATCH"),
         external_addresses=sum(
             1 for interface in items(key(raw, "networkInterfaces")) for _ in items(key(interface, "accessConfigs"))
