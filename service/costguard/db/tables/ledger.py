@@ -89,7 +89,7 @@ instances = Table(
     Column("termination_at", Timestamp),
     *shape_columns(),
     Column("labels", Json, nullable=False),
-    # Metadata that says who keeps it: see keepers/origin.py.
+    # Metadata that says who keeps it: see managed/origin.py.
     Column("origin", Json, nullable=False, server_default=text("'{}'")),
     # Who keeps it, with its evidence, as model/keeper.py stores it; {}: not read yet.
     Column("keeper", Json, nullable=False, server_default=text("'{}'")),
