@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, Protocol, TypeAlias, TypeVar
 from weakref import WeakKeyDictionary
 
 from sqlalchemy import ColumnElement, Connection, Engine, Row, Select, Table, or_, select, text
@@ -27,7 +27,7 @@ from costguard.ledger.pricing import (
 )
 from costguard.model.instance import InstanceKey, ProvisioningModel, Shape, region_of
 from costguard.model.lifetime import Attribution, Lifetime, StorageSpan
-from costguard.model.money import Money
+from costguard.model.money import Money, Priced
 from costguard.model.price import OF_A_RUN, Price
 
 _Id = TypeVar("_Id", int, str)
@@ -180,6 +180,22 @@ class Cost:
     unpriced: str = ""
 
 
+class RatedVm(Protocol):
+    """A VM whose hourly cost is asked for; `started_at` is None where it does not run."""
+
+    @property
+    def shape(self) -> Shape: ...
+
+    @property
+    def zone(self) -> str: ...
+
+    @property
+    def provisioning_model(self) -> ProvisioningModel: ...
+
+    @property
+    def started_at(self) -> datetime | None: ...
+
+
 class Accrual:
     """Bills and rates at one moment. Equal VMs are billed once, so that ten thousand cost what a few do."""
 
@@ -219,6 +235,22 @@ class Accrual:
         if key not in self._rates:
             self._rates[key] = rate_per_hour(*key, self.book, self.now)
         return self._rates[key]
+
+    def rates_of(
+        self, vms: Mapping[int, RatedVm], storage: Iterable[tuple[int, str | None, int, str]]
+    ) -> dict[int, Priced]:
+        """Returns the hourly cost of each of these VMs now: its machine if it runs, and its open storage.
+
+        `storage` are rows of a VM, resource, MiB and zone; those of other VMs are left out.
+        """
+        rates = {
+            vm_id: Priced() if vm.started_at is None else Priced.of(self.rate(vm.shape, vm.zone, vm.provisioning_model))
+            for vm_id, vm in vms.items()
+        }
+        for vm_id, resource, size_mib, zone in storage:
+            if vm_id in rates:
+                rates[vm_id] += Priced.of(self.storage_rate(resource, size_mib, zone))
+        return rates
 
     @property
     def price_note(self) -> str | None:

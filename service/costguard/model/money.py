@@ -69,6 +69,11 @@ class Priced:
     amount: Money = ZERO
     whole: bool = True
 
+    @classmethod
+    def of(cls, amount: Money | None) -> Priced:
+        """Makes it of an amount that is whole; None stands for one without a price."""
+        return cls(whole=False) if amount is None else cls(amount)
+
     def __add__(self, other: Priced) -> Priced:
         return Priced(self.amount + other.amount, self.whole and other.whole)
 

@@ -55,15 +55,9 @@ class SharedText:
     def __init__(self, text: bytes) -> None:
         self._placeholders = _PLACEHOLDERS.findall(text)
         self._parts = _PLACEHOLDERS.split(text)
-        self.size = len(text)
-
-    @property
-    def has_placeholders(self) -> bool:
-        return bool(self._placeholders)
+        self.has_placeholders, self.size = bool(self._placeholders), len(text)
 
     def filled(self, values: Mapping[bytes, bytes]) -> bytes:
-        if not self._placeholders:
-            return self._parts[0]
         between = [values[placeholder] for placeholder in self._placeholders] + [b""]
         return b"".join(part + value for part, value in zip(self._parts, between, strict=True))
 
