@@ -34,8 +34,6 @@ def filling(principal: Principal, csrf: str) -> Mapping[bytes, bytes]:
 class StandIn(Principal):
     """A principal with nothing personal: placeholders stand for its address and its initial."""
 
-    __slots__ = ()
-
     @property
     def initial(self) -> str:
         return INITIAL if self.address else super().initial
