@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
-from typing import Any, Protocol, TypeAlias, TypeVar
+from typing import Any, Protocol, TypeAlias
 from weakref import WeakKeyDictionary
 
 from sqlalchemy import ColumnElement, Connection, Engine, Row, Select, Table, or_, select, text
@@ -31,9 +31,6 @@ from costguard.model.lifetime import Attribution, Lifetime, StorageSpan
 from costguard.model.money import Money, Priced
 from costguard.model.price import OF_A_RUN, Price
 
-_Id = TypeVar("_Id", int, str)
-
-_FEW = 5000
 SHAPE = ("machine_type", "vcpus", "memory_mib", "gpu_type", "gpu_count", "local_ssd_gib", "provisioning_model")
 _SCOPE = ("project", "preset", "owner", "job")
 
@@ -121,15 +118,6 @@ def within_scope(table: Table, scope: Scope) -> list[ColumnElement[bool]]:
     """The conditions on those columns that the table has."""
     wanted = ((name, getattr(scope, name)) for name in _SCOPE if name in table.c)
     return [table.c[name] == value for name, value in wanted if value is not None]
-
-
-def among(connection: Connection, column: ColumnElement[_Id], wanted: Collection[_Id]) -> Collection[_Id]:
-    """Returns those of many values that the column holds at all, by one look at its index; few are given back as they
-    are.
-    """
-    if len(wanted) <= _FEW:
-        return wanted
-    return set(wanted).intersection(connection.scalars(select(column).distinct()))
 
 
 def stand(spans: Table) -> tuple[ColumnElement[bool], ...]:
