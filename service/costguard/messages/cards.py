@@ -98,8 +98,7 @@ def card(
     connection: Connection, accrual: Accrual, rules: Rules, subject: Subject, since: datetime, url: str
 ) -> VmCard | None:
     """The VM as it is now; None where the ledger does not know it."""
-    limits = rules.limits
-    views = fleet.views(connection, accrual, limits, [subject.instance_id])
+    views = fleet.views(connection, accrual, rules.presets, [subject.instance_id])
     if not views:
         return None
     view = views[0]
@@ -128,7 +127,7 @@ def card(
         rate=rate,
         by_monday=cost + ahead,
         monday_at=monday_at,
-        limit=limits.get(vm.preset),
+        limit=view.limit,
         idle=view.idle,
         url=f"{url.rstrip('/')}/vm/{vm.key.project}/{vm.key.gce_id}" if url else "",
         on_stop=note.on_stop or own_stop,
@@ -145,7 +144,7 @@ def of_pool(
 
     The pool counts as idle since the last of its VMs became idle, and is not known to be while one of them is not.
     """
-    views = [view for view in fleet.views(connection, accrual, rules.limits, members) if view.started_at is not None]
+    views = [view for view in fleet.views(connection, accrual, rules.presets, members) if view.started_at is not None]
     if len(views) < 2:
         return speaker
     cost, rate = Priced(), Priced()
