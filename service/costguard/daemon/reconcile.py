@@ -21,6 +21,7 @@ from costguard.errors import LeaseLost
 from costguard.isolation import Isolated
 from costguard.jobs.reports.listening import Listening
 from costguard.ledger import projects
+from costguard.ledger.charged import label_roll_up
 from costguard.ledger.charged.charging import Charged, charge_due
 from costguard.ledger.discovery import rows as discovered
 from costguard.ledger.discovery.rules import due_projects
@@ -35,7 +36,6 @@ from costguard.reminders.decide import SOON, addresses_needed
 from costguard.reminders.due_rows import may_be_due
 from costguard.reminders.execute import PlanExecutor
 from costguard.reminders.watched import FleetPlan, WatchedVm
-from costguard.spend import label_roll_up
 
 _CHECK_TOTALS_EVERY = timedelta(hours=1)
 _USUAL_PACE = LookPace()

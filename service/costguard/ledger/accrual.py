@@ -25,14 +25,15 @@ from costguard.ledger.pricing import (
     rate_per_hour,
     storage_rate_per_hour,
 )
-from costguard.model.budget import Scope
 from costguard.model.instance import InstanceKey, ProvisioningModel, Shape, region_of
 from costguard.model.lifetime import Attribution, Lifetime, StorageSpan
 from costguard.model.money import Money, Priced
 from costguard.model.price import OF_A_RUN, Price
 
+CostKind: TypeAlias = tuple[str, Attribution, str]
+"""The project, whose money it is, and the provisioning model."""
+
 SHAPE = ("machine_type", "vcpus", "memory_mib", "gpu_type", "gpu_count", "local_ssd_gib", "provisioning_model")
-_SCOPE = ("project", "preset", "owner", "job")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +51,12 @@ class AccruingSpan:
     def since(self) -> datetime:
         """Returns the moment from which on it is not charged."""
         return self.charged_to or self.span.started_at
+
+
+def kind_of(span: AccruingSpan) -> CostKind:
+    """Storage counts as standard."""
+    model = span.span.provisioning_model if isinstance(span.span, Lifetime) else ProvisioningModel.STANDARD
+    return span.span.key.project, span.attribution, model.value
 
 
 def accruing_spans(connection: Connection, instance_ids: Collection[int]) -> list[AccruingSpan]:
@@ -112,12 +119,6 @@ def uncharged_spans(connection: Connection) -> list[AccruingSpan]:
     """
     spans = _read(connection, sorted(uncharged_instances(connection)))
     return [span for span in spans if span.span.ended_at is not None]
-
-
-def within_scope(table: Table, scope: Scope) -> list[ColumnElement[bool]]:
-    """The conditions on those columns that the table has."""
-    wanted = ((name, getattr(scope, name)) for name in _SCOPE if name in table.c)
-    return [table.c[name] == value for name, value in wanted if value is not None]
 
 
 def stand(spans: Table) -> tuple[ColumnElement[bool], ...]:
