@@ -288,7 +288,7 @@ def instances(deps: Given, query: Annotated[InstanceQuery, Parameter()]) -> Flee
         page = fleet.fleet_page(
             connection,
             accrual,
-            deps.rules.limits,
+            deps.rules.presets,
             filters,
             sort=query.sort,
             with_gone=query.gone,
@@ -325,7 +325,7 @@ def instance(deps: Given, project: Project, gce_id: GceId) -> InstanceResponse:
                 "GET /api/v1/instances?gone=true lists all instances.",
             )
         accrual, by_id = accrual_at(connection, deps.clock.now()), prices.by_id(connection)
-        (view,) = fleet.views(connection, accrual, deps.rules.limits, [instance_id])
+        (view,) = fleet.views(connection, accrual, deps.rules.presets, [instance_id])
         lifetimes = history.lifetimes_of(connection, accrual, instance_id)
         storage = history.storage_of(connection, accrual, instance_id)
         why_not = gather.why_not_stopped(connection, deps.rules, instance_id, view.idle, accrual.now)
