@@ -16,8 +16,8 @@ import orjson
 from costguard.gce.disks import DiskDetails, disk_key
 from costguard.gce.fields import Garbled, last_part, moment, moment_or_none, short, word
 from costguard.gce.machine_types import MachineShape, accelerator
-from costguard.keepers.origin import origin_of
 from costguard.model.instance import AttachedDisk, InstanceKey, ProvisioningModel, SeenInstance, Shape, Status
+from costguard.model.managed.origin import origin_of
 
 _STATUS: dict[str, Status] = {
     **{status.name: status for status in Status},

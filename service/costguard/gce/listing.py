@@ -18,9 +18,9 @@ from costguard.gce.fields import Garbled
 from costguard.gce.machine_types import MachineShape
 from costguard.gce.pages import AggregatedList, Page, digest_of, zone_of
 from costguard.gce.session import Deadline, Http
-from costguard.keepers.origin import is_of_origin
 from costguard.model.attempt import labelled_attempt
 from costguard.model.instance import SeenInstance
+from costguard.model.managed.origin import is_of_origin
 from costguard.model.observation import UnchangedVm, Unread
 
 _METADATA = "metadata(fingerprint,items(key,value))"

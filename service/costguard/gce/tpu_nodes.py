@@ -21,7 +21,6 @@ from costguard.gce.errors import TPU, ServiceOff, first_of, missing_resource
 from costguard.gce.fields import UNREADABLE, Garbled, last_part, moment, moment_or_none, short, word
 from costguard.gce.pages import pages_of
 from costguard.gce.session import Deadline, Http
-from costguard.keepers.origin import TPU_NODE
 from costguard.model.instance import (
     CAPACITY_OPTIMIZED,
     TPU_NODE_ID,
@@ -31,6 +30,7 @@ from costguard.model.instance import (
     Shape,
     Status,
 )
+from costguard.model.managed.origin import TPU_NODE
 from costguard.model.observation import TPU_NODES, OperationStatus, Presence, SeenOperation, Unread
 
 log = logging.getLogger(__name__)

@@ -9,7 +9,9 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from costguard.keepers.origin import (
+from costguard.model.instance import region_of
+from costguard.model.keeper import CLUSTER_TOOLKIT, DSTACK, RAY, SKYPILOT, SLURM, USER_MANAGED, Keeper, KeeperKind
+from costguard.model.managed.origin import (
     BATCH_ITEMS,
     CREATED_BY,
     DATAPROC_ITEMS,
@@ -19,8 +21,6 @@ from costguard.keepers.origin import (
     SLURM_ITEMS,
     WORKBENCH_ITEMS,
 )
-from costguard.model.instance import region_of
-from costguard.model.keeper import CLUSTER_TOOLKIT, DSTACK, RAY, SKYPILOT, SLURM, USER_MANAGED, Keeper, KeeperKind
 
 _GROUP = re.compile(r"projects/[^/]+/(zones|regions)/([a-z0-9-]+)/instanceGroupManagers/([a-z0-9-]+)$")
 _IS_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,127}")  # what may stand in a command and in a message

@@ -15,7 +15,6 @@ from typing import Any
 from costguard.gce.convert import fingerprinted
 from costguard.gce.fields import Garbled, last_part, moment, moment_or_none, short, word
 from costguard.gce.vertex.machines import count_of, disks_of_runtime, idle_shutdown_of, model_of_strategy, shape_of
-from costguard.keepers.origin import VERTEX, VERTEX_IDLE, VERTEX_USER
 from costguard.model.instance import (
     AttachedDisk,
     InstanceKey,
@@ -27,6 +26,7 @@ from costguard.model.instance import (
     vertex_id,
 )
 from costguard.model.managed.machines import Seller
+from costguard.model.managed.origin import VERTEX, VERTEX_IDLE, VERTEX_USER
 from costguard.model.observation import OperationStatus, SeenOperation
 
 # A job waits, and bills nothing, until its machines are up: "when the CustomJob for the first time entered the
