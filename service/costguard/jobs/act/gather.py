@@ -16,12 +16,13 @@ from costguard.jobs.decide.view import AttemptView, CommonCeiling, JobView, VmSt
 from costguard.jobs.rows import attempts, job_rows
 from costguard.jobs.rows.gang import gang_rows, placement_rows
 from costguard.jobs.rows.recovery import interruptions
+from costguard.ledger import job_costs
 from costguard.ledger.accrual import Accrual
 from costguard.model.attempt import Attempt, AttemptState
 from costguard.model.instance import InstanceKey
 from costguard.model.job import Job
 from costguard.model.money import ZERO
-from costguard.spend import downloads, job_costs, vm_time
+from costguard.spend import downloads, vm_time
 
 Ceilings = Callable[[Connection, Accrual, Sequence[Job], datetime], Mapping[str, CommonCeiling]]
 Holds = Callable[[Connection, Sequence[Job], datetime], Mapping[str, BudgetHold]]
