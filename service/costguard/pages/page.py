@@ -42,7 +42,7 @@ from costguard.sweeps import sweep_rows
 from costguard.sweeps.submit import SweepService
 from costguard.web.memo import memo_of
 from costguard.web.permissions import needs
-from costguard.web.placeholders import CSRF, INITIAL, SharedText, stand_in
+from costguard.web.placeholders import CSRF, SharedText, initial, stand_in
 from costguard.web.problems import ProblemError, http_problem, status_of
 
 HEADERS = {
@@ -126,10 +126,9 @@ class Renderer:
         if memo.memories is None or not isinstance(me, Principal):
             return self.page(request, template, as_of, **values)
         seen_by, csrf = stand_in(me), CSRF if request.state.csrf else ""
-        initial = INITIAL if me.address else me.initial
 
         def rendered() -> SharedText:
-            shared_text = SharedText(self._text(template, as_of, seen_by, initial, csrf, values).encode())
+            shared_text = SharedText(self._text(template, as_of, seen_by, csrf, values).encode())
             shared_text.pack()
             return shared_text
 
@@ -143,14 +142,11 @@ class Renderer:
     ) -> HTMLResponse:
         """Every template gets the viewer (`me`; None where sign-in is off) and the token that its forms carry."""
         me = getattr(request.state, "principal", None)
-        initial, csrf = me.initial if me else "", getattr(request.state, "csrf", "")
-        content = self._text(template, as_of, me, initial, csrf, values)
+        content = self._text(template, as_of, me, getattr(request.state, "csrf", ""), values)
         return HTMLResponse(content, status, {**HEADERS, "Cache-Control": "no-store"})
 
-    def _text(
-        self, template: str, as_of: datetime, me: Principal | None, initial: str, csrf: str, values: Mapping[str, Any]
-    ) -> str:
-        viewer = {"me": me, "initial": initial, "csrf": csrf}
+    def _text(self, template: str, as_of: datetime, me: Principal | None, csrf: str, values: Mapping[str, Any]) -> str:
+        viewer = {"me": me, "initial": initial(me.address) if me else "", "csrf": csrf}
         return self._environment.get_template(template).render(as_of=as_of, **viewer, **values)
 
 
