@@ -26,7 +26,7 @@ from costguard.db.backup import verify
 from costguard.db.tables import archives, charge_days, charges, daily_spend, jobs, lifetimes, storage_spans
 from costguard.db.transaction import Database
 from costguard.errors import Invalid, Missing
-from costguard.ledger import prices
+from costguard.ledger import job_costs, prices
 from costguard.ledger.accrual import accrual_at
 from costguard.ledger.archived.archiving import archive_charges
 from costguard.ledger.charged.charges import recharge_since
@@ -35,7 +35,7 @@ from costguard.ledger.charged.spans import LifetimeFilters, lifetimes_page
 from costguard.ledger.charged.spans import charges_of as sums_of
 from costguard.model.budget import Scope
 from costguard.model.price import SpotUse
-from costguard.spend import job_costs, spot_rows
+from costguard.spend import spot_rows
 from costguard.spend.spend_rows import Grouping
 from costguard.spend.vm_spend import spend_by_vm
 

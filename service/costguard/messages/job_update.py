@@ -15,6 +15,7 @@ from costguard.jobs.decide.checkpoints.disk import DiskReading, disk_of
 from costguard.jobs.listing.jobs import heard_last
 from costguard.jobs.rows import attempts, job_rows, kept_disks
 from costguard.jobs.rows.recovery import interruptions
+from costguard.ledger import job_costs
 from costguard.ledger.accrual import Accrual, accrual_at
 from costguard.ledger.narrate import sentence
 from costguard.messages import hint
@@ -30,7 +31,6 @@ from costguard.model.job import Job, JobKind, JobState, OnHang
 from costguard.model.money import ZERO, Priced, priced_text
 from costguard.reminders import message_rows
 from costguard.reminders.message_rows import NewMessage
-from costguard.spend import job_costs
 
 _LAST_LINES = 15  # of a failed command's output
 

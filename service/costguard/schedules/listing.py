@@ -10,13 +10,13 @@ from sqlalchemy import Connection
 
 from costguard.db.named import RowFilters
 from costguard.jobs.rows import job_rows
+from costguard.ledger import job_costs
 from costguard.ledger.accrual import Accrual
 from costguard.model.job import Job
 from costguard.model.money import Priced
 from costguard.schedules import schedule_rows
 from costguard.schedules.recurrence import in_words
 from costguard.schedules.schedule import RunOutcome, Schedule, ScheduleRun
-from costguard.spend import job_costs
 
 SHOWN_RUNS = 50  # of one schedule
 _NOTHING = Priced()

@@ -17,6 +17,7 @@ from costguard.db.remembered import remembers
 from costguard.db.scoped import within_scope
 from costguard.ledger.accrual import Accrual
 from costguard.ledger.gaps import gap_groups
+from costguard.ledger.job_costs import costs
 from costguard.model.attempt import MemberRun, Outcome, run_in_round, span_of_round
 from costguard.model.budget import Scope
 from costguard.model.job import JobKind, JobState
@@ -33,7 +34,6 @@ from costguard.spend.goodput import (
     parts_of,
     within,
 )
-from costguard.spend.job_costs import costs
 from costguard.spend.spend import live
 from costguard.spend.spend_rows import days_of_jobs
 

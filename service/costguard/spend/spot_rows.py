@@ -24,6 +24,7 @@ from costguard.db.tables import (
 )
 from costguard.ledger.accrual import uncharged_ids
 from costguard.ledger.charged.spans import is_archived
+from costguard.ledger.job_costs import spans_of
 from costguard.ledger.rows import lifetime_of, shape_of
 from costguard.model.attempt import Outcome
 from costguard.model.budget import Scope
@@ -32,7 +33,6 @@ from costguard.model.lifetime import Lifetime
 from costguard.model.moments import day_start
 from costguard.model.money import Money
 from costguard.model.price import SpotUse
-from costguard.spend.job_costs import spans_of
 
 _KIND = ("machine_type", "vcpus", "memory_mib", "gpu_type", "gpu_count", "local_ssd_gib", "zone")
 _NO_KEY = InstanceKey("", "")

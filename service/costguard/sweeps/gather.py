@@ -12,11 +12,12 @@ from costguard.db.bulk import chunks
 from costguard.db.tables import LIVE_ATTEMPT
 from costguard.jobs.decide.limits.ceiling import LEAST_RUN
 from costguard.jobs.decide.view import CommonCeiling
+from costguard.ledger import job_costs
 from costguard.ledger.accrual import Accrual
 from costguard.model.attempt import AttemptState
 from costguard.model.job import Job
 from costguard.model.money import ZERO, Money, Priced
-from costguard.spend import downloads, job_costs
+from costguard.spend import downloads
 from costguard.sweeps import gather, sweep_rows
 from costguard.sweeps.ceiling import CeilingUse, Reservation, shares
 from costguard.sweeps.decide import MemberView, SweepView, launchable

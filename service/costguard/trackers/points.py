@@ -23,8 +23,8 @@ from costguard.jobs.rows.gang import gang_rows
 from costguard.jobs.rows.recovery import interruptions
 from costguard.jobs.rows.recovery.interruptions import sum_lost
 from costguard.ledger.accrual import accrual_at, select_lifetimes, select_storage
+from costguard.ledger.job_costs import costs, unfinished, with_unseen_vms
 from costguard.model.delivery.tracker import TrackedRun, Tracker, TrackerPoint
-from costguard.spend.job_costs import costs, unfinished, with_unseen_vms
 from costguard.trackers import rows
 
 _STILL_BILLS_EVERY = timedelta(hours=1)  # of a job that is over, such as the disk that is kept

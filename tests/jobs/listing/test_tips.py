@@ -19,11 +19,11 @@ from costguard.db.transaction import Database
 from costguard.events import audit_log
 from costguard.jobs.listing.tips import tips_of_quarter
 from costguard.jobs.rows import job_events
+from costguard.ledger import job_costs
 from costguard.ledger.accrual import accrual_at
 from costguard.model.attempt import AttemptState
 from costguard.model.job import JobState
 from costguard.model.money import Money, Priced
-from costguard.spend import job_costs
 from costguard.spend.tips.quarter import Quarter
 from costguard.spend.tips.rules import TipAccount, TipKind, TipOutcome
 

@@ -11,23 +11,21 @@ from sqlalchemy.exc import DBAPIError
 
 from costguard.isolation import Isolated
 from costguard.jobs.act import job_vms, unknown_vms
-from costguard.jobs.act.job_vms import SeenVm
 from costguard.jobs.decide.limits.holds import BudgetHold
 from costguard.jobs.decide.view import AttemptView, CommonCeiling, JobView, VmState
 from costguard.jobs.rows import attempts, job_rows
 from costguard.jobs.rows.gang import gang_rows, placement_rows
 from costguard.jobs.rows.recovery import interruptions
+from costguard.ledger import job_costs
 from costguard.ledger.accrual import Accrual
 from costguard.model.attempt import Attempt, AttemptState
 from costguard.model.instance import InstanceKey
 from costguard.model.job import Job
 from costguard.model.money import ZERO
-from costguard.spend import downloads, job_costs, vm_time
+from costguard.spend import downloads, vm_time
 
 Ceilings = Callable[[Connection, Accrual, Sequence[Job], datetime], Mapping[str, CommonCeiling]]
 Holds = Callable[[Connection, Sequence[Job], datetime], Mapping[str, BudgetHold]]
-
-_EVERYTHING = "*"
 
 log = structlog.get_logger(__name__)
 
@@ -122,23 +120,5 @@ def _standings(
 ) -> dict[int, VmState]:
     """The VMs of live attempts, by attempt; those that the ledger has not seen are left out."""
     keys = {one.id: InstanceKey(one.project, one.gce_id) for one in tried if _has_vm(one)}
-    if not keys:
-        return {}
-    seen = job_vms.of_keys(connection, set(keys.values()))
-    return {
-        attempt_id: _standing(seen[key], unread.get(key.project, frozenset()))
-        for attempt_id, key in keys.items()
-        if key in seen
-    }
-
-
-def _standing(vm: SeenVm, blind: frozenset[str]) -> VmState:
-    return VmState(
-        status=vm.status,
-        is_known=vm.zone not in blind and _EVERYTHING not in blind,
-        gone_at=vm.gone_at,
-        ended_at=vm.ended_at,
-        end_reason=vm.end_reason,
-        ended_by=vm.ended_by,
-        started_at=vm.started_at,
-    )
+    states = job_vms.of_keys(connection, set(keys.values()), unread)
+    return {attempt_id: states[key] for attempt_id, key in keys.items() if key in states}

@@ -20,6 +20,7 @@ from costguard.jobs.act.attempts.delete import gave_up, stands_for
 from costguard.jobs.act.attempts.vm_request import DISK_LABEL, GUARD_LABEL
 from costguard.jobs.decide.actions import DeleteOrphan
 from costguard.jobs.decide.checkpoints.disk import saves_on_disk
+from costguard.jobs.decide.view import VmState
 from costguard.jobs.rows import attempts, job_rows
 from costguard.jobs.rows.attempts import JobVm
 from costguard.keepers.reading import keeper_of, keeper_of_own
@@ -116,21 +117,6 @@ def _keeps(vm: PresentVm, job: Job | None) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class SeenVm:
-    """A VM and its last lifetime, if it had any."""
-
-    key: InstanceKey
-    name: str
-    zone: str
-    status: Status
-    gone_at: datetime | None
-    started_at: datetime | None
-    ended_at: datetime | None
-    end_reason: EndReason | None
-    ended_by: str
-
-
-@dataclass(frozen=True, slots=True)
 class PresentVm:
     """A VM that is not known to be gone."""
 
@@ -150,29 +136,29 @@ class PresentVm:
         return self.status in _NOT_RUNNING
 
 
-def of_keys(connection: Connection, keys: Collection[InstanceKey]) -> dict[InstanceKey, SeenVm]:
-    """Returns those of these VMs that the ledger has seen."""
+def of_keys(
+    connection: Connection, keys: Collection[InstanceKey], unread: Mapping[str, frozenset[str]]
+) -> dict[InstanceKey, VmState]:
+    """Returns those of these VMs that the ledger has seen. `unread` are the zones of each project that its last look
+    could not read; "*" stands for all.
+    """
     by_project: dict[str, set[str]] = defaultdict(set)
     for key in keys:
         by_project[key.project].add(key.gce_id)
-    seen_vms: dict[InstanceKey, SeenVm] = {}
-    for project, gce_ids in by_project.items():
-        for some in chunks(gce_ids):
-            for row in connection.execute(*_seen(project, some)):
-                key = InstanceKey(row.project, row.gce_id)
-                reason = None if row.end_reason is None else EndReason(row.end_reason)
-                seen_vms[key] = SeenVm(
-                    key,
-                    row.name,
-                    row.zone,
-                    Status(row.status),
-                    row.gone_at,
-                    row.started_at,
-                    row.ended_at,
-                    reason,
-                    row.ended_by or "",
-                )
-    return seen_vms
+    return {
+        InstanceKey(project, row.gce_id): VmState(
+            status=Status(row.status),
+            is_known=not unread.get(project, frozenset()) & {row.zone, "*"},
+            gone_at=row.gone_at,
+            ended_at=row.ended_at,
+            end_reason=None if row.end_reason is None else EndReason(row.end_reason),
+            ended_by=row.ended_by or "",
+            started_at=row.started_at,
+        )
+        for project, gce_ids in by_project.items()
+        for some in chunks(gce_ids)
+        for row in connection.execute(*_seen(project, some))
+    }
 
 
 @prepared
@@ -230,9 +216,7 @@ def gone_at(connection: Connection, attempt_ids: Collection[int]) -> dict[int, d
 _NOT_RUNNING = frozenset({Status.STOPPED, Status.SUSPENDED})
 _LAST = lifetimes.alias("last")
 _SEEN = select(
-    instances.c.project,
     instances.c.gce_id,
-    instances.c.name,
     instances.c.zone,
     instances.c.status,
     instances.c.gone_at,

@@ -10,7 +10,7 @@ from sqlalchemy import Connection
 
 from costguard.actions.execute import Note
 from costguard.events import audit_log
-from costguard.jobs.act.attempts.vm_step import JobNote
+from costguard.jobs.act.attempts.vm_step import NoteOnJob
 from costguard.jobs.decide.view import JobView
 from costguard.jobs.rows import job_events
 from costguard.model.attempt import Attempt, AttemptState
@@ -18,7 +18,7 @@ from costguard.model.job import Job
 
 
 @dataclass(frozen=True, slots=True)
-class StartedNote(JobNote):
+class StartedNote(NoteOnJob):
     """Appended once, however often it is written; `interrupted_at` is None where no run had begun before this one."""
 
     attempt: Attempt
@@ -36,7 +36,7 @@ class StartedNote(JobNote):
 
 
 @dataclass(frozen=True, slots=True)
-class LateNote(JobNote):
+class LateNote(NoteOnJob):
     """Notes that its deadline has passed, which is reported and stops nothing."""
 
     deadline: datetime

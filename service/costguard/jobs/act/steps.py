@@ -13,7 +13,7 @@ from costguard.events import audit_log
 from costguard.jobs.act.attempts.delete import DeleteStep
 from costguard.jobs.act.attempts.insert import InsertStep, RepeatInsertStep, reckon
 from costguard.jobs.act.attempts.start_stop import StartStep, StopStep, WatchStartStep
-from costguard.jobs.act.attempts.vm_step import OPEN, JobNote, LaunchContext, end
+from costguard.jobs.act.attempts.vm_step import OPEN, LaunchContext, NoteOnJob, end
 from costguard.jobs.act.attempts.watch_insert import WatchInsertStep
 from costguard.jobs.act.gang.gang_notes import LetRoundBeginNote, NextRoundNote
 from costguard.jobs.act.gang.placement_steps import MakePolicyStep
@@ -45,7 +45,7 @@ from costguard.model.money import Priced, priced_text
 
 
 @dataclass(frozen=True, slots=True)
-class EndAttemptNote(JobNote):
+class EndAttemptNote(NoteOnJob):
     attempt: Attempt
     action: EndAttempt
 
@@ -57,7 +57,7 @@ class EndAttemptNote(JobNote):
 
 
 @dataclass(frozen=True, slots=True)
-class RestAttemptNote(JobNote):
+class RestAttemptNote(NoteOnJob):
     """Notes that its VM has stopped, or is stopped now; it keeps its disk and is restarted."""
 
     attempt: Attempt
@@ -117,7 +117,7 @@ class LetBeginNote:
 
 
 @dataclass(frozen=True, slots=True)
-class StopCommandNote(JobNote):
+class StopCommandNote(NoteOnJob):
     """The agent hears it with the answer to its next word. Nothing takes the place of a cancel."""
 
     attempt: Attempt
@@ -133,7 +133,7 @@ class StopCommandNote(JobNote):
 
 
 @dataclass(frozen=True, slots=True)
-class CancelNote(JobNote):
+class CancelNote(NoteOnJob):
     """A cancel that waited for a checkpoint: from now on it is as any other."""
 
     action: CancelAfterCheckpoint
@@ -146,7 +146,7 @@ class CancelNote(JobNote):
 
 
 @dataclass(frozen=True, slots=True)
-class JobStateNote(JobNote):
+class JobStateNote(NoteOnJob):
     """Notes the state of a job from now on. A job that is over stays so, whatever was decided meanwhile."""
 
     state: JobState

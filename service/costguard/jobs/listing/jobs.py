@@ -23,6 +23,7 @@ from costguard.jobs.rows.job_rows import JobFilters
 from costguard.jobs.rows.kept_disks import KeptJobDisk
 from costguard.jobs.rows.recovery import drills, interruptions
 from costguard.jobs.rows.recovery.interruptions import LostWork, sum_lost
+from costguard.ledger import job_costs
 from costguard.ledger.accrual import Accrual
 from costguard.model.attempt import Attempt, AttemptState, GangRound, Interruption
 from costguard.model.duration import span_text
@@ -31,7 +32,7 @@ from costguard.model.moments import clock_text
 from costguard.model.money import Money, Priced
 from costguard.model.reported.drill import Drill, SavedOnNotice
 from costguard.model.reported.metric import SeenMetric
-from costguard.spend import job_costs, vm_time
+from costguard.spend import vm_time
 
 
 @dataclass(frozen=True, slots=True)

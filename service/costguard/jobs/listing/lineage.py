@@ -10,10 +10,10 @@ from sqlalchemy import Connection
 from costguard.jobs.decide.lineage import LineageLink, LineageNode, below, tree_of
 from costguard.jobs.rows import job_rows
 from costguard.jobs.rows.lineage import lineage_rows
+from costguard.ledger import job_costs
 from costguard.ledger.accrual import Accrual
 from costguard.model.job import Job
 from costguard.model.money import Priced
-from costguard.spend import job_costs
 
 
 @dataclass(frozen=True, slots=True)

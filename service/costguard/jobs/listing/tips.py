@@ -17,11 +17,11 @@ from costguard.jobs.decide.view import rate_of
 from costguard.jobs.reports.diagnosis import paced
 from costguard.jobs.rows import attempts, job_rows
 from costguard.jobs.rows.diagnosis import diagnosis_rows
+from costguard.ledger import job_costs
 from costguard.ledger.accrual import Accrual
 from costguard.model.attempt import Attempt
 from costguard.model.job import Job, JobKind
 from costguard.model.money import Money
-from costguard.spend import job_costs
 from costguard.spend.tips.quarter import Quarter
 from costguard.spend.tips.reminded import reminder_tips
 from costguard.spend.tips.rules import (

@@ -15,12 +15,13 @@ from costguard.jobs.reports.progress.progress import SharedBill
 from costguard.jobs.rows import attempts, job_rows, script_rows
 from costguard.jobs.rows.gang import gang_rows
 from costguard.jobs.rows.progress import progress_rows
+from costguard.ledger import job_costs
 from costguard.ledger.accrual import Accrual
 from costguard.model.attempt import Attempt, GangRound
 from costguard.model.job import Job, JobKind
 from costguard.model.money import Priced
 from costguard.model.reported.progress import NAMED, SeriesPoint
-from costguard.spend import goodput_rows, job_costs
+from costguard.spend import goodput_rows
 from costguard.spend.goodput import BilledVM
 from costguard_vm.progress.series import rewound
 

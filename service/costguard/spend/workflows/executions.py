@@ -14,12 +14,12 @@ from sqlalchemy import Connection, Row, func, literal_column, or_, select
 from costguard.db.bulk import chunks
 from costguard.db.remembered import remembers
 from costguard.db.tables import instances, job_labels, jobs, lifetimes, storage_spans
+from costguard.ledger import job_costs
 from costguard.ledger.accrual import Accrual, accruing_spans
 from costguard.ledger.charged.spans import charged_sums
 from costguard.ledger.labels.label_history import label_value
 from costguard.model.job import JobState
 from costguard.model.money import Money, Priced
-from costguard.spend import job_costs
 
 _COLUMNS = ("id", "created_at", "gone_at", "running_since", "job")
 

@@ -14,13 +14,13 @@ from costguard.checkpoints.buckets import StoreAccess
 from costguard.checkpoints.client import StoredCheckpoints
 from costguard.errors import CheckpointLocationUnavailable
 from costguard.jobs.decide.checkpoints import work_at_risk
-from costguard.jobs.decide.recovery.resume import expanded
 from costguard.jobs.reports.checkpoints.checkpoint_watch import CheckpointWatch
 from costguard.jobs.rows import job_rows
 from costguard.model.attempt import AgentState, Attempt, AttemptState, Interruption, Notice, Outcome
 from costguard.model.instance import ProvisioningModel
 from costguard.model.job import CheckpointPlan, SeenCheckpoint
 from costguard.model.money import Money
+from costguard_vm.model.checkpoint import filled, words_of
 
 
 def _watch(w: World) -> CheckpointWatch:
@@ -182,6 +182,6 @@ def test_work_that_was_lost() -> None:
 
 def test_resume_arguments_are_replaced_after_they_are_split() -> None:
     """A path with blanks stays one word, and what was put in is not looked through again."""
-    plan = CheckpointPlan("gs://b/a b", "--from '{checkpoint}' --tag={step} --dir {location}/last")
-    words = expanded(plan, "gs://b/a b/{step}", 12)
-    assert words == ("--from", "gs://b/a b/{step}", "--tag=12", "--dir", "gs://b/a b/last")
+    words = words_of("--from '{checkpoint}' --tag={step} --dir {location}/last")
+    resumed = filled(words, "gs://b/a b/{step}", "gs://b/a b", 12)
+    assert resumed == ["--from", "gs://b/a b/{step}", "--tag=12", "--dir", "gs://b/a b/last"]

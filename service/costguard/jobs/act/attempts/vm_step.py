@@ -70,7 +70,7 @@ class LaunchContext:
 
 
 @dataclass(frozen=True, slots=True)
-class JobNote:
+class NoteOnJob:
     """A note about a job."""
 
     job: Job

@@ -10,7 +10,7 @@ from sqlalchemy import Connection
 
 from costguard.events import audit_log
 from costguard.jobs.act.attempts.insert import reckon
-from costguard.jobs.act.attempts.vm_step import JobNote
+from costguard.jobs.act.attempts.vm_step import NoteOnJob
 from costguard.jobs.decide.actions import LetRoundBegin, NextRound
 from costguard.jobs.decide.recovery.resume import ResumePoint
 from costguard.jobs.decide.view import JobView
@@ -49,7 +49,7 @@ class LetRoundBeginNote:
 
 
 @dataclass(frozen=True, slots=True)
-class NextRoundNote(JobNote):
+class NextRoundNote(NoteOnJob):
     """The agents hear with the answers to their next words that the round is over."""
 
     action: NextRound

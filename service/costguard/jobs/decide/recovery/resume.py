@@ -88,9 +88,4 @@ def arguments(job: Job, attempt: Attempt) -> tuple[str, ...]:
     plan = job.spec.checkpoint
     if plan is None or plan.is_on_disk or plan.local or not attempt.resume_from:
         return ()
-    return expanded(plan, attempt.resume_from, attempt.resume_step)
-
-
-def expanded(plan: CheckpointPlan, checkpoint: str, step: int | None) -> tuple[str, ...]:
-    """The words of the resume template, for this checkpoint."""
-    return tuple(filled(words_of(plan.resume), checkpoint, plan.location, step))
+    return tuple(filled(words_of(plan.resume), attempt.resume_from, plan.location, attempt.resume_step))

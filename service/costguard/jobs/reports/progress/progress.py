@@ -12,12 +12,13 @@ from sqlalchemy import Connection
 from costguard.jobs.rows import attempts, job_rows
 from costguard.jobs.rows.progress import progress_rows
 from costguard.jobs.rows.recovery import interruptions
+from costguard.ledger import job_costs
 from costguard.ledger.accrual import Accrual
 from costguard.model.attempt import Attempt, Interruption
 from costguard.model.job import Job
 from costguard.model.money import Money, Priced
 from costguard.model.reported.progress import EVALUATION, LOSS, NAMED, POSITION, SeenProgress, SeriesPoint
-from costguard.spend import goodput_rows, job_costs
+from costguard.spend import goodput_rows
 from costguard.spend.goodput import BilledVM
 from costguard_vm.progress.finish import Mark, TrainingLeft, left
 from costguard_vm.progress.series import rewound

@@ -11,11 +11,10 @@ from tests.within import charge_due
 
 from costguard.db import tables
 from costguard.db.transaction import Database
-from costguard.ledger import prices
+from costguard.ledger import job_costs, prices
 from costguard.ledger.accrual import Accrual, select_lifetimes
 from costguard.ledger.price_book import PriceBook
 from costguard.model.money import Money, Priced
-from costguard.spend import job_costs
 
 HOUR = timedelta(hours=1)
 
