@@ -33,13 +33,9 @@ class LoggedStep(StepDefaults):
     odd: str = ""
     is_due: bool = True
     error: CloudError | None = None
-    next: Step | None = None
+    following: Step | None = None
     project: str = "acme"
     begins_with: CallKind = CallKind.WRITE
-
-    @property
-    def following(self) -> Step | None:
-        return self.next
 
     def intend(self, connection: Connection, now: datetime) -> bool:
         self._log("intend")
@@ -76,14 +72,14 @@ def test_intents_come_before_calls_and_outcomes_after_them(sqlite_database: Data
 def test_following_step_is_called_once_its_intent_is_committed(sqlite_database: Database) -> None:
     """The settled step committed that intent, so it is not intended once more."""
     log = Log()
-    executor(sqlite_database).carry_out((), [LoggedStep("look", log, next=LoggedStep("stop", log))], None)
+    executor(sqlite_database).carry_out((), [LoggedStep("look", log, following=LoggedStep("stop", log))], None)
     assert log.entries == ["look intend", "look call", "look settle", "stop call", "stop settle"]
 
 
 def test_step_whose_outcome_was_not_recorded_is_followed_by_none(sqlite_database: Database) -> None:
     """No commit means no intent to call Google for."""
     log = Log()
-    step = LoggedStep("look", log, odd="settle", next=LoggedStep("stop", log))
+    step = LoggedStep("look", log, odd="settle", following=LoggedStep("stop", log))
     done = executor(sqlite_database).carry_out((), [step], None)
     assert "stop call" not in log.entries
     assert [type(error) for error in done.failed.values()] == [ZeroDivisionError]

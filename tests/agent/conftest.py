@@ -12,6 +12,7 @@ import pytest
 from tests.agent.fake_guard import FakeGuard, Listener, guard_at_a_port
 from tests.agent.fake_metadata import metadata_server
 from tests.agent.loaded_agents import LoadedAgents, loaded_agents
+from tests.agent.s3_server import QUICK_START
 from tests.agent.vm import Vm
 
 from costguard_vm.bundle import texts
@@ -33,6 +34,15 @@ def agent_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 _TRUSTED = bytes((1, 0, 0, 0)) + bytes(8)  # by PEP 552: compared with no source
+
+
+@pytest.fixture(scope="session", autouse=True)
+def rclone_starts_quickly() -> Iterator[None]:
+    """Lasts for transfers in the tests' own process."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in QUICK_START.items():
+            patch.setenv(name, value)
+        yield
 
 
 @pytest.fixture(scope="session")

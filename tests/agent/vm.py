@@ -17,6 +17,7 @@ from typing import Any
 from tests.agent.fake_guard import PATIENCE_S, FakeGuard
 from tests.agent.fake_metadata import FakeMetadata
 from tests.agent.loaded_agents import LoadedAgent, LoadedAgents
+from tests.agent.s3_server import QUICK_START
 from tests.transfer_priority import put_chrt
 
 ATTEMPT = "nightly-7f3a-1"
@@ -69,6 +70,7 @@ class Vm:
             "COSTGUARD_LOGS": str(self.logs),
             "COSTGUARD_VOLATILE": str(self.volatile),
             "COSTGUARD_PACE": self.pace,
+            **QUICK_START,
             **({"COSTGUARD_BOOT_ID": f"after-{self._reboots}"} if self._reboots else {}),
         }
         self.agents.append(self._started(environment))

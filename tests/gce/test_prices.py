@@ -239,6 +239,11 @@ def test_the_price_is_the_first_paid_tier() -> None:
         sku("A2 Instance Core running in Iowa", since="yesterday"),
         sku("A2 Instance Core running in Iowa", since="2026-02-01T00:00:00"),
         {**sku("A2 Instance Core running in Iowa"), "pricingInfo": []},
+        {**sku("A2 Instance Core running in Iowa"), "skuId": None},
+        sku("A2 Instance Core running in Iowa", units="-5"),
+        sku("A2 Instance Core running in Iowa", -5),
+        sku("A2 Instance Core running in Iowa", units="1" + "0" * 30),
+        sku("A2 Instance Core running in Iowa", since="0001-01-01T00:00:00Z"),
     ],
 )
 def test_one_odd_sku_does_not_cost_the_others(odd: object) -> None:

@@ -13,9 +13,8 @@ from sqlalchemy import Connection
 from tests.builders import PROJECT, at
 from tests.fakes import HandClock
 from tests.jobs.cloud import CloudOfVms
-from tests.jobs.cloud_groups import stepping
-from tests.jobs.cloud_policies import SteppingPolicies
 from tests.jobs.cloud_vms import Vm
+from tests.jobs.fragile_launcher import FragileLauncher
 from tests.jobs.list_prices import price_list
 
 from costguard.daemon import restoring
@@ -42,9 +41,8 @@ from costguard.model.budget import FleetLimit
 from costguard.model.event import Event
 from costguard.model.instance import Shape
 from costguard.model.job import CheckpointPlan, Job, JobKind, JobSpec, JobState, Terms
-from costguard.model.launch import OperationAnswer, Quota, Recipe, VmRequest, WayOut
-from costguard.model.observation import Sighting
-from costguard.model.ports import VmGroups
+from costguard.model.launch import Recipe
+from costguard.model.observation import Observation
 from costguard.sweeps.gather import common_ceilings
 from costguard_vm.model.checkpoint import (
     Checkpoint,
@@ -114,55 +112,6 @@ class FragileDatabase(Database):
 
 
 @dataclass
-class FragileLauncher(SteppingPolicies):
-    """May end the process before each call and right after Google has done what was asked."""
-
-    cloud: CloudOfVms
-    fuse: CrashPoint
-
-    @property
-    def groups(self) -> VmGroups:
-        return stepping(self.cloud.groups, self.fuse.step)
-
-    def look(self, project: str, zone: str, name: str) -> Sighting | None:
-        with self._stepping():
-            return self.cloud.look(project, zone, name)
-
-    def insert(self, project: str, zone: str, vm: VmRequest, request_id: str) -> str:
-        with self._stepping():
-            return self.cloud.insert(project, zone, vm, request_id)
-
-    def start(self, project: str, zone: str, instance: str, request_id: str) -> str:
-        with self._stepping():
-            return self.cloud.start(project, zone, instance, request_id)
-
-    def stop(self, project: str, zone: str, instance: str, request_id: str) -> str:
-        with self._stepping():
-            return self.cloud.stop(project, zone, instance, request_id)
-
-    def delete(self, project: str, zone: str, instance: str, request_id: str) -> str:
-        with self._stepping():
-            return self.cloud.delete(project, zone, instance, request_id)
-
-    def operation(self, project: str, zone: str, operation: str) -> OperationAnswer | None:
-        with self._stepping():
-            return self.cloud.operation(project, zone, operation)
-
-    def quotas(self, project: str, region: str) -> Mapping[str, Quota]:
-        with self._stepping():
-            return self.cloud.quotas(project, region)
-
-    def way_out(self, project: str, region: str, network: str, subnetwork: str) -> WayOut:
-        return self.cloud.way_out(project, region, network, subnetwork)  # an end here is as one around the quotas
-
-    @contextmanager
-    def _stepping(self) -> Iterator[None]:
-        self.fuse.step()
-        yield
-        self.fuse.step()
-
-
-@dataclass
 class Shelf:
     """Checkpoints by location: step and when it was written. `trouble` is why nobody can look."""
 
@@ -221,6 +170,7 @@ class World:
     limits: tuple[FleetLimit, ...] = ()
     has_looks: bool = True
     listening: Listening | None = None  # of the guard's machine; None: nothing interrupts it
+    looked: Observation | None = None  # the last look of this process of the guard
 
     def __post_init__(self) -> None:
         self.clock, self.cloud, self.shelf = self.outside.clock, self.outside.cloud, self.outside.shelf
@@ -238,9 +188,10 @@ class World:
     def guard(self, fuse: CrashPoint | None = None) -> JobsTurn:
         """A new process on what is stored: it takes turns and hears agents. With a fuse it may end at any step."""
         database = self.database.of_process(fuse := fuse or CrashPoint())
+        self.looked = None
         self.shelf.fuse = fuse
         self.hearing = AgentEvents(database, self.clock, self.tokens, lambda: None)
-        launcher, shelf = FragileLauncher(self.cloud, fuse), self.shelf if self.has_looks else None
+        launcher, shelf = FragileLauncher(self.cloud, fuse.step), self.shelf if self.has_looks else None
         self.turn = JobsTurn(
             database,
             self.clock,
@@ -256,10 +207,10 @@ class World:
         return VmMaker("g1", "https://guard.example.com", "", self.tokens.of, metadata, OWNERS)
 
     def step(self, seconds: float = 5, passing: bool = False) -> TurnReport:
-        """Time goes on, and the guard takes a turn; with `passing`, after a look at all VMs."""
+        """Time goes on, and the guard takes a turn; with `passing`, after a look at what is new."""
         self.clock.advance(timedelta(seconds=seconds))
         if passing:
-            self.look()
+            self.look_at_news()
         return self.turn.run()
 
     def settle(self, minutes: float = 5, every: float = 10) -> None:
@@ -269,7 +220,20 @@ class World:
 
     def look(self) -> None:
         """A pass: the ledger as Google has it."""
-        record(self.database, self.cloud, self.cloud.observe(PROJECT, None), BELONGING, None)
+        self._record(self.cloud.observe(PROJECT, None))
+
+    def look_at_news(self) -> None:
+        """Looks where Google shows something else than in the last look, and once a minute, as a guard does.
+
+        A look that shows nothing new is a third of the time of a turn.
+        """
+        seen, last = self.cloud.observe(PROJECT, None), self.looked
+        if last is None or _shown(seen) != _shown(last) or seen.read_at - last.read_at >= timedelta(minutes=1):
+            self._record(seen)
+
+    def _record(self, seen: Observation) -> None:
+        record(self.database, self.cloud, seen, BELONGING, None)
+        self.looked = seen
 
     # People.
 
@@ -368,6 +332,10 @@ class World:
             if self.is_up(name) and any(one.name == name and one.gce_id for one in self.attempts(job_id)):
                 return
         raise AssertionError(f"{name} did not come up: {self.job(job_id).reason}")
+
+
+def _shown(seen: Observation) -> tuple[Any, ...]:
+    return seen.instances, seen.operations
 
 
 @contextmanager

@@ -48,7 +48,8 @@ def test_stamp_that_cannot_be_changes_no_span(
     if stamp == "disk":
         vm = replace(vm, disks=(replace(vm.disks[0], created_at=moment),))
     else:
-        vm = replace(vm, **{stamp: moment})
+        changes: dict[str, Any] = {stamp: moment}
+        vm = replace(vm, **changes)
     runs, disks = _spans(sqlite_database, vm, *operations)
     assert runs == [(at("10:00"), None if status is Status.RUNNING else at("10:59"))]
     ((since, until),) = disks
@@ -60,7 +61,8 @@ def test_stamp_that_cannot_be_changes_no_span(
 @pytest.mark.parametrize("moment", [FAR, BEFORE_ALL], ids=["far", "before_all"])
 def test_operation_that_cannot_be_begins_no_run(sqlite_database: Database, moment: datetime, field: str) -> None:
     """The stamp says when the VM started."""
-    runs, _ = _spans(sqlite_database, seen(), replace(INSERT, **{field: moment}))
+    changes: dict[str, Any] = {field: moment}
+    runs, _ = _spans(sqlite_database, seen(), replace(INSERT, **changes))
     assert runs == [(at("10:00"), None)]
 
 

@@ -172,6 +172,28 @@ def test_request_may_have_gpus_and_local_ssds() -> None:
     assert read_back.graceful_stop
 
 
+def test_accelerators_of_two_types_are_a_type_without_a_price() -> None:
+    """A listing reads them alike."""
+    gpus = [
+        {"acceleratorType": f"zones/z/acceleratorTypes/{name}", "acceleratorCount": count}
+        for name, count in (("nvidia-tesla-t4", 1), ("nvidia-l4", 2), ("nvidia-tesla-t4", 1))
+    ]
+    request = {"machineType": "zones/z/machineTypes/n1-standard-8", "guestAccelerators": gpus}
+    read_back = read(changed("042", request=request)).request
+    assert read_back is not None
+    assert (read_back.gpu_type, read_back.gpu_count) == ("nvidia-tesla-t4+nvidia-l4", 4)
+
+
+def test_size_that_no_disk_has_is_unknown() -> None:
+    """It would be more money than there is."""
+    disk = {"boot": True, "initializeParams": {"diskSizeGb": str(2**61), "diskType": "x/pd-balanced"}}
+    read_back = read(
+        changed("042", request={"machineType": "zones/z/machineTypes/n1-standard-8", "disks": [disk]})
+    ).request
+    assert read_back is not None
+    assert [one.size_gib for one in read_back.disks] == [None]
+
+
 def test_a_change_says_the_new_machine_type() -> None:
     """The requests of setMachineType and setScheduling are what is changed."""
     resized = changed(
@@ -324,6 +346,8 @@ def test_what_is_torn_or_foreign_is_named(torn: str) -> None:
         (1589565319303000, datetime(2020, 5, 15, 17, 55, 19, 303000, tzinfo=UTC)),
         ({"seconds": "1589565319", "nanos": 303000000}, datetime(2020, 5, 15, 17, 55, 19, 303000, tzinfo=UTC)),
         ("0000-00-00T00:00:00.000Z", None),
+        ("9999-12-31T23:59:59Z", None),  # neither a grace nor another zone can be added to it
+        ({"seconds": "253402300799"}, None),
         ("...", None),
         (True, None),
     ],

@@ -368,3 +368,24 @@ def test_long_runs_of_blanks_are_shortened(word: str) -> None:
     assert [reading.as_json() for _, reading in readings([line])] == [
         reading.as_json() for _, reading in readings([cleaned(line)])
     ]
+
+
+@pytest.mark.parametrize(
+    ("line", "read"),
+    [
+        ('{"loss": NaN, "step": NaN, "epoch": Infinity}', {"phase": "train", "loss": "nan"}),
+        ("{'loss': 1.5, 'step': 1e400, 'epoch': 1e999}", {"phase": "train", "loss": 1.5}),
+        (f"{{'loss': 1.5, 'step': {'9' * 400}}}", {"phase": "train", "loss": 1.5}),
+        (f"{{'loss': 1.5, 'step': {'9' * 5_000}}}", None),  # more digits than Python converts
+        (f"step {'9' * 5_000}/{'9' * 6_000} loss: 1.5", None),
+        (f"step: {'9' * 1_000} loss: 1.5", {"phase": "train", "loss": 1.5}),
+        ("1764489600123456789 step: 7 loss: 1.5", {"phase": "train", "step": 7, "loss": 1.5}),
+    ],
+    ids=["nan", "infinite", "huge", "unconvertible", "fraction", "words", "nanoseconds"],
+)
+def test_count_of_nothing_is_left_out_and_the_next_line_is_read(line: str, read: dict[str, Any] | None) -> None:
+    """Python's own json writes NaN and Infinity; a reader that fails on one line would read no more of the run."""
+    lines = [line, "step: 8 loss: 1.25"]
+    shown = {place: reading.as_json() for place, reading in readings(lines)}
+    assert shown.get(0) == read
+    assert shown[1] == {"phase": "train", "step": 8, "loss": 1.25}

@@ -72,7 +72,16 @@ def test_a_refusal_names_the_right_that_lacks() -> None:
         read(refused, refused)
 
 
-@pytest.mark.parametrize("answer", [{"timeSeries": 7}, series(("soon", "1")), series(("2026-11-20T09:07:00Z", "many"))])
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {"timeSeries": 7},
+        series(("soon", "1")),
+        series(("2026-11-20T09:07:00Z", "many")),
+        series(("2026-11-20T09:07:00Z", "-5")),
+        series(("2026-11-20T09:07:00Z", "1" + "0" * 30)),
+    ],
+)
 def test_an_answer_that_is_no_series_is_refused(answer: Any) -> None:
     """Nonsense is no number of messages."""
     with pytest.raises(BadAnswer):

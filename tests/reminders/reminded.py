@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from tests.builders import KEY, PROJECT, at
+from tests.builders import KEY, at
 
 from costguard.access.rules import Access, Rules
 from costguard.model.delivery.person import AccountLookup, Person
@@ -116,7 +117,7 @@ def planned(
     unread: tuple[str, ...] = (),
 ) -> FleetPlan:
     lookups = people() if lookups is None else lookups
-    return decide([one], by or rules(), {PROJECT: frozenset(unread)}, lookups, now)
+    return decide([replace(one, unread=frozenset(unread))], by or rules(), lookups, now)
 
 
 def decided(one: WatchedVm, now: datetime, by: Rules | None = None, **given: Any) -> Decision:

@@ -85,7 +85,7 @@ def test_no_rule_stops_a_vm_whose_keeper_is_not_known_and_a_user_may() -> None:
     assert decision.stop_at is None
     asked_for = planned(vm(origin=ODD, requests=(asked(RequestKind.STOP),)), DUE + HOUR, STOPS)
     assert [type(action) for action in asked_for.actions] == [StopInstance]
-    answer = why_not_stopped(vm(origin=ODD), STOPS, (), {}, None, DUE)
+    answer = why_not_stopped(vm(origin=ODD), STOPS, {}, None, DUE)
     assert answer.cause is StopBlocker.KEEPER
     assert "not the path of an instance group" in answer.sentence(DUE)
 
@@ -119,10 +119,10 @@ def test_a_person_may_stop_a_groups_vm_where_the_settings_allow_it() -> None:
 
 def test_the_reason_that_a_groups_vm_is_not_stopped_names_the_setting_or_its_rule() -> None:
     """Allowed, it is a VM like any other; else the sentence says what would allow it."""
-    refused = why_not_stopped(vm(origin=GROUP), STOPS, (), {}, None, DUE)
+    refused = why_not_stopped(vm(origin=GROUP), STOPS, {}, None, DUE)
     assert refused.cause is StopBlocker.KEEPER
     assert 'enforcement.stop_through = ["group"]' in refused.sentence(DUE)
-    allowed = why_not_stopped(vm(origin=GROUP), ALLOWED, (), {}, None, DUE)
+    allowed = why_not_stopped(vm(origin=GROUP), ALLOWED, {}, None, DUE)
     assert allowed.cause is not StopBlocker.KEEPER
 
 
@@ -151,7 +151,7 @@ def test_it_can_still_be_kept_and_claimed() -> None:
 
 def test_the_reason_that_it_is_not_stopped_names_the_command() -> None:
     """The first line of its page and of `costguard show`."""
-    answer = why_not_stopped(vm(labels=NODE, origin=GROUP), STOPS, (), {}, None, DUE)
+    answer = why_not_stopped(vm(labels=NODE, origin=GROUP), STOPS, {}, None, DUE)
     assert answer.cause is StopBlocker.KEEPER
     assert "gcloud container clusters resize train --node-pool t4" in answer.sentence(DUE)
 
@@ -201,5 +201,5 @@ def test_rules_that_stop_leave_it_alone_in_a_whole_pass(judged: Judged) -> None:
 
 def test_a_restart_of_decisions_needs_nothing_but_the_row() -> None:
     """The decision says it as well without requests and history, before anything is due for a stop."""
-    (decision,) = decide([vm(labels=NODE, sent=WARNED)], STOPS, {}, {}, DUE).decisions
+    (decision,) = decide([vm(labels=NODE, sent=WARNED)], STOPS, {}, DUE).decisions
     assert "never stopped" in decision.reason

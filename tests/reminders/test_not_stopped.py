@@ -25,7 +25,7 @@ LATE = at("13:00")
 
 
 def _asked(watched: WatchedVm, rules: Rules | None = None, now: Any = LATE, **given: Any) -> StopDiagnosis:
-    values = {"unread": frozenset(), "measured": None, **given}
+    values = {"measured": None, **given}
     return why_not_stopped(watched, rules or reminded.rules(stopping()), people=reminded.people(), now=now, **values)
 
 
@@ -86,7 +86,7 @@ def test_what_the_vm_is_decides_first(given: dict[str, Any], cause: StopBlocker,
 @pytest.mark.parametrize("unread", [{"us-central1-a"}, {"*"}])
 def test_vm_in_a_zone_that_was_not_read(unread: set[str]) -> None:
     """Nothing is decided about what nobody saw."""
-    result = _asked(vm(), unread=unread)
+    result = _asked(vm(unread=frozenset(unread)))
     assert result.cause is StopBlocker.NOT_READ
     assert result.sentence(LATE) == (
         "Not stopped: zone us-central1-a could not be read, so nothing is decided about it."
@@ -235,7 +235,7 @@ def test_answer_agrees_with_what_the_next_pass_does() -> None:
     ]
     rules = reminded.rules(stopping())
     for fleet in fleets:
-        plan = decide([fleet], rules, {}, reminded.people(), LATE)
+        plan = decide([fleet], rules, reminded.people(), LATE)
         stops = [action for action in plan.actions if type(action).__name__ == "StopInstance"]
         assert (_asked(fleet, rules).cause is StopBlocker.DUE_NOW) is bool(stops), fleet
 

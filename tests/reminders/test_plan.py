@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from tests.builders import KEY, PROJECT, at, observation
+from tests.builders import KEY, at, observation
 
 from costguard.access.rules import Rules
 from costguard.ledger.narrate import tell_looks
@@ -26,7 +27,7 @@ NOW = at("20:00")
 def _reason(preset: str = "t4", since: str | None = "10:00", unread: tuple[str, ...] = ()) -> tuple[str, bool]:
     status = Status.RUNNING if since else Status.STOPPED
     vm = WatchedVm(KEY, "vm", "us-central1-a", status, preset, at(since) if since else None)
-    (decision,) = decide([vm], Rules(presets=PRESETS), {PROJECT: frozenset(unread)}, {}, NOW).decisions
+    (decision,) = decide([replace(vm, unread=frozenset(unread))], Rules(presets=PRESETS), {}, NOW).decisions
     return decision.reason, decision.overdue
 
 

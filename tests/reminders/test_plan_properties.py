@@ -217,6 +217,6 @@ def test_what_is_not_measured_makes_nothing_due(state: IdleState | None, minutes
 def test_one_decision_for_each_in_order(ages: list[int], lookups: dict[str, AccountLookup]) -> None:
     """The decisions come back in the given order, with a reason."""
     fleet = [vm(name=f"vm-{number}", running_since=DUE - age * HOUR) for number, age in enumerate(ages)]
-    decisions = decide(fleet, rules(), {}, lookups, DUE).decisions
+    decisions = decide(fleet, rules(), lookups, DUE).decisions
     assert [decision.name for decision in decisions] == [item.name for item in fleet]
     assert all(decision.reason for decision in decisions)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import errno
+import json
 import socket
 import ssl
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from http.client import RemoteDisconnected
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from typing import Any
 from urllib.error import URLError
 
 import pytest
@@ -16,7 +18,8 @@ from tests.slack.conftest import START
 from tests.slack.samples import TEST
 
 from costguard.errors import SlackError, SlackLimited, SlackUnavailable, SlackUncertain
-from costguard.slack.client import SlackNotifier
+from costguard.model.delivery.person import Membership
+from costguard.slack.client import EVENT_TYPE, SlackNotifier
 from costguard.slack.web_api import ENDPOINT, error_of
 
 OK = b'{"ok": true}'
@@ -67,7 +70,7 @@ def stranger() -> Iterator[Stranger]:
         (200, (), b"\xff\xfe", SlackUncertain, SlackUnavailable),
         (200, (("Content-Type", "text/html; charset=klingon"),), OK, SlackUncertain, SlackUnavailable),
         (200, (("Content-Length", "100"),), OK, SlackUncertain, SlackUnavailable),
-        (200, (), OK, SlackUncertain, None),
+        (200, (), OK, SlackUncertain, SlackUnavailable),
         (404, (), b"<html>not here</html>", SlackUnavailable, SlackUnavailable),
         (407, (), b"a proxy wants a name", SlackUnavailable, SlackUnavailable),
         (502, (), b'{"ok": true}', SlackUncertain, SlackUnavailable),
@@ -82,7 +85,7 @@ def test_answers_that_are_not_slacks(
     more: tuple[tuple[str, str], ...],
     body: bytes,
     posting: type[SlackError],
-    asking: type[SlackError] | None,
+    asking: type[SlackError],
 ) -> None:
     """A post ends in the error that says whether it may have been done, whatever comes back."""
     stranger.status, stranger.more, stranger.body = status, more, body
@@ -91,13 +94,16 @@ def test_answers_that_are_not_slacks(
         notifier.post("#gpu-costs", TEST, "key")
     assert type(caught.value) is posting
     assert caught.value.message
-    if asking is None:
-        assert notifier.find("C0ANY", "key", START) is None
-        assert notifier.person_of("ana@example.com") is None
-        return
-    with pytest.raises(SlackError) as caught:
-        notifier.find("C0ANY", "key", START)
-    assert type(caught.value) is asking
+    calls: list[Callable[[], object]] = [
+        lambda: notifier.find("C0ANY", "key", START),
+        lambda: notifier.person_of("ana@example.com"),
+        lambda: notifier.open_direct("U0ANA"),
+        lambda: notifier.channel_id("#gpu-costs"),
+    ]
+    for call in calls:
+        with pytest.raises(SlackError) as caught:
+            call()
+        assert type(caught.value) is asking
 
 
 @pytest.mark.parametrize(
@@ -133,3 +139,54 @@ def test_how_long_to_wait(stranger: Stranger, said: str, wait: float) -> None:
     with pytest.raises(SlackLimited) as caught:
         notifier.open_direct("U0ANA")
     assert caught.value.retry_after == wait
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"messages": True, "user": True, "channel": True, "channels": True},
+        {"messages": {}, "user": [], "channel": "C0ANY", "channels": "C0ANY"},
+        {"messages": None, "user": None, "channel": None, "channels": None, "response_metadata": None},
+    ],
+)
+def test_answer_of_another_shape_says_nothing_either_way(stranger: Stranger, body: dict[str, Any]) -> None:
+    """A message is not taken for unsent, nor a person for gone: it would be sent twice, or to nobody."""
+    stranger.body = json.dumps({"ok": True, **body}).encode()
+    notifier = SlackNotifier("xoxb-test", f"http://127.0.0.1:{stranger.server_port}/api/")
+    with pytest.raises(SlackUnavailable):
+        notifier.find("C0ANY", "key", START)
+    with pytest.raises(SlackUnavailable):
+        notifier.person_of("ana@example.com")
+    with pytest.raises(SlackUnavailable):
+        notifier.open_direct("U0ANA")
+    with pytest.raises(SlackUnavailable):
+        notifier.channel_id("#gpu-costs")
+
+
+def test_parts_of_another_shape_are_missing(stranger: Stranger) -> None:
+    """A person without a profile, and messages whose metadata are none, end no search."""
+    parts = {"profile": 5, "enterprise_user": "E1", "team_id": "T0TEAM"}
+    messages = [
+        {"ts": "2.0", "metadata": True},
+        {"ts": "1.0", "metadata": {"event_type": EVENT_TYPE, "event_payload": []}},
+    ]
+    body = {"ok": True, "team_id": "T0TEAM", "user": {"id": "U0ANA", "name": "ana", **parts}, "messages": messages}
+    stranger.body = json.dumps({**body, "response_metadata": []}).encode()
+    notifier = SlackNotifier("xoxb-test", f"http://127.0.0.1:{stranger.server_port}/api/")
+    person = notifier.person_of("ana@example.com")
+    assert person is not None
+    assert (person.user_id, person.name) == ("U0ANA", "ana")
+    assert notifier.find("C0ANY", "key", START) is None
+
+
+def test_identity_that_names_no_workspace_is_asked_for_again(stranger: Stranger) -> None:
+    """The notifier does not keep it: all people would be strangers until the next start."""
+    user = {"id": "U0ANA", "team_id": "T0TEAM"}
+    stranger.body = json.dumps({"ok": True, "user": user}).encode()
+    notifier = SlackNotifier("xoxb-test", f"http://127.0.0.1:{stranger.server_port}/api/")
+    with pytest.raises(SlackUnavailable):
+        notifier.person_of("ana@example.com")
+    stranger.body = json.dumps({"ok": True, "user": user, "team_id": "T0TEAM"}).encode()
+    person = notifier.person_of("ana@example.com")
+    assert person is not None
+    assert person.membership is Membership.MEMBER

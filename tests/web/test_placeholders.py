@@ -53,4 +53,4 @@ def test_a_stand_in_has_nothing_of_the_person() -> None:
     assert stand_in(ada).permissions == ada.permissions
     assert stand_in(ada) != stand_in(make_principal(Role.VIEWER, "ada@lab.example", Via.LINK))
     assert stand_in(ada) != stand_in(make_principal(Role.OPERATOR, "", Via.LINK))
-    assert filling(ada, "proof")[INITIAL.encode()] == b"a"
+    assert (ada.initial, stand_in(ada).initial) == ("a", INITIAL)

@@ -89,10 +89,6 @@ class Rules:
     is_shadow: bool = True  # rules stop nothing: it is recorded what they would have stopped
     jobs: JobRules = field(default_factory=JobRules)
 
-    @property
-    def limits(self) -> Mapping[str, timedelta | None]:
-        return {name: preset.limit for name, preset in self.presets.items()}
-
 
 def by_name(presets: Iterable[Preset]) -> Mapping[str, Preset]:
     """Returns presets by name, in the order in which they are tried."""

@@ -110,17 +110,12 @@ class StepDefaults:
 
     __slots__ = ()
 
+    fresh_s: float | None = _FRESH_S
+    following: Step | None = None
+
     @property
     def begins_with(self) -> CallKind:
         return CallKind.READ
-
-    @property
-    def fresh_s(self) -> float | None:
-        return _FRESH_S
-
-    @property
-    def following(self) -> Step | None:
-        return None
 
     def intend(self, connection: Connection, now: datetime) -> bool:  # noqa: ARG002 as all steps have it
         return True

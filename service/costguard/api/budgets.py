@@ -10,7 +10,7 @@ from pydantic import Field
 
 from costguard.api.deps import Given
 from costguard.api.fields import (
-    CURRENCY,
+    AmountsAsOf,
     LabelOut,
     LabelText,
     Moment,
@@ -48,9 +48,7 @@ class ForecastOut(Out):
     )
 
 
-class ForecastResponse(Out):
-    as_of: Moment
-    currency: str = CURRENCY
+class ForecastResponse(AmountsAsOf):
     project: str | None = read_from("scope.project")
     preset: str | None = read_from("scope.preset")
     owner: str | None = read_from("scope.owner")
@@ -120,9 +118,7 @@ class BudgetOut(Out):
     thresholds: Sequence[ThresholdOut]
 
 
-class BudgetsResponse(Out):
-    as_of: Moment
-    currency: str = CURRENCY
+class BudgetsResponse(AmountsAsOf):
     budgets: list[BudgetOut]
 
 

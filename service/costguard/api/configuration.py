@@ -9,7 +9,7 @@ from fastapi import APIRouter, Path
 from pydantic import Field
 
 from costguard.api.deps import Given
-from costguard.api.fields import Moment, Out, Text, read_from
+from costguard.api.fields import AsOf, Moment, Out, Text, read_from
 from costguard.api.route import NOT_FOUND, RESPONSES, Route, routes
 from costguard.api.vm_parts import UnreadOut, unread_parts
 from costguard.daemon import feed_state
@@ -67,8 +67,7 @@ class SearchedPlaceOut(Out):
     failure: str = Field(description="The reason why the last search failed, with what mends it.")
 
 
-class ProjectsResponse(Out):
-    as_of: Moment
+class ProjectsResponse(AsOf):
     projects: list[ProjectOut]
     searches: list[SearchedPlaceOut]
 

@@ -10,7 +10,7 @@ from fastapi import Query as Parameter
 from pydantic import Field
 
 from costguard.api.deps import Given
-from costguard.api.fields import CURRENCY, Amount, DaysQuery, Moment, Out, beginning, one_of, read_from
+from costguard.api.fields import Amount, AmountsAsOf, DaysQuery, Moment, Out, beginning, one_of, read_from
 from costguard.api.route import routes
 from costguard.ledger.accrual import book_of
 from costguard.model.action import StopOutcome
@@ -62,9 +62,7 @@ class ShadowStopOut(DecidedStopOut):
     cost: Amount | None = Field(description="The VM's cost from then until it ended, or until now.")
 
 
-class EnforcementResponse(Out):
-    as_of: Moment
-    currency: str = CURRENCY
+class EnforcementResponse(AmountsAsOf):
     from_: date = Field(alias="from", description="The first UTC day.")
     to: date = Field(description="The last UTC day.")
     is_shadow: bool = Field(

@@ -15,7 +15,7 @@ from starlette.concurrency import run_in_threadpool
 
 from costguard.api import cursors
 from costguard.api.deps import Deps, Given
-from costguard.api.fields import Moment, Out, Query, Text, Texts, When, read_from
+from costguard.api.fields import AsOf, Moment, Out, Query, Text, Texts, When, read_from
 from costguard.api.job_id import named_job
 from costguard.api.route import CSV, routes, wants_csv
 from costguard.events import csv_events, search, stream
@@ -55,8 +55,7 @@ class EventOut(Out):
     )
 
 
-class EventsResponse(Out):
-    as_of: Moment
+class EventsResponse(AsOf):
     events: list[EventOut]
     searched_to: Moment | None = Field(
         description=(

@@ -124,6 +124,18 @@ class Amount(Out):
         return {"amount": value.amount if value.whole or value.amount else None, "complete": value.whole}
 
 
+class AsOf(Out):
+    """A response that holds for a moment."""
+
+    as_of: Moment
+
+
+class AmountsAsOf(AsOf):
+    """A response that holds for a moment, with amounts of money."""
+
+    currency: str = CURRENCY
+
+
 class Body(BaseModel):
     """A request body. Unknown parts are errors, and nothing is coerced."""
 

@@ -11,10 +11,9 @@ from pydantic import BeforeValidator, Field
 
 from costguard.api.deps import Given
 from costguard.api.fields import (
-    CURRENCY,
     Amount,
+    AmountsAsOf,
     DaysQuery,
-    Moment,
     Out,
     Seconds,
     Text,
@@ -78,9 +77,7 @@ class GoodputRowOut(GoodputOut):
     jobs: int
 
 
-class GoodputResponse(Out):
-    as_of: Moment
-    currency: str = CURRENCY
+class GoodputResponse(AmountsAsOf):
     from_: date = Field(alias="from", description="The first UTC day.")
     to: date = Field(description="The last UTC day; today counts up to now.")
     group_by: list[Annotated[str, one_of(GoodputGrouping)]]

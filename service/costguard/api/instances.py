@@ -13,8 +13,8 @@ from costguard.access.rules import Rules
 from costguard.api import cursors
 from costguard.api.deps import Given
 from costguard.api.fields import (
-    CURRENCY,
     Amount,
+    AmountsAsOf,
     Moment,
     Out,
     PriceNote,
@@ -124,9 +124,7 @@ class FleetTotalsOut(Out):
     unpriced: int = Field(description="Instances with a part that has no price: the rate is too low by those parts.")
 
 
-class FleetResponse(Out):
-    as_of: Moment
-    currency: str = CURRENCY
+class FleetResponse(AmountsAsOf):
     totals: FleetTotalsOut
     unused_reservations: UnusedReservationsOut | None = Field(
         description="The sum over all watched projects, which `GET /loose` lists; null: Google was not asked yet."
@@ -208,9 +206,7 @@ class StorageOut(Out):
     charges: list[ChargeOut]
 
 
-class LifetimesResponse(Out):
-    as_of: Moment
-    currency: str = CURRENCY
+class LifetimesResponse(AmountsAsOf):
     lifetimes: list[LifetimeOut]
     next_cursor: str | None
 
@@ -225,9 +221,7 @@ class NotStoppedOut(Out):
     at: Moment | None = Field(description="The time of the next missing condition; null where no time is known.")
 
 
-class InstanceResponse(Out):
-    as_of: Moment
-    currency: str = CURRENCY
+class InstanceResponse(AmountsAsOf):
     instance: InstanceOut
     price_note: PriceNote
     not_stopped: NotStoppedOut
@@ -294,7 +288,7 @@ def instances(deps: Given, query: Annotated[InstanceQuery, Parameter()]) -> Flee
         page = fleet.fleet_page(
             connection,
             accrual,
-            deps.rules.limits,
+            deps.rules.presets,
             filters,
             sort=query.sort,
             with_gone=query.gone,
@@ -331,7 +325,7 @@ def instance(deps: Given, project: Project, gce_id: GceId) -> InstanceResponse:
                 "GET /api/v1/instances?gone=true lists all instances.",
             )
         accrual, by_id = accrual_at(connection, deps.clock.now()), prices.by_id(connection)
-        (view,) = fleet.views(connection, accrual, deps.rules.limits, [instance_id])
+        (view,) = fleet.views(connection, accrual, deps.rules.presets, [instance_id])
         lifetimes = history.lifetimes_of(connection, accrual, instance_id)
         storage = history.storage_of(connection, accrual, instance_id)
         why_not = gather.why_not_stopped(connection, deps.rules, instance_id, view.idle, accrual.now)

@@ -9,7 +9,7 @@ from fastapi import Query as Parameter
 from pydantic import Field
 
 from costguard.api.deps import Given
-from costguard.api.fields import CURRENCY, Amount, Moment, Out, Query, Text, Usd, one_of, read_from
+from costguard.api.fields import CURRENCY, Amount, AsOf, Moment, Out, Query, Text, Usd, one_of, read_from
 from costguard.api.route import routes
 from costguard.errors import Unavailable
 from costguard.model.observation import LooseKind
@@ -80,8 +80,7 @@ class PlannedOut(Out):
     )
 
 
-class LooseResponse(Out):
-    as_of: Moment
+class LooseResponse(AsOf):
     oldest_at: Moment | None = Field(
         description="The time at which Google was asked for the oldest answer in it; null: no project has answered. "
         "Each project is asked once an hour."

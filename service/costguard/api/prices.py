@@ -10,7 +10,20 @@ from pydantic import BeforeValidator, Field
 
 from costguard.api import cursors
 from costguard.api.deps import Given
-from costguard.api.fields import CURRENCY, Moment, Out, Provisioning, Query, Seconds, Text, Usd, one_of, read_from, usd
+from costguard.api.fields import (
+    CURRENCY,
+    AsOf,
+    Moment,
+    Out,
+    Provisioning,
+    Query,
+    Seconds,
+    Text,
+    Usd,
+    one_of,
+    read_from,
+    usd,
+)
 from costguard.api.route import routes
 from costguard.ledger import prices as price_list
 from costguard.ledger.accrual import Accrual
@@ -63,8 +76,7 @@ class UnpricedUseOut(Out):
     reason: str
 
 
-class PricesResponse(Out):
-    as_of: Moment
+class PricesResponse(AsOf):
     age_seconds: Seconds | None = Field(description="Seconds since a price was last added.")
     currency: str = CURRENCY
     recorded_at: Moment | None

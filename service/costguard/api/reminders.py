@@ -10,7 +10,18 @@ from pydantic import BeforeValidator, Field
 
 from costguard.api import cursors
 from costguard.api.deps import Given
-from costguard.api.fields import CURRENCY, Amount, Moment, Out, Provisioning, Query, Text, one_of, read_from
+from costguard.api.fields import (
+    Amount,
+    AmountsAsOf,
+    AsOf,
+    Moment,
+    Out,
+    Provisioning,
+    Query,
+    Text,
+    one_of,
+    read_from,
+)
 from costguard.api.route import routes
 from costguard.messages import message_log
 from costguard.messages.message_log import MessageFilters, MessageRow
@@ -50,8 +61,7 @@ class MessageOut(Out):
     error: str = Field(description="The reason why the last attempt failed, or why it is not sent any more.")
 
 
-class MessagesResponse(Out):
-    as_of: Moment
+class MessagesResponse(AsOf):
     reminders: list[MessageOut]
     next_cursor: str | None
 
@@ -114,9 +124,7 @@ class LeftAloneOut(Out):
     stop_at: Moment | None = Field(description="The time at which a rule stops it unless a user answers.")
 
 
-class PreviewResponse(Out):
-    as_of: Moment
-    currency: str = CURRENCY
+class PreviewResponse(AmountsAsOf):
     is_shadow: bool = Field(description="True: rules stop nothing; the stops that they would have made are recorded.")
     channel: str = Field(description="The channel for reminders without a team's channel; empty: Slack is not set up.")
     messages: list[DueReminderOut]

@@ -9,7 +9,7 @@ from fastapi import Query as Parameter
 from pydantic import Field
 
 from costguard.api.deps import Given
-from costguard.api.fields import CURRENCY, Amount, Moment, Out, Query, Seconds, Usd, one_of, read_from
+from costguard.api.fields import Amount, AmountsAsOf, Moment, Out, Query, Seconds, Usd, one_of, read_from
 from costguard.api.route import routes
 from costguard.model.moments import zone_of
 from costguard.reminders import report_words
@@ -66,9 +66,7 @@ class GpuUseOut(Out):
     field_source: str = report_words.FIELD_SOURCE
 
 
-class ReportResponse(Out):
-    as_of: Moment
-    currency: str = CURRENCY
+class ReportResponse(AmountsAsOf):
     since: Moment
     until: Moment
     watched_since: Moment | None = Field(

@@ -13,8 +13,8 @@ from sqlalchemy import Connection
 
 from costguard.api import cursors
 from costguard.api.deps import Deps, Given
-from costguard.api.fields import Address, Body, BodyMoment, Moment, Out, Query, Text, one_of, read_from
-from costguard.api.route import CHECKED, NOT_FOUND, WRITTEN, Client, Key, acting, problem, routes, via_of
+from costguard.api.fields import Address, AsOf, Body, BodyMoment, Moment, Out, Query, Text, one_of, read_from
+from costguard.api.route import NOT_FOUND, Client, Key, acting, routes, takes_body, via_of
 from costguard.api.vm_parts import GceId, Project
 from costguard.ledger import fleet_rows
 from costguard.model.access import Permission, Principal
@@ -61,13 +61,11 @@ class RequestOut(Out):
     links: LinksOut
 
 
-class RequestResponse(Out):
-    as_of: Moment
+class RequestResponse(AsOf):
     request: RequestOut
 
 
-class RequestsResponse(Out):
-    as_of: Moment
+class RequestsResponse(AsOf):
     requests: list[RequestOut]
     next_cursor: str | None
 
@@ -134,15 +132,10 @@ def _offer(kind: RequestKind, summary: str, description: str) -> None:
         description=description,
         operation_id=f"{kind.value}Instance",
         status_code=HTTPStatus.ACCEPTED,
-        dependencies=[CHECKED],
-        responses={
-            200: {"description": "A repeat of an earlier request.", "model": RequestResponse},
-            409: problem(
-                "The VM or resource has changed since the caller saw it, or the key was used with another body before."
-            ),
-            **NOT_FOUND,
-            **WRITTEN,
-        },
+        **takes_body(
+            "The VM or resource has changed since the caller saw it, or the key was used with another body before.",
+            ("A repeat of an earlier request.", RequestResponse),
+        ),
     )
 
 

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Header, Request, Response
 from fastapi.routing import APIRoute
+from pydantic import BaseModel
 
 from costguard.access.roles import Actor, actor
 from costguard.errors import Forbidden, Invalid
@@ -95,6 +96,23 @@ WRITTEN: dict[int | str, dict[str, Any]] = {
     413: problem("The body is too large."),
     415: problem("The body is not JSON."),
 }
+
+
+def takes_body(
+    conflict: str = "", repeat: tuple[str, type[BaseModel]] | None = None, *, finds: bool = True
+) -> dict[str, Any]:
+    """Makes the arguments of a route that takes a JSON body: what it depends on, and what it responds.
+
+    `conflict` explains a 409, and `repeat` a 200 with its body, where there is one; `finds`: it may answer 404.
+    """
+    responses: dict[int | str, dict[str, Any]] = {}
+    if repeat is not None:
+        responses[200] = {"description": repeat[0], "model": repeat[1]}
+    if conflict:
+        responses[409] = problem(conflict)
+    return {"dependencies": [CHECKED], "responses": {**responses, **(NOT_FOUND if finds else {}), **WRITTEN}}
+
+
 Key = Annotated[
     str | None,
     Header(

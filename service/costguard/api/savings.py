@@ -10,7 +10,7 @@ from fastapi import Query as Parameter
 from pydantic import Field
 
 from costguard.api.deps import Given
-from costguard.api.fields import CURRENCY, Amount, DaysQuery, Moment, Out, Text, Usd, beginning, read_from
+from costguard.api.fields import Amount, AmountsAsOf, DaysQuery, Moment, Out, Text, Usd, beginning, read_from
 from costguard.api.route import routes
 from costguard.api.spend import check_length
 from costguard.ledger.accrual import accrual_at
@@ -62,9 +62,7 @@ class KeepsOut(Out):
     keeps: Sequence[KeepOut] = Field(description="The keeps, the latest first.")
 
 
-class SavingsResponse(Out):
-    as_of: Moment
-    currency: str = CURRENCY
+class SavingsResponse(AmountsAsOf):
     from_: date = Field(alias="from", description="The first UTC day.")
     to: date = Field(description="The last UTC day.")
     spot: SpotSavingsOut

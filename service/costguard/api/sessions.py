@@ -12,7 +12,7 @@ from costguard.access.session_service import SessionService
 from costguard.access.sessions import Session
 from costguard.api import cursors
 from costguard.api.deps import Deps, Given
-from costguard.api.fields import Address, Moment, Out, Query, Text, one_of
+from costguard.api.fields import Address, AsOf, Moment, Out, Query, Text, one_of
 from costguard.api.route import NOT_FOUND, routes
 from costguard.model.access import Permission, Principal, Role, Via
 from costguard.web.permissions import Asker
@@ -32,19 +32,16 @@ class SessionOut(Out):
     is_this: bool = Field(description="True: this request belongs to the session.")
 
 
-class SessionResponse(Out):
-    as_of: Moment
+class SessionResponse(AsOf):
     session: SessionOut
 
 
-class SessionsResponse(Out):
-    as_of: Moment
+class SessionsResponse(AsOf):
     sessions: list[SessionOut]
     next_cursor: str | None
 
 
-class EndedSessionsResponse(Out):
-    as_of: Moment
+class EndedSessionsResponse(AsOf):
     sessions: list[SessionOut] = Field(description="The sessions that were ended.")
 
 

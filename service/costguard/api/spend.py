@@ -15,6 +15,7 @@ from costguard.access.teams import team_of
 from costguard.api.deps import Given
 from costguard.api.fields import (
     CURRENCY,
+    AmountsAsOf,
     DaysQuery,
     LabelText,
     Moment,
@@ -100,9 +101,7 @@ class UnpricedSpanOut(Out):
     reason: str
 
 
-class SpendResponse(Out):
-    as_of: Moment
-    currency: str = CURRENCY
+class SpendResponse(AmountsAsOf):
     from_: date = Field(alias="from", description="The first UTC day.")
     to: date = Field(description="The last UTC day; today counts up to now.")
     group_by: list[Annotated[str, one_of(Grouping)]]
@@ -201,9 +200,7 @@ class LabelSpendRowOut(SumsOut):
     )
 
 
-class LabelSpendResponse(Out):
-    as_of: Moment
-    currency: str = CURRENCY
+class LabelSpendResponse(AmountsAsOf):
     label: str
     from_: date = Field(alias="from", description="The first UTC day.")
     to: date = Field(description="The last UTC day; today counts up to now.")

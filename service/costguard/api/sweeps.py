@@ -12,18 +12,7 @@ from pydantic import Field, StrictBool, StrictFloat, StrictInt
 
 from costguard.api import cursors
 from costguard.api.deps import Deps, Given
-from costguard.api.fields import (
-    CURRENCY,
-    Address,
-    Body,
-    Moment,
-    Out,
-    Query,
-    Seconds,
-    Text,
-    Usd,
-    read_from,
-)
+from costguard.api.fields import Address, AmountsAsOf, Body, Out, Query, Seconds, Text, Usd, read_from
 from costguard.api.job.bodies import JobBody
 from costguard.api.job.jobs import owner_of
 from costguard.api.job.options import Dollars, Hours, Name, whole_hours
@@ -37,7 +26,7 @@ from costguard.api.job.sweep_schemas import (
     SweepResultOut,
     SweepsResponse,
 )
-from costguard.api.route import CHECKED, NOT_FOUND, WRITTEN, Client, Key, acting, problem, routes, via_of
+from costguard.api.route import NOT_FOUND, Client, Key, acting, routes, takes_body, via_of
 from costguard.db.named import RowFilters
 from costguard.errors import Missing
 from costguard.ledger.accrual import accrual_at
@@ -159,9 +148,7 @@ class QuotedMemberOut(Out):
     first: OfferOut | None = Field(description="The place in which it would start now; null: none.")
 
 
-class SweepQuoteOut(Out):
-    as_of: Moment
-    currency: str = CURRENCY
+class SweepQuoteOut(AmountsAsOf):
     hours: str
     span_seconds: Seconds = read_from(
         "span", description="The seconds from the first member's start to the last one's end."
@@ -180,12 +167,11 @@ class SweepQuoteOut(Out):
     summary="Launch a sweep",
     operation_id="launchSweep",
     status_code=HTTPStatus.CREATED,
-    dependencies=[CHECKED],
-    responses={
-        200: {"description": "A repeat of an earlier request: the sweep that it created.", "model": SweepResponse},
-        409: problem("This key was used with another body before."),
-        **WRITTEN,
-    },
+    **takes_body(
+        "This key was used with another body before.",
+        ("A repeat of an earlier request: the sweep that it created.", SweepResponse),
+        finds=False,
+    ),
 )
 def submit(
     deps: Given,
@@ -211,8 +197,7 @@ def submit(
     "/sweep-quotes",
     summary="Quote a sweep",
     operation_id="quoteSweep",
-    dependencies=[CHECKED],
-    responses=WRITTEN,
+    **takes_body(finds=False),
 )
 def quote(deps: Given, asker: Asker, body: SweepQuoteBody, go_on: WhileWanted) -> SweepQuoteOut:
     """Quotes the cost of each member and of all, and the reasons to refuse the sweep. Nothing is stored."""
@@ -250,13 +235,7 @@ def sweep(deps: Given, sweep_id: SweepId) -> SweepResponse:
     summary="Cancel a sweep",
     operation_id="cancelSweep",
     status_code=HTTPStatus.ACCEPTED,
-    dependencies=[CHECKED],
-    responses={
-        200: {"description": "It was cancelled before.", "model": SweepResponse},
-        409: problem("It has already ended."),
-        **NOT_FOUND,
-        **WRITTEN,
-    },
+    **takes_body("It has already ended.", ("It was cancelled before.", SweepResponse)),
 )
 def cancel(deps: Given, asker: Asker, sweep_id: SweepId, body: CancelSweepBody, response: Response) -> SweepResponse:
     """Cancels every open member, whose command may save first, and launches no others."""
@@ -272,12 +251,7 @@ def cancel(deps: Given, asker: Asker, sweep_id: SweepId, body: CancelSweepBody, 
     summary="Resume a sweep",
     operation_id="resumeSweep",
     status_code=HTTPStatus.ACCEPTED,
-    dependencies=[CHECKED],
-    responses={
-        409: problem("No member failed or was left over, or it is being cancelled."),
-        **NOT_FOUND,
-        **WRITTEN,
-    },
+    **takes_body("No member failed or was left over, or it is being cancelled."),
 )
 def resume(deps: Given, asker: Asker, sweep_id: SweepId, body: ResumeSweepBody) -> SweepResponse:
     """Launches another job for each member that failed, which resumes from the member's checkpoints."""
@@ -291,8 +265,7 @@ def resume(deps: Given, asker: Asker, sweep_id: SweepId, body: ResumeSweepBody) 
     "/sweeps/{sweep_id}/keep",
     summary="Keep members of a sweep from halving",
     operation_id="keepSweepMembers",
-    dependencies=[CHECKED],
-    responses={409: problem("It has no halving, is over, or has stopped the member."), **NOT_FOUND, **WRITTEN},
+    **takes_body("It has no halving, is over, or has stopped the member."),
 )
 def keep(deps: Given, asker: Asker, sweep_id: SweepId, body: KeepMembersBody) -> SweepResponse:
     """Keeps members from being stopped as losers; with none named ends halving for the whole sweep."""

@@ -14,8 +14,8 @@ from costguard.access.token_rows import ApiToken
 from costguard.access.tokens import LONGEST_NAME, NewToken, TokenService
 from costguard.api import cursors
 from costguard.api.deps import Given
-from costguard.api.fields import Address, Body, Moment, Out, Query, Text, one_of, read_from
-from costguard.api.route import CHECKED, NOT_FOUND, WRITTEN, Key, problem, routes
+from costguard.api.fields import Address, AsOf, Body, Moment, Out, Query, Text, one_of, read_from
+from costguard.api.route import NOT_FOUND, Key, routes, takes_body
 from costguard.model.access import Permission, Role, Via
 from costguard.web.permissions import Asker
 
@@ -72,8 +72,7 @@ class TokenOut(Out):
     is_usable: bool = Field(description="True: it is neither revoked nor expired.")
 
 
-class TokenResponse(Out):
-    as_of: Moment
+class TokenResponse(AsOf):
     token: TokenOut
 
 
@@ -84,8 +83,7 @@ class NewTokenResponse(TokenResponse):
     )
 
 
-class TokensResponse(Out):
-    as_of: Moment
+class TokensResponse(AsOf):
     tokens: list[TokenOut]
     next_cursor: str | None
 
@@ -132,15 +130,11 @@ def me(asker: Asker) -> MeResponse:
     summary="Create a token",
     operation_id="createToken",
     status_code=HTTPStatus.CREATED,
-    dependencies=[CHECKED],
-    responses={
-        200: {
-            "description": "A repeat of an earlier request; the secret is not shown again.",
-            "model": NewTokenResponse,
-        },
-        409: problem("This key was used with another body before."),
-        **WRITTEN,
-    },
+    **takes_body(
+        "This key was used with another body before.",
+        ("A repeat of an earlier request; the secret is not shown again.", NewTokenResponse),
+        finds=False,
+    ),
 )
 def make(deps: Given, asker: Asker, body: TokenBody, response: Response, key: Key = None) -> NewTokenResponse:
     """Creates a token with at most the caller's permissions. The secret is only in this response."""
@@ -181,8 +175,7 @@ def revoke(deps: Given, asker: Asker, token_id: Annotated[Text, Path()]) -> Toke
     "/tokens/{token_id}/confirm",
     summary="Confirm a token that was created in a one-time link's session",
     operation_id="confirmToken",
-    dependencies=[CHECKED],
-    responses={409: problem("It has ended, or the caller may not confirm it."), **NOT_FOUND, **WRITTEN},
+    **takes_body("It has ended, or the caller may not confirm it."),
 )
 def confirm(deps: Given, asker: Asker, token_id: Annotated[Text, Path()]) -> TokenResponse:
     """Confirms the token, which then lasts as long as requested at its creation.

@@ -9,7 +9,7 @@ from fastapi import Query as Parameter
 from pydantic import Field
 
 from costguard.api.deps import Given
-from costguard.api.fields import Moment, Out, Query, Usd, usd
+from costguard.api.fields import AsOf, Out, Query, Usd, usd
 from costguard.api.route import routes
 from costguard.jobs.rows.history.zone_history import FleetSeries, fleet_series
 
@@ -39,8 +39,7 @@ class TraceOut(Out):
     on_demand_price_per_hour: Usd | None
 
 
-class TracesResponse(Out):
-    as_of: Moment
+class TracesResponse(AsOf):
     traces: list[TraceOut] = Field(description="The series. All of one kind of VM begin together.")
 
 

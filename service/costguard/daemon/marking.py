@@ -12,7 +12,6 @@ from costguard.db.lease import Lease
 from costguard.db.mark_file import LedgerMark, MarkFile
 from costguard.db.transaction import Database
 from costguard.ledger import generation
-from costguard.ledger.generation import Reached
 from costguard.model.generation import FIRST, Cause
 from costguard.model.ports import Clock
 
@@ -47,7 +46,7 @@ class Marking:
                 home = generation.home_of(connection)
                 if generation.is_elsewhere(connection, home):
                     self._begin(connection, Cause.MOVED, "")
-                elif (why := self._why_older(connection, generation.reached(connection))) is not None:
+                elif (why := self._read(connection)[1]) is not None:
                     self._begin(connection, Cause.OLDER, why)
                 generation.settle_in(connection, home)
                 mark = generation.reached(connection).mark
@@ -57,28 +56,18 @@ class Marking:
         """Looks at the mark; call it every few seconds from the guard that acts. Raises LeaseLost, StoreError."""
         with self._turn:
             with self._database.write(fence) as connection:
-                reached = generation.reached(connection)
-                if (why := self._why_older(connection, reached)) is not None:
+                mark, why = self._read(connection)
+                if why is not None:
                     self._begin(connection, Cause.OLDER, why)
-                    reached = generation.reached(connection)
-                mark = self._tried = generation.count_on(connection, reached.mark)
+                    mark = generation.reached(connection).mark
+                mark = self._tried = generation.count_on(connection, mark)
             self._leave(mark)
 
-    def _why_older(self, connection: Connection, reached: Reached) -> str | None:
-        """Explains why the database is older than it was; None: as far as anyone can tell it is not."""
-        mark, seen = reached.mark, self._seen()
-        if seen is not None and mark < seen:
-            if mark.generation < seen.generation:
-                return f"it is of generation {mark.generation}, and generation {seen.generation} had begun"
-            return f"its guard had counted to {seen.number}, and it stands at {mark.number}"
-        if generation.was_put_back(connection):
-            return "its rows were put back by another program"
-        before, now = reached.timeline, generation.timeline_of(connection)
-        # A standby server that took over with all that this guard wrote has lost nothing.
-        is_as_left = self._left is not None and mark in (self._left, self._tried)
-        if None not in (before, now) and before != now and not is_as_left:
-            return f"its server went from timeline {before} to {now} unseen, as a recovery to an earlier moment does"
-        return None
+    def _read(self, connection: Connection) -> tuple[LedgerMark, str | None]:
+        """Returns the mark that the database has reached, and why it is older than it was; None: it seems not to be."""
+        seen, left = self._seen(), () if self._left is None else (self._left, self._tried)
+        reached = generation.reached(connection)
+        return reached.mark, generation.why_older(connection, reached, seen, left)
 
     def _seen(self) -> LedgerMark | None:
         """The latest mark of which anything is known."""

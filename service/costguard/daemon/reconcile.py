@@ -211,8 +211,8 @@ class Reconciler:
         with self._database.read() as connection:
             is_repeated = looks is not None and looks.is_repeated
             due = may_be_due(connection, self._rules, now, SOON) if is_repeated else None
-            fleet = gather.gather(connection, self._rules, now, due=due)
-            return now, fleet, gather.decide_about(connection, fleet, self._rules, now, answers_since, undecided)
+            fleet = gather.gather(connection, self._rules, now, due=due, unrecorded=undecided)
+            return now, fleet, gather.decide_about(connection, fleet, self._rules, now, answers_since)
 
     def _due(self, looks: Looks, now: datetime, *, late_alone: bool) -> Mapping[str, ListingReason]:
         """Returns the projects that this pass looks at: not those that refuse, and were asked not long ago."""

@@ -9,10 +9,11 @@ from functools import lru_cache
 from itertools import chain, islice
 from typing import Any, TypeAlias, TypeVar
 
-from sqlalchemy import Connection, Date, Table
+from sqlalchemy import ColumnElement, Connection, Date, Table, select
 
 Stored: TypeAlias = Callable[[Sequence[Any]], tuple[Any, ...]]
 _Id = TypeVar("_Id", int, str, date)
+_FEW = 5000
 _ROWS_AT_ONCE = 256  # a longer statement takes more time a row: SQLite prepares some 600 bytes for each
 _MOST_VALUES = 32_766  # of one statement (https://www.sqlite.org/limits.html#max_variable_number)
 _COPY_ESCAPES = str.maketrans({"\\": r"\\", "\t": r"\t", "\n": r"\n", "\r": r"\r"})
@@ -24,6 +25,15 @@ def chunks(ids: Collection[_Id]) -> Iterator[list[_Id]]:
     remaining = iter(sorted(ids))
     while chunk := list(islice(remaining, CHUNK)):
         yield chunk
+
+
+def among(connection: Connection, column: ColumnElement[_Id], wanted: Collection[_Id]) -> Collection[_Id]:
+    """Returns those of many values that the column holds at all, by one look at its index; few are given back as they
+    are.
+    """
+    if len(wanted) <= _FEW:
+        return wanted
+    return set(wanted).intersection(connection.scalars(select(column).distinct()))
 
 
 def stored(connection: Connection, table: Table, names: Sequence[str]) -> Stored:

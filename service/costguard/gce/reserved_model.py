@@ -10,8 +10,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from costguard.errors import NotFound, RequestRefused
-from costguard.gce.fields import last_part, moment_or_none
+from costguard.errors import BadAnswer, NotFound, RequestRefused
+from costguard.gce.fields import Garbled, last_part, moment_or_none
 from costguard.gce.official import Official
 from costguard.model.launch import ReservedVms
 
@@ -64,6 +64,10 @@ def read_reservation(official: Official, project: str, zone: str, reference: str
     reserved = read.specific_reservation
     made = reserved.instance_properties
     gpus = list(made.guest_accelerators)
+    try:
+        ends_at = moment_or_none(read.delete_at_time)
+    except Garbled as error:
+        raise BadAnswer(f"Reading reservation {name} in {zone} of project {owner}: {error}.") from None
     return ReservedVms(
         machine_type=last_part(made.machine_type) if made.machine_type else "",
         gpu_type=last_part(gpus[0].accelerator_type) if gpus and gpus[0].accelerator_type else "",
@@ -71,7 +75,7 @@ def read_reservation(official: Official, project: str, zone: str, reference: str
         count=reserved.count,
         in_use=reserved.in_use_count,
         must_be_named=read.specific_reservation_required,
-        ends_at=moment_or_none(read.delete_at_time),
+        ends_at=ends_at,
     )
 
 

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from datetime import datetime
 from typing import Any, Final
 
-from costguard.gce.fields import UNREADABLE
+from costguard.gce.fields import UNREADABLE, moment, number, word
 from costguard.gce.vertex.sku import vertex_resource
 from costguard.model.instance import ProvisioningModel
 from costguard.model.price import EVERYWHERE, Price, PriceKey, Unit, committed, costs_the_same_everywhere, is_address
@@ -247,13 +246,11 @@ def _prices(sku: Mapping[str, Any]) -> Iterator[Price]:
     expression = pricing["pricingExpression"]
     rate_nanos = _rate_nanos(expression["tieredRates"])
     unit = Unit(expression["usageUnit"])
-    in_force_from = datetime.fromisoformat(pricing["effectiveTime"])
-    if in_force_from.tzinfo is None:
-        raise ValueError(f"{pricing['effectiveTime']} has no time zone")
+    in_force_from = moment(pricing["effectiveTime"])
     for region in _regions(sku):
         if region != EVERYWHERE or costs_the_same_everywhere(priced[0]):
             key = PriceKey(priced[0], region, priced[1])
-            yield Price(key, unit, rate_nanos, in_force_from, "catalog", sku["skuId"])
+            yield Price(key, unit, rate_nanos, in_force_from, "catalog", word(sku["skuId"]))
 
 
 def _regions(sku: Mapping[str, Any]) -> list[str]:
@@ -276,4 +273,4 @@ def _rate_nanos(tiers: list[Mapping[str, Any]]) -> int:
 def _nanos(money: Mapping[str, Any]) -> int:
     if money.get("currencyCode", "USD") != "USD":
         raise ValueError(f"a price in {money['currencyCode']}")
-    return int(money.get("units") or 0) * 1_000_000_000 + int(money.get("nanos") or 0)
+    return number(money.get("units") or 0) * 1_000_000_000 + number(money.get("nanos") or 0)

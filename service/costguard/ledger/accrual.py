@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
-from typing import Any, Protocol, TypeAlias, TypeVar
+from typing import Any, Protocol, TypeAlias
 from weakref import WeakKeyDictionary
 
 from sqlalchemy import ColumnElement, Connection, Engine, Row, Select, Table, or_, select, text
@@ -30,12 +30,9 @@ from costguard.model.lifetime import Attribution, Lifetime, StorageSpan
 from costguard.model.money import Money, Priced
 from costguard.model.price import OF_A_RUN, Price
 
-_Id = TypeVar("_Id", int, str)
-
 CostKind: TypeAlias = tuple[str, Attribution, str]
 """The project, whose money it is, and the provisioning model."""
 
-_FEW = 5000
 SHAPE = ("machine_type", "vcpus", "memory_mib", "gpu_type", "gpu_count", "local_ssd_gib", "provisioning_model")
 
 
@@ -122,15 +119,6 @@ def uncharged_spans(connection: Connection) -> list[AccruingSpan]:
     """
     spans = _read(connection, sorted(uncharged_instances(connection)))
     return [span for span in spans if span.span.ended_at is not None]
-
-
-def among(connection: Connection, column: ColumnElement[_Id], wanted: Collection[_Id]) -> Collection[_Id]:
-    """Returns those of many values that the column holds at all, by one look at its index; few are given back as they
-    are.
-    """
-    if len(wanted) <= _FEW:
-        return wanted
-    return set(wanted).intersection(connection.scalars(select(column).distinct()))
 
 
 def stand(spans: Table) -> tuple[ColumnElement[bool], ...]:

@@ -7,13 +7,12 @@ from typing import Any
 
 from sqlalchemy import Connection, Select, String, cast, literal, select
 
-from costguard.db.bulk import chunks
+from costguard.db.bulk import among, chunks
 from costguard.db.prepared import prepared
 from costguard.db.remembered import MOST_AT_ONCE, is_writing, remembers_each
 from costguard.db.tables import claims, instances, keeps, messages
 from costguard.db.types import storable
 from costguard.db.upsert import upsert
-from costguard.ledger.accrual import among
 from costguard.model.reminder import Claim, Keep, Ownership, Subject
 
 # The event of a claim names its request, and its notification names the event.

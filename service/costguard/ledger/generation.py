@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -69,6 +70,27 @@ def reached(connection: Connection) -> Reached:
 _REACHED = select(installation.c.generation, installation.c.mark, installation.c.timeline).where(
     installation.c.id == _ROW
 )
+
+
+def why_older(
+    connection: Connection, reached: Reached, seen: LedgerMark | None, left: Collection[LedgerMark | None]
+) -> str | None:
+    """Explains why the database is older than it was; None: as far as anyone can tell it is not.
+
+    `seen` is the latest mark of which anything is known; `left` are those that this guard left there, or perhaps did.
+    """
+    mark = reached.mark
+    if seen is not None and mark < seen:
+        if mark.generation < seen.generation:
+            return f"it is of generation {mark.generation}, and generation {seen.generation} had begun"
+        return f"its guard had counted to {seen.number}, and it stands at {mark.number}"
+    if was_put_back(connection):
+        return "its rows were put back by another program"
+    before, now = reached.timeline, timeline_of(connection)
+    # A standby server that took over with all that this guard wrote has lost nothing.
+    if None not in (before, now) and before != now and mark not in left:
+        return f"its server went from timeline {before} to {now} unseen, as a recovery to an earlier moment does"
+    return None
 
 
 def count_on(connection: Connection, before: LedgerMark) -> LedgerMark:

@@ -36,30 +36,30 @@ _WAITS = frozenset({AttemptState.RESTING, AttemptState.RESTARTING})
 
 
 @dataclass(frozen=True, slots=True)
-class JobNote:
+class JobRemarks:
     """`on_stop`: the effect of a stop on the job. `disk_note`: why the stopped VM's disk is kept."""
 
     on_stop: str = ""
     disk_note: str = ""
 
 
-def note_of(connection: Connection, vm: FleetInstance, accrual: Accrual) -> JobNote:
+def note_of(connection: Connection, vm: FleetInstance, accrual: Accrual) -> JobRemarks:
     """Empty for a VM that was not launched for a training job."""
     job = job_rows.read(connection, vm.job) if vm.job else None
     if job is None or job.spec.kind is not JobKind.TRAINING:
-        return JobNote()
+        return JobRemarks()
     all_attempts = attempts.of_jobs(connection, [job.id]).get(job.id, [])
     mine = next((attempt for attempt in all_attempts if attempt.gce_id == vm.key.gce_id), None)
     if mine is None:
-        return JobNote()
+        return JobRemarks()
     if not job.state.is_over:
         is_at_work = mine.is_open and job.cancel_asked_at is None
-        return JobNote(_on_stop(job, mine) if is_at_work else "", _between_runs(job) if mine.state in _WAITS else "")
+        return JobRemarks(_on_stop(job, mine) if is_at_work else "", _between_runs(job) if mine.state in _WAITS else "")
     kept = kept_disks.of_job(job, all_attempts, job_rows.checkpoint(connection, [job.id]).get(job.id), accrual)
     if kept is None or kept.attempt.id != mine.id:
-        return JobNote()
+        return JobRemarks()
     ended = "was cancelled" if job.state is JobState.CANCELLED else job.state.value
-    return JobNote(
+    return JobRemarks(
         disk_note=f"Its disk is kept for job {job.title} ({job.id}), which {ended}: it holds {kept.holds}, and costs"
         f" {kept.bills}. Once you no longer need it: costguard delete-disk {job.id}"
     )
@@ -98,8 +98,7 @@ def card(
     connection: Connection, accrual: Accrual, rules: Rules, subject: Subject, since: datetime, url: str
 ) -> VmCard | None:
     """The VM as it is now; None where the ledger does not know it."""
-    limits = rules.limits
-    views = fleet.views(connection, accrual, limits, [subject.instance_id])
+    views = fleet.views(connection, accrual, rules.presets, [subject.instance_id])
     if not views:
         return None
     view = views[0]
@@ -128,7 +127,7 @@ def card(
         rate=rate,
         by_monday=cost + ahead,
         monday_at=monday_at,
-        limit=limits.get(vm.preset),
+        limit=view.limit,
         idle=view.idle,
         url=f"{url.rstrip('/')}/vm/{vm.key.project}/{vm.key.gce_id}" if url else "",
         on_stop=note.on_stop or own_stop,
@@ -145,7 +144,7 @@ def of_pool(
 
     The pool counts as idle since the last of its VMs became idle, and is not known to be while one of them is not.
     """
-    views = [view for view in fleet.views(connection, accrual, rules.limits, members) if view.started_at is not None]
+    views = [view for view in fleet.views(connection, accrual, rules.presets, members) if view.started_at is not None]
     if len(views) < 2:
         return speaker
     cost, rate = Priced(), Priced()

@@ -21,12 +21,12 @@ from costguard.messages import gpu_command
 from costguard.messages.cards import zone_of
 from costguard.messages.gpu_command import Cards
 from costguard.messages.recipients import SlackMembers
-from costguard.model.delivery.interaction import SAMPLE_JOB, ButtonClick, JobChoice, JobClick, SlashCommand
+from costguard.model.delivery.interaction import ButtonClick, JobChoice, JobClick, SlashCommand
 from costguard.model.delivery.message import EphemeralContent, ListContent
 from costguard.model.delivery.person import AccountLookup
 from costguard.model.event import event_key, new_event
 from costguard.model.ports import Clock, Notifier
-from costguard.model.reminder import SAMPLE_REST, SAMPLE_RUN, Request
+from costguard.model.reminder import Request
 from costguard.reminders import message_rows
 from costguard.reminders.message_rows import NewMessage
 from costguard.reminders.requests import ask_by_message
@@ -158,7 +158,7 @@ class InteractionHandler:
         account = None if isinstance(member, str) else member
         address = account.address if account is not None else ""
         refusal = self._refusal(member)
-        if _is_of_a_sample(click):
+        if click.is_of_sample:
             with self._database.write() as connection:
                 _reply(connection, click, refusal or _OF_A_SAMPLE, now)
         elif isinstance(click, JobClick):
@@ -215,12 +215,6 @@ class InteractionHandler:
             self._notifier.post_ephemeral(click.channel, click.user_id, EphemeralContent(text), click.thread_ts)
         except SlackError as trouble:
             log.error("click_loss_not_reported", click=click.key, error=str(trouble))
-
-
-def _is_of_a_sample(click: Click) -> bool:
-    if isinstance(click, JobClick):
-        return click.job == SAMPLE_JOB
-    return click.subject in (SAMPLE_RUN, SAMPLE_REST)
 
 
 def _reply(connection: Connection, click: Click, text: str, now: datetime) -> None:

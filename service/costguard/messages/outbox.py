@@ -24,13 +24,14 @@ from costguard.errors import (
 )
 from costguard.events import audit_log
 from costguard.isolation import Isolated
+from costguard.ledger import fleet_rows
 from costguard.messages import outbox_rows
 from costguard.messages.outbox_rows import StoredMessage
 from costguard.messages.pacing import BACKOFF, Pacing
 from costguard.messages.recipients import ChannelResolver
-from costguard.messages.slack_health import resumed, sent, troubled
+from costguard.messages.slack_health import resumed, troubled
 from costguard.model.delivery.message import Content, Posted
-from costguard.model.event import Event
+from costguard.model.event import Event, new_event
 from costguard.model.ports import Clock, Notifier
 
 log = structlog.get_logger(__name__)
@@ -354,3 +355,24 @@ def _address(message: StoredMessage) -> str:
 def _is_ephemeral(message: StoredMessage) -> bool:
     """Says whether it is ephemeral in a channel. As a direct message it is an ordinary message, which stays."""
     return message.kind == "ephemeral" and bool(message.data.get("channel"))
+
+
+def sent(connection: Connection, message: StoredMessage, now: datetime) -> list[Event]:
+    """Makes the event of a reminder that was sent: other messages report events that are recorded already."""
+    if message.kind != "reminder" or message.instance_id is None:
+        return []
+    vm = next(iter(fleet_rows.known(connection, [message.instance_id])), None)
+    if vm is None:
+        return []
+    reason = message.data.get("reason")
+    return [
+        new_event(
+            "ReminderSent",
+            now,
+            f"Reminder {message.stage + 1} about {vm.name} was sent to {message.address}: {reason}.",
+            message.key,
+            vm=vm.key,
+            name=vm.name,
+            data={"message": message.key, "stage": message.stage, "target": message.target, "to": message.address},
+        )
+    ]

@@ -42,7 +42,7 @@ def preview(connection: Connection, rules: Rules, now: datetime) -> ReminderPrev
     sends = [action for action in plan.actions if isinstance(action, SendReminder)]
     ids = sorted({send.subject.instance_id for send in sends})
     accrual = accrual_at(connection, now)
-    views = {view.instance.id: view for view in fleet.views(connection, accrual, rules.limits, ids)}
+    views = {view.instance.id: view for view in fleet.views(connection, accrual, rules.presets, ids)}
     names = {vm.instance_id: vm.name for vm in fleet_vms}
     reminded = {send.key for send in sends}
     return ReminderPreview(

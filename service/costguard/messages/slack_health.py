@@ -6,37 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from sqlalchemy import Connection
-
 from costguard.db.transaction import Database
 from costguard.errors import (
     SlackError,
 )
-from costguard.ledger import fleet_rows
 from costguard.messages import outbox_rows
-from costguard.messages.outbox_rows import StoredMessage
 from costguard.model.event import Event, new_event
-
-
-def sent(connection: Connection, message: StoredMessage, now: datetime) -> list[Event]:
-    """Reminders only: other messages report events that are recorded already."""
-    if message.kind != "reminder" or message.instance_id is None:
-        return []
-    vm = next(iter(fleet_rows.known(connection, [message.instance_id])), None)
-    if vm is None:
-        return []
-    reason = message.data.get("reason")
-    return [
-        new_event(
-            "ReminderSent",
-            now,
-            f"Reminder {message.stage + 1} about {vm.name} was sent to {message.address}: {reason}.",
-            message.key,
-            vm=vm.key,
-            name=vm.name,
-            data={"message": message.key, "stage": message.stage, "target": message.target, "to": message.address},
-        )
-    ]
 
 
 def troubled(scope: str, error: SlackError, now: datetime) -> Event:

@@ -223,7 +223,7 @@ def overview(source: Source, wanted: FleetQuery, now: datetime, me: Principal | 
         page = fleet.fleet_page(
             connection,
             accrual,
-            source.rules.limits,
+            source.rules.presets,
             wanted.filters,
             sort=wanted.sort,
             with_gone=wanted.gone,

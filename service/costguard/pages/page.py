@@ -42,7 +42,7 @@ from costguard.sweeps import sweep_rows
 from costguard.sweeps.submit import SweepService
 from costguard.web.memo import memo_of
 from costguard.web.permissions import needs
-from costguard.web.placeholders import ADDRESS, CSRF, INITIAL, SharedText, stand_in
+from costguard.web.placeholders import CSRF, SharedText, stand_in
 from costguard.web.problems import ProblemError, http_problem, status_of
 
 HEADERS = {
@@ -146,8 +146,7 @@ class Renderer:
         return HTMLResponse(content, status, {**HEADERS, "Cache-Control": "no-store"})
 
     def _text(self, template: str, as_of: datetime, me: Principal | None, csrf: str, values: Mapping[str, Any]) -> str:
-        initial = "" if me is None else INITIAL if me.address == ADDRESS else me.initial
-        viewer = {"me": me, "initial": initial, "csrf": csrf}
+        viewer = {"me": me, "initial": me.initial if me else "", "csrf": csrf}
         return self._environment.get_template(template).render(as_of=as_of, **viewer, **values)
 
 

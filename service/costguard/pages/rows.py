@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
@@ -62,7 +62,7 @@ def rows_of(
     rows = [
         Row(
             view,
-            _age_bar(view, rules.limits, now),
+            _age_bar(view, now),
             decisions.get(view.instance.key),
             pending.get(view.instance.key, ()),
         )
@@ -99,11 +99,11 @@ def _offers(rules: Rules, me: Principal, view: InstanceView, decision: Decision,
     return tuple(VmOffer(action, refusal(action)) for action in actions)
 
 
-def _age_bar(view: InstanceView, limits: Mapping[str, timedelta | None], now: datetime) -> AgeBar | None:
+def _age_bar(view: InstanceView, now: datetime) -> AgeBar | None:
     if view.counts_from is None:
         return None
     age = elapsed(view.counts_from, now)
-    limit = limits.get(view.instance.preset)
+    limit = view.limit
     if not limit:
         return AgeBar(age, None, 0, 0, is_over=False)
     longest = max(age, limit)

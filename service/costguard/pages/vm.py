@@ -170,7 +170,7 @@ def _row(
     instance_id = stored_fleet.instance_id(connection, key)
     if instance_id is None:
         raise never_seen(key)
-    views = fleet.views(connection, accrual, source.rules.limits, [instance_id])
+    views = fleet.views(connection, accrual, source.rules.presets, [instance_id])
     (row,) = rows_of(connection, views, source.rules, accrual.now, me)
     return instance_id, row
 

@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 from costguard.errors import BadAnswer
 from costguard.gce.errors import MONITORING
-from costguard.gce.fields import Garbled, moment
+from costguard.gce.fields import UNREADABLE, moment, number
 from costguard.gce.session import Deadline, Http
 from costguard.model.moments import z_text
 from costguard.model.observation import FeedBacklog
@@ -48,7 +48,7 @@ def _newest(
     answer = http.get_json(path, params, project=project, what=what, deadline=deadline, service=MONITORING)
     try:
         points = [_point(point) for series in answer.get("timeSeries") or () for point in series.get("points") or ()]
-    except (KeyError, TypeError, ValueError, AttributeError, Garbled) as error:
+    except UNREADABLE as error:
         raise BadAnswer(f"{what}: the answer holds what is no series ({error!r}).") from error
     if not points:
         return None, None
@@ -57,4 +57,4 @@ def _newest(
 
 
 def _point(point: Mapping[str, Any]) -> tuple[datetime, int]:
-    return moment(point["interval"]["endTime"]), int(point["value"]["int64Value"])
+    return moment(point["interval"]["endTime"]), number(point["value"]["int64Value"])

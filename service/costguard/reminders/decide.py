@@ -38,23 +38,19 @@ SOON = timedelta(hours=1)
 def decide(
     fleet: Sequence[WatchedVm],
     rules: Rules,
-    unread: Mapping[str, frozenset[str]],
     people: Mapping[str, AccountLookup],
     now: datetime,
     answers_since: datetime | None = None,
 ) -> FleetPlan:
-    """`unread` holds the zones of each project that the last look could not read; "*" stands for all.
-
-    `people` are those who were looked up, by their addresses in lower case.
-    """
+    """Decides about these VMs. `people` are those who were looked up, by their addresses in lower case."""
     context = PlanContext(rules, people, now, answers_since)
     decisions: list[Decision] = []
     actions: list[Action] = []
-    pooled = [vm for vm in fleet if vm.pool is not None and not vm.is_unread(unread.get(vm.key.project, frozenset()))]
+    pooled = [vm for vm in fleet if vm.pool is not None and not vm.is_unread]
     speaking = speakers([(vm, due_of(vm, subject_of(vm), context)) for vm in pooled], now)
     for vm in fleet:
         spoken = speaking.get(vm.pool) if vm.pool is not None else None
-        decision, vm_actions = _decide(vm, context, unread.get(vm.key.project, frozenset()), spoken)
+        decision, vm_actions = _decide(vm, context, spoken)
         decisions.append(decision)
         actions += vm_actions
     return FleetPlan(tuple(decisions), tuple(actions))
@@ -82,7 +78,7 @@ def addresses_needed(fleet: Sequence[WatchedVm], rules: Rules, now: datetime) ->
 
 
 def _decide(
-    vm: WatchedVm, decision_context: PlanContext, unread: frozenset[str], spoken: Spoken | None = None
+    vm: WatchedVm, decision_context: PlanContext, spoken: Spoken | None = None
 ) -> tuple[Decision, tuple[Action, ...]]:
     """`spoken` is who speaks for its pool, where any VM of that is due."""
     subject = subject_of(vm)
@@ -92,7 +88,7 @@ def _decide(
         return Decision(vm.key, vm.name, "gone: there is nothing left to do about it"), settle(
             vm, due, decision_context
         )
-    if vm.is_unread(unread):
+    if vm.is_unread:
         reason = f"not known: {vm.part} could not be read, so nothing is decided about it"
         return Decision(vm.key, vm.name, reason, False, subject, due_at, is_known=False), ()
     answers = settle(vm, due, decision_context) if vm.requests else ()

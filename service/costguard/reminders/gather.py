@@ -41,6 +41,7 @@ class _SubjectPast(TypedDict):
     stop: StopOutcome | None
 
 
+_READ: frozenset[str] = frozenset()
 _UNCLAIMED = Ownership()
 _NOTHING_YET: _SubjectPast = {"sent": (), "keeps": (), "claims": (), "stop": None}
 
@@ -108,8 +109,7 @@ def why_not_stopped(
     vm = next(iter(gather(connection, rules, now, [instance_id])), None)
     if vm is None:
         return not_stopped.GONE
-    zones = projects.unread(projects.read_all(connection)).get(vm.key.project, frozenset())
-    return not_stopped.why_not_stopped(vm, rules, zones, slack_accounts.of_addresses(connection, None), measured, now)
+    return not_stopped.why_not_stopped(vm, rules, slack_accounts.of_addresses(connection, None), measured, now)
 
 
 def decide_about(
@@ -118,14 +118,9 @@ def decide_about(
     rules: Rules,
     now: datetime,
     answers_since: datetime | None = None,
-    unrecorded: Collection[str] = (),
 ) -> FleetPlan:
-    """Decides about these VMs with the present knowledge of projects and people.
-
-    `unrecorded` are projects whose last look the database could not take: what it holds of them may be over.
-    """
-    unread = projects.unread(projects.read_all(connection)) | dict.fromkeys(unrecorded, frozenset({"*"}))
-    return decide(fleet, rules, unread, slack_accounts.of_addresses(connection, None), now, answers_since)
+    """Decides about these VMs with the present knowledge of people."""
+    return decide(fleet, rules, slack_accounts.of_addresses(connection, None), now, answers_since)
 
 
 def gather(
@@ -135,10 +130,12 @@ def gather(
     ids: Collection[int] | None = None,
     without_stop: int | None = None,
     due: Collection[int] | None = None,
+    unrecorded: Collection[str] = (),
 ) -> list[WatchedVm]:
     """Every existing VM, or these, with everything that decisions need. `without_stop`: as if it had not begun.
 
-    `due`: these and their pools, each just as it is among all, and perhaps others; see `due_rows`.
+    `due`: these and their pools, each just as it is among all, and perhaps others; see `due_rows`. `unrecorded`:
+    projects whose last look the database could not take, so that what it holds of them may be over.
     """
     rows = _rows(connection, ids) if due is None else _due_rows(connection, due)
     idle = utilisation.idle_runs(connection, now, None if ids is None else [row.instance_id for row in rows])
@@ -153,6 +150,7 @@ def gather(
     with_storage = {instance_id for instance_id, *_ in open_storage}
     subjects = _subjects(relevant.values(), with_storage)
     past = _read_past(connection, subjects, _runs_before(connection, relevant), without_stop)
+    unread = projects.unread(projects.read_all(connection)) | dict.fromkeys(unrecorded, frozenset({"*"}))
     unknown = {vm.key for vm in unknown_vms.there(connection)}
     ownerships = answers.ownerships(connection, list(open_requests))
     rates = accrual_at(connection, now).rates_of(relevant, open_storage)
@@ -178,14 +176,13 @@ def gather(
             ownership=ownerships.get(row.instance_id, _UNCLAIMED),
             job=row.job if row.job and at_work.get((row.key.project, row.name)) == row.job else "",
             is_unknown=row.key in unknown,
+            unread=unread.get(row.key.project, _READ),
             pool=_pool(row) if row.instance_id in relevant else None,
             **past.of(subjects.get(row.instance_id), row.age_from or row.started_at or row.rests_since),
         )
         for row in rows
     ]
-    there = {row.instance_id for row in rows}
-    wanted = [one for one in open_requests if one not in there and (ids is None or one in ids)]
-    return [*_with_pools_past(connection, _pools(relevant.values()), vms), *_gone(connection, wanted, open_requests)]
+    return _with_pools_past(connection, _pools(relevant.values()), vms) + _gone(connection, rows, ids, open_requests)
 
 
 def _rows(connection: Connection, ids: Collection[int] | None) -> list[WatchedRow]:
@@ -313,10 +310,15 @@ def _messages(send: SendReminder, pool: Pool | None) -> list[NewMessage]:
 
 
 def _gone(
-    connection: Connection, ids: Sequence[int], open_requests: Mapping[int, Sequence[Request]]
+    connection: Connection,
+    rows: Sequence[WatchedRow],
+    ids: Collection[int] | None,
+    open_requests: Mapping[int, Sequence[Request]],
 ) -> list[WatchedVm]:
-    """Gone VMs with open requests, which are refused."""
-    if not ids:
+    """Returns gone VMs with open requests, which are refused: all, or those among these ids."""
+    there = {row.instance_id for row in rows}
+    gone = [one for one in open_requests if one not in there and (ids is None or one in ids)]
+    if not gone:
         return []
     return [
         WatchedVm(
@@ -331,7 +333,7 @@ def _gone(
             requests=tuple(open_requests[vm.id]),
             is_gone=True,
         )
-        for vm in fleet.known(connection, ids)
+        for vm in fleet.known(connection, gone)
     ]
 
 

@@ -30,6 +30,7 @@ _UNREAD_AGAIN = timedelta(minutes=5)
 class OperationStep(StepDefaults):
     """A stop whose operation ended in error has failed; one whose operation cannot be read is waited for."""
 
+    fresh_s = None  # a look changes nothing
     actuator: Actuator
     stop: StopRecord
     case: StopCase | None = None
@@ -44,10 +45,6 @@ class OperationStep(StepDefaults):
     @property
     def project(self) -> str:
         return ""  # stops are not paced
-
-    @property
-    def fresh_s(self) -> float | None:
-        return None  # a look changes nothing
 
     def intend(self, connection: Connection, now: datetime) -> bool:
         case = stop_case.load(connection, self.stop.subject, self.stop.id)

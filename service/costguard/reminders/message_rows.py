@@ -9,12 +9,11 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, Select, select, update
 
-from costguard.db.bulk import chunks
+from costguard.db.bulk import among, chunks
 from costguard.db.prepared import prepared
 from costguard.db.tables import messages
 from costguard.db.types import storable
 from costguard.db.upsert import upsert
-from costguard.ledger.accrual import among
 from costguard.model.reminder import Sent, Subject, Target
 
 

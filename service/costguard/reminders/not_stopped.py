@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -92,17 +92,16 @@ GONE = StopDiagnosis(StopBlocker.GONE, "it no longer exists")
 def why_not_stopped(
     vm: WatchedVm,
     rules: Rules,
-    unread: Collection[str],
     people: Mapping[str, AccountLookup],
     measured: Evidence | None,
     now: datetime,
 ) -> StopDiagnosis:
-    """`unread` are the zones of its project that could not be read ("*": all); `measured` is what is known of its use.
+    """Explains by the rules of a pass the first thing that keeps a stop from happening.
 
-    The same rules as a pass decides by, asked for the first thing that keeps a stop from happening.
+    `measured` is what is known of the VM's use.
     """
     context = PlanContext(rules, people, now)
-    if (diagnosis := _state(vm, unread)) is not None:
+    if (diagnosis := _state(vm)) is not None:
         return diagnosis
     if (keeper := vm.keeper) is not None and not keeper.is_stopped_by(rules.stop_through):
         reason = f"it belongs to {keeper.whose}, and {keeper.effect}"
@@ -123,11 +122,11 @@ def why_not_stopped(
     return diagnosis
 
 
-def _state(vm: WatchedVm, unread: Collection[str]) -> StopDiagnosis | None:
+def _state(vm: WatchedVm) -> StopDiagnosis | None:
     """Diagnoses by the VM's own state, whatever the rules say."""
     if vm.is_gone:
         return GONE
-    if vm.is_unread(unread):
+    if vm.is_unread:
         where = vm.part if vm.part != vm.zone else f"zone {vm.zone}"
         return StopDiagnosis(StopBlocker.NOT_READ, f"{where} could not be read, so nothing is decided about it")
     if vm.status is Status.PENDING_STOP:

@@ -176,21 +176,18 @@ class ReportMaker:
         self,
         rules: Rules,
         people: Mapping[str, AccountLookup],
-        unread: Mapping[str, frozenset[str]],
         book: PriceBook,
         since: datetime,
         until: datetime,
     ) -> None:
         self._rules = replace(rules, presets={name: _stops(preset) for name, preset in rules.presets.items()})
         self._people = people
-        self._unread = unread
         self._book = book
         self._since, self._until = since, until
 
     def blocker(self, one: ReportedRun) -> StopBlocker:
         """Returns what kept it from being stopped when the rules saw it last."""
-        zones = self._unread.get(one.vm.key.project, frozenset()) if one.run.is_open else frozenset()
-        return why_not_stopped(one.vm, self._rules, zones, self._people, one.busy, self._seen_at(one)).cause
+        return why_not_stopped(one.vm, self._rules, self._people, one.busy, self._seen_at(one)).cause
 
     def vm(self, one: ReportedRun) -> ReportedVm | None:
         """Reports a run that was due, or was to be stopped; None of one that was left alone."""

@@ -36,7 +36,7 @@ def fleet_report(connection: Connection, rules: Rules, now: datetime, days: int)
     first = projects.first_watched_at(connection)
     since = max(first or now, day_start(now.date() - timedelta(days=days - 1)))
     book = book_of(connection)
-    maker = ReportMaker(rules, slack_accounts.of_addresses(connection, None), projects.unread(looks), book, since, now)
+    maker = ReportMaker(rules, slack_accounts.of_addresses(connection, None), book, since, now)
     decided = enforcements(connection, book, now, since, now)
     stopped = [stop for stop in decided.stops if stop.saving is not None and not stop.stop.asked_by]
     shadowed = {shadow.stop.subject for shadow in decided.shadows}

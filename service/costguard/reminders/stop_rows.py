@@ -10,12 +10,11 @@ from uuid import UUID, uuid5
 
 from sqlalchemy import Connection, Row, Select, insert, select, update
 
-from costguard.db.bulk import chunks
+from costguard.db.bulk import among, chunks
 from costguard.db.prepared import prepared
 from costguard.db.remembered import remembers, remembers_each
 from costguard.db.tables import stops
 from costguard.db.types import storable
-from costguard.ledger.accrual import among
 from costguard.ledger.narrate import after_text, ended_text
 from costguard.model.action import StopInstance, StopOutcome
 from costguard.model.event import Event, new_event

@@ -120,6 +120,7 @@ class LookStep(StepDefaults):
     `project` is "" for a stop that is resumed: stops are not paced.
     """
 
+    fresh_s = None  # a look changes nothing
     actuator: Actuator
     still_due: StillDue
     project: str
@@ -127,17 +128,9 @@ class LookStep(StepDefaults):
     case: StopCase | None = None
     sighting: Sighting | None = None
     result: Result | None = None
-    asks: AskStep | None = None
+    following: Step | None = None
     through: Collection[KeeperKind] = field(default=(), kw_only=True)  # keepers whose own stop the settings allow
     urgency: Urgency = field(default=Urgency.STOP, init=False)
-
-    @property
-    def fresh_s(self) -> float | None:
-        return None  # a look changes nothing
-
-    @property
-    def following(self) -> Step | None:
-        return self.asks
 
     def call(self) -> None:
         case = _loaded(self.case)
@@ -149,7 +142,7 @@ class LookStep(StepDefaults):
 
     def settle(self, connection: Connection, now: datetime, error: CloudError | None) -> bool:
         """Every VM is addressed by its numeric id, so that no namesake can be stopped in its place."""
-        case, self.asks = _loaded(self.case), None
+        case, self.following = _loaded(self.case), None
         if error is not None:
             self.result = _troubled(connection, case, error, now, may_have_begun=case.may_have_begun)
             return True
@@ -166,7 +159,7 @@ class LookStep(StepDefaults):
         stop_rows.advance(connection, case.stop.id, StopOutcome.UNKNOWN, operation=case.stop.operation, try_after=now)
         self.result = StopOutcome.UNKNOWN, "this process stood still right before it was to call Google"
         assert self.sighting is not None  # else it would have been held
-        self.asks = AskStep(self, case, self.sighting)
+        self.following = AskStep(self, case, self.sighting)
         return True
 
     def _hold(self, connection: Connection, case: StopCase, now: datetime) -> StopHold | None:
@@ -228,6 +221,7 @@ class ResumeStep(LookStep):
 class AskStep(StepDefaults):
     """The request to Google. Its intent is the settled look before it; the look has its result."""
 
+    fresh_s = _FRESH_S  # another guard may have taken a keep meanwhile
     look: LookStep
     case: StopCase
     sighting: Sighting  # of the VM that is stopped, by its numeric id
@@ -242,10 +236,6 @@ class AskStep(StepDefaults):
     @property
     def project(self) -> str:
         return self.look.project
-
-    @property
-    def fresh_s(self) -> float | None:
-        return _FRESH_S  # another guard may have taken a keep meanwhile
 
     def call(self) -> None:
         case = self.case

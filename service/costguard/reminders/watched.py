@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import NamedTuple
@@ -57,11 +57,13 @@ class WatchedVm:
     is_gone: bool = False
     job: str = ""  # the training job that it works on; "" as soon as it does not
     is_unknown: bool = False  # it bears our labels, and the ledger holds no intent to launch it
+    unread: frozenset[str] = frozenset()  # the zones and parts of its project that could not be read; "*": all
     pool: Pool | None = None  # `sent`, `keeps`, `claims` and `rate` are its whole pool's
 
-    def is_unread(self, unread: Collection[str]) -> bool:
-        """Says whether its list is among these zones and parts of its project that could not be read; "*": all."""
-        return not scopes_of(self.key, self.zone).isdisjoint(unread) or "*" in unread
+    @property
+    def is_unread(self) -> bool:
+        """Says whether the list that it is on could not be read."""
+        return not scopes_of(self.key, self.zone).isdisjoint(self.unread) or "*" in self.unread
 
     @property
     def part(self) -> str:

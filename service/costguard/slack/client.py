@@ -11,7 +11,7 @@ from costguard.errors import ChannelRefused, SlackError, SlackUncertain
 from costguard.model.delivery.message import Content, ListContent, Posted
 from costguard.model.delivery.person import Membership, Person
 from costguard.slack.render import render
-from costguard.slack.web_api import ENDPOINT, TIMEOUT_SECONDS, WebApi
+from costguard.slack.web_api import ENDPOINT, TIMEOUT_SECONDS, WebApi, object_of, without
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ def membership_of(user: Mapping[str, Any], ours: Workspace) -> Membership:
 def _is_of(user: Mapping[str, Any], ours: Workspace) -> bool:
     if ours.team_id and user.get("team_id") == ours.team_id:
         return True
-    enterprise = (user.get("enterprise_user") or {}).get("enterprise_id")
+    enterprise = object_of(user, "enterprise_user").get("enterprise_id")
     return bool(ours.enterprise_id) and enterprise == ours.enterprise_id
 
 
@@ -150,8 +150,7 @@ class SlackNotifier:
 
     def open_direct(self, user_id: str) -> str:
         """The id of the app's direct messages with this person, always the same."""
-        answer = self._web.call("conversations.open", users=user_id)
-        return str((answer.get("channel") or {}).get("id") or "")
+        return str(self._web.object("conversations.open", "channel", users=user_id).get("id") or "")
 
     def channel_id(self, channel: str) -> str:
         """The id of `#name`, as most methods take ids alone. Raises ChannelRefused for a channel it cannot see."""
@@ -171,7 +170,7 @@ class SlackNotifier:
 
     def _person(self, method: str, address: str, who: dict[str, Any]) -> Person | None:
         try:
-            user = self._web.call(method, **who).get("user") or {}
+            user = self._web.object(method, "user", **who)
         except SlackError as wrong:
             if wrong.code in ("users_not_found", "user_not_found", "user_not_visible"):
                 return None
@@ -179,7 +178,7 @@ class SlackNotifier:
         # Slackbot is no bot by its own account.
         if user.get("deleted") or user.get("is_bot") or user.get("id") in (None, "", "USLACKBOT"):
             return None
-        profile = user.get("profile") or {}
+        profile = object_of(user, "profile")
         name = profile.get("display_name") or profile.get("real_name") or user.get("real_name") or user.get("name")
         email = address or str(profile.get("email") or "")
         return Person(
@@ -195,6 +194,8 @@ class SlackNotifier:
         """The workspace that the app is installed in, which never changes for a token."""
         if self._ours is None:
             identity = self._web.call("auth.test")
+            if not identity.get("team_id"):
+                raise without("auth.test", "team_id")
             self._ours = Workspace(str(identity.get("team_id") or ""), str(identity.get("enterprise_id") or ""))
         return self._ours
 
@@ -213,7 +214,7 @@ def _thread(thread_ts: str) -> dict[str, str]:
 
 
 def _key_of(message: Mapping[str, Any]) -> str | None:
-    metadata = message.get("metadata") or {}
+    metadata = object_of(message, "metadata")
     if metadata.get("event_type") != EVENT_TYPE:
         return None
-    return str((metadata.get("event_payload") or {}).get("key"))
+    return str(object_of(metadata, "event_payload").get("key"))

@@ -116,9 +116,10 @@ def _retry_after(headers: Mapping[str, str]) -> float:
 ENDPOINT = "https://slack.com/api/"
 TIMEOUT_SECONDS = 10
 _PAGE = 200
+_MOST_PAGES = 2_000
 # What the SDK and the standard library raise for answers that are late, torn or strange;
 # AttributeError is the SDK's for JSON that is no object.
-_WRONG = (SlackClientError, OSError, HTTPException, ValueError, LookupError, AttributeError)
+_WRONG = (SlackClientError, OSError, HTTPException, ValueError, LookupError, AttributeError, RecursionError)
 
 
 class WebApi:
@@ -153,12 +154,33 @@ class WebApi:
         return body, {key.lower(): value for key, value in answer.headers.items()}
 
     def pages(self, method: str, key: str, **arguments: Any) -> Iterator[Mapping[str, Any]]:
-        """The objects under `key`, over all pages."""
+        """The objects under `key`, over all pages. Raises SlackUnavailable for an answer without a list of them."""
         cursor = ""
-        while True:
+        for _ in range(_MOST_PAGES):
             more: dict[str, Any] = {"cursor": cursor} if cursor else {}
             body = self.call(method, limit=_PAGE, **arguments, **more)
-            yield from (one for one in body.get(key) or () if isinstance(one, dict))
-            before, cursor = cursor, str((body.get("response_metadata") or {}).get("next_cursor") or "")
+            if not isinstance(members := body.get(key), list):
+                raise without(method, key)
+            yield from (one for one in members if isinstance(one, dict))
+            before, cursor = cursor, str(object_of(body, "response_metadata").get("next_cursor") or "")
             if not cursor or cursor == before:
                 return
+        raise SlackUnavailable(f"Slack's list by {method} has no end; it was left after {_MOST_PAGES:,} pages.", "")
+
+    def object(self, method: str, key: str, **arguments: Any) -> Mapping[str, Any]:
+        """The object under `key`. Raises SlackUnavailable for an answer without one: it says nothing either way."""
+        part = self.call(method, **arguments).get(key)
+        if not isinstance(part, dict):
+            raise without(method, key)
+        return part
+
+
+def object_of(body: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    """A part of an answer that may be missing; what is no object is missing."""
+    part = body.get(key)
+    return part if isinstance(part, dict) else {}
+
+
+def without(method: str, key: str) -> SlackUnavailable:
+    """The error of an answer that lacks what Slack always sends: a proxy may have made it."""
+    return SlackUnavailable(f"The answer to {method} did not come from Slack: it has no {key}.", _TRIED_AGAIN)

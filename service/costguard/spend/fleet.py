@@ -40,6 +40,7 @@ from costguard.model.budget import LabelFilter
 from costguard.model.keeper import KIND_LABEL
 from costguard.model.lifetime import StorageSpan
 from costguard.model.money import ZERO, Money, Priced
+from costguard.model.preset import Preset
 from costguard.model.utilisation import Evidence
 
 
@@ -185,7 +186,7 @@ _NOTHING = Priced()
 class InstanceView:
     instance: FleetInstance
     started_at: datetime | None  # of the lifetime that is open; None when it does not run
-    due_at: datetime | None  # when the preset's limit passes; None: no limit, or it does not run
+    limit: timedelta | None  # of its preset
     rate: Priced  # per hour now: the machine if it runs, and storage
     lifetime_cost: Priced  # of the open lifetime so far
     total_cost: Priced  # of all lifetimes and all storage, ever
@@ -194,6 +195,11 @@ class InstanceView:
     counts_from: datetime | None = (
         None  # since when its limit counts; earlier than `started_at` where Google restarted it
     )
+
+    @property
+    def due_at(self) -> datetime | None:
+        """Returns when the preset's limit passes; None: it has no limit, or does not run."""
+        return None if self.limit is None or self.counts_from is None else self.counts_from + self.limit
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,7 +242,7 @@ _MICROSECOND = timedelta(microseconds=1)
 def fleet_page(
     connection: Connection,
     accrual: Accrual,
-    limits: Mapping[str, timedelta | None],
+    presets: Mapping[str, Preset],
     filters: Filters,
     *,
     sort: Sort = Sort.RATE,
@@ -263,12 +269,12 @@ def fleet_page(
         gone = fleet_rows.gone_ids(connection, filters, gone_after, size - len(here) + 1)
         more = len(here) + len(gone) > size
         gone = gone[: size - len(here)]
-    rows = views(connection, accrual, limits, [*(instance_id for _, _, instance_id in here), *gone])
+    rows = views(connection, accrual, presets, [*(instance_id for _, _, instance_id in here), *gone])
     return FleetPage(tuple(rows), _end_of(here, gone, rows) if more else None, _totals(burning), tuple(burning))
 
 
 def views(
-    connection: Connection, accrual: Accrual, limits: Mapping[str, timedelta | None], ids: Sequence[int]
+    connection: Connection, accrual: Accrual, presets: Mapping[str, Preset], ids: Sequence[int]
 ) -> list[InstanceView]:
     """These instances with their money, in this order, in a fixed number of queries."""
     instance_ids = tuple(ids)
@@ -282,7 +288,7 @@ def views(
         _view(
             vm,
             accrual,
-            limits.get(vm.preset),
+            presets[vm.preset].limit if vm.preset in presets else None,
             sums.get(vm.id, _NO_CHARGES),
             spans[vm.id],
             gaps.get(vm.id, ()),
@@ -322,9 +328,8 @@ def _view(
             rate += Priced.of(accrual.rate(span.shape, span.zone, span.provisioning_model))
         if live.unpriced:
             reasons[live.unpriced] = None
-    due_at = None if limit is None or counts_from is None else counts_from + limit
     idle = measured.evidence if measured is not None and measured.run_started_at == started_at else None
-    return InstanceView(vm, started_at, due_at, rate, lifetime, total, tuple(reasons), idle, counts_from)
+    return InstanceView(vm, started_at, limit, rate, lifetime, total, tuple(reasons), idle, counts_from)
 
 
 def _totals(burning: Sequence[Burning]) -> FleetTotals:

@@ -31,9 +31,17 @@ def filling(principal: Principal, csrf: str) -> Mapping[bytes, bytes]:
     return {mark.encode(): str(escape(value)).encode() for mark, value in values.items()}
 
 
+class StandIn(Principal):
+    """A principal with nothing personal: placeholders stand for its address and its initial."""
+
+    @property
+    def initial(self) -> str:
+        return INITIAL if self.address else super().initial
+
+
 def stand_in(principal: Principal) -> Principal:
     """A stand-in with these permissions, signed in this way, and nothing personal."""
-    return Principal(
+    return StandIn(
         address=ADDRESS if principal.address else "",
         role=principal.role,
         permissions=principal.permissions,

@@ -149,7 +149,7 @@ def _value(value: Any) -> float | None:
         return None
     try:
         return float(value)
-    except ValueError:
+    except (ValueError, OverflowError):
         return None
 
 
@@ -253,6 +253,25 @@ def whole(text: str | None) -> int | None:
 
 def count(text: str) -> int:
     return int(text.replace(",", "").partition(".")[0])
+
+
+TOTALS = ("total_steps", "max_steps", "num_training_steps", "train/total_steps")  # of a dictionary that has a step
+_EPOCHS = frozenset({"epoch", "train/epoch", "current_epoch"})
+_MOST_COUNTED = 10**15  # no training counts so far: a larger number is a time in nanoseconds, or nonsense
+_VAST = re.compile(r"(?<![\d.])\d{16,}(?:\.\d*)?")
+
+
+def counts_of(values: Mapping[str, float]) -> tuple[int | None, int | None, float | None]:
+    """Returns the step, the last step and the epoch of a dictionary, as far as it has each as a number that counts."""
+    counts = {name: value for name, value in values.items() if 0 <= value < _MOST_COUNTED}
+    step = next((int(value) for name, value in counts.items() if is_step(name) and value == int(value)), None)
+    total = next((int(counts[name]) for name in TOTALS if counts.get(name, 0) >= max(step or 0, 1)), None)
+    return step, total, next((value for name, value in counts.items() if name.lower() in _EPOCHS), None)
+
+
+def without_vast_numbers(text: str) -> str:
+    """The text with a sign in the place of each number that counts nothing, nor measures anything."""
+    return _VAST.sub("#", text)
 
 
 def is_number(text: str) -> bool:

@@ -15,16 +15,17 @@ from costguard_vm.progress import log_patterns as shapes
 from costguard_vm.progress.log_headings import Headings
 from costguard_vm.progress.log_line import (
     EVAL,
+    TOTALS,
     TRAIN,
     LogReading,
     cleaned,
     count,
+    counts_of,
     dictionary,
     is_counter,
     is_evaluation,
     is_known_metric,
     is_metric,
-    is_step,
     is_structured,
     is_timed_evaluation,
     kind_of,
@@ -37,11 +38,11 @@ from costguard_vm.progress.log_line import (
     without_counters,
     without_prefix,
     without_time,
+    without_vast_numbers,
 )
 from costguard_vm.progress.log_table import Table
 
 LINE_END = re.compile(r"\r\n|\n|\r")
-TOTALS = ("total_steps", "max_steps", "num_training_steps", "train/total_steps")  # of a dictionary that has a step
 
 
 class OutputReader:
@@ -69,6 +70,7 @@ class OutputReader:
         if not text.strip() or shapes.TIMER.search(text):
             return None
         values, kind = dictionary(text)
+        text = without_vast_numbers(text)
         bar = shapes.TQDM.match(text) or shapes.THIN_BAR.match(text)
         if bar is not None:
             return self._bar(bar, values)
@@ -171,10 +173,7 @@ class OutputReader:
     def _dictionary(self, values: dict[str, float], kind: str = "") -> LogReading | None:
         """Reads a dictionary. `kind` is what it says of itself in words, such as OpenMMLab's `"mode": "val"`."""
         plain = {name: value for name, value in values.items() if is_metric(name) and not is_counter(name)}
-        step = next((int(values[name]) for name in values if is_step(name) and values[name] == int(values[name])), None)
-        epoch = next(
-            (values[name] for name in values if name.lower() in ("epoch", "train/epoch", "current_epoch")), None
-        )
+        step, total, epoch = counts_of(values)
         is_summary = any(name in values for name in ("train_runtime", "train_samples_per_second"))
         names = [name for name in plain if is_known_metric(name)]
         evaluations = [name for name in names if is_evaluation(name)]
@@ -192,7 +191,6 @@ class OutputReader:
         loss = values[loss_name] if loss_name is not None else None
         if step is not None and epoch is not None and "iter" in values and not self._goes_on(epoch, step):
             return LogReading(TRAIN, None, None, epoch, None, step, None, loss, metrics)
-        total = next((int(values[name]) for name in TOTALS if values.get(name, 0) >= max(step or 0, 1)), None)
         is_counted = step is not None and total is not None
         self._run_total = total if is_counted else self._run_total
         metrics = {name: value for name, value in metrics.items() if not (is_counted and name in TOTALS)}

@@ -16,7 +16,7 @@ from costguard.ledger import narrate
 from costguard.ledger.discovery import narrate as discovered
 from costguard.ledger.discovery.rules import WatchedProject
 from costguard.ledger.idle.watch import IdleWatch
-from costguard.messages import slack_health
+from costguard.messages import outbox, slack_health
 from costguard.messages.outbox_rows import StoredMessage
 from costguard.model.action import Action, AssignOwner, KeepLifetime
 from costguard.model.event import Event
@@ -124,7 +124,7 @@ def _answers(database: Database) -> None:
             1, "reminder/run-1-1/0/0/owner", "reminder", ANA, {"reason": "it has run for 8 h"}, "accepted",
             at("12:00"), at("12:00"), subject, subject.instance_id, target=Target.OWNER,
         )  # fmt: skip
-        audit_log.append(connection, slack_health.sent(connection, reminder, at("12:00")), at("12:00"))
+        audit_log.append(connection, outbox.sent(connection, reminder, at("12:00")), at("12:00"))
 
 
 def _stops(database: Database) -> None:

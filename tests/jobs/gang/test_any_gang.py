@@ -46,6 +46,8 @@ class AnyGang:
             self.agents.finish(member)
         for _ in range(60):
             self._tick(is_killed=False)
+            if self.jobs.job().state.is_over and not self.jobs.cloud.there():
+                break
         assert self.jobs.job().state is JobState.SUCCEEDED, self.jobs.job().reason
         assert self.jobs.cloud.there() == []
 

@@ -132,8 +132,8 @@ def test_it_grows_soon_after_a_checkpoint_where_that_saves_time(jobs: World) -> 
     agents = begun(jobs, room=3, work=timedelta(hours=30))
     jobs.cloud.room.clear()
     watched(jobs, agents)
-    for _ in range(140):
-        agents.step()
+    for _ in range(47):
+        agents.step(30)
     assert widths(agents) == {3}, "this round has not saved yet"
     assert len(agents.running()) == 4
     jobs.shelf.save(700)
@@ -166,8 +166,8 @@ def test_a_vm_that_stands_by_in_vain_is_given_back(jobs: World) -> None:
     """Half an hour after it was ready it is, where nobody knows the work left; it is asked for in the next round."""
     agents = begun(jobs, room=3)
     jobs.cloud.room.clear()
-    for _ in range(400):
-        agents.step()
+    for _ in range(134):
+        agents.step(30)
     (spare,) = [one for one in jobs.attempts() if one.outcome is Outcome.CANCELLED]
     assert spare.ready_at is not None
     assert spare.ended_at is not None
@@ -190,11 +190,11 @@ def test_a_vm_that_would_save_time_waits_two_hours_for_a_checkpoint(jobs: World)
     """A job may save once an hour; one that saves nothing at all pays for it no longer."""
     agents = begun(jobs, room=3, work=timedelta(hours=30))
     jobs.cloud.room.clear()
-    for _ in range(60 * 2):
-        agents.step(30)
+    for _ in range(60):
+        agents.step(60)
     assert len(agents.running()) == 4
-    for _ in range(75 * 2):
-        agents.step(30)
+    for _ in range(75):
+        agents.step(60)
     (spare,) = [one for one in jobs.attempts() if one.outcome is Outcome.CANCELLED]
     assert "no checkpoint of the round was seen" in spare.reason
     assert len(agents.running()) == 3
@@ -204,8 +204,8 @@ def test_a_cancelled_gang_ends_though_a_vm_was_given_back(jobs: World) -> None:
     """The VM that stood by in vain does not speak for the job, and does not hold up its end."""
     agents = begun(jobs, room=3)
     jobs.cloud.room.clear()
-    for _ in range(140):
-        agents.step(30)
+    for _ in range(70):
+        agents.step(60)
     jobs.cancel()
     for _ in range(60):
         agents.step()
@@ -224,10 +224,10 @@ def test_no_vm_is_asked_for_where_the_work_is_nearly_done(jobs: World) -> None:
     assert len(agents.running()) == 3
 
 
-def test_success_of_the_round_is_that_of_the_job(jobs_of_either: World) -> None:
+def test_success_of_the_round_is_that_of_the_job(jobs: World) -> None:
     """A VM that waits for the next round goes with it."""
-    agents = begun(jobs_of_either, room=3)
-    jobs_of_either.cloud.room.clear()
+    agents = begun(jobs, room=3)
+    jobs.cloud.room.clear()
     for _ in range(60):
         agents.step()
     assert len(agents.running()) == 4
@@ -235,8 +235,8 @@ def test_success_of_the_round_is_that_of_the_job(jobs_of_either: World) -> None:
         agents.finish(member)
     for _ in range(30):
         agents.step()
-    assert jobs_of_either.job().state is JobState.SUCCEEDED
-    assert jobs_of_either.cloud.there() == []
+    assert jobs.job().state is JobState.SUCCEEDED
+    assert jobs.cloud.there() == []
 
 
 def test_a_cancel_after_a_checkpoint_waits_for_it_while_a_vm_is_missing(jobs: World) -> None:
@@ -267,19 +267,17 @@ def test_one_of_those_that_stay_publishes_what_the_lost_first_node_left(jobs: Wo
     assert {node for node, publishes in publishes_by_node.items() if publishes} == {1}
 
 
-def test_a_vm_that_still_runs_the_round_before_is_waited_for(jobs_of_either: World) -> None:
+def test_a_vm_that_still_runs_the_round_before_is_waited_for(jobs: World) -> None:
     """The others, though they are enough, begin after its command has saved and stopped."""
-    agents = begun(jobs_of_either)
+    agents = begun(jobs)
     lost, saving, *_ = agents.running().values()
     agents.silent.add(saving.name)
-    jobs_of_either.cloud.preempt(jobs_of_either.vm(lost.name))
+    jobs.cloud.preempt(jobs.vm(lost.name))
     for _ in range(50):
         agents.step()
-        jobs_of_either.say(
-            saving.name, ("heartbeat", {"run": 1, "round": 1, "address": saving.address, "is_running": True})
-        )
-    assert jobs_of_either.job().gang_round == 2
-    assert len(jobs_of_either.events("GangRoundBegan")) == 1
+        jobs.say(saving.name, ("heartbeat", {"run": 1, "round": 1, "address": saving.address, "is_running": True}))
+    assert jobs.job().gang_round == 2
+    assert len(jobs.events("GangRoundBegan")) == 1
     agents.silent.clear()
     together = agents.until_all_of_round()
     assert {one.round for one in together} == {2}

@@ -25,14 +25,8 @@ NODES = 3
 
 
 @pytest.fixture
-def jobs(sqlite_url: str) -> Iterator[World]:
-    with world(sqlite_url) as made:
-        yield made
-
-
-@pytest.fixture
 def jobs_of_either(database_url: str) -> Iterator[World]:
-    """The same with both databases: the rows of a gang's life are the same in all of its stories."""
+    """A world on each database: past rounds are read by SQL, and the rows of short stories are those of long ones."""
     with world(database_url) as made:
         yield made
 
@@ -121,11 +115,10 @@ def spans(rounds: tuple[GangRound, ...]) -> list[timedelta]:
     return [one.ended_at - one.started_at for one in rounds if one.ended_at is not None and one.started_at is not None]
 
 
-def test_goodput_and_the_price_of_steps_over_four_rounds(jobs_of_either: World) -> None:
+def test_goodput_and_the_price_of_steps_over_four_rounds(story: Played) -> None:
     """The rounds keep 400, 300, 0 and 800 s, and lose 200 and 500 s; the bill pays for 1,500 steps."""
-    gang = four_rounds(jobs_of_either)
-    detail, used = gang.shown()
-    assert [one.started_at for one in detail.rounds] == gang.began
+    detail, used = story.shown()
+    assert [one.started_at for one in detail.rounds] == story.began
     assert spans(detail.rounds) == [timedelta(seconds=seconds) for seconds in (600, 300, 500, 800)]
     assert used.spans[TimeUse.KEPT] == timedelta(seconds=1500)
     assert used.spans[TimeUse.LOST] == timedelta(seconds=700)
@@ -135,10 +128,9 @@ def test_goodput_and_the_price_of_steps_over_four_rounds(jobs_of_either: World) 
     assert detail.row.cost.whole
     assert detail.pace.cost_per_1000 is not None
     assert detail.pace.cost_per_1000.nanos == detail.row.cost.amount.nanos * 1000 // 1500
-    hours = sum(((vm.gone_at or vm.made_at) - vm.made_at for vm in jobs_of_either.cloud.all), timedelta()) / timedelta(
-        hours=1
-    )
-    rate = jobs_of_either.attempts()[0].rate
+    lived = sum(((vm.gone_at or vm.made_at) - vm.made_at for vm in story.jobs.cloud.all), timedelta())
+    hours = lived / timedelta(hours=1)
+    rate = story.jobs.attempts()[0].rate
     assert rate is not None
     assert detail.row.cost.amount.nanos / (rate.nanos * hours) == pytest.approx(1, rel=0.1)
 
@@ -169,9 +161,9 @@ def test_a_round_counts_once_whatever_it_recorded(story: Played) -> None:
     assert len(story.jobs.attempts()) == NODES + 3
 
 
-def test_a_round_that_goes_on_is_shown_by_its_attempts(jobs: World) -> None:
+def test_a_round_that_goes_on_is_shown_by_its_attempts(jobs_of_either: World) -> None:
     """It has no end, and what it has done is not saved yet."""
-    gang = Played(jobs)
+    gang = Played(jobs_of_either)
     gang.until_round(1)
     gang.work(300, step=300)
     gang.lose(1)
@@ -184,15 +176,16 @@ def test_a_round_that_goes_on_is_shown_by_its_attempts(jobs: World) -> None:
     assert timedelta() < used.spans[TimeUse.UNSAVED] <= timedelta(seconds=120)
 
 
-def test_a_round_in_which_a_vm_never_began_has_done_nothing(jobs: World) -> None:
+def test_a_round_in_which_a_vm_never_began_has_done_nothing(jobs_of_either: World) -> None:
     """Commands wait for each other: without the last one, none of them gets anywhere."""
-    gang = Played(jobs)
+    gang = Played(jobs_of_either)
     gang.until_round(1)
     gang.lose(1)
     gang.until_round(2)
     gang.work(100, step=100)
     gang.finish()
     detail, used = gang.shown()
+    assert [one.number for one in detail.rounds] == [1, 2]
     assert detail.rounds[0].lost in (None, timedelta())
     assert used.spans[TimeUse.KEPT] == timedelta(seconds=100)
 

@@ -123,8 +123,8 @@ def test_the_end_of_the_run_duration_is_the_end_of_all_vms(gang: ServedGang) -> 
     agents = gang.submit(replace(A100, max_run=timedelta(minutes=30)))
     agents.until_running(4, turns=120)
     gang.save(40)
-    for _ in range(240):
-        agents.step()
+    for _ in range(80):
+        agents.step(30)
         if len(gang.attempts()) > 4:
             break
     agents.until_running(4, turns=120)

@@ -37,7 +37,7 @@ def play(jobs: World) -> GangAgents:
     agents.until_running(3)
     for step in (100, 200):
         agents.at_step = step
-        for _ in range(60):
+        for _ in range(12):
             agents.step()
         jobs.shelf.save(step)
     jobs.cloud.preempt(jobs.vm("cg-j1-2"))

@@ -11,7 +11,7 @@ from fastapi import Query as Parameter
 from pydantic import BeforeValidator, Field
 
 from costguard.api.deps import Given
-from costguard.api.fields import CURRENCY, Moment, Out, Query, Usd, one_of
+from costguard.api.fields import AmountsAsOf, Moment, Out, Query, Usd, one_of
 from costguard.api.route import routes
 from costguard.bill.commit_cover import METHOD as COVER_METHOD
 from costguard.bill.commit_cover import CommitmentHours, commitment_hours
@@ -155,9 +155,7 @@ class CommitmentCoverOut(Out):
         )
 
 
-class CommitmentsResponse(Out):
-    as_of: Moment
-    currency: str = CURRENCY
+class CommitmentsResponse(AmountsAsOf):
     since: Moment = Field(description="The beginning of the first hour that counts.")
     hours: int
     too_short: str = Field(description="The reason why nothing is advised yet; empty: enough days are known.")
@@ -208,9 +206,7 @@ def commitments(deps: Given, query: Annotated[CommitmentsQuery, Parameter()]) ->
     )
 
 
-class CommitmentHoursResponse(Out):
-    as_of: Moment
-    currency: str = CURRENCY
+class CommitmentHoursResponse(AmountsAsOf):
     hours: Sequence[CoveredHourOut] = Field(description="Each hour of the closed days, the earliest first.")
     days_without: Sequence[date] = Field(
         description="Days whose bill was read, in part at least, by a version that kept no hours."

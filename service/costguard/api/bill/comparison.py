@@ -10,7 +10,7 @@ from fastapi import Query as Parameter
 from pydantic import Field
 
 from costguard.api.deps import Given
-from costguard.api.fields import CURRENCY, DaysQuery, Moment, Out, Text, Usd, beginning, one_of, usd
+from costguard.api.fields import AmountsAsOf, DaysQuery, Out, Text, Usd, beginning, one_of, usd
 from costguard.api.route import routes
 from costguard.api.spend import check_length
 from costguard.bill import report as reports
@@ -110,9 +110,7 @@ class AccuracyOut(Out):
     text: str
 
 
-class BillResponse(Out):
-    as_of: Moment
-    currency: str = CURRENCY
+class BillResponse(AmountsAsOf):
     from_: date = Field(alias="from", description="The first UTC day.")
     to: date = Field(description="The last UTC day.")
     accuracy: AccuracyOut | None = Field(

@@ -8,7 +8,7 @@ from typing import Annotated
 from pydantic import Field
 
 from costguard.api.deps import Given
-from costguard.api.fields import CURRENCY, Amount, Moment, Out, Usd, one_of, read_from
+from costguard.api.fields import Amount, AmountsAsOf, Moment, Out, Usd, one_of, read_from
 from costguard.api.job_id import JobId
 from costguard.api.route import NOT_FOUND, routes
 from costguard.errors import Missing
@@ -58,9 +58,7 @@ class ComparedMetricOut(Out):
     better: Annotated[str, one_of((LOWER, HIGHER))]
 
 
-class AlikeResponse(Out):
-    as_of: Moment
-    currency: str = CURRENCY
+class AlikeResponse(AmountsAsOf):
     job: str = read_from("job.id")
     metric: ComparedMetricOut | None = Field(
         description="The metric by which the machines are compared; null: the job has printed none."

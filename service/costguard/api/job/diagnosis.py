@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import BeforeValidator, Field
 
 from costguard.api.deps import Given
-from costguard.api.fields import CURRENCY, Moment, Out, Seconds, Usd, one_of, read_from
+from costguard.api.fields import AmountsAsOf, Moment, Out, Seconds, Usd, one_of, read_from
 from costguard.api.job_id import JobId
 from costguard.api.route import NOT_FOUND, routes
 from costguard.errors import Missing
@@ -111,9 +111,7 @@ class StragglerOut(Out):
     text: str = Field(examples=["node 2 (cg-j7k2m9q4-3) holds up the others: its input, its loader waits for the disk"])
 
 
-class DiagnosisResponse(Out):
-    as_of: Moment
-    currency: str = CURRENCY
+class DiagnosisResponse(AmountsAsOf):
     job: str = read_from("job.id")
     held: BoundStretchOut | None = Field(description="The latest verdict that held for two windows; null: none has.")
     is_current: bool = Field(description="True: the command runs, and the last window has the same verdict.")

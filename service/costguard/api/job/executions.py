@@ -9,7 +9,7 @@ from fastapi import Query
 from pydantic import BeforeValidator, Field
 
 from costguard.api.deps import Given
-from costguard.api.fields import CURRENCY, Amount, Moment, Out, PriceNote, one_of, read_from
+from costguard.api.fields import Amount, AmountsAsOf, Moment, Out, PriceNote, one_of, read_from
 from costguard.api.route import routes
 from costguard.ledger.accrual import accrual_at
 from costguard.model.job import JobState
@@ -45,9 +45,7 @@ class ExecutionOut(Out):
     )
 
 
-class ExecutionsResponse(Out):
-    as_of: Moment
-    currency: str = CURRENCY
+class ExecutionsResponse(AmountsAsOf):
     price_note: PriceNote
     labels: Sequence[str] = Field(description="The labels that name executions: [spend] workflow_labels.")
     count: int = Field(description="The number of executions that are known.")

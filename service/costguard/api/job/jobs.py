@@ -33,7 +33,7 @@ from costguard.api.job.schemas import (
     TrackedRunOut,
 )
 from costguard.api.job_id import JobId
-from costguard.api.route import CHECKED, NOT_FOUND, WRITTEN, Client, Key, acting, problem, routes, via_of
+from costguard.api.route import NOT_FOUND, Client, Key, acting, routes, takes_body, via_of
 from costguard.errors import Missing
 from costguard.jobs.listing import jobs as listing
 from costguard.jobs.reports import diagnosis
@@ -74,12 +74,11 @@ class JobQuery(Query):
     summary="Launch a job",
     operation_id="launchJob",
     status_code=HTTPStatus.CREATED,
-    dependencies=[CHECKED],
-    responses={
-        200: {"description": "A repeat of an earlier request: the job that it created.", "model": JobResponse},
-        409: problem("This key was used with another body before."),
-        **WRITTEN,
-    },
+    **takes_body(
+        "This key was used with another body before.",
+        ("A repeat of an earlier request: the job that it created.", JobResponse),
+        finds=False,
+    ),
 )
 def submit(
     deps: Given, asker: Asker, body: JobBody, response: Response, key: Key = None, client: Client = ""
@@ -144,13 +143,9 @@ def attempts(deps: Given, job_id: JobId) -> AttemptsResponse:
     summary="Cancel a job",
     operation_id="cancelJob",
     status_code=HTTPStatus.ACCEPTED,
-    dependencies=[CHECKED],
-    responses={
-        200: {"description": "It was cancelled before.", "model": JobResponse},
-        409: problem("It has already ended, or it saves no checkpoints to wait for."),
-        **NOT_FOUND,
-        **WRITTEN,
-    },
+    **takes_body(
+        "It has already ended, or it saves no checkpoints to wait for.", ("It was cancelled before.", JobResponse)
+    ),
 )
 def cancel(deps: Given, asker: Asker, job_id: JobId, body: CancelBody, response: Response) -> JobResponse:
     """Stores the request. The daemon notifies the command, and then deletes the VM.
@@ -174,12 +169,7 @@ def cancel(deps: Given, asker: Asker, job_id: JobId, body: CancelBody, response:
     summary="Drill a preemption of a job",
     operation_id="drillJob",
     status_code=HTTPStatus.ACCEPTED,
-    dependencies=[CHECKED],
-    responses={
-        409: problem("It saves nowhere, has ended, or is being drilled."),
-        **NOT_FOUND,
-        **WRITTEN,
-    },
+    **takes_body("It saves nowhere, has ended, or is being drilled."),
 )
 def drill(deps: Given, asker: Asker, job_id: JobId, body: DrillBody) -> JobResponse:
     """Stores the request. At the next moment at which little is at stake, the command gets the notice of a preemption.
@@ -195,8 +185,7 @@ def drill(deps: Given, asker: Asker, job_id: JobId, body: DrillBody) -> JobRespo
     "/jobs/{job_id}/never-mind",
     summary="Silence the hint about a job",
     operation_id="neverMind",
-    dependencies=[CHECKED],
-    responses={409: problem("It has ended, or is being cancelled."), **NOT_FOUND, **WRITTEN},
+    **takes_body("It has ended, or is being cancelled."),
 )
 def never_mind(deps: Given, asker: Asker, job_id: JobId, body: NeverMindBody) -> JobResponse:
     """Silences the hint at its metric's standstill until a new best value, and undoes a cancel after a checkpoint."""
@@ -210,13 +199,7 @@ def never_mind(deps: Given, asker: Asker, job_id: JobId, body: NeverMindBody) ->
     summary="Delete a job's kept disk",
     operation_id="deleteDisk",
     status_code=HTTPStatus.ACCEPTED,
-    dependencies=[CHECKED],
-    responses={
-        200: {"description": "This was requested before.", "model": JobResponse},
-        409: problem("It has no kept disk, or it has not ended."),
-        **NOT_FOUND,
-        **WRITTEN,
-    },
+    **takes_body("It has no kept disk, or it has not ended.", ("This was requested before.", JobResponse)),
 )
 def delete_disk(deps: Given, asker: Asker, job_id: JobId, body: DeleteDiskBody, response: Response) -> JobResponse:
     """Confirms that everything the job saved on its VM's own disk is lost. The daemon deletes the VM with its disk."""

@@ -8,7 +8,7 @@ from typing import Annotated
 from pydantic import Field
 
 from costguard.api.deps import Given
-from costguard.api.fields import CURRENCY, Moment, Out, Usd, one_of, read_from
+from costguard.api.fields import AmountsAsOf, Moment, Out, Usd, one_of, read_from
 from costguard.api.route import routes
 from costguard.jobs.listing.limits import limit_uses
 from costguard.model.budget import LimitPart
@@ -69,9 +69,7 @@ class LimitOut(Out):
     waiting: Sequence[QueuedJobOut] = Field(description="The jobs that wait for it, in the order in which they start.")
 
 
-class LimitsResponse(Out):
-    as_of: Moment
-    currency: str = CURRENCY
+class LimitsResponse(AmountsAsOf):
     limits: list[LimitOut]
 
 

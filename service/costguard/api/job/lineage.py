@@ -8,7 +8,7 @@ from typing import Annotated
 from pydantic import Field
 
 from costguard.api.deps import Given
-from costguard.api.fields import CURRENCY, Amount, Moment, Out, PriceNote, one_of, read_from
+from costguard.api.fields import Amount, AmountsAsOf, Moment, Out, PriceNote, one_of, read_from
 from costguard.api.job_id import JobId
 from costguard.api.route import NOT_FOUND, routes
 from costguard.errors import Missing
@@ -48,9 +48,7 @@ class LineageJobOut(Out):
     with_below: Amount = Field(description="The cost of it and of all that started from it; each job counts once.")
 
 
-class LineageResponse(Out):
-    as_of: Moment
-    currency: str = CURRENCY
+class LineageResponse(AmountsAsOf):
     price_note: PriceNote
     job: LineageJobOut = read_from("centre")
     ancestors: Sequence[LineageJobOut] = Field(description="The jobs that it started from, the oldest first.")

@@ -10,7 +10,7 @@ from pydantic import Field
 from starlette.responses import StreamingResponse
 
 from costguard.api.deps import Given
-from costguard.api.fields import Moment, Out, Query, Text
+from costguard.api.fields import AsOf, Moment, Query, Text
 from costguard.api.job_id import JobId
 from costguard.api.route import NOT_FOUND, problem, routes
 from costguard.errors import CheckpointError, Unavailable
@@ -43,10 +43,9 @@ class TextQuery(Query):
     attempt: int | None = _ATTEMPT
 
 
-class OutputResponse(Out):
+class OutputResponse(AsOf):
     """The output of an attempt's command, as a terminal would show it."""
 
-    as_of: Moment
     job: str
     attempt: int | None = Field(description="The attempt's number; null: no agent has reported yet.")
     heard_at: Moment | None

@@ -11,7 +11,7 @@ from fastapi import Query as Parameter
 from pydantic import BeforeValidator, Field
 
 from costguard.api.deps import Given
-from costguard.api.fields import CURRENCY, Moment, Out, Provisioning, Query, Seconds, Usd, one_of, read_from
+from costguard.api.fields import CURRENCY, AsOf, Moment, Out, Provisioning, Query, Seconds, Usd, one_of, read_from
 from costguard.api.job.attempts_shown import InterruptionOut
 from costguard.api.route import routes
 from costguard.jobs.decide.buy.placement import PREEMPTION_HALF_LIFE, STOCKOUT_HALF_LIFE
@@ -54,8 +54,7 @@ class PlaceOut(Out):
     events: Sequence[PlaceEventOut] = Field(description="The events behind the figures, the newest first; at most ten.")
 
 
-class PlacesResponse(Out):
-    as_of: Moment
+class PlacesResponse(AsOf):
     stockout_half_life_seconds: Seconds
     preemption_half_life_seconds: Seconds
     places: list[PlaceOut]
@@ -87,8 +86,7 @@ class RecoveryOut(InterruptionOut):
     zone: str
 
 
-class RecoveriesResponse(Out):
-    as_of: Moment
+class RecoveriesResponse(AsOf):
     since: Moment
     currency: str = CURRENCY
     interruptions_total: int = read_from("total")

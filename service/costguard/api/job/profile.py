@@ -10,7 +10,7 @@ from fastapi import Response
 from pydantic import Field
 
 from costguard.api.deps import Given
-from costguard.api.fields import Moment, Out, Query, Text, one_of, read_from
+from costguard.api.fields import AsOf, Moment, Out, Query, Text, one_of, read_from
 from costguard.api.job_id import JobId
 from costguard.api.route import NOT_FOUND, routes
 from costguard.jobs.decide.profile.flame import hottest
@@ -74,10 +74,9 @@ class CureOut(Out):
     text: str
 
 
-class ProfileResponse(Out):
+class ProfileResponse(AsOf):
     """The profile of a job. Stacks hold the names of functions and files, and no values."""
 
-    as_of: Moment
     job: str = read_from("job.id")
     windows: int = read_from("profile.windows", description="The number of windows of ten seconds in it.")
     since: Moment | None = read_from("profile.since")

@@ -8,7 +8,7 @@ from typing import Annotated
 from pydantic import Field
 
 from costguard.api.deps import Given
-from costguard.api.fields import CURRENCY, Moment, Out, Seconds, Usd, one_of, read_from
+from costguard.api.fields import AmountsAsOf, Moment, Out, Seconds, Usd, one_of, read_from
 from costguard.api.job_id import JobId
 from costguard.api.route import NOT_FOUND, routes
 from costguard.errors import Missing
@@ -69,9 +69,7 @@ class CurveOut(Out):
     )
 
 
-class JobProgressResponse(Out):
-    as_of: Moment
-    currency: str = CURRENCY
+class JobProgressResponse(AmountsAsOf):
     job: str
     progress: ProgressOut | None = Field(description="The progress read in its output; null: nothing was read yet.")
     curves: Sequence[CurveOut]

@@ -8,10 +8,20 @@ from typing import Annotated
 from pydantic import Field
 
 from costguard.api.deps import Given
-from costguard.api.fields import CURRENCY, Moment, Out, PriceNote, Provisioning, Seconds, Usd, one_of, read_from
+from costguard.api.fields import (
+    AmountsAsOf,
+    Moment,
+    Out,
+    PriceNote,
+    Provisioning,
+    Seconds,
+    Usd,
+    one_of,
+    read_from,
+)
 from costguard.api.job.bodies import QuoteBody
 from costguard.api.job.jobs import owner_of
-from costguard.api.route import CHECKED, WRITTEN, routes
+from costguard.api.route import routes, takes_body
 from costguard.api.vm_parts import AddressOut
 from costguard.jobs.submit.cost.offers import Chance
 from costguard.jobs.submit.quote import JobQuote
@@ -176,9 +186,7 @@ class RefusalOut(Out):
     message: str = Field(description="The error, and what to change.")
 
 
-class QuoteOut(Out):
-    as_of: Moment
-    currency: str = CURRENCY
+class QuoteOut(AmountsAsOf):
     preset: str = read_from("spec.preset")
     project: str = read_from("spec.project")
     kind: Annotated[str, one_of(JobKind)] = read_from("spec.kind")
@@ -224,8 +232,7 @@ class QuoteOut(Out):
     "/quotes",
     summary="Quote a job",
     operation_id="quoteJob",
-    dependencies=[CHECKED],
-    responses=WRITTEN,
+    **takes_body(finds=False),
 )
 def quote(deps: Given, asker: Asker, body: QuoteBody) -> QuoteOut:
     """Quotes Spot and on-demand prices in every zone, the cost, the remaining budgets, and the reasons to refuse the

@@ -15,9 +15,9 @@ from costguard.access.roles import Actor
 from costguard.api import cursors
 from costguard.api.deps import Deps, Given
 from costguard.api.fields import (
-    CURRENCY,
     Address,
     Amount,
+    AmountsAsOf,
     Body,
     Moment,
     Out,
@@ -32,7 +32,7 @@ from costguard.api.job.bodies import JobBody
 from costguard.api.job.jobs import owner_of
 from costguard.api.job.options import Hours, Name, whole_hours
 from costguard.api.job.quotes import QuoteOut, RefusalOut, quote_out
-from costguard.api.route import CHECKED, NOT_FOUND, WRITTEN, Client, Key, acting, problem, routes, via_of
+from costguard.api.route import NOT_FOUND, Client, Key, acting, routes, takes_body, via_of
 from costguard.db.named import RowFilters
 from costguard.errors import Missing
 from costguard.ledger.accrual import accrual_at
@@ -159,24 +159,18 @@ class ScheduleOut(Out):
     last: ScheduleRunOut | None = Field(description="The last run; null: none yet.")
 
 
-class SchedulesResponse(Out):
-    as_of: Moment
-    currency: str = CURRENCY
+class SchedulesResponse(AmountsAsOf):
     schedules: list[ScheduleOut]
     next_cursor: str | None
 
 
-class ScheduleResponse(Out):
-    as_of: Moment
-    currency: str = CURRENCY
+class ScheduleResponse(AmountsAsOf):
     schedule: ScheduleOut
     runs: Sequence[ScheduleRunOut] = Field(description="The last runs, at most 50, the newest first.")
     cost: Amount = Field(description="The cost of these runs' jobs, so far.")
 
 
-class ScheduleQuoteOut(Out):
-    as_of: Moment
-    currency: str = CURRENCY
+class ScheduleQuoteOut(AmountsAsOf):
     cron: str
     time_zone: str
     times: str = Field(description="The times in words; empty where they cannot be read.")
@@ -193,15 +187,11 @@ class ScheduleQuoteOut(Out):
     summary="Create a schedule",
     operation_id="createSchedule",
     status_code=HTTPStatus.CREATED,
-    dependencies=[CHECKED],
-    responses={
-        200: {
-            "description": "A repeat of an earlier request: the schedule that it created.",
-            "model": ScheduleResponse,
-        },
-        409: problem("This key was used with another body before, or its owner has too many schedules."),
-        **WRITTEN,
-    },
+    **takes_body(
+        "This key was used with another body before, or its owner has too many schedules.",
+        ("A repeat of an earlier request: the schedule that it created.", ScheduleResponse),
+        finds=False,
+    ),
 )
 def create(
     deps: Given, asker: Asker, body: ScheduleBody, response: Response, key: Key = None, client: Client = ""
@@ -221,8 +211,7 @@ def create(
     "/schedule-quotes",
     summary="Quote a schedule",
     operation_id="quoteSchedule",
-    dependencies=[CHECKED],
-    responses=WRITTEN,
+    **takes_body(finds=False),
 )
 def quote(deps: Given, asker: Asker, body: ScheduleQuoteBody) -> ScheduleQuoteOut:
     """Quotes one run and a month of them, with the next due times. Nothing is stored."""
@@ -269,12 +258,7 @@ def schedule(deps: Given, schedule_id: ScheduleId) -> ScheduleResponse:
     return _detail(deps, schedule_id)
 
 
-_CHANGED = {
-    200: {"description": "It was in this state before.", "model": ScheduleResponse},
-    409: problem("It has ended for good."),
-    **NOT_FOUND,
-    **WRITTEN,
-}
+_CHANGED = takes_body("It has ended for good.", ("It was in this state before.", ScheduleResponse))
 
 
 @acting_router.post(
@@ -282,8 +266,7 @@ _CHANGED = {
     summary="Pause a schedule",
     operation_id="pauseSchedule",
     status_code=HTTPStatus.ACCEPTED,
-    dependencies=[CHECKED],
-    responses=_CHANGED,
+    **_CHANGED,
 )
 def pause(
     deps: Given, asker: Asker, schedule_id: ScheduleId, body: ScheduleActBody, response: Response
@@ -297,8 +280,7 @@ def pause(
     summary="Resume a schedule",
     operation_id="resumeSchedule",
     status_code=HTTPStatus.ACCEPTED,
-    dependencies=[CHECKED],
-    responses=_CHANGED,
+    **_CHANGED,
 )
 def resume(
     deps: Given, asker: Asker, schedule_id: ScheduleId, body: ScheduleActBody, response: Response
@@ -312,8 +294,7 @@ def resume(
     summary="End a schedule",
     operation_id="endSchedule",
     status_code=HTTPStatus.ACCEPTED,
-    dependencies=[CHECKED],
-    responses=_CHANGED,
+    **_CHANGED,
 )
 def end(
     deps: Given, asker: Asker, schedule_id: ScheduleId, body: ScheduleActBody, response: Response
@@ -327,12 +308,7 @@ def end(
     summary="Run a schedule now",
     operation_id="runSchedule",
     status_code=HTTPStatus.ACCEPTED,
-    dependencies=[CHECKED],
-    responses={
-        409: problem("It has ended, an earlier run is open, or this key was used for another schedule."),
-        **NOT_FOUND,
-        **WRITTEN,
-    },
+    **takes_body("It has ended, an earlier run is open, or this key was used for another schedule."),
 )
 def run(deps: Given, asker: Asker, schedule_id: ScheduleId, body: ScheduleActBody, key: Key = None) -> ScheduleResponse:
     """Launches a run within seconds, in addition to those at its times; also while it is paused."""

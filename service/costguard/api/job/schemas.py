@@ -10,8 +10,9 @@ from typing import Annotated
 from pydantic import BeforeValidator, Field
 
 from costguard.api.fields import (
-    CURRENCY,
     Amount,
+    AmountsAsOf,
+    AsOf,
     Moment,
     Out,
     PriceNote,
@@ -144,9 +145,7 @@ class KeptDisksOut(Out):
     monthly: Amount
 
 
-class JobsResponse(Out):
-    as_of: Moment
-    currency: str = CURRENCY
+class JobsResponse(AmountsAsOf):
     jobs: list[JobOut]
     kept_disks: KeptDisksOut
     next_cursor: str | None
@@ -322,9 +321,7 @@ class TrackedRunOut(Out):
     error: str = Field(description="The reason why the last try failed; empty: it did not.")
 
 
-class JobResponse(Out):
-    as_of: Moment
-    currency: str = CURRENCY
+class JobResponse(AmountsAsOf):
     price_note: PriceNote
     job: JobOut = read_from("row")
     spec: JobSpecOut = read_from("row.job.spec")
@@ -382,8 +379,7 @@ class JobResponse(Out):
     notebook_command: str | None = Field(description="The command that forwards port 8888 of a development VM.")
 
 
-class AttemptsResponse(Out):
-    as_of: Moment
+class AttemptsResponse(AsOf):
     job: str
     attempts: list[AttemptOut]
 

@@ -10,9 +10,9 @@ from fastapi import APIRouter, Depends, Path, Request, Response
 from pydantic import BaseModel, Field
 
 from costguard.api.deps import Deps, Given
-from costguard.api.fields import CURRENCY, Address, Body, Moment, Out, Text, Usd, one_of, read_from
+from costguard.api.fields import Address, AmountsAsOf, Body, Moment, Out, Text, Usd, one_of, read_from
 from costguard.api.job.attempts import Name, allowed_agent
-from costguard.api.route import CHECKED, NOT_FOUND, WRITTEN, acting, problem, routes
+from costguard.api.route import acting, routes, takes_body
 from costguard.errors import Missing
 from costguard.model.access import Permission
 from costguard.stages import listing
@@ -115,16 +115,12 @@ class StageOut(Out):
     uses: Sequence[StageUseOut]
 
 
-class StagesResponse(Out):
-    as_of: Moment
-    currency: str = CURRENCY
+class StagesResponse(AmountsAsOf):
     is_set: bool = Field(description="True: the settings name a bucket for stages.")
     stages: Sequence[StageOut]
 
 
-class StageResponse(Out):
-    as_of: Moment
-    currency: str = CURRENCY
+class StageResponse(AmountsAsOf):
     stage: StageOut
 
 
@@ -150,13 +146,7 @@ def stages(deps: Given) -> StagesResponse:
     summary="Delete a data stage",
     operation_id="deleteStage",
     status_code=HTTPStatus.ACCEPTED,
-    dependencies=[CHECKED],
-    responses={
-        200: {"description": "It was asked for before.", "model": StageResponse},
-        409: problem("Open jobs use it."),
-        **NOT_FOUND,
-        **WRITTEN,
-    },
+    **takes_body("Open jobs use it.", ("It was asked for before.", StageResponse)),
 )
 def delete(deps: Given, asker: Asker, digest: Digest, body: DeleteStageBody, response: Response) -> StageResponse:
     """Deletes a stage's objects within minutes. The next job that names its source fetches that again."""

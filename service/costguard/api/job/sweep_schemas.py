@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StrictInt
 
-from costguard.api.fields import CURRENCY, Amount, Body, Moment, Out, Seconds, Text, Usd, one_of, read_from
+from costguard.api.fields import Amount, AmountsAsOf, Body, Moment, Out, Seconds, Text, Usd, one_of, read_from
 from costguard.api.job.schemas import BestCheckpointOut, SeenMetricOut
 from costguard.model.job import JobState
 from costguard.model.reported.progress import UNITS
@@ -118,16 +118,12 @@ class SweepResultOut(Out):
     text: str = Field(description="All of this in a sentence, with the reason where nothing is published.")
 
 
-class SweepsResponse(Out):
-    as_of: Moment
-    currency: str = CURRENCY
+class SweepsResponse(AmountsAsOf):
     sweeps: list[SweepOut]
     next_cursor: str | None
 
 
-class SweepResponse(Out):
-    as_of: Moment
-    currency: str = CURRENCY
+class SweepResponse(AmountsAsOf):
     sweep: SweepOut
     parameters: Sequence[str] = Field(description="The parameters' names, in order.")
     metric: str = Field(description="The regular expression that finds it; empty: none.")

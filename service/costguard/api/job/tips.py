@@ -11,7 +11,7 @@ from fastapi import Query
 from pydantic import Field
 
 from costguard.api.deps import Given
-from costguard.api.fields import CURRENCY, Amount, Moment, Out, beginning, one_of, read_from
+from costguard.api.fields import Amount, AmountsAsOf, Moment, Out, beginning, one_of, read_from
 from costguard.api.route import routes
 from costguard.errors import Invalid
 from costguard.jobs.listing.tips import tips_of_quarter
@@ -43,9 +43,7 @@ class TipOut(Out):
     saved: Amount | None = read_from("judged.saved", description="The saving so far; null: none.")
 
 
-class TipsResponse(Out):
-    as_of: Moment
-    currency: str = CURRENCY
+class TipsResponse(AmountsAsOf):
     quarter: str = Field(examples=["2026-Q4"])
     from_: date = Field(alias="from", description="The first day of the quarter.")
     to: date = Field(description="The last day of the quarter.")

@@ -8,8 +8,8 @@ from datetime import UTC, datetime, timedelta
 
 from costguard.ledger.feed.kept_requests import KeptRequest
 from costguard.ledger.feed.request import RequestedDisk, read_request
+from costguard.ledger.feed.values import amount, is_true, items, last_part, moment, number_text, text
 from costguard.ledger.feed.values import field as key
-from costguard.ledger.feed.values import is_true, items, last_part, moment, number_text, text, whole
 from costguard.model.instance import InstanceKey
 from costguard.model.observation import AssetState
 
@@ -97,7 +97,7 @@ def _disk(raw: Mapping[str, object], states: Sequence[AssetState], created_at: d
         if not is_mine or made_at is None or (created_at is not None and made_at < created_at - _MADE_TOGETHER):
             continue
         assert name is not None
-        size = whole(key(raw, "diskSizeGb")) or whole(key(state.resource, "sizeGb"))
+        size = amount(key(raw, "diskSizeGb")) or amount(key(state.resource, "sizeGb"))
         kind = last_part(key(state.resource, "type"))
         if kind is not None:
             return RequestedDisk(name, size, kind, is_true(key(raw, "boot")), is_true(key(raw, "autoDelete")))

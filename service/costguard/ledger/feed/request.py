@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from costguard.ledger.feed.values import amount, is_true, items, last_part, text, within
 from costguard.ledger.feed.values import field as key
-from costguard.ledger.feed.values import is_true, items, last_part, text, whole, within
 from costguard.model.instance import ProvisioningModel
 
 _SCRATCH_GIB = 375  # a local SSD, where the request does not say its size
@@ -56,15 +56,16 @@ def read_request(raw: Any, operation: str | None) -> FeedRequest | None:
     if not isinstance(raw, dict) or not any(not name.startswith(("@", "at_sign")) for name in map(str, raw)):
         return None
     template = text(key(raw, "sourceInstanceTemplate")) or ""
-    gpu = next(items(key(raw, "guestAccelerators")), {})
+    gpus = list(items(key(raw, "guestAccelerators")))
+    gpu_types = dict.fromkeys(filter(None, (last_part(key(one, "acceleratorType")) for one in gpus)))
     disks = list(items(key(raw, "disks")))
     return FeedRequest(
         machine_type=last_part(key(raw, "machineType")),
         provisioning=_model(raw, bool(template), operation),
         labels=_labels(key(raw, "labels")),
         disks=tuple(_disk(one, place, text(key(raw, "name")) or "") for place, one in enumerate(disks) if _is_new(one)),
-        gpu_type=last_part(key(gpu, "acceleratorType")),
-        gpu_count=whole(key(gpu, "acceleratorCount")) or 0,
+        gpu_type="+".join(gpu_types) or None,  # of two types no price is known, as in a listing
+        gpu_count=sum(amount(key(one, "acceleratorCount")) or 0 for one in gpus),
         local_ssd_gib=sum(_scratch_gib(one) for one in disks if key(one, "type") == "SCRATCH"),
         external_addresses=sum(
             1 for interface in items(key(raw, "networkInterfaces")) for _ in items(key(interface, "accessConfigs"))
@@ -107,7 +108,7 @@ def _disk(raw: dict[str, Any], place: int, vm: str) -> RequestedDisk:
     name = text(key(made, "diskName")) or (vm if boot else text(key(raw, "deviceName")) or f"{vm}-{place}")
     return RequestedDisk(
         name,
-        whole(key(made, "diskSizeGb")) or whole(key(raw, "diskSizeGb")) or None,
+        amount(key(made, "diskSizeGb")) or amount(key(raw, "diskSizeGb")) or None,
         last_part(key(made, "diskType")) or _DEFAULT_DISK,
         boot,
         is_true(key(raw, "autoDelete")),
@@ -115,4 +116,4 @@ def _disk(raw: dict[str, Any], place: int, vm: str) -> RequestedDisk:
 
 
 def _scratch_gib(raw: dict[str, Any]) -> int:
-    return whole(within(raw, "initializeParams", "diskSizeGb")) or whole(key(raw, "diskSizeGb")) or _SCRATCH_GIB
+    return amount(within(raw, "initializeParams", "diskSizeGb")) or amount(key(raw, "diskSizeGb")) or _SCRATCH_GIB

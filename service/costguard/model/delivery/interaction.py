@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-from costguard.model.reminder import RequestKind, Subject
+from costguard.model.reminder import SAMPLE_REST, SAMPLE_RUN, RequestKind, Subject
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +24,10 @@ class ButtonClick:
     hours: int | None = None
     due_at: datetime | None = None  # the due moment that the message showed
     team_id: str = ""  # the clicker's workspace; "" where Slack does not say
+
+    @property
+    def is_of_sample(self) -> bool:
+        return self.subject in (SAMPLE_RUN, SAMPLE_REST)
 
 
 class JobChoice(StrEnum):
@@ -48,6 +52,10 @@ class JobClick:
     job: str
     choice: JobChoice
     team_id: str = ""
+
+    @property
+    def is_of_sample(self) -> bool:
+        return self.job == SAMPLE_JOB
 
 
 @dataclass(frozen=True, slots=True)
