@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import defaultdict
+from typing import Any
 
-from sqlalchemy import func, select
+from sqlalchemy import Row, func, select
+from tests.shards.sides import Part, Side, in_words
 
 from costguard.db.tables import charges, instances, lifetimes, messages, requests, storage_spans
 from costguard.db.transaction import Database
@@ -21,17 +23,28 @@ def open_entries(database: Database) -> int:
         return int(count + connection.execute(select(func.count()).where(waiting)).scalar_one())
 
 
-def spent_by_vm(database: Database) -> dict[str, int]:
-    """Nano-dollars in the ledger, by the VM's number."""
-    spent: Counter[str] = Counter()
+def held_by_vm(database: Database) -> dict[str, Side]:
+    """Returns what the ledger holds of each VM, by its number: charges by span and resource, and its spans' ends."""
+    parts, notes = defaultdict[str, list[Part]](list), defaultdict[str, list[str]](list)
+    names: dict[str, str] = {}
     with database.read() as connection:
         for kind, spans in (("lifetime", lifetimes), ("storage", storage_spans)):
-            rows = connection.execute(
-                select(instances.c.gce_id, func.sum(charges.c.amount_nanos))
-                .select_from(charges)
-                .join(spans, (charges.c.span == kind) & (charges.c.span_id == spans.c.id))
-                .join(instances, spans.c.instance_id == instances.c.id)
-                .group_by(instances.c.gce_id)
-            )
-            spent.update({gce_id: int(nanos) for gce_id, nanos in rows})
-    return dict(spent)
+            places = select(instances.c.gce_id, instances.c.name.label("vm"), spans)
+            for span in connection.execute(places.join(instances, spans.c.instance_id == instances.c.id)):
+                names[span.gce_id] = span.vm
+                of_it = (charges.c.span == kind) & (charges.c.span_id == span.id)
+                charged = (func.sum(charges.c.seconds), func.sum(charges.c.amount_nanos))
+                query = select(charges.c.resource, *charged).where(of_it).group_by(charges.c.resource)
+                lasted = in_words(span.started_at, span.ended_at)
+                for resource, seconds, nanos in connection.execute(query):
+                    parts[span.gce_id].append(Part(resource, int(seconds), int(nanos), lasted))
+                notes[span.gce_id].append(f"{kind} {lasted}, {_end(span)}")
+    return {gce_id: Side(name, tuple(parts[gce_id]), tuple(notes[gce_id])) for gce_id, name in names.items()}
+
+
+def _end(span: Row[Any]) -> str:
+    """Says how a span ended; storage has no reason of its own."""
+    if "end_reason" not in span._fields:
+        return str(span.name)
+    estimated = ", estimated" if span.end_is_estimate else ""
+    return f"{span.end_reason or 'runs'} by {span.ended_by or 'nobody known'}{estimated}"
