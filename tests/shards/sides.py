@@ -52,7 +52,7 @@ def _moment(one: Mapping[str, Any], key: str) -> datetime:
 
 
 def _operation(one: Mapping[str, Any]) -> str:
-    asked = f"{one['operationType']} asked for at {_clock(_moment(one, 'insertTime'))} by {one['user']}"
+    asked = f"{one['operationType']} asked for at {_clock(_moment(one, 'insertTime'))} by {one.get('user', 'Google')}"
     times = in_words(*(_moment(one, key) if key in one else None for key in ("startTime", "endTime")))
     return f"{asked}, {times}, {one['status']}{', failed' if 'error' in one else ''}"
 

@@ -36,7 +36,11 @@ _INSERT: Mapping[str, Any] = {
     "endTime": "2026-11-29T00:00:01.500-08:00",
     "error": {},
 }
-_BILL = of_meter(_METERED, [_DELETE, _INSERT, {**_DELETE, "targetId": "8"}])
+_REPAIR: Mapping[str, Any] = {key: value for key, value in _INSERT.items() if key not in ("user", "error")} | {
+    "operationType": "repair",
+    "insertTime": "2026-11-29T00:02:00.000-08:00",
+}  # has no user
+_BILL = of_meter(_METERED, [_REPAIR, _DELETE, _INSERT, {**_DELETE, "targetId": "8"}])
 
 
 def _ledger(*nanos: int) -> Side:
@@ -50,6 +54,7 @@ def test_meter_and_operations_of_a_vm_are_read() -> None:
     assert _BILL.notes == (
         "insert asked for at 07:59:50.000 by ana@example.com, 08:01:02.100 to 08:00:01.500, DONE, failed",
         "delete asked for at 08:01:02.000 by ana@example.com, 08:01:02.100 to ?, RUNNING",
+        "repair asked for at 08:02:00.000 by Google, 08:01:02.100 to 08:00:01.500, DONE",
     )
 
 
@@ -61,6 +66,7 @@ def test_vm_whose_sums_differ_is_shown_with_both_sides() -> None:
         "      bill: disk:pd-balanced 90 s, 30, \n"
         f"      bill: {_BILL.notes[0]}\n"
         f"      bill: {_BILL.notes[1]}\n"
+        f"      bill: {_BILL.notes[2]}\n"
         "      ledger: core 60 s, 2,000, 08:00:01.500 to 08:01:01.900\n"
         "      ledger: stopped"
     ]
