@@ -8,19 +8,18 @@ from datetime import date, datetime, timedelta
 from sqlalchemy import Connection, select
 
 from costguard.db import tables
-from costguard.ledger.accrual import Accrual, accrual_at, accruing_spans, figures_of
+from costguard.ledger.accrual import Accrual, CostKind, accrual_at, accruing_spans, figures_of, kind_of
 from costguard.ledger.running.running_totals import drifted
 from costguard.model.budget import Scope
 from costguard.spend.spend import live
-from costguard.spend.spend_rows import InstanceKind, kind_of
 
 _EVER = date(1970, 1, 1)
 _NANOS_A_SPAN = 100  # rates are whole nano-dollars an hour: a day of a span is off by some dozens, never by a cent
 
 
-def span_by_span(connection: Connection, accrual: Accrual) -> tuple[dict[tuple[date, InstanceKind], list[int]], int]:
+def span_by_span(connection: Connection, accrual: Accrual) -> tuple[dict[tuple[date, CostKind], list[int]], int]:
     """Each span's own bill after its stored charges, by day and group; and how many spans there are."""
-    sums_by_kind: dict[tuple[date, InstanceKind], Counter[int]] = {}
+    sums_by_kind: dict[tuple[date, CostKind], Counter[int]] = {}
     spans = accruing_spans(connection, list(connection.scalars(select(tables.instances.c.id))))
     for span in spans:
         for day, figures in figures_of(accrual.bill(span.span, span.since)):

@@ -14,7 +14,7 @@ import pytest
 from tests.agent.fake_guard import PATIENCE_S, FakeGuard
 from tests.agent.vm import ATTEMPT, Vm, wait_until_unlocked
 
-from costguard.gce.boot import SCRIPT, metadata_items
+from costguard.jobs.act.attempts.boot import SCRIPT, metadata_items
 from costguard_vm.bundle import bundle
 
 
@@ -57,7 +57,7 @@ def python_of_the_vm(vm: Vm) -> None:
 @pytest.mark.usefixtures("python_of_the_vm")
 def test_a_vm_that_boots_runs_its_attempt(vm: Vm, guard: FakeGuard) -> None:
     """The attempt runs from the metadata alone, without systemd; a second boot runs nothing again."""
-    put(vm, metadata_items(bundle(), attempt(vm, guard, "sh", "-c", "echo done"), guard.token, with_drivers=False))
+    put(vm, metadata_items(attempt(vm, guard, "sh", "-c", "echo done"), guard.token, with_drivers=False))
     booted = run_script(vm)
     assert (booted.returncode, booted.stdout, booted.stderr) == (0, "", "")
     assert guard.wait_for("exit")["output"] == ["done"]
@@ -83,7 +83,7 @@ def test_the_output_goes_to_cloud_logging_where_the_image_has_it(
     vm: Vm, guard: FakeGuard, folder: str, file: str, before: str, is_ours: bool
 ) -> None:
     """The logging agent gets the file's path and is restarted; a configuration of the user's stays."""
-    put(vm, metadata_items(bundle(), attempt(vm, guard, "true"), guard.token, with_drivers=False))
+    put(vm, metadata_items(attempt(vm, guard, "true"), guard.token, with_drivers=False))
     place, restarts = vm.home.parent / "etc" / folder, vm.home.parent / "restarts"
     place.mkdir(parents=True)
     if before:
@@ -104,7 +104,7 @@ def test_the_output_goes_to_cloud_logging_where_the_image_has_it(
 @pytest.mark.usefixtures("python_of_the_vm")
 def test_a_damaged_agent_is_not_started(vm: Vm, guard: FakeGuard) -> None:
     """The serial console says so, with both sums."""
-    items = metadata_items(bundle(), attempt(vm, guard, "true"), guard.token, with_drivers=False)
+    items = metadata_items(attempt(vm, guard, "true"), guard.token, with_drivers=False)
     put(vm, {**items, "costguard-agent-sha256": "0" * 64})
     booted = run_script(vm)
     assert booted.returncode == 1
@@ -131,16 +131,16 @@ def test_an_image_without_python_says_what_to_take(vm: Vm, tmp_path: Path) -> No
 
 def test_the_items_hold_the_agent_and_fit() -> None:
     """All of it with its sum, in a small part of what Google allows; a driver only where it is wanted."""
-    items = metadata_items(b"agent", {"attempt": "a1"}, "token", with_drivers=True)
+    items = metadata_items({"attempt": "a1"}, "token", with_drivers=True, agent=b"agent")
     assert base64.b64decode(items["costguard-agent"]) == b"agent"
     assert items["costguard-agent-sha256"] == hashlib.sha256(b"agent").hexdigest()
     assert json.loads(items["costguard-attempt"]) == {"attempt": "a1"}
     assert items["install-nvidia-driver"] == "True"
-    assert "install-nvidia-driver" not in metadata_items(b"agent", {}, "token", with_drivers=False)
-    assert sum(map(len, metadata_items(bundle(), {}, "token", with_drivers=False).values())) < 224 << 10
+    assert "install-nvidia-driver" not in metadata_items({}, "token", with_drivers=False, agent=b"agent")
+    assert sum(map(len, metadata_items({}, "token", with_drivers=False).values())) < 224 << 10
 
 
 def test_items_that_google_would_refuse_are_refused_before() -> None:
     """The refusal names the item that is too large."""
     with pytest.raises(ValueError, match="costguard-attempt has 3"):
-        metadata_items(b"agent", {"command": ["x" * 300_000]}, "token", with_drivers=False)
+        metadata_items({"command": ["x" * 300_000]}, "token", with_drivers=False, agent=b"agent")

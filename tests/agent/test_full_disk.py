@@ -15,9 +15,8 @@ from tests.agent.scripts import WAIT
 from tests.agent.test_boot import attempt, put, run_script
 from tests.agent.vm import Vm, parent, wait_until_unlocked
 
-from costguard.gce.boot import metadata_items
+from costguard.jobs.act.attempts.boot import metadata_items
 from costguard_vm.agent.output import OutputLog, tail
-from costguard_vm.bundle import bundle
 
 DISK_BYTES = 12 << 20
 LEFT_BYTES = 64 << 10  # the agent, which replaces files of its own, may leave some pages
@@ -107,7 +106,7 @@ def test_a_vm_that_is_started_again_with_a_full_disk_runs_its_agent_from_memory(
     (vm.tools / "python3").symlink_to(sys.executable)
     with pytest.raises(OSError, match="No space"):
         (disk / "junk").write_bytes(b"x" * 2 * DISK_BYTES)
-    put(vm, metadata_items(bundle(), attempt(vm, guard, "echo", "ran"), guard.token, with_drivers=False))
+    put(vm, metadata_items(attempt(vm, guard, "echo", "ran"), guard.token, with_drivers=False))
     booted = run_script(vm)
     assert booted.returncode == 0
     assert "the disk is full, so the agent is put into memory" in booted.stderr

@@ -18,8 +18,8 @@ from tests.within import charge_due
 
 from costguard.access.rules import Rules
 from costguard.db.transaction import Database
+from costguard.ledger.charged.vm_charges import accruing_ids
 from costguard.model.reminder import Team
-from costguard.spend.vm_charges import accruing_ids
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 ADA, BEN = "ada@lab.example", "ben@lab.example"

@@ -15,8 +15,8 @@ from tests.benchmarks.measure import Measured
 from costguard.db.tables import changes
 from costguard.db.transaction import Database
 from costguard.ledger.accrual import Accrual, accrual_at
+from costguard.ledger.charged.label_roll_up import MOST_DAYS, roll_up
 from costguard.model.budget import LabelFilter, Scope
-from costguard.spend.label_roll_up import MOST_DAYS, roll_up
 from costguard.spend.label_spend import spend_by_label
 from costguard.spend.spend import spend
 from costguard.spend.spend_rows import Grouping

@@ -21,12 +21,12 @@ from costguard.gce.vertex.machines import shape_of
 from costguard.ledger import price_refresh
 from costguard.ledger.billed.machine_parts import parts_of_shape
 from costguard.ledger.charged import charging
+from costguard.ledger.charged.label_roll_up import roll_up
 from costguard.ledger.labels.label_history import keeper_columns
 from costguard.model.instance import InstanceKind, ProvisioningModel, Shape, vertex_id
 from costguard.model.keeper import KIND_LABEL, Keeper, KeeperKind
 from costguard.model.managed.machines import UNKNOWN_TYPE, Seller
 from costguard.model.price import EVERYWHERE, Price, PriceKey, Unit, costs_the_same_everywhere
-from costguard.spend.label_roll_up import roll_up
 
 RESOURCES = 20_000
 RULES = replace(busy_year.RULES, spend_labels=(KIND_LABEL,))

@@ -28,6 +28,7 @@ from costguard.ledger.owner import OwnerRules
 from costguard.model.attempt import AttemptState
 from costguard.model.instance import InstanceKey, Status
 from costguard.model.observation import Observation, Unread
+from costguard.model.ports import Clock
 from costguard.model.reminder import RequestKind
 from costguard.reminders.stop_case import ByTheRules
 from costguard.reminders.watched import Decision, FleetPlan
@@ -50,12 +51,17 @@ class Watching(FakeCloud):
         return super().observe(project, operations_since)
 
 
-def alive(_connection: Connection, now: datetime) -> EventStreams:
+def alive(clock: Clock) -> ReadStreams:
     """Events of both projects come."""
-    return EventStreams(FeedWire(heard_at=now), {PROJECT: Stream(now), OTHER: Stream(now)})
+
+    def read(_connection: Connection) -> EventStreams:
+        now = clock.now()
+        return EventStreams(FeedWire(heard_at=now), {PROJECT: Stream(now), OTHER: Stream(now)})
+
+    return read
 
 
-def silent(_connection: Connection, _now: datetime) -> EventStreams:
+def silent(_connection: Connection) -> EventStreams:
     return EventStreams()
 
 
@@ -79,8 +85,8 @@ def reconciler(
 def test_pass_lists_only_projects_whose_turn_it_is(sqlite_database: Database) -> None:
     """Both are listed at first; a minute later neither is, and when events stop coming, both."""
     cloud, clock = Watching(running(), running(2, OTHER)), HandClock(NOON)
-    turns = ListingTurns(lambda connection, now: reading[0](connection, now))
-    reading: list[ReadStreams] = [alive]
+    turns = ListingTurns(lambda connection: reading[0](connection))
+    reading: list[ReadStreams] = [alive(clock)]
     passes = reconciler(sqlite_database, cloud, turns, clock=clock)
     assert passes.run().due == {PROJECT: ListingReason.NEVER_READ, OTHER: ListingReason.NEVER_READ}
     clock.advance(MINUTE)
@@ -142,7 +148,9 @@ def _stopping(judged: Judged, cloud: FakeCloud) -> Reconciler:
         moments = {"last_complete_at": at("11:59"), "last_tried_at": at("11:59")}
         connection.execute(update(projects).values(moments))
     acts = PassActs(executor=scene.executor(still_due=ByTheRules(RULES)))
-    return reconciler(scene.database, cloud, ListingTurns(alive), [PROJECT], clock=scene.clock, rules=RULES, acts=acts)
+    return reconciler(
+        scene.database, cloud, ListingTurns(alive(scene.clock)), [PROJECT], clock=scene.clock, rules=RULES, acts=acts
+    )
 
 
 def test_due_stop_has_its_project_listed_before_it_is_decided_on(sqlite_database: Database) -> None:
@@ -189,7 +197,7 @@ def test_due_stop_in_a_project_of_another_replica_waits_for_its_look(sqlite_data
     clock.moment = NOON + timedelta(minutes=2)
     acting = _stopping(judged, Watching())
     cloud = Watching(running())
-    holding = reconciler(sqlite_database, cloud, ListingTurns(alive), [PROJECT], clock=clock)
+    holding = reconciler(sqlite_database, cloud, ListingTurns(alive(clock)), [PROJECT], clock=clock)
     with sqlite_database.write() as connection:
         connection.execute(update(projects).values(last_complete_at=at("11:58"), last_tried_at=at("11:58")))
     with (
@@ -209,7 +217,7 @@ def test_due_stop_in_a_project_of_another_replica_waits_for_its_look(sqlite_data
 def test_moment_of_the_next_decision_has_its_project_listed_first(sqlite_database: Database) -> None:
     """The last plan named the next reminder: at that moment the listing comes before the decision."""
     clock = HandClock(NOON)
-    turns = ListingTurns(alive)
+    turns = ListingTurns(alive(clock))
     cloud = Watching(running(), running(2, OTHER))
     reconciler(sqlite_database, cloud, turns, clock=clock).run()
     decision = Decision(InstanceKey(OTHER, "1002"), "vm-2", "due", due_at=NOON + MINUTE, next_at=NOON + MINUTE)
@@ -236,7 +244,7 @@ def test_earliest_moment_of_a_project_is_that_of_its_first_decision() -> None:
 def test_requests_are_counted_with_those_that_events_saved(sqlite_database: Database) -> None:
     """Two projects take 3 and 5 requests: the first pass lists both, the next five none. Stored every five minutes."""
     cloud, clock = Watching(running(requests=3), running(2, OTHER, requests=5)), HandClock(NOON)
-    passes = reconciler(sqlite_database, cloud, ListingTurns(alive), clock=clock)
+    passes = reconciler(sqlite_database, cloud, ListingTurns(alive(clock)), clock=clock)
     for _ in range(6):
         passes.run()
         clock.advance(MINUTE)

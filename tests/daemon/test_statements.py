@@ -32,7 +32,7 @@ def test_statements_of_a_pass_do_not_grow_with_unchanged_vms(database: Database)
 
 
 def test_quiet_pass_reads_the_database_as_it_is_at_six_moments(database: Database) -> None:
-    """At its begin, for looks, what is due to be charged, totals, sums by label, and decisions: writes lie between."""
+    """It reads at its begin, and for looks, charges, totals, sums by label and decisions: writes lie between them."""
     sent = _of_pass(database, 4)
     assert len([statement for statement in sent if statement == "BEGIN" or "READ ONLY" in statement]) == 6
 

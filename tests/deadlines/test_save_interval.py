@@ -10,7 +10,7 @@ import pytest
 from tests.deadlines.intervals import SAVES_S, compare, lives_of, recordings, zones
 
 from costguard.deadlines.hazards import BIN_STARTS, BINS, PRIOR_PREEMPTIONS, ByAge
-from costguard.deadlines.save_interval import SHORTEST_H, SaveTerms, best_interval, parts_of, young
+from costguard.deadlines.save_interval import SHORTEST_H, SaveTerms, best_interval, parts_of
 from costguard.deadlines.series import ZoneSeries
 
 EVEN: ByAge = (0.3,) * BINS
@@ -48,12 +48,6 @@ def test_one_hazard_gives_dalys_interval(save_s: float) -> None:
         - save_h
     )
     assert best_interval(SaveTerms(save_h, 0.1, EVEN)) == pytest.approx(daly, rel=0.005)
-
-
-def test_young_is_where_it_starts() -> None:
-    """Young's interval is sqrt(2 x 1 min / 0.3 an hour) = 20 min, and has no end without a hazard."""
-    assert young(60 / 3600, 0.3) == pytest.approx(1 / 3)
-    assert young(60 / 3600, 0.0) == math.inf
 
 
 @pytest.mark.parametrize("noticed", [0.0, 0.4, 1.0])

@@ -94,6 +94,16 @@ def test_provisioning_models(scheduling: dict[str, Any] | None, model: Provision
     assert seen(scheduling=scheduling).provisioning_model is model
 
 
+def test_accelerators_of_two_types_have_the_price_of_neither() -> None:
+    """Their number is known, and no price list has their type."""
+    gpus = [
+        {"acceleratorType": f"zones/z/acceleratorTypes/{name}", "acceleratorCount": count}
+        for name, count in (("nvidia-tesla-t4", 1), ("nvidia-l4", 2), ("nvidia-tesla-t4", 1))
+    ]
+    shape = seen(guestAccelerators=gpus).shape
+    assert (shape.gpu_type, shape.gpu_count) == ("nvidia-tesla-t4+nvidia-l4", 4)
+
+
 def test_attached_gpus_win_over_built_in_ones() -> None:
     """guestAccelerators says what is there; the machine type's own GPUs are the fallback."""
     gpus = [{"acceleratorType": f"{ROOT}/zones/{ZONE}/acceleratorTypes/nvidia-tesla-t4", "acceleratorCount": 2}]

@@ -21,9 +21,9 @@ from tests.jobs.world import ANA, BELONGING, OWNERS, T4, Shelf
 
 from costguard.daemon import restoring
 from costguard.db.transaction import Database
-from costguard.gce.boot import metadata_items
 from costguard.gce.client import ComputeCloud
 from costguard.identity.instances import InstanceIdentities, keys_of
+from costguard.jobs.act.attempts.boot import metadata_items
 from costguard.jobs.act.attempts.vm_request import VmMaker
 from costguard.jobs.act.turn import JobsTurn, TurnRules, TurnServices
 from costguard.jobs.reports.agent_events import AgentEvent, AgentEvents, AgentTokens, EventsAnswer
@@ -206,7 +206,7 @@ class ServedGang:
 
 
 def _metadata(settings: Any, token: str, with_drivers: bool) -> dict[str, str]:
-    return metadata_items(b"no agent", settings, token, with_drivers)
+    return metadata_items(settings, token, with_drivers, b"no agent")
 
 
 @contextmanager

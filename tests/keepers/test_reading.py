@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from costguard.keepers.origin import origin_of
 from costguard.keepers.reading import VmFacts, keeper_of, keeper_of_own, own_group, read_keeper, recorded_keeper
 from costguard.model.attempt import ATTEMPT_LABEL, GROUP_LABEL
 from costguard.model.keeper import Keeper, KeeperKind
+from costguard.model.managed.origin import origin_of
 
 ZONE = "us-central1-a"
 GROUP = "projects/1234/zones/us-central1-a/instanceGroupManagers/trainers"

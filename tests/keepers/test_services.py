@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from costguard.keepers.origin import origin_of
 from costguard.keepers.reading import VmFacts, keeper_of, read_keeper
 from costguard.model.keeper import Keeper, KeeperKind
+from costguard.model.managed.origin import origin_of
 
 
 class Case(NamedTuple):

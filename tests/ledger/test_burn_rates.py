@@ -17,6 +17,7 @@ from costguard.db.transaction import Database
 from costguard.ledger import accrual as accruing
 from costguard.ledger.accrual import accrual_at
 from costguard.ledger.fleet_rows import Filters
+from costguard.ledger.gaps import gaps
 from costguard.ledger.running import burn_rates
 from costguard.model.budget import Period, Scope
 from costguard.model.money import ZERO, Money
@@ -24,7 +25,6 @@ from costguard.spend import fleet
 from costguard.spend.budgets import outlooks
 from costguard.spend.fleet import FleetPage, Sort
 from costguard.spend.spend import live, spend
-from costguard.spend.unpriced.gaps import gaps
 
 HOUR, SECOND = timedelta(hours=1), timedelta(seconds=1)
 MIDNIGHT = NOW.replace(hour=0)

@@ -69,6 +69,7 @@ def child(**more: Any) -> SeenOperation:
         "zone": "asia-southeast1-b",
         "user": "",
         "inserted_at": MADE_AT + timedelta(seconds=2.919),
+        "started_at": MADE_AT + timedelta(seconds=2.919),
     }
     return replace(operation("insert", "11:00", "11:01"), **{**values, **more})
 

@@ -145,20 +145,21 @@ def test_disk_of_a_preempted_vm_bills_until_the_look_that_misses_it() -> None:
 
 def test_vm_whose_time_is_over_holds_its_disk_until_it_is_missed() -> None:
     """Google deletes it by an operation of one moment. Told late, or by the feed alone, it bounds the end, too."""
-    books, told_late, heard = _Books(), _Books(), _Books()
+    books, after_the_look, by_the_feed = _Books(), _Books(), _Books()
     over = event("deferredDelete", "10:30")
-    for one in (books, told_late, heard):
+    for one in (books, after_the_look, by_the_feed):
         one.look("10:05", seen(provisioning_model=SPOT))
     books.look("10:30:08", seen(Status.STOPPING, provisioning_model=SPOT), over)
     assert books.storage == [("vm", "09:59:00", None)]
     books.look("10:30:18", None, absent=True)
     assert books.storage == [("vm", "09:59:00", "10:30:18")]
-    told_late.look("11:00", None, absent=True)
-    told_late.look("11:05", None, over)
-    assert told_late.storage == [("vm", "09:59:00", "10:30:30")]
-    heard.look("10:30:01", None, over)
-    assert heard.storage == [("vm", "09:59:00", "10:30:00")]
-    assert [life.ended_at for life in (*books.lifetimes, *told_late.lifetimes, *heard.lifetimes)] == [at("10:30")] * 3
+    after_the_look.look("11:00", None, absent=True)
+    after_the_look.look("11:05", None, over)
+    assert after_the_look.storage == [("vm", "09:59:00", "10:30:30")]
+    by_the_feed.look("10:30:01", None, over)
+    assert by_the_feed.storage == [("vm", "09:59:00", "10:30:00")]
+    for one in (books, after_the_look, by_the_feed):
+        assert [life.ended_at for life in one.lifetimes] == [at("10:30")]
 
 
 def test_a_deletion_told_late_moves_the_end_of_the_disks_either_way() -> None:

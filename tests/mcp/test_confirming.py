@@ -18,8 +18,8 @@ from tests.serving import serving
 
 from costguard.db.tables import lifetimes
 from costguard.db.transaction import Database
-from costguard.keepers.origin import VERTEX
 from costguard.model.access import Role
+from costguard.model.managed.origin import VERTEX
 from costguard_client import Client
 from costguard_client.mcp.confirming import GOOD_FOR_S
 from costguard_client.mcp.marking import Words

@@ -27,12 +27,13 @@ DAY = timedelta(days=1)
 ON_DISK = CheckpointPlan("/ckpt", "--from {checkpoint}")
 
 
-def card(database: Database, subject_kind: SubjectKind, name: str) -> VmCard:
-    """Makes a card of a VM with the id 4799, stopped where the message is about its storage."""
+def card(database: Database, subject_kind: SubjectKind, name: str, job: str = "") -> VmCard:
+    """Makes a card of a VM with the id 4799, stopped where the message is about its storage. `job` is as recorded."""
     is_of_storage = subject_kind is SubjectKind.REST
     with database.write() as connection:
         rows.prices(connection, PRICES)
-        vm = rows.instance(connection, name, gce_id="4799", status="stopped" if is_of_storage else "running")
+        status = "stopped" if is_of_storage else "running"
+        vm = rows.instance(connection, name, gce_id="4799", status=status, job=job)
         life = rows.lifetime(connection, vm, NOW - DAY, **({"ended_at": NOW} if is_of_storage else {}))
         rows.storage(connection, vm, NOW - DAY)
     with database.read() as connection:
@@ -60,7 +61,7 @@ def test_a_storage_reminder_names_the_job_whose_disk_is_kept(sqlite_database: Da
     """The reminder has the disk's contents, its monthly cost, and the command that deletes it."""
     with sqlite_database.write() as connection:
         job_rows.failed_on_disk(connection, "jkept")
-    said = card(sqlite_database, SubjectKind.REST, "cg-jkept-1").disk_note
+    said = card(sqlite_database, SubjectKind.REST, "cg-jkept-1", "jkept").disk_note
     assert "Its disk is kept for job resnet (jkept), which failed" in said
     assert "up to the checkpoint of step 40 in /ckpt/step-40, and costs about $10.00 a month" in said
     assert said.endswith("costguard delete-disk jkept")
@@ -71,7 +72,7 @@ def test_a_vm_between_two_runs_says_that_its_job_starts_it_again(sqlite_database
     running(sqlite_database, checkpoint=ON_DISK)
     with sqlite_database.write() as connection:
         attempts.change(connection, 1, list(AttemptState), state=AttemptState.RESTING)
-    said = card(sqlite_database, SubjectKind.REST, "cg-jrun-1").disk_note
+    said = card(sqlite_database, SubjectKind.REST, "cg-jrun-1", "jrun").disk_note
     assert "It is the VM of job resnet (jrun), which will start it again automatically." in said
 
 
@@ -100,7 +101,7 @@ def test_stop_now_says_what_becomes_of_the_job_and_its_disk(
     if is_given_up:
         with sqlite_database.write() as connection:
             jobs.give_disk_up(connection, "jrun", "ada@lab.example", NOW)
-    said = stop_of(card(sqlite_database, SubjectKind.RUN, "cg-jrun-1"))
+    said = stop_of(card(sqlite_database, SubjectKind.RUN, "cg-jrun-1", "jrun"))
     assert said.startswith("This cancels job resnet, whose command gets time to save first.")
     assert words in said
     assert len(said) <= 300

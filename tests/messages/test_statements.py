@@ -46,7 +46,7 @@ def test_edit_of_a_message_does_not_read_its_vm_again(database: Database) -> Non
 
 
 def test_second_message_about_a_vm_costs_no_further_reading(database: Database) -> None:
-    """The same goes to the owner and to a channel: the second asks for the messages, and for the VM's job alone."""
+    """The same goes to the owner and to a channel: the second asks for the messages alone."""
     place = Place(database)
     live = _sent(place, 1)
     composer = ReminderComposer(_RULES)
@@ -54,7 +54,7 @@ def test_second_message_about_a_vm_costs_no_further_reading(database: Database) 
     second, same = _composed(place, composer, live[0])
     assert same == card
     assert _SELDOM_CHANGED & first >= {"keeps", "lifetimes", "stops"}
-    assert second == {"attempts", "changes", "messages"}
+    assert second == {"changes", "messages"}
 
 
 def test_what_changed_is_read_again(database: Database) -> None:

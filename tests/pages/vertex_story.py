@@ -13,10 +13,10 @@ from tests.reminders import reminder_rows
 
 from costguard.db.tables import instances, lifetimes
 from costguard.db.transaction import Database
-from costguard.keepers.origin import TPU_NODE, VERTEX
 from costguard.keepers.reading import recorded_keeper
 from costguard.model.instance import InstanceKind, vertex_id
 from costguard.model.managed.machines import Seller
+from costguard.model.managed.origin import TPU_NODE, VERTEX
 
 HOUR, REGION = timedelta(hours=1), "us-central1"
 BOB = {"owner": "bob@lab.example", "owner_source": "creator", "created_by": "bob@lab.example"}

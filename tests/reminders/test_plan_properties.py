@@ -119,10 +119,11 @@ class Life:
         assert all(one.until <= self.now for one in self.vm.keeps)
         assert send.cycle == self.vm.cycle
         assert accepted == set(range(send.stage))
-        assert not {(send.stage, target) for target in send.targets} & {(item.stage, item.target) for item in mine}
+        assert not {(send.stage, target) for target in send.recipients} & {(item.stage, item.target) for item in mine}
         waiting = {item.target for item in mine if item.accepted_at is None and not item.is_failed}
-        assert send.targets
-        assert not waiting & set(send.targets)
+        assert all(send.recipients.values())
+        assert send.recipients
+        assert not waiting & set(send.recipients)
         zone = ZONE if self.vm.owner else "UTC"
         assert quiet_until(self.by.quiet, zone, self.vm.rate, self.now) is None
 
@@ -151,7 +152,7 @@ def carried_out(one: WatchedVm, actions: Iterable[Action], now: datetime) -> Wat
                         target,
                         None,
                     )
-                    for target in action.targets
+                    for target in action.recipients
                 ]
                 one = replace(one, sent=(*one.sent, *new))
             case StopInstance():

@@ -47,7 +47,7 @@ def test_the_first_reminder() -> None:
     assert planned(vm(), DUE - HOUR / 3600).actions == ()
     plan = planned(vm(), DUE)
     why = f"{LATE}0 s"
-    assert plan.actions == (SendReminder(SUBJECT, vm().key, 0, 0, (Target.OWNER,), why),)
+    assert plan.actions == (SendReminder(SUBJECT, vm().key, 0, 0, {Target.OWNER: "ana@example.com"}, why),)
     (decision,) = plan.decisions
     assert decision.reason == f"{why}; reminder 1 goes to ana@example.com"
     assert (decision.subject, decision.due_at, decision.next_at) == (SUBJECT, DUE, DUE)
@@ -133,7 +133,7 @@ def test_a_claim_starts_the_stages_anew() -> None:
     plan = planned(vm(owner=BEN, sent=(sent(0, DUE),), keeps=(keep(later),)), later)
     (send,) = plan.actions
     assert isinstance(send, SendReminder)
-    assert (send.cycle, send.stage, send.targets) == (1, 0, (Target.OWNER,))
+    assert (send.cycle, send.stage, send.recipients) == (1, 0, {Target.OWNER: BEN})
 
 
 def test_a_rest_has_a_ladder_of_its_own() -> None:
@@ -144,7 +144,7 @@ def test_a_rest_has_a_ladder_of_its_own() -> None:
     assert decided(one, at("2026-11-04T00:00")).reason == "stopped: only what it stores is billed"
     plan = planned(one, at("2026-11-05T02:00"))
     why = "stopped for 3 d, and its storage is billed"
-    assert plan.actions == (SendReminder(rest, one.key, 0, 0, (Target.OWNER,), why),)
+    assert plan.actions == (SendReminder(rest, one.key, 0, 0, {Target.OWNER: "ana@example.com"}, why),)
     assert not plan.decisions[0].overdue
     again = resting(sent=(Sent("k", 0, 0, Target.OWNER, at("2026-11-05T02:00")),))
     assert decided(again, at("2026-11-06T02:00")).reason.endswith("; reminder 2 to ana@example.com in 6 d")

@@ -72,7 +72,7 @@ class Cluster:
         with self.database.write() as connection:
             plan, fleet = gather.look_at(connection, rules, now)
             sends = [action for action in plan.actions if isinstance(action, SendReminder)]
-            gather.intend(connection, sends, {vm.key: vm for vm in fleet}, rules, now)
+            gather.intend(connection, sends, {vm.key: vm for vm in fleet}, now)
             accepted = {"status": "accepted", "accepted_at": now, "channel": "C1", "ts": f"{now.timestamp()}"}
             waiting = tables.messages.c.status == "intended"
             connection.execute(update(tables.messages).where(waiting).values(accepted))

@@ -13,6 +13,7 @@ from tests.schedules.schedule_story import order, settle, template, to_due, turn
 
 from costguard.access.roles import Actor
 from costguard.access.rules import Access
+from costguard.db.named import RowFilters
 from costguard.db.transaction import Database
 from costguard.errors import Conflict, Forbidden, Invalid, Missing
 from costguard.model.access import PERMISSIONS, Authority, Role, Via
@@ -34,7 +35,7 @@ def refusals(office: JobSetup, wanted: ScheduleOrder) -> dict[str, str]:
     with pytest.raises(Invalid) as refused:
         office.schedules.create(wanted, None, "cli")
     with office.database.read() as connection:
-        assert schedule_rows.page(connection, schedule_rows.ScheduleFilters(), None, 10) == []
+        assert schedule_rows.page(connection, RowFilters(), None, 10) == []
     return dict(refused.value.fields)
 
 

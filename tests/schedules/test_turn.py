@@ -19,6 +19,7 @@ from costguard.access.roles import Actor
 from costguard.access.rules import Access
 from costguard.access.token_rows import ApiToken
 from costguard.db.lease import acquire
+from costguard.db.named import RowFilters
 from costguard.db.transaction import Database
 from costguard.errors import Conflict, LeaseLost, Unavailable
 from costguard.events import audit_log
@@ -29,7 +30,6 @@ from costguard.model.access import PERMISSIONS, Authority, Role, Via
 from costguard.model.job import Job, JobCode, JobState
 from costguard.schedules import listing
 from costguard.schedules.schedule import RunOutcome, Schedule, ScheduleState
-from costguard.schedules.schedule_rows import ScheduleFilters
 from costguard.schedules.turn import SchedulesReport, SchedulesTurn
 
 ADA = Actor("ada@lab.example")
@@ -322,6 +322,6 @@ def test_cost_is_of_the_runs_that_are_shown(office: JobSetup) -> None:
     assert (shown.row.launched, shown.row.not_launched, shown.cost.whole) == (2, 2, True)
     with office.database.read() as connection:
         accrual = accrual_at(connection, office.clock.now())
-        (row,) = listing.schedules_page(connection, accrual, ScheduleFilters(), None, 10)
+        (row,) = listing.schedules_page(connection, accrual, RowFilters(), None, 10)
     assert row.last is not None
     assert row.last.run.outcome is RunOutcome.SKIPPED

@@ -20,7 +20,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One side's account of a VM. `notes` tell what it rests on: operations of the cloud, or spans of the ledger."""
+    """Holds a VM's account on one side. `notes` say what it rests on: the cloud's operations, or the ledger's spans."""
 
     name: str = ""
     parts: tuple[Part, ...] = ()
@@ -52,9 +52,9 @@ def _moment(one: Mapping[str, Any], key: str) -> datetime:
 
 
 def _operation(one: Mapping[str, Any]) -> str:
-    asked = f"{one['operationType']} asked for at {_clock(_moment(one, 'insertTime'))} by {one.get('user', 'Google')}"
+    request = f"{one['operationType']} asked for at {_clock(_moment(one, 'insertTime'))} by {one.get('user', 'Google')}"
     times = in_words(*(_moment(one, key) if key in one else None for key in ("startTime", "endTime")))
-    return f"{asked}, {times}, {one['status']}{', failed' if 'error' in one else ''}"
+    return f"{request}, {times}, {one['status']}{', failed' if 'error' in one else ''}"
 
 
 def in_words(began: datetime | None, ended: datetime | None) -> str:

@@ -13,7 +13,7 @@ from costguard.ledger.charged.charging import charge_due
 
 
 def test_what_ended_is_open_until_it_is_charged(database: Database) -> None:
-    """One replica records ends, another one charges: in between the sum of charges is below the bill."""
+    """The replica that records ends may not charge: in between the sum of charges is below the bill."""
     with database.write() as connection:
         prices.add(connection, PRICES, NOON)
         books = Ledger(connection)

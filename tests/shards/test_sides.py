@@ -1,4 +1,4 @@
-"""What bill and ledger hold of a VM is shown where they differ, by however little."""
+"""A VM whose bill and ledger differ is shown with both, by however little it is."""
 
 from __future__ import annotations
 

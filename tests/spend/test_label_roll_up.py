@@ -24,14 +24,15 @@ from costguard.db.transaction import Database
 from costguard.ledger import roll_up
 from costguard.ledger.accrual import accrual_at
 from costguard.ledger.archived.archiving import archive_charges
-from costguard.ledger.charged import charges, charging
+from costguard.ledger.charged import charges, charging, label_roll_up
 from costguard.ledger.labels import label_history
 from costguard.ledger.labels.label_history import LabelChange
 from costguard.model.budget import LabelFilter, Scope
-from costguard.spend import label_roll_up, spend_rows
+from costguard.model.money import Amounts
+from costguard.spend import spend_rows
 from costguard.spend.label_spend import spend_by_label, spend_by_label_and_day
 from costguard.spend.spend import spend
-from costguard.spend.spend_rows import Amounts, Grouping
+from costguard.spend.spend_rows import Grouping
 
 _EXAMPLES = 12 if "COSTGUARD_OTHER_EXAMPLES" in os.environ else 4
 _HOUR, _SECOND, _DAY = timedelta(hours=1), timedelta(seconds=1), timedelta(days=1)

@@ -21,9 +21,10 @@ from costguard.ledger.labels import label_history
 from costguard.ledger.labels.label_history import LabelChange
 from costguard.ledger.running.running_totals import catch_up
 from costguard.model.budget import LabelFilter, Scope
+from costguard.model.money import Amounts
 from costguard.spend.label_spend import LabelSpend, spend_by_label
 from costguard.spend.spend import Spend, spend
-from costguard.spend.spend_rows import Amounts, Grouping
+from costguard.spend.spend_rows import Grouping
 from costguard.spend.vm_spend import VmSpend, spend_by_vm
 
 _EXAMPLES = 25 if "COSTGUARD_OTHER_EXAMPLES" in os.environ else 8

@@ -21,12 +21,12 @@ from costguard.db import tables
 from costguard.db.transaction import Database
 from costguard.ledger import accrual as accruing
 from costguard.ledger.accrual import Accrual, AccruingSpan, accrual_at, figures_of
+from costguard.ledger.gaps import gap_groups, gaps
 from costguard.ledger.pricing import Bill
 from costguard.model.budget import Scope
 from costguard.model.lifetime import Lifetime
 from costguard.model.moments import day_start
 from costguard.spend.spend import days_of_span, live
-from costguard.spend.unpriced.gaps import gap_groups, gaps
 
 DAY, HOUR, SECOND = timedelta(days=1), timedelta(hours=1), timedelta(seconds=1)
 MIDNIGHT = NOW.replace(hour=0)

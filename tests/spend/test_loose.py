@@ -16,6 +16,7 @@ from costguard.gce.client import ComputeCloud
 from costguard.gce.prices import CatalogPrices
 from costguard.ledger.owner import OwnerRules
 from costguard.ledger.price_book import PriceBook
+from costguard.model.instance import ProvisioningModel
 from costguard.model.observation import LooseKind, LooseThing
 from costguard.spend.loose.memory import LooseAnswer
 from costguard.spend.loose.report import LooseReport, UnknownWhy, command_of, report_of
@@ -85,6 +86,34 @@ def test_one_image_that_cannot_be_read_hides_no_other(project: Project) -> None:
     assert [thing.name for thing in listing.things] == ["first", "third"]
     (unread,) = listing.unread
     assert unread.reason.startswith("One of the images of project demo could not be understood: ")
+
+
+def test_one_future_reservation_that_cannot_be_read_hides_no_other(project: Project) -> None:
+    """The others are planned, and what the unreadable one made in calendar mode is priced by its own model."""
+    made = f"projects/demo/zones/{ZONE}/reservations/november-made"
+    for name, count in (("first", "1"), ("november", "many"), ("third", "3")):
+        project.has(
+            "futureReservation",
+            name,
+            f"zones/{ZONE}",
+            reservationMode="CALENDAR",
+            timeWindow={"startTime": "2026-12-01T08:00:00Z", "duration": {"seconds": "86400"}},
+            status={"procurementStatus": "FULFILLED", "autoCreatedReservations": [made] if name == "november" else []},
+            specificSkuProperties={"totalCount": count, "instanceProperties": {"machineType": "a4-highgpu-8g"}},
+        )
+    project.has(
+        "reservation",
+        "november-made",
+        f"zones/{ZONE}",
+        specificReservation={"count": "2", "instanceProperties": {"machineType": "a4-highgpu-8g"}},
+    )
+    listing = project.cloud.loose("demo")
+    assert [plan.name for plan in listing.planned] == ["first", "third"]
+    (unread,) = listing.unread
+    assert unread.reason.startswith(
+        "One of the future reservations of project demo could not be understood: 'november'"
+    )
+    assert [thing.model for thing in listing.things] == [ProvisioningModel.RESERVATION_BOUND]
 
 
 def test_attached_disk_is_not_loose_and_a_detached_one_is_since_then(project: Project) -> None:

@@ -22,8 +22,8 @@ from costguard.ledger.accrual import accrual_at, accruing_spans, figures_of
 from costguard.ledger.charged import charging
 from costguard.ledger.pricing import bill_span
 from costguard.model.budget import Scope
+from costguard.model.money import add_figures
 from costguard.spend.spend import live
-from costguard.spend.spend_rows import add
 
 _FEW, _MANY = 200, 6_000  # of many more are unpriced than one statement takes of ids
 
@@ -80,11 +80,11 @@ def _seconds_and_nanos(connection: Connection) -> tuple[dict[date, list[int]], d
     first, last = (NOW - timedelta(days=10)).date(), NOW.date()
     shown: dict[date, list[int]] = defaultdict(lambda: [0, 0, 0, 0])
     for day, _, amounts in live(connection, accrual, first, last, Scope(), ()):
-        add(shown[day], amounts)
+        add_figures(shown[day], amounts)
     billed: dict[date, list[int]] = defaultdict(lambda: [0, 0, 0, 0])
     for span in accruing_spans(connection, list(connection.scalars(select(instances.c.id)))):
         for day, figures in figures_of(bill_span(span.span, accrual.book, NOW, span.charged_to)):
-            add(billed[day], figures)
+            add_figures(billed[day], figures)
     return shown, billed
 
 

@@ -12,7 +12,8 @@ from tests.rolled_up import total_days
 from costguard.db.tables import daily_spend
 from costguard.db.transaction import Database
 from costguard.model.budget import Scope
-from costguard.spend.spend_rows import Amounts, Grouping, rolled_up
+from costguard.model.money import Amounts
+from costguard.spend.spend_rows import Grouping, rolled_up
 
 FIRST = date(2026, 1, 1)
 DAYS = [FIRST + timedelta(days=number) for number in range(3)]

@@ -14,6 +14,7 @@ from tests.sweeps.sweep_story import order
 
 from costguard.access.rules import Access
 from costguard.db.lease import acquire
+from costguard.db.named import RowFilters
 from costguard.db.transaction import Database
 from costguard.errors import Conflict, Forbidden, Invalid, LeaseLost, Missing
 from costguard.events import audit_log
@@ -349,11 +350,11 @@ def test_list_of_sweeps_has_the_newest_first(office: JobSetup) -> None:
         office.sweeps.submit(order(), None, None, "api")
         office.clock.advance(timedelta(minutes=1))
     with office.database.read() as connection:
-        first = sweep_rows.page(connection, sweep_rows.SweepFilters(owner=(ADA,)), None, 2)
+        first = sweep_rows.page(connection, RowFilters(owner=(ADA,)), None, 2)
         rest = sweep_rows.page(
-            connection, sweep_rows.SweepFilters(state=(SweepState.RUNNING,)), (first[-1].created_at, first[-1].id), 9
+            connection, RowFilters(state=(SweepState.RUNNING,)), (first[-1].created_at, first[-1].id), 9
         )
-        none = sweep_rows.page(connection, sweep_rows.SweepFilters(state=(SweepState.FAILED,)), None, 9)
+        none = sweep_rows.page(connection, RowFilters(state=(SweepState.FAILED,)), None, 9)
     assert [sweep.id for sweep in (*first, *rest)] == ["s3", "s2", "s1"]
     assert none == []
 

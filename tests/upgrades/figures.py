@@ -10,9 +10,9 @@ from sqlalchemy import Connection
 
 from costguard.access import token_rows
 from costguard.jobs.rows import attempts, job_rows
+from costguard.ledger.charged import vm_charges
 from costguard.model.budget import Scope
 from costguard.reminders import message_rows, request_rows
-from costguard.spend import vm_charges
 from costguard.spend.spend_rows import Grouping, rolled_up
 
 _FIRST, _LAST = date(1970, 1, 1), date(9999, 12, 31)

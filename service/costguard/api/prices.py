@@ -14,12 +14,12 @@ from costguard.api.fields import CURRENCY, Moment, Out, Provisioning, Query, Sec
 from costguard.api.route import routes
 from costguard.ledger import prices as price_list
 from costguard.ledger.accrual import Accrual
+from costguard.ledger.gaps import gaps
 from costguard.ledger.price_book import PriceBook
 from costguard.ledger.prices import ListedPrice
 from costguard.model.budget import Scope
 from costguard.model.money import Money
 from costguard.model.price import PriceKey, Unit
-from costguard.spend.unpriced.gaps import gaps
 
 router = routes("prices")
 

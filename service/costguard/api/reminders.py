@@ -166,7 +166,7 @@ def _due(due: PreviewedSend) -> DueReminderOut:
     view = due.view
     return DueReminderOut.read(
         due,
-        to=[RecipientOut(target=target.value, address=address) for target, address in due.addresses],
+        to=[RecipientOut(target=target.value, address=address) for target, address in due.send.recipients.items()],
         cost=view.total_cost if view.started_at is None else view.lifetime_cost,
         evidence=view.idle.sentence if view.idle is not None else "",
     )

@@ -35,12 +35,13 @@ from costguard.api.job_id import named_job
 from costguard.api.route import CSV, routes, wants_csv
 from costguard.bill.basis import closed_days, spend_by_bill
 from costguard.ledger.accrual import accrual_at
+from costguard.ledger.gaps import gaps
 from costguard.model.budget import Scope
+from costguard.model.money import Amounts
 from costguard.model.reminder import Team
 from costguard.spend import spend as engine
 from costguard.spend.label_spend import spend_by_label
-from costguard.spend.spend_rows import Amounts, Grouping
-from costguard.spend.unpriced.gaps import gaps
+from costguard.spend.spend_rows import Grouping
 from costguard.spend.vm_spend import VmSpend, spend_by_vm
 
 router = routes("spend")

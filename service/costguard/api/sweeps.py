@@ -38,6 +38,7 @@ from costguard.api.job.sweep_schemas import (
     SweepsResponse,
 )
 from costguard.api.route import CHECKED, NOT_FOUND, WRITTEN, Client, Key, acting, problem, routes, via_of
+from costguard.db.named import RowFilters
 from costguard.errors import Missing
 from costguard.ledger.accrual import accrual_at
 from costguard.model.access import Permission
@@ -47,7 +48,6 @@ from costguard.sweeps import listing, sweep_rows
 from costguard.sweeps.members import SweepOrder
 from costguard.sweeps.quote import SweepQuote
 from costguard.sweeps.submit import available_sweeps
-from costguard.sweeps.sweep_rows import SweepFilters
 from costguard.web.permissions import Asker
 from costguard.web.questions import WhileWanted
 
@@ -226,7 +226,7 @@ def quote(deps: Given, asker: Asker, body: SweepQuoteBody, go_on: WhileWanted) -
 @router.get("/sweeps", summary="List sweeps", operation_id="listSweeps")
 def sweeps(deps: Given, query: Annotated[SweepQuery, Parameter()]) -> SweepsResponse:
     """Lists sweeps, the newest first, with the state of each, the reason for it, its cost, and its members by state."""
-    filters = SweepFilters(tuple(query.state), tuple(owner.lower() for owner in query.owner))
+    filters = RowFilters(tuple(query.state), tuple(owner.lower() for owner in query.owner))
     after = cursors.decode_place(query.cursor, "sweeps")
     with deps.database.read() as connection:
         accrual = accrual_at(connection, deps.clock.now())

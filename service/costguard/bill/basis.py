@@ -9,11 +9,13 @@ from datetime import date
 from sqlalchemy import BigInteger, Connection, cast, func, select
 
 from costguard.bill.lines import BillStanding
+from costguard.db.scoped import within_scope
 from costguard.db.tables import bill_costs, bill_days
-from costguard.ledger.accrual import Accrual, within_scope
+from costguard.ledger.accrual import Accrual
 from costguard.model.budget import Scope
+from costguard.model.money import Amounts, add_figures
 from costguard.spend.spend import Group, Spend, SpendRow, in_order, spend
-from costguard.spend.spend_rows import Amounts, Grouping, add, amounts_of
+from costguard.spend.spend_rows import Grouping
 
 _FIGURES = ("machine_nanos", "gpu_nanos", "storage_nanos", "seconds")
 
@@ -47,12 +49,12 @@ def spend_by_bill(
         group = group_of(row.group)
         unpriced[group] = max(unpriced[group], row.unpriced)
         if row.group[:2] not in closed:
-            add(sums[group], row.amounts)
+            add_figures(sums[group], row.amounts)
     for values, amounts in _billed(connection, first, last, wider, scope):
-        add(sums[group_of(values)], amounts)
-    rows = [SpendRow(group, amounts_of(sums[group]), unpriced[group]) for group in {**sums, **unpriced}]
+        add_figures(sums[group_of(values)], amounts)
+    rows = [SpendRow(group, Amounts._make(sums[group]), unpriced[group]) for group in {**sums, **unpriced}]
     rows.sort(key=lambda row: in_order(row, group_by))
-    total = amounts_of([sum(figures) for figures in zip(*sums.values(), strict=True)] or [0, 0, 0, 0])
+    total = Amounts._make([sum(figures) for figures in zip(*sums.values(), strict=True)] or [0, 0, 0, 0])
     return Spend(tuple(rows), total, ledger.unpriced)
 
 
@@ -80,6 +82,6 @@ def _billed(
     query = select(*groups, *sums).where(bill_costs.c.day.between(first, last), *within_scope(bill_costs, scope))
     width = len(groups)
     return [
-        (tuple(str(value) for value in row[:width]), amounts_of(row[width:]))
+        (tuple(str(value) for value in row[:width]), Amounts._make(row[width:]))
         for row in map(tuple, connection.execute(query.group_by(*groups)))
     ]

@@ -11,7 +11,6 @@ from sqlalchemy import Connection, Table, delete
 
 from costguard.bill.lines import (
     EXPLAINED,
-    BilledThing,
     BillLine,
     BillStanding,
     BillState,
@@ -255,7 +254,3 @@ def _others(comparison: DayComparison) -> list[dict[str, Any]]:
     return [
         {"day": comparison.day, **dict(zip(names, row, strict=True))} for row in (*outside, *offsets, *saved, *unused)
     ]
-
-
-def thing_of(row: Any) -> BilledThing:
-    return BilledThing(BilledKind(row.kind), row.project, row.thing_id)

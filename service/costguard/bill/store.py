@@ -183,7 +183,7 @@ def _resource_ids(connection: Connection, resources: Collection[Resource]) -> di
 
 
 def _term_ids(connection: Connection, terms: Collection[BillTerms]) -> dict[BillTerms, int]:
-    digests = {_digest(one): one for one in terms}
+    digests = {blake2b(repr(tuple(map(str, one))).encode(), digest_size=16).hexdigest(): one for one in terms}
     rows = [{"digest": digest, **one._asdict()} for digest, one in digests.items()]
     upsert(connection, bill_terms, rows, ("digest",), [])
     ids: dict[BillTerms, int] = {}
@@ -191,10 +191,6 @@ def _term_ids(connection: Connection, terms: Collection[BillTerms]) -> dict[Bill
         statement = select(bill_terms.c.digest, bill_terms.c.id).where(bill_terms.c.digest.in_(chunk))
         ids |= {digests[row.digest]: row.id for row in connection.execute(statement)}
     return ids
-
-
-def _digest(terms: BillTerms) -> str:
-    return blake2b(repr(tuple(map(str, terms))).encode(), digest_size=16).hexdigest()
 
 
 def _chunks(values: list[str]) -> Iterable[list[str]]:

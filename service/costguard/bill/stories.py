@@ -66,44 +66,6 @@ def _share(line: BillLine) -> str:
     return f" ({tenths // 10}.{tenths % 10}%)" if tenths else " (under 0.1%)"
 
 
-def _missing(line: BillLine) -> str:
-    return (
-        f"The ledger charges {_money(line.ledger_nanos)} for {_part(line)}, and the bill has no row of it, 72 "
-        "hours after the day's end. Google may bill it later, or the ledger saw a run that Google did not bill."
-    )
-
-
-def _unknown_vm(line: BillLine) -> str:
-    return (
-        f"Google billed {_money(line.list_nanos)} for {_part(line)} of a VM with the id {line.thing.id} in "
-        f"{line.bill_project}, which the ledger never saw. Look for it in the project's audit log."
-    )
-
-
-def _unknown_part(line: BillLine) -> str:
-    return (
-        f"Google billed {_money(line.list_nanos)} for {_part(line)} of this VM, which the ledger does not charge it "
-        "for: its machine type may have changed between two looks."
-    )
-
-
-def _other_sku(line: BillLine) -> str:
-    skus = ", ".join(line.sku_ids)
-    return f"The ledger prices it as {_part(line)}; Google sold it under another SKU ({skus})."
-
-
-def _more(line: BillLine) -> str:
-    return f"More {_part(line)} was billed{_share(line)}: {_sides(line)}."
-
-
-def _less(line: BillLine) -> str:
-    return f"Less {_part(line)} was billed{_share(line)}: {_sides(line)}."
-
-
-def _repeated(line: BillLine) -> str:
-    return f"The export has rows of {_part(line)} twice: {_sides(line)}."
-
-
 def _price(line: BillLine) -> str:
     model = ""
     models = {share.provisioning_model for share in line.shares}
@@ -113,40 +75,6 @@ def _price(line: BillLine) -> str:
     return (
         f"The list price of {_part(line)} (SKU {skus}) differs: the bill says {_money(line.list_nanos)}, and at the "
         f"ledger's price the same use is {_money(line.expected_nanos)}.{model}"
-    )
-
-
-def _currency_rate(line: BillLine) -> str:
-    return (
-        f"Rows of {_part(line)} have another currency rate than the rest of their month: {_money(line.list_nanos)} "
-        f"by it, {_money(line.expected_nanos)} by the usual one."
-    )
-
-
-def _credit(line: BillLine) -> str:
-    return (
-        f"Credits of {_part(line)} take more off than it may cost: {_money(line.savings.total)} of "
-        f"{_money(line.list_nanos)}. One may be credited twice."
-    )
-
-
-def _other_project(line: BillLine) -> str:
-    return f"The ledger has it in {line.thing.project}, and Google billed it to {line.bill_project}."
-
-
-def _gpu_and_host(line: BillLine) -> str:
-    return (
-        f"GPU and host seconds differ by less than half a percent, as in bills that Google published: {_sides(line)}."
-    )
-
-
-def _disk_hours(line: BillLine) -> str:
-    return f"A disk's hours are ragged, and some minutes stand on the next day: {_sides(line)}."
-
-
-def _shared_disk(line: BillLine) -> str:
-    return (
-        f"Several VMs share this disk of {line.zone}. The ledger charges it to each of them, and Google bills it once."
     )
 
 
@@ -165,14 +93,6 @@ def _place(zone: str) -> str:
     return f"--{'zone' if zone[-2:-1] == '-' else 'region'} {quote(zone)}"
 
 
-def _not_watched(line: BillLine) -> str:
-    return f"The settings do not have it watched: project {line.bill_project}."
-
-
-def _unpriced(line: BillLine) -> str:
-    return f"The ledger has no price for {_part(line)}; Google billed {_money(line.list_nanos)}."
-
-
 def _vertex(line: BillLine) -> str:
     charged = f"The ledger charges {_money(line.ledger_nanos)} for {_part(line)} of Vertex AI in this project"
     if line.list_nanos is None:
@@ -184,22 +104,49 @@ def _vertex(line: BillLine) -> str:
 
 
 _STORIES: Mapping[Reason, Callable[[BillLine], str]] = {
-    Reason.MISSING: _missing,
-    Reason.UNKNOWN_VM: _unknown_vm,
-    Reason.UNKNOWN_PART: _unknown_part,
-    Reason.OTHER_SKU: _other_sku,
-    Reason.MORE: _more,
-    Reason.LESS: _less,
-    Reason.REPEATED: _repeated,
+    Reason.MISSING: lambda line: (
+        f"The ledger charges {_money(line.ledger_nanos)} for {_part(line)}, and the bill has no row of it, 72 "
+        "hours after the day's end. Google may bill it later, or the ledger saw a run that Google did not bill."
+    ),
+    Reason.UNKNOWN_VM: lambda line: (
+        f"Google billed {_money(line.list_nanos)} for {_part(line)} of a VM with the id {line.thing.id} in "
+        f"{line.bill_project}, which the ledger never saw. Look for it in the project's audit log."
+    ),
+    Reason.UNKNOWN_PART: lambda line: (
+        f"Google billed {_money(line.list_nanos)} for {_part(line)} of this VM, which the ledger does not charge it "
+        "for: its machine type may have changed between two looks."
+    ),
+    Reason.OTHER_SKU: lambda line: (
+        f"The ledger prices it as {_part(line)}; Google sold it under another SKU ({', '.join(line.sku_ids)})."
+    ),
+    Reason.MORE: lambda line: f"More {_part(line)} was billed{_share(line)}: {_sides(line)}.",
+    Reason.LESS: lambda line: f"Less {_part(line)} was billed{_share(line)}: {_sides(line)}.",
+    Reason.REPEATED: lambda line: f"The export has rows of {_part(line)} twice: {_sides(line)}.",
     Reason.PRICE: _price,
-    Reason.CURRENCY_RATE: _currency_rate,
-    Reason.CREDIT: _credit,
-    Reason.OTHER_PROJECT: _other_project,
-    Reason.GPU_AND_HOST: _gpu_and_host,
-    Reason.DISK_HOURS: _disk_hours,
-    Reason.SHARED_DISK: _shared_disk,
+    Reason.CURRENCY_RATE: lambda line: (
+        f"Rows of {_part(line)} have another currency rate than the rest of their month: {_money(line.list_nanos)} "
+        f"by it, {_money(line.expected_nanos)} by the usual one."
+    ),
+    Reason.CREDIT: lambda line: (
+        f"Credits of {_part(line)} take more off than it may cost: {_money(line.savings.total)} of "
+        f"{_money(line.list_nanos)}. One may be credited twice."
+    ),
+    Reason.OTHER_PROJECT: lambda line: (
+        f"The ledger has it in {line.thing.project}, and Google billed it to {line.bill_project}."
+    ),
+    Reason.GPU_AND_HOST: lambda line: (
+        f"GPU and host seconds differ by less than half a percent, as in bills that Google published: {_sides(line)}."
+    ),
+    Reason.DISK_HOURS: lambda line: (
+        f"A disk's hours are ragged, and some minutes stand on the next day: {_sides(line)}."
+    ),
+    Reason.SHARED_DISK: lambda line: (
+        f"Several VMs share this disk of {line.zone}. The ledger charges it to each of them, and Google bills it once."
+    ),
     Reason.UNKNOWN_DISK: _unknown_disk,
-    Reason.NOT_WATCHED: _not_watched,
-    Reason.UNPRICED: _unpriced,
+    Reason.NOT_WATCHED: lambda line: f"The settings do not have it watched: project {line.bill_project}.",
+    Reason.UNPRICED: lambda line: (
+        f"The ledger has no price for {_part(line)}; Google billed {_money(line.list_nanos)}."
+    ),
     Reason.VERTEX: _vertex,
 }

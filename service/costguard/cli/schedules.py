@@ -7,7 +7,6 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.text import Text
 
 from costguard.cli.command_line import CommandGroupWithDefault, CommandLine
 from costguard.cli.job.file import JobCommand
@@ -184,10 +183,6 @@ def _act(schedule_id: str, verb: str, owner: str, url: str, as_json: bool, key: 
     render(ServerClient(url).post("schedules", schedule_id, verb, body=body, key=key), as_json, show_schedule)
 
 
-def _state(row: Answer) -> Text:
-    return cell(row["state"], _STYLES.get(row["state"], ""))
-
-
 def _last(row: Answer) -> str:
     last = row["last"]
     if last is None:
@@ -200,7 +195,7 @@ _SCHEDULES = (
     Column("Name", lambda row: row["name"] or "-"),
     Column("Owner", "owner", spare=3),
     Column("Preset", "preset", spare=2),
-    Column("State", _state),
+    Column("State", lambda row: cell(row["state"], _STYLES.get(row["state"], ""))),
     Column("Times", "times", prose=True),
     Column("Next", lambda row: when(row["next_due"]) if row["next_due"] else "-"),
     Column("Last run", _last, spare=1),

@@ -22,7 +22,7 @@ from costguard.reminders.watched import FleetPlan
 
 _STORED_EVERY = timedelta(minutes=5)
 
-ReadStreams = Callable[[Connection, datetime], EventStreams]
+ReadStreams = Callable[[Connection], EventStreams]
 
 
 class ListingTurns:
@@ -42,7 +42,7 @@ class ListingTurns:
     def due(self, connection: Connection, watched: Sequence[str], now: datetime) -> dict[str, ListingReason]:
         looks = {look.project: look for look in projects.read_all(connection)}
         wanted = at_work(connection) | {project for project, at in self._next_at.items() if at <= now}
-        self._streams = self._read(connection, now)
+        self._streams = self._read(connection)
         return listings.due(watched, looks, self._streams, wanted, now)
 
     def longest_age(self, project: str, now: datetime, usual: timedelta) -> timedelta:

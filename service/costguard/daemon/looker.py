@@ -8,27 +8,23 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-import structlog
-
 from costguard.daemon.listing_turns import ListingTurns
 from costguard.daemon.looking import Looking
 from costguard.daemon.shard_keeper import TAKEOVER
 from costguard.db.lease import Lease
 from costguard.db.transaction import Database
-from costguard.errors import LeaseLost, StoreError
+from costguard.errors import StoreError
 from costguard.isolation import Isolated
-from costguard.ledger.looks.record_unchanged import record_unchanged
+from costguard.ledger.looks.record_unchanged import record_each
 from costguard.ledger.observe import Belonging
 from costguard.ledger.projects import ProjectLook
-from costguard.ledger.record import MOST_EVENTS, Recorded, failed, record
+from costguard.ledger.record import MOST_EVENTS, Recorded
 from costguard.ledger.running import running_totals
 from costguard.model.observation import Observation, Unread
 from costguard.model.ports import Clock, Cloud
 
 _PATIENCE_S = 20.0  # for one look, where other passes follow
 _MANY = 20  # projects that were never looked at
-
-log = structlog.get_logger(__name__)
 
 
 class LookPace(NamedTuple):
@@ -111,7 +107,16 @@ class Looker:
             if self._turns is not None:
                 for observation in observations:
                     self._turns.listed(observation)
-            for report in self._recorded(observations, looks, stop, troubles):
+            for report in record_each(
+                self._database,
+                self._cloud,
+                observations,
+                self._belonging,
+                looks.fences,
+                looks.is_shared,
+                stop,
+                troubles,
+            ):
                 looks.add(report)
             if stop is not None and stop.is_set():
                 break
@@ -128,37 +133,6 @@ class Looker:
             with self._database.write(fence) as connection:
                 running_totals.leave_to_catch_up(connection)
         return self._looking.batches(list(due), since, _PATIENCE_S if looks.is_repeated else None)
-
-    def _recorded(
-        self,
-        observations: Sequence[Observation],
-        looks: Looks,
-        stop: threading.Event | None,
-        troubles: list[StoreError],
-    ) -> Iterator[Recorded]:
-        """Records those that showed nothing new together, and each of the others by itself."""
-        unchanged: dict[str, Recorded] = {}
-        with Isolated("projects_not_recorded", passing=LeaseLost):  # each is then tried by itself
-            unchanged = record_unchanged(self._database, observations, self._belonging, looks.fences)
-        for observation in observations:
-            if observation.project in unchanged:
-                yield unchanged[observation.project]
-            elif stop is None or not stop.is_set():
-                yield from self._recorded_alone(observation, looks, troubles)
-
-    def _recorded_alone(self, observation: Observation, looks: Looks, troubles: list[StoreError]) -> Iterator[Recorded]:
-        project = observation.project
-        try:
-            with Isolated("project_not_recorded", passing=LeaseLost, project=project) as failure:
-                report = record(self._database, self._cloud, observation, self._belonging, looks.fences[project])
-        except LeaseLost as lost:
-            if not looks.is_shared:
-                raise
-            log.info("project_passed_on", project=project, why=lost.message)
-            return
-        yield report if failure.error is None else failed(observation, failure.error)
-        if isinstance(failure.error, StoreError):
-            troubles.append(failure.error)
 
     def _look(self, project: str, since: datetime | None) -> Observation:
         """An error that no adapter should let through costs the look at one project, not the pass."""

@@ -21,6 +21,7 @@ from costguard.errors import LeaseLost
 from costguard.isolation import Isolated
 from costguard.jobs.reports.listening import Listening
 from costguard.ledger import projects
+from costguard.ledger.charged import label_roll_up
 from costguard.ledger.charged.charging import Charged, charge_due
 from costguard.ledger.discovery import rows as discovered
 from costguard.ledger.discovery.rules import due_projects
@@ -36,7 +37,6 @@ from costguard.reminders.decide import SOON, addresses_needed
 from costguard.reminders.due_rows import may_be_due
 from costguard.reminders.execute import PlanExecutor
 from costguard.reminders.watched import FleetPlan, WatchedVm
-from costguard.spend import label_roll_up
 
 _CHECK_TOTALS_EVERY = timedelta(hours=1)
 _USUAL_PACE = LookPace()
@@ -192,14 +192,13 @@ class Reconciler:
             if stop is not None and stop.is_set():
                 return plan  # the next pass acts
             now, fleet, plan = self._decided(looks, fence)
+        sends = [action for action in plan.actions if isinstance(action, SendReminder)]
+        vms = {vm.key: vm for vm in fleet} if sends else {}
+        for at in range(0, len(sends), _SENDS_AT_ONCE):
+            with self._database.write(fence) as connection:
+                gather.intend(connection, sends[at : at + _SENDS_AT_ONCE], vms, now)
         if self._enqueue_lookups is not None:
             self._enqueue_lookups(addresses_needed(fleet, self._rules, now))
-        sends = [action for action in plan.actions if isinstance(action, SendReminder)]
-        if sends:
-            vms = {vm.key: vm for vm in fleet}
-            for at in range(0, len(sends), _SENDS_AT_ONCE):
-                with self._database.write(fence) as connection:
-                    gather.intend(connection, sends[at : at + _SENDS_AT_ONCE], vms, self._rules, now)
         others = [action for action in plan.actions if not isinstance(action, SendReminder)]
         if others:
             self._executor.carry_out(others, fence, stop)

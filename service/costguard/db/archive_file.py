@@ -84,17 +84,6 @@ def read(path: Path, sha256: str | None = None) -> Iterator[dict[str, Any]]:
         raise Invalid(f"The archive {path} cannot be read: {error}.", _LOST) from None
 
 
-def kind_of(path: Path) -> str:
-    """Reads the kind of the file from its first line. Raises as `read`."""
-    try:
-        with gzip.open(path, "rb") as lines:
-            return str(json.loads(next(lines, b"{}")).get("kind", ""))
-    except FileNotFoundError:
-        raise Missing(f"The archive {path} is not there.", _LOST) from None
-    except (OSError, EOFError, zlib.error, ValueError) as error:
-        raise Invalid(f"The archive {path} cannot be read: {error}.", _LOST) from None
-
-
 def named(folder: Path, name: str) -> Path:
     """The file of that name in the folder. Raises Invalid for a name that no archive has."""
     if not _NAME.fullmatch(name):

@@ -2,12 +2,37 @@
 
 from __future__ import annotations
 
-from sqlalchemy import Connection, Table, TextClause, select
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection, Row, Table, TextClause, select, tuple_
 
 from costguard.db.types import storable
 from costguard.errors import Conflict
 
 _MOST_NAMED = 10  # ids in the error that tells rows of one name apart
+
+
+@dataclass(frozen=True, slots=True)
+class RowFilters:
+    """Each of several values lets any of them through; empty ones let everything."""
+
+    state: tuple[str, ...] = ()
+    owner: tuple[str, ...] = ()
+
+
+def page(
+    connection: Connection, table: Table, filters: RowFilters, after: tuple[datetime, str] | None, limit: int
+) -> Sequence[Row[Any]]:
+    """The newest rows first; `after` is the creation and the id of the last one that was read."""
+    query = select(table)
+    for column, wanted in ((table.c.state, filters.state), (table.c.owner, filters.owner)):
+        query = query.where(column.in_(map(str, wanted))) if wanted else query
+    if after is not None:
+        query = query.where(tuple_(table.c.created_at, table.c.id) < after)
+    return connection.execute(query.order_by(table.c.created_at.desc(), table.c.id.desc()).limit(limit)).all()
 
 
 def id_of(connection: Connection, table: Table, is_open: TextClause, named: str, noun: str) -> str:

@@ -39,16 +39,15 @@ class FlexWeighing(Weighing):
     def choice(self) -> Choice:
         """The act of least cost. Close to its end, a flex-start VM is followed by the next."""
         held = self.situation.held
-        slack_price = self._hour_of_slack()
         if must_ask_next(self.situation):
             act = Act.START_FLEX if self.situation.asked is None else Act.STAY
-            return self._choice(ActCost(self._on_flex(), act, Why.FLEX_ENDS), slack_price)
+            return self._choice(ActCost(self._on_flex(), act, Why.FLEX_ENDS))
         if held is None or held.kind != "spot":
             return super().choice()
-        option = self._keep_or_move(slack_price)
+        option = self._keep_or_move(self._hour_of_slack())
         if option.act is Act.STAY:
             option = self._keep_spot(option)
-        return self._choice(option, slack_price)
+        return self._choice(option)
 
     def _others(self, _state: int) -> list[ActCost]:
         """Adds what is held, or nothing, with a request that waits on or is made now."""

@@ -68,11 +68,6 @@ def hazard_of(counts: ZoneCounts) -> ByAge:
     return hazards_of(counts, PRIOR_HOURS).preemption
 
 
-def young(save_h: float, hazard: float) -> float:
-    """Young's interval for one hazard: where both are small, the best."""
-    return math.sqrt(2 * save_h / hazard) if hazard > 0 else math.inf
-
-
 @lru_cache(maxsize=1024)
 def best_interval(terms: SaveTerms, age_h: float | None = None) -> float:
     """Returns the hours of work between two saves that cost least.

@@ -153,8 +153,7 @@ class Grounds(NamedTuple):
 
     `expected_life_h`: of the best Spot VM to be had or held. `behind_h`: hours of work behind the straight line to its
     end, below zero ahead of it. `expected_cost`: of all the rest, in the unit of the prices. `until_h`: hours until
-    this choice is expected to change. `hour_of_slack`: what one more hour until the deadline would save. `saves`: by
-    waiting while Spot is to be had, the share of the rest's cost.
+    this choice is expected to change. `saves`: by waiting while Spot is to be had, the share of the rest's cost.
     """
 
     slack_h: float
@@ -162,7 +161,6 @@ class Grounds(NamedTuple):
     expected_life_h: float | None = None
     expected_cost: float | None = None
     until_h: float | None = None
-    hour_of_slack: float | None = None
     saves: float | None = None
 
 

@@ -43,7 +43,7 @@ class Weighing:
         held = self.situation.held
         slack_price = self._hour_of_slack()
         if held is not None and held.kind == "spot":
-            return self._choice(self._keep_or_move(slack_price), slack_price)
+            return self._choice(self._keep_or_move(slack_price))
         zones = open_zones(self.situation)
         dear = [zone for zone in zones if zone.price > DEAR_SPOT * self.unit]
         zone = self._best_of([zone for zone in zones if zone not in dear], slack_price)
@@ -65,7 +65,7 @@ class Weighing:
             option = instead
         if option is on_demand and zones and held is None and not may_start_spot(self.situation):
             option = option._replace(why=Why.GUARD)
-        return self._choice(option, slack_price, saves if option is wait else None)
+        return self._choice(option, saves if option is wait else None)
 
     def _others(self, _state: int) -> list[ActCost]:
         """Returns what else may be done, where there is more than Spot and on demand."""
@@ -79,7 +79,7 @@ class Weighing:
         work_h = self.situation.work_left_h
         return ActCost(hour * work_h, Act.START_SPOT, Why.CHEAPER_ZONE, zone.name) if hour < LEAVE_FOR else None
 
-    def _choice(self, option: ActCost, slack_price: float, saves: float | None = None) -> Choice:
+    def _choice(self, option: ActCost, saves: float | None = None) -> Choice:
         situation = self.situation
         held = situation.held
         life = None
@@ -90,7 +90,6 @@ class Weighing:
         grounds = grounds_of(situation)._replace(
             expected_life_h=life if life is None or math.isfinite(life) else None,
             expected_cost=option.cost * self.unit,
-            hour_of_slack=slack_price * self.unit,
             saves=saves,
         )
         if self.explains:

@@ -53,15 +53,13 @@ MISSING_GPU = Rule(
 )
 
 PROGRAM = [
-    *rules(
-        EndClass.PROGRAM, Rank.CAUSE, Proof.ENDED,
+    *rules(EndClass.PROGRAM, Rank.CAUSE, Proof.ENDED)(
         r"Assertion\s+[`'\"].+failed|Assertion .{0,200}\bfailed\b|device-side assert|\bassert\b.*failed",
         cause=message,
     ),
-    *rules(EndClass.PROGRAM, Rank.CAUSE, Proof.ENDED, f"(?:{_SHAPES}|{_SETUP})", cause=message),
-    *rules(EndClass.PROGRAM, Rank.CAUSE, Proof.ENDED, _BUGS, cause=message, flags=0),
-    *rules(
-        EndClass.PROGRAM, Rank.LIKELY, Proof.ENDED,
+    *rules(EndClass.PROGRAM, Rank.CAUSE, Proof.ENDED)(f"(?:{_SHAPES}|{_SETUP})", cause=message),
+    *rules(EndClass.PROGRAM, Rank.CAUSE, Proof.ENDED)(_BUGS, cause=message, flags=0),
+    *rules(EndClass.PROGRAM, Rank.LIKELY, Proof.ENDED)(
         r"address .{0,20}already in use|EADDRINUSE|"
         r"unhandled cuda error|ncclUnhandledCudaError|illegal memory access|misaligned address|"
         r"illegal instruction was encountered|unspecified launch failure|"
@@ -71,47 +69,43 @@ PROGRAM = [
         r"(?:exitcode|return ?code|exit code)\W{1,4}(?:-11|139)\b|Fatal Python error|double free|corrupted size|"
         r"free\(\): invalid|malloc\(\): |stack smashing|exit(?:ed|s)? with (?:exit )?code 139",
     ),
-]  # fmt: skip
+]
 
 # An exception by its name alone, or a C++ one.
 _ANY_EXCEPTION = (
     r"(?<![\w.'\"`])(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Failure)(?::|\(|\s*$)|what\(\):|"
     r"^\W*(?:panic|FATAL|fatal error):"
 )
-GENERAL = rules(EndClass.PROGRAM, Rank.LIKELY, Proof.ENDED, _ANY_EXCEPTION, flags=0)
+GENERAL = rules(EndClass.PROGRAM, Rank.LIKELY, Proof.ENDED)(_ANY_EXCEPTION, flags=0)
 
 # Ended from outside: by neither the kernel nor the program.
 OUTSIDE = [
-    *rules(
-        EndClass.UNKNOWN, Rank.CAUSE, Proof.ENDED,
+    *rules(EndClass.UNKNOWN, Rank.CAUSE, Proof.ENDED)(
         r"CANCELLED AT .*|DUE TO (?:TIME LIMIT|PREEMPTION|NODE FAIL\w*)|walltime .{0,20}exceeded",
         cause=message,
     ),
-    *rules(
-        EndClass.UNKNOWN, Rank.LIKELY, Proof.ENDED,
+    *rules(EndClass.UNKNOWN, Rank.LIKELY, Proof.ENDED)(
         r"\bKeyboardInterrupt\b|SignalException|got signal: ?(?:15|2|1)\b",
     ),
-]  # fmt: skip
+]
 
 # What launchers print of processes that they end themselves, and of ends that others caused.
-_ABORTS = rules(EndClass.UNKNOWN, Rank.ECHO, Proof.ENDED, r"terminate called")
-LAUNCHERS = rules(
-    EndClass.UNKNOWN, Rank.ECHO, Proof.ENDED,
+_ABORTS = rules(EndClass.UNKNOWN, Rank.ECHO, Proof.ENDED)(r"terminate called")
+LAUNCHERS = rules(EndClass.UNKNOWN, Rank.ECHO, Proof.ENDED)(
     r"ChildFailedError|ProcessRaisedException|CalledProcessError|sigkill_handler|Killing subprocess|"
     r"closing signal SIG\w+|forcefully exiting via|Sending process|exitcode\W{1,4}(?:1|-6|-15|143)\b|SIGABRT|"
     r"SIGTERM|core dumped|\bAborted\b|taking the entire process down|Terminating process|srun: error|"
     r"exits? with return code|mpirun noticed|Primary job terminated|exit(?:ed)? FAILED|\bexit code \d+|"
     r"non-zero (?:status|exit)|Root Cause|exit status [1-9]|Process \d+ exited",
-)  # fmt: skip
+)
 
-STALLS = rules(
-    EndClass.HANG, Rank.STALL, Proof.WAITS,
+STALLS = rules(EndClass.HANG, Rank.STALL, Proof.WAITS)(
     r"\b(?:hangs?|hung|hanging|stuck|deadlock(?:ed)?|frozen|freezes)\b(?!.{0,20}\b(?:layer|param|weight|backbone|"
     r"encoder))|\bblocked (?:in|on|at|for)\b|no (?:further|more|new) (?:output|progress|log)|\bstalled\b|"
     r"Stalled ranks|tensors were submitted to be reduced|waiting for .{0,60}for \d+ ?(?:s|sec|min|h)|"
     r"not making progress|never (?:returns?|finish\w*|complet\w*|proceeds?)\b|blocked for more than \d+ seconds|"
     r"soft lockup",
-)  # fmt: skip
+)
 
 # Where a log stops that ends in a wait: the last thing printed begins what all ranks do together.
 ENTERS_A_WAIT = re.compile(

@@ -42,7 +42,10 @@ def message(line: str) -> str:
     return " ".join((match.group() if match else line).split())[:_MOST_CAUSE]
 
 
-def rules(
-    end_class: EndClass, rank: Rank, proof: Proof, *patterns: str, cause: CauseOf | None = None, flags: int = re.I
-) -> list[Rule]:
-    return [Rule(re.compile(pattern, flags), end_class, rank, proof, cause) for pattern in patterns]
+def rules(end_class: EndClass, rank: Rank, proof: Proof) -> Callable[..., list[Rule]]:
+    """Makes a rule of each pattern that it is called with. Letters count as equal in both cases, but with `flags=0`."""
+
+    def compiled(*patterns: str, cause: CauseOf | None = None, flags: int = re.I) -> list[Rule]:
+        return [Rule(re.compile(pattern, flags), end_class, rank, proof, cause) for pattern in patterns]
+
+    return compiled

@@ -67,38 +67,23 @@ HARDWARE = [
         hardware_of_xid,
         xid_class,
     ),
-    *rules(
-        EndClass.HARDWARE,
-        Rank.CAUSE,
-        Proof.NOTHING,
+    *rules(EndClass.HARDWARE, Rank.CAUSE, Proof.NOTHING)(
         r"uncorrectable ECC|ECC_?UNCORRECTABLE|double[- ]bit ECC|DRAM uncorrectable",
         cause=said("the GPU's memory has an error that ECC cannot correct"),
     ),
-    *rules(
-        EndClass.HARDWARE,
-        Rank.CAUSE,
-        Proof.NOTHING,
+    *rules(EndClass.HARDWARE, Rank.CAUSE, Proof.NOTHING)(
         r"fallen off the bus|GPU is lost|GPU_IS_LOST",
         cause=said("the VM lost the connection to its GPU"),
     ),
-    *rules(
-        EndClass.HARDWARE,
-        Rank.CAUSE,
-        Proof.NOTHING,
+    *rules(EndClass.HARDWARE, Rank.CAUSE, Proof.NOTHING)(
         r"uncorrectable NVLink|cudaErrorNvlinkUncorrectable|NVLINK.{0,40}fatal",
         cause=said("a link between GPUs (NVLink) has an error that it cannot correct"),
     ),
-    *rules(
-        EndClass.HARDWARE,
-        Rank.CAUSE,
-        Proof.NOTHING,
+    *rules(EndClass.HARDWARE, Rank.CAUSE, Proof.NOTHING)(
         r"\[Hardware Error\]|Machine check events? logged|EDAC .*\bUE\b|severity=(?:Uncorrected|Fatal)",
         cause=said("the kernel reports an error of the machine's hardware"),
     ),
-    *rules(
-        EndClass.HARDWARE,
-        Rank.CAUSE,
-        Proof.NOTHING,
+    *rules(EndClass.HARDWARE, Rank.CAUSE, Proof.NOTHING)(
         r"Unable to determine the device handle for GPU|RmInitAdapter failed|Failed to initialize NVML|"
         r"nvidia-smi has failed because it couldn't communicate|Error 802: system not yet initialized|"
         r"all CUDA-capable devices are busy or unavailable|cudaErrorDevicesUnavailable|GSP (?:RPC|timeout)|"
@@ -108,10 +93,7 @@ HARDWARE = [
     ),
 ]
 
-GPU_MEMORY = rules(
-    EndClass.GPU_MEMORY,
-    Rank.CAUSE,
-    Proof.ENDED,
+GPU_MEMORY = rules(EndClass.GPU_MEMORY, Rank.CAUSE, Proof.ENDED)(
     r"(?:CUDA|HIP|MPS|XPU|NPU)\b(?: backend)?(?: error:?)? ?(?:driver error: )?out of memory|"
     r"CUDA_?ERROR_?OUT_?OF_?MEMORY|cudaErrorMemoryAllocation|[Cc]uda failure.{0,10}out of memory|"
     r"Failed to CUDA calloc|\btorch\.(?:cuda\.)?OutOfMemoryError|CUDA error \(?2\)?: ?out of memory|"
@@ -127,10 +109,7 @@ GPU_MEMORY = rules(
     cause=memory_cause,
 )
 
-SHARED_MEMORY = rules(
-    EndClass.HOST_MEMORY,
-    Rank.CAUSE,
-    Proof.ENDED,
+SHARED_MEMORY = rules(EndClass.HOST_MEMORY, Rank.CAUSE, Proof.ENDED)(
     r"insufficient shared memory|out of shared memory|/dev/shm.*(?:No space|full|exhaust)|"
     r"(?:unable to (?:write to|allocate|resize|mmap)|error while (?:creating|attaching)).*(?:shared memory|"
     r"/torch_|/dev/shm)|</?torch_\d+[\w/]*>.*No space left|"
@@ -139,19 +118,13 @@ SHARED_MEMORY = rules(
 )
 
 HOST_MEMORY = [
-    *rules(
-        EndClass.HOST_MEMORY,
-        Rank.CAUSE,
-        Proof.ENDED,
+    *rules(EndClass.HOST_MEMORY, Rank.CAUSE, Proof.ENDED)(
         r"(?:Memory cgroup )?out of memory: kill(?:ed)? process|oom-kill:constraint|invoked oom-killer|"
         r"oom_reaper: reaped|oom-kill event|oom_kill event|OOMKilled|OOM[- ]?killed?\b|"
         r"killed (?:by|due to).{0,30}\boom\b|killed .{0,20}by the cgroup out-of-memory handler",
         cause=said("the kernel ended a process because memory ran out"),
     ),
-    *rules(
-        EndClass.HOST_MEMORY,
-        Rank.CAUSE,
-        Proof.ENDED,
+    *rules(EndClass.HOST_MEMORY, Rank.CAUSE, Proof.ENDED)(
         r"due to memory pressure \(OOM\)|node running low on memory|OutOfMemoryError: Task was killed|"
         r"\bMemoryError\b|std::bad_alloc|Unable to allocate [\d.]+ [KMGT]iB for an array|"
         r"DefaultCPUAllocator: (?:can't allocate|not enough) memory|\[enforce fail at alloc_cpu|"
@@ -159,16 +132,10 @@ HOST_MEMORY = [
         r"exceeded (?:job |step )?memory limit|(?:memory|vmem|pmem|rss) .{0,20}exceeded (?:the )?(?:job )?limit|"
         r"java\.lang\.OutOfMemoryError",
     ),
-    *rules(
-        EndClass.HOST_MEMORY,
-        Rank.CAUSE,
-        Proof.NOTHING,
+    *rules(EndClass.HOST_MEMORY, Rank.CAUSE, Proof.NOTHING)(
         r"Free swap\s*=\s*\d+ ?kB|\bMem-Info:|Tasks state \(memory values in pages\)|total-vm:\d+kB",
     ),
-    *rules(
-        EndClass.HOST_MEMORY,
-        Rank.LIKELY,
-        Proof.ENDED,
+    *rules(EndClass.HOST_MEMORY, Rank.LIKELY, Proof.ENDED)(
         r"killed by signal: ?(?:Killed|Bus error|9|7)\b|^\W*(?:\S+: line \d+: +\d+ +)?Killed\b(?! by)|"
         r"\bzsh: killed\b|died with <Signals\.SIG(?:KILL|BUS)|terminated with signal SIG(?:KILL|BUS)|"
         r"exit(?:ed|s)?(?: with)?(?: (?:return|exit|status))*[ _]?(?:code|status)?s?\W{0,5}(?:137|135|-9|-7)\b|"
@@ -180,32 +147,20 @@ HOST_MEMORY = [
 ]
 
 DISK = [
-    *rules(
-        EndClass.DISK,
-        Rank.CAUSE,
-        Proof.ENDED,
+    *rules(EndClass.DISK, Rank.CAUSE, Proof.ENDED)(
         r"No space left on device|\bENOSPC\b|Errno 28\b|not enough (?:free )?(?:disk )?space|"
         r"(?:database or )?disk is full|\bdisk (?:is )?full\b|No usable temporary directory",
         cause=said("the disk is full"),
     ),
-    *rules(
-        EndClass.DISK,
-        Rank.CAUSE,
-        Proof.ENDED,
+    *rules(EndClass.DISK, Rank.CAUSE, Proof.ENDED)(
         r"Disk quota exceeded|\bEDQUOT\b|Errno 122\b|quota exceeded.*(?:disk|storage)",
         cause=said("the quota of the disk is used up"),
     ),
-    *rules(
-        EndClass.DISK,
-        Rank.CAUSE,
-        Proof.ENDED,
+    *rules(EndClass.DISK, Rank.CAUSE, Proof.ENDED)(
         r"Read-only file system|\bEROFS\b",
         cause=said("the disk can only be read"),
     ),
-    *rules(
-        EndClass.DISK,
-        Rank.CAUSE,
-        Proof.ENDED,
+    *rules(EndClass.DISK, Rank.CAUSE, Proof.ENDED)(
         r"PytorchStreamWriter failed|inline_container\.cc.*(?:unexpected pos|write failed)|file write failed|"
         r"\bwrite error\b|wrote \d+ \w+ instead of|Input/output error|Errno 5\b|Stale file handle|Errno 116\b|"
         r"I/O error, dev |EXT4-fs error|XFS .*(?:corruption|error)|Buffer I/O error|"
@@ -218,10 +173,7 @@ LOSS_IS_NUMBER = re.compile(r"\bloss['\"]?(?:\s*[:=]\s*|\s+)[-+]?\d", re.I)
 GRADIENT_IS_NAN = re.compile(r"grad(?:ient)?s?[_ /]?norm['\"]?\W{1,4}-?nan\b", re.I)
 GRADIENT_IS_NUMBER = re.compile(r"grad(?:ient)?s?[_ /]?norm['\"]?\W{1,4}\d", re.I)
 
-NAN = rules(
-    EndClass.NAN,
-    Rank.CAUSE,
-    Proof.NOTHING,
+NAN = rules(EndClass.NAN, Rank.CAUSE, Proof.NOTHING)(
     r"\w*loss\w*(?: \w+)?['\"\])]*\s*(?:(?:is|are|was|became|becomes?|turn(?:s|ed)?(?: in)?(?:to)?|goes(?: to)?|"
     r"went(?: to)?|=+|:|->|of)\s*)*(?:tensor\(|\[|\()?['\"]?[-+]?nan\b",
     r"\bnan[- ](?:loss|gradients?|values?|weights?|outputs?|activations?|encountered|detected|found|appeared)|"
@@ -238,17 +190,11 @@ NAN = rules(
 )
 
 COLLECTIVE = [
-    *rules(
-        EndClass.COLLECTIVE_TIMEOUT,
-        Rank.WAIT,
-        Proof.ENDED,
+    *rules(EndClass.COLLECTIVE_TIMEOUT, Rank.WAIT, Proof.ENDED)(
         r"watchdog got stuck|HeartbeatMonitor|heartbeat monitor.*timed out|"
         r"Termination timeout .*exceeded\. Exiting",
     ),
-    *rules(
-        EndClass.COLLECTIVE_TIMEOUT,
-        Rank.WAIT,
-        Proof.WAITS,
+    *rules(EndClass.COLLECTIVE_TIMEOUT, Rank.WAIT, Proof.WAITS)(
         r"collective (?:operation )?time(?:d )?-?out|(?:ran|running) for \d+ milliseconds before timing out|"
         r"Timeout at NCCL work|Watchdog caught collective|NCCL operations have failed or timed out|"
         r"got error: (?:Socket Timeout|wait timeout)|wait timeout after \d+ ?ms|Socket Timeout\b|"
@@ -262,33 +208,21 @@ COLLECTIVE = [
 ]
 
 NETWORK = [
-    *rules(
-        EndClass.NETWORK,
-        Rank.CAUSE,
-        Proof.NOTHING,
+    *rules(EndClass.NETWORK, Rank.CAUSE, Proof.NOTHING)(
         r"NET/IB ?: ?Got async event ?: ?(?:port|GID|SM|LID|device fatal|client)|"
         r"\bmlx5_\d.{0,60}(?:port|link).{0,20}\b(?:down|error)|link is down|Link Down\b",
         cause=said("a port of the network reported an error"),
     ),
-    *rules(
-        EndClass.NETWORK,
-        Rank.CAUSE,
-        Proof.ENDED,
+    *rules(EndClass.NETWORK, Rank.CAUSE, Proof.ENDED)(
         r"Temporary failure in name resolution|Name or service not known|NameResolutionError|gaierror|"
         r"Could not resolve host|getaddrinfo.{0,20}failed",
         cause=said("the name of a host could not be resolved"),
     ),
-    *rules(
-        EndClass.NETWORK,
-        Rank.CAUSE,
-        Proof.ENDED,
+    *rules(EndClass.NETWORK, Rank.CAUSE, Proof.ENDED)(
         r"No route to host|Network is unreachable|EHOSTUNREACH|ENETUNREACH",
         cause=said("a host cannot be reached over the network"),
     ),
-    *rules(
-        EndClass.NETWORK,
-        Rank.CAUSE,
-        Proof.ENDED,
+    *rules(EndClass.NETWORK, Rank.CAUSE, Proof.ENDED)(
         r"NCCL WARN .*(?:NET/IB|ibv_|Got completion|with error \d+, opcode|timed out|Connection (?:refused|"
         r"timed))|retry counter exceeded|ibv_\w+ failed|failed with error Connection timed out|"
         r"client socket has (?:failed|timed out)|connect\(\) timed out|errno: ?11[013]\b|Errno 11[013]\b|"
@@ -299,10 +233,7 @@ NETWORK = [
         r"50[234] (?:Server Error|Bad Gateway|Service Unavailable|Gateway)|"
         r"connectFullMesh failed|Network error|Remote end closed connection|IncompleteRead",
     ),
-    *rules(
-        EndClass.NETWORK,
-        Rank.PEER,
-        Proof.ENDED,
+    *rules(EndClass.NETWORK, Rank.PEER, Proof.ENDED)(
         r"Connection closed by (?:remote )?peer|closed by remote peer|Connection reset by peer|ECONNRESET|"
         r"Errno 104\b|Broken pipe|EPIPE\b|Connection aborted|ConnectionResetError|BrokenPipeError|"
         r"ConnectionError\b|ncclRemoteError|recvValue failed|sendBytes failed|Socket (?:recv|send) failed|"

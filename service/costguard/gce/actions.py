@@ -17,9 +17,9 @@ from costguard.gce.machine_types import MachineTypes
 from costguard.gce.networks import way_out
 from costguard.gce.official import Official
 from costguard.gce.reserved_model import is_bound
-from costguard.keepers.origin import origin_of
 from costguard.model.instance import ProvisioningModel
 from costguard.model.launch import SHORTEST_WAIT, OperationAnswer, PolicyAnswer, Quota, Recipe, VmRequest, WayOut
+from costguard.model.managed.origin import origin_of
 from costguard.model.observation import Sighting
 from costguard.model.ports import VmGroups
 

@@ -16,7 +16,7 @@ from urllib.parse import quote
 
 from costguard.errors import BadAnswer, RequestRefused
 from costguard.gce.errors import ASSETS
-from costguard.gce.fields import Garbled, moment, short
+from costguard.gce.fields import UNREADABLE, Garbled, moment, short
 from costguard.gce.session import Deadline, Http
 from costguard.model.moments import z_text
 from costguard.model.observation import AssetAnswer, AssetState
@@ -80,7 +80,7 @@ def _asked(http: Http, parent: str, names: list[str], now: datetime, deadline: D
     answer = http.get_json(path, params, project=parent, what=what, deadline=deadline, service=_SERVICE)
     try:
         return list(_states(answer.get("assets") or []))
-    except (Garbled, AttributeError, TypeError, ValueError) as error:
+    except UNREADABLE as error:
         raise BadAnswer(f"{what} of {parent}: the answer holds what is no asset ({error}).") from error
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from costguard.errors import BadAnswer, CloudError
 from costguard.gce.errors import ASSETS, ServiceOff, owner_text
-from costguard.gce.fields import Garbled, short
+from costguard.gce.fields import UNREADABLE, Garbled, short
 from costguard.gce.pages import walk
 from costguard.gce.session import Deadline, Http
 from costguard.model.mending import enabling
@@ -44,7 +44,7 @@ def search_place(http: Http, place: str, deadline: Deadline) -> PlaceSearch:
                 _read(result, ids, billed)
     except ServiceOff as error:
         return _failed(place, ServiceOff(error.message, f"Run `{enabling(ASSETS.host, _home(error.message))}`."))
-    except Garbled as error:
+    except UNREADABLE as error:
         return _failed(
             place, BadAnswer(f"Searching {owner_text(place)}: the answer holds what is no resource ({error}).")
         )

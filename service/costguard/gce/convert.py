@@ -14,10 +14,21 @@ from typing import Any
 import orjson
 
 from costguard.gce.disks import DiskDetails, disk_key
-from costguard.gce.fields import Garbled, last_part, moment, moment_or_none, short, word
-from costguard.gce.machine_types import MachineShape, accelerator
-from costguard.keepers.origin import origin_of
+from costguard.gce.fields import (
+    UNREADABLE,
+    Garbled,
+    identity,
+    labels,
+    last_part,
+    moment,
+    moment_or_none,
+    number,
+    short,
+    word,
+)
+from costguard.gce.machine_types import MachineShape, accelerators_of
 from costguard.model.instance import AttachedDisk, InstanceKey, ProvisioningModel, SeenInstance, Shape, Status
+from costguard.model.managed.origin import origin_of
 
 _STATUS: dict[str, Status] = {
     **{status.name: status for status in Status},
@@ -62,11 +73,7 @@ class Shapes:
         shape = self._shape_of(zone, machine_type)
         vcpus, memory_mib, gpu_type, gpu_count, built_in_gib = shape or (0, 0, None, 0, 0)
         if accelerators:
-            google, gpu_count = _type_name(accelerators[0]["acceleratorType"]), 0
-            for one in accelerators:
-                if _type_name(one["acceleratorType"]) == google:
-                    gpu_count += int(one["acceleratorCount"])
-            gpu_type = accelerator(google)
+            gpu_type, gpu_count = accelerators_of(accelerators)
         # Built-in local SSDs are listed among the disks of newer VMs, and are not for some types.
         return _shared_shape(machine_type, vcpus, memory_mib, gpu_type, gpu_count, max(scratch_gib, built_in_gib))
 
@@ -84,7 +91,7 @@ def instance_from(
         raise Garbled(f"{_who(raw)}: {error}") from None
     except KeyError as error:
         raise Garbled(f"{_who(raw)}: {error} is missing") from None
-    except (ValueError, TypeError, AttributeError, OverflowError) as error:
+    except UNREADABLE as error:
         raise Garbled(f"{_who(raw)}: {error}") from None
 
 
@@ -98,13 +105,11 @@ def _instance(
 ) -> tuple[SeenInstance, tuple[str, ...]]:
     if not zone:
         raise Garbled("it is listed under no zone")
-    gce_id = str(raw["id"])
-    if not gce_id.isdecimal():
-        raise Garbled(f"id {short(gce_id)} is not a number")
+    gce_id = identity(raw["id"])
     scratch_gib, keys, attached = 0, [], []
     for disk in raw.get("disks") or ():
         if disk.get("type") == "SCRATCH":
-            scratch_gib += int(disk.get("diskSizeGb") or _SCRATCH_GIB)
+            scratch_gib += number(disk.get("diskSizeGb") or _SCRATCH_GIB)
             continue
         key = disk_key(disk.get("source") or "")
         keys.append(key)
@@ -127,8 +132,7 @@ def _instance(
         last_started_at=moment_or_none(raw.get("lastStartTimestamp")),
         last_stopped_at=moment_or_none(raw.get("lastStopTimestamp")),
         last_suspended_at=moment_or_none(raw.get("lastSuspendedTimestamp")),
-        # Many VMs have the same labels: they share the words.
-        labels={k: intern(v) if type(v) is str else str(v) for k, v in (raw.get("labels") or {}).items()},
+        labels=labels(raw.get("labels")),
         disks=tuple(attached),
         termination_at=moment_or_none(fires or scheduling.get("terminationTime")),
         max_run_duration=_duration(limit) if limit else None,
@@ -188,7 +192,7 @@ def _attached(raw: Mapping[str, Any], details: DiskDetails | None) -> AttachedDi
     name = last_part(source) if source else "disk"
     boot, auto_delete = raw.get("boot") is True, raw.get("autoDelete") is True
     if details is None:
-        return AttachedDisk(name, int(raw.get("diskSizeGb") or 0), None, None, boot, auto_delete)
+        return AttachedDisk(name, number(raw.get("diskSizeGb") or 0), None, None, boot, auto_delete)
     return AttachedDisk(
         name, details.size_gib, details.disk_type, details.created_at, boot, auto_delete, details.gce_id
     )
@@ -230,7 +234,7 @@ def fingerprinted(seen: SeenInstance) -> SeenInstance:
 
 
 def _duration(raw: Mapping[str, Any]) -> timedelta:
-    return timedelta(seconds=int(raw.get("seconds") or 0), microseconds=int(raw.get("nanos") or 0) // 1000)
+    return timedelta(seconds=number(raw.get("seconds") or 0), microseconds=number(raw.get("nanos") or 0) // 1000)
 
 
 def _who(raw: Any) -> str:

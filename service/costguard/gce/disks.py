@@ -10,7 +10,7 @@ from sys import intern
 from typing import Any, NamedTuple
 
 from costguard.errors import CloudError
-from costguard.gce.fields import Garbled, last_part, moment, short
+from costguard.gce.fields import UNREADABLE, Garbled, last_part, moment, number, short
 from costguard.gce.pages import AggregatedList
 from costguard.gce.session import Deadline, Http
 
@@ -36,9 +36,9 @@ def disk_details(raw: Mapping[str, Any]) -> DiskDetails:
     """Raises Garbled."""
     try:
         return DiskDetails(
-            _type_name(raw["type"]), int(raw["sizeGb"]), moment(raw["creationTimestamp"]), _id_of(raw.get("id"))
+            _type_name(raw["type"]), number(raw["sizeGb"]), moment(raw["creationTimestamp"]), _id_of(raw.get("id"))
         )
-    except (KeyError, ValueError, TypeError, AttributeError, OverflowError) as error:
+    except UNREADABLE as error:
         raise Garbled(f"disk {short(raw.get('name') if isinstance(raw, dict) else raw)}: {error!r}") from None
 
 
@@ -77,7 +77,7 @@ def list_disks(http: Http, project: str, deadline: Deadline, before: dict[str, t
                         cached = before.get(key)
                         if cached is None or cached[0] != listed:
                             cached = (listed, disk_details(raw))
-                    except (Garbled, KeyError, TypeError) as error:
+                    except UNREADABLE as error:
                         listing.problems.append(f"{scope}: {error}")
                         continue
                     present[key] = cached

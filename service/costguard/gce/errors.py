@@ -202,6 +202,14 @@ def missing_resource(message: str) -> str:
     return match[1] if match is not None else ""
 
 
+def is_missing(error: Exception, ending: str | tuple[str, ...]) -> bool:
+    """Says whether an exception of Google's client is a 404 of the very thing whose path ends so.
+
+    "No such project", "no such zone" or a stranger's 404 says nothing about it.
+    """
+    return getattr(error, "code", None) == 404 and missing_resource(str(error)).endswith(ending)
+
+
 def _machine_types_of(zone: str) -> str:
     offered = f"gcloud compute machine-types list --zones {zone}"
     return f"Check how it is spelt, or choose one that Google offers there (`{offered}` lists them)."

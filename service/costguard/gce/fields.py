@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from sys import intern
 from typing import Any
 
 
@@ -10,38 +11,110 @@ class Garbled(ValueError):
     """A part of an answer that is not what the API promises; the text says which and how."""
 
 
-UNREADABLE = (KeyError, TypeError, ValueError, AttributeError)
+UNREADABLE = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError)
 """The errors of a reader whose part of an answer is not what the API promises, Garbled among them."""
+
+_FIRST = datetime(2008, 1, 1, tzinfo=UTC)  # before there was a Compute Engine
+_LAST = datetime(3000, 1, 1, tzinfo=UTC)  # a zone, a grace or a month can still be added to it
+_MOST_DIGITS = 20  # of a number of 64 bits
+_LONGEST_WORD = 1_000  # what is longer is no name of Google's, and more than an index of a database holds
+_LONGEST_TEXT = 2_000
+MOST = 10**9
+"""The most of anything that a number of Google's is believed to count: a disk has at most 2**19 GiB."""
 
 
 def moment(text: Any) -> datetime:
-    """An RFC 3339 time, in UTC. Raises Garbled, also for a time without an offset."""
+    """An RFC 3339 time of the years 2008 to 2999, in UTC. Raises Garbled, also for a time without an offset."""
+    read = _moment(text)
+    if not _FIRST <= read < _LAST:
+        raise Garbled(f"{short(text)} is no time of anything in this cloud")
+    return read
+
+
+def moment_or_none(text: Any) -> datetime | None:
+    """A time that may be missing; one outside of the years that `moment` reads says "never". Raises Garbled.
+
+    Google writes 1969-12-31T16:00:00.000-08:00 for what never was: so is `lastResizeTimestamp` of a storage pool in
+    the help of its own command line.
+    """
+    if not text:
+        return None
+    read = _moment(text)
+    return read if _FIRST <= read < _LAST else None
+
+
+def _moment(text: Any) -> datetime:
     try:
         parsed = datetime.fromisoformat(text)
         if parsed.tzinfo is not None:
             return parsed.astimezone(UTC)
-    except (ValueError, TypeError, OverflowError):
+    except OverflowError:
+        return _LAST if parsed.year > _FIRST.year else parsed.replace(tzinfo=UTC)
+    except (ValueError, TypeError):
         pass
     raise Garbled(f"{short(text)} is not a time with an offset")
 
 
-def moment_or_none(text: Any) -> datetime | None:
-    return moment(text) if text else None
+def number(value: Any, most: int = MOST) -> int:
+    """A whole number from 0 to `most`, which Google writes as a number or a text. Raises Garbled.
+
+    A negative or a boundless one would be money that nobody owes, or more than a database holds.
+    """
+    is_number = isinstance(value, int) and not isinstance(value, bool)
+    is_text = isinstance(value, str) and value.isascii() and value.isdecimal() and len(value) <= _MOST_DIGITS
+    if (is_number or is_text) and 0 <= (read := int(value)) <= most:
+        return read
+    raise Garbled(f"{short(value)} stands where a number from 0 to {most:,} belongs")
 
 
 def last_part(url: str) -> str:
     """`n1-standard-4` of a URL that ends so. Raises Garbled for anything but a text with an end."""
-    if not isinstance(url, str) or not (name := url[url.rfind("/") + 1 :]):
+    if not isinstance(url, str) or not 0 < len(name := url[url.rfind("/") + 1 :]) <= _LONGEST_WORD:
         raise Garbled(f"{short(url)} is not a resource's name")
     return name
 
 
 def word(value: Any) -> str:
-    if not isinstance(value, str) or not value:
+    if not isinstance(value, str) or not 0 < len(value) <= _LONGEST_WORD:
         raise Garbled(f"{short(value)} stands where a word belongs")
     return value
 
 
+def identity(value: Any) -> str:
+    """The number of 64 bits by which Google knows a thing, as a text. Raises Garbled."""
+    text = str(value) if isinstance(value, int) else value
+    if not isinstance(text, str) or not text.isdecimal() or not text.isascii() or len(text) > _MOST_DIGITS:
+        raise Garbled(f"id {short(value)} is not a number")
+    return text
+
+
+def labels(value: Any) -> dict[str, str]:
+    """The labels of a thing, or none. Many things have the same ones: they share the words. Raises Garbled."""
+    if not value:
+        return {}
+    if not isinstance(value, dict):
+        raise Garbled(f"{short(value)} stands where labels belong")
+    return {key: intern(text if type(text) is str else str(text)) for key, text in value.items() if _is_label(text)}
+
+
+def _is_label(value: Any) -> bool:
+    """Says that a label's value is short enough to be one, which has at most 63 characters. Raises Garbled."""
+    if isinstance(value, dict | list) or (isinstance(value, str) and len(value) > _LONGEST_WORD):
+        raise Garbled(f"{short(value)} stands where the value of a label belongs")
+    return True
+
+
+def said(value: Any) -> str | None:
+    """Returns Google's words or code, cut after 2,000 characters; None where it says nothing."""
+    if value is None or value == "":
+        return None
+    return value[:_LONGEST_TEXT] if isinstance(value, str) else short(value)
+
+
 def short(value: Any) -> str:
-    text = repr(value)
+    """The value as its first 60 characters, or what it is where it is nested too deeply to be written."""
+    try:
+        text = repr(value[:60] if isinstance(value, str) else value)
+    except RecursionError:
+        text = f"a deeply nested {type(value).__name__}"
     return text if len(text) <= 60 else text[:59] + "…"

@@ -18,9 +18,9 @@ from costguard.gce.fields import Garbled
 from costguard.gce.machine_types import MachineShape
 from costguard.gce.pages import AggregatedList, Page, digest_of, zone_of
 from costguard.gce.session import Deadline, Http
-from costguard.keepers.origin import is_of_origin
 from costguard.model.attempt import labelled_attempt
 from costguard.model.instance import SeenInstance
+from costguard.model.managed.origin import is_of_origin
 from costguard.model.observation import UnchangedVm, Unread
 
 _METADATA = "metadata(fingerprint,items(key,value))"
@@ -134,6 +134,7 @@ class InstanceListing:
     waiting: list[_Waiting] = field(default_factory=list)
     unread_metadata: list[_Waiting] = field(default_factory=list)  # as values; their metadata is still to be asked for
     unread_zones: dict[str, str] = field(default_factory=dict)
+    garbled: list[tuple[str, str]] = field(default_factory=list)  # zone, what was wrong with a VM
     incomplete: str = ""  # why VMs of any zone may be missing
     error: CloudError | None = None
     pages: int = 0
@@ -232,7 +233,11 @@ def _take(page: Page, listing: InstanceListing, before: dict[str, Remembered], h
         zone = zone_of(scope) or ""
         for raw in members:
             items = _items_taken(raw)
-            digest = hash(orjson.dumps(raw))
+            try:
+                digest = hash(orjson.dumps(raw))
+            except TypeError as error:  # it is nested more deeply than any VM
+                listing.garbled.append((zone, f"a VM: {error}"))
+                continue
             gce_id = raw.get("id") if isinstance(raw, dict) else None
             remembered = before.get(gce_id) if isinstance(gce_id, str) else None
             fingerprint = _fingerprint_in(raw)
@@ -309,7 +314,7 @@ def join(
     shape_of: Callable[[str, str], MachineShape | None],
 ) -> Fleet:
     """Instances with their disks. What waits is let go as it is converted."""
-    fleet = Fleet(by_id={one.gce_id: one for one in listing.same})
+    fleet = Fleet(by_id={one.gce_id: one for one in listing.same}, garbled=listing.garbled)
     shapes = Shapes(shape_of)
     listing.waiting.reverse()
     while listing.waiting:

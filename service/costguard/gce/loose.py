@@ -9,14 +9,15 @@ from urllib.parse import quote
 
 from costguard.errors import BadAnswer, CloudError
 from costguard.gce.disks import disk_details
-from costguard.gce.fields import UNREADABLE, last_part, moment, moment_or_none, word
-from costguard.gce.pages import AggregatedList, pages_of
+from costguard.gce.fields import UNREADABLE, labels, last_part, moment, moment_or_none, number, short, word
+from costguard.gce.pages import AggregatedList, list_of, pages_of
 from costguard.gce.reservations import RESERVATIONS, ShapeOf, planned_reservations, region_of, reservation_of
 from costguard.gce.session import Deadline, Http
 from costguard.keepers.volumes import may_be_a_volume
 from costguard.model.observation import LooseKind, LooseListing, LooseThing, UnreadList
 
 _GIB = 2**30
+_MOST_BYTES = 2**63 - 1
 _DISKS = AggregatedList(
     "disks",
     "compute#diskAggregatedList",
@@ -92,12 +93,12 @@ def _plain(http: Http, project: str, deadline: Deadline, collection: str, fields
     path = f"/compute/v1/projects/{quote(project, safe=':')}/global/{collection}"
     for answer in pages_of(http, path, params, project=project, what=what, deadline=deadline):
         if answer.get("kind") != f"compute#{collection[:-1]}List":
-            raise BadAnswer(f"{what} of project {project}: the answer calls itself {answer.get('kind')!r}.")
-        yield from answer.get("items") or ()
+            raise BadAnswer(f"{what} of project {project}: the answer calls itself {short(answer.get('kind'))}.")
+        yield from list_of(answer.get("items"))
 
 
 def _may_be_a_clusters(raw: Mapping[str, Any]) -> bool:
-    return may_be_a_volume(str(raw.get("name") or ""), raw.get("labels") or {}, str(raw.get("description") or ""))
+    return may_be_a_volume(str(raw.get("name") or ""), labels(raw.get("labels")), str(raw.get("description") or ""))
 
 
 def _thing(
@@ -134,7 +135,7 @@ def _disk(project: str, scope: str, raw: Mapping[str, Any]) -> _Made:
         created_at=details.created_at,
         # One that was never attached is unused since it was made.
         unused_since=moment_or_none(raw.get("lastDetachTimestamp")) or details.created_at,
-        labels=raw.get("labels") or {},
+        labels=labels(raw.get("labels")),
         resource=None if is_regional else f"disk:{details.disk_type}",
         region=region_of(scope),
         quantity=Fraction(details.size_gib),
@@ -144,7 +145,7 @@ def _disk(project: str, scope: str, raw: Mapping[str, Any]) -> _Made:
 def _address(project: str, scope: str, raw: Mapping[str, Any]) -> _Made:
     """Google charges for external IPv4 addresses alone."""
     is_free = raw.get("addressType", "EXTERNAL") != "EXTERNAL" or raw.get("ipVersion", "IPV4") != "IPV4"
-    if raw.get("status") != "RESERVED" or is_free:
+    if word(raw["status"]) != "RESERVED" or is_free:
         return None
     return LooseThing(
         kind=LooseKind.ADDRESS,
@@ -153,7 +154,7 @@ def _address(project: str, scope: str, raw: Mapping[str, Any]) -> _Made:
         name=word(raw["name"]),
         what=f"{'global' if scope == 'global' else 'static'} external address",
         created_at=moment(raw["creationTimestamp"]),
-        labels=raw.get("labels") or {},
+        labels=labels(raw.get("labels")),
         resource="static-ip",
         region=region_of(scope),
     )
@@ -161,7 +162,7 @@ def _address(project: str, scope: str, raw: Mapping[str, Any]) -> _Made:
 
 def _stored(kind: LooseKind, project: str, raw: Mapping[str, Any]) -> LooseThing:
     """Reads a snapshot or an image. Of archived snapshots no price is known."""
-    held = int(raw.get("storageBytes" if kind is LooseKind.SNAPSHOT else "archiveSizeBytes") or 0)
+    held = number(raw.get("storageBytes" if kind is LooseKind.SNAPSHOT else "archiveSizeBytes") or 0, _MOST_BYTES)
     is_archive = raw.get("snapshotType") == "ARCHIVE"
     source = f" of {last_part(raw['sourceDisk'])}" if raw.get("sourceDisk") else ""
     by = ", made by a schedule" if raw.get("autoCreated") else ""
@@ -173,9 +174,9 @@ def _stored(kind: LooseKind, project: str, raw: Mapping[str, Any]) -> LooseThing
         name=word(raw["name"]),
         what=f"{'archived ' if is_archive else ''}{kind.value}{source}, {_gib(held)} GiB{by}",
         created_at=moment(raw["creationTimestamp"]),
-        labels=raw.get("labels") or {},
+        labels=labels(raw.get("labels")),
         resource=None if is_archive or not held or len(places) != 1 else kind.value,
-        region=str(places[0]) if len(places) == 1 else "",
+        region=word(places[0]) if len(places) == 1 else "",
         quantity=Fraction(held, _GIB),
     )
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import logging
 import re
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from costguard.errors import CloudError, NotFound
+from costguard.gce.fields import last_part, number
 
 log = logging.getLogger(__name__)
 
@@ -145,6 +146,16 @@ def partition_gib(name: str) -> int:
 def accelerator(google: str) -> str:
     """An accelerator type as Costguard names it: GPUs as Google does, TPUs by their generation (`ct6e` is `v6e`)."""
     return _TPU_TYPES.get(google, google)
+
+
+def accelerators_of(listed: Sequence[Mapping[str, Any]]) -> tuple[str, int]:
+    """Reads the accelerators of a VM or reservation, of which there are some: their type, and their number.
+
+    Types that are not all one are joined by `+`: no price list has such a type, so the price is unknown, and not that
+    of one of them. Raises what a garbled answer raises.
+    """
+    types = dict.fromkeys(accelerator(last_part(one["acceleratorType"])) for one in listed)
+    return "+".join(types), sum(number(one["acceleratorCount"]) for one in listed)
 
 
 @cache

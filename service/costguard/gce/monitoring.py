@@ -11,12 +11,13 @@ from urllib.parse import quote
 
 from costguard.errors import BadAnswer, CloudError, CredentialsRefused, NotFound, PermissionDenied
 from costguard.gce.errors import MONITORING, NoAnswer
-from costguard.gce.fields import Garbled, moment, short
+from costguard.gce.fields import UNREADABLE, Garbled, moment, short, word
 from costguard.gce.pages import pages_of
 from costguard.gce.session import Deadline, Http
 from costguard.model.moments import z_text
 from costguard.model.utilisation import Metric, Sample, Series, Usage
 
+_MOST = 10**14  # of a rate or a share: 100 terabytes a second, which scaled is a number of 64 bits still
 _FIELDS = "timeSeries(metric/labels,resource/labels,points(interval/endTime,value)),nextPageToken,executionErrors"
 
 
@@ -217,7 +218,7 @@ def _add_page(points: _Points, answer: Mapping[str, Any], query: _Asked, what: s
     try:
         for one in answer.get("timeSeries") or ():
             _add(points, one, query)
-    except (KeyError, TypeError, AttributeError, Garbled) as error:
+    except UNREADABLE as error:
         raise BadAnswer(f"{what}: the answer holds what is no series ({error}).") from error
 
 
@@ -227,6 +228,7 @@ def _add(points_by_vm: _Points, series: Mapping[str, Any], query: _Asked) -> Non
     gce_id = series["resource"]["labels"][query.vm_label] if query.vm_label else number.rpartition("-")[0]
     if not gce_id:
         return
+    gce_id = word(gce_id)
     if query.collection:
         gce_id = "/".join(filter(None, (query.collection, gce_id, _label(series, query.part))))
     points = points_by_vm.setdefault((gce_id, number), {})
@@ -246,9 +248,9 @@ def _value(value: Mapping[str, Any], scale: int) -> int:
     (given,) = value.values() if len(value) == 1 else (None,)
     try:
         number = float(given)  # type: ignore[arg-type]  # what is no number raises
-    except (TypeError, ValueError):
+    except UNREADABLE:
         raise Garbled(f"{short(given)} stands where a number belongs") from None
-    if not math.isfinite(number) or number < 0 or isinstance(given, bool):
+    if not 0 <= number <= _MOST or isinstance(given, bool):
         raise Garbled(f"{short(given)} stands where a share or a rate belongs")
     # Upwards: what is just under a threshold must not fall further under it.
     return math.ceil(number * scale)

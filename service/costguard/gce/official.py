@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from costguard.errors import BadAnswer, CloudError, NotFound, RequestRefused
-from costguard.gce.errors import COMPUTE, LAUNCHING, STOPPING, NoAnswer, Service, from_exception, missing_resource
+from costguard.gce.errors import COMPUTE, LAUNCHING, STOPPING, NoAnswer, Service, from_exception, is_missing
 from costguard.gce.machine_types import MachineShape, accelerator, partition_gib
 from costguard.gce.session import Http
 
@@ -51,9 +51,7 @@ class Official:
         Raises NoAnswer where something came that is not this VM: whether it is there is then not known.
         """
         what = f"Reading instance {name} in {zone}"
-        instance_body = unless_missing(
-            f"/instances/{name}", lambda: self._get("InstancesClient", what, project, zone, instance=name)
-        )
+        instance_body = self._get("InstancesClient", what, project, zone, missing=f"/instances/{name}", instance=name)
         if instance_body is not None:
             must_be("instance", instance_body, name, f"{what} of project {project}", zone)
         return instance_body
@@ -61,10 +59,8 @@ class Official:
     def operation(self, project: str, zone: str, operation: str) -> Any | None:
         """An operation by its name or id, as Google's client gives it; None where Google does not know it."""
         what = f"Reading operation {operation} in {zone}"
-        operation_body = unless_missing(
-            f"/operations/{operation}",
-            lambda: self._get("ZoneOperationsClient", what, project, zone, LAUNCHING, operation=operation),
-        )
+        names = {"missing": f"/operations/{operation}", "operation": operation}
+        operation_body = self._get("ZoneOperationsClient", what, project, zone, LAUNCHING, **names)
         if operation_body is not None:
             must_be("operation", operation_body, operation, f"{what} of project {project}", zone)
         return operation_body
@@ -182,12 +178,27 @@ class Official:
         except Exception as error:  # of a page after the first
             raise from_exception(error, subject, what, self._http.account, service) from error
 
-    def call(self, client: str, method: str, what: str, subject: str, service: Service, **given: Any) -> Any:
+    def call(
+        self,
+        client: str,
+        method: str,
+        what: str,
+        subject: str,
+        service: Service,
+        missing: str | tuple[str, ...] = (),
+        **given: Any,
+    ) -> Any:
+        """Calls a method of Google's client. None where Google does not find what has a path that ends with `missing`.
+
+        Raises CloudError.
+        """
         try:
             return getattr(self._client(client), method)(**given, timeout=self._timeout_s, retry=None)
         except CloudError:
             raise
         except Exception as error:
+            if is_missing(error, missing):
+                return None
             # The client lets through what requests, google-auth and protobuf raise; all of it means "not known".
             raise from_exception(error, subject, what, self._http.account, service) from error
 
@@ -210,17 +221,6 @@ class Official:
                 client.transport._session.mount(self._http.base, adapter)
                 self._clients[name] = client
             return self._clients[name]
-
-
-def unless_missing(path: str, read: Callable[[], Any]) -> Any | None:
-    """Calls `read`; None where Google says that this very thing was not found."""
-    try:
-        return read()
-    except NotFound as error:
-        # "No such project", "no such zone" or a stranger's 404 says nothing about it.
-        if not missing_resource(error.message).endswith(path):
-            raise
-        return None
 
 
 def must_be(kind: str, body: Any, name: str, what: str, zone: str = "") -> None:

@@ -13,7 +13,7 @@ import orjson
 
 from costguard.errors import CloudError
 from costguard.gce.errors import first_of
-from costguard.gce.fields import Garbled, moment, moment_or_none, short, word
+from costguard.gce.fields import UNREADABLE, Garbled, moment, moment_or_none, said, short, word
 from costguard.gce.pages import AggregatedList, Page, digest_of, zone_of
 from costguard.gce.session import Deadline, Http
 from costguard.model.observation import OperationStatus, SeenOperation, Unread
@@ -32,22 +32,22 @@ def operation_from(project: str, raw: Mapping[str, Any]) -> SeenOperation | None
             project=project,
             operation_id=word(str(raw.get("id") or raw["name"])),
             kind=word(raw["operationType"]),
-            target_id=str(raw.get("targetId", "")),
+            target_id=word(str(target_id)) if (target_id := raw.get("targetId")) else "",
             target_name=target[2],
             zone=intern(target[1]),
-            user=str(raw.get("user", "")),
+            user=said(raw.get("user")) or "",
             status=OperationStatus[word(raw["status"])],
             inserted_at=moment(raw["insertTime"]),
             started_at=_began_at(raw),
             ended_at=moment_or_none(raw.get("endTime")),
-            error_code=errors[0].get("code") or _text_or_none(raw.get("httpErrorStatusCode")),
-            error_message=errors[0].get("message") or _text_or_none(raw.get("httpErrorMessage")),
-            status_message=_text_or_none(raw.get("statusMessage")),
-            name=str(raw.get("name") or ""),
+            error_code=said(errors[0].get("code")) or said(raw.get("httpErrorStatusCode")),
+            error_message=said(errors[0].get("message")) or said(raw.get("httpErrorMessage")),
+            status_message=said(raw.get("statusMessage")),
+            name=word(name) if (name := raw.get("name")) else "",
         )
     except Garbled as error:
         raise Garbled(f"operation {short(raw.get('name'))}: {error}") from None
-    except (KeyError, ValueError, TypeError, AttributeError, IndexError, OverflowError) as error:
+    except UNREADABLE as error:
         name = raw.get("name") if isinstance(raw, dict) else raw
         raise Garbled(f"operation {short(name)}: {error!r}") from None
 
@@ -69,10 +69,6 @@ def _began_at(raw: Mapping[str, Any]) -> datetime | None:
 _SYSTEM_EVENT = re.compile(r"systemevent-(\d{13})-")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _LATEST_STAMP = timedelta(minutes=2)  # entries of the audit log came up to 101 s after the moment
-
-
-def _text_or_none(value: Any) -> str | None:
-    return None if value is None else str(value)
 
 
 # No filter is sent. Google documents none on times, and one that it read otherwise than we mean it would
@@ -215,7 +211,7 @@ def _take(
                 times.append(moment(raw["insertTime"]))
                 scopes.append(scope)
                 operation = operation_from(project, raw) if _is_about_instance(raw) else None
-            except (Garbled, KeyError, TypeError) as error:
+            except UNREADABLE as error:
                 problems.append(("bad_answer", f"{scope}: {error}"))
                 continue
             if operation is None:

@@ -12,6 +12,7 @@ import orjson
 
 from costguard.errors import BadAnswer
 from costguard.gce.errors import COMPUTE, Service
+from costguard.gce.fields import short
 from costguard.gce.session import Deadline, Http, Loads, Params
 
 _PAGE_SIZE = "500"
@@ -106,14 +107,13 @@ class AggregatedList:
 
         for answer in walk(ask, failure, _MOST_PAGES_OF_ALL_SCOPES):
             if answer.get("kind") != self.kind:
-                raise BadAnswer(
-                    f"{what} of project {project}: the answer calls itself {answer.get('kind')!r}, not {self.kind}.",
-                )
+                said = short(answer.get("kind"))
+                raise BadAnswer(f"{what} of project {project}: the answer calls itself {said}, not {self.kind}.")
             yield self._page(answer)
 
     def _page(self, answer: Mapping[str, Any]) -> Page:
         page = Page()
-        for place in _as_list(answer.get("unreachables")):
+        for place in list_of(answer.get("unreachables")):
             page.unread[_scope(place)] = "it did not answer"
         if (code := _warning(answer)) and not page.unread:
             page.unread[""] = code
@@ -151,7 +151,8 @@ def zone_of(scope: str) -> str | None:
     return scope[6:] if scope.startswith("zones/") and scope != "zones/" else None
 
 
-def _as_list(value: Any) -> list[Any]:
+def list_of(value: Any) -> list[Any]:
+    """A list that may be missing. Raises BadAnswer for anything else."""
     if value is None or isinstance(value, list):
         return value or []
     raise BadAnswer(f"A page of a list holds {type(value).__name__} where a list of places belongs.")
@@ -166,13 +167,15 @@ def _as_object(value: Any) -> dict[str, Any]:
 def _warning(holder: Mapping[str, Any]) -> str:
     warning = holder.get("warning")
     code = warning.get("code") if isinstance(warning, dict) else None
-    return "" if code in (None, "NO_RESULTS_ON_PAGE") else str(code)
+    return "" if code in (None, "NO_RESULTS_ON_PAGE") else code if isinstance(code, str) else short(code)
 
 
 def _scope(place: Any) -> str:
     """`zones/z` of an unreachable place, however much of a URL stands around it."""
-    parts = str(place).split("/")
+    if not isinstance(place, str):
+        return short(place)
+    parts = place.split("/")
     for word in ("zones", "regions"):
         if word in parts[:-1]:
             return f"{word}/{parts[parts.index(word) + 1]}"
-    return str(place)
+    return place

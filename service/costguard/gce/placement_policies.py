@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from costguard.gce.errors import LAUNCHING
-from costguard.gce.official import Official, must_be, unless_missing
+from costguard.gce.official import Official, must_be
 from costguard.model.launch import PolicyAnswer
 
 _CLIENT = "ResourcePoliciesClient"
@@ -20,10 +20,8 @@ _CLIENT = "ResourcePoliciesClient"
 def read(official: Official, project: str, region: str, name: str) -> PolicyAnswer | None:
     """Reads a policy; None where there is none of this name. Raises CloudError."""
     what, named = f"Reading placement policy {name} in {region}", {"project": project, "region": region}
-    policy = unless_missing(
-        f"/resourcePolicies/{name}",
-        lambda: official.call(_CLIENT, "get", what, project, LAUNCHING, **named, resource_policy=name),
-    )
+    missing = f"/resourcePolicies/{name}"
+    policy = official.call(_CLIENT, "get", what, project, LAUNCHING, missing, **named, resource_policy=name)
     if policy is None:
         return None
     must_be("resourcePolicy", policy, name, f"{what} of project {project}")

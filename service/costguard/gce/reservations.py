@@ -13,8 +13,8 @@ from fractions import Fraction
 from typing import Any, Final
 
 from costguard.errors import CloudError
-from costguard.gce.fields import UNREADABLE, last_part, moment, moment_or_none, word
-from costguard.gce.machine_types import MachineShape
+from costguard.gce.fields import UNREADABLE, last_part, moment, moment_or_none, number, short, word
+from costguard.gce.machine_types import MachineShape, accelerators_of
 from costguard.gce.pages import AggregatedList
 from costguard.gce.session import Deadline, Http
 from costguard.model.instance import ProvisioningModel, Shape
@@ -51,6 +51,7 @@ def planned_reservations(
     kind = LooseKind.FUTURE_RESERVATION
     plans: list[PlannedReservation] = []
     calendar: set[tuple[str, str]] = set()
+    problems: list[str] = []
     try:
         for page in _PLANNED.pages(http, project, deadline):
             for scope, why in page.unread.items():
@@ -58,39 +59,44 @@ def planned_reservations(
                 unread.append(UnreadList(project, kind, reason, PERMISSION))
             for scope, members in page.holdings:
                 for raw in members:
-                    plan, made = _plan(project, scope, raw, shape_of)
-                    plans += [plan] if plan is not None else []
-                    calendar |= made
+                    try:
+                        # One whose plan cannot be read has made its reservations all the same.
+                        calendar |= _made_in_calendar_mode(raw)
+                        plan = _plan(project, scope, raw, shape_of)
+                        plans += [plan] if plan is not None else []
+                    except UNREADABLE as error:
+                        named = raw.get("name") if isinstance(raw, dict) else raw
+                        problems.append(f"{short(named)}: {error!r}")
     except CloudError as error:
         unread.append(UnreadList(project, kind, str(error), PERMISSION))
-    except UNREADABLE as error:
-        why = f"One of the future reservations of project {project} could not be understood: {error!r}."
+    if problems:
+        many = "One" if len(problems) == 1 else str(len(problems))
+        why = f"{many} of the future reservations of project {project} could not be understood: {problems[0]}."
         unread.append(UnreadList(project, kind, why, PERMISSION))
     return plans, calendar
 
 
-def _plan(
-    project: str, scope: str, raw: Mapping[str, Any], shape_of: ShapeOf
-) -> tuple[PlannedReservation | None, set[tuple[str, str]]]:
-    status = raw.get("status") or {}
-    is_calendar = raw.get("reservationMode") == "CALENDAR"
-    urls: Sequence[Any] = status.get("autoCreatedReservations") or ()
-    made = {_place_and_name(word(url)) for url in urls} if is_calendar else set()
-    state = word(status.get("procurementStatus") or "PROCUREMENT_STATUS_UNSPECIFIED")
+def _made_in_calendar_mode(raw: Mapping[str, Any]) -> set[tuple[str, str]]:
+    urls: Sequence[Any] = (raw.get("status") or {}).get("autoCreatedReservations") or ()
+    return {_place_and_name(word(url)) for url in urls} if raw.get("reservationMode") == "CALENDAR" else set()
+
+
+def _plan(project: str, scope: str, raw: Mapping[str, Any], shape_of: ShapeOf) -> PlannedReservation | None:
+    state = word((raw.get("status") or {}).get("procurementStatus") or "PROCUREMENT_STATUS_UNSPECIFIED")
     wanted = raw.get("specificSkuProperties")
     if not wanted or state in _OVER:
-        return None, made  # of storage pools or aggregates, or never to be
+        return None  # of storage pools or aggregates, or never to be
     window = raw.get("timeWindow") or {}
     starts_at = moment(window["startTime"])
     machine = wanted.get("instanceProperties") or {}
     machine_type = last_part(machine["machineType"]) if machine else ""
-    count = int(wanted.get("totalCount") or 0)
-    plan = PlannedReservation(
+    count = number(wanted.get("totalCount") or 0)
+    return PlannedReservation(
         project=project,
         scope=scope,
         name=word(raw["name"]),
         what=f"{count:,} {machine_type or 'VMs of a template'}",
-        is_calendar=is_calendar,
+        is_calendar=raw.get("reservationMode") == "CALENDAR",
         state=state.lower(),
         starts_at=starts_at,
         ends_at=_end(window, starts_at),
@@ -100,7 +106,6 @@ def _plan(
         shape=shape(machine_type, machine, shape_of(scope.removeprefix("zones/"), machine_type)) if machine else None,
         labels=labels_of(raw.get("description")),
     )
-    return plan, made
 
 
 def _end(window: Mapping[str, Any], starts_at: datetime) -> datetime | None:
@@ -108,7 +113,7 @@ def _end(window: Mapping[str, Any], starts_at: datetime) -> datetime | None:
     if window.get("endTime"):
         return moment(window["endTime"])
     seconds = (window.get("duration") or {}).get("seconds")
-    return starts_at + timedelta(seconds=int(seconds)) if seconds is not None else None
+    return starts_at + timedelta(seconds=number(seconds)) if seconds is not None else None
 
 
 def _place_and_name(url: str) -> tuple[str, str]:
@@ -126,7 +131,7 @@ def reservation_of(
     specific = raw.get("specificReservation")
     if not specific:
         return None  # an aggregate one: it is of TPUs, and says its use otherwise
-    count, used = int(specific["count"]), int(specific.get("inUseCount") or 0)
+    count, used = number(specific["count"]), number(specific.get("inUseCount") or 0)
     if used >= count:
         return None
     made, name = specific["instanceProperties"], word(raw["name"])
@@ -156,9 +161,9 @@ def labels_of(description: object) -> Mapping[str, str]:
 
 def shape(machine_type: str, made: Mapping[str, Any], machine: MachineShape | None) -> Shape:
     vcpus, memory_mib, gpu_type, gpu_count, built_in_gib = machine or (0, 0, None, 0, 0)
-    for accelerator in made.get("guestAccelerators") or ():
-        gpu_type, gpu_count = last_part(accelerator["acceleratorType"]), int(accelerator["acceleratorCount"])
-    scratch_gib = sum(int(disk["diskSizeGb"]) for disk in made.get("localSsds") or ())
+    if accelerators := made.get("guestAccelerators"):
+        gpu_type, gpu_count = accelerators_of(accelerators)
+    scratch_gib = sum(number(disk["diskSizeGb"]) for disk in made.get("localSsds") or ())
     return Shape(machine_type, vcpus, memory_mib, gpu_type, gpu_count, max(scratch_gib, built_in_gib))
 
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any, Final
 
+from costguard.gce.fields import UNREADABLE
 from costguard.gce.vertex.sku import vertex_resource
 from costguard.model.instance import ProvisioningModel
 from costguard.model.price import EVERYWHERE, Price, PriceKey, Unit, committed, costs_the_same_everywhere, is_address
@@ -123,7 +124,7 @@ def prices_of_sku(sku: Any) -> Iterator[Price]:
     """A price for each region that the SKU covers; none when Costguard does not bill by it, or cannot read it."""
     try:
         yield from _prices(sku)
-    except (LookupError, TypeError, ValueError, AttributeError):
+    except UNREADABLE:
         # One odd SKU in tens of thousands must not cost all the others; what it priced is unpriced, and loud.
         return
 

@@ -18,10 +18,20 @@ from urllib.parse import quote
 from costguard.errors import BadAnswer, CloudError
 from costguard.gce.convert import fingerprinted
 from costguard.gce.errors import TPU, ServiceOff, first_of, missing_resource
-from costguard.gce.fields import UNREADABLE, Garbled, last_part, moment, moment_or_none, short, word
-from costguard.gce.pages import pages_of
+from costguard.gce.fields import (
+    UNREADABLE,
+    Garbled,
+    identity,
+    labels,
+    last_part,
+    moment,
+    moment_or_none,
+    said,
+    short,
+    word,
+)
+from costguard.gce.pages import list_of, pages_of
 from costguard.gce.session import Deadline, Http
-from costguard.keepers.origin import TPU_NODE
 from costguard.model.instance import (
     CAPACITY_OPTIMIZED,
     TPU_NODE_ID,
@@ -31,6 +41,7 @@ from costguard.model.instance import (
     Shape,
     Status,
 )
+from costguard.model.managed.origin import TPU_NODE
 from costguard.model.observation import TPU_NODES, OperationStatus, Presence, SeenOperation, Unread
 
 log = logging.getLogger(__name__)
@@ -92,11 +103,15 @@ def members_of(
     params = {"prettyPrint": "false", "fields": fields}
     path = f"/v2/projects/{quote(project, safe=':')}/locations/{location}/{collection}"
     for answer in pages_of(http, path, params, project=project, what=what, deadline=deadline, service=TPU):
-        problems += [f"{last_part(str(place))} did not answer" for place in answer.get("unreachable") or ()]
+        problems += [f"{_last(place)} did not answer" for place in list_of(answer.get("unreachable"))]
         members = answer.get(collection) or ()
         if not isinstance(members, list | tuple):
             raise BadAnswer(f"{what} of project {project}: its {collection} are no list.")
         yield from members
+
+
+def _last(place: Any) -> str:
+    return place.rstrip("/").rpartition("/")[2] if isinstance(place, str) else short(place)
 
 
 def look_at_nodes(http: Http, project: str, deadline: Deadline, memory: TpuMemory, now_s: float) -> TpuLook:
@@ -141,28 +156,28 @@ def _node(project: str, raw: Any) -> tuple[SeenInstance, str]:
     """Reads a node, and its path without the project, which Google may number. Raises Garbled."""
     try:
         zone, name = _place(raw["name"])
-        gce_id = str(raw["id"])
-        if not gce_id.isdecimal():
-            raise Garbled(f"id {short(gce_id)} is not a number")
+        gce_id = identity(raw["id"])
         hosts = len(raw.get("networkEndpoints") or ())
-        seen = SeenInstance(
-            key=InstanceKey(project, f"{TPU_NODE_ID}{gce_id}"),
-            name=name,
-            zone=zone,
-            status=_STATUS.get(word(raw["state"]), Status.UNKNOWN),
-            created_at=moment(raw["createTime"]),
-            shape=_shape(raw),
-            provisioning_model=_model(raw.get("schedulingConfig") or {}),
-            fingerprint="",
-            labels={key: str(value) for key, value in (raw.get("labels") or {}).items()},
-            origin={TPU_NODE: "slice" if hosts > 1 else "node"},
+        seen = fingerprinted(
+            SeenInstance(
+                key=InstanceKey(project, f"{TPU_NODE_ID}{gce_id}"),
+                name=name,
+                zone=zone,
+                status=_STATUS.get(word(raw["state"]), Status.UNKNOWN),
+                created_at=moment(raw["createTime"]),
+                shape=_shape(raw),
+                provisioning_model=_model(raw.get("schedulingConfig") or {}),
+                fingerprint="",
+                labels=labels(raw.get("labels")),
+                origin={TPU_NODE: "slice" if hosts > 1 else "node"},
+            )
         )
     except Garbled as error:
         raise Garbled(f"TPU node {short(raw.get('name'))}: {error}") from None
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except UNREADABLE as error:
         named = raw.get("name") if isinstance(raw, dict) else raw
         raise Garbled(f"TPU node {short(named)}: {error!r}") from None
-    return fingerprinted(seen), f"{zone}/{name}"
+    return seen, f"{zone}/{name}"
 
 
 def _place(path: Any) -> tuple[str, str]:
@@ -267,8 +282,8 @@ def _operation(project: str, raw: Mapping[str, Any], memory: TpuMemory) -> SeenO
         inserted_at=inserted_at,
         started_at=inserted_at,
         ended_at=ended_at,
-        error_code=str(error["code"]) if error.get("code") else None,
-        error_message=error.get("message"),
+        error_code=said(error.get("code")),
+        error_message=said(error.get("message")),
     )
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from costguard.errors import CloudError
 from costguard.gce.errors import ServiceOff, first_of
-from costguard.gce.fields import Garbled, last_part, moment, short, word
+from costguard.gce.fields import UNREADABLE, Garbled, labels, last_part, moment, number, short, word
 from costguard.gce.session import Deadline, Http
 from costguard.gce.tpu_nodes import accelerators, members_of
 from costguard.model.observation import LooseKind, LooseListing, LooseThing, UnreadList
@@ -36,8 +36,11 @@ def with_tpus(http: Http, project: str, deadline: Deadline, listing: LooseListin
     try:
         for raw in members_of(http, project, "-", "queuedResources", _FIELDS, deadline, problems):
             things += _dead(project, raw, problems)
-        for raw in members_of(http, project, "-", "nodes", "nextPageToken,nodes/dataDisks", deadline, problems):
-            disks |= set(_disks(raw))
+        for raw in members_of(http, project, "-", "nodes", "nextPageToken,nodes(name,dataDisks)", deadline, problems):
+            try:
+                disks |= set(_disks(raw))
+            except UNREADABLE as error:
+                problems.append(f"the disks of TPU node {short(raw.get('name'))}: {error!r}")
     except ServiceOff:
         return listing
     except CloudError as error:
@@ -69,11 +72,11 @@ def _dead(project: str, raw: Any, problems: list[str]) -> Iterator[LooseThing]:
             name=name,
             what=f"queued resource, {how}{reason}: holds the {tier}quota of {_chips(specs)}",
             created_at=moment(raw["createTime"]),
-            labels=next((spec["node"]["labels"] for spec in specs if (spec.get("node") or {}).get("labels")), {}),
+            labels=next(filter(None, (labels((spec.get("node") or {}).get("labels")) for spec in specs)), {}),
         )
     except Garbled as error:
         problems.append(str(error))
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except UNREADABLE as error:
         problems.append(f"queued resource {short(raw.get('name') if isinstance(raw, dict) else raw)}: {error!r}")
 
 
@@ -84,7 +87,7 @@ def _chips(specs: Any) -> str:
         node: Mapping[str, Any] = spec.get("node") or {}
         name, nodes = (
             str(node.get("acceleratorType") or ""),
-            int((spec.get("multisliceParams") or {}).get("nodeCount") or 1),
+            number((spec.get("multisliceParams") or {}).get("nodeCount") or 1),
         )
         kind, chips = accelerators(name, node.get("acceleratorConfig") or {})
         counts[f"{kind} TPU chips" if kind and chips else name or "unknown TPUs"] += nodes * (chips or 1)

@@ -13,7 +13,7 @@ from typing import Any
 from costguard.errors import AlreadyExists
 from costguard.gce.actions import vm_body
 from costguard.gce.errors import LAUNCHING
-from costguard.gce.official import Official, must_be, unless_missing
+from costguard.gce.official import Official, must_be
 from costguard.model.launch import GroupAddress, GroupParts, ResizeAnswer, ResizeRequest, ResizeState, VmRequest
 
 _GROUPS, _TEMPLATES = "InstanceGroupManagersClient", "InstanceTemplatesClient"
@@ -120,12 +120,8 @@ class ComputeGroups:
 
     def _read(self, client: str, what: str, group: GroupAddress, path: str, names: dict[str, Any]) -> Any | None:
         """Returns what Google has; None where this very thing, or the group that it is of, is not there."""
-
-        def read() -> Any:
-            return self._official.call(client, "get", what, group.project, LAUNCHING, request=names)
-
-        of_group = f"/instanceGroupManagers/{group.name}"  # which Google names where it is not there itself
-        return unless_missing(of_group, lambda: unless_missing(path, read))
+        missing = (path, f"/instanceGroupManagers/{group.name}")  # which Google names where it is not there itself
+        return self._official.call(client, "get", what, group.project, LAUNCHING, missing, request=names)
 
     def _begin(self, client: str, verb: str, what: str, group: GroupAddress, request: dict[str, Any]) -> None:
         """Asks once. What is there already counts as done: its name is of this very group alone."""

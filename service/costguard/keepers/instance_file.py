@@ -7,9 +7,9 @@ from typing import Any
 import orjson
 
 from costguard.errors import Invalid
-from costguard.keepers.origin import origin_of
 from costguard.keepers.reading import VmFacts, read_keeper
 from costguard.model.keeper import Keeper
+from costguard.model.managed.origin import origin_of
 
 MOST_READ = 4 << 20  # bytes: Google keeps a VM's metadata below 512 KB
 _HOW = "Give one instance as the API gives it: gcloud compute instances describe NAME --zone ZONE --format json"

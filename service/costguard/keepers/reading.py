@@ -9,12 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from costguard.keepers.origin import CREATED_BY, TPU_NODE, VERTEX
-from costguard.keepers.services import RULES, VmSigns, group_of
-from costguard.keepers.tools import tool_of
+from costguard.keepers.services import RULES, VmSigns, group_of, tool_of
 from costguard.model.attempt import ATTEMPT_LABEL, GROUP_LABEL, is_group_name
 from costguard.model.instance import kind_of_collection
 from costguard.model.keeper import TPU_SLICE, Keeper, KeeperKind
+from costguard.model.managed.origin import CREATED_BY, TPU_NODE, VERTEX
 
 _MAKERS = {  # labels that say who made a VM, and keep nothing
     "goog-terraform-provisioned": "Terraform",

@@ -1,4 +1,7 @@
-"""The marks of the VMs of each service of Google, read from recorded instances and Google's documents."""
+"""The marks of the VMs of each service of Google, and of other tools that launch and end VMs by themselves.
+
+They are read from recorded instances, Google's documents, and the tools' public sources.
+"""
 
 from __future__ import annotations
 
@@ -6,17 +9,18 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from costguard.keepers.origin import (
+from costguard.model.instance import region_of
+from costguard.model.keeper import CLUSTER_TOOLKIT, DSTACK, RAY, SKYPILOT, SLURM, USER_MANAGED, Keeper, KeeperKind
+from costguard.model.managed.origin import (
     BATCH_ITEMS,
     CREATED_BY,
     DATAPROC_ITEMS,
     GKE_ITEMS,
     JOB_ID,
     KUBE_LABELS,
+    SLURM_ITEMS,
     WORKBENCH_ITEMS,
 )
-from costguard.model.instance import region_of
-from costguard.model.keeper import USER_MANAGED, Keeper, KeeperKind
 
 _GROUP = re.compile(r"projects/[^/]+/(zones|regions)/([a-z0-9-]+)/instanceGroupManagers/([a-z0-9-]+)$")
 _IS_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,127}")  # what may stand in a command and in a message
@@ -207,3 +211,32 @@ def _workstation(signs: VmSigns) -> Keeper | None:
 _WORKSTATION = ("workstation_id", "workstation_config_id", "workstation_cluster_id", "workstation_location")
 
 RULES: tuple[Callable[[VmSigns], Keeper | None], ...] = (_workbench, _dataproc, _batch, _dataflow, _gke, _workstation)
+
+
+def tool_of(signs: VmSigns) -> Keeper | None:
+    """SkyPilot (sky/provision/constants.py, sky/provision/gcp/instance_utils.py): `skypilot-cluster-name` and, as Ray
+    does, `ray-cluster-name` (ray/autoscaler/tags.py). dstack (core/backends/gcp/compute.py): `owner` = `dstack` and
+    `dstack_project`. Slurm (slurm-gcp, Cluster Toolkit): `slurm_cluster_name` and `slurm_instance_role` in labels and
+    metadata; the Cluster Toolkit itself (pkg/config/expand.go): `ghpc_deployment`.
+    """
+    labels, origin = signs.labels, signs.origin
+    if marks := signs.marks("skypilot-"):
+        name = signs.first(labels.get("skypilot-cluster-name", ""), labels.get("ray-cluster-name", ""))
+        return _tool(signs, SKYPILOT, name, [*marks, *signs.marks("ray-")])
+    if (marks := signs.marks("dstack_")) and (labels.get("owner") == "dstack" or "dstack_project" in labels):
+        owner = ["owner"] if labels.get("owner") == "dstack" else []
+        return _tool(signs, DSTACK, signs.label("dstack_name"), [*marks, *owner])
+    toolkit = signs.marks("ghpc_")
+    if marks := [*signs.marks("slurm_cluster_name", "slurm_instance_role"), *signs.items(SLURM_ITEMS)]:
+        name = signs.first(labels.get("slurm_cluster_name", ""), origin.get("slurm_cluster_name", ""))
+        return _tool(signs, SLURM, name, [*marks, *toolkit])
+    if "ray-cluster-name" in labels and len(marks := signs.marks("ray-")) > 1:
+        return _tool(signs, RAY, signs.label("ray-cluster-name"), marks)
+    if "ghpc_deployment" in labels:
+        return _tool(signs, CLUSTER_TOOLKIT, signs.label("ghpc_deployment"), toolkit)
+    return None
+
+
+def _tool(signs: VmSigns, product: str, name: str, marks: Iterable[str]) -> Keeper:
+    group = group_of(signs.origin)[0]
+    return Keeper(KeeperKind.TOOL, name, cluster=name, group=group, product=product, evidence=signs.evidence(marks))

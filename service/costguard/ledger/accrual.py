@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, Protocol, TypeAlias, TypeVar
 from weakref import WeakKeyDictionary
 
 from sqlalchemy import ColumnElement, Connection, Engine, Row, Select, Table, or_, select, text
@@ -25,17 +25,18 @@ from costguard.ledger.pricing import (
     rate_per_hour,
     storage_rate_per_hour,
 )
-from costguard.model.budget import Scope
 from costguard.model.instance import InstanceKey, ProvisioningModel, Shape, region_of
 from costguard.model.lifetime import Attribution, Lifetime, StorageSpan
-from costguard.model.money import Money
+from costguard.model.money import Money, Priced
 from costguard.model.price import OF_A_RUN, Price
 
 _Id = TypeVar("_Id", int, str)
 
+CostKind: TypeAlias = tuple[str, Attribution, str]
+"""The project, whose money it is, and the provisioning model."""
+
 _FEW = 5000
 SHAPE = ("machine_type", "vcpus", "memory_mib", "gpu_type", "gpu_count", "local_ssd_gib", "provisioning_model")
-_SCOPE = ("project", "preset", "owner", "job")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +54,12 @@ class AccruingSpan:
     def since(self) -> datetime:
         """Returns the moment from which on it is not charged."""
         return self.charged_to or self.span.started_at
+
+
+def kind_of(span: AccruingSpan) -> CostKind:
+    """Storage counts as standard."""
+    model = span.span.provisioning_model if isinstance(span.span, Lifetime) else ProvisioningModel.STANDARD
+    return span.span.key.project, span.attribution, model.value
 
 
 def accruing_spans(connection: Connection, instance_ids: Collection[int]) -> list[AccruingSpan]:
@@ -117,12 +124,6 @@ def uncharged_spans(connection: Connection) -> list[AccruingSpan]:
     return [span for span in spans if span.span.ended_at is not None]
 
 
-def within_scope(table: Table, scope: Scope) -> list[ColumnElement[bool]]:
-    """The conditions on those columns that the table has."""
-    wanted = ((name, getattr(scope, name)) for name in _SCOPE if name in table.c)
-    return [table.c[name] == value for name, value in wanted if value is not None]
-
-
 def among(connection: Connection, column: ColumnElement[_Id], wanted: Collection[_Id]) -> Collection[_Id]:
     """Returns those of many values that the column holds at all, by one look at its index; few are given back as they
     are.
@@ -179,6 +180,22 @@ class Cost:
     unpriced: str = ""
 
 
+class RatedVm(Protocol):
+    """A VM whose hourly cost is asked for; `started_at` is None where it does not run."""
+
+    @property
+    def shape(self) -> Shape: ...
+
+    @property
+    def zone(self) -> str: ...
+
+    @property
+    def provisioning_model(self) -> ProvisioningModel: ...
+
+    @property
+    def started_at(self) -> datetime | None: ...
+
+
 class Accrual:
     """Bills and rates at one moment. Equal VMs are billed once, so that ten thousand cost what a few do."""
 
@@ -218,6 +235,22 @@ class Accrual:
         if key not in self._rates:
             self._rates[key] = rate_per_hour(*key, self.book, self.now)
         return self._rates[key]
+
+    def rates_of(
+        self, vms: Mapping[int, RatedVm], storage: Iterable[tuple[int, str | None, int, str]]
+    ) -> dict[int, Priced]:
+        """Returns the hourly cost of each of these VMs now: its machine if it runs, and its open storage.
+
+        `storage` are rows of a VM, resource, MiB and zone; those of other VMs are left out.
+        """
+        rates = {
+            vm_id: Priced() if vm.started_at is None else Priced.of(self.rate(vm.shape, vm.zone, vm.provisioning_model))
+            for vm_id, vm in vms.items()
+        }
+        for vm_id, resource, size_mib, zone in storage:
+            if vm_id in rates:
+                rates[vm_id] += Priced.of(self.storage_rate(resource, size_mib, zone))
+        return rates
 
     @property
     def price_note(self) -> str | None:

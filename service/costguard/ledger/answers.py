@@ -57,6 +57,10 @@ def ownerships(connection: Connection, instance_ids: Collection[int]) -> dict[in
     }
 
 
+def ownership(connection: Connection, instance_id: int) -> Ownership:
+    return ownerships(connection, [instance_id]).get(instance_id, Ownership())
+
+
 @prepared
 def _created_by(instance_ids: list[int]) -> Select[Any]:
     return select(instances.c.id, instances.c.created_by).where(instances.c.id.in_(instance_ids))

@@ -23,7 +23,7 @@ from costguard.ledger.feed.unlisted import (
 from costguard.ledger.gone import gone_since
 from costguard.ledger.narrate import tell
 from costguard.ledger.owner import OwnerRules, classify, owner_of
-from costguard.ledger.stamps import stamped
+from costguard.ledger.stamps import believable_operations, stamped
 from costguard.ledger.timeline import SAME_START, STARTS, Run, ages_of, created_by, runs_of
 from costguard.model.event import Event
 from costguard.model.instance import InstanceKey, ProvisioningModel, SeenInstance, Shape, Status
@@ -99,8 +99,8 @@ def account(key: InstanceKey, facts: KnownFacts, belonging: Belonging) -> Entry 
     None: there is nothing to record, as for a VM that was gone before this project was watched, or whose creation
     failed.
     """
-    in_ledger = facts.stored
-    ops = facts.operations if was_listed(in_ledger) else with_bounds(key, facts.operations, facts.requested)
+    in_ledger, ops = facts.stored, believable_operations(facts.operations, facts.read_at)
+    ops = ops if was_listed(in_ledger) else with_bounds(key, ops, facts.requested)
     facts = replace(facts, operations=ops, seen=stamped(facts.seen, in_ledger, ops, facts.read_at))
     if in_ledger is not None and facts.from_entries:
         facts = replace(facts, stored=with_better_starts(in_ledger, facts.from_entries, facts.seen))

@@ -21,11 +21,9 @@ from costguard.events import audit_log
 from costguard.isolation import Isolated
 from costguard.ledger import answers, operations, projects
 from costguard.ledger import lifetimes as ledger
-from costguard.ledger.discovery import refusals
 from costguard.ledger.discovery import rows as discovered
 from costguard.ledger.feed import heard_projects, kept_requests
 from costguard.ledger.feed.kept_requests import UNTOLD, KeptRequest
-from costguard.ledger.feed.requested import requests_of
 from costguard.ledger.feed.unlisted import is_untold, still_heard, was_listed
 from costguard.ledger.labels.label_history import moment_of_change
 from costguard.ledger.launched import launched, launched_by_label, unseen
@@ -108,7 +106,7 @@ def record(
     absent = _absent(cloud, observation, vms.unlisted)
     missing = len(vms.unlisted) - len(absent)
     unlisted = sorted({*absent, *of_vms} - there)
-    requests = requests_of(database, cloud, project, of_ours, unlisted, of_vms)
+    requests = kept_requests.asked_for(database, cloud, project, of_ours, unlisted, of_vms)
     look = _Look(observation, belonging, listed, marks, mark, changed, absent, before, requests, missed)
     parts = list(_parts(sorted({*changed, *absent, *of_vms}), of_vms, at_once))
     for part in parts[:-1]:
@@ -116,11 +114,10 @@ def record(
             if before is None:
                 projects.begin(connection, project, observation.read_at)
                 running_totals.leave_to_catch_up(connection)
-            look.record(connection, part, of_vms)
+            look.tell(connection, look.record(connection, part, of_vms))
     with database.write(fence) as connection:
-        if parts:
-            look.record(connection, parts[-1], of_vms)
-        return look.end(connection, missing)
+        events = look.record(connection, parts[-1], of_vms) if parts else []
+        return look.end(connection, events, missing)
 
 
 @dataclass(slots=True)
@@ -144,8 +141,8 @@ class _Look:
 
     def record(
         self, connection: Connection, gce_ids: Sequence[str], news: Mapping[str, Sequence[SeenOperation]]
-    ) -> None:
-        """Some of the VMs, each with its operations."""
+    ) -> list[Event]:
+        """Records some of the VMs, each with its operations, and returns the events to tell of them."""
         new = [operation for gce_id in gce_ids for operation in news.get(gce_id, ())]
         from_entries = operations.heard_ends(connection, new) if new else {}
         operations.record(connection, new)
@@ -159,21 +156,21 @@ class _Look:
         )
         refused = {(c.record.key.gce_id, c.started_at.isoformat()) for c in saved.refused if not c.disk}
         events = [event for event in events if not _corrects(event, refused)]
-        self._tell(connection, [*events, *(tell_refused(c, self.observation.read_at) for c in saved.refused)])
+        return [*events, *(tell_refused(c, self.observation.read_at) for c in saved.refused)]
 
-    def end(self, connection: Connection, missing: int) -> Recorded:
-        """The look itself, once all that it showed is recorded."""
+    def end(self, connection: Connection, events: Sequence[Event], missing: int) -> Recorded:
+        """Records the look itself, once all that it showed is, and tells `events`, which are of the last VMs."""
         observation, read_at, before = self.observation, self.observation.read_at, self.before
         looked = replace(observation, unread=(*observation.unread, *self.unread))
-        events = list(tell_looks(looked, before.unread if before is not None else ()))
+        events = [*events, *tell_looks(looked, before.unread if before is not None else ())]
         if before is not None and before.operations_through_at and observation.operations_through_at:
             gap = tell_gap(observation.project, before.operations_through_at, read_at)
             events += [gap] if gap else []
-        self._tell(connection, events)
-        refusals.note(connection, looked, before.unread if before is not None else ())
+        discovered.note_refusals(connection, looked, before.unread if before is not None else ())
         projects.record_look(connection, looked, read_at)
         if self.missed:
             heard_projects.note_missed(connection, observation.project, self.missed, read_at)
+        self.tell(connection, events)
         return Recorded(
             project=observation.project,
             seen=len(self.listed) + len(observation.unchanged),
@@ -187,7 +184,7 @@ class _Look:
             unread=looked.unread,
         )
 
-    def _tell(self, connection: Connection, events: Sequence[Event]) -> None:
+    def tell(self, connection: Connection, events: Sequence[Event]) -> None:
         audit_log.append(connection, events, self.observation.read_at)
         self.event_count += len(events)
         self.events += events[: MOST_EVENTS - len(self.events)]

@@ -182,13 +182,14 @@ def _starts(
     Starts told several times are one start: the ledger's own moment wins, then the VM's, then the operation's.
     Two operations are two starts, however close: a VM can shut down and be up again within ten seconds.
     """
-    listed: list[datetime] = []
-    if seen is not None:
-        # Answers from before 2015 lack lastStartTimestamp; such a VM ran at least since it was made.
-        started_at = seen.last_started_at or (seen.created_at if seen.status.bills_machine else None)
-        listed += [started_at] if started_at is not None else []
     starts = {op.ended_at: op for op in operations if op.kind in STARTS and _is_done(op) and op.ended_at is not None}
     reported = sorted(starts)
+    listed: list[datetime] = []
+    if seen is not None:
+        # Answers from before 2015 lack lastStartTimestamp; such a VM ran since it was made, where nothing says more.
+        made_at = seen.created_at if seen.status.bills_machine and not starts else None
+        started_at = seen.last_started_at or made_at
+        listed += [started_at] if started_at is not None else []
     in_ledger, ledger_alone = _paired([life.started_at for life in lifetimes], reported)
     # The ledger may hold a start by the moment of the end inside it, which can be long before the operation's own.
     for ended_at, struck_at in struck.items():

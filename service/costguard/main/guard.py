@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from functools import partial
 
 from costguard.access.rules import Rules
 from costguard.checkpoints.client import InScaledTime
@@ -148,7 +149,7 @@ def _idle_watch(
 
 def _pace(settings: Settings, speed: float) -> LookPace:
     rhythm, every = RHYTHM.at_speed(speed), settings.watch.every
-    turns = ListingTurns(lambda connection, _now: feed_state.streams(connection, rhythm))
+    turns = ListingTurns(partial(feed_state.streams, rhythm=rhythm))
     return LookPace(settings.watch.parallel, turns, (2 * every + TAKEOVER) * speed)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from costguard.access import signing
@@ -11,7 +11,6 @@ from costguard.daemon.jobs_round import JobsRound
 from costguard.db.lease import Lease
 from costguard.db.transaction import Database
 from costguard.deadlines.planner import Planner
-from costguard.gce.boot import metadata_items
 from costguard.jobs.act.attempts.vm_request import VmMaker
 from costguard.jobs.act.attempts.vm_tools import vm_tools
 from costguard.jobs.act.limits.admission import Admission, LaunchBounds
@@ -27,7 +26,6 @@ from costguard.model.ports import Checkpoints, Clock
 from costguard.settings import Settings
 from costguard.sweeps.gather import common_ceilings
 from costguard.sweeps.turn import SweepsTurn
-from costguard_vm.bundle import bundle
 
 if TYPE_CHECKING:
     from costguard.gce.client import ComputeCloud
@@ -53,7 +51,6 @@ def jobs(
         guard_url=rules.jobs.guard_url,
         guard_ca=rules.jobs.guard_ca,
         token_of=tokens.of,
-        metadata=_metadata,
         owners=settings.owners.rules,
         cancel_grace=rules.jobs.terms.cancel_grace,
         quick_crash=rules.jobs.terms.quick_crash,
@@ -79,7 +76,3 @@ def jobs(
     )
     watch = CheckpointWatch(database, clock, checkpoints, rules.jobs.terms)
     return JobsRound(clock, SweepsTurn(database, clock, new_job_id), turn, holds, watch, notify)
-
-
-def _metadata(settings: Mapping[str, object], token: str, with_drivers: bool) -> Mapping[str, str]:
-    return metadata_items(bundle(), settings, token, with_drivers)

@@ -84,8 +84,8 @@ def daemon_of(
             "schedules": SideTask(_of_the_fleet(guard, _JOBS_EVERY), guard.schedules.run),
             **_discovery_task(guard),
             **_bill_task(guard),
-            **_trackers_task(guard),
-            **_feed_task(guard),
+            **({"trackers": SideTask(_POINTS_EVERY, guard.trackers.run)} if guard.trackers.names else {}),
+            **({FEED: SideTask(_FEED_EVERY, guard.feed.run)} if guard.feed is not None else {}),
             "late answers": SideTask(_of_the_fleet(guard, _LATE_ANSWERS_EVERY), _late_answers(guard).run),
             "bill comparison": SideTask(
                 _of_the_fleet(guard, _COMPARED_EVERY), lambda lease, _: comparison.run(guard.clock.now(), lease)
@@ -147,14 +147,6 @@ def _history_task(guard: Guard, history: History | None, archive: Path) -> dict[
 def _of_the_fleet(guard: Guard, every: timedelta) -> timedelta:
     """Returns an interval of the fleet's clock in real time."""
     return max(every / guard.speed, _JOBS_AT_MOST_EVERY)
-
-
-def _trackers_task(guard: Guard) -> dict[str, SideTask]:
-    return {"trackers": SideTask(_POINTS_EVERY, guard.trackers.run)} if guard.trackers.names else {}
-
-
-def _feed_task(guard: Guard) -> dict[str, SideTask]:
-    return {FEED: SideTask(_FEED_EVERY, guard.feed.run)} if guard.feed is not None else {}
 
 
 def _late_answers(guard: Guard) -> LateAnswers:

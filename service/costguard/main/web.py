@@ -15,8 +15,7 @@ import sys
 import threading
 from typing import TYPE_CHECKING
 
-from costguard.processes.forks import fork_others, name_process, roles_of
-from costguard.processes.priority import step_back
+from costguard.processes.forks import fork_others, name_process, roles_of, step_back
 from costguard.processes.wire import Begin, Wire
 
 if TYPE_CHECKING:

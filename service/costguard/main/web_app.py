@@ -129,7 +129,7 @@ def _deps(built: _Built, is_stopping: Callable[[], bool]) -> Iterator[Deps]:
             # Passes come at real intervals; ages are the clock's.
             stale_after=max(3 * settings.watch.every, timedelta(minutes=5)) * speed,
             rhythm=RHYTHM.at_speed(speed),
-            status=lambda: _status(watcher),
+            status=lambda: DaemonStatus(watcher.state.last_pass_at, watcher.state.last_error, watcher.silent_for),
             holder=built.begin.holder,
             slack=slack_intake.signed if slack_intake is not None else None,
             slack_refused=refused,
@@ -162,10 +162,6 @@ def _deps(built: _Built, is_stopping: Callable[[], bool]) -> Iterator[Deps]:
         if slack_intake is not None:
             slack_intake.close()
         authenticator.close()
-
-
-def _status(watcher: Watcher) -> DaemonStatus:
-    return DaemonStatus(watcher.state.last_pass_at, watcher.state.last_error, watcher.silent_for)
 
 
 def _outbox_trouble(settings: Settings, database: Database, watcher: Watcher) -> OutboxTrouble | None:

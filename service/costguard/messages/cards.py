@@ -16,13 +16,13 @@ from costguard.jobs.decide.checkpoints.disk import saves_on_disk
 from costguard.jobs.rows import attempts, job_rows, kept_disks
 from costguard.ledger import history
 from costguard.ledger.accrual import Accrual
+from costguard.ledger.fleet_rows import FleetInstance
 from costguard.ledger.owner import OwnerSource
-from costguard.ledger.running.burn_rates import priced
 from costguard.model import moments
 from costguard.model.attempt import Attempt, AttemptState
 from costguard.model.delivery.message import Button, VmCard
 from costguard.model.delivery.person import AccountLookup
-from costguard.model.instance import InstanceKey, ProvisioningModel, Shape, gpu_words
+from costguard.model.instance import ProvisioningModel, Shape, gpu_words
 from costguard.model.job import Job, JobKind, JobState
 from costguard.model.money import Priced
 from costguard.model.reminder import RequestKind, Subject, SubjectKind
@@ -43,14 +43,13 @@ class JobNote:
     disk_note: str = ""
 
 
-def note_of(connection: Connection, key: InstanceKey, accrual: Accrual) -> JobNote:
+def note_of(connection: Connection, vm: FleetInstance, accrual: Accrual) -> JobNote:
     """Empty for a VM that was not launched for a training job."""
-    launched = attempts.of_instances(connection, key.project, [key.gce_id])
-    job = job_rows.read(connection, launched[0].job_id) if launched else None
+    job = job_rows.read(connection, vm.job) if vm.job else None
     if job is None or job.spec.kind is not JobKind.TRAINING:
         return JobNote()
     all_attempts = attempts.of_jobs(connection, [job.id]).get(job.id, [])
-    mine = next((attempt for attempt in all_attempts if attempt.gce_id == key.gce_id), None)
+    mine = next((attempt for attempt in all_attempts if attempt.gce_id == vm.key.gce_id), None)
     if mine is None:
         return JobNote()
     if not job.state.is_over:
@@ -105,12 +104,14 @@ def card(
         return None
     view = views[0]
     vm = view.instance
+    own_stop, never_stopped = vm.own_stop(rules.stop_through), vm.never_stopped(rules.stop_through)
+    price_note = accrual.note_of(vm.shape, vm.zone, vm.provisioning_model) or ""
     owner = slack_accounts.of_addresses(connection, {vm.owner.lower()}).get(vm.owner.lower()) if vm.owner else None
     zone = zone_of(owner, rules)
     monday_at = next_monday(accrual.now, zone)
     cost = _cost(connection, accrual, view, subject, since)
     rate = _rate(accrual, view, subject)
-    note = note_of(connection, vm.key, accrual)
+    note = note_of(connection, vm, accrual)
     ahead = Priced(rate.amount.over(monday_at - accrual.now), rate.whole)
     return VmCard(
         subject=subject,
@@ -130,10 +131,10 @@ def card(
         limit=limits.get(vm.preset),
         idle=view.idle,
         url=f"{url.rstrip('/')}/vm/{vm.key.project}/{vm.key.gce_id}" if url else "",
-        on_stop=note.on_stop or vm.own_stop(rules.stop_through),
-        never_stopped=vm.never_stopped(rules.stop_through),
+        on_stop=note.on_stop or own_stop,
+        never_stopped=never_stopped,
         disk_note=note.disk_note,
-        price_note=accrual.note_of(vm.shape, vm.zone, vm.provisioning_model) or "",
+        price_note=price_note,
     )
 
 
@@ -152,7 +153,7 @@ def of_pool(
     for view in views:
         vm = view.instance
         cost += view.lifetime_cost
-        rate += priced(accrual.rate(vm.shape, vm.zone, vm.provisioning_model))
+        rate += Priced.of(accrual.rate(vm.shape, vm.zone, vm.provisioning_model))
         kinds[what(vm.shape, vm.provisioning_model)] += 1
     keeper = views[0].instance.kept
     cluster = quote(keeper.where, safe="/")
@@ -247,8 +248,8 @@ def _rate(accrual: Accrual, view: InstanceView, subject: Subject) -> Priced:
     """
     if subject.kind is SubjectKind.REST or view.started_at is None:
         return view.rate
-    rate = accrual.rate(view.instance.shape, view.instance.zone, view.instance.provisioning_model)
-    return Priced(whole=False) if rate is None else Priced(rate)
+    vm = view.instance
+    return Priced.of(accrual.rate(vm.shape, vm.zone, vm.provisioning_model))
 
 
 def _of_lifetime(views: Sequence[history.LifetimeView], lifetime_id: int) -> Priced:

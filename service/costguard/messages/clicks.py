@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from datetime import datetime, timedelta, tzinfo
+from datetime import UTC, datetime, timedelta
 from typing import TypeAlias
 
 import structlog
@@ -17,9 +17,6 @@ from costguard.db.transaction import Database
 from costguard.errors import CostguardError, SlackError
 from costguard.events import audit_log
 from costguard.jobs.submit import wishes
-from costguard.ledger import fleet_rows, generation
-from costguard.ledger.charged import spans
-from costguard.ledger.narrate import ended_text
 from costguard.messages import gpu_command
 from costguard.messages.cards import zone_of
 from costguard.messages.gpu_command import Cards
@@ -28,14 +25,11 @@ from costguard.model.delivery.interaction import SAMPLE_JOB, ButtonClick, JobCho
 from costguard.model.delivery.message import EphemeralContent, ListContent
 from costguard.model.delivery.person import AccountLookup
 from costguard.model.event import event_key, new_event
-from costguard.model.generation import Generation
-from costguard.model.moments import moment_text
 from costguard.model.ports import Clock, Notifier
-from costguard.model.reminder import SAMPLE_REST, SAMPLE_RUN, Request, Subject, SubjectKind
-from costguard.reminders import message_rows, request_rows, watched_rows
-from costguard.reminders import requests as vm_requests
+from costguard.model.reminder import SAMPLE_REST, SAMPLE_RUN, Request
+from costguard.reminders import message_rows
 from costguard.reminders.message_rows import NewMessage
-from costguard.reminders.watched_rows import WatchedRow
+from costguard.reminders.requests import ask_by_message
 from costguard.spend import burning
 
 log = structlog.get_logger(__name__)
@@ -163,30 +157,29 @@ class InteractionHandler:
         now = self._clock.now()
         account = None if isinstance(member, str) else member
         address = account.address if account is not None else ""
+        refusal = self._refusal(member)
         if _is_of_a_sample(click):
             with self._database.write() as connection:
-                _reply(connection, click, self._refusal(member) or _OF_A_SAMPLE, now)
-            self._wake()
-            return
-        if isinstance(click, JobClick):
-            self._decide(click, address, self._refusal(member), now)
-            return
-        with self._database.write() as connection:
-            if any(stored.request.key == click.key for stored in request_rows.of_subject(connection, click.subject)):
-                return  # delivered once more, and perhaps carried out by now
-            row = next(iter(watched_rows.read(connection, [click.subject.instance_id])), None)
-            name = row.name if row is not None else _name(connection, click.subject)
-            reason = (
-                self._refusal(member)
-                or _older_than_restore(generation.read(connection), click.message_ts)
-                or _outdated(connection, click.subject, row, name, zone_of(account, self._rules))
+                _reply(connection, click, refusal or _OF_A_SAMPLE, now)
+        elif isinstance(click, JobClick):
+            self._decide(click, address, refusal, now)
+        else:
+            new = Request(
+                key=click.key,
+                kind=click.kind,
+                subject=click.subject,
+                by=address,
+                user_id=click.user_id,
+                via="slack",
+                at=now,
+                hours=click.hours,
+                due_at=click.due_at,
             )
-            if reason is None and row is not None:
-                ownership = vm_requests.ownership_of(connection, row)
-                reason = vm_requests.refusal(self._rules, click.kind, Actor(address), row, ownership, now)
-            vm_requests.store(connection, _request(click, address, now), row, name, reason)
-            if reason is not None:
-                _reply(connection, click, reason, now)
+            sent_at = datetime.fromtimestamp(int(click.message_ts.partition(".")[0]), UTC)
+            zone = zone_of(account, self._rules)
+            with self._database.write() as connection:
+                if reason := ask_by_message(connection, self._rules, new, refusal, sent_at, zone):
+                    _reply(connection, click, reason, now)
         self._wake()
 
     def _decide(self, click: JobClick, address: str, refusal: str, now: datetime) -> None:
@@ -210,7 +203,6 @@ class InteractionHandler:
             data = {"asked": click.choice.value, "job": click.job, "via": "slack"}
             event = new_event(kind, now, text, click.key, actor=address or click.user_id, data=data)
             audit_log.append(connection, [event], now)
-        self._wake()
 
     def _report_loss(self, click: Click, done: Future[None]) -> None:
         """An acknowledged click could not be stored after all: the person must know, if Slack can reach them."""
@@ -231,40 +223,6 @@ def _is_of_a_sample(click: Click) -> bool:
     return click.subject in (SAMPLE_RUN, SAMPLE_REST)
 
 
-def _older_than_restore(current: Generation, message_ts: str) -> str | None:
-    """A restore loses what came after the backup, so an older message may show another VM's row ids."""
-    if current.began_at is None or int(message_ts.partition(".")[0]) >= current.began_at.timestamp():
-        return None
-    return (
-        "This message is older than the last restore of Costguard's database, so nothing was done. "
-        "Type /gpu for current buttons."
-    )
-
-
-def _outdated(connection: Connection, subject: Subject, row: WatchedRow | None, name: str, zone: tzinfo) -> str | None:
-    """Describes the fate of the message's subject, where there is nothing left to request; None while it stands."""
-    if row is not None and vm_requests.subject_of(row) == subject:
-        return None
-    if not name:
-        return "Costguard does not know this VM: the message is older than its database."
-    if row is None:
-        return f"{name} no longer exists, so there is nothing left to do."
-    if subject.kind is SubjectKind.REST:
-        return f"{name} was started again since this message. Type /gpu to see it as it is now."
-    for run in spans.lifetimes_of(connection, subject.instance_id):
-        life = run.span
-        if run.id == subject.lifetime_id and life.ended_at is not None and life.end_reason is not None:
-            by = f" by {life.ended_by}" if life.ended_by not in ("", "system") else ""
-            again = "; it was started again since then" if row.started_at is not None else ""
-            return f"{name} {ended_text(life.end_reason)}{by} on {moment_text(life.ended_at, zone)}{again}."
-    return f"This message about {name} is out of date. Type /gpu to see it as it is now."
-
-
-def _name(connection: Connection, subject: Subject) -> str:
-    rows = fleet_rows.known(connection, [subject.instance_id])
-    return rows[0].name if rows else ""
-
-
 def _reply(connection: Connection, click: Click, text: str, now: datetime) -> None:
     new = NewMessage(
         key=f"ephemeral/{click.key}",
@@ -273,17 +231,3 @@ def _reply(connection: Connection, click: Click, text: str, now: datetime) -> No
         data={"text": text, "channel": click.channel, "thread_ts": click.thread_ts},
     )
     message_rows.intend(connection, new, now)
-
-
-def _request(click: ButtonClick, address: str, now: datetime) -> Request:
-    return Request(
-        key=click.key,
-        kind=click.kind,
-        subject=click.subject,
-        by=address,
-        user_id=click.user_id,
-        via="slack",
-        at=now,
-        hours=click.hours,
-        due_at=click.due_at,
-    )

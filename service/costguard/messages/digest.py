@@ -13,6 +13,7 @@ from costguard.db.lease import Lease
 from costguard.db.transaction import Database
 from costguard.ledger import projects
 from costguard.ledger.accrual import Accrual, accrual_at
+from costguard.ledger.gaps import gaps
 from costguard.messages import digest_sections as sections
 from costguard.messages.digest_schedule import DigestRule, DueDigest, Every, due
 from costguard.messages.outbox import Composed, Withdrawn
@@ -25,7 +26,6 @@ from costguard.reminders import message_rows
 from costguard.reminders.message_rows import NewMessage
 from costguard.spend.spend import Spend, spend
 from costguard.spend.spend_rows import Grouping
-from costguard.spend.unpriced.gaps import gaps
 
 KIND = "digest"
 _DAY = timedelta(days=1)

@@ -15,6 +15,7 @@ from costguard.access.rules import Rules
 from costguard.db.tables import instances, keeps
 from costguard.ledger import projects
 from costguard.ledger.accrual import Accrual
+from costguard.ledger.gaps import UnpricedSpan
 from costguard.ledger.idle import utilisation
 from costguard.ledger.price_book import PriceBook
 from costguard.model.action import StopOutcome
@@ -33,7 +34,6 @@ from costguard.reminders.watched_rows import WatchedRow
 from costguard.spend import budgets, enforcements
 from costguard.spend.budget import Standing
 from costguard.spend.spend import Spend
-from costguard.spend.spend_rows import UnpricedSpan
 
 SHOWN = 5
 _METHOD = "estimate: the VM's rate until it ran again, at most 24 h"

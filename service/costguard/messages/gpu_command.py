@@ -8,14 +8,14 @@ from datetime import UTC, datetime
 from sqlalchemy import Connection
 
 from costguard.access import roles
-from costguard.access.roles import Actor
 from costguard.access.rules import Rules
 from costguard.model.access import Role
 from costguard.model.delivery.message import Button, EphemeralContent, ListContent, VmCard
 from costguard.model.instance import noun_of
 from costguard.model.reminder import Ownership, RequestKind, Subject
 from costguard.reminders import watched_rows
-from costguard.reminders.requests import refusal, subject_of
+from costguard.reminders.request_rules import refusal
+from costguard.reminders.requests import subject_of
 from costguard.reminders.watched_rows import WatchedRow
 
 Cards = Callable[[Connection, Sequence[Subject], datetime], list[tuple[VmCard, tuple[Button, ...], str]]]
@@ -46,7 +46,7 @@ def vm_list(
     title = f"Your {_noun(rows)}s"
     if text.lower().split() == ["all"]:
         own = len(rows)
-        rows = [row for row in fleet if refusal(rules, RequestKind.KEEP, Actor(address), row, Ownership(), now) is None]
+        rows = [row for row in fleet if refusal(RequestKind.KEEP, address, row, Ownership(), rules, None, now) is None]
         title = f"All {_noun(rows)}s that you may act on"
         if len(rows) == own and roles.role_of(address, rules.access) not in _OVERSEERS:
             return EphemeralContent("/gpu all is for operators and admins. /gpu lists your own.")

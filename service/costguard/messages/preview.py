@@ -10,7 +10,7 @@ from sqlalchemy import Connection
 from costguard.access.rules import Rules
 from costguard.ledger.accrual import accrual_at
 from costguard.model.action import AssignOwner, CancelJob, KeepLifetime, RefuseRequest, SendReminder, StopInstance
-from costguard.model.reminder import Subject, Target
+from costguard.model.reminder import Subject
 from costguard.reminders import gather
 from costguard.reminders.watched import Decision
 from costguard.spend import fleet
@@ -21,11 +21,10 @@ Other = StopInstance | KeepLifetime | AssignOwner | CancelJob | RefuseRequest
 
 @dataclass(frozen=True, slots=True)
 class PreviewedSend:
-    """A stage, the VM with its money, and the addresses that it would go to."""
+    """A stage with its recipients, and the VM with its money."""
 
     send: SendReminder
     view: InstanceView
-    addresses: tuple[tuple[Target, str], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,17 +40,13 @@ def preview(connection: Connection, rules: Rules, now: datetime) -> ReminderPrev
     """Previews the decisions of a pass at this moment about the fleet as the ledger knows it."""
     plan, fleet_vms = gather.look_at(connection, rules, now)
     sends = [action for action in plan.actions if isinstance(action, SendReminder)]
-    vms = {vm.key: vm for vm in fleet_vms}
     ids = sorted({send.subject.instance_id for send in sends})
     accrual = accrual_at(connection, now)
     views = {view.instance.id: view for view in fleet.views(connection, accrual, rules.limits, ids)}
     names = {vm.instance_id: vm.name for vm in fleet_vms}
     reminded = {send.key for send in sends}
     return ReminderPreview(
-        sends=tuple(
-            PreviewedSend(send, views[send.subject.instance_id], tuple(gather.recipients(send, vms[send.key], rules)))
-            for send in sends
-        ),
+        sends=tuple(PreviewedSend(send, views[send.subject.instance_id]) for send in sends),
         others=tuple(
             (names.get(_subject(action).instance_id, ""), action)
             for action in plan.actions

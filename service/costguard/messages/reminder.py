@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
@@ -19,7 +19,6 @@ from costguard.messages.outbox import Composed, Withdrawn
 from costguard.messages.outbox_rows import StoredMessage
 from costguard.model.action import StopOutcome
 from costguard.model.delivery.message import Button, ReminderContent, ReminderState, StateKind, VmCard
-from costguard.model.delivery.person import AccountLookup
 from costguard.model.lifetime import EndReason, Lifetime
 from costguard.model.moments import moment_text
 from costguard.model.money import priced_text
@@ -41,49 +40,21 @@ _REQUESTED = {
 
 
 @dataclass(frozen=True)
-class _Records:
-    """The stops, requests and people of several subjects, each read once for all of them when the first needs it."""
-
-    connection: Connection
-    subjects: frozenset[Subject]
-    owners: frozenset[str]
-
-    @cached_property
-    def stops(self) -> Mapping[Subject, Sequence[StopRecord]]:
-        return stop_rows.of_subjects(self.connection, self.subjects)
-
-    @cached_property
-    def requests(self) -> Mapping[Subject, Sequence[StoredRequest]]:
-        return request_rows.of_subjects(self.connection, self.subjects)
-
-    @cached_property
-    def people(self) -> Mapping[str, AccountLookup]:
-        return slack_accounts.of_addresses(self.connection, self.owners)
-
-
-@dataclass(frozen=True)
 class _ReminderScene:
     """The subject of messages and what is decided about it now; `vm` and `decision` are None when it is over."""
 
     connection: Connection
-    records: _Records
     accrual: Accrual
     rules: Rules
     subject: Subject
+    stops: Sequence[StopRecord]
+    requests: Sequence[StoredRequest]
     vm: WatchedVm | None
     decision: Decision | None
 
     @property
     def now(self) -> datetime:
         return self.accrual.now
-
-    @property
-    def stops(self) -> Sequence[StopRecord]:
-        return self.records.stops.get(self.subject, ())
-
-    @property
-    def requests(self) -> Sequence[StoredRequest]:
-        return self.records.requests.get(self.subject, ())
 
     @cached_property
     def runs(self) -> Sequence[history.LifetimeView]:
@@ -106,12 +77,11 @@ class _ReminderScene:
     def is_quiet(self) -> bool:
         if self.vm is None:
             return False
-        return PlanContext(self.rules, self.records.people, self.now).quiet_until(self.vm, self.now) is not None
+        people = slack_accounts.of_addresses(self.connection, [self.vm.owner])
+        return PlanContext(self.rules, people, self.now).quiet_until(self.vm, self.now) is not None
 
     def owners_zone(self, owner: str) -> ZoneInfo:
-        lookups = self.records.people
-        if owner not in self.records.owners:
-            lookups = slack_accounts.of_addresses(self.connection, [owner])
+        lookups = slack_accounts.of_addresses(self.connection, [owner])
         return cards.zone_of(lookups.get(owner.lower()), self.rules)
 
     def card(self, url: str) -> VmCard | None:
@@ -188,12 +158,18 @@ class ReminderComposer:
         """The fleet is read once for all of them, and equal subjects share a scene, which remembers what it read."""
         ids = {subject.instance_id for subject in subjects}
         plan, fleet = gather.look_at(connection, self._rules, now, ids)
+        stops, requests = stop_rows.of_subjects(connection, subjects), request_rows.of_subjects(connection, subjects)
         decided = {subject_of(vm): (vm, decision) for vm, decision in zip(fleet, plan.decisions, strict=True)}
         accrual = accrual_at(connection, now)
-        records = _Records(connection, frozenset(subjects), frozenset(vm.owner for vm in fleet))
         scenes = {
             subject: _ReminderScene(
-                connection, records, accrual, self._rules, subject, *decided.get(subject, (None, None))
+                connection,
+                accrual,
+                self._rules,
+                subject,
+                stops.get(subject, ()),
+                requests.get(subject, ()),
+                *decided.get(subject, (None, None)),
             )
             for subject in set(subjects)
         }

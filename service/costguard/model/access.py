@@ -93,6 +93,11 @@ class Principal:
         return wanted in self.permissions
 
     @property
+    def initial(self) -> str:
+        """Returns the letter that a page shows for the caller."""
+        return (self.address or "–")[0]
+
+    @property
     def authority(self) -> Authority:
         return Authority(self.address, self.role, self.permissions, self.via, self.is_granted, self.token_id)
 

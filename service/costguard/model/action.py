@@ -13,7 +13,8 @@ from costguard.model.reminder import Request, Subject, Target
 
 @dataclass(frozen=True, slots=True)
 class SendReminder:
-    """Sends one stage of reminders to all of its targets. The natural key of each: subject, cycle, stage, target.
+    """Sends one stage of reminders to the address of each of its targets. The natural key of each: subject, cycle,
+    stage, target.
 
     `cycle` counts the answers so far (keeps and claims): an answer starts the stages again.
     """
@@ -22,7 +23,7 @@ class SendReminder:
     key: InstanceKey
     cycle: int
     stage: int
-    targets: tuple[Target, ...]
+    recipients: Mapping[Target, str]
     reason: str
 
 

@@ -83,6 +83,12 @@ class Scope:
             and self.job in (None, job)
         )
 
+    @property
+    def columns(self) -> dict[str, str]:
+        """Returns the parts that are columns of what is spent, as far as they are given."""
+        given = {"project": self.project, "preset": self.preset, "owner": self.owner, "job": self.job}
+        return {name: value for name, value in given.items() if value is not None}
+
     def __str__(self) -> str:
         names = ("project", "preset", "owner", "team", "job", "label")
         parts = {name: getattr(self, name) for name in names}

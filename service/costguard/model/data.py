@@ -152,13 +152,9 @@ class DataTransfer:
             f"{show(done)} of {show(total)}{unit}" if total is not None and done != total else f"{show(done)}{unit}"
             for done, total, show, unit in (
                 (self.bytes_done, self.bytes_total, size_text, ""),
-                (self.files_done, self.files_total, _count, " files"),
+                (self.files_done, self.files_total, lambda number: f"{number:,}", " files"),
             )
             if done is not None
         ]
         took = f" in {span_text(timedelta(seconds=self.seconds))}" if self.seconds else ""
         return f": {', '.join(parts)}{took}" if parts else ""
-
-
-def _count(number: int) -> str:
-    return f"{number:,}"

@@ -268,7 +268,7 @@ class SeenInstance:
     termination_at: datetime | None = None  # when Google's run-time limit will fire
     max_run_duration: timedelta | None = None
     graceful_stop: bool = False  # a stop operation starts before billing ends
-    origin: Mapping[str, str] = field(default_factory=dict)  # metadata that says who keeps it: see keepers/origin.py
+    origin: Mapping[str, str] = field(default_factory=dict)  # metadata that says who keeps it: see managed/origin.py
     external_addresses: int = 0  # IPv4, which it has while it runs
     kept_addresses: int = 0  # those of a VM that is off: they are static
     reservation: str = ""  # that it consumes, as Google writes it: projects/P/zones/Z/reservations/NAME; "" is none

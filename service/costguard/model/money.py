@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from decimal import Decimal
+from typing import NamedTuple
 
 NANOS_PER_DOLLAR = 1_000_000_000
 
@@ -68,8 +69,54 @@ class Priced:
     amount: Money = ZERO
     whole: bool = True
 
+    @classmethod
+    def of(cls, amount: Money | None) -> Priced:
+        """Makes it of an amount that is whole; None stands for one without a price."""
+        return cls(whole=False) if amount is None else cls(amount)
+
     def __add__(self, other: Priced) -> Priced:
         return Priced(self.amount + other.amount, self.whole and other.whole)
+
+
+class Amounts(NamedTuple):
+    """Spend in its parts, in nano-dollars. GPUs apart from the machine they are in; seconds of running VMs.
+
+    A tuple of numbers: a year by day and owner is tens of thousands of these.
+    """
+
+    machine_nanos: int
+    gpu_nanos: int
+    storage_nanos: int
+    seconds: int
+
+    @property
+    def machine(self) -> Money:
+        return Money(self.machine_nanos)
+
+    @property
+    def gpu(self) -> Money:
+        return Money(self.gpu_nanos)
+
+    @property
+    def storage(self) -> Money:
+        return Money(self.storage_nanos)
+
+    @property
+    def total(self) -> Money:
+        return Money(self.total_nanos)
+
+    @property
+    def total_nanos(self) -> int:
+        return self.machine_nanos + self.gpu_nanos + self.storage_nanos
+
+    def plus(self, other: Amounts) -> Amounts:
+        return Amounts(self[0] + other[0], self[1] + other[1], self[2] + other[2], self[3] + other[3])
+
+
+def add_figures(sums: list[int], figures: Sequence[int]) -> None:
+    """Adds figures to sums of the same parts, in place."""
+    for place, figure in enumerate(figures):
+        sums[place] += figure
 
 
 def money_text(money: Money, places: int = 2) -> str:

@@ -141,7 +141,7 @@ class Sighting:
     status: Status
     last_started_at: datetime | None
     labels: Mapping[str, str]
-    origin: Mapping[str, str] = field(default_factory=dict)  # metadata that says who keeps it: see keepers/origin.py
+    origin: Mapping[str, str] = field(default_factory=dict)  # metadata that says who keeps it: see managed/origin.py
     notice: timedelta = timedelta(0)  # of a preemption
 
 

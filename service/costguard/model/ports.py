@@ -35,30 +35,6 @@ from costguard.model.price import Price
 from costguard.model.utilisation import Usage
 from costguard_vm.model.checkpoint import CheckpointLook, Listing, LookFor, StoredFile
 
-__all__ = [
-    "Actuator",
-    "Archives",
-    "AssetHistories",
-    "BillTable",
-    "Checkpoints",
-    "Clock",
-    "Cloud",
-    "DataPlaces",
-    "Feed",
-    "GoOn",
-    "IapVerifier",
-    "Launcher",
-    "Notifier",
-    "OidcProvider",
-    "Presence",
-    "PriceSource",
-    "ProjectSearch",
-    "Sighting",
-    "UsageSource",
-    "VmGroups",
-    "always",
-]
-
 GoOn = Callable[[], None]  # called between the steps of long work; raises where nobody waits for it any more
 
 

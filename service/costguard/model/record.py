@@ -28,7 +28,7 @@ class InstanceRecord:
     owner_source: str = ""
     created_by: str = ""
     labels: Mapping[str, str] = field(default_factory=dict)
-    origin: Mapping[str, str] = field(default_factory=dict)  # metadata that says who keeps it: see keepers/origin.py
+    origin: Mapping[str, str] = field(default_factory=dict)  # metadata that says who keeps it: see managed/origin.py
     keeper: Keeper | None = None  # None: not read yet
     last_started_at: datetime | None = None
     last_stopped_at: datetime | None = None

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import date
 from typing import NamedTuple
 
 from sqlalchemy import Connection
 
-from costguard.ledger.accrual import Accrual, accrual_at
+from costguard.ledger.accrual import Accrual
 from costguard.model.budget import Scope
-from costguard.pages.page import Source
+from costguard.pages.page import ShownJob
 from costguard.spend import goodput_rows
 from costguard.spend.goodput import Goodput, TimeUse, added
 from costguard.spend.goodput_rows import GoodputGrouping
@@ -91,10 +91,9 @@ def goodput_tables(connection: Connection, accrual: Accrual, first: date, last: 
     return GoodputTables(GoodputShown("All", by_owner.total), [table for table in tables if table.rows])
 
 
-def goodput_of_job(source: Source, job_id: str, now: datetime) -> GoodputShown | None:
+def goodput_of_job(job: ShownJob) -> GoodputShown | None:
     """Returns the goodput of a job; None for a development VM."""
-    with source.database.read() as connection:
-        figures = goodput_rows.of_job(connection, accrual_at(connection, now), job_id)
+    figures = goodput_rows.of_job(job.connection, job.accrual, job.id)
     return None if figures is None else GoodputShown("", figures)
 
 

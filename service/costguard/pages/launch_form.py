@@ -131,10 +131,6 @@ def _command(text: str) -> tuple[str, ...]:
         ) from None
 
 
-def _lines(text: str) -> tuple[str, ...] | None:
-    return tuple(filter(None, re.split(r"[\s,]+", text))) or None
-
-
 def _choice(option: Option, text: str) -> Enum | str | None:
     """Values that a form does not offer are left out."""
     return {str(value): value for value in option.choices}.get(text)
@@ -210,7 +206,7 @@ def _plain(span: timedelta) -> str:
 
 _READ: Mapping[Takes, Callable[[str], Any]] = {
     Takes.TEXT: str,
-    Takes.LINES: _lines,
+    Takes.LINES: lambda text: tuple(filter(None, re.split(r"[\s,]+", text))) or None,
     Takes.COMMAND: _command,
     Takes.SWITCH: _YES_NO.get,
     Takes.NODES: node_count,

@@ -8,16 +8,19 @@ from dataclasses import dataclass
 from datetime import datetime
 from http import HTTPStatus
 from pathlib import Path
-from typing import Annotated, Any, Protocol
+from typing import Annotated, Any, NamedTuple, Protocol
 from urllib.parse import quote
 
 from fastapi import APIRouter, Depends, FastAPI, Request
 from fastapi.routing import APIRoute
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from sqlalchemy import Connection
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
+from costguard.access import roles as access
+from costguard.access.roles import Actor
 from costguard.access.rules import Rules
 from costguard.daemon import health
 from costguard.db.transaction import Database
@@ -25,8 +28,10 @@ from costguard.doctor.finding import SetupReport
 from costguard.errors import CostguardError
 from costguard.jobs.listing.output import OpenFolder
 from costguard.jobs.rows import job_rows
+from costguard.jobs.submit.submission import cancel_refusal
 from costguard.jobs.submit.submit import JobService
 from costguard.ledger import fleet_rows
+from costguard.ledger.accrual import Accrual
 from costguard.model.access import Permission, Principal
 from costguard.pages import show
 from costguard.pages.query import BadAddress
@@ -37,7 +42,7 @@ from costguard.sweeps import sweep_rows
 from costguard.sweeps.submit import SweepService
 from costguard.web.memo import memo_of
 from costguard.web.permissions import needs
-from costguard.web.placeholders import CSRF, SharedText, initial, stand_in
+from costguard.web.placeholders import CSRF, INITIAL, SharedText, stand_in
 from costguard.web.problems import ProblemError, http_problem, status_of
 
 HEADERS = {
@@ -78,10 +83,20 @@ class Source(health.HealthSources, Protocol):
     def loose(self) -> LooseThings | None: ...
     @property
     def archive(self) -> Path | None: ...
+
     @property
     def setup(self) -> Callable[[], SetupReport | None]: ...
     @property
     def wake(self) -> Callable[[], None]: ...
+
+
+class ShownJob(NamedTuple):
+    """The job that a page shows, and the view of the database in which all sections of the page are read."""
+
+    source: Source
+    connection: Connection
+    accrual: Accrual
+    id: str
 
 
 class Renderer:
@@ -111,9 +126,10 @@ class Renderer:
         if memo.memories is None or not isinstance(me, Principal):
             return self.page(request, template, as_of, **values)
         seen_by, csrf = stand_in(me), CSRF if request.state.csrf else ""
+        initial = INITIAL if me.address else me.initial
 
         def rendered() -> SharedText:
-            shared_text = SharedText(self._text(template, as_of, seen_by, csrf, values).encode())
+            shared_text = SharedText(self._text(template, as_of, seen_by, initial, csrf, values).encode())
             shared_text.pack()
             return shared_text
 
@@ -127,11 +143,14 @@ class Renderer:
     ) -> HTMLResponse:
         """Every template gets the viewer (`me`; None where sign-in is off) and the token that its forms carry."""
         me = getattr(request.state, "principal", None)
-        content = self._text(template, as_of, me, getattr(request.state, "csrf", ""), values)
+        initial, csrf = me.initial if me else "", getattr(request.state, "csrf", "")
+        content = self._text(template, as_of, me, initial, csrf, values)
         return HTMLResponse(content, status, {**HEADERS, "Cache-Control": "no-store"})
 
-    def _text(self, template: str, as_of: datetime, me: Principal | None, csrf: str, values: Mapping[str, Any]) -> str:
-        viewer = {"me": me, "initial": initial(me.address) if me else "", "csrf": csrf}
+    def _text(
+        self, template: str, as_of: datetime, me: Principal | None, initial: str, csrf: str, values: Mapping[str, Any]
+    ) -> str:
+        viewer = {"me": me, "initial": initial, "csrf": csrf}
         return self._environment.get_template(template).render(as_of=as_of, **viewer, **values)
 
 
@@ -178,6 +197,20 @@ def _form(fields: Fields) -> Mapping[str, str]:
 
 
 Form = Annotated[Mapping[str, str], Depends(_form)]  # of a name that comes several times the last counts
+
+
+def actor_of(me: Principal, form: Mapping[str, str]) -> Actor:
+    """The viewer, or whom the form names where the master token is used. Raises Forbidden and Invalid."""
+    return access.actor(me, form.get("by", "") if not me.address else "")
+
+
+def change_refusal(rules: Rules, me: Principal, noun: str, owner: str, project: str) -> str:
+    """Explains why this viewer may not change what an owner has in a project; "" where they may."""
+    if not me.may(Permission.JOBS):
+        return f"{me.address or 'The master token'} can view {noun} but not change them."
+    if not me.address:
+        return ""
+    return cancel_refusal(me.address, owner, project, rules, me.authority, "change") or ""
 
 
 def is_in_place(request: Request) -> bool:

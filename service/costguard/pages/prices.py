@@ -13,6 +13,7 @@ from costguard.db import health_rows
 from costguard.ledger import prices
 from costguard.ledger.accrual import book_of
 from costguard.ledger.billed.machine_parts import accelerator_kind, resource_words
+from costguard.ledger.gaps import UnpricedSpan, recorded_gaps
 from costguard.ledger.price_book import PriceBook
 from costguard.ledger.prices import ListedRefusal
 from costguard.model.instance import ProvisioningModel
@@ -21,8 +22,6 @@ from costguard.pages import query
 from costguard.pages.page import Given, Source, page_router
 from costguard.pages.query import BadAddress
 from costguard.pages.show import link, unit_price
-from costguard.spend.spend_rows import UnpricedSpan
-from costguard.spend.unpriced.gaps import recorded_gaps
 
 _PAGE_SIZE = 100
 OLD = timedelta(days=31)  # Google moves Spot prices up to once a month

@@ -9,18 +9,15 @@ from datetime import datetime
 from fastapi import Request
 from starlette.responses import HTMLResponse, Response
 
+from costguard.db.named import RowFilters
 from costguard.errors import Missing
-from costguard.jobs.submit import submission
 from costguard.ledger.accrual import accrual_at
-from costguard.model.access import Permission, Principal
-from costguard.pages.job.page import actor_of
-from costguard.pages.page import Form, Given, Source, page_router, redirect
+from costguard.model.access import Permission
+from costguard.pages.page import Form, Given, Source, actor_of, change_refusal, page_router, redirect
 from costguard.pages.query import place_before, texts
 from costguard.pages.show import link
 from costguard.schedules import listing
 from costguard.schedules.listing import ScheduleOverview, ScheduleRow
-from costguard.schedules.schedule import Schedule
-from costguard.schedules.schedule_rows import ScheduleFilters
 from costguard.schedules.submit import available_schedules
 from costguard.web.memo import memo_of
 from costguard.web.permissions import Asker
@@ -46,7 +43,7 @@ def show_schedules(request: Request, pages: Given) -> HTMLResponse:
         now = source.clock.now()
         with source.database.read() as connection:
             accrual = accrual_at(connection, now)
-            rows = listing.schedules_page(connection, accrual, ScheduleFilters(), before, _PAGE_SIZE + 1)
+            rows = listing.schedules_page(connection, accrual, RowFilters(), before, _PAGE_SIZE + 1)
         shown, following = rows[:_PAGE_SIZE], ""
         if len(rows) > _PAGE_SIZE:
             last = shown[-1].schedule
@@ -64,7 +61,8 @@ def show_schedule(request: Request, pages: Given, me: Asker, schedule_id: str) -
         return now, _overview(pages.source, schedule_id, now)
 
     as_of, page = memo_of(request).once(("schedule", schedule_id), gather)
-    refusal = _refusal(pages.source, me, page.row.schedule)
+    schedule = page.row.schedule
+    refusal = change_refusal(pages.source.rules, me, "schedules", schedule.owner, schedule.project)
     return pages.renderer.shared_page(
         request, "schedule.html", as_of, (schedule_id, refusal), view=page, refusal=refusal
     )
@@ -100,15 +98,3 @@ def _overview(source: Source, schedule_id: str, now: datetime) -> ScheduleOvervi
     if overview is None:
         raise Missing(f"There is no schedule {schedule_id[:40]}.", "The page Schedules lists all of them.")
     return overview
-
-
-def _refusal(source: Source, me: Principal, schedule: Schedule) -> str:
-    """Explains why this viewer may not change it; "" where they may."""
-    if not me.may(Permission.JOBS):
-        return f"{me.address or 'The master token'} can view schedules but not change them."
-    if not me.address:
-        return ""
-    refusal = submission.cancel_refusal(
-        me.address, schedule.owner, schedule.project, source.rules, me.authority, "change"
-    )
-    return refusal or ""

@@ -11,9 +11,10 @@ from fastapi import Request
 from starlette.responses import HTMLResponse
 
 from costguard.ledger.accrual import accrual_at
+from costguard.ledger.gaps import UnpricedSpan, gaps
 from costguard.model.budget import LabelFilter, Scope
 from costguard.model.moments import day_start
-from costguard.model.money import ZERO, Money
+from costguard.model.money import ZERO, Amounts, Money
 from costguard.pages import query
 from costguard.pages.charts import Curve, climb
 from costguard.pages.page import Given, Source, page_router
@@ -22,9 +23,8 @@ from costguard.pages.show import link
 from costguard.spend import fleet as choices
 from costguard.spend.fleet import Choices
 from costguard.spend.spend import SpendRow
-from costguard.spend.spend_rows import Amounts, Grouping, UnpricedSpan
+from costguard.spend.spend_rows import Grouping
 from costguard.spend.spend_story import Month, Story, label_story, month_of, story_of
-from costguard.spend.unpriced.gaps import gaps
 from costguard.stages import listing as stages
 from costguard.stages.listing import StageView
 from costguard.web.memo import memo_of
@@ -245,21 +245,21 @@ def _gathered(source: Source, wanted: SpendPageQuery, now: datetime) -> SpendPag
     """Everything that the page shows, read in one transaction."""
     with source.database.read() as connection:
         accrual = accrual_at(connection, now)
-        # The story first: it may tell owners apart, and what it reads of today answers the month as well.
-        days = wanted.first, wanted.last
-        if wanted.by_label is None:
-            story = story_of(connection, accrual, *days, wanted.group_by, wanted.scope, SERIES)
-        else:
-            story = label_story(connection, accrual, *days, wanted.by_label, wanted.scope, SERIES)
+        days, scope = (wanted.first, wanted.last), wanted.scope
         price_note = accrual.price_note
-        unpriced = gaps(connection, accrual, *days, wanted.scope, _LISTED_UNPRICED)
-        month = month_of(connection, accrual, wanted.scope)
-        staged = [view for view in stages.views(connection, source.rules.jobs.stage, now) if _is_of(view, wanted)]
+        unpriced = gaps(connection, accrual, *days, scope, _LISTED_UNPRICED)
+        # The story before the month: it may tell owners apart, and what it reads of today answers the month as well.
+        if wanted.by_label is None:
+            story = story_of(connection, accrual, *days, wanted.group_by, scope, SERIES)
+        else:
+            story = label_story(connection, accrual, *days, wanted.by_label, scope, SERIES)
+        month = month_of(connection, accrual, scope)
         filter_choices = choices.read(connection)
         label_choices = {
             label: choices.values_of_label(connection, label, day_start(wanted.first))
             for label in source.rules.spend_labels
         }
+        staged = [view for view in stages.views(connection, source.rules.jobs.stage, now) if _is_of(view, wanted)]
     total = max(1, story.total.total.nanos)
     return SpendPage(
         month=month,

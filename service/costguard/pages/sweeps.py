@@ -9,20 +9,17 @@ from datetime import datetime
 from fastapi import Request
 from starlette.responses import HTMLResponse, Response
 
+from costguard.db.named import RowFilters
 from costguard.errors import Invalid, Missing
-from costguard.jobs.submit import submission
 from costguard.ledger.accrual import accrual_at
-from costguard.model.access import Permission, Principal
+from costguard.model.access import Permission
 from costguard.model.money import Money
-from costguard.model.sweep import Sweep
-from costguard.pages.job.page import actor_of
-from costguard.pages.page import Form, Given, Source, page_router, redirect
+from costguard.pages.page import Form, Given, Source, actor_of, change_refusal, page_router, redirect
 from costguard.pages.query import place_before, texts
 from costguard.pages.show import link
 from costguard.sweeps import listing
 from costguard.sweeps.listing import SweepOverview, SweepRow
 from costguard.sweeps.submit import available_sweeps
-from costguard.sweeps.sweep_rows import SweepFilters
 from costguard.web.memo import memo_of
 from costguard.web.permissions import Asker
 
@@ -49,7 +46,7 @@ def show_sweeps(request: Request, pages: Given) -> HTMLResponse:
     def gather() -> tuple[datetime, SweepsPage]:
         now = source.clock.now()
         with source.database.read() as connection:
-            rows = listing.sweeps_page(connection, accrual_at(connection, now), SweepFilters(), before, _PAGE_SIZE + 1)
+            rows = listing.sweeps_page(connection, accrual_at(connection, now), RowFilters(), before, _PAGE_SIZE + 1)
         shown, following = rows[:_PAGE_SIZE], ""
         if len(rows) > _PAGE_SIZE:
             last = shown[-1].sweep
@@ -67,7 +64,8 @@ def show_sweep(request: Request, pages: Given, me: Asker, sweep_id: str) -> HTML
         return now, _overview(pages.source, sweep_id, now)
 
     as_of, page = memo_of(request).once(("sweep", sweep_id), gather)
-    refusal = _refusal(pages.source, me, page.row.sweep)
+    sweep = page.row.sweep
+    refusal = change_refusal(pages.source.rules, me, "sweeps", sweep.owner, sweep.project)
     values = {
         "refusal": refusal,
         "can_cancel": not refusal and not page.row.sweep.state.is_over and page.row.sweep.cancel_asked_at is None,
@@ -112,16 +110,6 @@ def _overview(source: Source, sweep_id: str, now: datetime) -> SweepOverview:
     if overview is None:
         raise Missing(f"There is no sweep {sweep_id[:40]}.", "The page Sweeps lists all of them.")
     return overview
-
-
-def _refusal(source: Source, me: Principal, sweep: Sweep) -> str:
-    """Explains why this viewer may not cancel or resume it; "" where they may."""
-    if not me.may(Permission.JOBS):
-        return f"{me.address or 'The master token'} can view sweeps but not change them."
-    if not me.address:
-        return ""
-    refusal = submission.cancel_refusal(me.address, sweep.owner, sweep.project, source.rules, me.authority, "change")
-    return refusal or ""
 
 
 def _is_resumable(row: SweepRow) -> bool:

@@ -17,7 +17,6 @@ from costguard.ledger import fleet_rows as stored_fleet
 from costguard.ledger import history, prices
 from costguard.ledger.accrual import Accrual, accrual_at
 from costguard.ledger.history import LifetimeView, StorageView
-from costguard.ledger.running.burn_rates import priced
 from costguard.messages import message_log
 from costguard.messages.message_log import LogEntry
 from costguard.model.access import Permission, Principal
@@ -219,7 +218,7 @@ def question(
         for _, resource, size_mib, zone in stored_fleet.open_storage(connection, [instance_id]):
             if resource is not None and is_address(resource):
                 continue  # one in use is mostly released with the stop
-            storage_rate += priced(accrual.storage_rate(resource, size_mib, zone))
+            storage_rate += Priced.of(accrual.storage_rate(resource, size_mib, zone))
     vm, decision = row.view.instance, row.decision
     offer = next((offer for offer in row.offers if offer.kind is wanted), None)
     preset = source.rules.presets.get(vm.preset)

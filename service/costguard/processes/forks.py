@@ -106,6 +106,17 @@ def name_process(name: str) -> None:
         Path("/proc/self/comm").write_text(name, "ascii")
 
 
+def step_back(nicer_by: int, killed_first: int) -> None:
+    """Has this process give way for the CPU, and where memory runs out: the highest `killed_first` of all ends first.
+
+    A system that refuses is left as it is.
+    """
+    with suppress(OSError):
+        os.nice(nicer_by)
+    with suppress(OSError):
+        Path("/proc/self/oom_score_adj").write_text(str(killed_first), "ascii")
+
+
 def adopt_orphans() -> bool:
     """Makes this process the parent of processes below it that lose theirs; False where the system cannot do that."""
     if sys.platform != "linux" or not hasattr(os, "pidfd_open"):

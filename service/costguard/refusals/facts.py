@@ -140,7 +140,7 @@ def missing_in(answer: Answer, kind: RefusalKind) -> Lacks:
     return Lacks(
         permissions=_permissions(text) if is_denied else (),
         api=_api(text) if kind is RefusalKind.API_DISABLED else "",
-        scopes=_scopes(text) if kind is RefusalKind.SCOPE else (),
+        scopes=(tuple(dict.fromkeys(_SCOPE.findall(text)))[:10] or (EVERYTHING,)) if kind is RefusalKind.SCOPE else (),
         constraints=_constraints(text) if kind is RefusalKind.ORG_POLICY else (),
         quota=_quota(text) if is_quota else None,
         reservation=_first(_RESERVATION, text) if kind is RefusalKind.RESERVATION else "",
@@ -149,7 +149,7 @@ def missing_in(answer: Answer, kind: RefusalKind) -> Lacks:
         project=_project(text),
         zone=_first(_ZONE, text),
         zones_available=_zones(text) if kind is RefusalKind.STOCKOUT else (),
-        identifier=_identifier(text) if kind is RefusalKind.VPC_SERVICE_CONTROLS else "",
+        identifier=(_found(_UNIQUE_ID, text) or _found(_UID, text)) if kind is RefusalKind.VPC_SERVICE_CONTROLS else "",
         billing_account=_found(_BILLING_ACCOUNT, text),
     )
 
@@ -182,17 +182,9 @@ def _api(text: str) -> str:
     return f"{_TITLES[title[1]]}.googleapis.com" if title is not None else ""
 
 
-def _scopes(text: str) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(_SCOPE.findall(text)))[:10] or (EVERYTHING,)
-
-
 def _constraints(text: str) -> tuple[str, ...]:
     named = _CONSTRAINT.findall(text) or [f"constraints/{one}" for one in _BARE_CONSTRAINT.findall(text)]
     return tuple(dict.fromkeys(named))[:10]
-
-
-def _identifier(text: str) -> str:
-    return _found(_UNIQUE_ID, text) or _found(_UID, text)
 
 
 def _project(text: str) -> str:

@@ -247,20 +247,23 @@ def _remind(
         if standing.waiting:
             return NextStep(f"{due.why}; waits until Slack accepts an earlier reminder")
         return NextStep(f"{due.why}; Slack refused reminder {number} for good wherever it could go")
+    addresses = {Target.OWNER: vm.owner, Target.CHANNEL: decision_context.channel(vm), Target.CONTACT: contact}
+    recipients = {target: addresses[target] for target in targets}
+    names = list_text(list(recipients.values()))
     at = max(decision_context.now, ladder.next_at(standing, due.at, _every(vm, subject, decision_context)))
     quiet_end = decision_context.quiet_until(vm, at)
     if at > decision_context.now:
         in_time = _rounded((quiet_end or at) - decision_context.now)
         after = ", when the quiet hours are over" if quiet_end is not None else ""
-        reason = f"{due.why}; reminder {number} to {_names(targets, vm, contact, decision_context)} in {in_time}{after}"
+        reason = f"{due.why}; reminder {number} to {names} in {in_time}{after}"
         return NextStep(reason, quiet_end or at)
     if quiet_end is not None:
         until = moment_text(
             quiet_end, decision_context.zone_of(vm.owner), decision_context.now, with_zone=not has_owner
         )
         return NextStep(f"{due.why}; quiet hours{f' of {vm.owner}' if has_owner else ''} until {until}", quiet_end)
-    send = SendReminder(subject, vm.key, vm.cycle, standing.stage, targets, due.why)
-    reason = f"{due.why}; reminder {number} goes to {_names(targets, vm, contact, decision_context)}"
+    send = SendReminder(subject, vm.key, vm.cycle, standing.stage, recipients, due.why)
+    reason = f"{due.why}; reminder {number} goes to {names}"
     return NextStep(reason, decision_context.now, None, (send,))
 
 
@@ -270,12 +273,6 @@ def _every(vm: WatchedVm, subject: Subject, decision_context: PlanContext) -> ti
     preset = decision_context.preset(vm)
     assert preset is not None  # only a preset makes a run due
     return preset.reminders.every
-
-
-def _names(targets: tuple[Target, ...], vm: WatchedVm, contact: str, decision_context: PlanContext) -> str:
-    named = {Target.OWNER: vm.owner, Target.CHANNEL: decision_context.channel(vm), Target.CONTACT: contact}
-    names = [named[target] for target in targets]
-    return list_text(names)
 
 
 def _rounded(span: timedelta) -> str:

@@ -11,19 +11,17 @@ from typing import TypedDict
 
 from sqlalchemy import Connection, select
 
-from costguard.access import teams
 from costguard.access.rules import Rules
 from costguard.db.bulk import chunks
 from costguard.db.tables import lifetimes
 from costguard.jobs.rows import agenda
 from costguard.ledger import answers, generation, projects, unknown_vms
 from costguard.ledger import fleet_rows as fleet
-from costguard.ledger.accrual import Accrual, accrual_at
+from costguard.ledger.accrual import accrual_at
 from costguard.ledger.idle import utilisation
 from costguard.model.action import SendReminder, StopOutcome
 from costguard.model.instance import InstanceKey
-from costguard.model.money import Money
-from costguard.model.reminder import Claim, Keep, Ownership, Request, Sent, Subject, SubjectKind, Target
+from costguard.model.reminder import Claim, Keep, Ownership, Request, Sent, Subject, SubjectKind
 from costguard.model.utilisation import Evidence
 from costguard.reminders import message_rows, not_stopped, request_rows, slack_accounts, watched_rows
 from costguard.reminders import stop_rows as stops
@@ -150,17 +148,15 @@ def gather(
     relevant = _relevant(rows, lambda row: ids is not None or row.instance_id in open_requests, rules, idle, now)
     of_jobs = {row.job for row in rows if row.job}
     at_work = agenda.at_work(connection, of_jobs if ids is not None else None) if of_jobs else {}
+    resting = [row.instance_id for row in rows if row.started_at is None]
+    open_storage = watched_rows.open_storage(connection, {*relevant, *resting})
+    with_storage = {instance_id for instance_id, *_ in open_storage}
+    subjects = _subjects(relevant.values(), with_storage)
+    past = _read_past(connection, subjects, _runs_before(connection, relevant), without_stop)
     unknown = {vm.key for vm in unknown_vms.there(connection)}
     ownerships = answers.ownerships(connection, list(open_requests))
-    accrual = accrual_at(connection, now)
-    resting = [row.instance_id for row in rows if row.started_at is None]
-    storage = _storage_rates(connection, accrual, {*relevant, *resting})
-    subjects = {
-        instance_id: subject
-        for instance_id, row in relevant.items()
-        if (subject := _subject(row, instance_id in storage)) is not None
-    }
-    past = _read_past(connection, subjects, _runs_before(connection, relevant), without_stop)
+    rates = accrual_at(connection, now).rates_of(relevant, open_storage)
+    whole_rates = {instance_id: rate.amount for instance_id, rate in rates.items() if rate.whole}
     vms = [
         WatchedVm(
             key=row.key,
@@ -173,11 +169,11 @@ def gather(
             idle=idle.get(row.key),
             instance_id=row.instance_id,
             lifetime_id=row.lifetime_id,
-            rest_since=row.rests_since if row.instance_id in storage else None,
+            rest_since=row.rests_since if row.instance_id in with_storage else None,
             labels=row.labels,
             origin=row.origin,
             owner=row.owner,
-            rate=_rate(row, accrual, storage) if row.instance_id in relevant else None,
+            rate=whole_rates.get(row.instance_id),
             requests=tuple(open_requests[row.instance_id]) if row.instance_id in open_requests else (),
             ownership=ownerships.get(row.instance_id, _UNCLAIMED),
             job=row.job if row.job and at_work.get((row.key.project, row.name)) == row.job else "",
@@ -275,6 +271,11 @@ def _read_past(
     without_stop: int | None,
 ) -> _Past:
     named = list(subjects.values())
+    sent = message_rows.sent_of(connection, named)
+    begun_stops = {
+        subject: tuple(stop for stop in begun if stop.id != without_stop)
+        for subject, begun in stops.of_subjects(connection, named).items()
+    }
     earlier = [subject for some in before.values() for subject in some]
     kept = answers.keeps_of(connection, [*named, *earlier])
     for instance_id, some in before.items():
@@ -282,42 +283,22 @@ def _read_past(
             together = [keep for subject in (*some, subjects[instance_id]) for keep in kept.get(subject, ())]
             kept[subjects[instance_id]] = tuple(sorted(together, key=lambda keep: keep.at))
     claims = answers.claims_of(connection, list(subjects))
-    began_at = generation.read(connection).began_at
-    begun_stops = {
-        subject: tuple(stop for stop in begun if stop.id != without_stop)
-        for subject, begun in stops.of_subjects(connection, named).items()
-    }
-    return _Past(message_rows.sent_of(connection, named), kept, claims, begun_stops, began_at)
+    return _Past(sent, kept, claims, begun_stops, generation.read(connection).began_at)
 
 
 def intend(
-    connection: Connection,
-    sends: Sequence[SendReminder],
-    vms: Mapping[InstanceKey, WatchedVm],
-    rules: Rules,
-    now: datetime,
+    connection: Connection, sends: Sequence[SendReminder], vms: Mapping[InstanceKey, WatchedVm], now: datetime
 ) -> int:
-    """Write down what is to be sent, each stage to each of its targets once. How many are new."""
+    """Writes down what is to be sent, each stage to each of its targets once, and returns how many are new."""
     return sum(
-        message_rows.intend(connection, new, now) for send in sends for new in _messages(send, vms[send.key], rules)
+        message_rows.intend(connection, new, now) for send in sends for new in _messages(send, vms[send.key].pool)
     )
 
 
-def recipients(send: SendReminder, vm: WatchedVm, rules: Rules) -> list[tuple[Target, str]]:
-    """The addresses that the stage goes to; a target that nobody is named for is left out."""
-    team = teams.team_of(vm.key.project, vm.owner, rules.teams)
-    addresses = {
-        Target.OWNER: vm.owner,
-        Target.CHANNEL: teams.channel_of(team, rules),
-        Target.CONTACT: teams.contact_of(vm.key.project, vm.preset, vm.owner, rules),
-    }
-    return [(target, addresses[target]) for target in send.targets if addresses[target]]
-
-
-def _messages(send: SendReminder, vm: WatchedVm, rules: Rules) -> list[NewMessage]:
+def _messages(send: SendReminder, pool: Pool | None) -> list[NewMessage]:
     return [
         NewMessage(
-            key=f"{key_of(vm.pool, send.subject)}{send.cycle}/{send.stage}/{target.value}",
+            key=f"{key_of(pool, send.subject)}{send.cycle}/{send.stage}/{target.value}",
             kind="reminder",
             address=address,
             data={"reason": send.reason},
@@ -327,7 +308,7 @@ def _messages(send: SendReminder, vm: WatchedVm, rules: Rules) -> list[NewMessag
             stage=send.stage,
             target=target,
         )
-        for target, address in recipients(send, vm, rules)
+        for target, address in send.recipients.items()
     ]
 
 
@@ -354,10 +335,15 @@ def _gone(
     ]
 
 
-def _subject(row: WatchedRow, stores: bool) -> Subject | None:
-    if row.started_at is not None:
-        return Subject(SubjectKind.RUN, row.instance_id, row.lifetime_id)
-    return Subject(SubjectKind.REST, row.instance_id, row.lifetime_id) if stores else None
+def _subjects(rows: Iterable[WatchedRow], with_storage: Collection[int]) -> dict[int, Subject]:
+    """Returns the subjects of the VMs that bill: of those that run, and of those that rest with storage."""
+    return {
+        row.instance_id: Subject(
+            SubjectKind.REST if row.started_at is None else SubjectKind.RUN, row.instance_id, row.lifetime_id
+        )
+        for row in rows
+        if row.started_at is not None or row.instance_id in with_storage
+    }
 
 
 def _may_be_due(row: WatchedRow, rules: Rules, idle: Mapping[InstanceKey, Evidence], now: datetime) -> bool:
@@ -367,20 +353,3 @@ def _may_be_due(row: WatchedRow, rules: Rules, idle: Mapping[InstanceKey, Eviden
     preset = rules.presets.get(row.preset)
     late = preset is not None and preset.limit is not None and now - (row.age_from or row.started_at) >= preset.limit
     return late or row.key in idle
-
-
-def _storage_rates(connection: Connection, accrual: Accrual, ids: Collection[int]) -> dict[int, Money | None]:
-    rates: dict[int, Money | None] = {}
-    for row in watched_rows.open_storage(connection, ids):
-        rate = accrual.storage_rate(row.resource, row.size_mib, row.zone)
-        before = rates.get(row.instance_id, Money())
-        rates[row.instance_id] = None if rate is None or before is None else before + rate
-    return rates
-
-
-def _rate(row: WatchedRow, accrual: Accrual, storage: Mapping[int, Money | None]) -> Money | None:
-    stored = storage.get(row.instance_id, Money())
-    if row.started_at is None or stored is None:
-        return stored
-    machine = accrual.rate(row.shape, row.zone, row.provisioning_model)
-    return None if machine is None else machine + stored

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, tzinfo
 
 from sqlalchemy import Connection
 
@@ -15,12 +15,15 @@ from costguard.db.transaction import Database
 from costguard.db.types import storable
 from costguard.errors import Conflict, CostguardError, Forbidden, Invalid, Missing
 from costguard.events import audit_log
-from costguard.ledger import answers, fleet_rows
+from costguard.ledger import answers, fleet_rows, generation
+from costguard.ledger.charged import spans
+from costguard.ledger.narrate import ended_text
 from costguard.model.access import Principal
 from costguard.model.event import new_event
 from costguard.model.instance import InstanceKey
+from costguard.model.moments import moment_text
 from costguard.model.ports import Clock
-from costguard.model.reminder import Ownership, Request, RequestKind, Subject, SubjectKind
+from costguard.model.reminder import Request, RequestKind, Subject, SubjectKind
 from costguard.reminders import request_rows, request_rules, watched_rows
 from costguard.reminders.request_rows import StoredRequest
 from costguard.reminders.request_rules import pointless
@@ -33,6 +36,11 @@ _WISH = {
     RequestKind.DISOWN: "to disown {name}",
 }
 _LONGEST = 500
+_GONE = "{name} no longer exists, so there is nothing left to do."
+_BEFORE_RESTORE = (
+    "This message is older than the last restore of Costguard's database, so nothing was done. "
+    "Type /gpu for current buttons."
+)
 _LOOK = "Look at it as it is now, and repeat your request if you still want that."
 
 
@@ -119,6 +127,51 @@ def ask(
     return RequestReceipt(stored, True, name)
 
 
+def ask_by_message(
+    connection: Connection, rules: Rules, new: Request, refusal: str, sent_at: datetime, zone: tzinfo
+) -> str | None:
+    """Stores the request of a button, and returns why it was refused; None where it was not, or came before.
+
+    `refusal` explains why the requester may request nothing. The message with the button was sent at `sent_at`; `zone`
+    is the requester's.
+    """
+    subject = new.subject
+    if any(stored.request.key == new.key for stored in request_rows.of_subject(connection, subject)):
+        return None  # delivered once more, and perhaps carried out by now
+    row = next(iter(watched_rows.read(connection, [subject.instance_id])), None)
+    restored_at = generation.read(connection).began_at
+    ownership = answers.ownership(connection, subject.instance_id)
+    gone = fleet_rows.known(connection, [subject.instance_id]) if row is None else []
+    name = row.name if row is not None else gone[0].name if gone else ""
+    reason: str | None = refusal
+    if not reason and restored_at is not None and sent_at < restored_at:
+        reason = _BEFORE_RESTORE  # what it shows by its row ids may be another VM
+    reason = reason or _outdated(connection, subject, row, name, zone)
+    if reason is None and row is not None:
+        reason = request_rules.refusal(new.kind, new.by, row, ownership, rules, new.authority, new.at)
+    store(connection, new, row, name, reason)
+    return reason
+
+
+def _outdated(connection: Connection, subject: Subject, row: WatchedRow | None, name: str, zone: tzinfo) -> str | None:
+    """Describes the fate of a message's subject, where there is nothing left to request; None while it stands."""
+    if row is not None and subject_of(row) == subject:
+        return None
+    if not name:
+        return "Costguard does not know this VM: the message is older than its database."
+    if row is None:
+        return _GONE.format(name=name)
+    if subject.kind is SubjectKind.REST:
+        return f"{name} was started again since this message. Type /gpu to see it as it is now."
+    for run in spans.lifetimes_of(connection, subject.instance_id):
+        life = run.span
+        if run.id == subject.lifetime_id and life.ended_at is not None and life.end_reason is not None:
+            by = f" by {life.ended_by}" if life.ended_by not in ("", "system") else ""
+            again = "; it was started again since then" if row.started_at is not None else ""
+            return f"{name} {ended_text(life.end_reason)}{by} on {moment_text(life.ended_at, zone)}{again}."
+    return f"This message about {name} is out of date. Type /gpu to see it as it is now."
+
+
 def _check(kind: RequestKind, hours: int | None, reason: str, key: str) -> None:
     if hours is not None and (kind is not RequestKind.KEEP or hours < 1):
         raise Invalid("Only a keep has hours, and they are 1 or more.", "Correct the hours, or leave them out.")
@@ -170,17 +223,6 @@ def subject_of(row: WatchedRow) -> Subject:
     return Subject(kind, row.instance_id, row.lifetime_id)
 
 
-def refusal(
-    rules: Rules, kind: RequestKind, actor: Actor, row: WatchedRow, ownership: Ownership, now: datetime
-) -> str | None:
-    """Explains why this person may not do this to this VM; None: they may."""
-    return request_rules.refusal(kind, actor.address, row, ownership, rules, actor.authority, now)
-
-
-def ownership_of(connection: Connection, row: WatchedRow) -> Ownership:
-    return answers.ownerships(connection, [row.instance_id]).get(row.instance_id, Ownership())
-
-
 def _key(via: str, actor: Actor, own: str) -> str:
     """Every person has their own keys."""
     return f"{via}/{actor.address}/{own}"
@@ -213,14 +255,15 @@ def _refused(
     """Refusals that are known before the pass, which checks everything again."""
     if row is None:
         return Conflict(
-            f"{name} no longer exists, so there is nothing left to do.",
+            _GONE.format(name=name),
             "Its events say what became of it.",
             kind="vm-not-as-seen",
         )
     if new.kind is RequestKind.STOP and (keeper := request_rules.kept(row, rules)) is not None:
         advice = keeper.advice(name, row.key.project)
         return Conflict(keeper.why(name), f"Instead, {advice}.", kind="kept-by-another")
-    if refused := refusal(rules, new.kind, actor, row, ownership_of(connection, row), new.at):
+    ownership = answers.ownership(connection, row.instance_id)
+    if refused := request_rules.refusal(new.kind, actor.address, row, ownership, rules, actor.authority, new.at):
         return Forbidden(refused, "Ask one of them.", kind="not-yours")
     if started_at is not None and row.started_at != started_at:
         return Conflict(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
 from operator import attrgetter
-from typing import Any
+from typing import Any, TypeAlias
 
 import orjson
 from sqlalchemy import ColumnElement, Connection, Row, Select, Text, and_, cast, func, select, tuple_
@@ -20,6 +20,8 @@ from costguard.keepers.reading import keeper_of
 from costguard.ledger.rows import shape_from
 from costguard.model.instance import InstanceKey, ProvisioningModel, Shape, Status
 from costguard.model.keeper import Keeper
+
+OpenStorage: TypeAlias = tuple[int, str | None, int, str]  # a VM, resource, MiB and zone
 
 _BY_NAME = attrgetter("key.project", "name")
 _MOST_IN_CHUNKS = 20_000  # VMs that are read by name, a thousand at a time
@@ -73,19 +75,19 @@ def _of_each(connection: Connection, ids: Collection[int]) -> dict[int, WatchedR
     return {row.instance_id: row for row in _read(connection, ids)}
 
 
-def open_storage(connection: Connection, ids: Collection[int] | None = None) -> list[Row[Any]]:
-    """Storage that bills now: rows of instance_id, resource, size_mib, zone."""
+def open_storage(connection: Connection, ids: Collection[int] | None = None) -> list[OpenStorage]:
+    """Storage that bills now, of all VMs or at least of these."""
     if ids is not None and len(ids) <= MOST_AT_ONCE:
         return [row for some in _storage_of_each(connection, ids).values() for row in some]
-    return [row for some in _in_chunks(ids) for row in connection.execute(*_open_storage(some))]
+    return [tuple(row) for some in _in_chunks(ids) for row in connection.execute(*_open_storage(some))]
 
 
 @remembers_each(storage_spans)
-def _storage_of_each(connection: Connection, ids: Collection[int]) -> dict[int, list[Row[Any]]]:
-    by_instance: dict[int, list[Row[Any]]] = {}
+def _storage_of_each(connection: Connection, ids: Collection[int]) -> dict[int, list[OpenStorage]]:
+    by_instance: dict[int, list[OpenStorage]] = {}
     for some in chunks(ids):
         for row in connection.execute(*_open_storage(some)):
-            by_instance.setdefault(row.instance_id, []).append(row)
+            by_instance.setdefault(row.instance_id, []).append(tuple(row))
     return by_instance
 
 

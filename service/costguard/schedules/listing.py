@@ -8,6 +8,7 @@ from datetime import datetime
 
 from sqlalchemy import Connection
 
+from costguard.db.named import RowFilters
 from costguard.jobs.rows import job_rows
 from costguard.ledger.accrual import Accrual
 from costguard.model.job import Job
@@ -15,7 +16,6 @@ from costguard.model.money import Priced
 from costguard.schedules import schedule_rows
 from costguard.schedules.recurrence import in_words
 from costguard.schedules.schedule import RunOutcome, Schedule, ScheduleRun
-from costguard.schedules.schedule_rows import ScheduleFilters
 from costguard.spend import job_costs
 
 SHOWN_RUNS = 50  # of one schedule
@@ -75,7 +75,7 @@ class ScheduleOverview:
 def schedules_page(
     connection: Connection,
     accrual: Accrual,
-    filters: ScheduleFilters,
+    filters: RowFilters,
     after: tuple[datetime, str] | None,
     limit: int,
 ) -> list[ScheduleRow]:

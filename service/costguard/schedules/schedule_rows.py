@@ -8,10 +8,11 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from pydantic import TypeAdapter
-from sqlalchemy import Connection, Row, func, insert, select, text, tuple_, update
+from sqlalchemy import Connection, Row, func, insert, select, text, update
 
 from costguard.db import named as named_rows
 from costguard.db.bulk import chunks
+from costguard.db.named import RowFilters
 from costguard.db.tables import LIVE_SCHEDULE, OPEN_JOB, PENDING_RUN, jobs, schedule_runs, schedules
 from costguard.db.types import storable
 from costguard.jobs.submit.submission import Submission
@@ -31,14 +32,6 @@ class Template:
 
     submission: Submission
     authority: Authority | None
-
-
-@dataclass(frozen=True, slots=True)
-class ScheduleFilters:
-    """Each of several values lets any of them through; empty ones let everything."""
-
-    state: tuple[ScheduleState, ...] = ()
-    owner: tuple[str, ...] = ()
 
 
 def add(
@@ -101,17 +94,8 @@ def count_live(connection: Connection, owner: str) -> int:
     return int(connection.scalar(query) or 0)
 
 
-def page(
-    connection: Connection, filters: ScheduleFilters, after: tuple[datetime, str] | None, limit: int
-) -> list[Schedule]:
-    """The newest first; `after` is the creation and the id of the last one that was read."""
-    query = select(schedules)
-    for column, wanted in ((schedules.c.state, filters.state), (schedules.c.owner, filters.owner)):
-        query = query.where(column.in_(map(str, wanted))) if wanted else query
-    if after is not None:
-        query = query.where(tuple_(schedules.c.created_at, schedules.c.id) < after)
-    query = query.order_by(schedules.c.created_at.desc(), schedules.c.id.desc()).limit(limit)
-    return [_schedule(row) for row in connection.execute(query)]
+def page(connection: Connection, filters: RowFilters, after: tuple[datetime, str] | None, limit: int) -> list[Schedule]:
+    return [_schedule(row) for row in named_rows.page(connection, schedules, filters, after, limit)]
 
 
 def due(connection: Connection, now: datetime) -> list[str]:

@@ -3,16 +3,3 @@
 from costguard.settings.environment import VARIABLES
 from costguard.settings.load import example, load, load_access, validate, warnings, where_it_is
 from costguard.settings.sections import AccessSettings, Settings, setting_keys
-
-__all__ = [
-    "VARIABLES",
-    "AccessSettings",
-    "Settings",
-    "example",
-    "load",
-    "load_access",
-    "setting_keys",
-    "validate",
-    "warnings",
-    "where_it_is",
-]

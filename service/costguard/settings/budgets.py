@@ -19,7 +19,7 @@ from costguard.settings.problems import (
     table,
     unexpected,
 )
-from costguard.settings.values import LowerAddress, MailAddress, Section, dollars, matching
+from costguard.settings.values import EVERYTHING, LimitScope, LowerAddress, Section, dollars, matching
 
 _OWNER_LABEL = "owner"  # unless [owners] names another
 _PERCENT = re.compile(r"([0-9]{1,4})%")
@@ -39,10 +39,6 @@ def percents(value: object) -> tuple[int, ...]:
     return tuple(sorted(numbers))
 
 
-def _scope(value: object) -> object:
-    return {} if value == "everything" else value
-
-
 JobId = Annotated[str, AfterValidator(matching(r"[a-z][a-z0-9]{3,31}", "a job's id, such as j7k2m9q4"))]
 Percents = Annotated[tuple[int, ...], BeforeValidator(percents)]
 
@@ -51,17 +47,13 @@ def _label(value: object) -> object:
     return value if isinstance(value, LabelFilter) else LabelFilter.parse(value if isinstance(value, str) else "")
 
 
-class BudgetScope(Section):
-    project: str | None = None  # these three must exist: see `check`
-    preset: str | None = None
-    team: str | None = None
-    owner: MailAddress | None = None
+class BudgetScope(LimitScope):
     job: JobId | None = None
     label: Annotated[LabelFilter, BeforeValidator(_label)] | None = None  # its key stands in [spend] labels
 
 
 class BudgetSection(Section):
-    scope: Annotated[BudgetScope, BeforeValidator(_scope)] = BudgetScope()
+    scope: Annotated[BudgetScope, EVERYTHING] = BudgetScope()
     limit: Annotated[Money, BeforeValidator(dollars)]
     period: Literal["day", "week", "month"]
     thresholds: Percents = (50, 80, 100)

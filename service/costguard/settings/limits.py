@@ -10,25 +10,14 @@ from pydantic import BeforeValidator, Field
 from costguard.model.budget import FleetLimit, LimitPart, Scope
 from costguard.model.money import Money
 from costguard.settings.problems import Raw, SettingProblem, check_known, check_watched, table
-from costguard.settings.values import MailAddress, Section, dollars
+from costguard.settings.values import EVERYTHING, LimitScope, Section, dollars
 
 _RESOURCES = ("vms", "gpus", "dollars_per_hour")
 Count = Annotated[int, Field(ge=0, le=1_000_000)]
 
 
-class LimitScope(Section):
-    project: str | None = None  # these three must exist: see `check`
-    preset: str | None = None
-    team: str | None = None
-    owner: MailAddress | None = None
-
-
-def _scope(value: object) -> object:
-    return {} if value == "everything" else value
-
-
 class LimitSection(Section):
-    scope: Annotated[LimitScope, BeforeValidator(_scope)] = LimitScope()
+    scope: Annotated[LimitScope, EVERYTHING] = LimitScope()
     for_each: Literal["owner", "team", "project", "preset"] | None = None
     vms: Count | None = None
     gpus: Count | None = None

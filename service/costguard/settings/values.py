@@ -310,3 +310,11 @@ Channel = Annotated[str, AfterValidator(channel)]
 GpuType = Annotated[str, AfterValidator(gpu_type)]
 Accelerator = Annotated[str, AfterValidator(accelerator)]
 Endpoint = Annotated[str, AfterValidator(endpoint)]
+EVERYTHING = BeforeValidator(lambda scope: {} if scope == "everything" else scope)  # of a scope
+
+
+class LimitScope(Section):
+    project: str | None = None  # these three must exist: `check` of [limits] and of [budgets]
+    preset: str | None = None
+    team: str | None = None
+    owner: MailAddress | None = None

@@ -17,6 +17,7 @@ from costguard.db.transaction import Database
 from costguard.events import audit_log
 from costguard.ledger import projects
 from costguard.ledger.accrual import Accrual, accrual_at
+from costguard.ledger.gaps import GapGroup, gap_groups
 from costguard.ledger.running import running_totals
 from costguard.model.budget import Budget, LabelFilter, Period, Scope
 from costguard.model.event import Event, new_event
@@ -32,7 +33,6 @@ from costguard.spend.downloads import Download
 from costguard.spend.forecast import HISTORY, Burn, forecast
 from costguard.spend.spend import live
 from costguard.spend.spend_rows import Grouping, rolled_up_days
-from costguard.spend.unpriced.gaps import GapGroup, gap_groups
 
 EVERY = timedelta(minutes=5)
 _DAY = timedelta(days=1)

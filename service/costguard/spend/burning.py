@@ -22,10 +22,12 @@ from sqlalchemy import (
 
 from costguard.db.prepared import prepared
 from costguard.db.remembered import remembers
+from costguard.db.scoped import within_scope
 from costguard.db.tables import charges, events, instances, lifetimes, storage_spans
 from costguard.db.types import EPOCH
 from costguard.ledger import projects
-from costguard.ledger.accrual import Accrual, accruing_spans, within_scope
+from costguard.ledger.accrual import Accrual, accruing_spans
+from costguard.ledger.labels.label_values import has_value
 from costguard.ledger.rows import shape_of
 from costguard.ledger.running import running_totals
 from costguard.ledger.running.running_total_rows import KINDS, Kind
@@ -34,7 +36,6 @@ from costguard.model.budget import LabelFilter, Scope
 from costguard.model.instance import ProvisioningModel, Shape
 from costguard.model.lifetime import Lifetime
 from costguard.model.money import Money
-from costguard.spend.label_days import has_value
 
 _MICROSECOND = timedelta(microseconds=1)
 

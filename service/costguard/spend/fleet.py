@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -36,7 +36,6 @@ from costguard.ledger.idle import utilisation
 from costguard.ledger.idle.utilisation import Measured
 from costguard.ledger.labels.label_history import label_value
 from costguard.ledger.running import burn_rates
-from costguard.ledger.running.burn_rates import priced
 from costguard.model.budget import LabelFilter
 from costguard.model.keeper import KIND_LABEL
 from costguard.model.lifetime import StorageSpan
@@ -253,8 +252,8 @@ def fleet_page(
         burning = fleet_rows.burning_by(connection, filters)
     else:
         # A price came into force since the last pass: the rates that are kept are not of this moment.
-        present = list(burn_rates.of_present(connection, accrual, filters))
-        ordered = sorted((_rank_of(vm, machine + storage, sort), vm.name, vm.id) for vm, machine, storage in present)
+        present = burn_rates.of_present(connection, accrual, filters)
+        ordered = sorted((_rank_of(vm, rate, sort), vm.name, vm.id) for vm, rate in present)
         places = [rank for rank in ordered if place is None or rank > place][:wanted]
         burning = burn_rates.grouped(present)
     here, more = places[:size], len(places) > size
@@ -273,32 +272,40 @@ def views(
 ) -> list[InstanceView]:
     """These instances with their money, in this order, in a fixed number of queries."""
     instance_ids = tuple(ids)
+    gaps = gaps_between_charges(connection, instance_ids)
     sums = charged(connection, instance_ids)
     spans: dict[int, list[AccruingSpan]] = defaultdict(list)
     for span in accruing.accruing_spans(connection, instance_ids):
         spans[span.instance_id].append(span)
-    gaps = gaps_between_charges(connection, instance_ids)
     measured = utilisation.of_instances(connection, ids, accrual.now)
-    seen = [
-        _view(row, accrual, limits, sums.get(row.id, ChargedSums()), spans[row.id], gaps)
-        for row in fleet_rows.known(connection, ids)
+    return [
+        _view(
+            vm,
+            accrual,
+            limits.get(vm.preset),
+            sums.get(vm.id, _NO_CHARGES),
+            spans[vm.id],
+            gaps.get(vm.id, ()),
+            measured.get(vm.id),
+        )
+        for vm in fleet_rows.known(connection, ids)
     ]
-    return [_with_idle(view, measured.get(view.instance.id)) for view in seen]
 
 
 def _view(
     vm: FleetInstance,
     accrual: Accrual,
-    limits: Mapping[str, timedelta | None],
+    limit: timedelta | None,
     charges: ChargedSums,
     spans: Sequence[AccruingSpan],
-    gaps: Mapping[int, Sequence[Gap]],
+    gaps: Sequence[Gap],
+    measured: Measured | None,
 ) -> InstanceView:
     rate, lifetime, total = _NOTHING, Priced(charges.lifetime), Priced(charges.total)
     started_at: datetime | None = None
     counts_from: datetime | None = None
-    reasons = {gap.reason: None for gap in gaps.get(vm.id, ())}
-    if any(gap.in_open_lifetime for gap in gaps.get(vm.id, ())):
+    reasons = {gap.reason: None for gap in gaps}
+    if any(gap.in_open_lifetime for gap in gaps):
         lifetime = Priced(lifetime.amount, whole=False)
     if reasons:
         total = Priced(total.amount, whole=False)
@@ -308,22 +315,16 @@ def _view(
         total += cost
         if isinstance(span, StorageSpan):
             if span.ended_at is None:
-                rate += priced(accrual.storage_rate(span.resource, span.size_mib, span.zone))
+                rate += Priced.of(accrual.storage_rate(span.resource, span.size_mib, span.zone))
         elif span.is_open:
             started_at, counts_from = span.started_at, span.counts_from
             lifetime += cost
-            rate += priced(accrual.rate(span.shape, span.zone, span.provisioning_model))
+            rate += Priced.of(accrual.rate(span.shape, span.zone, span.provisioning_model))
         if live.unpriced:
             reasons[live.unpriced] = None
-    limit = limits.get(vm.preset)
     due_at = None if limit is None or counts_from is None else counts_from + limit
-    return InstanceView(vm, started_at, due_at, rate, lifetime, total, tuple(reasons), counts_from=counts_from)
-
-
-def _with_idle(view: InstanceView, measured: Measured | None) -> InstanceView:
-    if measured is None or measured.run_started_at != view.started_at:
-        return view
-    return replace(view, idle=measured.evidence)
+    idle = measured.evidence if measured is not None and measured.run_started_at == started_at else None
+    return InstanceView(vm, started_at, due_at, rate, lifetime, total, tuple(reasons), idle, counts_from)
 
 
 def _totals(burning: Sequence[Burning]) -> FleetTotals:

@@ -15,8 +15,9 @@ from costguard.db.tables import instances
 from costguard.db.transaction import Database
 from costguard.ledger import accrual as accruing
 from costguard.ledger import prices
-from costguard.ledger.accrual import Accrual, AccruingSpan, accrual_at
+from costguard.ledger.accrual import Accrual, AccruingSpan, accrual_at, kind_of
 from costguard.ledger.charged.charges_of import NOWHERE, ArchivePlaces, SpanCharge, charges_of
+from costguard.ledger.charged.vm_charges import accruing_ids
 from costguard.ledger.labels.label_history import LabelChange, changes_of_vms, labels_at, with_keeper
 from costguard.ledger.pricing import MINIMUM
 from costguard.ledger.roll_up import LIFETIME, STORAGE
@@ -27,8 +28,6 @@ from costguard.model.moments import day_start
 from costguard.model.money import Money
 from costguard.spend.focus import FocusCharge
 from costguard.spend.spend import spend
-from costguard.spend.spend_rows import kind_of
-from costguard.spend.vm_charges import accruing_ids
 
 _DAY = timedelta(days=1)
 _MICROSECOND = timedelta(microseconds=1)

@@ -14,7 +14,9 @@ from sqlalchemy import Connection, func, literal_column, or_, select
 from costguard.db import tables
 from costguard.db.bulk import chunks
 from costguard.db.remembered import remembers
-from costguard.ledger.accrual import Accrual, within_scope
+from costguard.db.scoped import within_scope
+from costguard.ledger.accrual import Accrual
+from costguard.ledger.gaps import gap_groups
 from costguard.model.attempt import MemberRun, Outcome, run_in_round, span_of_round
 from costguard.model.budget import Scope
 from costguard.model.job import JobKind, JobState
@@ -34,7 +36,6 @@ from costguard.spend.goodput import (
 from costguard.spend.job_costs import costs
 from costguard.spend.spend import live
 from costguard.spend.spend_rows import days_of_jobs
-from costguard.spend.unpriced.gaps import gap_groups
 
 _DAY = timedelta(days=1)
 _NO_COST = Priced()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Row, Select, Table, exists, literal_column, or_, select, text
 
@@ -13,41 +13,24 @@ from costguard.db.bulk import chunks
 from costguard.db.prepared import prepared
 from costguard.db.remembered import remembers
 from costguard.db.tables import LIVE_ATTEMPT, attempts, charges, instances, lifetimes, storage_spans
-from costguard.ledger.accrual import lifetime_of, select_lifetimes, select_storage, storage_of
+from costguard.ledger.accrual import Accrual, lifetime_of, select_lifetimes, select_storage, storage_of
 from costguard.ledger.charged.spans import charged_sums
 from costguard.model.lifetime import Lifetime, StorageSpan
 from costguard.model.money import Money, Priced
 
 
-class AccruedCost(Protocol):
-    """The billed part of a span, and the reason why not all of it could be priced ("" when it could)."""
-
-    @property
-    def amount(self) -> Money: ...
-
-    @property
-    def unpriced(self) -> str: ...
-
-
-class Accrues(Protocol):
-    """Bills what is not stored, from `since` (None: from the start) to the moment that it was made for."""
-
-    def cost(self, span: Lifetime | StorageSpan, since: datetime | None) -> AccruedCost: ...
-
-
-def costs(connection: Connection, accrual: Accrues, job_ids: Collection[str]) -> dict[str, Priced]:
+def costs(connection: Connection, accrual: Accrual, job_ids: Collection[str]) -> dict[str, Priced]:
     """Machines and disks of all attempts of each job; not whole where it has a VM that no look has shown yet."""
     # A page asks of the same jobs again. The turns ask of all that run, which are others each time.
     read = _known_ledger_of if len(job_ids) <= _PAGE else _ledger_of
     stored, unfinished = read(connection, tuple(sorted(set(job_ids))))
     costs = {job: stored.get(job, Priced()) for job in job_ids}
-    for span in unfinished:
-        since_stored: AccruedCost | None = None
-        if not span.is_charged:
-            since_stored = accrual.cost(span.span, span.charged_to)
-        amount = Money() if since_stored is None else since_stored.amount
-        unpriced = span.unpriced or ("" if since_stored is None else since_stored.unpriced)
-        costs[span.job] += Priced(amount, not unpriced)
+    for one in unfinished:
+        amount, unpriced, ended_at = Money(), one.unpriced, one.span.ended_at
+        if ended_at is None or one.charged_to is None or one.charged_to < ended_at:  # else all of it is stored
+            accrued = accrual.cost(one.span, one.charged_to)
+            amount, unpriced = accrued.amount, unpriced or accrued.unpriced
+        costs[one.job] += Priced(amount, not unpriced)
     for job in with_unseen_vms(connection, costs):
         costs[job] += Priced(whole=False)
     return costs
@@ -60,7 +43,6 @@ class _Unfinished:
     job: str
     span: Lifetime | StorageSpan
     charged_to: datetime | None
-    is_charged: bool
     unpriced: str
 
 
@@ -81,7 +63,7 @@ def _ledger_of(connection: Connection, job_ids: tuple[str, ...]) -> tuple[dict[s
                 stored[job_of[span_id]] = stored.get(job_of[span_id], Priced()) + Priced(charged)
         for table, query, span_of in _KINDS:
             spans += [
-                _Unfinished(row.job, span_of(row), row.charged_to, _is_charged(row), row.unpriced)
+                _Unfinished(row.job, span_of(row), row.charged_to, row.unpriced)
                 for row in connection.execute(*_unfinished(table, query, some))
             ]
     return stored, spans
@@ -133,7 +115,3 @@ def unfinished(spans: Table, query: Select[Any], job_ids: Sequence[str]) -> Sele
 def _has_job(spans: Table) -> ColumnElement[bool]:
     """Returns the index's own condition: with a parameter in it neither database could use the index."""
     return spans.c.job != literal_column("''")
-
-
-def _is_charged(row: Row[Any]) -> bool:
-    return row.ended_at is not None and row.charged_to is not None and row.charged_to >= row.ended_at

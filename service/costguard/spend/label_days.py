@@ -3,80 +3,28 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime, timedelta
-from typing import Any, TypeAlias
+from datetime import date, timedelta
+from typing import TypeAlias
 
-from sqlalchemy import ColumnElement, Connection, Row, Select, Table, select
+from sqlalchemy import Connection, select
 
-from costguard.db.bulk import chunks
-from costguard.db.tables import charge_days, charges, instances, lifetimes, prices, storage_spans
-from costguard.ledger.accrual import (
-    Accrual,
-    AccruingSpan,
-    accruing_spans,
-    attribution_of,
-    figures_of,
-    stand,
-    within_scope,
-)
-from costguard.ledger.charged.spans import is_archived
-from costguard.ledger.labels.label_history import LabelChange, changes_since, has_changed, label_value
-from costguard.ledger.roll_up import parts_of_archived, parts_of_charges
+from costguard.db.tables import instances
+from costguard.ledger.accrual import Accrual, CostKind, accruing_spans
+from costguard.ledger.charged.label_pieces import Piece, charged_pieces, parts_of, pieces_of
+from costguard.ledger.charged.vm_charges import accruing_ids, charged
+from costguard.ledger.labels.label_history import changes_since, has_changed
+from costguard.ledger.labels.label_values import LabelValues, has_value, present_values, values_among
 from costguard.model.budget import LabelFilter, Scope
-from costguard.model.instance import ProvisioningModel
 from costguard.model.lifetime import Attribution
 from costguard.model.moments import day_start
+from costguard.model.money import Amounts, add_figures
 from costguard.spend import spend_rows
-from costguard.spend.spend_rows import Amounts, InstanceKind, UnpricedSpan, add, amounts_of, kind_of
-from costguard.spend.vm_charges import accruing_ids, charged, ids_of
 
 _DAY = timedelta(days=1)
 _KINDS = ("project", "preset", "owner", "job", "provisioning_model")
-_PARTS = ("machine_nanos", "gpu_nanos", "storage_nanos", "seconds")
-_MICROSECOND = timedelta(microseconds=1)
 _Figures: TypeAlias = Sequence[int]  # machine, GPU and storage in nano-dollars, and seconds
-
-
-@dataclass(frozen=True, slots=True)
-class LabelValues:
-    """The present and the former values of one label of VMs."""
-
-    present: Mapping[int, str | None]
-    changes: Mapping[int, Sequence[LabelChange]]
-
-    def at(self, instance_id: int, moment: datetime) -> str | None:
-        later = (change.old_value for change in self.changes.get(instance_id, ()) if change.changed_at > moment)
-        return next(later, self.present.get(instance_id))
-
-    def between(self, instance_id: int, start: datetime, end: datetime) -> set[str | None]:
-        """Each value that it had in [start, end)."""
-        cuts = [c.changed_at for c in self.changes.get(instance_id, ()) if start < c.changed_at < end]
-        return {self.at(instance_id, moment) for moment in (start, *cuts)}
-
-    def parts(self, piece: Piece) -> Iterator[tuple[str | None, list[int]]]:
-        """A charge in parts by the values that the label had: as long as each had it, and whole together."""
-        start, end, figures = piece.started_at, piece.ended_at, piece.figures
-        cuts = [c.changed_at for c in self.changes.get(piece.instance_id, ()) if start < c.changed_at < end]
-        length, begin, spent = (end - start) // _MICROSECOND, start, [0] * len(figures)
-        for cut in [*cuts, end]:
-            share = (cut - start) // _MICROSECOND
-            until = list(figures) if cut == end else [figure * share // length for figure in figures]
-            yield self.at(piece.instance_id, begin), [one - other for one, other in zip(until, spent, strict=True)]
-            begin, spent = cut, until
-
-
-@dataclass(frozen=True, slots=True)
-class Piece:
-    """A charge, or all charges of a day where only their sum is kept."""
-
-    instance_id: int
-    kind: InstanceKind
-    day: date
-    started_at: datetime
-    ended_at: datetime
-    figures: _Figures
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,32 +32,32 @@ class LabelPart:
     """The cost of one VM on a day while its label had the value of the scope."""
 
     instance_id: int
-    kind: InstanceKind
+    kind: CostKind
     day: date
     figures: _Figures
 
 
 def label_days(
     connection: Connection, accrual: Accrual, first: date, last: date, scope: Scope, by: Collection[str]
-) -> list[tuple[date, InstanceKind, Amounts]]:
+) -> list[tuple[date, CostKind, Amounts]]:
     """Returns the spend in the scope, its label included, on the UTC days [first, last] up to now.
 
     Kept apart at least by the columns in `by`: days that are rolled up are read from their sums, others from charges.
     """
-    sums: dict[tuple[date, InstanceKind], list[int]] = defaultdict(lambda: [0, 0, 0, 0])
+    sums: dict[tuple[date, CostKind], list[int]] = defaultdict(lambda: [0, 0, 0, 0])
     wanted = _label_of(scope)
     ranges = spend_rows.not_rolled_up(connection, wanted.label, first, last)
     keys = ("day", *(name for name in _KINDS if name in by))
     rows = spend_rows.rolled_up_by_label(connection, wanted.label, first, last, ranges, scope, keys, wanted)
     for row, figures in rows:
         project, preset, owner, job, model = (row.get(name, "") for name in _KINDS)
-        add(sums[row["day"], (project, Attribution(preset, owner, job), model)], figures)
+        add_figures(sums[row["day"], (project, Attribution(preset, owner, job), model)], figures)
     for start, end in ranges:
         for part in charged_parts(connection, start, end, scope):
-            add(sums[part.day, part.kind], part.figures)
+            add_figures(sums[part.day, part.kind], part.figures)
     for part in running_parts(connection, accrual, first, last, scope):
-        add(sums[part.day, part.kind], part.figures)
-    return [(day, kind, amounts_of(figures)) for (day, kind), figures in sums.items()]
+        add_figures(sums[part.day, part.kind], part.figures)
+    return [(day, kind, Amounts._make(figures)) for (day, kind), figures in sums.items()]
 
 
 def label_parts(connection: Connection, accrual: Accrual, first: date, last: date, scope: Scope) -> Iterator[LabelPart]:
@@ -149,40 +97,9 @@ def running_parts(
 
 def _parts_of_value(values: LabelValues, wanted: LabelFilter, pieces: Iterable[Piece]) -> Iterator[LabelPart]:
     for piece in pieces:
-        for value, figures in values.parts(piece):
+        for value, figures in parts_of(values, piece):
             if value == wanted.value:
                 yield LabelPart(piece.instance_id, piece.kind, piece.day, figures)
-
-
-def gaps_within(
-    connection: Connection, gaps: Iterable[UnpricedSpan], first: date, last: date, scope: Scope, now: datetime
-) -> list[UnpricedSpan]:
-    """Returns the gaps of VMs that had the label's value at any time of these days while their price was not known."""
-    wanted, gaps = _label_of(scope), tuple(gaps)
-    ids = ids_of(connection, {gap.key for gap in gaps})
-    values = values_among(connection, wanted.label, day_start(first), ids.values())
-    return [
-        gap for gap in gaps if wanted.value in values_of_gap(values, ids[gap.key], gap, day_start(first), last, now)
-    ]
-
-
-def values_of_gap(
-    values: LabelValues, instance_id: int, gap: UnpricedSpan, since: datetime, last: date, now: datetime
-) -> set[str | None]:
-    """Each value that its VM's label had on these days."""
-    start, end = max(gap.started_at, since), min(gap.ended_at or now, now, day_start(last) + _DAY)
-    return values.between(instance_id, start, end)
-
-
-def values_among(connection: Connection, label: str, since: datetime, instance_ids: Collection[int]) -> LabelValues:
-    """Returns the values of these VMs since that moment."""
-    return LabelValues(present_values(connection, label, instance_ids), changes_since(connection, label, since))
-
-
-def has_value(wanted: LabelFilter) -> ColumnElement[bool]:
-    """The label of an instance is this now."""
-    value = label_value(wanted.label)
-    return value.is_(None) if wanted.value is None else value == wanted.value
 
 
 def _label_of(scope: Scope) -> LabelFilter:
@@ -195,65 +112,3 @@ def _projects(connection: Connection, wanted: LabelFilter) -> dict[int, str]:
     """Returns the projects of the VMs that have the value now."""
     query = select(instances.c.id, instances.c.project).where(has_value(wanted))
     return {row.id: row.project for row in connection.execute(query)}
-
-
-def present_values(connection: Connection, label: str, instance_ids: Collection[int]) -> dict[int, str | None]:
-    query = select(instances.c.id, label_value(label))
-    return {
-        instance_id: value
-        for some in chunks(instance_ids)
-        for instance_id, value in connection.execute(query.where(instances.c.id.in_(some)))
-    }
-
-
-def charged_pieces(
-    connection: Connection, first: date, last: date, scope: Scope, instance_ids: Sequence[int]
-) -> Iterator[Piece]:
-    """Each stored charge of these VMs, with its moments."""
-    for spans in (lifetimes, storage_spans):
-        single, by_day = _single(spans, first, last), _by_day(spans, first, last)
-        for some in chunks(instance_ids):
-            mine = (spans.c.instance_id.in_(some), *within_scope(spans, scope))
-            for row in connection.execute(single.where(*mine)):
-                yield _piece(spans, row, row.charge_started_at, row.charge_ended_at)
-            for row in connection.execute(by_day.where(*mine)):
-                # Of archived charges the day is kept: the span bounds it.
-                start = max(row.started_at, day_start(row.day))
-                yield _piece(spans, row, start, min(row.ended_at, day_start(row.day) + _DAY))
-
-
-def _piece(spans: Table, row: Row[Any], start: datetime, end: datetime) -> Piece:
-    model = row.provisioning_model if spans is lifetimes else ProvisioningModel.STANDARD.value
-    figures = [int(row._mapping[name]) for name in _PARTS]
-    return Piece(row.instance_id, (row.project, attribution_of(row), model), row.day, start, end, figures)
-
-
-def _kinds(spans: Table) -> list[ColumnElement[Any]]:
-    names = ("instance_id", "project", "preset", "owner", "job", "started_at", "ended_at", "provisioning_model")
-    return [spans.c[name] for name in names if name in spans.c]
-
-
-def _single(spans: Table, first: date, last: date) -> Select[Any]:
-    parts = [part.label(name) for name, part in parts_of_charges(spans).items()]
-    moments = charges.c.started_at.label("charge_started_at"), charges.c.ended_at.label("charge_ended_at")
-    query = select(*_kinds(spans), charges.c.day, *moments, *parts)
-    query = query.join_from(charges, spans, charges.c.span_id == spans.c.id)
-    return query.where(charges.c.day.between(first, last), *stand(spans))
-
-
-def _by_day(spans: Table, first: date, last: date) -> Select[Any]:
-    parts = [part.label(name) for name, part in parts_of_archived(spans).items()]
-    query = select(*_kinds(spans), charge_days.c.day, *parts)
-    query = query.join_from(charge_days, spans, charge_days.c.span_id == spans.c.id)
-    query = query.join(prices, prices.c.id == charge_days.c.price_id)
-    return query.where(is_archived(spans), charge_days.c.day.between(first, last))
-
-
-def pieces_of(accrual: Accrual, span: AccruingSpan, start: datetime, end: datetime, scope: Scope) -> Iterator[Piece]:
-    """Yields the pieces of one span that have accrued within [start, end)."""
-    project, whose, _ = kind = kind_of(span)
-    since, until = max(span.since, start), min(end, span.span.ended_at or accrual.now)
-    if since < until and scope.holds(project, whose.preset, whose.owner, whose.job):
-        bill = accrual.bill(span.span, since, end)
-        for charge, (day, figures) in zip(bill.charges, figures_of(bill), strict=True):
-            yield Piece(span.instance_id, kind, day, charge.started_at, charge.ended_at, figures)

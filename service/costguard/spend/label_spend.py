@@ -11,22 +11,17 @@ from typing import TypeAlias
 from sqlalchemy import Connection
 
 from costguard.ledger.accrual import Accrual, accruing_spans, uncharged_instances
+from costguard.ledger.charged.label_pieces import charged_pieces, parts_of, pieces_of
+from costguard.ledger.charged.vm_charges import accruing_ids, charged
+from costguard.ledger.gaps import gaps_by_value
 from costguard.ledger.labels.label_history import changes_since
-from costguard.ledger.running import running_totals, unpriced
+from costguard.ledger.labels.label_values import LabelValues, present_values, values_among
+from costguard.ledger.running import live, running_totals
 from costguard.model.budget import Scope
 from costguard.model.moments import day_start
+from costguard.model.money import Amounts, add_figures
 from costguard.spend import spend_rows
-from costguard.spend.label_days import (
-    LabelValues,
-    charged_pieces,
-    pieces_of,
-    present_values,
-    values_among,
-)
 from costguard.spend.spend import Spend, spend
-from costguard.spend.spend_rows import Amounts, add, amounts_of
-from costguard.spend.unpriced.gaps import gaps_by_value
-from costguard.spend.vm_charges import accruing_ids, charged
 
 _DAY = timedelta(days=1)
 _Days: TypeAlias = Mapping[date, Mapping[str | None, int]]
@@ -67,11 +62,11 @@ def _spend(
     sums: dict[str | None, list[int]] = defaultdict(lambda: [0, 0, 0, 0])
     days: dict[date, dict[str | None, int]] = defaultdict(lambda: defaultdict(int))
     for day, value, figures in _figures(connection, accrual, first, last, label, scope, by_day=by_day):
-        add(sums[value], figures)
+        add_figures(sums[value], figures)
         days[day][value] += sum(figures[:3])
     whole = spend(connection, accrual, first, last, [], scope)
     gaps = gaps_by_value(connection, accrual, first, last, label, scope)
-    rows = [LabelSpend(value, amounts_of(sums[value]), gaps[value]) for value in {**sums, **gaps}]
+    rows = [LabelSpend(value, Amounts._make(sums[value]), gaps[value]) for value in {**sums, **gaps}]
     rows.sort(key=lambda row: (-row.amounts.total.nanos, row.value is None, row.value or ""))
     return tuple(rows), whole, days
 
@@ -102,7 +97,7 @@ def _charged(
             yield vm.day or first, values.present.get(vm.instance_id), vm.figures
     changed = sorted(values.changes.keys() & values.present.keys())
     for piece in charged_pieces(connection, first, last, scope, changed):
-        for value, part in values.parts(piece):
+        for value, part in parts_of(values, piece):
             yield piece.day, value, part
 
 
@@ -120,8 +115,8 @@ def _running(
         for day, amounts in running_totals.accrued(since, figures, accrual.now):
             if first <= day <= last:
                 yield day, value, amounts
-    for spans, _, value in unpriced.read(connection, accrual, scope, label, start):
-        for day, accrued in unpriced.billed(accrual, spans, start, end):
+    for spans, _, value in live.unpriced(connection, accrual, scope, label, start):
+        for day, accrued in live.billed(accrual, spans, start, end):
             yield day, value, accrued
     alone = changes.keys() & accruing_ids(connection, end) if changes else set()
     ids = sorted({*alone, *uncharged_instances(connection)})
@@ -130,5 +125,5 @@ def _running(
         if span.span.ended_at is None and span.instance_id not in changes:
             continue  # it is in one of the groups above
         for piece in pieces_of(accrual, span, start, end, scope):
-            for value, part in values.parts(piece):
+            for value, part in parts_of(values, piece):
                 yield piece.day, value, part

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
@@ -10,62 +9,27 @@ from typing import NamedTuple, TypeAlias
 
 from sqlalchemy import Connection
 
-from costguard.ledger.accrual import Accrual, figures_of, uncharged_spans
-from costguard.ledger.running import running_totals, unpriced
-from costguard.ledger.running.running_totals import accrued
+from costguard.ledger.accrual import Accrual, CostKind
+from costguard.ledger.gaps import GapGroup, UnpricedSpan, gap_groups
+from costguard.ledger.running import live as accruing
 from costguard.model.budget import Scope
 from costguard.model.lifetime import Attribution
 from costguard.model.moments import day_start
+from costguard.model.money import Amounts
 from costguard.spend.label_days import label_days
-from costguard.spend.spend_rows import (
-    Amounts,
-    Grouping,
-    InstanceKind,
-    UnpricedSpan,
-    add,
-    added,
-    amounts_of,
-    days_of,
-    kind_of,
-    rolled_up,
-)
-from costguard.spend.unpriced.gaps import GapGroup, gap_groups
+from costguard.spend.spend_rows import Grouping, days_of, rolled_up
 
 
 def live(
     connection: Connection, accrual: Accrual, first: date, last: date, scope: Scope, by: Collection[str]
-) -> list[tuple[date, InstanceKind, Amounts]]:
+) -> list[tuple[date, CostKind, Amounts]]:
     """Returns the spend on the UTC days [first, last], up to now, that is not stored, kept apart at least by the
-    columns in `by`.
-
-    Open spans are in the running totals; those that cannot be priced whole are billed in groups of what is alike, and
-    those that ended and are not charged yet one by one. A day's figure is the same in every range, since charges are
-    cut at midnight.
-
-    Of a scope with a label all spend is here, charged or not.
+    columns in `by`. Of a scope with a label all spend is here, charged or not.
     """
     if first > accrual.now.date():
         return []
-    if scope.label is not None:
-        return label_days(connection, accrual, first, last, scope, by)
-    sums: dict[tuple[date, InstanceKind], list[int]] = defaultdict(lambda: [0, 0, 0, 0])
-    for group, since, totals in running_totals.read(connection, accrual, scope, by, last):
-        kind = group.project, Attribution(group.preset, group.owner, group.job), group.provisioning_model
-        for day, amounts in accrued(since, totals, accrual.now):
-            if first <= day <= last:
-                add(sums[day, kind], amounts)
-    start, end = day_start(first), day_start(last) + timedelta(days=1)
-    for spans, *_ in unpriced.read(connection, accrual, scope):
-        project, preset, owner, job = spans.owned_by
-        kind = project, Attribution(preset, owner, job), running_totals.model_of(spans)
-        for day, figures in unpriced.billed(accrual, spans, start, end):
-            add(sums[day, kind], figures)
-    for span in uncharged_spans(connection):
-        whose = span.attribution
-        if scope.holds(span.span.key.project, whose.preset, whose.owner, whose.job):
-            for day, billed in figures_of(accrual.bill(span.span, max(span.since, start), end)):
-                add(sums[day, kind_of(span)], billed)
-    return [(day, kind, amounts_of(of_day)) for (day, kind), of_day in sums.items()]
+    read = accruing.costs if scope.label is None else label_days
+    return read(connection, accrual, first, last, scope, by)
 
 
 _DAY = timedelta(days=1)
@@ -105,10 +69,11 @@ def spend(
     """
     scope = scope or Scope()
     sums = dict(rolled_up(connection, first, last, tuple(group_by), scope))
-    for day, kind, figures in live(connection, accrual, first, last, scope, _kept_apart_by(group_by, scope)):
-        group = _group(group_by, day, kind)
-        sums[group] = added(sums.get(group, _NOTHING), figures)
+    running = live(connection, accrual, first, last, scope, _kept_apart_by(group_by, scope))
     gaps = gap_groups(connection, accrual, first, last, scope)
+    for day, kind, figures in running:
+        group = _group(group_by, day, kind)
+        sums[group] = sums.get(group, _NOTHING).plus(figures)
     counts: dict[Group, int] = {}
     for gap in gaps:
         for group in _groups_of(gap, group_by, first, last, accrual.now):
@@ -155,10 +120,10 @@ def spend_by_day(
 def _kept_apart_by(group_by: Sequence[Grouping], scope: Scope) -> set[str]:
     """Returns the groupings to keep apart: attribution counts only where it was requested."""
     names = {grouping.value for grouping in group_by}
-    return names | {name for name in ("project", "preset", "owner", "job") if getattr(scope, name) is not None}
+    return names | scope.columns.keys()
 
 
-def _group(group_by: Sequence[Grouping], day: date, kind: InstanceKind) -> Group:
+def _group(group_by: Sequence[Grouping], day: date, kind: CostKind) -> Group:
     project, attribution, provisioning_model = kind
     values = {
         Grouping.DAY: day.isoformat(),

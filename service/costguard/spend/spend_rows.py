@@ -1,13 +1,12 @@
-"""Reads daily spend in any grouping, the value of a label among them, and what could not be priced."""
+"""Reads daily spend in any grouping, the value of a label among them."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
-from datetime import date, datetime, timedelta
+from datetime import date, timedelta
 from enum import StrEnum
 from itertools import pairwise
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 from sqlalchemy import (
     BigInteger,
@@ -24,6 +23,7 @@ from sqlalchemy import (
 )
 
 from costguard.db.remembered import remembers
+from costguard.db.scoped import within_scope
 from costguard.db.tables import (
     daily_label_values,
     daily_labels,
@@ -33,11 +33,8 @@ from costguard.db.tables import (
     daily_totals,
     label_days,
 )
-from costguard.ledger.accrual import AccruingSpan, within_scope
 from costguard.model.budget import LabelFilter, Scope
-from costguard.model.instance import InstanceKey, ProvisioningModel
-from costguard.model.lifetime import Attribution, Lifetime
-from costguard.model.money import Money
+from costguard.model.money import Amounts
 
 
 class Grouping(StrEnum):
@@ -54,56 +51,6 @@ Days: TypeAlias = tuple[date, date]  # from one to another, both included
 _KEY_START = (Grouping.DAY, Grouping.PROJECT, Grouping.PRESET)  # of each roll-up that has them
 _DAY = timedelta(days=1)
 _MOST_RANGES = 4  # each is a query over charges: of more, those with the least between them are joined
-
-
-class Amounts(NamedTuple):
-    """Spend in its parts, in nano-dollars. GPUs apart from the machine they are in; seconds of running VMs.
-
-    A tuple of numbers: a year by day and owner is tens of thousands of these.
-    """
-
-    machine_nanos: int
-    gpu_nanos: int
-    storage_nanos: int
-    seconds: int
-
-    @property
-    def machine(self) -> Money:
-        return Money(self.machine_nanos)
-
-    @property
-    def gpu(self) -> Money:
-        return Money(self.gpu_nanos)
-
-    @property
-    def storage(self) -> Money:
-        return Money(self.storage_nanos)
-
-    @property
-    def total(self) -> Money:
-        return Money(self.total_nanos)
-
-    @property
-    def total_nanos(self) -> int:
-        return self.machine_nanos + self.gpu_nanos + self.storage_nanos
-
-
-@dataclass(frozen=True, slots=True)
-class UnpricedSpan:
-    """A lifetime or storage span that could not be priced whole, and why."""
-
-    kind: str  # "lifetime" or "storage"
-    id: int
-    key: InstanceKey
-    name: str  # of the VM
-    attribution: Attribution
-    provisioning_model: str
-    started_at: datetime
-    ended_at: datetime | None
-    reason: str
-
-
-InstanceKind: TypeAlias = tuple[str, Attribution, str]  # project, whose money it is, provisioning model
 
 
 @remembers(daily_owners, daily_presets, daily_spend, daily_totals)
@@ -134,7 +81,7 @@ def rolled_up(
     for of_key, figures in sums:
         group = tuple([of_key[place] for place in places])
         old = by_group.get(group)
-        by_group[group] = figures if old is None else added(old, figures)
+        by_group[group] = figures if old is None else old.plus(figures)
     return list(by_group.items())
 
 
@@ -245,12 +192,6 @@ def not_rolled_up(connection: Connection, label: str, first: date, last: date) -
     return tuple(ranges)
 
 
-def kind_of(span: AccruingSpan) -> InstanceKind:
-    """Storage counts as standard."""
-    model = span.span.provisioning_model if isinstance(span.span, Lifetime) else ProvisioningModel.STANDARD
-    return span.span.key.project, span.attribution, model.value
-
-
 def _table(group_by: Sequence[Grouping], scope: Scope) -> Table:
     tables = (daily_presets, daily_totals, daily_owners, daily_spend)
     return _smallest(tables, {grouping.value for grouping in group_by}, scope)
@@ -258,7 +199,7 @@ def _table(group_by: Sequence[Grouping], scope: Scope) -> Table:
 
 def _smallest(tables: Sequence[Table], names: Collection[str], scope: Scope) -> Table:
     """Returns the first of these, the smallest first, that tells apart what is asked for."""
-    needed = {*names, *(name for name in ("project", "preset", "owner", "job") if getattr(scope, name) is not None)}
+    needed = {*names, *scope.columns}
     return next(table for table in tables if needed <= set(table.c.keys()))
 
 
@@ -266,18 +207,3 @@ def _sums(table: Table) -> list[ColumnElement[int]]:
     # PostgreSQL adds BIGINTs up to NUMERIC, and thousands of those take their time; nine billion dollars fit BIGINT.
     figures = (table.c.machine_nanos, table.c.gpu_nanos, table.c.storage_nanos, table.c.seconds)
     return [cast(func.sum(column), BigInteger).label(column.name) for column in figures]
-
-
-def amounts_of(sums: Sequence[int]) -> Amounts:
-    """Makes amounts from nano-dollars of machines, GPUs and storage, and seconds."""
-    return Amounts._make(sums)
-
-
-def added(one: Amounts, other: Amounts) -> Amounts:
-    return Amounts(one[0] + other[0], one[1] + other[1], one[2] + other[2], one[3] + other[3])
-
-
-def add(sums: list[int], figures: Sequence[int]) -> None:
-    """Add figures to sums of the same parts, in place."""
-    for place, figure in enumerate(figures):
-        sums[place] += figure

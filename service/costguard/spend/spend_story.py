@@ -11,48 +11,27 @@ from sqlalchemy import Connection
 
 from costguard.ledger.accrual import Accrual
 from costguard.model.budget import LabelFilter, Period, Scope
-from costguard.model.money import Money
+from costguard.model.money import ZERO, Amounts, Money
 from costguard.spend import budgets
 from costguard.spend.budget import Outlook
 from costguard.spend.label_spend import spend_by_label_and_day
 from costguard.spend.spend import SpendRow, spend, spend_by_day
-from costguard.spend.spend_rows import Amounts, Grouping
+from costguard.spend.spend_rows import Grouping
 
 _DAY = timedelta(days=1)
 
 
 @dataclass(frozen=True, slots=True)
 class Month:
-    """The present month and its forecast, next to each day of the last one."""
+    """The present month and its forecast, next to the last one."""
 
     outlook: Outlook
     before: tuple[Money, ...]  # what was spent on each day of the last month
-
-    @property
-    def before_first(self) -> date:
-        return (self.outlook.starts_at.date() - _DAY).replace(day=1)
-
-    @property
-    def before_day(self) -> int:
-        """The day of the last month that `before_to_day` reaches to."""
-        return min(len(self.outlook.days), len(self.before))
-
-    @property
-    def before_total(self) -> Money:
-        return _sum(self.before)
-
-    @property
-    def before_to_day(self) -> Money:
-        """The last month up to and with the day of it that has today's number, or its last."""
-        return _sum(self.before[: self.before_day])
-
-    @property
-    def change(self) -> int | None:
-        """Returns the percentage by which this month is more expensive by now; None where there is nothing to compare
-        with.
-        """
-        before = self.before_to_day.nanos
-        return round(Fraction(100 * (self.outlook.spent.nanos - before), before)) if before else None
+    before_first: date
+    before_total: Money
+    before_day: int  # the day of the last month that has today's number, or its last one
+    before_to_day: Money  # up to and with that day
+    change: int | None  # the percentage by which this month is more expensive by now; None: nothing to compare with
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +55,11 @@ def month_of(connection: Connection, accrual: Accrual, scope: Scope) -> Month:
     by_day = {
         row.group[0]: row.amounts.total for row in spend(connection, accrual, first, last, [Grouping.DAY], scope).rows
     }
-    days = [first + number * _DAY for number in range(last.day)]
-    return Month(outlook, tuple(by_day.get(day.isoformat(), Money()) for day in days))
+    before = tuple(by_day.get((first + number * _DAY).isoformat(), Money()) for number in range(last.day))
+    day = min(len(outlook.days), len(before))
+    to_day = sum(before[:day], ZERO)
+    change = round(Fraction(100 * (outlook.spent.nanos - to_day.nanos), to_day.nanos)) if to_day else None
+    return Month(outlook, before, first, sum(before, ZERO), day, to_day, change)
 
 
 def story_of(
@@ -114,7 +96,3 @@ def _others(count: int, most: int) -> int:
 def _shares(own: Sequence[int], total: int, others: int) -> tuple[Money, ...]:
     rest = (total - sum(own),) if others else ()
     return tuple(Money(nanos) for nanos in (*own, *rest))
-
-
-def _sum(amounts: Sequence[Money]) -> Money:
-    return Money(sum(amount.nanos for amount in amounts))

@@ -11,6 +11,7 @@ from sqlalchemy import BigInteger, ColumnElement, Connection, Select, Table, cas
 
 from costguard.db.bulk import chunks
 from costguard.db.remembered import remembers
+from costguard.db.scoped import within_scope
 from costguard.db.tables import (
     charge_days,
     charges,
@@ -21,7 +22,7 @@ from costguard.db.tables import (
     lifetimes,
     prices,
 )
-from costguard.ledger.accrual import uncharged_ids, within_scope
+from costguard.ledger.accrual import uncharged_ids
 from costguard.ledger.charged.spans import is_archived
 from costguard.ledger.rows import lifetime_of, shape_of
 from costguard.model.attempt import Outcome

@@ -14,17 +14,18 @@ from costguard.db.bulk import chunks
 from costguard.db.remembered import remembers
 from costguard.db.tables import instances
 from costguard.ledger import accrual as accruing
-from costguard.ledger.accrual import Accrual, figures_of
+from costguard.ledger.accrual import Accrual, figures_of, kind_of
+from costguard.ledger.charged.vm_charges import accruing_ids, charged
+from costguard.ledger.gaps import gaps, ids_of
 from costguard.ledger.labels.label_history import with_keeper
 from costguard.model.budget import Scope
 from costguard.model.instance import InstanceKey, ProvisioningModel
 from costguard.model.lifetime import Attribution
 from costguard.model.moments import day_start
+from costguard.model.money import Amounts, add_figures
 from costguard.spend.label_days import label_parts
 from costguard.spend.spend import Spend, days_of_span, spend
-from costguard.spend.spend_rows import Amounts, Grouping, add, amounts_of, kind_of
-from costguard.spend.unpriced.gaps import gaps
-from costguard.spend.vm_charges import accruing_ids, charged, ids_of
+from costguard.spend.spend_rows import Grouping
 
 _DAY = timedelta(days=1)
 _Key: TypeAlias = tuple[int, Attribution, str, date | None]  # of which VM, whose, which model, on which day
@@ -71,10 +72,10 @@ def spend_by_vm(
     else:
         figures_by_key = _labelled(connection, accrual, first, last, scope)
     for (instance_id, whose, model, day), figures in figures_by_key:
-        add(parts[instance_id, whose, model, day if by_day else None], figures)
+        add_figures(parts[instance_id, whose, model, day if by_day else None], figures)
     counts = Counter(_gaps(connection, accrual, first, last, scope, by_day))
     for key in counts:
-        add(parts[key], ())  # what has no price is listed, too
+        add_figures(parts[key], ())  # what has no price is listed, too
     vms = _vms(connection, tuple(sorted({key[0] for key in parts})))
     if not by_model:
         parts = _with_their_storage(parts, vms)
@@ -85,7 +86,7 @@ def spend_by_vm(
             vm=vms[key[0]],
             attribution=key[1],
             provisioning_model=key[2],
-            amounts=amounts_of(figures),
+            amounts=Amounts._make(figures),
             unpriced=counts[key],
         )
         for key, figures in parts.items()
@@ -129,7 +130,7 @@ def _with_their_storage(parts: Mapping[_Key, Sequence[int]], vms: Mapping[int, S
     """Each VM's rows by its own provisioning model."""
     joined: dict[_Key, list[int]] = defaultdict(lambda: [0, 0, 0, 0])
     for key, figures in parts.items():
-        add(joined[_with_own_model(key, vms)], figures)
+        add_figures(joined[_with_own_model(key, vms)], figures)
     return joined
 
 

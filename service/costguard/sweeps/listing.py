@@ -9,6 +9,7 @@ from functools import reduce
 
 from sqlalchemy import Connection
 
+from costguard.db.named import RowFilters
 from costguard.jobs.listing.jobs import JobRow, rows_of
 from costguard.jobs.rows import job_rows
 from costguard.ledger.accrual import Accrual
@@ -19,7 +20,6 @@ from costguard.model.sweep import Halving, MemberStop, Sweep, SweepMember
 from costguard.sweeps import gather, sweep_rows
 from costguard.sweeps.decide import SweepView
 from costguard.sweeps.ranking import MemberRow, SweepResult, ranked, result_of, sent_by, winner_of, with_best
-from costguard.sweeps.sweep_rows import SweepFilters
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +90,7 @@ class SweepOverview:
 def sweeps_page(
     connection: Connection,
     accrual: Accrual,
-    filters: SweepFilters,
+    filters: RowFilters,
     after: tuple[datetime, str] | None,
     limit: int,
 ) -> list[SweepRow]:

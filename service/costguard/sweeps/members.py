@@ -67,7 +67,7 @@ def parameter_problems(order: SweepOrder) -> Iterator[JobRefusal]:
     if both := sorted(set(names) & set(_names(order.listed))):
         yield JobRefusal("list", f"{both[0]} is in the grid and in the list: leave it out of one of them.")
     yield from _value_problems(order)
-    count = _count(order) * max(order.seeds, 1)
+    count = prod((len(values) for values in order.grid.values()), start=max(len(order.listed), 1)) * max(order.seeds, 1)
     if count > MOST_MEMBERS:
         message = f"This makes {count:,} members, and a sweep has at most {MOST_MEMBERS}: split it into several."
         yield JobRefusal("grid", message)
@@ -307,10 +307,6 @@ def described(refusals: Sequence[tuple[int, JobRefusal]], count: int) -> list[Jo
 def words_of(parameters: Mapping[str, str]) -> str:
     """`lr=0.001 seed=2`."""
     return " ".join(f"{name}={value}" for name, value in parameters.items())
-
-
-def _count(order: SweepOrder) -> int:
-    return prod((len(values) for values in order.grid.values()), start=max(len(order.listed), 1))
 
 
 def _names(listed: Sequence[Mapping[str, str]]) -> list[str]:

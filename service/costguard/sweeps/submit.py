@@ -66,7 +66,7 @@ class SweepService:
 
         A repeat under its key is answered with the sweep, even where it would be refused by now.
         """
-        digest = _digest(order, ceiling)
+        digest = intake.digest_of([asdict(order), None if ceiling is None else ceiling.nanos])
         if idempotency_key is not None:
             with self._database.read() as connection:
                 earlier = _of_key(connection, idempotency_key, digest)
@@ -270,10 +270,6 @@ def _of_key(connection: Connection, key: str, digest: str) -> Sweep | None:
     sweep, stored_digest = earlier
     intake.check_same(stored_digest, digest, "sweep")
     return sweep
-
-
-def _digest(order: SweepOrder, ceiling: Money | None) -> str:
-    return intake.digest_of([asdict(order), None if ceiling is None else ceiling.nanos])
 
 
 def available_sweeps(sweeps: SweepService | None) -> SweepService:

@@ -8,10 +8,11 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from pydantic import TypeAdapter
-from sqlalchemy import Connection, Row, insert, select, text, tuple_, update
+from sqlalchemy import Connection, Row, insert, select, text, update
 
 from costguard.db import named as named_rows
 from costguard.db.bulk import chunks
+from costguard.db.named import RowFilters
 from costguard.db.tables import OPEN_SWEEP, jobs, sweep_jobs, sweep_members, sweep_stops, sweeps
 from costguard.db.types import storable
 from costguard.jobs.rows.job_rows import RECIPE, SPEC
@@ -33,14 +34,6 @@ class NewMember:
     parameters: Mapping[str, str]
     spec: JobSpec
     recipe: Recipe
-
-
-@dataclass(frozen=True, slots=True)
-class SweepFilters:
-    """Each of several values lets any of them through; empty ones let everything."""
-
-    state: tuple[SweepState, ...] = ()
-    owner: tuple[str, ...] = ()
 
 
 def add(
@@ -109,15 +102,8 @@ def open_ids(connection: Connection) -> list[str]:
     return list(connection.scalars(select(sweeps.c.id).where(_OPEN).order_by(sweeps.c.id)))
 
 
-def page(connection: Connection, filters: SweepFilters, after: tuple[datetime, str] | None, limit: int) -> list[Sweep]:
-    """The newest first; `after` is the creation and the id of the last one that was read."""
-    query = select(sweeps)
-    for column, wanted in ((sweeps.c.state, filters.state), (sweeps.c.owner, filters.owner)):
-        query = query.where(column.in_(map(str, wanted))) if wanted else query
-    if after is not None:
-        query = query.where(tuple_(sweeps.c.created_at, sweeps.c.id) < after)
-    rows = connection.execute(query.order_by(sweeps.c.created_at.desc(), sweeps.c.id.desc()).limit(limit))
-    return [_sweep(row) for row in rows]
+def page(connection: Connection, filters: RowFilters, after: tuple[datetime, str] | None, limit: int) -> list[Sweep]:
+    return [_sweep(row) for row in named_rows.page(connection, sweeps, filters, after, limit)]
 
 
 def members(connection: Connection, sweep_ids: Sequence[str]) -> dict[str, list[SweepMember]]:

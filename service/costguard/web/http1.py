@@ -120,7 +120,10 @@ class HttpConnection(asyncio.Protocol):
             self._within(self._limits.idle, self._end_idle)
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
-        self._begin()
+        self._running += 1
+        self._has_data = False
+        self._clear()
+        self._all.works(self)
         try:
             await self._within_limits(scope, receive, send)
         finally:
@@ -129,12 +132,6 @@ class HttpConnection(asyncio.Protocol):
             if not self._running and not self._transport.is_closing():
                 self._all.waits(self)
                 self._within(self._limits.idle, self._end_idle)
-
-    def _begin(self) -> None:
-        self._running += 1
-        self._has_data = False
-        self._clear()
-        self._all.works(self)
 
     async def _within_limits(self, scope: Scope, receive: Receive, send: Send) -> None:
         body = _Body(self, scope, receive, self._limits.body)

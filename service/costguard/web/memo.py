@@ -14,7 +14,6 @@ from starlette.requests import Request
 
 _T = TypeVar("_T")
 _MOST = 100
-_STATE = "memo"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +35,12 @@ class Memories:
     def __init__(self, kept_s: float, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._kept_s, self._monotonic = kept_s, monotonic
         self._made: OrderedDict[Hashable, tuple[float, Future[Any]]] = OrderedDict()
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
 
     def once(self, key: Hashable, make: Callable[[], _T], longest: float) -> _T:
         """The result made at most `longest` seconds ago, or being made."""
         with self._lock:
-            self._forget()
+            self.forget()
             entry, now = self._made.get(key), self._monotonic()
             if entry is not None and entry[1].done() and now - entry[0] > longest:
                 entry = None
@@ -63,18 +62,15 @@ class Memories:
 
     def forget(self) -> None:
         """Drops old results."""
-        with self._lock:
-            self._forget()
-
-    def _forget(self) -> None:
         oldest = self._monotonic() - self._kept_s
-        while self._made:
-            key, (begun, future) = next(iter(self._made.items()))
-            if not future.done() or (begun > oldest and len(self._made) <= _MOST):
-                return
-            del self._made[key]
+        with self._lock:
+            while self._made:
+                key, (begun, future) = next(iter(self._made.items()))
+                if not future.done() or (begun > oldest and len(self._made) <= _MOST):
+                    return
+                del self._made[key]
 
 
 def memo_of(request: Request) -> Memo:
-    memo = getattr(request.state, _STATE, None)
+    memo = getattr(request.state, "memo", None)
     return memo if isinstance(memo, Memo) else Memo()

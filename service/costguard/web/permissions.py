@@ -19,12 +19,7 @@ _SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 
 async def asker(request: Request) -> Principal:
     """The dependency of routes whose response may differ between people (see web/sharing.py)."""
-    return _principal(request)
-
-
-def _principal(request: Request) -> Principal:
-    """Set by the authentication middleware."""
-    principal: Principal = request.state.principal
+    principal: Principal = request.state.principal  # set by the authentication middleware
     return principal
 
 
@@ -38,7 +33,7 @@ class Needs:
         self.permission = permission
 
     async def __call__(self, request: Request) -> None:
-        principal = _principal(request)
+        principal: Principal = request.state.principal
         if not principal.may(self.permission):
             raise permission_refused(principal, self.permission)
         await proven(request)
@@ -51,7 +46,7 @@ def needs(permission: Permission) -> Any:
 
 async def proven(request: Request) -> None:
     """Checks that a change from a browser comes from our own page (CSRF). Requires no permission."""
-    principal = _principal(request)
+    principal: Principal = request.state.principal
     if request.method in _SAFE or not principal.is_ambient:
         return
     site = request.headers.get("sec-fetch-site", "same-origin")

@@ -25,14 +25,9 @@ _HEAD = b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff"  # RFC 1952, section 2.3: de
 _LONGEST_STORED = 65_535  # RFC 1951, section 3.2.4
 
 
-def initial(address: str) -> str:
-    """The initial that a page shows for a person."""
-    return INITIAL if address == ADDRESS else (address or "–")[0]
-
-
 def filling(principal: Principal, csrf: str) -> Mapping[bytes, bytes]:
     """The values for a page's placeholders, escaped for HTML."""
-    values = {ADDRESS: principal.address, INITIAL: initial(principal.address), CSRF: csrf}
+    values = {ADDRESS: principal.address, INITIAL: principal.initial, CSRF: csrf}
     return {mark.encode(): str(escape(value)).encode() for mark, value in values.items()}
 
 
@@ -60,15 +55,9 @@ class SharedText:
     def __init__(self, text: bytes) -> None:
         self._placeholders = _PLACEHOLDERS.findall(text)
         self._parts = _PLACEHOLDERS.split(text)
-        self.size = len(text)
-
-    @property
-    def has_placeholders(self) -> bool:
-        return bool(self._placeholders)
+        self.has_placeholders, self.size = bool(self._placeholders), len(text)
 
     def filled(self, values: Mapping[bytes, bytes]) -> bytes:
-        if not self._placeholders:
-            return self._parts[0]
         between = [values[placeholder] for placeholder in self._placeholders] + [b""]
         return b"".join(part + value for part, value in zip(self._parts, between, strict=True))
 

@@ -48,12 +48,9 @@ class HeadAsGet:
 
 def allowed(app: FastAPI, scope: Scope) -> str:
     """The value of `Allow` for a path: every method that some route takes there, sorted. Empty where none does."""
-    methods = {method for method in _METHODS if _is_taken(app, {**scope, "method": method})}
+    scopes = ({**scope, "method": method} for method in _METHODS)
+    methods = {one["method"] for one in scopes if any(route.matches(one)[0] is Match.FULL for route in app.routes)}
     return ", ".join(sorted(methods | ({"HEAD"} if "GET" in methods else set())))
-
-
-def _is_taken(app: FastAPI, scope: Scope) -> bool:
-    return any(route.matches(scope)[0] is Match.FULL for route in app.routes)
 
 
 MEDIA_TYPE = "application/problem+json"

@@ -9,6 +9,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import NamedTuple, TypeAlias
+from weakref import WeakValueDictionary
 
 import anyio
 from starlette.concurrency import run_in_threadpool
@@ -27,18 +28,15 @@ _MOST_BYTES = 24 << 20  # kept in all
 _LARGEST = 2 << 20
 _LARGE = 16 << 10  # too much to compress between two other answers
 
-_Headers: TypeAlias = list[tuple[bytes, bytes]]
-
 
 class QueueFull(Exception):
     """The caller waited too long for its turn, or the queue is full."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, weakref_slot=True)
 class _Person:
     turns: asyncio.Semaphore
-    count: int = 0  # of requests that wait or run
-    waiting: int = 0
+    waiting: int = 0  # requests
 
 
 class FairQueue:
@@ -52,26 +50,16 @@ class FairQueue:
     ) -> None:
         self.patience, self._most, self._most_each = patience, most, most_each
         self._turns, self._at_once_each = asyncio.Semaphore(at_once), at_once_each or at_once
-        self._people: dict[str, _Person] = {}
+        self._people: WeakValueDictionary[str, _Person] = WeakValueDictionary()  # held by turns that wait or run
         self.waiting = 0
 
     @asynccontextmanager
     async def turn(self, who: str) -> AsyncIterator[None]:
         """Raises QueueFull."""
-        person = self._people.setdefault(who, _Person(asyncio.Semaphore(self._at_once_each)))
-        person.count += 1
-        try:
-            if self.waiting >= self._most or person.waiting >= self._most_each:
-                raise QueueFull
-            async with self._waited_for(person):
-                yield
-        finally:
-            person.count -= 1
-            if not person.count:
-                del self._people[who]
-
-    @asynccontextmanager
-    async def _waited_for(self, person: _Person) -> AsyncIterator[None]:
+        person = self._people.get(who) or _Person(asyncio.Semaphore(self._at_once_each))
+        if self.waiting >= self._most or person.waiting >= self._most_each:
+            raise QueueFull
+        self._people[who] = person
         async with AsyncExitStack() as held:
             self.waiting += 1
             person.waiting += 1
@@ -94,7 +82,7 @@ class RouteTemplate(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Rendering:
     status: int
-    headers: _Headers
+    headers: list[tuple[bytes, bytes]]
     shared_text: SharedText
     is_html: bool
     route: RouteTemplate  # that made it, for those who time it
@@ -161,8 +149,7 @@ class Latest:
     """The state of the database, read once for all callers at a time, and never earlier than their requests."""
 
     def __init__(self, read: Callable[[], Hashable]) -> None:
-        self._read = read
-        self._limiter: anyio.CapacityLimiter | None = None
+        self._read, self._limiter = read, anyio.CapacityLimiter(1)
         self._running: asyncio.Task[Hashable] | None = None
         self._queued: asyncio.Task[Hashable] | None = None
 
@@ -175,8 +162,6 @@ class Latest:
         if before is not None:
             await asyncio.wait({before})
         self._running, self._queued = self._queued, None
-        if self._limiter is None:
-            self._limiter = anyio.CapacityLimiter(1)
         return await anyio.to_thread.run_sync(self._read, limiter=self._limiter)
 
 

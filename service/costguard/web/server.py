@@ -99,12 +99,11 @@ class Server(uvicorn.Server):
             self._upkept.cancel()
 
     async def _upkeep(self) -> None:
-        works = [self._look(), self._trim()]
-        if isinstance(self._share, Taking):
-            works.append(self._share.run(self._taken_in))
         async with asyncio.TaskGroup() as group:
-            for work in works:
-                group.create_task(work)
+            group.create_task(self._look())
+            group.create_task(self._trim())
+            if isinstance(self._share, Taking):
+                group.create_task(self._share.run(self._taken_in))
 
     def _taken_in(self, first: bytes) -> HttpConnection:
         return self._connection(self.config, self.server_state, self.lifespan.state, first=first)

@@ -41,21 +41,16 @@ class SharingMiddleware:
         self._app, self._sharing, self._kind = app, sharing, GetKinds()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        principal = scope.get("state", {}).get("principal")
-        sharing = self._sharing
+        principal, sharing = scope.get("state", {}).get("principal"), self._sharing
         if scope["type"] != "http" or sharing is None or not isinstance(principal, Principal):
             await self._app(scope, receive, send)
             return
-        if scope["method"] != "GET":
-            try:
-                await self._change(sharing, scope, receive, send, person(principal))
-            except QueueFull:
-                await _crowded(scope)(scope, receive, send)
-            finally:
-                sharing.changes += 1  # who changed something sees it in what they ask for next
-            return
+        is_change = scope["method"] != "GET"
         try:
-            match self._kind(scope, principal):
+            if is_question(scope):
+                await answer_in_turn(sharing.questions, self._app, scope, receive, send, person(principal))
+                return
+            match GetKind.CHEAP if is_change else self._kind(scope, principal):
                 case GetKind.CHEAP:
                     await self._app(scope, receive, send)
                 case GetKind.EXPORT:
@@ -70,12 +65,8 @@ class SharingMiddleware:
                     await self._answer(sharing, scope, receive, send, principal, kind)
         except QueueFull:
             await _crowded(scope)(scope, receive, send)
-
-    async def _change(self, sharing: Sharing, scope: Scope, receive: Receive, send: Send, who: str) -> None:
-        if is_question(scope):
-            await answer_in_turn(sharing.questions, self._app, scope, receive, send, who)
-        else:
-            await self._app(scope, receive, send)
+        finally:
+            sharing.changes += is_change  # who changed something sees it in what they ask for next
 
     async def _answer(
         self, sharing: Sharing, scope: Scope, receive: Receive, send: Send, principal: Principal, kind: GetKind
@@ -191,9 +182,7 @@ class GetKinds:
             contexts = iter_route_contexts(scope["app"].routes)
             self._routes = [context for context in contexts if "GET" in (context.methods or ())]
         route = next((route for route in self._routes if route.path_regex.match(scope["path"])), None)
-        if route is None:
-            return GetKind.CHEAP  # there is no such path, or nothing to make
-        return kind_of(route)
+        return kind_of(route) if route else GetKind.CHEAP  # there is no such path, or nothing to make
 
 
 def kind_of(route: RouteContext) -> GetKind:

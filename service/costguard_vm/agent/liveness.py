@@ -125,7 +125,7 @@ class Liveness:
             return [pid, *descendants(pid)]
         # A container's processes are no children of ours: they have the variables that the command was given.
         own = f"COSTGUARD_ATTEMPT={self._settings.attempt}\0"
-        return [int(name) for name in names_in("/proc") if name.isdecimal() and own in _environment(name)]
+        return [int(name) for name in names_in("/proc") if name.isdecimal() and own in read(f"/proc/{name}/environ")]
 
     def _read_details(self, processes: list[int]) -> None:
         """Reads details in a thread of its own: reading stacks takes seconds, and a heartbeat must not wait for it."""
@@ -166,10 +166,6 @@ def _waits(processes: list[int]) -> list[str]:
                 where = f" in {place}" if place not in _HIDDEN else ""
                 threads[f"{name} {_STATES.get(state[0], state[0])}{where}"] += 1
     return [f"{number} x {place}" for place, number in threads.most_common(MOST_PLACES)]
-
-
-def _environment(process: str) -> str:
-    return read(f"/proc/{process}/environ")
 
 
 _STATES = {"R": "running", "S": "sleeping", "D": "in an uninterruptible wait", "T": "stopped", "t": "stopped"}

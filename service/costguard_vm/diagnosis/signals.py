@@ -28,7 +28,6 @@ PLACES = (LOADER, STORAGE, HOST, DEVICE, COMMUNICATION, CHECKPOINT, EVALUATION, 
 
 # What holds the clocks down (nvml.h, nvmlClocksEventReasons). A GPU without work lowers its clocks too: that is `idle`.
 SLOW_REASONS = ("sw_power_cap", "hw_slowdown", "sw_thermal", "hw_thermal", "hw_power_brake")
-CLOCK_REASONS = (*SLOW_REASONS, "idle", "application_clocks", "sync_boost", "display_clocks")
 
 
 class GpuSignals(NamedTuple):

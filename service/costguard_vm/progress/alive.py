@@ -28,7 +28,6 @@ FEW_GAPS = 5  # below so many its own gaps say little, and `least` is three time
 FEW_TIMES = 3.0
 UNKNOWN_TIMES = 6.0  # before its first step: nothing moves for so many times `least`
 MOST_GAPS = 1000
-WINDOW_S = 60.0  # over which writing is measured
 
 BUSY_CORES = 0.05  # less is what waiting costs: heartbeats of launchers, watchdogs, loggers
 BUSY_SHARE = 0.1  # of what its training usually takes

@@ -33,11 +33,10 @@ FEWEST = CLEAR.fewest
 
 
 class CurveVerdict(NamedTuple):
-    """`stands_still` with its reason; where noise hides the curve, `is_hidden`. Shares are of all gain so far."""
+    """`stands_still` with its reason. Shares are of all gain so far."""
 
     stands_still: bool
     reason: str
-    is_hidden: bool = False
     gained: float | None = None  # in the window, as a share
     window: int = 0  # evaluations
 
@@ -76,7 +75,7 @@ def judge(values: Sequence[float], better: str = "lower") -> CurveVerdict:
     risen, spread = max(even) - min(even[:3]), noise(curve[len(curve) // 3 :])
     if risen <= NOISY.signal * spread:
         said = f"Noise hides the curve: all gain is {_times(risen, spread)} the noise."
-        return CurveVerdict(False, said, is_hidden=True)
+        return CurveVerdict(False, said)
     return _by(CLEAR if risen > CLEAR.signal * spread else NOISY, curve, gain)
 
 

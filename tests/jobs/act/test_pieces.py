@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from sqlalchemy import text
+from tests.jobs.jobbed import TERMS
 from tests.jobs.world import T4, World, world
 
 from costguard.daemon import restoring
@@ -198,7 +199,7 @@ def test_a_location_that_changes_is_never_the_beginning(sqlite_url: str) -> None
     with world(sqlite_url) as w:
         w.submit(checkpoint=CheckpointPlan("gs://acme/run", "--from {checkpoint}"))
         with pytest.raises(CheckpointLocationUnavailable):
-            resume.find(Unsteady(), w.job(), w.clock.now())
+            resume.find(Unsteady(), w.job(), [], TERMS, w.clock.now())
 
 
 @pytest.mark.parametrize(

@@ -13,9 +13,8 @@ from tests.agent.fake_guard import FakeGuard, guard_at_a_port
 from tests.sandbox.guest.served_vms import ServedVMs, served_vms
 from tests.sandbox.vms import MINUTE, PROJECT, SPOT, T4, ZONE, body
 
-from costguard.gce.boot import metadata_items
+from costguard.jobs.act.attempts.boot import metadata_items
 from costguard_sandbox.gce.vm import VM, Status
-from costguard_vm.bundle import bundle
 
 ATTEMPT = "nightly-7f3a-1"
 TRAINS = """
@@ -62,7 +61,7 @@ def launch(
         "notice_grace_s": 15,
         **settings,
     }
-    items = metadata_items(bundle(), order, guard.token, with_drivers=False)
+    items = metadata_items(order, guard.token, with_drivers=False)
     metadata = {"items": [{"key": key, "value": value} for key, value in items.items()]}
     cloud.world.insert(PROJECT, ZONE, body("train", **{**SPOT, "metadata": metadata, **(more or {})}))
     cloud.world.advance(MINUTE)

@@ -246,7 +246,7 @@ def _detail(deps: Deps, job_id: str) -> JobResponse:
         interval = save_interval.advice_of(connection, accrual.now, job_id)
         trackers = tracker_rows.of_job(connection, job_id)
     if detail is None:
-        raise _unknown(job_id)
+        raise Missing(f"There is no job {job_id!r}.", "GET /api/v1/jobs lists all jobs.")
     now, checkpoint, risk = accrual.now, detail.checkpoint, detail.risk
     numbers = {attempt.id: attempt.number for attempt in detail.row.attempts}
     return JobResponse.read(
@@ -272,7 +272,3 @@ def _detail(deps: Deps, job_id: str) -> JobResponse:
         ssh_command=detail.ssh or None,
         notebook_command=detail.notebook or None,
     )
-
-
-def _unknown(job_id: str) -> Missing:
-    return Missing(f"There is no job {job_id!r}.", "GET /api/v1/jobs lists all jobs.")

@@ -125,10 +125,6 @@ def _asked(option: Option) -> tuple[Any, Any]:
     return kind, Field(option.unset, **described)
 
 
-def _choice(option: Option) -> Any:
-    return Literal[option.choices] if isinstance(option.choices, tuple) else option.choices
-
-
 def _shown_choice(option: Option) -> Any:
     is_enum = isinstance(option.choices, type) and issubclass(option.choices, StrEnum)
     return option.choices if is_enum else Annotated[str, one_of(option.choices)]
@@ -153,7 +149,7 @@ _ASKED: Mapping[Takes, Callable[[Option], Any]] = {
     Takes.LINES: lambda _: list[Name],
     Takes.COMMAND: lambda _: list[Word],
     Takes.SWITCH: lambda _: StrictBool,
-    Takes.CHOICE: _choice,
+    Takes.CHOICE: lambda option: Literal[option.choices] if isinstance(option.choices, tuple) else option.choices,
     Takes.COUNT: lambda option: Annotated[StrictInt, Field(ge=option.least, le=option.most)],
     Takes.NODES: lambda _: Nodes,
     Takes.HOURS: lambda _: Hours,

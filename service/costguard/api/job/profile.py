@@ -13,7 +13,7 @@ from costguard.api.deps import Given
 from costguard.api.fields import Moment, Out, Query, Text, one_of, read_from
 from costguard.api.job_id import JobId
 from costguard.api.route import NOT_FOUND, routes
-from costguard.jobs.decide.profile.flame import HotFunction, hottest
+from costguard.jobs.decide.profile.flame import hottest
 from costguard.jobs.decide.profile.patterns import Pattern
 from costguard.jobs.decide.profile.speedscope import speedscope
 from costguard.jobs.reports.profile import JobProfileAnswer, profile_of
@@ -126,12 +126,8 @@ def _groups(answer: JobProfileAnswer) -> list[ProfiledGroupOut]:
     ]
     return [
         ProfiledGroupOut(
-            name=name, looks=group.looks, other=group.other, functions=[_function(one) for one in functions]
+            name=name, looks=group.looks, other=group.other, functions=[HotFunctionOut.read(one) for one in functions]
         )
         for name, group, earlier in pairs
         if group.looks and (functions := hottest(group, _FUNCTIONS, earlier))
     ]
-
-
-def _function(one: HotFunction) -> HotFunctionOut:
-    return HotFunctionOut.read(one)

@@ -33,6 +33,7 @@ from costguard.api.job.jobs import owner_of
 from costguard.api.job.options import Hours, Name, whole_hours
 from costguard.api.job.quotes import QuoteOut, RefusalOut, quote_out
 from costguard.api.route import CHECKED, NOT_FOUND, WRITTEN, Client, Key, acting, problem, routes, via_of
+from costguard.db.named import RowFilters
 from costguard.errors import Missing
 from costguard.ledger.accrual import accrual_at
 from costguard.model.access import Permission
@@ -41,7 +42,6 @@ from costguard.schedules import listing, schedule_rows
 from costguard.schedules.recurrence import in_words
 from costguard.schedules.runs import ScheduleOrder
 from costguard.schedules.schedule import RunOutcome, Schedule, ScheduleState
-from costguard.schedules.schedule_rows import ScheduleFilters
 from costguard.schedules.submit import ScheduleService, available_schedules
 from costguard.web.permissions import Asker
 
@@ -247,7 +247,7 @@ def quote(deps: Given, asker: Asker, body: ScheduleQuoteBody) -> ScheduleQuoteOu
 @router.get("/schedules", summary="List schedules", operation_id="listSchedules")
 def schedules(deps: Given, query: Annotated[ScheduleQuery, Parameter()]) -> SchedulesResponse:
     """Lists schedules, the newest first, with the state of each, its next due time and its last run."""
-    filters = ScheduleFilters(tuple(query.state), tuple(owner.lower() for owner in query.owner))
+    filters = RowFilters(tuple(query.state), tuple(owner.lower() for owner in query.owner))
     after = cursors.decode_place(query.cursor, "schedules")
     with deps.database.read() as connection:
         accrual = accrual_at(connection, deps.clock.now())

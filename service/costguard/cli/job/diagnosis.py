@@ -53,15 +53,11 @@ def show_diagnosis(console: Console, answer: Answer) -> None:
         show_table(console, _COLUMNS, answer["stretches"][:_SHOWN])
 
 
-def _share(stretch: Answer) -> str:
-    return "-" if stretch["share"] is None else f"{stretch['share']:.0%}"
-
-
 _COLUMNS = (
     Column("From (UTC)", lambda one: when(one["since"])),
     Column("To", lambda one: when(one["until"]), spare=2),
     Column("Bound by", "text"),
-    Column("Share", _share, right=True),
+    Column("Share", lambda stretch: "-" if stretch["share"] is None else f"{stretch['share']:.0%}", right=True),
     Column("Windows", "windows", right=True, spare=3),
     Column(
         "Steps/s", lambda one: "-" if one["steps_per_s"] is None else f"{one['steps_per_s']:.2f}", right=True, spare=1

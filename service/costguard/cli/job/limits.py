@@ -67,10 +67,6 @@ def _uses(limit: Answer) -> Iterator[str]:
         yield f"{count_text(limit['used']['unpriced'], 'VM')} without a price"
 
 
-def _start(job: Answer) -> str:
-    return when(job["starts_at"]) if job["starts_at"] else "unknown"
-
-
 _COLUMNS = (
     Column("Limit", _name),
     Column("Scope", _scope, spare=1),
@@ -84,5 +80,5 @@ _WAITING = (
     Column("Owner", lambda job: job["owner"], spare=1),
     Column("Priority", lambda job: str(job["priority"]), right=True, spare=2),
     Column("Since", lambda job: when(job["since"]), spare=3),
-    Column("Starts about", _start),
+    Column("Starts about", lambda job: when(job["starts_at"]) if job["starts_at"] else "unknown"),
 )

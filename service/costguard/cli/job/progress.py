@@ -16,7 +16,7 @@ from costguard.cli.options import AsJson
 from costguard.cli.tables import Column, console, say, show_table
 from costguard.errors import Invalid
 from costguard_vm.progress.curve import first_standstill
-from costguard_vm.progress.log_line import LogReading, printable
+from costguard_vm.progress.log_line import printable
 from costguard_vm.progress.log_reader import LINE_END, readings
 
 LogFile = Annotated[str, typer.Argument(metavar="FILE", help="A file, or - for standard input.")]
@@ -131,10 +131,6 @@ def _of(done: float | None, total: float | None) -> str:
     return f"{printable(done)}" if total is None else f"{printable(done)} of {printable(total)}"
 
 
-def _metrics(reading: LogReading) -> str:
-    return ", ".join(f"{name} {value:g}" for name, value in reading.metrics.items())
-
-
 _COLUMNS = (
     Column("Line", lambda row: row[0], right=True),
     Column("Phase", lambda row: row[1].phase),
@@ -142,5 +138,5 @@ _COLUMNS = (
     Column("Epoch", lambda row: _of(row[1].epoch, row[1].epoch_total), right=True),
     Column("Batch", lambda row: _of(row[1].batch, row[1].batch_total), right=True),
     Column("Loss", lambda row: "" if row[1].loss is None else f"{row[1].loss:g}", right=True),
-    Column("Metrics", lambda row: _metrics(row[1]), prose=True),
+    Column("Metrics", lambda row: ", ".join(f"{name} {value:g}" for name, value in row[1].metrics.items()), prose=True),
 )

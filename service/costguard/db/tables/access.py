@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from sqlalchemy import BigInteger, Boolean, Column, Index, Integer, String, Table, Text, text
+from sqlalchemy import BigInteger, Boolean, Column, Index, Integer, String, Text, text
 
-from costguard.db.tables.base import Json, metadata
+from costguard.db.tables.base import Json, table
 from costguard.db.types import Timestamp
 
 # Tokens for programs. What they say is shown once and never stored: a digest is.
-api_tokens = Table(
+api_tokens = table(
     "api_tokens",
-    metadata,
     Column("id", String, primary_key=True),
     Column("digest", String, nullable=False, unique=True),  # SHA-256, hexadecimal
     Column("name", String, nullable=False),
@@ -35,9 +34,8 @@ Index("ix_api_tokens_owner", api_tokens.c.owner)
 Index("ix_api_tokens_session_id", api_tokens.c.session_id)
 
 # One-time sign-in links.
-sign_in_links = Table(
+sign_in_links = table(
     "sign_in_links",
-    metadata,
     Column("digest", String, primary_key=True),
     Column("address", String, nullable=False),
     Column("role", String, nullable=False),
@@ -48,9 +46,8 @@ sign_in_links = Table(
 
 # People who are signed in: the digest is of the secret in their browser's cookie, and the id is what people see. To
 # end a session takes its row away.
-sessions = Table(
+sessions = table(
     "sessions",
-    metadata,
     Column("id", String, primary_key=True),
     Column("digest", String, nullable=False, unique=True),  # SHA-256, hexadecimal
     Column("address", String, nullable=False),  # whose it is, in lower case
@@ -65,9 +62,8 @@ Index("ix_sessions_address", sessions.c.address)
 Index("ix_sessions_expires_at", sessions.c.expires_at)
 
 # How far each receiver of events has come. `event_id` is the last event that it accepted.
-webhooks = Table(
+webhooks = table(
     "webhooks",
-    metadata,
     Column("name", String, primary_key=True),
     Column("event_id", BigInteger, nullable=False),
     Column("tries", Integer, nullable=False, server_default=text("0")),  # of the next one

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from sqlalchemy import BigInteger, Boolean, Column, Date, ForeignKey, Index, String, Table
+from sqlalchemy import BigInteger, Boolean, Column, Date, ForeignKey, Index, String
 
-from costguard.db.tables.base import Id, metadata
+from costguard.db.tables.base import Id, table
 from costguard.db.types import DayNumber, Timestamp
 
 # One row a file, written before anything that is in it goes. `state` is "open" until all of it is gone. Of the kind
 # "days" it is a day of the history: "done" while its file is as the ledger is, "stale" or "writing" otherwise.
-archives = Table(
+archives = table(
     "archives",
-    metadata,
     Column("id", Id, primary_key=True, autoincrement=True),
     Column("kind", String, nullable=False),  # "charges", "events", "operations", "messages", "outputs" or "days"
     Column("file", String, nullable=False, unique=True),  # its name in the folder of archives
@@ -26,9 +25,8 @@ archives = Table(
 )
 
 # The archived charges of a span by day and price. The price names the resource; `seconds * quantity_millis` is the use.
-charge_days = Table(
+charge_days = table(
     "charge_days",
-    metadata,
     Column("is_storage", Boolean, primary_key=True),
     Column("span_id", Id, primary_key=True, autoincrement=False),
     Column("day", DayNumber, primary_key=True),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import JSON, BigInteger, Column, ColumnElement, Integer, MetaData, String, text
+from sqlalchemy import JSON, BigInteger, Column, ColumnElement, Constraint, Integer, MetaData, String, Table, text
 from sqlalchemy.dialects.postgresql import JSONB
 
 metadata = MetaData(
@@ -20,6 +20,10 @@ metadata = MetaData(
 Id = BigInteger().with_variant(Integer, "sqlite")
 Json = JSON().with_variant(JSONB, "postgresql")
 JsonOrNull = JSON(none_as_null=True).with_variant(JSONB(none_as_null=True), "postgresql")
+
+
+def table(name: str, *parts: Column[Any] | Constraint, **options: Any) -> Table:
+    return Table(name, metadata, *parts, **options)
 
 
 def key_columns(*names: str) -> list[Column[Any]]:

@@ -9,16 +9,15 @@ day's rows are always replaced together.
 
 from __future__ import annotations
 
-from sqlalchemy import BigInteger, Boolean, Column, Date, ForeignKey, Index, Integer, String, Table, Text, false, text
+from sqlalchemy import BigInteger, Boolean, Column, Date, ForeignKey, Index, Integer, String, Text, false, text
 from sqlalchemy import UniqueConstraint as Unique
 
-from costguard.db.tables.base import Id, Json, JsonOrNull, amount_columns, key_columns, metadata
+from costguard.db.tables.base import Id, Json, JsonOrNull, amount_columns, key_columns, table
 from costguard.db.types import Timestamp
 
 # One export day of one source. `batches` says what was appended when: {export time: [rows, digest]}.
-bill_partitions = Table(
+bill_partitions = table(
     "bill_partitions",
-    metadata,
     Column("id", Id, primary_key=True, autoincrement=True),
     Column("source", String, nullable=False),  # "detailed:<billing account>" or "focus:<billing account>"
     Column("day", Date, nullable=False),  # UTC, of the export time; of the usage where no row has one
@@ -32,9 +31,8 @@ bill_partitions = Table(
 )
 
 # What is billed: a VM, a disk, a reservation, or a project's rest (kind and id "").
-bill_resources = Table(
+bill_resources = table(
     "bill_resources",
-    metadata,
     Column("id", Id, primary_key=True, autoincrement=True),
     Column("project_number", String, nullable=False),
     Column("kind", String, nullable=False),
@@ -47,9 +45,8 @@ bill_resources = Table(
 Index("ix_bill_resources_resource_id", bill_resources.c.resource_id)
 
 # What rows have in common but their resource and day: a few for each SKU.
-bill_terms = Table(
+bill_terms = table(
     "bill_terms",
-    metadata,
     Column("id", Id, primary_key=True, autoincrement=True),
     Column("digest", String, nullable=False, unique=True),  # of all other columns
     Column("service_id", String, nullable=False),
@@ -68,9 +65,8 @@ bill_terms = Table(
 )
 
 # Nanos are of the terms' currency. A row is in one Pacific day and one UTC day, that of the start of its usage.
-bill_usage = Table(
+bill_usage = table(
     "bill_usage",
-    metadata,
     Column("partition_id", Id, ForeignKey("bill_partitions.id"), primary_key=True, autoincrement=False),
     Column("pacific_day", Date, primary_key=True),
     Column("utc_day", Date, primary_key=True),
@@ -90,9 +86,8 @@ bill_usage = Table(
 Index("ix_bill_usage_pacific_day", bill_usage.c.pacific_day)
 
 # What commitments cost and cover, by the hour in which usage begins. Nanos are of the row's currency.
-bill_commitment_hours = Table(
+bill_commitment_hours = table(
     "bill_commitment_hours",
-    metadata,
     Column("partition_id", Id, ForeignKey("bill_partitions.id"), primary_key=True, autoincrement=False),
     Column("hour", Timestamp, primary_key=True, autoincrement=False),
     *key_columns("kind", "family", "region", "sku_id", "name", "currency", "rate"),
@@ -104,9 +99,8 @@ bill_commitment_hours = Table(
 Index("ix_bill_commitment_hours_hour", bill_commitment_hours.c.hour)
 
 # One row for each day and project that either side knows.
-bill_days = Table(
+bill_days = table(
     "bill_days",
-    metadata,
     Column("day", Date, primary_key=True),
     *key_columns("project"),
     Column("standing", String, nullable=False),  # "closed", "open", "before_export", "no_export", "before_watch"
@@ -124,9 +118,8 @@ bill_days = Table(
 )
 
 # What each VM's day cost by the bill, with its disks, by whose money it is. Of closed days alone.
-bill_costs = Table(
+bill_costs = table(
     "bill_costs",
-    metadata,
     Column("day", Date, primary_key=True),
     *key_columns("project", "gce_id", "name", "preset", "owner", "job", "provisioning_model"),
     *amount_columns(),  # effective: after discounts and credits
@@ -140,9 +133,8 @@ bill_costs = Table(
 )
 
 # The largest differences of a day, explained ones too.
-bill_differences = Table(
+bill_differences = table(
     "bill_differences",
-    metadata,
     Column("day", Date, primary_key=True),
     Column("rank", Integer, primary_key=True, autoincrement=False),
     *(
@@ -164,9 +156,8 @@ bill_differences = Table(
 
 # What was paid for what the ledger does not hold: `kind` is "outside" (a SKU), "commitment" (its fee) or
 # "reservation" (its unused part).
-bill_others = Table(
+bill_others = table(
     "bill_others",
-    metadata,
     Column("day", Date, primary_key=True),
     *key_columns("project", "kind", "sku_id", "name"),
     Column("nanos", BigInteger, nullable=False),

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from sqlalchemy import BigInteger, Column, String, Table
+from sqlalchemy import BigInteger, Column, String
 
-from costguard.db.tables.base import Json, metadata
+from costguard.db.tables.base import Json, table
 from costguard.db.types import Timestamp
 
 # What the first entry of an insert asked for, of a VM that no listing has shown yet.
-feed_requests = Table(
+feed_requests = table(
     "feed_requests",
-    metadata,
     Column("project", String, primary_key=True),
     Column("gce_id", String, primary_key=True),
     Column("heard_at", Timestamp, nullable=False, index=True),
@@ -19,9 +18,8 @@ feed_requests = Table(
 )
 
 # What was heard of each project by the feed of its audit log.
-feed_projects = Table(
+feed_projects = table(
     "feed_projects",
-    metadata,
     Column("project", String, primary_key=True),
     Column("first_heard_at", Timestamp, nullable=False),
     Column("heard_at", Timestamp, nullable=False),

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from sqlalchemy import BigInteger, Column, Index, Integer, String, Table, Text
+from sqlalchemy import BigInteger, Column, Index, Integer, String, Text
 
-from costguard.db.tables.base import metadata, only_where
+from costguard.db.tables.base import only_where, table
 from costguard.db.types import Timestamp
 
 # At most one row; none means the first generation. On PostgreSQL the transaction that wrote the row last is in it, so a
 # migration that makes PostgreSQL write the table again has to set `written_by` to NULL.
-installation = Table(
+installation = table(
     "installation",
-    metadata,
     Column("id", Integer, primary_key=True, autoincrement=False),
     Column("generation", Integer, nullable=False),
     Column("began_at", Timestamp),
@@ -25,9 +24,8 @@ installation = Table(
 
 # VMs with our labels of which the ledger holds no intent. They are reported, and never deleted by a rule.
 UNKNOWN_THERE = "cleared_at IS NULL"
-unknown_vms = Table(
+unknown_vms = table(
     "unknown_vms",
-    metadata,
     Column("project", String, primary_key=True),
     Column("gce_id", String, primary_key=True),
     Column("name", String, nullable=False),

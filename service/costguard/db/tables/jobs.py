@@ -11,13 +11,12 @@ from sqlalchemy import (
     Index,
     Integer,
     String,
-    Table,
     Text,
     UniqueConstraint,
     text,
 )
 
-from costguard.db.tables.base import Id, Json, JsonOrNull, metadata, only_where
+from costguard.db.tables.base import Id, Json, JsonOrNull, only_where, table
 from costguard.db.types import Timestamp
 
 # Queries say these in the very same words, so that both databases use the small indexes.
@@ -25,17 +24,15 @@ OPEN_JOB = "state IN ('queued', 'provisioning', 'running', 'recovering')"
 LIVE_ATTEMPT = "state <> 'over'"
 
 # Keys for signing what comes back to us, made once.
-signing_keys = Table(
+signing_keys = table(
     "signing_keys",
-    metadata,
     Column("name", String, primary_key=True),
     Column("value", String, nullable=False),  # hexadecimal
     Column("made_at", Timestamp, nullable=False),
 )
 
-jobs = Table(
+jobs = table(
     "jobs",
-    metadata,
     Column("id", String, primary_key=True),
     Column("idempotency_key", String, unique=True),
     Column("request_digest", String, nullable=False, server_default=""),  # of the body that came with that key
@@ -81,9 +78,8 @@ Index("ix_jobs_created_at", jobs.c.created_at, jobs.c.id)
 Index("ix_jobs_open", jobs.c.id, **only_where(OPEN_JOB))
 Index("ix_jobs_owner", jobs.c.owner, jobs.c.created_at)
 
-attempts = Table(
+attempts = table(
     "attempts",
-    metadata,
     Column("id", Id, primary_key=True, autoincrement=True),
     Column("job_id", String, ForeignKey("jobs.id"), nullable=False),
     Column("number", Integer, nullable=False),
@@ -171,9 +167,8 @@ Index("ix_attempts_ended_at", attempts.c.ended_at)
 Index("ix_attempts_instance", attempts.c.project, attempts.c.gce_id)
 
 # One row a run that was interrupted, whatever told of it and however often.
-interruptions = Table(
+interruptions = table(
     "interruptions",
-    metadata,
     Column("attempt_id", Id, ForeignKey("attempts.id"), primary_key=True, autoincrement=False),
     Column("run", Integer, primary_key=True, autoincrement=False),
     Column("job_id", String, ForeignKey("jobs.id"), nullable=False),
@@ -192,9 +187,8 @@ Index("ix_interruptions_job", interruptions.c.job_id)
 Index("ix_interruptions_happened_at", interruptions.c.happened_at)
 
 # Rounds of gangs that are over. One that goes on, or was the last, is in the rows of its attempts.
-gang_rounds = Table(
+gang_rounds = table(
     "gang_rounds",
-    metadata,
     Column("job_id", String, ForeignKey("jobs.id"), primary_key=True),
     Column("number", Integer, primary_key=True, autoincrement=False),
     Column("released_at", Timestamp),
@@ -213,9 +207,8 @@ gang_rounds = Table(
 )
 
 # Placement policies that were made for jobs, until they are deleted; see `PlacementPolicy`.
-placement_policies = Table(
+placement_policies = table(
     "placement_policies",
-    metadata,
     Column("job_id", String, ForeignKey("jobs.id"), primary_key=True),
     Column("region", String, primary_key=True),
     Column("project", String, nullable=False),
@@ -235,9 +228,8 @@ Index(
 )
 
 # Jobs whose next VMs a fleet limit held back when they were last decided on; see `Wanted`.
-limit_waits = Table(
+limit_waits = table(
     "limit_waits",
-    metadata,
     Column("job_id", String, ForeignKey("jobs.id"), primary_key=True),
     Column("since", Timestamp, nullable=False),
     Column("most", Integer, nullable=False),  # VMs
@@ -247,9 +239,8 @@ limit_waits = Table(
 )
 
 # Complete checkpoints that were seen, for the job's timeline.
-seen_checkpoints = Table(
+seen_checkpoints = table(
     "seen_checkpoints",
-    metadata,
     Column("job_id", String, ForeignKey("jobs.id"), primary_key=True),
     Column("resume_from", String, primary_key=True),
     Column("written_at", Timestamp, primary_key=True),  # a name such as last.ckpt is written again and again
@@ -258,18 +249,16 @@ seen_checkpoints = Table(
 )
 
 # What is planned for a job with a deadline, its last decisions, and what other policies would do. One row a job.
-job_plans = Table(
+job_plans = table(
     "job_plans",
-    metadata,
     Column("job_id", String, ForeignKey("jobs.id"), primary_key=True),
     Column("updated_at", Timestamp, nullable=False),
     Column("plan", Json, nullable=False),
 )
 
 # Points of a job's curves; at most a few hundred of each series are kept.
-progress_points = Table(
+progress_points = table(
     "progress_points",
-    metadata,
     Column("id", Id, primary_key=True, autoincrement=True),
     Column("job_id", String, ForeignKey("jobs.id"), nullable=False),
     Column("attempt_id", Id, ForeignKey("attempts.id"), nullable=False),
@@ -283,9 +272,8 @@ progress_points = Table(
 Index("ix_progress_points_series", progress_points.c.job_id, progress_points.c.series, progress_points.c.id)
 
 # Notices of a preemption on purpose; spans are milliseconds.
-drills = Table(
+drills = table(
     "drills",
-    metadata,
     Column("job_id", String, ForeignKey("jobs.id"), primary_key=True),
     Column("number", Integer, primary_key=True, autoincrement=False),
     Column("requested_at", Timestamp, nullable=False),
@@ -310,9 +298,8 @@ drills = Table(
 # Queries say this in the very same words, so that both databases use the small index.
 OPEN_RUN = "ended_at IS NULL"
 
-tracked_runs = Table(
+tracked_runs = table(
     "tracked_runs",
-    metadata,
     Column("id", Id, primary_key=True, autoincrement=True),
     Column("job_id", String, ForeignKey("jobs.id"), nullable=False),
     Column("tracker", String, nullable=False),
@@ -338,9 +325,8 @@ Index(
 )
 
 # A job's figures at one heartbeat, until its tracker has them.
-tracker_points = Table(
+tracker_points = table(
     "tracker_points",
-    metadata,
     Column("run_id", Id, ForeignKey("tracked_runs.id"), primary_key=True, autoincrement=False),
     Column("at", Timestamp, primary_key=True),  # whole milliseconds: trackers keep no finer ones
     Column("step", BigInteger),
@@ -353,9 +339,8 @@ tracker_points = Table(
 )
 
 # At most an hour of each attempt.
-activity_minutes = Table(
+activity_minutes = table(
     "activity_minutes",
-    metadata,
     Column("attempt_id", Id, ForeignKey("attempts.id"), primary_key=True, autoincrement=False),
     Column("at", Timestamp, primary_key=True),  # its end
     Column("run", Integer, nullable=False),
@@ -366,9 +351,8 @@ activity_minutes = Table(
 )
 
 # One row for consecutive windows of a run with the same verdict.
-job_bounds = Table(
+job_bounds = table(
     "job_bounds",
-    metadata,
     Column("id", Id, primary_key=True, autoincrement=True),
     Column("job_id", String, ForeignKey("jobs.id"), nullable=False),
     Column("attempt_id", Id, ForeignKey("attempts.id"), nullable=False),

@@ -11,13 +11,12 @@ from sqlalchemy import (
     Index,
     Integer,
     String,
-    Table,
     Text,
     UniqueConstraint,
     text,
 )
 
-from costguard.db.tables.base import Id, Json, attribution_columns, metadata, only_where, shape_columns
+from costguard.db.tables.base import Id, Json, attribution_columns, only_where, shape_columns, table
 from costguard.db.types import Timestamp
 
 # A span that ended and whose charges are not stored up to its end. Queries say it in these very words, so that
@@ -31,9 +30,8 @@ OF_JOB = "job <> ''"
 UNPRICED_RANK = -(2**62)
 
 # One row a watched project: what its last looks gave.
-projects = Table(
+projects = table(
     "projects",
-    metadata,
     Column("project", String, primary_key=True),
     Column("first_seen_at", Timestamp, nullable=False),
     Column("last_tried_at", Timestamp, nullable=False),
@@ -45,9 +43,8 @@ projects = Table(
 )
 
 # One row a project that a search found, that is missed by searches, or that has refused to be read.
-watched_projects = Table(
+watched_projects = table(
     "watched_projects",
-    metadata,
     Column("project", String, primary_key=True),
     Column("number", String),  # Google's number of it; NULL: no search has shown it
     Column("found_at", Timestamp),
@@ -62,9 +59,8 @@ watched_projects = Table(
 )
 
 # One row a place that is searched for projects: `organizations/N` or `folders/N`.
-searched_places = Table(
+searched_places = table(
     "searched_places",
-    metadata,
     Column("place", String, primary_key=True),
     Column("tried_at", Timestamp, nullable=False),
     Column("searched_at", Timestamp),  # the last search that came to its end
@@ -74,9 +70,8 @@ searched_places = Table(
     Column("failure", Text, nullable=False, server_default=""),
 )
 
-instances = Table(
+instances = table(
     "instances",
-    metadata,
     Column("id", Id, primary_key=True, autoincrement=True),
     Column("project", String, nullable=False),
     Column("gce_id", String, nullable=False),  # uint64: does not fit BIGINT
@@ -89,7 +84,7 @@ instances = Table(
     Column("termination_at", Timestamp),
     *shape_columns(),
     Column("labels", Json, nullable=False),
-    # Metadata that says who keeps it: see keepers/origin.py.
+    # Metadata that says who keeps it: see managed/origin.py.
     Column("origin", Json, nullable=False, server_default=text("'{}'")),
     # Who keeps it, with its evidence, as model/keeper.py stores it; {}: not read yet.
     Column("keeper", Json, nullable=False, server_default=text("'{}'")),
@@ -147,18 +142,16 @@ Index(
 )
 
 # One row: by which prices the rates of all instances that are there were worked out, and within which time they hold.
-burn_rates = Table(
+burn_rates = table(
     "burn_rates",
-    metadata,
     Column("id", Integer, primary_key=True, autoincrement=False),
     Column("prices", String, nullable=False),
     Column("good_from", Timestamp),
     Column("good_until", Timestamp),
 )
 
-lifetimes = Table(
+lifetimes = table(
     "lifetimes",
-    metadata,
     Column("id", Id, primary_key=True, autoincrement=True),
     Column("instance_id", Id, ForeignKey("instances.id"), nullable=False),
     Column(
@@ -204,9 +197,8 @@ Index(
 )
 
 # The latest evidence of idleness, one row a running VM. It is of the lifetime that began at run_started_at.
-utilisation = Table(
+utilisation = table(
     "utilisation",
-    metadata,
     Column("instance_id", Id, ForeignKey("instances.id"), primary_key=True, autoincrement=False),
     Column("run_started_at", Timestamp, nullable=False),
     Column("measured_at", Timestamp, nullable=False),
@@ -225,18 +217,16 @@ utilisation = Table(
 )
 
 # The time of a project's GPUs with a measured utilisation on a UTC day, and that times the utilisation: microseconds.
-gpu_use = Table(
+gpu_use = table(
     "gpu_use",
-    metadata,
     Column("project", String, primary_key=True),
     Column("day", Date, primary_key=True),
     Column("known_us", BigInteger, nullable=False),
     Column("used_us", BigInteger, nullable=False),
 )
 
-storage_spans = Table(
+storage_spans = table(
     "storage_spans",
-    metadata,
     Column("id", Id, primary_key=True, autoincrement=True),
     Column("instance_id", Id, ForeignKey("instances.id"), nullable=False),
     Column("project", String, nullable=False, server_default=""),
@@ -282,9 +272,8 @@ Index(
 )
 
 # `span` is "lifetime" or "storage"; `span_id` is the id in that table.
-charges = Table(
+charges = table(
     "charges",
-    metadata,
     Column("span", String, primary_key=True),
     Column("span_id", Id, primary_key=True, autoincrement=False),
     Column("resource", String, primary_key=True),
@@ -299,9 +288,8 @@ charges = Table(
 Index("ix_charges_day", charges.c.day)
 
 # Google forgets operations after about two weeks; the ledger does not.
-operations = Table(
+operations = table(
     "operations",
-    metadata,
     Column("project", String, primary_key=True),
     Column("operation_id", String, primary_key=True),
     Column("target_id", String, nullable=False),
@@ -321,9 +309,8 @@ operations = Table(
 )
 Index("ix_operations_target", operations.c.project, operations.c.target_id)
 
-events = Table(
+events = table(
     "events",
-    metadata,
     Column("id", Id, primary_key=True, autoincrement=True),
     Column("key", String, nullable=False, unique=True),
     Column("kind", String, nullable=False),
@@ -342,9 +329,8 @@ Index("ix_events_instance", events.c.gce_id, events.c.occurred_at)
 Index("ix_events_kind", events.c.kind, events.c.occurred_at)  # what people ask for is often what is rare
 
 # One daemon acts at a time. `epoch` grows with every change of holder; writes carry it.
-leases = Table(
+leases = table(
     "leases",
-    metadata,
     Column("name", String, primary_key=True),
     Column("holder", String, nullable=False),
     Column("epoch", BigInteger, nullable=False),
@@ -352,9 +338,8 @@ leases = Table(
 )
 
 # Which replica watches each project, and since when; an expired one is free. Rows stay, as `epoch` must only grow.
-project_leases = Table(
+project_leases = table(
     "project_leases",
-    metadata,
     Column("project", String, primary_key=True),
     Column("holder", String, nullable=False),  # "": it was handed over, and nobody has claimed it yet
     Column("epoch", BigInteger, nullable=False),
@@ -363,9 +348,8 @@ project_leases = Table(
 )
 
 # The replicas that share the projects, until they expire.
-replicas = Table(
+replicas = table(
     "replicas",
-    metadata,
     Column("holder", String, primary_key=True),
     Column("expires_at", Timestamp, nullable=False),
 )

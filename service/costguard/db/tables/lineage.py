@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from sqlalchemy import Column, ForeignKey, Index, String, Table, Text
+from sqlalchemy import Column, ForeignKey, Index, String, Text
 
-from costguard.db.tables.base import metadata
+from costguard.db.tables.base import table
 
 # Where a job stores: its checkpoints, and its outputs. The key is a digest of the location.
-job_places = Table(
+job_places = table(
     "job_places",
-    metadata,
     Column("job_id", String, ForeignKey("jobs.id"), primary_key=True),
     Column("place_key", String, primary_key=True),
 )
 Index("ix_job_places_key", job_places.c.place_key)
 
 # An address from which a job starts, and the job that stored what lies there.
-job_origins = Table(
+job_origins = table(
     "job_origins",
-    metadata,
     Column("job_id", String, ForeignKey("jobs.id"), primary_key=True),
     Column("address_key", String, primary_key=True),
     Column("address", Text, nullable=False),
@@ -28,9 +26,8 @@ job_origins = Table(
 Index("ix_job_origins_parent", job_origins.c.parent_id)
 
 # The labels that jobs asked for on their VMs, by which executions of workflows are added up.
-job_labels = Table(
+job_labels = table(
     "job_labels",
-    metadata,
     Column("job_id", String, ForeignKey("jobs.id"), primary_key=True),
     Column("label", String, primary_key=True),
     Column("value", String, nullable=False),

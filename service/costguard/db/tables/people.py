@@ -10,12 +10,11 @@ from sqlalchemy import (
     Index,
     Integer,
     String,
-    Table,
     Text,
     text,
 )
 
-from costguard.db.tables.base import Id, Json, metadata, only_where
+from costguard.db.tables.base import Id, Json, only_where, table
 from costguard.db.tables.ledger import instances  # noqa: F401 foreign keys need it to be known
 from costguard.db.types import Timestamp
 
@@ -23,9 +22,8 @@ from costguard.db.types import Timestamp
 WAITING = "status IN ('intended', 'sending')"
 
 # Members of the workspace, by address. An empty user_id: no member has this address.
-people = Table(
+people = table(
     "people",
-    metadata,
     Column("address", String, primary_key=True),
     Column("user_id", String, nullable=False),
     Column("name", String, nullable=False),
@@ -37,9 +35,8 @@ people = Table(
 Index("ix_people_user_id", people.c.user_id)
 
 # What people asked for. A pass settles each once: status is "open", then "done" or "refused".
-requests = Table(
+requests = table(
     "requests",
-    metadata,
     Column("id", Id, primary_key=True, autoincrement=True),
     Column("key", String, nullable=False, unique=True),
     Column("kind", String, nullable=False),
@@ -71,9 +68,8 @@ Index(
 Index("ix_requests_subject", requests.c.subject)
 
 # A due moment that a person moved. One row per request, so that a request moves it once.
-keeps = Table(
+keeps = table(
     "keeps",
-    metadata,
     Column("id", Id, primary_key=True, autoincrement=True),
     Column("subject", String, nullable=False),
     Column("instance_id", Id, ForeignKey("instances.id"), nullable=False),
@@ -86,9 +82,8 @@ keeps = Table(
 Index("ix_keeps_subject", keeps.c.subject)
 
 # Whose a VM is, as a person claimed. The latest row of a VM holds.
-claims = Table(
+claims = table(
     "claims",
-    metadata,
     Column("id", Id, primary_key=True, autoincrement=True),
     Column("instance_id", Id, ForeignKey("instances.id"), nullable=False),
     Column("owner", String, nullable=False),
@@ -100,9 +95,8 @@ Index("ix_claims_instance", claims.c.instance_id)
 
 # Every message that was ever meant to be sent. It is intended in a transaction, claimed by "sending" in another
 # right before the call, and "accepted" in a third: what is left in "sending" may have been sent, and Slack tells.
-messages = Table(
+messages = table(
     "messages",
-    metadata,
     Column("id", Id, primary_key=True, autoincrement=True),
     Column("key", String, nullable=False, unique=True),
     Column("kind", String, nullable=False),  # "reminder", "digest", "report", "reservation", ...
@@ -139,9 +133,8 @@ Index(
 )
 
 # Every stop that was begun, or would have been. request_uuid makes a repeat harmless to Google.
-stops = Table(
+stops = table(
     "stops",
-    metadata,
     Column("id", Id, primary_key=True, autoincrement=True),
     Column("key", String, nullable=False, unique=True),
     Column("subject", String, nullable=False),

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from sqlalchemy import BigInteger, Boolean, Column, ForeignKey, Index, String, Table, Text
+from sqlalchemy import BigInteger, Boolean, Column, ForeignKey, Index, String, Text
 
-from costguard.db.tables.base import Json, metadata, only_where
+from costguard.db.tables.base import Json, only_where, table
 from costguard.db.types import Timestamp
 
 # Queries say these in the very same words, so that both databases use the small indexes.
 LIVE_SCHEDULE = "state <> 'ended'"
 PENDING_RUN = "outcome = 'launching'"
 
-schedules = Table(
+schedules = table(
     "schedules",
-    metadata,
     Column("id", String, primary_key=True),
     Column("idempotency_key", String, unique=True),
     Column("request_digest", String, nullable=False, server_default=""),  # of the body that came with that key
@@ -37,9 +36,8 @@ schedules = Table(
 Index("ix_schedules_created_at", schedules.c.created_at, schedules.c.id)
 Index("ix_schedules_live", schedules.c.id, **only_where(LIVE_SCHEDULE))
 
-schedule_runs = Table(
+schedule_runs = table(
     "schedule_runs",
-    metadata,
     Column("schedule_id", String, ForeignKey("schedules.id"), primary_key=True),
     Column("due_at", Timestamp, primary_key=True),
     Column("outcome", String, nullable=False),

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from sqlalchemy import BigInteger, Boolean, Column, Date, ForeignKey, Index, String, Table, Text, UniqueConstraint
+from sqlalchemy import BigInteger, Boolean, Column, Date, ForeignKey, Index, String, Text, UniqueConstraint
 
-from costguard.db.tables.base import Id, amount_columns, key_columns, metadata
+from costguard.db.tables.base import Id, amount_columns, key_columns, table
 from costguard.db.types import Timestamp
 
 # Charges rolled up, so that a year answers like a day. Rows of a day are always replaced together.
-daily_spend = Table(
+daily_spend = table(
     "daily_spend",
-    metadata,
     Column("day", Date, primary_key=True),
     *key_columns("project", "preset", "owner", "job", "provisioning_model"),
     *amount_columns(),
@@ -18,27 +17,24 @@ daily_spend = Table(
 
 # The same without owners and jobs: a year by day and preset is read from hundreds of rows, not from hundreds of
 # thousands. Rebuilt with daily_spend, day by day.
-daily_totals = Table(
+daily_totals = table(
     "daily_totals",
-    metadata,
     Column("day", Date, primary_key=True),
     *key_columns("project", "preset", "provisioning_model"),
     *amount_columns(),
 )
 
 # The same without projects, too: of 500 projects a year by day and preset is thousands of rows, not a million.
-daily_presets = Table(
+daily_presets = table(
     "daily_presets",
-    metadata,
     Column("day", Date, primary_key=True),
     *key_columns("preset", "provisioning_model"),
     *amount_columns(),
 )
 
 # A year by day and owner: the same without presets and provisioning models.
-daily_owners = Table(
+daily_owners = table(
     "daily_owners",
-    metadata,
     Column("day", Date, primary_key=True),
     *key_columns("project", "owner"),
     *amount_columns(),
@@ -46,9 +42,8 @@ daily_owners = Table(
 Index("ix_daily_owners_owner", daily_owners.c.owner, daily_owners.c.day)
 
 # The charges at Spot prices alone, by price: what Spot saved is what the same use would have cost on demand.
-daily_spot = Table(
+daily_spot = table(
     "daily_spot",
-    metadata,
     Column("day", Date, primary_key=True),
     *key_columns("project", "preset", "owner"),
     Column("price_id", Id, primary_key=True, autoincrement=False),
@@ -58,9 +53,8 @@ daily_spot = Table(
 Index("ix_daily_spot_owner", daily_spot.c.owner, daily_spot.c.day)
 
 # The same without owners: a sixtieth of the rows where there are sixty.
-daily_spot_totals = Table(
+daily_spot_totals = table(
     "daily_spot_totals",
-    metadata,
     Column("day", Date, primary_key=True),
     *key_columns("project", "preset"),
     Column("price_id", Id, primary_key=True, autoincrement=False),
@@ -71,9 +65,8 @@ daily_spot_totals = Table(
 # What open lifetimes and storage accrue after their stored charges, by whose money it is, by the kind ("": not read
 # yet) and product ("": none) of their VMs' keeper, and by the day from which it accrues. Moved in the transaction that
 # changes a span; good while the basis in `burn_rates` holds.
-running_totals = Table(
+running_totals = table(
     "running_totals",
-    metadata,
     *key_columns("project", "preset", "owner", "job", "provisioning_model", "keeper_kind", "keeper_product"),
     Column("day", Date, primary_key=True),
     Column("machine_rate", BigInteger, nullable=False),  # nano-dollars an hour, without GPUs
@@ -88,16 +81,14 @@ running_totals = Table(
 
 # How often each table that pages read was changed. Triggers count: of every row in SQLite, of every transaction in
 # PostgreSQL. What was read is good while the number stays.
-changes = Table(
+changes = table(
     "changes",
-    metadata,
     Column("table_name", String, primary_key=True),
     Column("number", BigInteger, nullable=False),
 )
 
-prices = Table(
+prices = table(
     "prices",
-    metadata,
     Column("id", Id, primary_key=True, autoincrement=True),
     Column("resource", String, nullable=False),
     Column("region", String, nullable=False),
@@ -111,9 +102,8 @@ prices = Table(
     UniqueConstraint("resource", "region", "provisioning_model", "in_force_from"),
 )
 
-price_refusals = Table(
+price_refusals = table(
     "price_refusals",
-    metadata,
     Column("id", Id, primary_key=True, autoincrement=True),
     Column("resource", String, nullable=False),
     Column("region", String, nullable=False),
@@ -129,9 +119,8 @@ price_refusals = Table(
 )
 
 # What a label was until a moment; what it is now stands with the VM. A VM whose labels never change has no row.
-label_changes = Table(
+label_changes = table(
     "label_changes",
-    metadata,
     Column("instance_id", Id, ForeignKey("instances.id"), primary_key=True, autoincrement=False),
     Column("label", String, primary_key=True),
     Column("changed_at", Timestamp, primary_key=True),
@@ -141,9 +130,8 @@ Index("ix_label_changes_label", label_changes.c.label, label_changes.c.changed_a
 
 # Daily spend by the value of a label that the settings name. `value` is "" where the VM had no such label, which
 # `is_labelled` tells from an empty one. Only days in `label_days` count; the others are read from charges.
-daily_labels = Table(
+daily_labels = table(
     "daily_labels",
-    metadata,
     Column("label", String, primary_key=True),
     Column("is_labelled", Boolean, primary_key=True),
     Column("value", String, primary_key=True),
@@ -154,9 +142,8 @@ daily_labels = Table(
 )
 
 # The same by project alone: a year by value is read from thousands of rows, not from hundreds of thousands.
-daily_label_values = Table(
+daily_label_values = table(
     "daily_label_values",
-    metadata,
     Column("label", String, primary_key=True),
     Column("day", Date, primary_key=True),
     Column("is_labelled", Boolean, primary_key=True),
@@ -167,9 +154,8 @@ daily_label_values = Table(
 )
 
 # Days whose sums by this label are what their charges come to. Whatever changes those removes the row first.
-label_days = Table(
+label_days = table(
     "label_days",
-    metadata,
     Column("day", Date, primary_key=True),
     Column("label", String, primary_key=True),
     sqlite_with_rowid=False,

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from sqlalchemy import BigInteger, Column, Index, String, Table, Text, text
+from sqlalchemy import BigInteger, Column, Index, String, Text, text
 
-from costguard.db.tables.base import metadata, only_where
+from costguard.db.tables.base import only_where, table
 from costguard.db.types import Timestamp
 
 # Queries say this in the very same words, so that both databases use the small index.
 STORED_STAGE = "state <> 'deleted'"
 
-data_stages = Table(
+data_stages = table(
     "data_stages",
-    metadata,
     Column("digest", String, primary_key=True),
     Column("address", String, nullable=False),
     Column("source", String, nullable=False),
@@ -33,9 +32,8 @@ data_stages = Table(
 Index("ix_data_stages_source", data_stages.c.source)
 Index("ix_data_stages_stored", data_stages.c.digest, **only_where(STORED_STAGE))
 
-stage_uses = Table(
+stage_uses = table(
     "stage_uses",
-    metadata,
     Column("attempt", String, primary_key=True),  # its name
     Column("digest", String, primary_key=True),
     Column("job_id", String, nullable=False),

@@ -11,21 +11,19 @@ from sqlalchemy import (
     Index,
     Integer,
     String,
-    Table,
     Text,
     UniqueConstraint,
     text,
 )
 
-from costguard.db.tables.base import Json, JsonOrNull, metadata, only_where
+from costguard.db.tables.base import Json, JsonOrNull, only_where, table
 from costguard.db.types import Timestamp
 
 # Queries say this in the very same words, so that both databases use the small index.
 OPEN_SWEEP = "state = 'running'"
 
-sweeps = Table(
+sweeps = table(
     "sweeps",
-    metadata,
     Column("id", String, primary_key=True),
     Column("idempotency_key", String, unique=True),
     Column("request_digest", String, nullable=False, server_default=""),  # of the body that came with that key
@@ -51,9 +49,8 @@ sweeps = Table(
 Index("ix_sweeps_created_at", sweeps.c.created_at, sweeps.c.id)
 Index("ix_sweeps_open", sweeps.c.id, **only_where(OPEN_SWEEP))
 
-sweep_members = Table(
+sweep_members = table(
     "sweep_members",
-    metadata,
     Column("sweep_id", String, ForeignKey("sweeps.id"), primary_key=True),
     Column("number", Integer, primary_key=True, autoincrement=False),
     Column("parameters", Json, nullable=False),  # pairs: an object would lose their order
@@ -64,9 +61,8 @@ sweep_members = Table(
     Column("kept_by", String, nullable=False, server_default=""),
 )
 
-sweep_jobs = Table(
+sweep_jobs = table(
     "sweep_jobs",
-    metadata,
     Column("job_id", String, ForeignKey("jobs.id"), primary_key=True),
     Column("sweep_id", String, nullable=False),
     Column("number", Integer, nullable=False),
@@ -76,9 +72,8 @@ sweep_jobs = Table(
 )
 
 # The members that halving has stopped, with what is expected to be saved by it.
-sweep_stops = Table(
+sweep_stops = table(
     "sweep_stops",
-    metadata,
     Column("job_id", String, ForeignKey("jobs.id"), primary_key=True),
     Column("sweep_id", String, nullable=False),
     Column("number", Integer, nullable=False),

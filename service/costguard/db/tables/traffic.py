@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from sqlalchemy import BigInteger, Boolean, Column, String, Table, Text, true
+from sqlalchemy import BigInteger, Boolean, Column, String, Text, true
 
-from costguard.db.tables.base import metadata
+from costguard.db.tables.base import table
 from costguard.db.types import Timestamp
 
 # One row a subscription. Every column but the key is NULL until it is known.
-feed_wire = Table(
+feed_wire = table(
     "feed_wire",
-    metadata,
     Column("subscription", String, primary_key=True),
     Column("sent_at", Timestamp),  # when the last heartbeat was sent
     Column("heard_at", Timestamp),  # when the newest heartbeat that came back was sent
@@ -24,9 +23,8 @@ feed_wire = Table(
 )
 
 # Counts of the guard's own work in an hour, kept for forty days: listings, requests, messages, bytes.
-hourly_counts = Table(
+hourly_counts = table(
     "hourly_counts",
-    metadata,
     Column("hour", Timestamp, primary_key=True),  # its beginning
     Column("what", String, primary_key=True),
     Column("number", BigInteger, nullable=False),

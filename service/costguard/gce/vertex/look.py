@@ -20,7 +20,7 @@ from costguard.gce.errors import Service, ServiceOff, first_of
 from costguard.gce.fields import Garbled
 from costguard.gce.pages import pages_of
 from costguard.gce.session import Deadline, Http
-from costguard.gce.vertex.resources import LISTS, OVER, VertexList, operations_of, read_member
+from costguard.gce.vertex.resources import LISTS, OVER, VertexList, operations_of, parts_of, read_member
 from costguard.model.instance import InstanceKey, InstanceKind, SeenInstance, Status
 from costguard.model.observation import VERTEX, Presence, SeenOperation, Sighting, Unread, vertex_scope
 
@@ -266,7 +266,7 @@ def _read(
     asking: VertexAsking, region: str, which: VertexList, members: Sequence[Any], problems: list[tuple[str, str]]
 ) -> list[SeenInstance]:
     seen: list[SeenInstance] = []
-    for raw in members:
+    for raw in (part for member in members for part in parts_of(which, member)):
         try:
             seen += read_member(which, asking.project, region, raw)
         except Garbled as error:

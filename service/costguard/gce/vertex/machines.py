@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from costguard.gce.fields import Garbled, moment, short
+from costguard.gce.fields import moment, number, word
 from costguard.gce.machine_types import by_rule
 from costguard.model.instance import AttachedDisk, ProvisioningModel, Shape
 from costguard.model.managed.machines import UNKNOWN_TYPE, ManagedMachines, Seller
@@ -29,13 +29,7 @@ def model_of_strategy(strategy: Any) -> ProvisioningModel:
 
 def count_of(value: Any) -> int:
     """A number that the API writes as text or number; 0 where there is none. Raises Garbled."""
-    try:
-        count = int(value or 0)
-    except (TypeError, ValueError):
-        count = -1
-    if count < 0:
-        raise Garbled(f"{short(value)} is not a number of machines")
-    return count
+    return number(value or 0)
 
 
 def shape_of(
@@ -46,13 +40,13 @@ def shape_of(
     Spot, flex-start and a reservation that is named are billed by Compute Engine with a fee (Google's page of prices of
     Vertex AI, "custom-trained models"). Machines that may use any reservation that fits are taken for bought on demand.
     """
-    machine_type = str(spec.get("machineType") or UNKNOWN_TYPE)
+    machine_type = word(spec.get("machineType") or UNKNOWN_TYPE)
     reserved = (spec.get("reservationAffinity") or {}).get("reservationAffinityType") == "SPECIFIC_RESERVATION"
     gib, kind = 0, ""
     if disk is not None:
         gib = count_of(disk.get("bootDiskSizeGb")) or _DISK_GIB
         default = "hyperdisk-balanced" if machine_type.startswith("a3-ultragpu") else "pd-ssd"
-        kind = str(disk.get("bootDiskType") or default)
+        kind = word(disk.get("bootDiskType") or default)
     pays_fee = model is not ProvisioningModel.STANDARD or reserved
     written = str(ManagedMachines(seller, machine_type, count, pays_fee, gib, kind))
     machine = by_rule(machine_type)
@@ -72,7 +66,7 @@ def disks_of_runtime(raw: Mapping[str, Any]) -> tuple[AttachedDisk, ...]:
     A data disk of which nothing is said is 100 GB of pd-standard (PersistentDiskSpec of aiplatform.v1). Raises Garbled.
     """
     spec, created_at = raw.get("dataPersistentDiskSpec") or {}, moment(raw["createTime"])
-    gib, kind = count_of(spec.get("diskSizeGb")) or _DISK_GIB, str(spec.get("diskType") or "pd-standard")
+    gib, kind = count_of(spec.get("diskSizeGb")) or _DISK_GIB, word(spec.get("diskType") or "pd-standard")
     mark = Seller.COLAB.mark
     return (
         AttachedDisk("boot disk", _DISK_GIB, f"{mark}-pd-ssd", created_at, boot=True, auto_delete=True),
@@ -93,8 +87,8 @@ def idle_shutdown_of(raw: Mapping[str, Any]) -> str:
 
 
 def _gpus(spec: Mapping[str, Any], count: int) -> tuple[str | None, int]:
-    kind = str(spec.get("acceleratorType") or "")
+    kind = spec.get("acceleratorType")
     per_machine = count_of(spec.get("acceleratorCount"))
-    if not kind.startswith(_GPU) or not per_machine:
+    if not kind or not word(kind).startswith(_GPU) or not per_machine:
         return None, 0
     return kind.lower().replace("_", "-"), per_machine * count

@@ -13,9 +13,8 @@ from datetime import datetime
 from typing import Any
 
 from costguard.gce.convert import fingerprinted
-from costguard.gce.fields import Garbled, last_part, moment, moment_or_none, short, word
+from costguard.gce.fields import UNREADABLE, Garbled, labels, last_part, moment, moment_or_none, said, short, word
 from costguard.gce.vertex.machines import count_of, disks_of_runtime, idle_shutdown_of, model_of_strategy, shape_of
-from costguard.keepers.origin import VERTEX, VERTEX_IDLE, VERTEX_USER
 from costguard.model.instance import (
     AttachedDisk,
     InstanceKey,
@@ -27,6 +26,7 @@ from costguard.model.instance import (
     vertex_id,
 )
 from costguard.model.managed.machines import Seller
+from costguard.model.managed.origin import VERTEX, VERTEX_IDLE, VERTEX_USER
 from costguard.model.observation import OperationStatus, SeenOperation
 
 # A job waits, and bills nothing, until its machines are up: "when the CustomJob for the first time entered the
@@ -99,16 +99,13 @@ class _Resource:
 
     @property
     def id(self) -> str:
-        last = last_part(word(self.raw["name"]))
-        if not _ID.fullmatch(last):
-            raise Garbled(f"{short(last)} is not the id of a resource")
-        return last
+        return _id(last_part(word(self.raw["name"])))
 
     def seen(self, shape: Shape, status: Status, model: ProvisioningModel, more: _More) -> SeenInstance:
         origin = {VERTEX: f"{self.kind.collection}/{self.id}{f'/{more.part}' if self._has_parts else ''}"}
         return fingerprinted(
             SeenInstance(
-                key=InstanceKey(self.project, vertex_id(self.kind, self.region, self.id, more.part)),
+                key=InstanceKey(self.project, vertex_id(self.kind, self.region, self.id, more.part and _id(more.part))),
                 name=_name(more.name or self.raw.get("displayName"), self.id),
                 zone=self.region,
                 status=status,
@@ -118,7 +115,7 @@ class _Resource:
                 fingerprint="",
                 last_started_at=more.started_at,
                 last_stopped_at=more.stopped_at,
-                labels={key: str(value) for key, value in (self.raw.get("labels") or {}).items()},
+                labels=labels(self.raw.get("labels")),
                 disks=more.disks,
                 origin=origin
                 | ({VERTEX_USER: more.user} if more.user else {})
@@ -130,6 +127,12 @@ class _Resource:
     def _has_parts(self) -> bool:
         """Says whether requests name a part of it: a deployed model of an endpoint."""
         return self.kind is InstanceKind.DEPLOYED_MODEL
+
+
+def _id(text: str) -> str:
+    if not _ID.fullmatch(text):
+        raise Garbled(f"{short(text)} is not the id of a resource")
+    return text
 
 
 def _name(shown: object, fallback: str) -> str:
@@ -207,7 +210,7 @@ def _runtime(one: _Resource) -> Iterator[SeenInstance]:
         _OF_RUNTIME.get(word(one.raw["runtimeState"]), Status.UNKNOWN),
         ProvisioningModel.STANDARD,
         _More(
-            user=str(one.raw.get("runtimeUser") or ""),
+            user=said(one.raw.get("runtimeUser")) or "",
             idle_shutdown=idle_shutdown_of(one.raw),
             disks=disks_of_runtime(one.raw),
         ),
@@ -277,7 +280,8 @@ def _operation(one: SeenInstance, kind: str, at: datetime, user: str = "") -> Se
 class VertexList:
     """A list of the API: whose members are things of `kind`. With `filtered` it is asked for what is not over, or new.
 
-    `fields` are those that are read of its members.
+    `fields` are those that are read of its members. `parts` is the field whose items are read one by one, so that none
+    that cannot be read hides the others.
     """
 
     collection: str
@@ -285,6 +289,7 @@ class VertexList:
     read: Callable[[_Resource], Iterator[SeenInstance]]
     fields: str
     filtered: bool = False
+    parts: str = ""
 
 
 _JOB_FIELDS = "name,displayName,state,createTime,startTime,endTime,labels"
@@ -297,6 +302,7 @@ LISTS = (
         InstanceKind.DEPLOYED_MODEL,
         _endpoint,
         f"name,displayName,createTime,labels,deployedModels(id,displayName,createTime,sharedResources,{_RESOURCES},status)",
+        parts="deployedModels",
     ),
     VertexList(
         "notebookRuntimes",
@@ -316,10 +322,20 @@ LISTS = (
         _tuning_job,
         f"{_JOB_FIELDS},trialJobSpec({_SPEC_FIELDS}),trials(id,state,startTime,endTime,customJob)",
         filtered=True,
+        parts="trials",
     ),
     VertexList("deploymentResourcePools", InstanceKind.DEPLOYMENT_POOL, _pool, f"name,createTime,{_RESOURCES}"),
 )
 """The lists that hold what bills by the hour and has machines, the likeliest first."""
+
+
+def parts_of(which: VertexList, raw: Any) -> Iterator[Any]:
+    """Yields a member once for each of its parts that can be read by itself, or as it is."""
+    parts = raw.get(which.parts) if isinstance(raw, dict) else None
+    if isinstance(parts, list) and len(parts) > 1:
+        yield from ({**raw, which.parts: [part]} for part in parts)
+    else:
+        yield raw
 
 
 def read_member(which: VertexList, project: str, region: str, raw: Any) -> list[SeenInstance]:
@@ -328,7 +344,7 @@ def read_member(which: VertexList, project: str, region: str, raw: Any) -> list[
         return list(which.read(_Resource(project, region, which.kind, raw)))
     except Garbled as error:
         raise Garbled(f"{which.kind.in_words} {_shown(raw)}: {error}") from None
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except UNREADABLE as error:
         raise Garbled(f"{which.kind.in_words} {_shown(raw)}: {error!r}") from None
 
 

@@ -17,7 +17,6 @@ from costguard.jobs.decide.view import AttemptView, CommonCeiling, JobView, VmSt
 from costguard.jobs.rows import attempts, job_rows
 from costguard.jobs.rows.gang import gang_rows, placement_rows
 from costguard.jobs.rows.recovery import interruptions
-from costguard.ledger import projects
 from costguard.ledger.accrual import Accrual
 from costguard.model.attempt import Attempt, AttemptState
 from costguard.model.instance import InstanceKey
@@ -37,20 +36,24 @@ def views(
     connection: Connection,
     accrual: Accrual,
     job_ids: Collection[str],
+    unread: Mapping[str, frozenset[str]],
     holds: Holds,
     now: datetime,
     ceilings: Ceilings = lambda *_: {},
 ) -> tuple[list[JobView], list[str]]:
-    """These jobs, the oldest first; and what is wrong with those that cannot be read, which stop no other."""
+    """These jobs, the oldest first; and what is wrong with those that cannot be read, which stop no other.
+
+    `unread` are the zones of each project that its last look could not read.
+    """
     # An error of the database concerns all jobs; within a transaction it is still the driver's.
     with Isolated("job_not_read", passing=DBAPIError, job=min(job_ids, default=""), together=len(job_ids)) as failure:
-        return _views(connection, accrual, job_ids, holds, ceilings, now), []
+        return _views(connection, accrual, job_ids, unread, holds, ceilings, now), []
     if len(job_ids) == 1:
         return [], [f"Job {next(iter(job_ids))} cannot be read ({failure.words})."]
     job_views: list[JobView] = []
     unreadable: list[str] = []
     for job_id in sorted(job_ids):
-        one, wrong = views(connection, accrual, [job_id], holds, now, ceilings)
+        one, wrong = views(connection, accrual, [job_id], unread, holds, now, ceilings)
         job_views += one
         unreadable += wrong
     return job_views, unreadable
@@ -60,6 +63,7 @@ def _views(
     connection: Connection,
     accrual: Accrual,
     job_ids: Collection[str],
+    unread: Mapping[str, frozenset[str]],
     holds: Holds,
     ceilings: Ceilings,
     now: datetime,
@@ -73,9 +77,9 @@ def _views(
     looks = job_rows.checkpoint(connection, ids)
     open_jobs = [job for job in jobs if not job.state.is_over]
     held = holds(connection, open_jobs, now)
-    strange = unknown_vms.holds(connection, jobs)
     ready = {job_id: next((one for one in some if one.stands_by), None) for job_id, some in tried.items()}
-    standings = _standings(connection, [one for some in tried.values() for one in some])
+    standings = _standings(connection, [one for some in tried.values() for one in some], unread)
+    strange = unknown_vms.holds(connection, jobs)
     costs = job_costs.costs(connection, accrual, ids)
     downloading = [job for job in jobs if job.spec.download_cost]
     paid = downloads.of_jobs(connection, [job.id for job in downloading])
@@ -113,15 +117,16 @@ def _has_vm(one: Attempt) -> bool:
     return one.gce_id != "" and one.state is not AttemptState.OVER
 
 
-def _standings(connection: Connection, tried: Sequence[Attempt]) -> dict[int, VmState]:
+def _standings(
+    connection: Connection, tried: Sequence[Attempt], unread: Mapping[str, frozenset[str]]
+) -> dict[int, VmState]:
     """The VMs of live attempts, by attempt; those that the ledger has not seen are left out."""
     keys = {one.id: InstanceKey(one.project, one.gce_id) for one in tried if _has_vm(one)}
     if not keys:
         return {}
     seen = job_vms.of_keys(connection, set(keys.values()))
-    blind = projects.unread(projects.read_all(connection))
     return {
-        attempt_id: _standing(seen[key], blind.get(key.project, frozenset()))
+        attempt_id: _standing(seen[key], unread.get(key.project, frozenset()))
         for attempt_id, key in keys.items()
         if key in seen
     }

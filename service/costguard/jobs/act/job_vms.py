@@ -29,6 +29,7 @@ from costguard.model.attempt import labelled_attempt
 from costguard.model.generation import REQUEST_LABEL
 from costguard.model.instance import InstanceKey, ProvisioningModel, Status
 from costguard.model.job import Job, JobState
+from costguard.model.keeper import Keeper
 from costguard.model.lifetime import EndReason
 
 _PREFIX = "cg-"
@@ -44,16 +45,11 @@ class LabelledVm:
 
 
 def labelled(connection: Connection, guard_id: str) -> list[LabelledVm]:
-    """Lists our VMs that are there; VMs that another installation made are none of ours, nor are those of a group.
-
-    A VM with an attempt's id is that attempt's, whatever labels were given to it since.
-    """
+    """Lists our VMs that are there; VMs that another installation made are none of ours, nor are those of a group."""
     ours = [
         vm
         for vm in present(connection, _PREFIX)
-        if vm.labels.get(GUARD_LABEL) == guard_id
-        and labelled_attempt(vm.labels, vm.name) == vm.name
-        and keeper_of_own(vm.labels, vm.origin) is None
+        if vm.labels.get(GUARD_LABEL) == guard_id and labelled_attempt(vm.labels, vm.name) == vm.name
     ]
     names: dict[str, set[str]] = defaultdict(set)
     for vm in ours:
@@ -64,11 +60,13 @@ def labelled(connection: Connection, guard_id: str) -> list[LabelledVm]:
         for one in attempts.of_instances(connection, project, names=some)
     }
     attempted = [(vm, by_name.get((vm.key.project, vm.name))) for vm in ours]
-    return [
-        _labelled(vm, one)
-        for vm, one in attempted
-        if (one is not None and one.gce_id == vm.key.gce_id) or keeper_of(vm.labels, vm.origin) is None
-    ]
+    return [_labelled(vm, one) for vm, one in attempted if _keeper(vm, one) is None]
+
+
+def _keeper(vm: PresentVm, attempt: JobVm | None) -> Keeper | None:
+    """Finds who else keeps a VM. One with an attempt's id is that attempt's, whatever labels were given to it since."""
+    is_proven = attempt is not None and attempt.gce_id == vm.key.gce_id
+    return (keeper_of_own if is_proven else keeper_of)(vm.labels, vm.origin)
 
 
 def find_orphans(connection: Connection, ours: list[LabelledVm], grace: timedelta, now: datetime) -> list[DeleteOrphan]:

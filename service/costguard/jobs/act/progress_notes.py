@@ -10,6 +10,7 @@ from sqlalchemy import Connection
 
 from costguard.actions.execute import Note
 from costguard.events import audit_log
+from costguard.jobs.act.attempts.vm_step import JobNote
 from costguard.jobs.decide.view import JobView
 from costguard.jobs.rows import job_events
 from costguard.model.attempt import Attempt, AttemptState
@@ -17,17 +18,12 @@ from costguard.model.job import Job
 
 
 @dataclass(frozen=True, slots=True)
-class StartedNote:
+class StartedNote(JobNote):
     """Appended once, however often it is written; `interrupted_at` is None where no run had begun before this one."""
 
-    job: Job
     attempt: Attempt
     started_at: datetime
     interrupted_at: datetime | None
-
-    @property
-    def subject(self) -> str:
-        return self.job.id
 
     def write(self, connection: Connection, now: datetime) -> bool:
         run = self.attempt.agent.run
@@ -40,15 +36,10 @@ class StartedNote:
 
 
 @dataclass(frozen=True, slots=True)
-class LateNote:
+class LateNote(JobNote):
     """Notes that its deadline has passed, which is reported and stops nothing."""
 
-    job: Job
     deadline: datetime
-
-    @property
-    def subject(self) -> str:
-        return self.job.id
 
     def write(self, connection: Connection, now: datetime) -> bool:
         audit_log.append(connection, [job_events.late(self.job, self.deadline)], now)

@@ -13,7 +13,7 @@ from costguard.events import audit_log
 from costguard.jobs.act.attempts.delete import DeleteStep
 from costguard.jobs.act.attempts.insert import InsertStep, RepeatInsertStep, reckon
 from costguard.jobs.act.attempts.start_stop import StartStep, StopStep, WatchStartStep
-from costguard.jobs.act.attempts.vm_step import OPEN, LaunchContext, end
+from costguard.jobs.act.attempts.vm_step import OPEN, JobNote, LaunchContext, end
 from costguard.jobs.act.attempts.watch_insert import WatchInsertStep
 from costguard.jobs.act.gang.gang_notes import LetRoundBeginNote, NextRoundNote
 from costguard.jobs.act.gang.placement_steps import MakePolicyStep
@@ -45,14 +45,9 @@ from costguard.model.money import Priced, priced_text
 
 
 @dataclass(frozen=True, slots=True)
-class EndAttemptNote:
-    job: Job
+class EndAttemptNote(JobNote):
     attempt: Attempt
     action: EndAttempt
-
-    @property
-    def subject(self) -> str:
-        return self.job.id
 
     def write(self, connection: Connection, now: datetime) -> bool:
         changed = end(connection, self.job, self.attempt, self.action.outcome, self.action.reason, now)
@@ -62,16 +57,11 @@ class EndAttemptNote:
 
 
 @dataclass(frozen=True, slots=True)
-class RestAttemptNote:
+class RestAttemptNote(JobNote):
     """Notes that its VM has stopped, or is stopped now; it keeps its disk and is restarted."""
 
-    job: Job
     attempt: Attempt
     action: RestAttempt
-
-    @property
-    def subject(self) -> str:
-        return self.job.id
 
     def write(self, connection: Connection, now: datetime) -> bool:
         there = (AttemptState.ASKED, AttemptState.BOOTING, AttemptState.RUNNING, AttemptState.RESTARTING)
@@ -127,16 +117,11 @@ class LetBeginNote:
 
 
 @dataclass(frozen=True, slots=True)
-class StopCommandNote:
+class StopCommandNote(JobNote):
     """The agent hears it with the answer to its next word. Nothing takes the place of a cancel."""
 
-    job: Job
     attempt: Attempt
     action: TellCommandToStop
-
-    @property
-    def subject(self) -> str:
-        return self.job.id
 
     def write(self, connection: Connection, now: datetime) -> bool:
         asked_at, before = self.attempt.stop_asked_at, self.attempt.stop_why
@@ -148,15 +133,10 @@ class StopCommandNote:
 
 
 @dataclass(frozen=True, slots=True)
-class CancelNote:
+class CancelNote(JobNote):
     """A cancel that waited for a checkpoint: from now on it is as any other."""
 
-    job: Job
     action: CancelAfterCheckpoint
-
-    @property
-    def subject(self) -> str:
-        return self.job.id
 
     def write(self, connection: Connection, now: datetime) -> bool:
         if not job_rows.take_cancel_due(connection, self.job, self.action.by, self.action.reason, now):
@@ -166,19 +146,14 @@ class CancelNote:
 
 
 @dataclass(frozen=True, slots=True)
-class JobStateNote:
+class JobStateNote(JobNote):
     """Notes the state of a job from now on. A job that is over stays so, whatever was decided meanwhile."""
 
-    job: Job
     state: JobState
     reason: str
     next_at: datetime | None
     cost: Priced
     waits_in: int | None = None  # the episode in which it waits for a place; None: it does not
-
-    @property
-    def subject(self) -> str:
-        return self.job.id
 
     def write(self, connection: Connection, now: datetime) -> bool:
         if not job_rows.set_state(connection, self.job.id, self.state, self.reason, self.next_at, now):

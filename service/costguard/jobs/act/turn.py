@@ -10,7 +10,6 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 import structlog
-from sqlalchemy import Connection
 
 from costguard.actions.execute import WORKERS, CallKind, Executor, Note, Step
 from costguard.db.lease import Lease
@@ -32,7 +31,7 @@ from costguard.jobs.act.progress_notes import ProgressNotes
 from costguard.jobs.decide.actions import JobDecision, LaunchAttempt, LetBegin, LetRoundBegin
 from costguard.jobs.decide.attempts.moves import renews
 from costguard.jobs.decide.buy.placement import LaunchPlace
-from costguard.jobs.decide.gang.past_rounds import suspects_of
+from costguard.jobs.decide.gang.past_rounds import resumed_runs
 from costguard.jobs.decide.next_step import decide
 from costguard.jobs.decide.recovery import resume
 from costguard.jobs.decide.recovery.ending import all_silent
@@ -168,15 +167,16 @@ class JobsTurn:
         now = self._clock.now()
         with self._database.read() as connection:
             accrual, life = accrual_at(connection, now), generation.read(connection)
-            views, unreadable = gather.views(connection, accrual, job_ids, self._holds, now, self._bounds.ceilings)
-            unread = self._unread(connection)
+            unread, ceilings = projects.unread(projects.read_all(connection)), self._bounds.ceilings
+            views, unreadable = gather.views(connection, accrual, job_ids, unread, self._holds, now, ceilings)
             planned = self._planning.wanted(views, now)
             materials = self._planning.read(connection, planned, now)
             asking = [view for view in views if may_launch(view) or view in planned or renews(view, now)]
             place_scores = recent_scores(connection, now) if asking else {}
             queue = self._bounds.admission.read(connection, now)
         report.troubles += unreadable
-        views = [self._held_up(_unseen(view, unread), now) for view in views]
+        never_read = self._never_read(unread)
+        views = [self._held_up(_unseen(view, never_read), now) for view in views]
         places = self._planning.advised(asking, self._place_finder.places(asking, accrual, place_scores), now)
         places = self._planning.by_expected_cost(planned, materials, places, now)
         since = self._listening.since
@@ -254,8 +254,8 @@ class JobsTurn:
         with Isolated("checkpoints_not_looked_at", job=job.id) as failure:
             try:
                 tried = [seen.attempt for seen in view.attempts]
-                failed = suspects_of(job, tried, view.rounds, view.interruptions, self._terms)
-                point = resume.find(self._checkpoints, job, now, failed)
+                runs = resumed_runs(job, tried, view.rounds, view.interruptions)
+                point = resume.find(self._checkpoints, job, runs, self._terms, now)
             except CheckpointError as error:
                 self._launch_backoff.for_longer(job.id, f"its checkpoints cannot be read: {error}", now)
                 return None
@@ -293,12 +293,10 @@ class JobsTurn:
                 unknown_vms.write(connection, findings, self._begin_generation, now)
         self._looks = looks
 
-    def _unread(self, connection: Connection) -> dict[str, frozenset[str]]:
+    def _never_read(self, unread: Mapping[str, frozenset[str]]) -> dict[str, frozenset[str]]:
         """The zones, by project, that this process has never read. What it has read once is in the ledger."""
-        looks = projects.read_all(connection)
-        unread = projects.unread([look for look in looks if look.project not in self._whole])
         self._whole |= {project for project, zones in unread.items() if not zones}
-        return {project: zones for project, zones in unread.items() if zones}
+        return {project: zones for project, zones in unread.items() if project not in self._whole}
 
     def _orphans(self, now: datetime) -> list[Step]:
         last = self._looked_for_orphans_at

@@ -22,9 +22,9 @@ from costguard.jobs.decide.buy.choice import Chosen, Hopeless, choose
 from costguard.jobs.decide.buy.placement import LaunchPlace
 from costguard.jobs.decide.checkpoints.disk import holds_only_copy
 from costguard.jobs.decide.gang.gang_step import gang_step
+from costguard.jobs.decide.recovery.ended_runs import after_failures
 from costguard.jobs.decide.recovery.ending import ending
 from costguard.jobs.decide.recovery.verdict import verdict
-from costguard.jobs.decide.recovery.waits import after_failures
 from costguard.jobs.decide.view import (
     HOLD_AGAIN,
     UNSETTLED,

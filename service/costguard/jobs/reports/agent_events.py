@@ -16,13 +16,15 @@ from costguard.events import audit_log
 from costguard.jobs.decide.checkpoints import work_at_risk
 from costguard.jobs.decide.checkpoints.disk import DiskState, disk_of
 from costguard.jobs.decide.recovery import resume
-from costguard.jobs.reports import diagnosis, profile
+from costguard.jobs.reports import diagnosis
 from costguard.jobs.reports.agent_report import AgentEvent, AgentUpdate, apply_events
 from costguard.jobs.reports.checkpoints import save_interval
 from costguard.jobs.reports.gang import gang_words
 from costguard.jobs.reports.gang.gang_words import GoAhead, RoundWord
 from costguard.jobs.reports.progress import curve_news
 from costguard.jobs.rows import agent_rows, attempts, job_events, job_rows, takeover_rows
+from costguard.jobs.rows.profile import profile_rows
+from costguard.jobs.rows.profile.profile_rows import NewProfileWindow
 from costguard.jobs.rows.recovery import drills, interruptions
 from costguard.model.attempt import HUNG, STANDING_BY, Attempt
 from costguard.model.job import EarlyEnd, Job, SeenCheckpoint
@@ -251,10 +253,10 @@ class _Hearing:
             _record(self._connection, one.attempt, one.update, self._now)
             if one.is_ready:
                 takeover_rows.ready(self._connection, one.attempt.id, self._now)
-        # Of a gang, the first of the round prints the curve of all.
-        points = [(one.attempt, one.update.points) for one in attempts_heard if one.is_first]
-        curve_news.record(self._connection, points, self._now)
-        profile.record(self._connection, [(one.attempt, one.update.profile) for one in attempts_heard if one.is_first])
+        first = [one for one in attempts_heard if one.is_first]  # of a gang, it prints the curve of all
+        curve_news.record(self._connection, [(one.attempt, one.update.points) for one in first], self._now)
+        windows = ((one.attempt, window) for one in first for window in one.update.profile)
+        profile_rows.add(self._connection, [NewProfileWindow(one.job_id, one.id, window) for one, window in windows])
         minutes = [diagnosis.MinuteReport(one.attempt, one.update.activity, one.update.agent) for one in attempts_heard]
         diagnosis.record(self._connection, minutes, self._now)
         gangs = {one.attempt.name: one.attempt.job_id for one in attempts_heard if one.attempt.formation}

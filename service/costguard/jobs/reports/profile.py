@@ -1,4 +1,4 @@
-"""Records the profiles that agents report, and reads one job's next to an earlier job's."""
+"""Reads the profile that agents reported of a job, next to an earlier job's."""
 
 from __future__ import annotations
 
@@ -10,21 +10,13 @@ from sqlalchemy import Connection
 from costguard.errors import Invalid, Missing
 from costguard.jobs.decide.machines.bound_savings import is_same_training
 from costguard.jobs.decide.profile.cures import Cure, cures_of, data_share
-from costguard.jobs.decide.profile.job_profile import JobProfile, ProfileWindow
+from costguard.jobs.decide.profile.job_profile import JobProfile
 from costguard.jobs.rows import job_rows
 from costguard.jobs.rows.diagnosis import diagnosis_rows
 from costguard.jobs.rows.profile import profile_rows
-from costguard.jobs.rows.profile.profile_rows import NewProfileWindow
-from costguard.model.attempt import Attempt
 from costguard.model.job import Job
 
 _EARLIER = 50  # jobs of the same owner, to find an earlier run
-
-
-def record(connection: Connection, reports: Iterable[tuple[Attempt, Sequence[ProfileWindow]]]) -> None:
-    """Adds the windows of attempts to their jobs' profiles."""
-    new = [NewProfileWindow(attempt.job_id, attempt.id, window) for attempt, some in reports for window in some]
-    profile_rows.add(connection, new)
 
 
 @dataclass(frozen=True, slots=True)

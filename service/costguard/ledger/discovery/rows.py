@@ -7,14 +7,17 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 
+import structlog
 from sqlalchemy import Connection, func, literal, select
 
 from costguard.db.remembered import remembers
 from costguard.db.tables import instances, searched_places, watched_projects
 from costguard.db.types import storable
 from costguard.db.upsert import upsert
-from costguard.ledger.discovery.rules import WatchedProject
-from costguard.model.observation import PlaceSearch, Unread
+from costguard.ledger.discovery.rules import WatchedProject, refusal_of
+from costguard.model.observation import Observation, PlaceSearch, Unread
+
+log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +54,24 @@ def store(connection: Connection, rows: Sequence[WatchedProject]) -> None:
     of_searches = [name for name in WatchedProject.__dataclass_fields__ if not name.startswith("refus")]
     changed = [name for name in of_searches if name != "project"]
     upsert(connection, watched_projects, [asdict(row) for row in rows], ["project"], changed)
+
+
+def note_refusals(connection: Connection, looked: Observation, before: Sequence[Unread]) -> None:
+    """Notes what a look says of refusals, where it differs from the look `before`.
+
+    A look that failed for a reason of the moment says nothing: what refused before it is taken to refuse still.
+    """
+    refusal, was = refusal_of(looked.unread), refusal_of(before)
+    if refusal is not None:
+        is_same = was is not None and was.code == refusal.code
+        if not is_same and note_refusal(connection, looked.project, refusal, looked.read_at):
+            log.warning("project_refuses", project=looked.project, code=refusal.code, why=refusal.reason)
+    elif (
+        any(part.is_whole for part in before)
+        and not any(part.is_whole for part in looked.unread)
+        and note_answer(connection, looked.project)
+    ):
+        log.info("project_answers", project=looked.project)
 
 
 def note_refusal(connection: Connection, project: str, refusal: Unread, now: datetime) -> bool:

@@ -16,12 +16,14 @@ from sqlalchemy import Connection, delete, select, tuple_
 
 from costguard.db.bulk import CHUNK, chunks
 from costguard.db.tables import feed_requests
+from costguard.db.transaction import Database
 from costguard.db.types import storable
 from costguard.db.upsert import upsert
 from costguard.errors import CloudError
 from costguard.ledger.feed.bulk import LATEST_CHILD, BulkRequest, request_of
 from costguard.ledger.feed.request import FeedRequest
 from costguard.model.instance import AttachedDisk, InstanceKey, ProvisioningModel, Shape
+from costguard.model.launch import Recipe
 from costguard.model.observation import SeenOperation
 from costguard.model.ports import Cloud
 from costguard.model.record import VmRequested
@@ -218,3 +220,47 @@ def _disks(request: FeedRequest) -> tuple[AttachedDisk, ...]:
     return tuple(
         AttachedDisk(disk.name, disk.size_gib, disk.disk_type, None, disk.boot, disk.auto_delete) for disk in sized
     )
+
+
+def asked_for(
+    database: Database,
+    cloud: Cloud,
+    project: str,
+    of_jobs: Mapping[str, tuple[str, Recipe]],
+    unlisted: Sequence[str],
+    news: Mapping[str, Sequence[SeenOperation]],
+) -> dict[str, VmRequested]:
+    """Looks up what was asked for of VMs that no listing shows, before anything is written: by jobs, or by entries of
+    the audit log. `news` are new operations by VM.
+
+    A machine type that cannot be read leaves its VM without a price.
+    """
+    kept: dict[InstanceKey, KeptRequest] = {}
+    if unlisted:
+        with database.read() as connection:
+            stored = read(connection, [InstanceKey(project, gce_id) for gce_id in unlisted])
+            kept = {key: one for key, one in stored.items() if one.says_all}
+            inserts = {
+                InstanceKey(project, gce_id): op
+                for gce_id in unlisted
+                for op in news.get(gce_id, ())
+                if op.kind == "insert" and op.error_code is None
+            }
+            kept |= of_bulks(connection, {key: op for key, op in inserts.items() if key not in kept})
+    requests = {key.gce_id: one for key, one in vms_of(cloud, kept).items()}
+    for gce_id, (zone, recipe) in of_jobs.items():
+        try:
+            machine = cloud.shape(project, zone, recipe.machine_type)
+        except CloudError as error:
+            log.warning("machine_type_not_read", machine_type=recipe.machine_type, error=str(error))
+            continue
+        if machine is not None:
+            disk = AttachedDisk("", recipe.disk_gib, recipe.disk_type, None, boot=True, auto_delete=True)
+            requests[gce_id] = VmRequested(
+                recipe.shape(machine),
+                recipe.provisioning_model,
+                recipe.labels,
+                (disk,),
+                int(recipe.external_address is not False),
+            )
+    return requests

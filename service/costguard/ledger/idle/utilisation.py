@@ -15,9 +15,9 @@ from costguard.db.remembered import MOST_AT_ONCE, remembers_each
 from costguard.db.tables import instances, lifetimes, utilisation
 from costguard.db.types import storable
 from costguard.db.upsert import upsert
-from costguard.keepers.origin import VERTEX_IDLE
 from costguard.ledger.rows import shape_of
 from costguard.model.instance import InstanceKey, Shape
+from costguard.model.managed.origin import VERTEX_IDLE
 from costguard.model.utilisation import Evidence, IdleState
 
 _SHAPE = ("machine_type", "vcpus", "memory_mib", "gpu_type", "gpu_count", "local_ssd_gib")

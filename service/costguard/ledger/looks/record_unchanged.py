@@ -1,14 +1,18 @@
-"""Records the looks at many projects that showed nothing new, all in one transaction of a few statements."""
+"""Records looks at many projects: those that showed nothing new all in one transaction, the others one by one."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import threading
+from collections.abc import Iterator, Mapping, Sequence
 
+import structlog
 from sqlalchemy import Connection
 
 from costguard.db import project_leases
 from costguard.db.lease import Lease
 from costguard.db.transaction import Database
+from costguard.errors import LeaseLost, StoreError
+from costguard.isolation import Isolated
 from costguard.ledger import lifetimes as ledger
 from costguard.ledger import operations, projects
 from costguard.ledger.feed import heard_projects
@@ -18,9 +22,51 @@ from costguard.ledger.looks.compared import compared, deleted, may_be_gone, reco
 from costguard.ledger.narrate import tell_gap, tell_looks
 from costguard.ledger.observe import Belonging
 from costguard.ledger.projects import ProjectLook
-from costguard.ledger.record import Recorded
+from costguard.ledger.record import Recorded, failed, record
 from costguard.model.observation import Observation
+from costguard.model.ports import Cloud
 from costguard.model.record import LaunchedFor
+
+log = structlog.get_logger(__name__)
+
+
+def record_each(
+    database: Database,
+    cloud: Cloud,
+    observations: Sequence[Observation],
+    belonging: Belonging,
+    fences: Mapping[str, Lease | None],
+    is_shared: bool,
+    stop: threading.Event | None,
+    troubles: list[StoreError],
+) -> Iterator[Recorded]:
+    """Records these looks, and yields what came of each; those that showed nothing new are recorded together.
+
+    A look that cannot be written down is reported as failed, and an error of the database joins `troubles`. Where
+    projects are shared, one that was passed on meanwhile is left out; else LeaseLost is raised. Once `stop` is set,
+    only looks that showed nothing new come.
+    """
+    unchanged: dict[str, Recorded] = {}
+    with Isolated("projects_not_recorded", passing=LeaseLost):  # each is then tried by itself
+        unchanged = record_unchanged(database, observations, belonging, fences)
+    for observation in observations:
+        project = observation.project
+        if project in unchanged:
+            yield unchanged[project]
+            continue
+        if stop is not None and stop.is_set():
+            continue
+        try:
+            with Isolated("project_not_recorded", passing=LeaseLost, project=project) as failure:
+                report = record(database, cloud, observation, belonging, fences[project])
+        except LeaseLost as lost:
+            if not is_shared:
+                raise
+            log.info("project_passed_on", project=project, why=lost.message)
+            continue
+        yield report if failure.error is None else failed(observation, failure.error)
+        if isinstance(failure.error, StoreError):
+            troubles.append(failure.error)
 
 
 def record_unchanged(

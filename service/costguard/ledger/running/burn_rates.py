@@ -20,7 +20,7 @@ from costguard.ledger.accrual import Accrual, accrual_at
 from costguard.ledger.fleet_rows import Burning, Filters, PresentInstance
 from costguard.ledger.price_book import PriceBook
 from costguard.model.instance import InstanceKey, ProvisioningModel, Status
-from costguard.model.money import ZERO, Money, Priced
+from costguard.model.money import Money, Priced
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,16 +184,11 @@ def keep(connection: Connection, now: datetime, changed: Collection[int]) -> int
 
 def of_present(
     connection: Connection, accrual: Accrual, filters: Filters, ids: Collection[int] | None = None
-) -> Iterator[tuple[PresentInstance, Priced, Priced]]:
-    """Yields present instances with the hourly cost of the machine of each, and of its storage, computed here."""
-    storage: dict[int, Priced] = {}
-    for instance_id, resource, size_mib, zone in fleet_rows.open_storage(connection, ids):
-        rate = priced(accrual.storage_rate(resource, size_mib, zone))
-        storage[instance_id] = storage[instance_id] + rate if instance_id in storage else rate
-    for row in fleet_rows.present(connection, filters, ids):
-        runs = row.started_at is not None
-        machine = priced(accrual.rate(row.shape, row.zone, row.provisioning_model)) if runs else _NOTHING
-        yield row, machine, storage.get(row.id, _NOTHING)
+) -> list[tuple[PresentInstance, Priced]]:
+    """Returns present instances with the hourly cost of each, computed here."""
+    present = {row.id: row for row in fleet_rows.present(connection, filters, ids)}
+    rates = accrual.rates_of(present, fleet_rows.open_storage(connection, ids))
+    return [(row, rates[instance_id]) for instance_id, row in present.items()]
 
 
 def burning(connection: Connection, accrual: Accrual, filters: Filters = Filters()) -> list[Burning]:
@@ -203,10 +198,9 @@ def burning(connection: Connection, accrual: Accrual, filters: Filters = Filters
     return grouped(of_present(connection, accrual, filters))
 
 
-def grouped(present: Iterable[tuple[PresentInstance, Priced, Priced]]) -> list[Burning]:
+def grouped(present: Iterable[tuple[PresentInstance, Priced]]) -> list[Burning]:
     groups: dict[tuple[str, str, Status, ProvisioningModel], list[int]] = defaultdict(lambda: [0, 0, 0, 0])
-    for vm, machine, storage in present:
-        rate = machine + storage
+    for vm, rate in present:
         is_unpriced = not rate.whole or vm.unpriced != ""
         figures = (1, vm.started_at is not None, rate.amount.nanos, is_unpriced)
         of_group = groups[vm.project, vm.preset, vm.status, vm.provisioning_model]
@@ -217,16 +211,8 @@ def grouped(present: Iterable[tuple[PresentInstance, Priced, Priced]]) -> list[B
     ]
 
 
-def priced(amount: Money | None) -> Priced:
-    return Priced(ZERO, whole=False) if amount is None else Priced(amount)
-
-
-_NOTHING = Priced()
-
-
 def _rates(connection: Connection, accrual: Accrual, ids: Collection[int] | None) -> Iterator[StoredRate]:
-    for vm, machine, storage in of_present(connection, accrual, Filters(), ids):
-        rate = machine + storage
+    for vm, rate in of_present(connection, accrual, Filters(), ids):
         yield StoredRate(vm.id, vm.started_at, rate.amount.nanos, rate.whole)
 
 

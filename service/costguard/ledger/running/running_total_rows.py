@@ -28,9 +28,10 @@ from sqlalchemy import (
 from costguard.db.bulk import chunks
 from costguard.db.prepared import prepared
 from costguard.db.remembered import remembers
+from costguard.db.scoped import within_scope
 from costguard.db.table_sums import add_sums
 from costguard.db.tables import UNPRICED_RANK, instances, lifetimes, running_totals, storage_spans
-from costguard.ledger.accrual import SHAPE, within_scope
+from costguard.ledger.accrual import SHAPE
 from costguard.ledger.labels.label_history import KEPT_BY, has_changed, label_value
 from costguard.model.budget import Scope
 

@@ -6,16 +6,12 @@ import re
 from datetime import timedelta
 
 from costguard.model.job import ASKED_BY, AUTO, PUBLISHED, CheckpointPlan, Staging
-from costguard.model.options.option import LONGEST_TEXT, LONGEST_WORD, Flag, Input, Option, Panel, Takes
+from costguard.model.options.option import LONGEST_TEXT, LONGEST_WORD, Flag, Input, Option, Panel, Takes, in_panel
 from costguard_vm.model.checkpoint import Framework
 
 # docs.aws.amazon.com/IAM/latest/UserGuide: reference_identifiers.html and, for the names, reference_iam-quotas.html.
 _SHORTEST = timedelta(minutes=1)
 _ROLE = re.compile(r"arn:aws(?:-[a-z]+)*:iam::[0-9]{12}:role/[\w+=,.@/-]{1,512}", re.ASCII)
-
-
-def _role(text: str) -> str:
-    return "" if _ROLE.fullmatch(text) else "is no role: write arn:aws:iam::123456789012:role/name."
 
 
 def _span(text: str) -> str:
@@ -27,12 +23,12 @@ def _span(text: str) -> str:
     return "" if span >= _SHORTEST else "is too short: write a minute or more."
 
 
-CODE = (
+CODE = in_panel(
+    Panel.CODE,
     Option(
         place="preset",
         takes=Takes.TEXT,
         required=True,
-        panel=Panel.CODE,
         task="preset",
         of_dev=True,
         in_job=False,
@@ -41,7 +37,6 @@ CODE = (
     Option(
         place="name",
         takes=Takes.TEXT,
-        panel=Panel.CODE,
         description="A name for people.",
         flag=Flag("--name", "NAME", "A name for people, by which it is found too."),
         filled=True,
@@ -52,7 +47,6 @@ CODE = (
         place="command",
         takes=Takes.COMMAND,
         longest=LONGEST_WORD,
-        panel=Panel.CODE,
         description="The command, run directly on the VM or in the image, without a shell.",
         filled=True,
         in_job=False,
@@ -60,7 +54,6 @@ CODE = (
     Option(
         place="image",
         takes=Takes.TEXT,
-        panel=Panel.CODE,
         description="A container image by tag or digest; empty: run on the VM itself.",
         flag=Flag("--image", "REF", "Container image, by tag or digest."),
         input=Input(
@@ -75,7 +68,6 @@ CODE = (
         place="pull",
         takes=Takes.SWITCH,
         default=False,
-        panel=Panel.CODE,
         description="Whether to resolve the tag on each VM; by default all run the digest that the first one pulled.",
         description_in_job="Whether each VM resolves the image's tag again.",
         flag=Flag("--pull", "", "Pull the image's tag again on each VM; else all run the first VM's digest."),
@@ -85,7 +77,6 @@ CODE = (
     Option(
         place="code",
         takes=Takes.CODE,
-        panel=Panel.CODE,
         description="The code that is unpacked on each VM; the command runs in it.",
         description_in_job="The code that is unpacked on each VM; null: it is in the image, or on the VM already.",
         input=Input(
@@ -98,7 +89,6 @@ CODE = (
     Option(
         place="workdir",
         takes=Takes.TEXT,
-        panel=Panel.CODE,
         description="The folder on the VM to run the command in; relative: below the code's.",
         flag=Flag("--cd", "PATH", "The folder on the VM to run the command in; relative: below --workdir's."),
         input=Input("Working directory", "on the VM, or in the image", "/app"),
@@ -109,7 +99,6 @@ CODE = (
         place="setup",
         takes=Takes.TEXT,
         longest=LONGEST_WORD,
-        panel=Panel.CODE,
         description="A shell command, run once on each VM before the command.",
         examples=("pip install -e .",),
         flag=Flag("--setup", "COMMAND", "A shell command to run once on each VM before the command."),
@@ -126,7 +115,6 @@ CODE = (
     Option(
         place="environment",
         takes=Takes.PAIRS,
-        panel=Panel.CODE,
         description="Environment variables. They are not secret: do not put passwords here.",
         flag=Flag("--env", "NAME=VALUE", "A variable; repeatable. Not for secrets.", "-e"),
         examples=({"EPOCHS": "3"},),
@@ -136,7 +124,6 @@ CODE = (
     Option(
         place="secrets",
         takes=Takes.PAIRS,
-        panel=Panel.CODE,
         description="References to Secret Manager; the VM reads the values itself.",
         description_in_job="References to secrets, never their values.",
         examples=({"WANDB_API_KEY": "projects/lab/secrets/wandb"},),
@@ -149,12 +136,12 @@ CODE = (
     ),
 )
 
-CHECKPOINTS = (
+CHECKPOINTS = in_panel(
+    Panel.CHECKPOINTS,
     Option(
         place="checkpoint.location",
         takes=Takes.TEXT,
         required=True,
-        panel=Panel.CHECKPOINTS,
         description="gs://bucket/path, s3://bucket/path, or a path on the VM's own disk: a folder, or one file that is "
         "overwritten.",
         examples=("gs://lab/run-1",),
@@ -169,7 +156,6 @@ CHECKPOINTS = (
     Option(
         place="checkpoint.resume",
         takes=Takes.TEXT,
-        panel=Panel.CHECKPOINTS,
         description="The arguments added to the command to resume. {checkpoint}, {location} and {step} in it are "
         "replaced.",
         examples=("--from_checkpoint {checkpoint}",),
@@ -182,7 +168,6 @@ CHECKPOINTS = (
         attribute="checkpoint.look_for.framework",
         takes=Takes.CHOICE,
         choices=Framework,
-        panel=Panel.CHECKPOINTS,
         description="The framework that writes the checkpoints; null: detected by file names.",
         flag=Flag("--framework", "NAME", f"{', '.join(Framework)}. Default: recognised by the file names.", "-f"),
         input=Input("Framework", words=(("", "detect by file names"), *((one, one) for one in Framework))),
@@ -192,7 +177,6 @@ CHECKPOINTS = (
         attribute="checkpoint.look_for.pattern",
         takes=Takes.TEXT,
         longest=LONGEST_TEXT,
-        panel=Panel.CHECKPOINTS,
         description="The path of plain files, with {step} in it.",
         examples=("ckpt_{step}.pt",),
         flag=Flag("--pattern", "PATH", "Path of plain checkpoint files, with {step}."),
@@ -203,7 +187,6 @@ CHECKPOINTS = (
         attribute="checkpoint.look_for.marker",
         takes=Takes.TEXT,
         longest=LONGEST_TEXT,
-        panel=Panel.CHECKPOINTS,
         description="The name of the file that is written last.",
         examples=("DONE",),
         flag=Flag("--marker", "NAME", "File that is written last, in a checkpoint's folder."),
@@ -212,7 +195,6 @@ CHECKPOINTS = (
     Option(
         place="checkpoint.local",
         takes=Takes.TEXT,
-        panel=Panel.CHECKPOINTS,
         description="The folder or file on the VM where the command saves. Complete checkpoints in it are uploaded to "
         "the location, and the newest is downloaded before the command resumes.",
         description_in_job="The folder or file on the VM whose checkpoints are uploaded; empty: none is.",
@@ -234,7 +216,6 @@ CHECKPOINTS = (
         takes=Takes.COUNT,
         most=1_000,
         default=3,
-        panel=Panel.CHECKPOINTS,
         description="The number of complete checkpoints that stay at the location, with `local`; 0: all.",
         flag=Flag("--keep", "N", "Checkpoints that stay at --checkpoint; 0: all. Default: 3."),
         input=Input("How many to keep in the bucket", "3 if left empty; 0 keeps all", "3"),
@@ -242,7 +223,6 @@ CHECKPOINTS = (
     Option(
         place="checkpoint.publish_to",
         takes=Takes.TEXT,
-        panel=Panel.CHECKPOINTS,
         description="The folder, with the provider of the location, to which one complete checkpoint is copied as the "
         "job's result once it has succeeded.",
         description_in_job="The folder to which one checkpoint is copied as the job's result; empty: none is.",
@@ -255,7 +235,6 @@ CHECKPOINTS = (
         place="checkpoint.publish",
         takes=Takes.CHOICE,
         choices=PUBLISHED,
-        panel=Panel.CHECKPOINTS,
         description="The checkpoint that is published: the `best` by the job's metric, or the `latest`; null: the best "
         "where the job names a metric, else the latest.",
         flag=Flag(
@@ -272,7 +251,6 @@ CHECKPOINTS = (
         place="checkpoint.uploads_itself",
         takes=Takes.SWITCH,
         default=False,
-        panel=Panel.CHECKPOINTS,
         description="True: the command itself writes to the location.",
         flag=Flag("--uploads-itself", "", "The command writes to --checkpoint by itself."),
         input=Input("Who uploads them", words=(("", "Costguard, from the VM"), ("yes", "the command itself"))),
@@ -280,7 +258,6 @@ CHECKPOINTS = (
     Option(
         place="checkpoint.save_every",
         takes=Takes.TEXT,
-        panel=Panel.CHECKPOINTS,
         description="The interval at which the agent asks the running command for a save: auto, chosen by what a save "
         "takes and how often VMs like it are preempted, or a span such as 20min. It needs `save_on`.",
         description_in_job="The interval at which the agent asks the command for a save; empty: it does not.",
@@ -297,7 +274,6 @@ CHECKPOINTS = (
         place="checkpoint.save_on",
         takes=Takes.CHOICE,
         choices=ASKED_BY,
-        panel=Panel.CHECKPOINTS,
         description="The way in which the agent asks the running command for a save: the file that "
         "COSTGUARD_SAVE_REQUEST names, or a signal that the command has a handler for; null: it does not ask.",
         description_in_job="The way in which the agent asks the command for a save; null: it does not.",
@@ -307,11 +283,11 @@ CHECKPOINTS = (
     ),
 )
 
-DATA = (
+DATA = in_panel(
+    Panel.DATA,
     Option(
         place="inputs",
         takes=Takes.PLACES,
-        panel=Panel.DATA,
         description="Data that is downloaded before the command starts.",
         sides=("source", "path"),
         side_descriptions=("An address: s3://bucket/path or gs://bucket/path.", "A path on the VM."),
@@ -326,7 +302,6 @@ DATA = (
     Option(
         place="outputs",
         takes=Takes.PLACES,
-        panel=Panel.DATA,
         description="Data that is published when the command succeeds.",
         sides=("path", "destination"),
         side_descriptions=(
@@ -346,7 +321,6 @@ DATA = (
         takes=Takes.CHOICE,
         choices=Staging,
         default=Staging.AUTO,
-        panel=Panel.DATA,
         description="Whether inputs come by way of a stage near the VMs, where each byte is fetched from its source "
         "once: `auto` stages those whose transfer is charged and that are large enough, `on` all from other clouds.",
         flag=Flag(
@@ -360,7 +334,6 @@ DATA = (
     Option(
         place="mounts",
         takes=Takes.LINES,
-        panel=Panel.DATA,
         description="Folders of the VM in the container: /on/the/vm:/in/the/image, and :ro to protect one.",
         examples=(["/var/data:/data:ro"],),
         flag=Flag("--mount", "FROM:TO", "A folder of the VM in the container; repeatable."),
@@ -369,7 +342,6 @@ DATA = (
     Option(
         place="aws_role",
         takes=Takes.TEXT,
-        panel=Panel.DATA,
         description="The role that the VM assumes at AWS with its Google identity, instead of keys.",
         examples=("arn:aws:iam::123456789012:role/training",),
         flag=Flag("--aws-role", "ARN", "The role at AWS that the VM assumes, instead of keys."),
@@ -380,7 +352,7 @@ DATA = (
         ),
         details=("AWS role", ""),
         agent="aws_role",
-        check=_role,
+        check=lambda text: "" if _ROLE.fullmatch(text) else "is no role: write arn:aws:iam::123456789012:role/name.",
     ),
     Option(
         place="bandwidth_mib_s",
@@ -388,7 +360,6 @@ DATA = (
         least=1,
         most=100_000,
         unit="MiB a second",
-        panel=Panel.DATA,
         description="The limit on uploads and downloads together, in MiB/s; null: unlimited.",
         flag=Flag("--bandwidth", "MIB_PER_S", "The limit on uploads and downloads together."),
         input=Input("Limit of uploads and downloads", "MiB a second, together; empty: none", "50"),

@@ -8,8 +8,7 @@ from __future__ import annotations
 from costguard.model.options.code_and_data import CHECKPOINTS, CODE, DATA
 from costguard.model.options.cost_and_time import COST
 from costguard.model.options.option import Option
-from costguard.model.options.queueing import QUEUE
 from costguard.model.options.vm_and_limits import VM
 from costguard.model.options.watch import WATCH
 
-JOB_OPTIONS: tuple[Option, ...] = (*CODE, *CHECKPOINTS, *DATA, *VM, *COST, *QUEUE, *WATCH)
+JOB_OPTIONS: tuple[Option, ...] = (*CODE, *CHECKPOINTS, *DATA, *VM, *COST, *WATCH)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum, StrEnum, auto
 from functools import reduce
 from typing import Any
@@ -92,7 +92,7 @@ class Option:
 
     place: str
     takes: Takes
-    panel: Panel
+    panel: Panel = Panel.CODE  # `in_panel` sets it
     description: str = ""
     attribute: str = ""
     default: Any = None
@@ -156,6 +156,10 @@ class Option:
 
     def is_set_in(self, spec: object) -> bool:
         return bool(self.value_in(spec) != self.unset)
+
+
+def in_panel(panel: Panel, *options: Option) -> tuple[Option, ...]:
+    return tuple(replace(option, panel=panel) for option in options)
 
 
 def two_places(text: str) -> tuple[str, str] | None:

@@ -6,13 +6,13 @@ from costguard.model import buying
 from costguard.model.job import JobKind
 from costguard.model.launch import NOTICES, Placement
 from costguard.model.options.node_count import EXAMPLE
-from costguard.model.options.option import Flag, Input, Option, Panel, Takes
+from costguard.model.options.option import Flag, Input, Option, Panel, Takes, in_panel
 
-VM = (
+VM = in_panel(
+    Panel.VM,
     Option(
         place="project",
         takes=Takes.TEXT,
-        panel=Panel.VM,
         description="The project's id; empty: the watched project, where there is only one.",
         flag=Flag(
             "--project", "PROJECT", "The project, needed only where several are watched.", "-p", "COSTGUARD_PROJECT"
@@ -24,7 +24,6 @@ VM = (
     Option(
         place="owner",
         takes=Takes.TEXT,
-        panel=Panel.VM,
         description="The address of the person responsible; default: the caller. Only admins name another.",
         examples=("ana@example.com",),
         of_dev=True,
@@ -36,7 +35,6 @@ VM = (
         attribute="vm_count",
         takes=Takes.NODES,
         default=1,
-        panel=Panel.VM,
         description="The number of VMs that run the command together, all in one zone; 1: a job of one VM. A range "
         'such as "2..8" runs with what can be had: its launcher must take any number of them.',
         examples=(4, EXAMPLE),
@@ -52,7 +50,6 @@ VM = (
     Option(
         place="labels",
         takes=Takes.PAIRS,
-        panel=Panel.VM,
         description="Labels on its VMs, in Google's characters, such as the execution of a workflow that it is a "
         "part of.",
         description_in_job="The requested labels of its VMs, in addition to those of its preset.",
@@ -68,7 +65,6 @@ VM = (
         takes=Takes.CHOICE,
         choices=Placement,
         default=Placement.ANY,
-        panel=Panel.VM,
         description="`compact`: Google places its VMs close together in their zone, which takes a machine series that "
         "has compact placement policies; fewer places may have room for them.",
         flag=Flag(
@@ -83,7 +79,6 @@ VM = (
     Option(
         place="overrides.zones",
         takes=Takes.LINES,
-        panel=Panel.VM,
         description="The only zones to use.",
         flag=Flag("--zone", "ZONE", "Only this zone; repeatable."),
         input=Input("Zones", "only these", "us-central1-a us-central1-b"),
@@ -92,7 +87,6 @@ VM = (
     Option(
         place="overrides.buy",
         takes=Takes.TEXT,
-        panel=Panel.VM,
         default=None,
         description=f"The way to buy its VMs: {buying.EXAMPLES}; null: as in the preset.",
         examples=("flex",),
@@ -104,7 +98,6 @@ VM = (
         place="overrides.flex_wait_hours",
         attribute="overrides.flex_wait",
         takes=Takes.HOURS,
-        panel=Panel.VM,
         description="The hours for which a request for a flex-start VM may wait, at most 2; 0: now or not at all.",
         flag=Flag("--flex-wait", "SPAN", "The longest that a request for a flex-start VM waits, such as 2h."),
         input=Input("Longest wait for flex-start", "hours", "2"),
@@ -114,7 +107,6 @@ VM = (
         place="overrides.notice",
         takes=Takes.CHOICE,
         choices=tuple(NOTICES),
-        panel=Panel.VM,
         description="The time from the announcement of a Spot VM's preemption to its shutdown; null: as in the preset.",
         flag=Flag(
             "--notice", "120s|0s", "The notice of a preemption that Spot VMs are asked for, instead of the preset's."
@@ -128,7 +120,6 @@ VM = (
     Option(
         place="overrides.on_demand_fallback",
         takes=Takes.SWITCH,
-        panel=Panel.VM,
         description="Whether to use on-demand when what is bought otherwise is out of stock everywhere.",
         flag=Flag("--fallback/--no-fallback", "", "Use on-demand where Spot or flex-start is out of stock, or wait."),
         input=Input(
@@ -140,7 +131,6 @@ VM = (
     Option(
         place="overrides.machine_type",
         takes=Takes.TEXT,
-        panel=Panel.VM,
         description="The machine type; null: the preset's.",
         flag=Flag("--machine-type", "TYPE", "Use this machine type instead of the preset's."),
         input=Input("Machine type", "", "n1-standard-16"),
@@ -149,7 +139,6 @@ VM = (
     Option(
         place="overrides.disk_gib",
         takes=Takes.COUNT,
-        panel=Panel.VM,
         unit="GiB",
         description="The size of the boot disk in GiB; null: the preset's.",
         flag=Flag("--disk", "GIB", "Size of the boot disk."),
@@ -160,7 +149,6 @@ VM = (
         place="overrides.max_run_hours",
         attribute="overrides.max_run",
         takes=Takes.HOURS,
-        panel=Panel.VM,
         description="The hours that each VM may run; then Google ends it.",
         flag=Flag("--max-run", "SPAN", "The longest that each VM may run, such as 12h."),
         input=Input("Longest run of a VM", "hours", "24"),
@@ -169,7 +157,6 @@ VM = (
     Option(
         place="overrides.image",
         takes=Takes.TEXT,
-        panel=Panel.VM,
         description="The boot image: projects/P/global/images/family/F.",
         flag=Flag("--boot-image", "IMAGE", "The VM's image, instead of the preset's."),
         input=Input("Boot image", "", "projects/P/global/images/family/F", wide=True),
@@ -181,7 +168,6 @@ VM = (
         takes=Takes.CHOICE,
         choices=JobKind,
         default=JobKind.TRAINING,
-        panel=Panel.VM,
         description="`dev`: a VM to work on, without a command; it is not replaced when it ends.",
         task=None,
         of_dev=True,

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from costguard.model.delivery.tracker import is_mlflow_run, is_wandb_run
 from costguard.model.job import OnHang
-from costguard.model.options.option import LONGEST_TEXT, Flag, Input, Option, Panel, Takes
+from costguard.model.options.option import LONGEST_TEXT, Flag, Input, Option, Panel, Takes, in_panel
 from costguard_vm.model.log_pattern import LogPattern
 
 
@@ -31,12 +31,12 @@ def _finds_a_number(noun: str, example: str) -> Callable[[str], str]:
     return check
 
 
-WATCH = (
+WATCH = in_panel(
+    Panel.WATCH,
     Option(
         place="step_pattern",
         takes=Takes.TEXT,
         longest=LONGEST_TEXT,
-        panel=Panel.WATCH,
         description="A regular expression with a group that finds the step in the output.",
         flag=Flag("--step-pattern", "REGEX", "Find the step in the output; its first group is the number."),
         input=Input("Step in the output", "a regular expression with a group", "step (\\d+)"),
@@ -48,7 +48,6 @@ WATCH = (
         takes=Takes.TEXT,
         longest=LONGEST_TEXT,
         required=True,
-        panel=Panel.WATCH,
         description="A regular expression with a group that finds the number in the output.",
         examples=(r"val_loss (\S+)",),
         flag=Flag("--metric", "REGEX", "Find a number in the output, such as 'val_loss (\\S+)'."),
@@ -62,7 +61,6 @@ WATCH = (
         takes=Takes.CHOICE,
         choices=("lower", "higher"),
         default="lower",
-        panel=Panel.WATCH,
         flag=Flag("--better", "lower|higher", "The better direction of the metric."),
         input=Input("The metric is better when", words=(("", "lower"), ("higher", "higher"))),
         agent="metric_better",
@@ -71,7 +69,6 @@ WATCH = (
         place="mlflow_run",
         takes=Takes.TEXT,
         longest=LONGEST_TEXT,
-        panel=Panel.WATCH,
         description="The id of the MLflow run that its cost is logged to.",
         description_in_job="The MLflow run that its cost is logged to; empty: none.",
         examples=("0a1b2c3d4e5f60718293a4b5c6d7e8f9",),
@@ -85,7 +82,6 @@ WATCH = (
         place="wandb_run",
         takes=Takes.TEXT,
         longest=LONGEST_TEXT,
-        panel=Panel.WATCH,
         description="The W&B run whose summary shows its cost: ENTITY/PROJECT/RUN.",
         description_in_job="The W&B run whose summary shows its cost; empty: none.",
         examples=("lab/bert/3k2j9x1p",),
@@ -100,7 +96,6 @@ WATCH = (
         takes=Takes.CHOICE,
         choices=OnHang,
         default=OnHang.TELL,
-        panel=Panel.WATCH,
         description="`restart`: a command without progress is restarted from its newest checkpoint.",
         flag=Flag(
             "--on-hang",
@@ -116,7 +111,6 @@ WATCH = (
         place="stop_when_flat",
         takes=Takes.SWITCH,
         default=False,
-        panel=Panel.WATCH,
         description="Whether to finish it early once its metric, or loss, stands still. It needs checkpoints.",
         flag=Flag("--stop-when-flat", "", "Finish early, as succeeded, once the metric or loss stands still."),
         input=Input(
@@ -129,7 +123,6 @@ WATCH = (
         place="stacks",
         takes=Takes.SWITCH,
         default=False,
-        panel=Panel.WATCH,
         description="Whether the agent may look for 30 s at where the command's main thread stands.",
         flag=Flag("--stacks", "", "Allow 30-second looks at where the command's main thread stands."),
         input=Input(
@@ -142,7 +135,6 @@ WATCH = (
     Option(
         place="profile",
         takes=Takes.SWITCH,
-        panel=Panel.WATCH,
         description="Whether the agent may take profiles of the command, now and then for 10 s; null: as the settings "
         "say.",
         flag=Flag(
@@ -159,7 +151,6 @@ WATCH = (
         place="drill",
         takes=Takes.SWITCH,
         default=False,
-        panel=Panel.WATCH,
         description="Whether to try a save on a notice once, early.",
         flag=Flag("--drill", "", "Try a save on a notice of preemption once, early."),
         input=Input("Preemption drill", words=(("", "none"), ("yes", "once, early, while nothing is at stake"))),

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from costguard.jobs.reports.diagnosis import JobDiagnosis, diagnosis_of
-from costguard.ledger.accrual import accrual_at
 from costguard.ledger.narrate import sentence
-from costguard.pages.page import Source
+from costguard.pages.page import ShownJob
 from costguard_vm.diagnosis.words import headline, value_text
 
 _SHOWN = 6
@@ -42,15 +41,13 @@ class DiagnosisShown:
     has_profile: bool
 
 
-def diagnosis_of_job(source: Source, job_id: str, now: datetime) -> DiagnosisShown | None:
+def diagnosis_of_job(shown: ShownJob) -> DiagnosisShown | None:
     """Returns the diagnosis; None while there is nothing to show: its command has not run, or its agent reports
     nothing.
     """
-    with source.database.read() as connection:
-        accrual = accrual_at(connection, now)
-        answer = diagnosis_of(connection, accrual, job_id)
-    if answer is not None and source.jobs is not None:
-        answer = source.jobs.with_next_machine(answer, accrual)
+    answer, jobs = diagnosis_of(shown.connection, shown.accrual, shown.id), shown.source.jobs
+    if answer is not None and jobs is not None:
+        answer = jobs.with_next_machine(answer, shown.accrual)
     return (
         None
         if answer is None or not (answer.held or answer.minutes or answer.straggler or answer.has_profile)

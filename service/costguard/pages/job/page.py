@@ -12,12 +12,12 @@ from fastapi import Request
 from starlette.responses import HTMLResponse, Response
 
 from costguard.access import roles as access
-from costguard.access.roles import Actor
 from costguard.access.rules import Rules
 from costguard.jobs.decide.checkpoints.disk import disk_of, saves_on_disk
 from costguard.jobs.decide.checkpoints.work_at_risk import WorkAtRisk
 from costguard.jobs.decide.measures.pace import pace
 from costguard.jobs.listing.jobs import JobOverview, JobRow, heard_last, job_detail
+from costguard.jobs.reports.checkpoints import save_interval
 from costguard.jobs.rows.kept_disks import KeptJobDisk, holds
 from costguard.jobs.submit import submission
 from costguard.jobs.submit.submit import available_service
@@ -35,23 +35,17 @@ from costguard.model.reported.output import output_folder
 from costguard.model.words import count_text
 from costguard.pages.goodput import goodput_of_job
 from costguard.pages.job import timeline
-from costguard.pages.job.alike import alike_of_job
 from costguard.pages.job.diagnosis import diagnosis_of_job
 from costguard.pages.job.drill_rows import DrillTable, drill_table
-from costguard.pages.job.lineage import lineage_of_job
 from costguard.pages.job.plan import plan_of_job
 from costguard.pages.job.progress import progress_of_job
-from costguard.pages.job.short_sections import (
-    executions_of_job,
-    save_interval_of_job,
-    standstill_of_job,
-    trackers_of_job,
-    unrecognised_of_job,
-)
+from costguard.pages.job.short_sections import alike_jobs_of, lineage_of_job, standstill_of_job, unrecognised_of_job
 from costguard.pages.job.timeline import Timeline
-from costguard.pages.page import Form, Given, Source, page_router, redirect
+from costguard.pages.page import Form, Given, ShownJob, Source, actor_of, page_router, redirect
 from costguard.pages.query import LONGEST, BadAddress
 from costguard.pages.show import job_link
+from costguard.spend.workflows.executions import names_of_job
+from costguard.trackers import rows as trackers
 from costguard.web.memo import memo_of
 from costguard.web.permissions import Asker
 
@@ -61,18 +55,18 @@ _LONGEST_REASON = 500
 _STYLING = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")  # colours and cursor moves of a terminal
 
 # Parts of the page under their names in its template.
-_SECTIONS: Mapping[str, Callable[[Source, str, datetime], object]] = {
-    "alike": alike_of_job,
+_SECTIONS: Mapping[str, Callable[[ShownJob], object]] = {
+    "alike": alike_jobs_of,
     "diagnosis": diagnosis_of_job,
-    "executions": executions_of_job,
+    "executions": lambda job: names_of_job(job.connection, job.id, job.source.rules.workflow_labels),
     "goodput": goodput_of_job,
     "lineage": lineage_of_job,
     "plan": plan_of_job,
     "progress": progress_of_job,
-    "save_interval": save_interval_of_job,
+    "save_interval": lambda job: save_interval.advice_of(job.connection, job.accrual.now, job.id),
     "standstill": standstill_of_job,
     "unrecognised": unrecognised_of_job,
-    "trackers": trackers_of_job,
+    "trackers": lambda job: trackers.of_job(job.connection, job.id),
 }
 
 router = page_router()
@@ -172,9 +166,10 @@ def detail_rows(spec: object, options: Iterable[Option] = JOB_OPTIONS) -> list[t
 def show_job(request: Request, pages: Given, me: Asker, job_id: str) -> HTMLResponse:
     def gather() -> tuple[datetime, tuple[JobPage, Mapping[str, object]]]:
         now, source = pages.source.clock.now(), pages.source
-        with source.database.one_view():
+        with source.database.one_view(), source.database.read() as connection:
             page = job_page(source, job_id, now)
-            return now, (page, {name: shown(source, job_id, now) for name, shown in _SECTIONS.items()})
+            job = ShownJob(source, connection, accrual_at(connection, now), job_id)
+            return now, (page, {name: section(job) for name, section in _SECTIONS.items()})
 
     as_of, (page, sections) = memo_of(request).once(("job", job_id), gather)
     rules, job = pages.source.rules, page.job
@@ -383,11 +378,6 @@ def what_happens(job: Job) -> list[str]:
         "The command is notified first and gets time to save; then the VM is deleted and stops billing.",
         "The job cannot be resumed, but you can launch another like it, which continues from what was saved.",
     ]
-
-
-def actor_of(me: Principal, form: Mapping[str, str]) -> Actor:
-    """The viewer, or whom the form names where the master token is used. Raises Forbidden and Invalid."""
-    return access.actor(me, form.get("by", "") if not me.address else "")
 
 
 def _refusal(rules: Rules, me: Principal, job: Job) -> str:

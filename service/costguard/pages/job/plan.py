@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from costguard.jobs.decide.planned import JobPlan, PlannedStep, ShadowChoice, StoredPlan
 from costguard.jobs.rows import job_rows, plan_rows
 from costguard.model.duration import span_text
-from costguard.pages.page import Source
+from costguard.pages.page import ShownJob
 
 _WIDTH, _HEIGHT = 1000, 160
 _SHOWN = 12
@@ -50,11 +50,10 @@ class ShownPlan:
     behind: str
 
 
-def plan_of_job(source: Source, job_id: str, now: datetime) -> ShownPlan | None:
+def plan_of_job(shown: ShownJob) -> ShownPlan | None:
     """Returns the plan of a job; None where nothing was planned for it."""
-    with source.database.read() as connection:
-        stored = plan_rows.of_jobs(connection, [job_id]).get(job_id)
-        job = job_rows.read(connection, job_id) if stored is not None else None
+    stored = plan_rows.of_jobs(shown.connection, [shown.id]).get(shown.id)
+    job = job_rows.read(shown.connection, shown.id) if stored is not None else None
     if stored is None or job is None:
         return None
     plan = stored.plan
@@ -62,7 +61,7 @@ def plan_of_job(source: Source, job_id: str, now: datetime) -> ShownPlan | None:
     return ShownPlan(
         stored,
         plan,
-        None if deadline is None else _curve(stored, job.created_at, deadline, job.settled_at or now),
+        None if deadline is None else _curve(stored, job.created_at, deadline, job.settled_at or shown.accrual.now),
         tuple(reversed(stored.decisions))[:_SHOWN],
         [(_NAMES.get(choice.policy, choice.policy), choice) for choice in stored.shadow],
         _behind(plan.behind) if plan is not None else "",

@@ -21,7 +21,6 @@ from costguard.pages.page import Given, page_router
 from costguard.pages.query import BadAddress, texts
 from costguard.pages.show import link
 from costguard.web.problems import status_of
-from costguard_vm.profile.window import StackGroup
 
 _WIDTH = 960  # pixels
 _LETTER = 7.0  # pixels of a letter of a name, at most
@@ -141,7 +140,7 @@ def profile_view(answer: JobProfileAnswer, here: str, given: dict[str, str]) -> 
         whole=to(None) if graph.path else "",
         hidden=graph.hidden,
         other=f"{group.other / group.looks:.1%}" if group.other else "",
-        rows=[_row(one) for one in _functions(group, earlier)],
+        rows=[_row(one) for one in (hottest(group, _FUNCTIONS, earlier) if group.looks else [])],
         without=link(here, group=name if name != "main" else None, compare=_NONE) if answer.earlier else "",
         download=link(f"/api/v1{here}", format="speedscope"),
     )
@@ -154,10 +153,6 @@ def _taken(answer: JobProfileAnswer) -> str:
         f"{windows}, {profile.stacks.seconds:.0f} s in all; {answer.data_share:.0%} of the main thread's time waits "
         "for data, or prepares it"
     )
-
-
-def _functions(group: StackGroup, earlier: StackGroup | None) -> list[HotFunction]:
-    return hottest(group, _FUNCTIONS, earlier) if group.looks else []
 
 
 def _box(node: FlameNode, address: str) -> FlameBox:

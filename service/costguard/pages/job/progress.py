@@ -10,10 +10,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from costguard.jobs.reports.progress.progress import CurvePoint, JobCurve, JobProgress, TimeLeft, job_progress
-from costguard.ledger.accrual import accrual_at
 from costguard.model.duration import span_text
 from costguard.model.money import Money
-from costguard.pages.page import Source
+from costguard.pages.page import ShownJob
 
 _WIDTH, _HEIGHT = 1000, 110
 _MOST_CURVES = 7
@@ -60,13 +59,13 @@ class ProgressShown:
     silent: timedelta | None  # for how long nothing was read, of a job that goes on
 
 
-def progress_of_job(source: Source, job_id: str, now: datetime) -> ProgressShown | None:
+def progress_of_job(shown: ShownJob) -> ProgressShown | None:
     """Returns the progress of a job; None where nothing was read of it."""
-    with source.database.read() as connection:
-        progress = job_progress(connection, accrual_at(connection, now), job_id)
+    progress = job_progress(shown.connection, shown.accrual, shown.id)
     if progress is None or progress.seen is None:
         return None
     seen, unit = progress.seen, progress.unit or "step"
+    silent = shown.accrual.now - seen.read_at
     return ProgressShown(
         position=_position(progress, unit),
         share=_share(progress),
@@ -76,7 +75,7 @@ def progress_of_job(source: Source, job_id: str, now: datetime) -> ProgressShown
         left=progress.left,
         why_no_end=_why_no_end(progress),
         curves=[drawn for one in progress.curves[:_MOST_CURVES] if (drawn := draw(one, progress.interrupted_at))],
-        silent=now - seen.read_at if progress.is_open and now - seen.read_at > _SILENT else None,
+        silent=silent if progress.is_open and silent > _SILENT else None,
     )
 
 

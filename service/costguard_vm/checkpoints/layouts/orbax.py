@@ -29,15 +29,11 @@ SIGNS = ("_METADATA", "manifest.ocdbt", "_sharding", SUCCESS, _ABOUT)
 def find_orbax(tree: Tree) -> Iterable[CandidateCheckpoint]:
     for name, files in tree.folders.items():
         step = _NAME.fullmatch(name.partition(TEMPORARY)[0])
-        if step is None or not (TEMPORARY in name or _is_ours(files)):
+        if step is None or not (TEMPORARY in name or any(name.rpartition("/")[2] in SIGNS for name in files)):
             continue
         lacking = [f"The folder's name still has {TEMPORARY}: it was not finished."] if TEMPORARY in name else []
         check = partial(_inside, files, tree.is_gcs)
         yield CandidateCheckpoint(Framework.ORBAX, name, name, int(step[1]), files, lacking + _missing(files), check)
-
-
-def _is_ours(files: Files) -> bool:
-    return any(name.rpartition("/")[2] in SIGNS for name in files)
 
 
 def _missing(files: Files) -> Problems:

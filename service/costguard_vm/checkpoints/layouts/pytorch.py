@@ -50,7 +50,7 @@ def find_torch_dcp(tree: Tree) -> Iterable[CandidateCheckpoint]:
             )
         elif any(_OF_FSDP.match(inner) for inner in files):
             check = partial(_accelerate_problems, files)
-            lacking = _accelerate_missing(files)
+            lacking = missing(files, *(f"{item}/{DCP_METADATA}" for item in _items(files)), _RANDOM.format(0))
             yield CandidateCheckpoint(Framework.TORCH_DCP, name, name, last_number(name), files, lacking, check)
 
 
@@ -63,10 +63,6 @@ _RANDOM = "random_states_{}.pkl"
 def _items(files: Files) -> list[str]:
     items = {match[1] for name in files if (match := _OF_FSDP.match(name))}
     return sorted(items | {"pytorch_model_fsdp_0", "optimizer_0"})
-
-
-def _accelerate_missing(files: Files) -> Problems:
-    return missing(files, *(f"{item}/{DCP_METADATA}" for item in _items(files)), _RANDOM.format(0))
 
 
 def _accelerate_problems(files: Files, reader: RangeReader) -> Problems:

@@ -30,7 +30,7 @@ from tests.jobs.jobbed import (
 )
 
 from costguard.jobs.decide.actions import JobDecision, LaunchAttempt
-from costguard.jobs.decide.recovery.waits import wait
+from costguard.jobs.decide.recovery.ended_runs import wait
 from costguard.model.attempt import Outcome
 from costguard.model.job import JobState
 from costguard.model.money import Money, Priced

@@ -8,10 +8,10 @@ from datetime import timedelta
 import pytest
 from tests.jobs.jobbed import NOW, TERMS, attempt, exited
 
-from costguard.jobs.decide.recovery.failures import resumed_run, suspects
+from costguard.jobs.decide.recovery.failures import resumed_run
 from costguard.model.attempt import AgentState, Attempt, AttemptState, Outcome
 from costguard_vm.model.checkpoint import Checkpoint, CheckpointLook, CheckpointState, Framework, Listing
-from costguard_vm.model.suspects import suspected_by, trusted
+from costguard_vm.model.suspects import suspected_by, suspects, trusted
 
 MINUTE = timedelta(minutes=1)
 LATER = timedelta(hours=3)
@@ -74,8 +74,12 @@ def test_what_failing_at_once_is(one: Attempt, is_at_once: bool) -> None:
 
 def test_a_checkpoint_that_served_later_is_trusted_again() -> None:
     """It was tried once more and came further: something else had failed."""
-    assert suspects([tried(2), tried(3, step=305)], TERMS) == ()
-    assert [one.number for one in suspects([tried(2), tried(3, resume_from="gs://r/200")], TERMS)] == [2, 3]
+
+    def failed(*attempts: Attempt) -> list[int]:
+        return [one.number for one in suspects(map(resumed_run, attempts), TERMS.quick_crash)]
+
+    assert failed(tried(2), tried(3, step=305)) == []
+    assert failed(tried(2), tried(3, resume_from="gs://r/200")) == [2, 3]
 
 
 def test_a_checkpoint_written_again_is_another_one() -> None:

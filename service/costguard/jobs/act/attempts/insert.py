@@ -30,7 +30,6 @@ from costguard.jobs.decide.view import JobView
 from costguard.jobs.rows import agenda, attempts, job_events, job_rows
 from costguard.jobs.rows.gang import gang_rows
 from costguard.jobs.rows.recovery import interruptions
-from costguard.jobs.submit.check import checks
 from costguard.ledger import generation
 from costguard.model.attempt import Attempt, AttemptState, Outcome, attempt_name
 from costguard.model.instance import Status
@@ -311,8 +310,9 @@ def _image(view: JobView) -> str:
     asks for it.
     """
     spec = view.job.spec
-    digests = (seen.attempt.agent.image_digest for seen in view.attempts)
-    return spec.image if spec.pull else checks.pinned(spec.image, next(filter(None, digests), ""))
+    digest = next(filter(None, (seen.attempt.agent.image_digest for seen in view.attempts)), "")
+    is_final = spec.pull or not spec.image or "@" in spec.image
+    return spec.image if is_final or not digest else f"{spec.image}@{digest}"
 
 
 OVERTAKEN = "it has no VM, and a VM of its job that this database does not know may be running"

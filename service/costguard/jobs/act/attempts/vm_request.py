@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import cast
 
+from costguard.jobs.act.attempts.boot import metadata_items
 from costguard.jobs.decide.checkpoints.disk import saves_on_disk
 from costguard.jobs.decide.recovery import resume
 from costguard.jobs.submit.check.check_data import is_within
@@ -47,7 +48,7 @@ class VmMaker:
     guard_url: str
     guard_ca: str
     token_of: Callable[[str], str]  # an attempt's name -> the token that speaks for it alone
-    metadata: MakeMetadata
+    metadata: MakeMetadata = metadata_items
     owners: OwnerRules = field(default_factory=OwnerRules)
     cancel_grace: timedelta = timedelta(seconds=60)
     heartbeat: timedelta = timedelta(seconds=15)

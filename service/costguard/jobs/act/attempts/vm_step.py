@@ -1,4 +1,4 @@
-"""Parts that all steps on a job's VM share: the attempt, request ids, backoff, and ownership checks."""
+"""Parts that notes about a job share, and steps on its VM: the attempt, request ids, backoff, ownership checks."""
 
 from __future__ import annotations
 
@@ -67,6 +67,17 @@ class LaunchContext:
     launcher: PacedLauncher
     maker: VmMaker
     refused_notices: RefusedNotices = field(default_factory=RefusedNotices)
+
+
+@dataclass(frozen=True, slots=True)
+class JobNote:
+    """A note about a job."""
+
+    job: Job
+
+    @property
+    def subject(self) -> str:
+        return self.job.id
 
 
 @dataclass(slots=True)

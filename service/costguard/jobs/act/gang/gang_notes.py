@@ -10,6 +10,7 @@ from sqlalchemy import Connection
 
 from costguard.events import audit_log
 from costguard.jobs.act.attempts.insert import reckon
+from costguard.jobs.act.attempts.vm_step import JobNote
 from costguard.jobs.decide.actions import LetRoundBegin, NextRound
 from costguard.jobs.decide.recovery.resume import ResumePoint
 from costguard.jobs.decide.view import JobView
@@ -17,7 +18,6 @@ from costguard.jobs.rows import agenda, job_events
 from costguard.jobs.rows.gang import gang_rows
 from costguard.jobs.rows.recovery import interruptions
 from costguard.model.attempt import Attempt
-from costguard.model.job import Job
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,15 +49,10 @@ class LetRoundBeginNote:
 
 
 @dataclass(frozen=True, slots=True)
-class NextRoundNote:
+class NextRoundNote(JobNote):
     """The agents hear with the answers to their next words that the round is over."""
 
-    job: Job
     action: NextRound
-
-    @property
-    def subject(self) -> str:
-        return self.job.id
 
     def write(self, connection: Connection, now: datetime) -> bool:
         number = self.action.round

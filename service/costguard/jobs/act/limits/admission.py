@@ -65,7 +65,9 @@ class Admission:
 
     def due(self, connection: Connection, now: datetime) -> set[str]:
         """Returns the jobs that wait and whose turn has come."""
-        state = self._reader.read_waiting(connection, now)
+        if not self._limits or not limit_rows.is_any_waiting(connection):
+            return set()
+        state = self._reader.read(connection, now)
         turns = state.line_up(self._limits, {}, now)
         return {turn.wanted.job for turn in turns if turn.count and turn.wanted.job in state.stored}
 

@@ -30,9 +30,9 @@ from costguard.jobs.decide.limits.ceiling import (
     vm_hours_text,
 )
 from costguard.jobs.decide.limits.on_reservation import is_last_run, limit_of, limit_text
+from costguard.jobs.decide.recovery.ended_runs import after_failures
 from costguard.jobs.decide.recovery.ending import RunEnd, ending, is_unheard
 from costguard.jobs.decide.recovery.verdict import came_to_its_limit_in_vain, too_many, would_repeat
-from costguard.jobs.decide.recovery.waits import after_failures
 from costguard.jobs.decide.view import (
     HOLD_AGAIN,
     UNSETTLED,

@@ -20,8 +20,8 @@ from costguard.jobs.decide.buy.plan import FRESH, is_request, may_be_moved, may_
 from costguard.jobs.decide.limits.ceiling import ceiling_text, remaining, vm_hours_text, vm_time_left
 from costguard.jobs.decide.measures.work_left import unsaved
 from costguard.jobs.decide.planned import JobPlan
+from costguard.jobs.decide.recovery.ended_runs import after_failures, wait
 from costguard.jobs.decide.recovery.ending import ending
-from costguard.jobs.decide.recovery.waits import after_failures, wait
 from costguard.jobs.decide.view import (
     NO_ROOM,
     UNSETTLED,

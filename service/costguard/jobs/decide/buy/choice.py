@@ -21,7 +21,7 @@ from costguard.jobs.decide.limits.ceiling import (
 )
 from costguard.jobs.decide.limits.on_reservation import is_over, over_text, within
 from costguard.jobs.decide.planned import JobPlan
-from costguard.jobs.decide.recovery.waits import wait
+from costguard.jobs.decide.recovery.ended_runs import wait
 from costguard.jobs.decide.view import JobContext, JobView, an_hour, wait_stably
 from costguard.model.attempt import Outcome
 from costguard.model.buying import RESERVED, longest_run

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from costguard.jobs.decide.recovery.waits import wait
+from costguard.jobs.decide.recovery.ended_runs import wait
 from costguard.jobs.decide.view import NO_ROOM, JobView
 from costguard.model.attempt import Attempt
 from costguard.model.instance import ProvisioningModel

@@ -21,8 +21,8 @@ from costguard.jobs.decide.gang.members import Gang, count_of, gang_of, is_spare
 from costguard.jobs.decide.gang.rounds import begin, grow, ready_count, round_over, spare
 from costguard.jobs.decide.gang.widths import PATIENCE, is_nearly_done
 from costguard.jobs.decide.limits.ceiling import is_stopped_by_deadline
+from costguard.jobs.decide.recovery.ended_runs import after_failures
 from costguard.jobs.decide.recovery.verdict import Verdict, verdict
-from costguard.jobs.decide.recovery.waits import after_failures
 from costguard.jobs.decide.view import (
     HOLD_AGAIN,
     NO_ROOM,

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from costguard.jobs.decide.recovery import failures
+from costguard.jobs.decide.recovery.failures import resumed_round, resumed_run
 from costguard.jobs.decide.view import of_attempt, rate_of
 from costguard.model.attempt import Attempt, GangRound, Interruption, MemberRun, Outcome, run_in_round, span_of_round
-from costguard.model.job import Job, Terms
+from costguard.model.job import Job
 from costguard_vm.model.suspects import ResumedRun
 
 
@@ -53,21 +53,17 @@ def with_present(
     return [*rounds, present] if present is not None else list(rounds)
 
 
-def suspects_of(
-    job: Job,
-    attempts: Sequence[Attempt],
-    over: Sequence[GangRound],
-    interruptions: Sequence[Interruption],
-    terms: Terms,
-) -> tuple[ResumedRun, ...]:
-    """Returns the runs of a job that speak against their checkpoints: of a gang its rounds, since all VMs resume from
-    one.
+def resumed_runs(
+    job: Job, attempts: Sequence[Attempt], over: Sequence[GangRound], interruptions: Sequence[Interruption]
+) -> list[ResumedRun]:
+    """Returns the runs that may speak against their checkpoints: of a gang its rounds, since all VMs resume from one.
 
     `over` are the rounds that are over. The one that goes on counts too: a checkpoint that it has passed is cleared.
     """
     if not job.is_gang:
-        return failures.suspects(attempts, terms)
-    return failures.suspect_rounds(with_present(over, attempts, interruptions), terms)
+        return [resumed_run(one) for one in attempts]
+    rounds = with_present(over, attempts, interruptions)
+    return [resumed_round(one, one.released_at) for one in rounds if one.released_at is not None]
 
 
 def _run_of(attempt: Attempt, interruptions: Sequence[Interruption]) -> MemberRun:

@@ -1,4 +1,4 @@
-"""Lists the runs of a job's command that ended, the meaning of each failure, and counts of them."""
+"""Lists the ended runs of a job's command, the meaning of each failure, counts of them, and the wait after them."""
 
 from __future__ import annotations
 
@@ -6,14 +6,17 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from hashlib import sha256
 
 from costguard.jobs.decide.recovery.failures import START, Failure, failure_of, failure_of_earlier
 from costguard.jobs.decide.view import NO_ROOM, JobView, of_attempt
 from costguard.model.attempt import HUNG, Attempt, Interruption, Outcome
+from costguard.model.backoff import Backoff
 from costguard.model.job import Terms
 
 FAILED = frozenset({Outcome.CRASHED, Outcome.NOT_PUBLISHED, Outcome.LOST, Outcome.NOT_STARTED})
 VAIN = frozenset({Outcome.LOST, Outcome.HOST_ERROR, Outcome.NOT_STARTED, Outcome.NOT_PUBLISHED})
+_WHOLE_SECOND = timedelta(seconds=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,3 +151,27 @@ def _runs_of(attempt: Attempt, interruptions: Sequence[Interruption]) -> list[En
         ran = agent.exit.at - agent.started_at
     last = attempt if agent.exit is not None else None
     return [*runs, EndedRun(attempt.outcome, began_at, attempt.ended_at, ran, last)]
+
+
+def wait(terms: Terms, job_id: str, number: int, failures: int) -> timedelta:
+    """Doubled with every failure in a row, and a little different for each job, so that not all ask at once.
+
+    The same attempt always waits equally long: a decision made twice is the same.
+    """
+    backoff = Backoff(terms.first_wait, terms.longest_wait)
+    return backoff.after(failures, jitter=_jitter(f"{job_id}/{number}")) // _WHOLE_SECOND * _WHOLE_SECOND
+
+
+def after_failures(view: JobView, terms: Terms) -> datetime | None:
+    """Returns when it may be tried again: a command that fails, or VMs that come to nothing, are not tried again at
+    once.
+    """
+    failures, ended = failures_in_a_row(view), ended_runs(view)
+    if not failures or view.last is None or ended[-1].outcome not in FAILED or ended[-1].ended_at is None:
+        return None
+    return ended[-1].ended_at + wait(terms, view.job.id, view.last.attempt.number, failures)
+
+
+def _jitter(key: str) -> float:
+    """Returns a factor between three and five quarters."""
+    return 0.75 + int.from_bytes(sha256(key.encode()).digest()[:4]) / 2**33

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from datetime import datetime, timedelta
 from enum import StrEnum
 
 from costguard.model.attempt import HUNG, Attempt, GangRound, Outcome, Retry
 from costguard.model.job import Terms
-from costguard_vm.model import suspects as rule
+from costguard_vm.model.suspects import ResumedRun
 
 # What argparse, click and shells end with on wrong usage, and a shell where a program is not there or cannot be
 # executed (POSIX, Shell Command Language, 2.8.2).
@@ -57,23 +56,12 @@ def failure_of_earlier(ran_for: timedelta | None, has_worked: bool, terms: Terms
     return Failure.NOT_ITS_OWN if is_quick and has_worked else Failure.CRASH
 
 
-def suspects(attempts: Iterable[Attempt], terms: Terms) -> tuple[rule.ResumedRun, ...]:
-    """The attempts that failed at once, the oldest first, without those whose checkpoint served a later one."""
-    return rule.suspects([resumed_run(one) for one in attempts], terms.quick_crash)
-
-
-def suspect_rounds(rounds: Iterable[GangRound], terms: Terms) -> tuple[rule.ResumedRun, ...]:
-    """The rounds of a gang that failed at once, by the same rule; one that was let begin counts."""
-    begun = [_resumed_round(one, one.released_at) for one in rounds if one.released_at is not None]
-    return rule.suspects(begun, terms.quick_crash)
-
-
 def is_quick_crash(attempt: Attempt, terms: Terms) -> bool:
     return _is_crash(attempt) and ran(attempt) < terms.quick_crash
 
 
-def resumed_run(attempt: Attempt) -> rule.ResumedRun:
-    return rule.ResumedRun(
+def resumed_run(attempt: Attempt) -> ResumedRun:
+    return ResumedRun(
         number=attempt.number,
         title=f"attempt {attempt.number}",
         resume_from=attempt.resume_from,
@@ -85,8 +73,8 @@ def resumed_run(attempt: Attempt) -> rule.ResumedRun:
     )
 
 
-def _resumed_round(one: GangRound, resumed_at: datetime) -> rule.ResumedRun:
-    return rule.ResumedRun(
+def resumed_round(one: GangRound, resumed_at: datetime) -> ResumedRun:
+    return ResumedRun(
         number=one.number,
         title=f"round {one.number}",
         resume_from=one.resume_from,

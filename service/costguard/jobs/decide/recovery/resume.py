@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 
 from costguard.errors import CheckpointError, CheckpointLocationUnavailable
 from costguard.model.attempt import Attempt
-from costguard.model.job import CheckpointPlan, Job, SeenCheckpoint
+from costguard.model.job import CheckpointPlan, Job, SeenCheckpoint, Terms
 from costguard.model.ports import Checkpoints
 from costguard_vm.model import suspects
-from costguard_vm.model.checkpoint import Checkpoint, CheckpointLook, CheckpointState, filled, words_of
+from costguard_vm.model.checkpoint import CheckpointState, filled, words_of
 from costguard_vm.model.suspects import ResumedRun
 
 
@@ -31,41 +31,44 @@ class ResumePoint:
 FROM_THE_BEGINNING = ResumePoint()
 
 
-def find(checkpoints: Checkpoints | None, job: Job, now: datetime, failed: Sequence[ResumedRun] = ()) -> ResumePoint:
+def find(
+    checkpoints: Checkpoints | None, job: Job, runs: Iterable[ResumedRun], terms: Terms, now: datetime
+) -> ResumePoint:
     """The newest complete checkpoint of a job whose last run cannot write any more. Raises CheckpointError.
 
-    Those from which the `failed` attempts resumed are passed over while there is another. A location that cannot be
-    read is an error, and never the beginning.
+    Those from which `runs` resumed that failed at once are passed over while there is another. A location that cannot
+    be read is an error, and never the beginning.
     """
     plan = job.spec.checkpoint
     if plan is None or plan.is_on_disk:
         return FROM_THE_BEGINNING
     if checkpoints is None:
         raise CheckpointError(f"Nobody can look at {plan.location}: this guard was built without access to it.")
-    look, newest, why = trusted(checkpoints, plan, failed)
-    if look.resume is None and any(one.state is CheckpointState.CHANGING for one in look.checkpoints):
+    _, point, is_changing = trusted(checkpoints, plan, runs, terms, now)
+    if is_changing:
         raise CheckpointLocationUnavailable(
             f"{plan.location} changed while it was read, though no VM of this job writes there.",
             "It is looked at again; give each run a location of its own.",
         )
-    seen = seen_in(look, now)
-    passed = newest.resume_from if newest is not None and newest.resume_from != seen.resume_from else ""
-    return ResumePoint(seen.resume_from, seen.step, seen.written_at, seen, passed, why)
+    return point
 
 
 def trusted(
-    checkpoints: Checkpoints, plan: CheckpointPlan, failed: Sequence[ResumedRun]
-) -> tuple[CheckpointLook, Checkpoint | None, str]:
-    """Calls `model.suspects.trusted` for a plan's location. Raises CheckpointError."""
-    return suspects.trusted(partial(checkpoints.look, plan.location, plan.look_for, None), failed)
-
-
-def seen_in(look: CheckpointLook, now: datetime) -> SeenCheckpoint:
-    """Returns the checkpoint that a look found, and the newer checkpoints that were passed over."""
-    if look.resume is None:
-        return SeenCheckpoint(now, torn=look.passed_over, unrecognised=look.unprotected(now))
-    best = look.resume
-    return SeenCheckpoint(now, best.resume_from, best.step, best.written_at, torn=look.passed_over)
+    checkpoints: Checkpoints, plan: CheckpointPlan, runs: Iterable[ResumedRun], terms: Terms, now: datetime
+) -> tuple[SeenCheckpoint, ResumePoint, bool]:
+    """Looks at a plan's location: what is there, and the newest complete checkpoint that no run speaks against. True:
+    none is complete, and one may still be written. Raises CheckpointError.
+    """
+    failed = suspects.suspects(runs, terms.quick_crash)
+    look, newest, why = suspects.trusted(partial(checkpoints.look, plan.location, plan.look_for, None), failed)
+    torn, best = look.passed_over, look.resume
+    if best is None:
+        is_changing = any(one.state is CheckpointState.CHANGING for one in look.checkpoints)
+        seen = SeenCheckpoint(now, torn=torn, unrecognised=look.unprotected(now))
+        return seen, ResumePoint(seen=seen), is_changing
+    seen = SeenCheckpoint(now, best.resume_from, best.step, best.written_at, torn=torn)
+    passed = newest.resume_from if newest is not None and newest.resume_from != best.resume_from else ""
+    return seen, ResumePoint(best.resume_from, best.step, best.written_at, seen, passed, why), False
 
 
 def has_saved(attempts: Sequence[Attempt], *looks: SeenCheckpoint | None) -> bool:

@@ -17,8 +17,8 @@ from costguard.errors import CheckpointError
 from costguard.events import audit_log
 from costguard.isolation import Isolated
 from costguard.jobs.decide.checkpoints.work_at_risk import at_risk
-from costguard.jobs.decide.gang.past_rounds import suspects_of
-from costguard.jobs.decide.recovery.resume import seen_in, trusted
+from costguard.jobs.decide.gang.past_rounds import resumed_runs
+from costguard.jobs.decide.recovery.resume import trusted
 from costguard.jobs.rows import agenda, attempts, job_events, job_rows
 from costguard.jobs.rows.gang import gang_rows
 from costguard.jobs.rows.recovery import interruptions
@@ -80,7 +80,7 @@ class CheckpointWatch:
 
         def look(job: Job) -> SeenCheckpoint:
             mine, over = tried.get(job.id, []), rounds.get(job.id, [])
-            return self._look(job, suspects_of(job, mine, over, ended.get(job.id, []), self._terms))
+            return self._look(job, resumed_runs(job, mine, over, ended.get(job.id, [])))
 
         with ThreadPoolExecutor(self._workers, thread_name_prefix="checkpoints") as pool:
             for begin in range(0, len(due), _AT_ONCE):
@@ -95,14 +95,14 @@ class CheckpointWatch:
     def _is_due(self, seen: SeenCheckpoint | None) -> bool:
         return seen is None or self._clock.now() - seen.looked_at >= self._every
 
-    def _look(self, job: Job, failed: Sequence[ResumedRun]) -> SeenCheckpoint:
+    def _look(self, job: Job, runs: Sequence[ResumedRun]) -> SeenCheckpoint:
         plan, now = _plan(job), self._clock.now()
         if plan is None:
             raise ValueError(f"job {job.id} has no location that can be looked at")
         with Isolated("checkpoints_not_looked_at", job=job.id) as failure:
             try:
-                look, _, _ = trusted(self._checkpoints, plan, failed)
-                return seen_in(look, now)
+                seen, _, _ = trusted(self._checkpoints, plan, runs, self._terms, now)
+                return seen
             except CheckpointError as error:
                 return SeenCheckpoint(now, error=str(error))
         return SeenCheckpoint(now, error=f"{failure.words}. The log holds the trace to report.")

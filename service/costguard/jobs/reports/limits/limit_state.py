@@ -60,12 +60,6 @@ class QueueReader:
             self._past,
         )
 
-    def read_waiting(self, connection: Connection, now: datetime) -> QueueState:
-        """Reads the same; nothing at all where no job waits."""
-        if not self.limits or not limit_rows.is_any_waiting(connection):
-            return QueueState()
-        return self.read(connection, now)
-
     def _uses(self, connection: Connection) -> list[PresentUse]:
         with_others = any(limit.counts_others for limit in self.limits)
         return limit_rows.uses(connection, self.attribution, with_others=with_others)

@@ -65,11 +65,6 @@ def parse_image(text: str) -> ImageReference:
     return ImageReference(first, path, tag, digest)
 
 
-def pinned(text: str, digest: str) -> str:
-    """Adds the digest that its tag had; returns the text as it is where it has one, or none is known."""
-    return f"{text}@{digest}" if text and digest and "@" not in text else text
-
-
 def _is_host(text: str) -> bool:
     """Docker's own rule: `library/python` is a repository, `localhost/python` and `ghcr.io/python` name registries."""
     return "." in text or ":" in text or text == "localhost" or text != text.lower()

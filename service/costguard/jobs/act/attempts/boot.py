@@ -8,16 +8,22 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
+from costguard_vm.bundle import bundle
+
 MOST_VALUE_BYTES = 256 << 10  # Google's limits
 MOST_BYTES = 512 << 10
 SCRIPT = Path(__file__).with_name("boot_script.sh")
 
 
-def metadata_items(agent: bytes, attempt: Mapping[str, object], token: str, with_drivers: bool) -> dict[str, str]:
+def metadata_items(
+    attempt: Mapping[str, object], token: str, with_drivers: bool, agent: bytes | None = None
+) -> dict[str, str]:
     """The items of an insert call. `attempt` is described in the agent's PROTOCOL.md; it must hold no secret's value.
+    `agent` is the file that runs there, by default the one that `bundle` makes.
 
     `with_drivers` asks a Deep Learning image to install the GPU's driver, which takes minutes; the agent waits for it.
     """
+    agent = bundle() if agent is None else agent
     items = {
         "startup-script": SCRIPT.read_text("utf-8"),
         "costguard-agent": base64.encodebytes(agent).decode("ascii"),

@@ -6,8 +6,8 @@ Stored charges say of a span that they leave something out. Of what they do not 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 from functools import lru_cache
 from itertools import islice
@@ -27,32 +27,47 @@ from sqlalchemy import (
     select,
 )
 
+from costguard.db.bulk import chunks
 from costguard.db.remembered import remembers
+from costguard.db.scoped import within_scope
 from costguard.db.tables import instances, lifetimes, storage_spans
 from costguard.ledger.accrual import (
     Accrual,
     AccruingSpan,
     accruing_span,
+    kind_of,
     select_lifetimes,
     select_storage,
     uncharged_spans,
-    within_scope,
 )
 from costguard.ledger.labels.label_history import changes_since, has_changed, label_value
+from costguard.ledger.labels.label_values import LabelValues, values_among
 from costguard.ledger.roll_up import LIFETIME, STORAGE, TABLES
-from costguard.ledger.running import running_totals, unpriced
+from costguard.ledger.running import live, running_totals
 from costguard.ledger.running.running_total_rows import among_unpriced, is_unpriced, utc_day
-from costguard.model.budget import Scope
+from costguard.model.budget import LabelFilter, Scope
 from costguard.model.instance import InstanceKey
 from costguard.model.lifetime import Attribution, Lifetime
 from costguard.model.moments import day_start
-from costguard.spend.label_days import gaps_within, values_among, values_of_gap
-from costguard.spend.spend_rows import UnpricedSpan, kind_of
-from costguard.spend.vm_charges import ids_of
 
 _DAY, _MICROSECOND = timedelta(days=1), timedelta(microseconds=1)
 _FIRST_DAY = date(1970, 1, 1)
 _RECENT = timedelta(days=56)  # what pages ask for by default: this month, the last one, and the days of a forecast
+
+
+@dataclass(frozen=True, slots=True)
+class UnpricedSpan:
+    """A lifetime or storage span that could not be priced whole, and why."""
+
+    kind: str  # "lifetime" or "storage"
+    id: int
+    key: InstanceKey
+    name: str  # of the VM
+    attribution: Attribution
+    provisioning_model: str
+    started_at: datetime
+    ended_at: datetime | None
+    reason: str
 
 
 class GapGroup(NamedTuple):
@@ -102,7 +117,7 @@ def gaps_by_value(
     ids = ids_of(connection, {gap.key for gap in alone})
     values = values_among(connection, label, since, ids.values())
     for gap in alone:
-        counts.update(values_of_gap(values, ids[gap.key], gap, since, last, accrual.now))
+        counts.update(_values_of(values, ids[gap.key], gap, since, last, accrual.now))
     return counts
 
 
@@ -112,7 +127,7 @@ def gaps(
     """Lists the same spans, each once, the latest first; `most` of them at most."""
     if scope.label is not None:
         every = gaps(connection, accrual, first, last, replace(scope, label=None))
-        return tuple(gaps_within(connection, every, first, last, scope, accrual.now))[:most]
+        return tuple(_with_value(connection, every, scope.label, first, last, accrual.now))[:most]
     listed = [
         *_recorded(connection, first, last, scope, most, None),
         *_open(connection, accrual, first, last, scope, most, None),
@@ -127,6 +142,32 @@ def recorded_gaps(connection: Connection, first: date, last: date) -> list[Unpri
     return sorted(spans, key=lambda span: (span.started_at, span.kind, span.id), reverse=True)
 
 
+def _with_value(
+    connection: Connection, gaps: Collection[UnpricedSpan], wanted: LabelFilter, first: date, last: date, now: datetime
+) -> Iterator[UnpricedSpan]:
+    """Yields the gaps of VMs whose label had the value at any time of these days while their price was not known."""
+    ids, since = ids_of(connection, {gap.key for gap in gaps}), day_start(first)
+    values = values_among(connection, wanted.label, since, ids.values())
+    return (gap for gap in gaps if wanted.value in _values_of(values, ids[gap.key], gap, since, last, now))
+
+
+def _values_of(
+    values: LabelValues, instance_id: int, gap: UnpricedSpan, since: datetime, last: date, now: datetime
+) -> set[str | None]:
+    """Each value that its VM's label had on these days."""
+    start, end = max(gap.started_at, since), min(gap.ended_at or now, now, day_start(last) + _DAY)
+    return values.between(instance_id, start, end)
+
+
+def ids_of(connection: Connection, keys: Collection[InstanceKey]) -> dict[InstanceKey, int]:
+    """The rows of these VMs."""
+    ids_by_key: dict[InstanceKey, int] = {}
+    for some in chunks({key.gce_id for key in keys}):
+        query = select(instances.c.id, instances.c.project, instances.c.gce_id).where(instances.c.gce_id.in_(some))
+        ids_by_key |= {InstanceKey(row.project, row.gce_id): row.id for row in connection.execute(query)}
+    return ids_by_key
+
+
 def _alike(
     connection: Connection, accrual: Accrual, first: date, last: date, scope: Scope, label: str | None
 ) -> Iterator[GapGroup]:
@@ -139,7 +180,7 @@ def _alike(
         if group.first <= last and (group.last is None or group.last >= first) and scope.holds(*whose):
             yield group
     start, end = day_start(first), min(day_start(last) + _DAY, accrual.now)
-    for spans, began, value in unpriced.read(connection, accrual, scope, label, start):
+    for spans, began, value in live.unpriced(connection, accrual, scope, label, start):
         if began is not None and max(spans.since, start) < end:
             project, preset, owner, job = spans.owned_by
             model = running_totals.model_of(spans)
@@ -239,7 +280,7 @@ def _open(
     """Yields open spans that cannot be priced and of which stored charges do not say it, the latest `most` of either
     kind; with a label in `changed` those of VMs whose label changed since `first`.
     """
-    names = unpriced.names(connection, accrual)
+    names = live.unpriced_names(connection, accrual)
     for spans in TABLES.values():
         query = select_lifetimes() if spans is lifetimes else select_storage()
         query = query.join(instances, instances.c.id == spans.c.instance_id)

@@ -15,12 +15,13 @@ from costguard.db.remembered import remembers
 from costguard.db.tables import daily_label_values, daily_labels, daily_presets, instances, label_days
 from costguard.db.transaction import Database
 from costguard.ledger.charged import charges
+from costguard.ledger.charged.label_pieces import charged_pieces, parts_of
+from costguard.ledger.charged.vm_charges import VmCharges, charged
+from costguard.ledger.labels.label_values import LabelValues, values_among
 from costguard.ledger.roll_up import coarser
 from costguard.model.budget import Scope
 from costguard.model.moments import day_start
-from costguard.spend.label_days import LabelValues, charged_pieces, values_among
-from costguard.spend.spend_rows import add
-from costguard.spend.vm_charges import VmCharges, charged
+from costguard.model.money import add_figures
 
 MOST_DAYS = 20  # in one pass, each in a transaction of its own: some thousand VMs, a few hundredths of a second
 _DAY = timedelta(days=1)
@@ -80,12 +81,12 @@ def _sums_of(
             whose = vm.attribution
             value = values.at(vm.instance_id, day_start(day))
             kind = (projects[vm.instance_id], whose.preset, whose.owner, whose.job, vm.provisioning_model)
-            add(sums[label, value is not None, value or "", day, *kind], vm.figures)
+            add_figures(sums[label, value is not None, value or "", day, *kind], vm.figures)
     for piece in charged_pieces(connection, day, day, Scope(), sorted(cut.intersection(projects))):
         project, whose, model = piece.kind
         kind = (project, whose.preset, whose.owner, whose.job, model)
-        for value, part in values.parts(piece):
-            add(sums[label, value is not None, value or "", day, *kind], part)
+        for value, part in parts_of(values, piece):
+            add_figures(sums[label, value is not None, value or "", day, *kind], part)
     return sums
 
 

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Any
 
 from sqlalchemy import BigInteger, ColumnElement, Connection, Select, Table, cast, func, or_, select
 
-from costguard.db.bulk import chunks
-from costguard.db.tables import charge_days, charges, instances, lifetimes, prices, storage_spans
-from costguard.ledger.accrual import stand_by_day, uncharged_instances, within_scope
+from costguard.db.scoped import within_scope
+from costguard.db.tables import charge_days, charges, lifetimes, prices, storage_spans
+from costguard.ledger.accrual import stand_by_day, uncharged_instances
 from costguard.ledger.charged.spans import is_archived_by_day
 from costguard.ledger.roll_up import parts_of_archived, parts_of_charges
 from costguard.model.budget import Scope
-from costguard.model.instance import InstanceKey, ProvisioningModel
+from costguard.model.instance import ProvisioningModel
 from costguard.model.lifetime import Attribution
 
 
@@ -112,12 +112,3 @@ def accruing_ids(connection: Connection, until: datetime | None = None) -> list[
             query = query.where(spans.c.started_at < until, is_uncharged)
         instance_ids.update(connection.scalars(query))
     return sorted(instance_ids)
-
-
-def ids_of(connection: Connection, keys: Collection[InstanceKey]) -> dict[InstanceKey, int]:
-    """The rows of these VMs."""
-    ids_by_key: dict[InstanceKey, int] = {}
-    for some in chunks({key.gce_id for key in keys}):
-        query = select(instances.c.id, instances.c.project, instances.c.gce_id).where(instances.c.gce_id.in_(some))
-        ids_by_key |= {InstanceKey(row.project, row.gce_id): row.id for row in connection.execute(query)}
-    return ids_by_key
