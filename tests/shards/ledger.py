@@ -28,6 +28,11 @@ def open_entries(database: Database) -> int:
         return int(count + connection.execute(select(func.count()).where(waiting)).scalar_one())
 
 
+def spent_by_vm(database: Database) -> dict[str, int]:
+    """Nano-dollars of the charges in the ledger, by the VM's number; a VM without any charge is left out."""
+    return {gce_id: side.nanos for gce_id, side in held_by_vm(database).items() if side.parts}
+
+
 def held_by_vm(database: Database) -> dict[str, Side]:
     """Returns what the ledger holds of each VM, by its number: charges by span and resource, and its spans' ends."""
     parts, notes = defaultdict[str, list[Part]](list), defaultdict[str, list[str]](list)

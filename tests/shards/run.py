@@ -17,7 +17,7 @@ from sqlalchemy import func, select
 from tests.scenario.books import assert_consistent
 from tests.shards import judge, sides
 from tests.shards.cloud import SimulatedCloud, simulated_cloud
-from tests.shards.ledger import held_by_vm, open_entries
+from tests.shards.ledger import held_by_vm, open_entries, spent_by_vm
 from tests.shards.people import People
 from tests.shards.replicas import Pair, pair
 
@@ -131,7 +131,7 @@ def _judge_deeds(
     verdict.wrong += [f"VM {vm} was to be stopped, and was not" for vm in people.stops if vm not in stopped]
     billed, held = cloud.billed(done), held_by_vm(database)
     verdict.differing += sides.differing(billed, held)
-    bill, spent = ({gce_id: side.nanos for gce_id, side in some.items()} for some in (billed, held))
+    bill, spent = {gce_id: side.nanos for gce_id, side in billed.items()}, spent_by_vm(database)
     verdict.wrong += judge.differences(bill, spent)
     verdict.figures |= {
         "operations of Costguard's": dict(sorted(Counter(one["operationType"] for one in mine).items())),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from tests.ledger.test_charging import NOON, PRICES, Ledger
-from tests.shards.ledger import held_by_vm, open_entries
+from tests.shards.ledger import held_by_vm, open_entries, spent_by_vm
 
 from costguard.db.transaction import Database
 from costguard.ledger import prices
@@ -51,4 +51,5 @@ def test_side_of_the_ledger_has_runs_and_storage_with_their_charges(database: Da
         f"lifetime {lasted}, stopped by ana@example.com, estimated",
         f"storage {stayed}, boot",
     )
+    assert spent_by_vm(database) == {"1": 325_000_000}  # what has no charge is not in it: the judge names that
     assert (held["2"].parts, held["2"].notes) == ((), ("lifetime 12:00:00.000 to ?, runs by nobody known",))
