@@ -31,6 +31,12 @@ def test_statements_of_a_pass_do_not_grow_with_unchanged_vms(database: Database)
     assert not [statement for statement in many if _PRICES in statement]
 
 
+def test_quiet_pass_reads_the_database_as_it_is_at_six_moments(database: Database) -> None:
+    """It reads at its begin, and for looks, charges, totals, sums by label and decisions: writes lie between them."""
+    sent = _of_pass(database, 4)
+    assert len([statement for statement in sent if statement == "BEGIN" or "READ ONLY" in statement]) == 6
+
+
 def _of_pass(database: Database, number: int) -> list[str]:
     """The statements of a pass in which nothing changed of so many VMs, after one that recorded them."""
     vms = [seen(key=InstanceKey(PROJECT, str(one)), name=f"vm-{one}") for one in range(number)]

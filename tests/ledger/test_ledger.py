@@ -88,13 +88,14 @@ def test_a_deleted_vm_ends_its_storage_when_the_delete_ends() -> None:
     assert _spans(entry) == [("vm", "disk:pd-balanced", "09:59", "11:02")]
 
 
-def test_a_preempted_and_deleted_vm_ends_its_storage_with_its_run() -> None:
-    """A Spot VM that Google deletes has no delete operation of its own."""
+def test_a_preempted_and_deleted_vm_ends_its_storage_once_it_is_off() -> None:
+    """A Spot VM that Google deletes has no delete operation of its own: its guest has 30 s to shut down."""
     stored = _after(_account(seen(), INSERT))
     entry = _account(None, INSERT, event("preempted", "11:00"), stored=stored, absent=True)
     assert entry is not None
-    assert entry.record.gone_at == at("11:00")
-    assert _spans(entry) == [("vm", "disk:pd-balanced", "09:59", "11:00")]
+    assert entry.record.gone_at == at("11:00:30")
+    assert [life.ended_at for life in entry.lifetimes] == [at("11:00")]
+    assert _spans(entry) == [("vm", "disk:pd-balanced", "09:59", "11:00")]  # to the minute
 
 
 def test_a_resized_disk_is_two_spans() -> None:

@@ -120,13 +120,46 @@ def test_saved_memory_ends_with_a_stop_that_no_operation_tells() -> None:
 
 
 def test_a_preemption_told_late_ends_the_disk_of_a_vm_that_went_with_it() -> None:
-    """It was found absent first, and why was read later."""
+    """It was found absent first, and why was read later: it was off 30 s after its preemption at the latest."""
     books = _Books()
     books.look("10:05", seen(provisioning_model=SPOT))
     books.look("11:00", None, absent=True)
     assert books.storage == [("vm", "09:59:00", "11:00:00")]
     books.look("11:05", None, event("preempted", "10:30"))
-    assert books.storage == [("vm", "09:59:00", "10:30:00")]
+    assert books.storage == [("vm", "09:59:00", "10:30:30")]
+
+
+def test_disk_of_a_preempted_vm_bills_until_the_look_that_misses_it() -> None:
+    """Google deletes it once it is off, within 30 s, and no operation tells when; later looks change nothing."""
+    books = _Books()
+    books.look("10:05", seen(provisioning_model=SPOT))
+    stopping = seen(Status.STOPPING, provisioning_model=SPOT)
+    books.look("10:30:08", stopping, event("preempted", "10:30"))
+    assert books.storage == [("vm", "09:59:00", None)]
+    books.look("10:30:18", None, absent=True)
+    assert books.storage == [("vm", "09:59:00", "10:30:18")]
+    assert [life.ended_at for life in books.lifetimes] == [at("10:30")]
+    books.look("10:40", None, event("preempted", "10:30"))
+    assert books.storage == [("vm", "09:59:00", "10:30:18")]
+
+
+def test_vm_whose_time_is_over_holds_its_disk_until_it_is_missed() -> None:
+    """Google deletes it by an operation of one moment. Told late, or by the feed alone, it bounds the end, too."""
+    books, after_the_look, by_the_feed = _Books(), _Books(), _Books()
+    over = event("deferredDelete", "10:30")
+    for one in (books, after_the_look, by_the_feed):
+        one.look("10:05", seen(provisioning_model=SPOT))
+    books.look("10:30:08", seen(Status.STOPPING, provisioning_model=SPOT), over)
+    assert books.storage == [("vm", "09:59:00", None)]
+    books.look("10:30:18", None, absent=True)
+    assert books.storage == [("vm", "09:59:00", "10:30:18")]
+    after_the_look.look("11:00", None, absent=True)
+    after_the_look.look("11:05", None, over)
+    assert after_the_look.storage == [("vm", "09:59:00", "10:30:30")]
+    by_the_feed.look("10:30:01", None, over)
+    assert by_the_feed.storage == [("vm", "09:59:00", "10:30:00")]
+    for one in (books, after_the_look, by_the_feed):
+        assert [life.ended_at for life in one.lifetimes] == [at("10:30")]
 
 
 def test_a_deletion_told_late_moves_the_end_of_the_disks_either_way() -> None:
@@ -177,7 +210,7 @@ def test_a_vm_that_is_preempted_as_it_comes_up_goes_with_it() -> None:
     books.look("10:40", stopped, operation("stop", "10:30", "10:31"))
     start = operation("start", "11:00", "11:00:20", error_code="UNSUPPORTED_OPERATION")
     books.look("11:30", None, start, event("preempted", "11:00:10"), absent=True)
-    assert books.storage == [("vm", "09:59:00", "11:00:10")]
+    assert books.storage == [("vm", "09:59:00", "11:00:40")]
 
 
 def test_the_memory_of_a_suspended_vm_of_an_unknown_type_is_unpriced_until_it_is_known() -> None:

@@ -81,6 +81,20 @@ def test_repair_ends_no_run_that_began_after_it() -> None:
     assert [(run.ended_at, run.reason) for run in runs] == [(at("17:13:39"), EndReason.PREEMPTED), (None, None)]
 
 
+@pytest.mark.parametrize(
+    "start", [("17:49:24.700", "17:49:24.900"), ("17:49:14", "17:49:14.500")], ids=["before the stop", "around it"]
+)
+def test_start_that_found_the_vm_running_does_not_cut_the_run_short(start: tuple[str, str]) -> None:
+    """A person starts the VM that its group is about to stop: that is done at once, and it bills for the 54 s."""
+    operations = [event("repair.recreateInstance", "17:49:14.100"), operation("start", *start)]
+    operations += [operation("insert", "17:50:08.100", "17:50:20.100")]
+    runs = _runs(*operations, read="19:30", lifetimes=(lifetime("10:00"),), started="17:50:20.100")
+    assert [(run.started_at, run.ended_at, run.reason) for run in runs] == [
+        (at("10:00"), at("17:50:08.100"), EndReason.RECREATED),
+        (at("17:50:20.100"), None, None),
+    ]
+
+
 def test_recreation_whose_insert_operation_was_read_begins_one_run() -> None:
     """The recording is of 24 August 2026: stop, repair, and an insert half a minute later."""
     operations = [

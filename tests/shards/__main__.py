@@ -35,6 +35,7 @@ def _main() -> int:
                 for what, value in verdict.figures.items():
                     print(f"  {what}: {value}")
                 _show("projects not looked at for over 15 s", verdict.unwatched)
+                _show("VMs whose bill and ledger differ at all", verdict.differing)
                 _show("other broken promises", verdict.wrong)
                 failed |= bool(verdict.unwatched or verdict.wrong)
     return int(failed)

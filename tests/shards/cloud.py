@@ -13,6 +13,7 @@ from typing import Any
 
 import httpx2
 from tests.shards.judge import Request
+from tests.shards.sides import Side, of_meter
 
 ZONE = "us-central1-a"
 CHANNEL = "gpu-costs"
@@ -79,9 +80,10 @@ class SimulatedCloud:
     def operations(self, project: str) -> list[dict[str, Any]]:
         return self._listed(project, "operations")
 
-    def billed(self) -> dict[str, int]:
-        """Returns what each VM cost in nano-dollars, with its disks, by its number."""
-        return {one["id"]: one["nanos"] for one in self._call("GET", "/sandbox/meter", "meter")["instances"]}
+    def billed(self, operations: Sequence[Mapping[str, Any]]) -> dict[str, Side]:
+        """Returns what each VM cost, with its disks and of these operations its own, by its number."""
+        metered = self._call("GET", "/sandbox/meter", "meter")["instances"]
+        return {one["id"]: of_meter(one, operations) for one in metered}
 
     def messages(self) -> list[dict[str, Any]]:
         """Lists every version of every message in Slack."""

@@ -15,9 +15,9 @@ from typing import Any
 
 from sqlalchemy import func, select
 from tests.scenario.books import assert_consistent
-from tests.shards import judge
+from tests.shards import judge, sides
 from tests.shards.cloud import SimulatedCloud, simulated_cloud
-from tests.shards.ledger import open_entries, spent_by_vm
+from tests.shards.ledger import held_by_vm, open_entries, spent_by_vm
 from tests.shards.people import People
 from tests.shards.replicas import Pair, pair
 
@@ -34,11 +34,12 @@ _PATIENCE_S = 600.0
 
 @dataclass
 class Verdict:
-    """Sentences: `unwatched` about projects not looked at in time, `wrong` about all else; and what the run had in it,
-    by what people call it.
+    """Sentences: `unwatched` about projects not looked at in time, `differing` about VMs whose bill and ledger are not
+    the same, by however little, `wrong` about all else; and what the run had in it, by what people call it.
     """
 
     unwatched: list[str] = field(default_factory=list)
+    differing: list[str] = field(default_factory=list)
     wrong: list[str] = field(default_factory=list)
     figures: dict[str, object] = field(default_factory=dict)
 
@@ -128,15 +129,17 @@ def _judge_deeds(
     mine = [one for one in done if one["user"] == ACCOUNT]
     stopped = {one["targetId"] for one in mine if one["operationType"] == "stop"}
     verdict.wrong += [f"VM {vm} was to be stopped, and was not" for vm in people.stops if vm not in stopped]
-    billed, spent = cloud.billed(), spent_by_vm(database)
-    verdict.wrong += judge.differences(billed, spent)
+    billed, held = cloud.billed(done), held_by_vm(database)
+    verdict.differing += sides.differing(billed, held)
+    bill, spent = {gce_id: side.nanos for gce_id, side in billed.items()}, spent_by_vm(database)
+    verdict.wrong += judge.differences(bill, spent)
     verdict.figures |= {
         "operations of Costguard's": dict(sorted(Counter(one["operationType"] for one in mine).items())),
         "stops by rule": by_rule,
         "messages in Slack": sum(keys.values()),
         "reminders among them": sum(count for key, count in keys.items() if key.startswith("reminder/")),
-        "VMs billed": sum(nanos > 0 for nanos in billed.values()),
-        "the bill / the ledger": f"${sum(billed.values()) / 1e9:.6f} / ${sum(spent.values()) / 1e9:.6f}",
+        "VMs billed": sum(nanos > 0 for nanos in bill.values()),
+        "the bill / the ledger": f"${sum(bill.values()) / 1e9:.6f} / ${sum(spent.values()) / 1e9:.6f}",
     }
 
 

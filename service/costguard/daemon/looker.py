@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import NamedTuple
@@ -15,9 +15,9 @@ from costguard.db.lease import Lease
 from costguard.db.transaction import Database
 from costguard.errors import StoreError
 from costguard.isolation import Isolated
-from costguard.ledger import projects
 from costguard.ledger.looks.record_unchanged import record_each
 from costguard.ledger.observe import Belonging
+from costguard.ledger.projects import ProjectLook
 from costguard.ledger.record import MOST_EVENTS, Recorded
 from costguard.ledger.running import running_totals
 from costguard.model.observation import Observation, Unread
@@ -87,14 +87,23 @@ class Looker:
         """Says whether a look that was late has ended, and no pass has taken it yet."""
         return bool(self._looking.ended)
 
-    def record(self, due: Collection[str], looks: Looks, fence: Lease | None, stop: threading.Event | None) -> None:
+    def record(
+        self,
+        due: Collection[str],
+        before: Sequence[ProjectLook],
+        looks: Looks,
+        fence: Lease | None,
+        stop: threading.Event | None,
+    ) -> None:
         """Looks at these projects, and records each under its lease. `fence` is the daemon's own, None without one.
+
+        `before` are the last looks: operations are read from the moment on up to which each project's are recorded.
 
         Where projects are shared, one that was passed on meanwhile is left to the replica that holds it now. Raises
         StoreError when the database failed for all.
         """
         troubles: list[StoreError] = []
-        for observations in self._observe(due, looks, fence):
+        for observations in self._observe(due, before, looks, fence):
             if self._turns is not None:
                 for observation in observations:
                     self._turns.listed(observation)
@@ -114,10 +123,11 @@ class Looker:
         if troubles and len(troubles) == len(looks.recorded):
             raise troubles[0]
 
-    def _observe(self, due: Collection[str], looks: Looks, fence: Lease | None) -> Iterator[list[Observation]]:
+    def _observe(
+        self, due: Collection[str], before: Sequence[ProjectLook], looks: Looks, fence: Lease | None
+    ) -> Iterator[list[Observation]]:
         """Looks at these projects at once, and yields observations as they come, some at a time."""
-        with self._database.read() as connection:
-            since = {look.project: look.operations_through_at for look in projects.read_all(connection)}
+        since = {look.project: look.operations_through_at for look in before}
         new = [project for project in due if project not in since]
         if len(new) >= _MANY and 2 * len(new) >= len(due):
             with self._database.write(fence) as connection:

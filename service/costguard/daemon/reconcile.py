@@ -27,6 +27,7 @@ from costguard.ledger.discovery import rows as discovered
 from costguard.ledger.discovery.rules import due_projects
 from costguard.ledger.discovery.watch import Watched
 from costguard.ledger.observe import Belonging
+from costguard.ledger.projects import ProjectLook
 from costguard.ledger.record import Recorded, close_account
 from costguard.ledger.running import running_totals
 from costguard.model.action import SendReminder
@@ -128,9 +129,9 @@ class Reconciler:
         started_at = self._clock.now()
         watched = self.watched()
         looks = Looks(self._fences(watched, fence, shards), is_shared=shards is not None, is_repeated=repeated)
-        self._close_unwatched(watched, fence, shards)
-        due = self._due(looks, started_at, late_alone=late_alone)
-        self._looker.record(due, looks, fence, stop)
+        before, due = self._due(looks, started_at, late_alone=late_alone)
+        self._close_unwatched(before, watched, fence, shards)
+        self._looker.record(due, before, looks, fence, stop)
         if late_alone:
             looks.waiting.update(set(watched).difference(looks.projects))
         interrupted = stop is not None and stop.is_set()
@@ -162,8 +163,8 @@ class Reconciler:
         """
         started_at = self._clock.now()
         looks = Looks(self._fences(self.watched(), None, shards), is_shared=True, is_repeated=True)
-        due = self._due(looks, started_at, late_alone=late_alone)
-        self._looker.record(due, looks, None, stop)
+        before, due = self._due(looks, started_at, late_alone=late_alone)
+        self._looker.record(due, before, looks, None, stop)
         interrupted = stop is not None and stop.is_set()
         self._count(looks, FleetPlan(), None)
         late, finished_at = self._looker.late(looks), self._clock.now()
@@ -214,22 +215,27 @@ class Reconciler:
             fleet = gather.gather(connection, self._rules, now, due=due, unrecorded=undecided)
             return now, fleet, gather.decide_about(connection, fleet, self._rules, now, answers_since)
 
-    def _due(self, looks: Looks, now: datetime, *, late_alone: bool) -> Mapping[str, ListingReason]:
-        """Returns the projects that this pass looks at: not those that refuse, and were asked not long ago."""
-        if late_alone:
-            return dict.fromkeys(self._looker.ended(looks), ListingReason.UNREAD)
+    def _due(
+        self, looks: Looks, now: datetime, *, late_alone: bool
+    ) -> tuple[Sequence[ProjectLook], Mapping[str, ListingReason]]:
+        """Returns the last looks at all projects, and those that this pass looks at: not those that refuse, and were
+        asked not long ago.
+        """
         names = list(looks.fences)
         with self._database.read() as connection:
+            before = projects.read_all(connection)
+            if late_alone:
+                return before, dict.fromkeys(self._looker.ended(looks), ListingReason.UNREAD)
             if self._has_asked:
                 refusing = {
                     row.project: row for row in discovered.read_all(connection) if row.refused_since is not None
                 }
-                tried_at = {look.project: look.last_tried_at for look in projects.read_all(connection)}
+                tried_at = {look.project: look.last_tried_at for look in before}
                 names = list(due_projects(names, refusing, tried_at, now))
             self._has_asked = True
             if self._turns is None:
-                return dict.fromkeys(names, ListingReason.SILENT)
-            return self._turns.due(connection, names, now)
+                return before, dict.fromkeys(names, ListingReason.SILENT)
+            return before, self._turns.due(connection, names, now)
 
     def _to_look_at_first(self, plan: FleetPlan, looks: Looks, now: datetime) -> list[str]:
         """Returns the projects that the plan acts on, and whose last look may be as old as their turn allows."""
@@ -246,7 +252,9 @@ class Reconciler:
         self, first: Sequence[str], looks: Looks, fence: Lease | None, stop: threading.Event | None
     ) -> None:
         """Looks at these projects; those of other replicas are looked at by these, and decided on by a later pass."""
-        self._looker.record([project for project in first if project in looks.fences], looks, fence, stop)
+        with self._database.read() as connection:
+            before = projects.read_all(connection)
+        self._looker.record([project for project in first if project in looks.fences], before, looks, fence, stop)
         if others := [project for project in first if project not in looks.projects]:
             looks.waiting.update(others)
             with self._database.write(fence) as connection:
@@ -289,11 +297,15 @@ class Reconciler:
     def _fresh(self, project: str, now: datetime) -> timedelta:
         return self._fresh_for if self._turns is None else self._turns.longest_age(project, now, self._fresh_for)
 
-    def _close_unwatched(self, watched: Sequence[str], fence: Lease | None, shards: ShardKeeper | None) -> None:
-        with self._database.read() as connection:
-            looks = projects.read_all(connection)
+    def _close_unwatched(
+        self,
+        before: Sequence[ProjectLook],
+        watched: Sequence[str],
+        fence: Lease | None,
+        shards: ShardKeeper | None,
+    ) -> None:
         kept = frozenset(watched)
-        for look in looks:
+        for look in before:
             if look.project in kept:
                 continue
             lease = fence if shards is None else shards.claim_unwatched(look.project)

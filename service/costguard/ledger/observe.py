@@ -13,7 +13,6 @@ from costguard.ledger.billed.addresses import addresses_of
 from costguard.ledger.billed.storage import MEMORY, disks_of, saved_memory_of
 from costguard.ledger.feed.unlisted import (
     as_listed,
-    never_made_at,
     requested_disks,
     unseen_record,
     was_accepted,
@@ -21,13 +20,14 @@ from costguard.ledger.feed.unlisted import (
     with_better_starts,
     with_bounds,
 )
+from costguard.ledger.gone import gone_since
 from costguard.ledger.narrate import tell
 from costguard.ledger.owner import OwnerRules, classify, owner_of
 from costguard.ledger.stamps import believable_operations, stamped
-from costguard.ledger.timeline import ENDS, SAME_START, STARTS, Run, ages_of, created_by, deleted_at, runs_of
+from costguard.ledger.timeline import SAME_START, STARTS, Run, ages_of, created_by, runs_of
 from costguard.model.event import Event
 from costguard.model.instance import InstanceKey, ProvisioningModel, SeenInstance, Shape, Status
-from costguard.model.lifetime import ADDRESS, Attribution, EndReason, Lifetime, StorageSpan
+from costguard.model.lifetime import ADDRESS, Attribution, Lifetime, StorageSpan
 from costguard.model.observation import SeenOperation
 from costguard.model.preset import Preset
 from costguard.model.record import InstanceRecord, KnownInstance, LaunchedFor, VmRequested
@@ -107,7 +107,7 @@ def account(key: InstanceKey, facts: KnownFacts, belonging: Belonging) -> Entry 
     stored, read_at = facts.stored, facts.read_at
     believed = _without_requests(facts)
     runs = runs_of(stored.lifetimes if stored else (), believed, facts.seen, read_at, facts.absent)
-    gone_at = _gone_at(facts, runs)
+    gone_at = gone_since(stored, facts.seen, facts.operations, runs, absent_at=read_at if facts.absent else None)
     was_missed = stored is None and facts.seen is None
     is_awaited = facts.requested is not None and gone_at is None and was_accepted(facts.operations)
     if was_missed and not is_awaited and (not runs or (gone_at or runs[-1].ended_at or read_at) < facts.watched_since):
@@ -175,29 +175,6 @@ def _granted_unseen(facts: KnownFacts) -> datetime | None:
             if op.ended_at >= waited_at and op.ended_at - op.inserted_at >= _LONGER_THAN_A_REQUEST:
                 return op.ended_at
     return facts.launched.ran_from if facts.launched is not None else None
-
-
-def _gone_at(facts: KnownFacts, runs: Sequence[Run]) -> datetime | None:
-    stored, operations = facts.stored, facts.operations
-    deletion = deleted_at(operations)
-    if deletion is not None:
-        return deletion
-    if facts.seen is not None:
-        return None
-    if not runs and not was_listed(stored) and (asked_at := never_made_at(operations)) is not None:
-        return asked_at
-    stored_gone_at = stored.record.gone_at if stored is not None else None
-    if stored_gone_at is None and not facts.absent:
-        return None
-    # A preempted VM that is set to be deleted goes without an operation of its own, even as it comes up.
-    struck_at = max((op.inserted_at for op in operations if ENDS.get(op.kind) is EndReason.PREEMPTED), default=None)
-    # Of a start that a preemption fell inside, the ledger may hold a moment after the preemption.
-    ran_later = [run for run in runs if run.reason is not EndReason.PREEMPTED]
-    if struck_at is not None and not (ran_later and ran_later[-1].started_at > struck_at):
-        stopped_at = stored.record.last_stopped_at if stored is not None else None
-        if stopped_at is None or stopped_at < struck_at:  # else it was seen to stay, stopped
-            return struck_at
-    return stored_gone_at or facts.read_at
 
 
 def _record(

@@ -156,12 +156,15 @@ def _is_done(op: SeenOperation) -> bool:
 def _struck_starts(operations: Sequence[SeenOperation], ends: Sequence[_Event]) -> dict[datetime, datetime]:
     """Starts that an end fell inside, by when their operations ended: the VM cannot have run longer than to that end.
 
-    Two of three recorded preemptions of a scheduled Spot VM fell inside its start operation.
+    Two of three recorded preemptions of a scheduled Spot VM fell inside its start operation. A group's repair stops the
+    VM later: inside a start that was done at once it fell on a VM that ran.
     """
-    moments = sorted(end.at for end in ends)
+    every = sorted(end.at for end in ends)
+    at_once = sorted(end.at for end in ends if end.reason is not EndReason.RECREATED)
     struck: dict[datetime, datetime] = {}
     for op in operations:
         if op.kind in STARTS and _is_done(op) and op.ended_at is not None:
+            moments = at_once if _was_quick(op) else every
             place = bisect_left(moments, op.started_at or op.inserted_at)
             if place < len(moments) and moments[place] < op.ended_at:
                 struck[op.ended_at] = moments[place]
@@ -265,7 +268,8 @@ def _at_end_of_repair(
 ) -> _Event:
     """A group's repair is an operation of one moment, and its VM is stopped after it, as its stop stamp tells.
 
-    Where no stamp of it is left, what the ledger holds counts, else the recorded 54 s; the new run is never later.
+    Where no stamp of it is left, what the ledger holds counts, else the recorded 54 s; the new run is never later. A
+    start that was done at once found the VM running still, and begins none.
     """
     if event.reason is not EndReason.RECREATED:
         return event
@@ -274,7 +278,7 @@ def _at_end_of_repair(
     stamps += [life.ended_at for life in lifetimes if life.end_reason is EndReason.RECREATED]
     stamped_at = next((stamp for stamp in stamps if stamp is not None and event.at <= stamp <= latest), None)
     at = stamped_at or max(event.at, min(event.at + _REPAIR_STOPS_AFTER, read_at))
-    return replace(event, at=min([at, *(start.at for start in starts if start.at > event.at)]))
+    return replace(event, at=min([at, *(start.at for start in starts if start.at > event.at and not start.if_off)]))
 
 
 def _did_nothing(

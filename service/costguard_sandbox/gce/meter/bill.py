@@ -81,10 +81,11 @@ def segments(
 
 @dataclass(slots=True)
 class ResourceBill:
-    """`exact` is in nano-dollars; rounded only where `nanos` is read."""
+    """`exact` is in nano-dollars; rounded only where `nanos` is read. `times` are (from, to) of each billed span."""
 
     seconds: int = 0
     exact: Fraction = Fraction(0)
+    times: list[tuple[datetime, datetime]] = field(default_factory=list)
 
     @property
     def nanos(self) -> int:
@@ -121,12 +122,18 @@ class PricedSums:
         one = self.resources.setdefault(span.resource, ResourceBill())
         one.seconds += whole_seconds(began, span.ended)
         one.exact += cost
+        one.times.append((began, span.ended))
 
     def shown(self) -> dict[str, Any]:
         return {
             "nanos": self.nanos,
             "resources": {
-                name: {"seconds": one.seconds, "nanos": one.nanos} for name, one in sorted(self.resources.items())
+                name: {
+                    "seconds": one.seconds,
+                    "nanos": one.nanos,
+                    "times": [[pacific(began), pacific(ended)] for began, ended in one.times],
+                }
+                for name, one in sorted(self.resources.items())
             },
             "unpriced": self.unpriced,
         }
