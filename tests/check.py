@@ -16,7 +16,6 @@ from pathlib import Path
 
 import pytest
 from tests import house
-from tests.forked_workers import forked_workers
 from tests.in_memory import memory_folder
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -62,6 +61,16 @@ STEPS: dict[str, Callable[[], tuple[bool, str]]] = {
 }
 
 
+def read_once(arguments: list[str]) -> None:
+    """Compile every test where that was never done: each worker would do so for itself, longer than all imports take.
+
+    It prints nothing: the test run itself reports what is wrong.
+    """
+    if not any((ROOT / "tests" / "__pycache__").glob("test_*-pytest-*.pyc")):
+        command = [sys.executable, "-m", "pytest", "--collect-only", "-qq", *arguments, "-n0"]
+        subprocess.run(command, cwd=ROOT, capture_output=True, check=False)
+
+
 def timed(name: str) -> Result:
     start = time.perf_counter()
     ok, output = STEPS[name]()
@@ -93,21 +102,22 @@ def main(arguments: list[str]) -> int:
     os.chdir(ROOT)
     # Where nothing is written, each of the hundreds of processes that tests start compiles what changed once more.
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-    if (folder := memory_folder()) is not None:
-        os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", folder)  # where each test has its folder
-    # Twice as many as there are cores: where agents, guards and demos are tested, a worker waits for them for more
-    # than half of its time.
-    count = min(2 * cores, MOST_WORKERS)
-    with ThreadPoolExecutor(max(cores, 2)) as pool, forked_workers(count, arguments) as workers:
+    with ThreadPoolExecutor(max(cores, 2)) as pool:
         types, *others = [pool.submit(timed, name) for name in STEPS]
         report = CheckReport([types, *others])
+        pool.submit(read_once, arguments).result()
         # The types of a fresh checkout keep one core busy for most of a minute: the tests begin meanwhile.
         report.tell([types, *others] if types.done() else others, print)
         if report.failed:
             print(f"FAILED before the tests: {', '.join(report.failed)}. The tests run all the same.")
         sys.stdout.flush()
+        if (folder := memory_folder()) is not None:
+            os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", folder)  # where each test has its folder
         # pytest's summary is the last thing printed: continuous integration reads it.
-        tests = int(pytest.main(["-q", *workers, "--dist", "worksteal", *arguments], plugins=[report]))
+        # Twice as many as there are cores: where agents, guards and demos are tested, a worker waits for them for more
+        # than half of its time.
+        workers = ["-n", str(min(2 * cores, MOST_WORKERS)), "--dist", "worksteal"]
+        tests = int(pytest.main(["-q", *workers, *arguments], plugins=[report]))
         report.tell(list(report.running), print)  # where pytest came to no summary
     return tests or int(bool(report.failed))
 
