@@ -170,6 +170,17 @@ def test_a_reservation_is_read_for_what_it_is_made_of(connect: Connect) -> None:
         cloud.reservation("p", "z-c", "train")
 
 
+def test_reservation_of_two_kinds_of_gpu_is_of_neither(connect: Connect) -> None:
+    """No VM of one of the kinds fits it, however many there are of both together."""
+    kinds = [{"acceleratorType": kind, "acceleratorCount": 1} for kind in ("nvidia-tesla-t4", "nvidia-tesla-v100")]
+    made = {"machineType": "n1-standard-4", "guestAccelerators": kinds}
+    specific = {"count": "2", "instanceProperties": made}
+    cloud = connect(_google({"/reservations/train": _reservation(specificReservation=specific)})).cloud
+    seen = cloud.reservation("p", ZONE, "train")
+    assert seen is not None
+    assert (seen.gpu_type, seen.gpu_count) == ("nvidia-tesla-t4+nvidia-tesla-v100", 2)
+
+
 def test_bound_vm_ends_with_its_reservation_alone(connect: Connect) -> None:
     """Google's requests for these VMs have a termination action and no maxRunDuration; others keep their own end."""
     bound = _sent(connect, RESERVED, {"/reservations/train": _reservation(deploymentType="DENSE")})["scheduling"]

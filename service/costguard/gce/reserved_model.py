@@ -12,6 +12,7 @@ from typing import Any
 
 from costguard.errors import BadAnswer, NotFound, RequestRefused
 from costguard.gce.fields import Garbled, last_part, moment_or_none
+from costguard.gce.machine_types import accelerators_of
 from costguard.gce.official import Official
 from costguard.model.launch import ReservedVms
 
@@ -63,15 +64,19 @@ def read_reservation(official: Official, project: str, zone: str, reference: str
         return None
     reserved = read.specific_reservation
     made = reserved.instance_properties
-    gpus = list(made.guest_accelerators)
+    gpus = [
+        {"acceleratorType": gpu.accelerator_type, "acceleratorCount": gpu.accelerator_count}
+        for gpu in made.guest_accelerators
+    ]
     try:
+        gpu_type, gpu_count = accelerators_of(gpus) if gpus else ("", 0)
         ends_at = moment_or_none(read.delete_at_time)
     except Garbled as error:
         raise BadAnswer(f"Reading reservation {name} in {zone} of project {owner}: {error}.") from None
     return ReservedVms(
         machine_type=last_part(made.machine_type) if made.machine_type else "",
-        gpu_type=last_part(gpus[0].accelerator_type) if gpus and gpus[0].accelerator_type else "",
-        gpu_count=sum(gpu.accelerator_count for gpu in gpus),
+        gpu_type=gpu_type,
+        gpu_count=gpu_count,
         count=reserved.count,
         in_use=reserved.in_use_count,
         must_be_named=read.specific_reservation_required,
