@@ -24,6 +24,7 @@ from costguard.gce.fields import (
     moment_or_none,
     number,
     short,
+    type_name,
     word,
 )
 from costguard.gce.machine_types import MachineShape, accelerators_of
@@ -69,7 +70,7 @@ class Shapes:
         return seen
 
     def _made(self, zone: str, raw: Mapping[str, Any], accelerators: Sequence[Any], scratch_gib: int) -> Shape:
-        machine_type = _type_name(raw["machineType"])
+        machine_type = type_name(raw["machineType"])
         shape = self._shape_of(zone, machine_type)
         vcpus, memory_mib, gpu_type, gpu_count, built_in_gib = shape or (0, 0, None, 0, 0)
         if accelerators:
@@ -180,11 +181,6 @@ def _model(scheduling: Mapping[str, Any]) -> ProvisioningModel:
 
 # Fleets have few shapes and few types: ten thousand VMs share them.
 _shared_shape = lru_cache(maxsize=4096)(Shape)
-
-
-@lru_cache(maxsize=4096)
-def _type_name(url: str) -> str:
-    return intern(last_part(url))
 
 
 def _attached(raw: Mapping[str, Any], details: DiskDetails | None) -> AttachedDisk:

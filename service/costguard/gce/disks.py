@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import lru_cache
 from sys import intern
 from typing import Any, NamedTuple
 
 from costguard.errors import CloudError
-from costguard.gce.fields import UNREADABLE, Garbled, last_part, moment, number, short
+from costguard.gce.fields import UNREADABLE, Garbled, moment, number, short, type_name
 from costguard.gce.pages import AggregatedList
 from costguard.gce.session import Deadline, Http
 
@@ -36,7 +35,7 @@ def disk_details(raw: Mapping[str, Any]) -> DiskDetails:
     """Raises Garbled."""
     try:
         return DiskDetails(
-            _type_name(raw["type"]), number(raw["sizeGb"]), moment(raw["creationTimestamp"]), _id_of(raw.get("id"))
+            type_name(raw["type"]), number(raw["sizeGb"]), moment(raw["creationTimestamp"]), _id_of(raw.get("id"))
         )
     except UNREADABLE as error:
         raise Garbled(f"disk {short(raw.get('name') if isinstance(raw, dict) else raw)}: {error!r}") from None
@@ -45,11 +44,6 @@ def disk_details(raw: Mapping[str, Any]) -> DiskDetails:
 def _id_of(raw: Any) -> str | None:
     text = str(raw or "")
     return text if text.isdecimal() else None
-
-
-@lru_cache(maxsize=4096)
-def _type_name(url: str) -> str:
-    return intern(last_part(url))
 
 
 @dataclass(slots=True)

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from functools import lru_cache
 from sys import intern
 from typing import Any
+
+from costguard.model.observation import EARLIEST, LATEST, MOST
 
 
 class Garbled(ValueError):
@@ -14,19 +17,15 @@ class Garbled(ValueError):
 UNREADABLE = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError)
 """The errors of a reader whose part of an answer is not what the API promises, Garbled among them."""
 
-_FIRST = datetime(2008, 1, 1, tzinfo=UTC)  # before there was a Compute Engine
-_LAST = datetime(3000, 1, 1, tzinfo=UTC)  # a zone, a grace or a month can still be added to it
 _MOST_DIGITS = 20  # of a number of 64 bits
 _LONGEST_WORD = 1_000  # what is longer is no name of Google's, and more than an index of a database holds
 _LONGEST_TEXT = 2_000
-MOST = 10**9
-"""The most of anything that a number of Google's is believed to count: a disk has at most 2**19 GiB."""
 
 
 def moment(text: Any) -> datetime:
     """An RFC 3339 time of the years 2008 to 2999, in UTC. Raises Garbled, also for a time without an offset."""
     read = _moment(text)
-    if not _FIRST <= read < _LAST:
+    if not EARLIEST <= read < LATEST:
         raise Garbled(f"{short(text)} is no time of anything in this cloud")
     return read
 
@@ -40,7 +39,7 @@ def moment_or_none(text: Any) -> datetime | None:
     if not text:
         return None
     read = _moment(text)
-    return read if _FIRST <= read < _LAST else None
+    return read if EARLIEST <= read < LATEST else None
 
 
 def _moment(text: Any) -> datetime:
@@ -49,7 +48,7 @@ def _moment(text: Any) -> datetime:
         if parsed.tzinfo is not None:
             return parsed.astimezone(UTC)
     except OverflowError:
-        return _LAST if parsed.year > _FIRST.year else parsed.replace(tzinfo=UTC)
+        return LATEST if parsed.year > EARLIEST.year else parsed.replace(tzinfo=UTC)
     except (ValueError, TypeError):
         pass
     raise Garbled(f"{short(text)} is not a time with an offset")
@@ -72,6 +71,12 @@ def last_part(url: str) -> str:
     if not isinstance(url, str) or not 0 < len(name := url[url.rfind("/") + 1 :]) <= _LONGEST_WORD:
         raise Garbled(f"{short(url)} is not a resource's name")
     return name
+
+
+@lru_cache(maxsize=4096)
+def type_name(url: str) -> str:
+    """`last_part` of a type, of which a fleet has few: ten thousand VMs share the word."""
+    return intern(last_part(url))
 
 
 def word(value: Any) -> str:

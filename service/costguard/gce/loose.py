@@ -11,7 +11,16 @@ from costguard.errors import BadAnswer, CloudError
 from costguard.gce.disks import disk_details
 from costguard.gce.fields import UNREADABLE, labels, last_part, moment, moment_or_none, number, short, word
 from costguard.gce.pages import AggregatedList, list_of, pages_of
-from costguard.gce.reservations import RESERVATIONS, ShapeOf, planned_reservations, region_of, reservation_of
+from costguard.gce.reservations import (
+    RESERVATIONS,
+    ShapeOf,
+    not_understood,
+    permission_of,
+    planned_reservations,
+    region_of,
+    reservation_of,
+    unread_parts,
+)
 from costguard.gce.session import Deadline, Http
 from costguard.keepers.volumes import may_be_a_volume
 from costguard.model.observation import LooseKind, LooseListing, LooseThing, UnreadList
@@ -45,7 +54,7 @@ def list_loose(
     cluster_disks = 0
     plans, calendar = planned_reservations(http, project, deadline, shape_of, unread)
     for kind in kinds:
-        problems: list[Exception] = []
+        problems: list[str] = []
         try:
             for scope, raw in _members(http, project, deadline, kind, unread):
                 try:
@@ -54,15 +63,12 @@ def list_loose(
                     elif (thing := _thing(kind, project, scope, raw, shape_of, calendar)) is not None:
                         things.append(thing)
                 except UNREADABLE as error:
-                    problems.append(error)
+                    problems.append(repr(error))
         except CloudError as error:
-            unread.append(UnreadList(project, kind, str(error), _permission(kind)))
+            unread.append(UnreadList(project, kind, str(error), permission_of(kind)))
         except UNREADABLE as error:
-            problems.append(error)
-        if problems:
-            many = "One" if len(problems) == 1 else str(len(problems))
-            why = f"{many} of the {kind.collection} of project {project} could not be understood: {problems[0]!r}."
-            unread.append(UnreadList(project, kind, why, _permission(kind)))
+            problems.append(repr(error))
+        unread += not_understood(project, kind, kind.collection, problems)
     return LooseListing(project, tuple(things), cluster_disks, tuple(unread), tuple(plans))
 
 
@@ -75,15 +81,9 @@ def _members(
         return
     of_kind = {LooseKind.DISK: _DISKS, LooseKind.ADDRESS: _ADDRESSES, LooseKind.RESERVATION: RESERVATIONS}[kind]
     for page in of_kind.pages(http, project, deadline):
-        for scope, why in page.unread.items():
-            where = f"{scope or 'a part'} of project {project} could not be read: {why}."
-            unread.append(UnreadList(project, kind, where, _permission(kind)))
+        unread += unread_parts(page, project, kind)
         for scope, members in page.holdings:
             yield from ((scope, raw) for raw in members)
-
-
-def _permission(kind: LooseKind) -> str:
-    return f"compute.{kind.collection}.list"
 
 
 def _plain(http: Http, project: str, deadline: Deadline, collection: str, fields: str) -> Iterator[Mapping[str, Any]]:

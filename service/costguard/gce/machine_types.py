@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from costguard.errors import CloudError, NotFound
 from costguard.gce.fields import last_part, number
+from costguard.model.instance import joined_types
 
 log = logging.getLogger(__name__)
 
@@ -151,11 +152,10 @@ def accelerator(google: str) -> str:
 def accelerators_of(listed: Sequence[Mapping[str, Any]]) -> tuple[str, int]:
     """Reads the accelerators of a VM or reservation, of which there are some: their type, and their number.
 
-    Types that are not all one are joined by `+`: no price list has such a type, so the price is unknown, and not that
-    of one of them. Raises what a garbled answer raises.
+    Raises what a garbled answer raises.
     """
-    types = dict.fromkeys(accelerator(last_part(one["acceleratorType"])) for one in listed)
-    return "+".join(types), sum(number(one["acceleratorCount"]) for one in listed)
+    types = joined_types(accelerator(last_part(one["acceleratorType"])) for one in listed)
+    return types, sum(number(one["acceleratorCount"]) for one in listed)
 
 
 @cache

@@ -155,7 +155,7 @@ def list_of(value: Any) -> list[Any]:
     """A list that may be missing. Raises BadAnswer for anything else."""
     if value is None or isinstance(value, list):
         return value or []
-    raise BadAnswer(f"A page of a list holds {type(value).__name__} where a list of places belongs.")
+    raise BadAnswer(f"A page of a list holds {type(value).__name__} where a list belongs.")
 
 
 def _as_object(value: Any) -> dict[str, Any]:

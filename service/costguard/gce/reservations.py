@@ -7,7 +7,7 @@ their place.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from fractions import Fraction
 from typing import Any, Final
@@ -15,7 +15,7 @@ from typing import Any, Final
 from costguard.errors import CloudError
 from costguard.gce.fields import UNREADABLE, last_part, moment, moment_or_none, number, short, word
 from costguard.gce.machine_types import MachineShape, accelerators_of
-from costguard.gce.pages import AggregatedList
+from costguard.gce.pages import AggregatedList, Page
 from costguard.gce.session import Deadline, Http
 from costguard.model.instance import ProvisioningModel, Shape
 from costguard.model.observation import LooseKind, LooseThing, PlannedReservation, UnreadList
@@ -36,7 +36,6 @@ _PLANNED: Final = AggregatedList(
     "name,description,creationTimestamp,reservationMode,timeWindow,autoCreatedReservationsDeleteTime,"
     f"status(procurementStatus,autoCreatedReservations),specificSkuProperties(totalCount,{_MADE_OF})",
 )
-PERMISSION: Final = "compute.futureReservations.list"
 _OVER: Final = frozenset({"CANCELLED", "DECLINED", "FAILED"})
 _PAIR: Final = re.compile(r"(?<![\w-])([a-z][a-z0-9_-]*)=([\w@-]+(?:\.[\w@-]+)*)")
 
@@ -54,9 +53,7 @@ def planned_reservations(
     problems: list[str] = []
     try:
         for page in _PLANNED.pages(http, project, deadline):
-            for scope, why in page.unread.items():
-                reason = f"{scope or 'a part'} of project {project} could not be read: {why}."
-                unread.append(UnreadList(project, kind, reason, PERMISSION))
+            unread += unread_parts(page, project, kind)
             for scope, members in page.holdings:
                 for raw in members:
                     try:
@@ -68,12 +65,28 @@ def planned_reservations(
                         named = raw.get("name") if isinstance(raw, dict) else raw
                         problems.append(f"{short(named)}: {error!r}")
     except CloudError as error:
-        unread.append(UnreadList(project, kind, str(error), PERMISSION))
+        unread.append(UnreadList(project, kind, str(error), permission_of(kind)))
+    unread += not_understood(project, kind, "future reservations", problems)
+    return plans, calendar
+
+
+def permission_of(kind: LooseKind) -> str:
+    """Names the permission that a list of Compute Engine takes."""
+    return f"compute.{kind.collection}.list"
+
+
+def unread_parts(page: Page, project: str, kind: LooseKind) -> Iterator[UnreadList]:
+    for scope, why in page.unread.items():
+        reason = f"{scope or 'a part'} of project {project} could not be read: {why}."
+        yield UnreadList(project, kind, reason, permission_of(kind))
+
+
+def not_understood(project: str, kind: LooseKind, named: str, problems: Sequence[str]) -> Iterator[UnreadList]:
+    """Yields one for all things of a list, `named` in words, that could not be understood; the first says why."""
     if problems:
         many = "One" if len(problems) == 1 else str(len(problems))
-        why = f"{many} of the future reservations of project {project} could not be understood: {problems[0]}."
-        unread.append(UnreadList(project, kind, why, PERMISSION))
-    return plans, calendar
+        why = f"{many} of the {named} of project {project} could not be understood: {problems[0]}."
+        yield UnreadList(project, kind, why, permission_of(kind))
 
 
 def _made_in_calendar_mode(raw: Mapping[str, Any]) -> set[tuple[str, str]]:

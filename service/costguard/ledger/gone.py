@@ -6,13 +6,12 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from costguard.ledger.feed.unlisted import never_made_at, was_listed
-from costguard.ledger.timeline import ENDS, Run, deleted_at
+from costguard.ledger.timeline import AT_ITS_TIME, ENDS, Run, deleted_at
 from costguard.model.instance import SeenInstance
 from costguard.model.lifetime import EndReason
 from costguard.model.observation import SeenOperation
 from costguard.model.record import KnownInstance
 
-_AT_ITS_TIME = "compute.instances.deferredDelete"
 # Google, "Spot VMs", preemption process: a guest that does not shut down within 30 s of its notice is turned off.
 _OFF_WITHIN = timedelta(seconds=30)
 
@@ -29,7 +28,7 @@ def gone_since(
     One that Google deletes as it preempts it, or when its time is over, goes without an operation that lasts, even as
     it comes up. Its disks bill until it is off: the estimate is the latest moment that this can have been.
     """
-    deletion = deleted_at([op for op in operations if op.kind != _AT_ITS_TIME])
+    deletion = deleted_at([op for op in operations if op.kind != AT_ITS_TIME])
     if deletion is not None:
         return deletion
     if seen is not None:
@@ -39,7 +38,7 @@ def gone_since(
     missed_at = stored.record.gone_at if stored is not None and stored.record.gone_at is not None else absent_at
     if missed_at is None:
         return deleted_at(operations)
-    struck = [op for op in operations if ENDS.get(op.kind) is EndReason.PREEMPTED or op.kind == _AT_ITS_TIME]
+    struck = [op for op in operations if ENDS.get(op.kind) is EndReason.PREEMPTED or op.kind == AT_ITS_TIME]
     last = max(struck, key=lambda op: op.inserted_at, default=None)
     if last is not None and not _was_there_after(last, stored, runs):
         return max(last.inserted_at, min(missed_at, last.inserted_at + _OFF_WITHIN))

@@ -23,9 +23,9 @@ _REPAIR_STOPS_AFTER = timedelta(seconds=54)
 _LONGEST_REPAIR = timedelta(minutes=3)
 
 STARTS = frozenset({"insert", "start", "resume", "startWithEncryptionKey"})
-# A system event: it says that a start was begun, not when the VM ran again.
-RESTARTS = frozenset({"compute.instances.automaticRestart"})
+RESTARTS = frozenset({"compute.instances.automaticRestart"})  # says that a start was begun, not when the VM ran again
 
+AT_ITS_TIME = "compute.instances.deferredDelete"  # it is deleted, as its time is over
 ENDS = {
     "stop": EndReason.STOPPED,
     "suspend": EndReason.SUSPENDED,
@@ -35,12 +35,12 @@ ENDS = {
     "compute.instances.terminateOnHostMaintenance": EndReason.HOST_MAINTENANCE,
     "compute.instances.guestTerminate": EndReason.GUEST_SHUTDOWN,
     "compute.instances.deferredStop": EndReason.RUN_TIME_LIMIT,
-    "compute.instances.deferredDelete": EndReason.RUN_TIME_LIMIT,
+    AT_ITS_TIME: EndReason.RUN_TIME_LIMIT,
     "compute.instances.scheduledStop": EndReason.STOPPED,
     # A managed instance group makes the VM again, mostly under the same id: see `_at_end_of_repair`.
     "compute.instances.repair.recreateInstance": EndReason.RECREATED,
 }
-DELETES = frozenset({"delete", "compute.instances.deferredDelete"})
+DELETES = frozenset({"delete", AT_ITS_TIME})
 
 
 @dataclass(frozen=True, slots=True)

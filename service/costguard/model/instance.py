@@ -169,6 +169,14 @@ def is_id(named: str) -> bool:
     return named.removeprefix(TPU_NODE_ID).isdecimal() or _IS_VERTEX_ID.fullmatch(named) is not None
 
 
+def joined_types(types: Iterable[str]) -> str:
+    """Returns the type of a VM's accelerators; types that are not all one are joined by `+`.
+
+    No price list has such a type, so the price is unknown, and not that of one of them.
+    """
+    return "+".join(dict.fromkeys(types))
+
+
 def region_of(place: str) -> str:
     """Returns the region of a zone (`us-central1` of `us-central1-a`), or of what has no zone: its region itself.
 

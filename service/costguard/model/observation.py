@@ -4,12 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from fractions import Fraction
 from typing import Any
 
 from costguard.model.instance import InstanceKey, InstanceKind, ProvisioningModel, SeenInstance, Shape, Status
+
+EARLIEST = datetime(2008, 1, 1, tzinfo=UTC)  # before there was a Compute Engine
+LATEST = datetime(3000, 1, 1, tzinfo=UTC)  # a zone, a grace or a month can still be added to it
+"""A time that Google gives of a thing is believed from the earliest one on, and before the latest one."""
+
+MOST = 10**9
+"""The most of anything that a number of Google's is believed to count: a disk has at most 2**19 GiB."""
 
 
 class OperationStatus(StrEnum):

@@ -9,7 +9,7 @@ from typing import Any
 
 from costguard.ledger.feed.values import amount, is_true, items, last_part, text, within
 from costguard.ledger.feed.values import field as key
-from costguard.model.instance import ProvisioningModel
+from costguard.model.instance import ProvisioningModel, joined_types
 
 _SCRATCH_GIB = 375  # a local SSD, where the request does not say its size
 _DEFAULT_DISK = "pd-standard"  # `AttachedDiskInitializeParams.diskType` in the API: "the default is pd-standard"
@@ -57,14 +57,14 @@ def read_request(raw: Any, operation: str | None) -> FeedRequest | None:
         return None
     template = text(key(raw, "sourceInstanceTemplate")) or ""
     gpus = list(items(key(raw, "guestAccelerators")))
-    gpu_types = dict.fromkeys(filter(None, (last_part(key(one, "acceleratorType")) for one in gpus)))
+    gpu_types = filter(None, (last_part(key(one, "acceleratorType")) for one in gpus))
     disks = list(items(key(raw, "disks")))
     return FeedRequest(
         machine_type=last_part(key(raw, "machineType")),
         provisioning=_model(raw, bool(template), operation),
         labels=_labels(key(raw, "labels")),
         disks=tuple(_disk(one, place, text(key(raw, "name")) or "") for place, one in enumerate(disks) if _is_new(one)),
-        gpu_type="+".join(gpu_types) or None,  # of two types no price is known, as in a listing
+        gpu_type=joined_types(gpu_types) or None,
         gpu_count=sum(amount(key(one, "acceleratorCount")) or 0 for one in gpus),
         local_ssd_gib=sum(_scratch_gib(one) for one in disks if key(one, "type") == "SCRATCH"),
         external_addresses=sum(

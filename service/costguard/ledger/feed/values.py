@@ -9,10 +9,9 @@ from typing import Any
 
 import orjson
 
+from costguard.model.observation import EARLIEST, LATEST, MOST
+
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_EARLIEST = datetime(2008, 1, 1, tzinfo=UTC)  # before there was a Compute Engine
-_LATEST = datetime(3000, 1, 1, tzinfo=UTC)  # a zone or a grace can still be added to it
-_MOST = 10**9
 _NUMBER = re.compile(r"\d{9,20}(?:\.\d{1,9})?$")
 _OTHER_ZONE = re.compile(r"\s*(?:UTC|GMT)$")
 
@@ -67,7 +66,7 @@ def whole(value: Any) -> int | None:
 def amount(value: Any) -> int | None:
     """A size in GiB or a number of devices; None for more than any VM has, which would be money that nobody owes."""
     read = whole(value)
-    return read if read is not None and read <= _MOST else None
+    return read if read is not None and read <= MOST else None
 
 
 def is_true(value: Any) -> bool:
@@ -112,7 +111,7 @@ def moment(value: Any) -> datetime | None:
         read = parsed.replace(tzinfo=UTC) if parsed.tzinfo is None else parsed.astimezone(UTC)
     except (ValueError, OverflowError):
         return None
-    return read if _EARLIEST <= read < _LATEST else None
+    return read if EARLIEST <= read < LATEST else None
 
 
 def _counted(nanoseconds: int) -> datetime | None:
@@ -120,7 +119,7 @@ def _counted(nanoseconds: int) -> datetime | None:
         read = _EPOCH + timedelta(microseconds=nanoseconds // 1000)
     except OverflowError:
         return None
-    return read if _EARLIEST <= read < _LATEST else None
+    return read if EARLIEST <= read < LATEST else None
 
 
 def last_part(value: Any) -> str | None:
